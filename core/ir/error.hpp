@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "quantity.hpp"
+
+namespace capstan {
+
+/// Base of every error that Capstan reports. `what()` says what happened, on which rank, in which
+/// call, and what to do about it.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The caller passed something that cannot work: sizes, names, settings, environment.
+class InvalidArgument : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The operating system or the network refused something that start-up needs.
+class SystemError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Ranks could not find or would not trust each other: a rank never joined, the secret was wrong.
+class BootstrapError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A peer is gone: its process died or it left the communicator while others still needed it.
+class PeerLost : public Error {
+ public:
+  PeerLost(Rank lost, const std::string& message) : Error(message), lost_(lost) {}
+  Rank lost() const { return lost_; }
+
+ private:
+  Rank lost_;
+};
+
+/// A deadline passed while waiting for a peer that is still alive.
+class TimedOut : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Ranks called different things (other collective, count, type, operation or algorithm).
+class Mismatch : public Error {
+ public:
+  using Error::Error;
+};
+
+/// This rank or a peer aborted the communicator.
+class Aborted : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace capstan

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <vector>
+
+#include "quantity.hpp"
+
+namespace capstan {
+
+/// An ordered list of ranks, seen by one of its members. Algorithms count in positions within the
+/// group (0 .. size-1) and name peers by indexing it, so that the same algorithm runs over the
+/// world, over the ranks of one host, or over one rank of every host.
+class Group {
+ public:
+  /// Ranks 0 .. size-1 as seen by `self`. Takes constant space.
+  static Group world(int size, Rank self);
+  /// Throws InvalidArgument when `members` repeats a rank or lacks `self`.
+  Group(std::vector<Rank> members, Rank self);
+
+  int size() const { return size_; }
+  /// Where in the group this rank stands.
+  int position() const { return position_; }
+  Rank self() const { return (*this)[position_]; }
+
+  /// The member at `position`, 0 .. size-1.
+  Rank operator[](int position) const {
+    return members_.empty() ? Rank{position} : members_[static_cast<std::size_t>(position)];
+  }
+  /// `position` reduced to 0 .. size-1, as if the members stood in a circle.
+  int wrap(int position) const { return ((position % size_) + size_) % size_; }
+  Rank right(int distance = 1) const { return (*this)[wrap(position_ + distance)]; }
+  Rank left(int distance = 1) const { return (*this)[wrap(position_ - distance)]; }
+
+ private:
+  Group(int size, int position) : size_(size), position_(position) {}
+
+  std::vector<Rank> members_;  // empty: the world
+  int size_;
+  int position_;
+};
+
+}  // namespace capstan

@@ -1,0 +1,22 @@
+# Compile options that every target of the project shares.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+
+add_library(capstan_options INTERFACE)
+target_compile_features(capstan_options INTERFACE cxx_std_20)
+target_include_directories(capstan_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(capstan_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+target_link_libraries(capstan_options INTERFACE fmt::fmt Threads::Threads)
+if(CAPSTAN_WERROR)
+  target_compile_options(capstan_options INTERFACE -Werror)
+endif()
+if(CAPSTAN_SANITIZE)
+  string(REPLACE ";" "," _sanitizers "${CAPSTAN_SANITIZE}")
+  add_compile_options(-fsanitize=${_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+  add_link_options(-fsanitize=${_sanitizers})
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
