@@ -8,28 +8,32 @@
 
 namespace capstan {
 
-/// What one call of an algorithm costs one rank (the busiest one), for the selector and for
-/// `explain`. Bytes are counted in elements, so that a cost does not depend on the type.
+/// What one call costs the busiest rank, for the selector and for explanations. Data are counted in
+/// elements, so that a cost does not depend on the type.
 struct Cost {
   double steps = 0;    ///< messages that follow one another: each pays the link's latency
-  double sent = 0;     ///< elements that the busiest rank sends
-  double reduced = 0;  ///< elements that the busiest rank combines (sources read by reductions)
+  double sent = 0;     ///< elements sent
+  double reduced = 0;  ///< elements read by reductions
 };
 
-/// One entry: a named, pure function from (group, count) to a rank's schedule.
+/// An algorithm as declared in the registry: a pure function from (group, count) to a schedule.
 struct Algorithm {
   std::string_view name;
   Collective collective;
-  std::string_view summary;  ///< one line for `--help` and `explain`
-  Schedule (*build)(const Group&, Elements count);
+  std::string_view summary;  ///< one line for `--help` and explanations
+  Schedule (*build)(const Group& group, Elements count);
   Cost (*cost)(int ranks, Elements count);
-  int max_ranks;  ///< above it the schedule would be unreasonably long
+  int max_ranks;  ///< above it a rank's schedule would be unreasonably long
+
+  /// The schedule of one rank of `group`. A group of one only copies. Throws InvalidArgument when
+  /// the group is larger than max_ranks.
+  Schedule schedule(const Group& group, Elements count) const;
 };
 
 /// All algorithms of a collective, in order of declaration.
 std::span<const Algorithm> algorithms(Collective collective);
 
-/// The algorithm named `name`; throws InvalidArgument that lists the known names.
+/// The algorithm named `name`. Throws InvalidArgument, which lists the known names.
 const Algorithm& algorithm_named(Collective collective, std::string_view name);
 
 }  // namespace capstan

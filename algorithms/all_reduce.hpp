@@ -1,0 +1,26 @@
+#pragma once
+
+#include "algorithms/registry.hpp"
+
+// All-reduce: every rank ends up with the sum, over all ranks, of each input element. Each function
+// expects a group of at least two ranks; its file says how it works and what it costs.
+
+namespace capstan {
+
+Schedule ring_all_reduce(const Group& group, Elements count);
+Schedule binomial_tree_all_reduce(const Group& group, Elements count);
+Schedule double_binary_tree_all_reduce(const Group& group, Elements count);
+Schedule recursive_doubling_all_reduce(const Group& group, Elements count);
+Schedule rabenseifner_all_reduce(const Group& group, Elements count);
+Schedule flat_all_reduce(const Group& group, Elements count);
+Schedule direct_all_reduce(const Group& group, Elements count);
+
+Cost ring_all_reduce_cost(int ranks, Elements count);
+Cost binomial_tree_all_reduce_cost(int ranks, Elements count);
+Cost double_binary_tree_all_reduce_cost(int ranks, Elements count);
+Cost recursive_doubling_all_reduce_cost(int ranks, Elements count);
+Cost rabenseifner_all_reduce_cost(int ranks, Elements count);
+Cost flat_all_reduce_cost(int ranks, Elements count);
+Cost direct_all_reduce_cost(int ranks, Elements count);
+
+}  // namespace capstan

@@ -1,0 +1,53 @@
+// Binomial tree all-reduce: reduce to the first rank, then broadcast from it.
+//
+// 2·ceil(log2 p) steps; the root sends and receives n·ceil(log2 p) elements; n·ceil(log2 p)
+// scratch. For small messages on many ranks: each rank talks to few others.
+//
+//   p = 8     0 ── 4 ── 6 ── 7
+//             │    └─ 5
+//             ├─ 2 ── 3
+//             └─ 1
+
+#include <bit>
+
+#include "algorithms/all_reduce.hpp"
+#include "algorithms/tree.hpp"
+
+namespace capstan {
+namespace {
+
+int ceil_log2(int n) {
+  return std::bit_width(static_cast<unsigned>(n - 1));
+}
+
+/// Position i hangs below i with its lowest set bit cleared; the children of i add one lower bit.
+TreePlace binomial_place(const Group& group) {
+  const int self = group.position();
+  TreePlace place;
+  const int depth =
+      self == 0 ? ceil_log2(group.size()) : std::countr_zero(static_cast<unsigned>(self));
+  if (self != 0) place.parent = group[self & (self - 1)], place.slot = depth;
+  for (int slot = 0; slot < depth; ++slot) {
+    const int child = self + (1 << slot);
+    place.children.push_back(child < group.size() ? std::optional{group[child]} : std::nullopt);
+  }
+  return place;
+}
+
+}  // namespace
+
+Schedule binomial_tree_all_reduce(const Group& group, Elements count) {
+  ScheduleBuilder s{group, count, count};
+  const TreePlace place = binomial_place(group);
+  const Range all{Elements{0}, count};
+  reduce_up(s, place, all, ceil_log2(group.size()));
+  broadcast_down(s, place, all);
+  return std::move(s).build();
+}
+
+Cost binomial_tree_all_reduce_cost(int ranks, Elements count) {
+  const double n = static_cast<double>(count.value()), depth = ceil_log2(ranks);
+  return {.steps = 2 * depth, .sent = n * depth, .reduced = n * (depth + 1)};
+}
+
+}  // namespace capstan

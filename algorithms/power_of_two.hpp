@@ -1,0 +1,68 @@
+#pragma once
+
+#include <bit>
+
+#include "core/ir/schedule.hpp"
+
+namespace capstan {
+
+/// Folds a group of any size onto a power of two, for algorithms that exchange along the bits of a
+/// position (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
+/// in MPICH", 2005, section 4.5). Of the first 2·(p - 2^k) members the even ones hand their input
+/// to their right neighbour, sit out, and get the result back at the end.
+class PowerOfTwoFold {
+ public:
+  explicit PowerOfTwoFold(const Group& group)
+      : group_(group),
+        size_(static_cast<int>(std::bit_floor(static_cast<unsigned>(group.size())))),
+        folded_(group.size() - size_) {}
+
+  /// The largest power of two not above the group's size.
+  int size() const { return size_; }
+  /// This rank hands its work to its right neighbour.
+  bool sits_out() const { return in_folded_part() && group_.position() % 2 == 0; }
+  /// This rank works for its left neighbour too.
+  bool represents() const { return in_folded_part() && group_.position() % 2 == 1; }
+  Rank partner() const { return sits_out() ? group_.right() : group_.left(); }
+
+  /// This rank's number among those that work, 0 .. size()-1.
+  int id() const { return in_folded_part() ? group_.position() / 2 : group_.position() - folded_; }
+  /// The rank whose id() is `id`.
+  Rank member(int id) const { return group_[id < folded_ ? 2 * id + 1 : id + folded_]; }
+
+  /// Brings the contributions of those who sit out to their representatives, with `landing` in
+  /// between, and returns where this rank's contribution is now.
+  Span gather(ScheduleBuilder& s, Span landing) const {
+    if (sits_out()) s.send(partner(), landing, s.input());
+    if (!represents()) return s.input();
+    s.wait(partner());
+    const Span sources[] = {landing, s.input()};
+    s.reduce(s.output(), sources);
+    return s.output();
+  }
+
+  /// Gives the result to those who sat out.
+  void scatter(ScheduleBuilder& s) const {
+    if (sits_out()) s.wait(partner());
+    if (represents()) s.send(partner(), s.output(), s.output());
+  }
+
+ private:
+  bool in_folded_part() const { return group_.position() < 2 * folded_; }
+
+  const Group& group_;
+  int size_;
+  int folded_;
+};
+
+/// The extra cost of folding `ranks` onto a power of two: steps, as a multiple of whole messages.
+inline int fold_messages(int ranks) {
+  return std::has_single_bit(static_cast<unsigned>(ranks)) ? 0 : 1;
+}
+
+/// log2 of the largest power of two not above `ranks`.
+inline int floor_log2(int ranks) {
+  return std::bit_width(static_cast<unsigned>(ranks)) - 1;
+}
+
+}  // namespace capstan

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/deadline.hpp"
+#include "core/ir/quantity.hpp"
+
+namespace capstan {
+
+/// What one rank publishes so that others can connect to it; opaque to all but its transport.
+using Address = std::vector<std::byte>;
+
+/// The way to one peer: plain data, because it is used on every step of every operation.
+struct Link {
+  /// The peer's segment as seen from here: its very memory when `mapped`, otherwise a mirror of
+  /// what the peer has pushed to this rank. Read-only by convention: a segment is written by its
+  /// owner alone.
+  const std::byte* segment = nullptr;
+  /// Non-zero while the peer sleeps (see Transport::wake); null when the peer cannot be woken so.
+  std::atomic<std::uint32_t>* doorbell = nullptr;
+  /// The peer's stores to its segment are visible here without a push.
+  bool mapped = false;
+};
+
+/// Moves bytes between the ranks of one communicator.
+///
+/// Every rank owns one segment, which only it writes, and sees the segments of its peers. To send,
+/// a rank writes data into its own segment, then a flag (a naturally aligned atomic word, stored
+/// with release order), and pushes both to whoever shall see them; the peer loads the flag with
+/// acquire order through its Link and then reads the data. This one rule covers memory that is
+/// shared (push does nothing) and memory that is not (push writes to the mirror at the peer).
+///
+/// Pushes to one peer become visible in the order in which they were made, and a word of 8 bytes
+/// becomes visible as a whole. A segment starts as zeros.
+///
+/// Lifetime: construct, exchange `address()` by other means, `connect()`, use, destroy. All calls
+/// come from one thread at a time, except `wake`, which is thread-safe. Nothing blocks longer than
+/// the given deadline.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  /// "shm", "threads", ...
+  virtual std::string_view name() const = 0;
+
+  /// What peers need to connect to this rank.
+  virtual Address address() const = 0;
+
+  /// Connects to every peer; `addresses` holds one entry per rank (this rank's own is ignored).
+  /// Throws BootstrapError that names the ranks that could not be reached or not be trusted.
+  virtual void connect(std::span<const Address> addresses, Deadline deadline) = 0;
+
+  /// This rank's own segment.
+  virtual std::span<std::byte> segment() = 0;
+
+  /// The way to `peer`. Valid after connect() and as long as the transport lives.
+  virtual const Link& link(Rank peer) const = 0;
+
+  /// Makes [offset, offset + length) of this rank's segment visible to `peer`.
+  virtual void push(Rank peer, Bytes offset, Bytes length) = 0;
+
+  /// Lets the transport do what it has to do in the background. Called while waiting.
+  virtual void progress() = 0;
+
+  /// Sleeping without losing a wake-up: `prepare_to_sleep`, look once more at what is awaited,
+  /// then `sleep` (returns when woken, after `at_most`, or for no reason) or `cancel_sleep`. A
+  /// wake after prepare_to_sleep makes the sleep return at once; what was published before that
+  /// wake is visible then.
+  virtual void prepare_to_sleep() = 0;
+  virtual void sleep(std::chrono::nanoseconds at_most) = 0;
+  virtual void cancel_sleep() = 0;
+
+  /// Wakes `peer` if it sleeps. Called after publishing something that it may be waiting for. The
+  /// check is one load when nobody sleeps.
+  void wake(const Link& link) {
+    if (link.doorbell && link.doorbell->load(std::memory_order_relaxed) != 0) ring(link);
+  }
+
+  /// Why `peer` can no longer answer ("process 4711 has died"), or nothing while it lives. Costs
+  /// a system call at most.
+  virtual std::optional<std::string> departed(Rank peer) = 0;
+
+ protected:
+  virtual void ring(const Link& link) = 0;
+};
+
+}  // namespace capstan
