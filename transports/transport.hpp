@@ -79,13 +79,17 @@ class Transport {
   virtual void cancel_sleep() = 0;
 
   /// Wakes `peer` if it sleeps. Called after publishing something that it may be waiting for. The
-  /// check is one load when nobody sleeps.
+  /// check is one load when nobody sleeps: no fence is needed here, as prepare_to_sleep sees to it
+  /// that this load cannot miss the sleep and the sleeper's last look the publication both.
   void wake(const Link& link) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too
     if (link.doorbell && link.doorbell->load(std::memory_order_relaxed) != 0) ring(link);
   }
 
-  /// Why `peer` can no longer answer ("process 4711 has died"), or nothing while it lives. Costs
-  /// a system call at most.
+  /// Why `peer` can no longer answer ("process 4711 has died", "process 4711 has destroyed its
+  /// transport"), or nothing while it lives. What it published before stays readable, and may be
+  /// all that is awaited of it: ask this only about a peer that is being waited for, and look once
+  /// more at what is awaited before giving up. Costs a system call at most.
   virtual std::optional<std::string> departed(Rank peer) = 0;
 
  protected:

@@ -2,31 +2,54 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
+#include <cstdio>
+#include <string>
 
 namespace capstan {
 
-/// A point in time up to which something may take, on the steady clock.
+/// A point in time up to which something may take, on the steady clock. It remembers how long it
+/// was given, so that an error can say "within 30 s".
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
   static Deadline in(Clock::duration duration) {
     const auto now = Clock::now();
-    return Deadline{duration > Clock::time_point::max() - now ? Clock::time_point::max()
-                                                              : now + duration};
+    if (duration > Clock::time_point::max() - now) return never();
+    return Deadline{now + duration, std::max(duration, Clock::duration::zero())};
   }
-  static Deadline never() { return Deadline{Clock::time_point::max()}; }
+  static Deadline never() { return Deadline{Clock::time_point::max(), Clock::duration::max()}; }
 
+  bool is_never() const { return when_ == Clock::time_point::max(); }
   bool expired() const { return Clock::now() >= when_; }
   /// Never negative.
   Clock::duration remaining() const {
     return std::max(when_ - Clock::now(), Clock::duration::zero());
   }
   Clock::time_point when() const { return when_; }
+  /// The earlier of the two.
+  Deadline clamp(Deadline other) const { return other.when_ < when_ ? other : *this; }
+
+  /// Milliseconds for poll(2) and epoll_wait(2), rounded up so that a wait never ends early; -1
+  /// (for ever) if this deadline never passes.
+  int poll_timeout() const {
+    if (is_never()) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(remaining());
+    return static_cast<int>(std::min<std::chrono::milliseconds::rep>(left.count(), INT_MAX));
+  }
+  /// The time it was given, for messages: "30 s", "0.25 s".
+  std::string budget() const {
+    if (is_never()) return "unlimited time";
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g s", std::chrono::duration<double>(budget_).count());
+    return text;
+  }
 
  private:
-  explicit Deadline(Clock::time_point when) : when_(when) {}
+  Deadline(Clock::time_point when, Clock::duration budget) : when_(when), budget_(budget) {}
   Clock::time_point when_;
+  Clock::duration budget_;
 };
 
 }  // namespace capstan

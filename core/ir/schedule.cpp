@@ -91,12 +91,12 @@ void ScheduleBuilder::put(Rank peer, Span remote_destination, Span source) {
 
 void ScheduleBuilder::signal(Rank peer) {
   check_peer(peer);
-  schedule_.steps_.push_back({.verb = Verb::signal, .phase = phase_, .peer = peer, .destination{}});
+  schedule_.steps_.push_back({.verb = Verb::signal, .phase = phase_, .peer = peer});
 }
 
 void ScheduleBuilder::wait(Rank peer) {
   check_peer(peer);
-  schedule_.steps_.push_back({.verb = Verb::wait, .phase = phase_, .peer = peer, .destination{}});
+  schedule_.steps_.push_back({.verb = Verb::wait, .phase = phase_, .peer = peer});
 }
 
 void ScheduleBuilder::send(Rank peer, Span remote_destination, Span source) {

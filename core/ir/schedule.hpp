@@ -35,8 +35,8 @@ struct Step {
   std::uint8_t phase = 0;  ///< see ScheduleBuilder::next_phase
   std::uint32_t first_source = 0;
   std::uint32_t source_count = 0;
-  Rank peer;         ///< put, signal, wait
-  Span destination;  ///< copy, reduce, put (there it is the peer's)
+  Rank peer{};         ///< put, signal, wait
+  Span destination{};  ///< copy, reduce, put (there it is the peer's)
 };
 
 /// How many elements a rank's buffers hold in one call.

@@ -1,0 +1,88 @@
+#include "core/runtime/algorithm_rules.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+namespace {
+
+constexpr std::string_view example = "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring";
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+[[noreturn]] void refuse(std::string_view part, std::string_view why) {
+  throw InvalidArgument(fmt::format("cannot use the algorithm rule '{}': {}; a rule looks like {}",
+                                    part, why, example));
+}
+
+/// The collective that stands before the first ':', which is removed from `text`.
+Collective take_collective(std::string_view& text) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos || text.substr(0, colon) != name_of(Collective::all_reduce))
+    refuse(text, "it does not start with the name of a collective and ':'");
+  text.remove_prefix(colon + 1);
+  return Collective::all_reduce;
+}
+
+}  // namespace
+
+std::optional<Bytes> parse_bytes(std::string_view text) {
+  if (text == "inf") return Bytes{std::numeric_limits<std::uint64_t>::max()};
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  const std::string_view unit{end, static_cast<std::size_t>(text.data() + text.size() - end)};
+  constexpr std::string_view units = "kmg";
+  if (unit.empty()) return Bytes{value};
+  const std::size_t power = unit.size() == 1 ? units.find(static_cast<char>(unit[0] | 0x20)) : 3;
+  if (power >= units.size()) return std::nullopt;
+  const std::uint64_t factor = std::uint64_t{1} << 10 * (power + 1);
+  if (value > std::numeric_limits<std::uint64_t>::max() / factor) return std::nullopt;
+  return Bytes{value * factor};
+}
+
+AlgorithmRules AlgorithmRules::parse(std::string_view text) {
+  AlgorithmRules rules;
+  if (text.empty()) return rules;
+  for (std::string_view part : split(text, ';')) {
+    const Collective collective = take_collective(part);
+    for (const std::string_view rule : split(part, ',')) {
+      const std::size_t colon = rule.find(':');
+      if (colon == std::string_view::npos) {
+        rules.rules_.push_back({Bytes{0}, *parse_bytes("inf"), &algorithm_named(collective, rule)});
+        continue;
+      }
+      const std::string_view range = rule.substr(0, colon);
+      const std::size_t dash = range.find('-');
+      const auto from = parse_bytes(range.substr(0, dash));
+      const auto to =
+          dash == std::string_view::npos ? std::nullopt : parse_bytes(range.substr(dash + 1));
+      if (!from || !to || *from >= *to) refuse(rule, "its sizes are not 'from-to'");
+      rules.rules_.push_back({*from, *to, &algorithm_named(collective, rule.substr(colon + 1))});
+    }
+  }
+  return rules;
+}
+
+const Algorithm* AlgorithmRules::find(Collective collective, Bytes bytes) const {
+  constexpr Bytes inf{std::numeric_limits<std::uint64_t>::max()};
+  for (const Rule& rule : rules_)
+    if (rule.algorithm->collective == collective && rule.from <= bytes &&
+        (bytes < rule.to || rule.to == inf))
+      return rule.algorithm;
+  return nullptr;
+}
+
+}  // namespace capstan

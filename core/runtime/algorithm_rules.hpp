@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/registry.hpp"
+
+namespace capstan {
+
+/// "At this message size run this algorithm", as users write it in Settings::algorithm.
+class AlgorithmRules {
+ public:
+  /// Parses "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring", where sizes are bytes, k, m and g are
+  /// powers of 1024 and the upper bound is exclusive; several collectives are separated by ';'.
+  /// A collective followed by a name alone means all sizes. Empty text has no rules. Throws
+  /// InvalidArgument that shows the part that it could not read and an example.
+  static AlgorithmRules parse(std::string_view text);
+
+  /// The algorithm that a rule names for messages of `bytes`, or null.
+  const Algorithm* find(Collective collective, Bytes bytes) const;
+
+ private:
+  struct Rule {
+    Bytes from, to;
+    const Algorithm* algorithm;
+  };
+  std::vector<Rule> rules_;
+};
+
+/// "64", "4k", "1m", "2g", "inf". Empty when `text` is none of that or exceeds 64 bits.
+std::optional<Bytes> parse_bytes(std::string_view text);
+
+}  // namespace capstan

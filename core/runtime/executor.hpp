@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/runtime/plan.hpp"
+#include "core/runtime/segment.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan {
+
+/// Runs plans, one after the other, over a transport. It never blocks: `advance` goes as far as
+/// what has arrived allows and can be called again later, from any loop.
+///
+/// Used by one thread at a time.
+class Executor {
+ public:
+  /// `spins`: how often advance() looks for something that has not arrived before it gives up.
+  Executor(Transport& transport, const SegmentLayout& layout, Rank self, int ranks, int spins);
+
+  /// Begins an operation; the one before it must be finished. Plan and buffers must stay valid
+  /// until advance() returns true.
+  void start(const Plan& plan, const void* input, void* output);
+
+  /// Runs on. True when the operation is finished: the output is complete, the input may change.
+  /// Throws Mismatch when a peer turns out to be in a different call.
+  bool advance();
+
+  /// Number of the current (or last) operation, from 1.
+  std::uint64_t call() const { return call_; }
+  /// Changes whenever advance() got something done.
+  std::uint64_t progress() const { return progress_ + packet_index_; }
+  /// What the operation waits for, for reports.
+  std::string position() const;
+
+  /// Throws Mismatch when a peer has entered this call with other arguments. advance() compares
+  /// with every peer whose signal it consumes; this is for waits that last.
+  void check_calls() const;
+
+ private:
+  bool has_block() const;
+  void enter_phase();
+  void place_block();
+  std::uint64_t packet_slot() const;
+  std::uint64_t board_slot() const;
+  bool run_phase();
+  bool execute(const BoundOp& op);
+  void gather(const BoundOp& op);
+  bool gather_packets(const BoundOp& op);
+  bool gather_packet(const BoundOp& op, std::uint64_t count);
+  std::byte* address(const BoundOperand& operand) const;
+  std::byte* packet_address(const BoundOperand& operand) const;
+  void signal(int peer);
+  bool wait(int peer);
+  void finish();
+  void record_call();
+  void check_call(int peer) const;
+
+  Transport& transport_;
+  const SegmentLayout layout_;
+  const int self_;
+  const int spins_;
+  std::byte* const segment_;
+  std::vector<const Link*> links_;              // by rank
+  std::vector<std::uint64_t> sent_, received_;  // signals, by peer
+  std::vector<std::uint64_t> checked_;          // the last call in which a peer was compared
+
+  std::uint64_t call_ = 0;
+  std::uint64_t packet_messages_ = 0;  // packet operations so far: choose the slot, tag packets
+  std::uint64_t board_blocks_ = 0;     // blocks of finished flag operations: choose the slot
+  std::uint64_t progress_ = 0;
+
+  // The operation that runs, and where it stands.
+  const Plan* plan_ = nullptr;
+  const std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+  std::vector<std::byte> scratch_;
+  std::uint64_t round_ = 0;
+  int phase_ = 0;
+  std::uint64_t block_ = 0;
+  const BoundProgram* program_ = nullptr;
+  std::uint32_t op_ = 0;
+  std::uint64_t packet_index_ = 0;  // within the current gather
+  std::uint64_t tag_ = 0;
+  std::vector<std::byte*> bases_;  // see BoundOperand
+  std::vector<const void*> sources_;
+};
+
+}  // namespace capstan

@@ -1,0 +1,48 @@
+#include "core/runtime/failure.hpp"
+
+#include <algorithm>
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+
+void Failure::raise() const {
+  switch (kind) {
+    case Kind::peer_lost:
+      throw PeerLost(culprit, text);
+    case Kind::timed_out:
+      throw TimedOut(text);
+    case Kind::mismatch:
+      throw Mismatch(text);
+    case Kind::none:
+    case Kind::aborted:
+      break;
+  }
+  throw Aborted(text);
+}
+
+Failure Failure::of(const std::exception& error) {
+  if (const auto* lost = dynamic_cast<const PeerLost*>(&error))
+    return {Kind::peer_lost, lost->lost(), error.what()};
+  if (dynamic_cast<const TimedOut*>(&error)) return {Kind::timed_out, Rank{}, error.what()};
+  if (dynamic_cast<const Mismatch*>(&error)) return {Kind::mismatch, Rank{}, error.what()};
+  return {Kind::aborted, Rank{}, error.what()};
+}
+
+void publish(AbortRecord& record, const Failure& failure) {
+  if (record.kind.load(std::memory_order_relaxed) != 0) return;
+  record.culprit = failure.culprit.value();
+  const std::size_t length = std::min(failure.text.size(), AbortRecord::text_bytes - 1);
+  std::copy_n(failure.text.data(), length, record.text);
+  record.text[length] = '\0';
+  record.kind.store(static_cast<std::uint32_t>(failure.kind), std::memory_order_release);
+}
+
+std::optional<Failure> read(const AbortRecord& record) {
+  const auto kind = static_cast<Failure::Kind>(record.kind.load(std::memory_order_acquire));
+  if (kind == Failure::Kind::none) return std::nullopt;
+  const char* end = std::find(record.text, record.text + AbortRecord::text_bytes, '\0');
+  return Failure{kind, Rank{record.culprit}, std::string(record.text, end)};
+}
+
+}  // namespace capstan

@@ -1,0 +1,293 @@
+#include "core/runtime/lower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace capstan {
+namespace {
+
+bool overlap(const Span& a, const Span& b) {
+  // Input and output may be the same memory.
+  const bool same_memory = (a.buffer == Buffer::scratch) == (b.buffer == Buffer::scratch);
+  return same_memory && a.offset < b.end() && b.offset < a.end();
+}
+
+bool contains(const Span& outer, const Span& inner) {
+  return outer.buffer == inner.buffer && outer.offset <= inner.offset && inner.end() <= outer.end();
+}
+
+/// The area of a rank's board that holds what one put sends.
+struct Export {
+  std::size_t step;
+  Elements board;
+  bool fresh;  ///< false: an earlier put sent the same bytes, which are on the board already
+};
+
+struct Exports {
+  std::vector<Export> puts;  ///< one per put step, in order
+  Elements board;
+};
+
+Elements round_up(Elements length) {
+  const auto unit = board_unit.value();
+  return Elements{(length.value() + unit - 1) / unit * unit};
+}
+
+/// Assigns board areas to the puts of a schedule: a pure function of it, so that readers and the
+/// owner agree without a word.
+Exports exports_of(const Schedule& schedule) {
+  struct Live {
+    Span source;
+    Elements board;
+  };
+  std::vector<Live> live;  // areas whose source has not changed since
+  Exports exports;
+  for (std::size_t i = 0; i < schedule.steps().size(); ++i) {
+    const Step& step = schedule.steps()[i];
+    if (step.verb == Verb::copy || step.verb == Verb::reduce)
+      std::erase_if(live, [&](const Live& l) { return overlap(l.source, step.destination); });
+    if (step.verb != Verb::put) continue;
+
+    const Span source = schedule.sources(step).front();
+    const auto same = std::ranges::find(live, source, &Live::source);
+    if (same != live.end()) {
+      exports.puts.push_back({i, same->board, false});
+      continue;
+    }
+    exports.puts.push_back({i, exports.board, true});
+    live.push_back({source, exports.board});
+    exports.board += round_up(source.length);
+  }
+  return exports;
+}
+
+/// Bytes that a signal announces: where the sender has them and where they are to land.
+struct Arrival {
+  Span landing;
+  Operand board;
+};
+
+/// What each signal from `sender` to `receiver` announces, in order of the signals.
+std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, Rank receiver) {
+  const Exports exports = exports_of(sender);
+  auto next_export = exports.puts.begin();
+  std::vector<std::vector<Arrival>> signals(1);
+  for (const Step& step : sender.steps()) {
+    if (step.verb == Verb::put) {
+      if (step.peer == receiver)
+        signals.back().push_back(
+            {step.destination, {Place::board, sender.self(), next_export->board}});
+      ++next_export;
+    } else if (step.verb == Verb::signal && step.peer == receiver) {
+      signals.emplace_back();
+    }
+  }
+  signals.pop_back();
+  return signals;
+}
+
+class Lowering {
+ public:
+  Lowering(const ScheduleOf& schedule_of, Rank self, Form form)
+      : schedule_of_(schedule_of), schedule_(schedule_of(self)), exports_(exports_of(schedule_)) {
+    program_.self = self;
+    program_.packets = form == Form::packets;
+    program_.phases = schedule_.phases();
+    program_.extents = schedule_.extents();
+    program_.board = exports_.board;
+  }
+
+  Program run() && {
+    for (step_ = 0; step_ < schedule_.steps().size(); ++step_) lower(schedule_.steps()[step_]);
+    if (!uses_scratch_) program_.extents.scratch = Elements{0};
+    return std::move(program_);
+  }
+
+ private:
+  void lower(const Step& step) {
+    switch (step.verb) {
+      case Verb::copy:
+      case Verb::reduce:
+        return compute(step);
+      case Verb::put:
+        return put(step);
+      case Verb::signal:
+        return signal(step);
+      case Verb::wait:
+        return wait(step);
+    }
+  }
+
+  void compute(const Step& step) {
+    const auto sources = resolve(schedule_.sources(step));
+    forget_landings(step.destination);
+    gather(local(step.destination), sources, step.destination.length, step.completes);
+    last_result_ = step.destination;
+  }
+
+  void put(const Step& step) {
+    const Export& area = *next_export_++;
+    carried_[step.peer] = true;
+    if (!area.fresh) return;
+    const Operand board{Place::board, program_.self, area.board};
+    const Span source = schedule_.sources(step).front();
+    const Op* last = program_.ops.empty() ? nullptr : &program_.ops.back();
+    if (last_result_ == source && last->destination_count == 1 && last->phase == step.phase)
+      return add_destination(board);
+    gather(board, resolve({&source, 1}), source.length, false);
+    last_result_.reset();
+  }
+
+  void signal(const Step& step) {
+    last_result_.reset();
+    const bool carried = std::exchange(carried_[step.peer], false);
+    emit(
+        {.code = program_.packets && carried ? OpCode::notify : OpCode::signal, .peer = step.peer});
+  }
+
+  void wait(const Step& step) {
+    last_result_.reset();
+    const auto& arrivals = next_arrivals(step.peer);
+    if (!program_.packets || arrivals.empty()) emit({.code = OpCode::wait, .peer = step.peer});
+    for (const Arrival& arrival : arrivals) {
+      forget_landings(arrival.landing);
+      if (arrival.landing.buffer == Buffer::scratch)
+        landings_.push_back(arrival);
+      else
+        gather(local(arrival.landing), {arrival.board}, arrival.landing.length, false);
+    }
+  }
+
+  const std::vector<Arrival>& next_arrivals(Rank peer) {
+    auto [entry, is_new] = heard_.try_emplace(peer);
+    Heard& heard = entry->second;
+    if (is_new) heard.signals = arrivals_between(schedule_of_(peer), program_.self);
+    static const std::vector<Arrival> nothing;  // a wait too many: the verifier's business
+    return heard.next < heard.signals.size() ? heard.signals[heard.next++] : nothing;
+  }
+
+  /// Replaces landings by the board areas that hold their bytes.
+  std::vector<Operand> resolve(std::span<const Span> spans) {
+    std::vector<Operand> operands;
+    for (const Span& span : spans) operands.push_back(resolve(span));
+    return operands;
+  }
+
+  Operand resolve(const Span& span) {
+    for (const Arrival& arrival : landings_) {
+      if (!contains(arrival.landing, span)) continue;
+      Operand operand = arrival.board;
+      operand.offset += span.offset - arrival.landing.offset;
+      // Packets are read from their start; the middle of an area has to be copied out first.
+      if (operand != arrival.board && program_.packets) break;
+      return operand;
+    }
+    materialize_landings(span);
+    return local(span);
+  }
+
+  /// Copies landings that `span` covers only in part to where the schedule says they are.
+  void materialize_landings(const Span& span) {
+    std::erase_if(landings_, [&](const Arrival& arrival) {
+      if (!overlap(arrival.landing, span)) return false;
+      gather(local(arrival.landing), {arrival.board}, arrival.landing.length, false);
+      return true;
+    });
+  }
+
+  /// `destination` is about to be overwritten.
+  void forget_landings(const Span& destination) {
+    std::erase_if(landings_, [&](const Arrival& arrival) {
+      if (!overlap(arrival.landing, destination)) return false;
+      if (!contains(destination, arrival.landing))
+        gather(local(arrival.landing), {arrival.board}, arrival.landing.length, false);
+      return true;
+    });
+  }
+
+  Operand local(const Span& span) {
+    if (span.buffer == Buffer::scratch) uses_scratch_ = true;
+    return {static_cast<Place>(span.buffer), Rank{}, span.offset};
+  }
+
+  void gather(const Operand& destination, const std::vector<Operand>& sources, Elements length,
+              bool completes) {
+    emit({.code = OpCode::gather,
+          .completes = completes,
+          .destination_count = 1,
+          .source_count = static_cast<std::uint32_t>(sources.size()),
+          .length = length});
+    program_.operands.push_back(destination);
+    program_.operands.insert(program_.operands.end(), sources.begin(), sources.end());
+  }
+
+  /// The last operation's result goes to the board as well.
+  void add_destination(const Operand& board) {
+    Op& op = program_.ops.back();
+    op.destination_count = 2;
+    program_.operands.insert(program_.operands.begin() + op.first_operand + 1, board);
+    last_result_.reset();
+  }
+
+  void emit(Op op) {
+    op.phase = schedule_.steps()[step_].phase;
+    op.step = static_cast<std::uint32_t>(step_);
+    op.first_operand = static_cast<std::uint32_t>(program_.operands.size());
+    program_.ops.push_back(op);
+  }
+
+  struct Heard {
+    std::vector<std::vector<Arrival>> signals;
+    std::size_t next = 0;
+  };
+
+  const ScheduleOf& schedule_of_;
+  const Schedule& schedule_;
+  const Exports exports_;
+  std::vector<Export>::const_iterator next_export_ = exports_.puts.begin();
+  std::map<Rank, Heard> heard_;
+  std::map<Rank, bool> carried_;     // a put to the peer since the last signal to it
+  std::vector<Arrival> landings_;    // scratch whose bytes are still on a peer's board
+  std::optional<Span> last_result_;  // what the last operation computed, if nothing came after it
+  Program program_;
+  std::size_t step_ = 0;
+  bool uses_scratch_ = false;
+};
+
+std::string to_string(const Operand& operand, Elements length) {
+  constexpr std::string_view names[] = {"input", "output", "scratch", "board"};
+  const std::string owner =
+      operand.place == Place::board ? fmt::format("rank {} ", operand.owner.value()) : "";
+  return fmt::format("{}{}[{},{})", owner, names[static_cast<int>(operand.place)],
+                     operand.offset.value(), (operand.offset + length).value());
+}
+
+}  // namespace
+
+Program lower(const ScheduleOf& schedule_of, Rank self, Form form) {
+  return Lowering{schedule_of, self, form}.run();
+}
+
+Elements board_extent(const Schedule& schedule) {
+  return exports_of(schedule).board;
+}
+
+std::string to_string(const Program& program, const Op& op) {
+  constexpr std::string_view names[] = {"gather", "signal", "wait", "notify"};
+  if (op.code != OpCode::gather)
+    return fmt::format("{} rank {}", names[static_cast<int>(op.code)], op.peer.value());
+  std::string text = op.source_count == 1 ? "copy" : "reduce";
+  const char* separator = " ";
+  for (const Operand& source : program.sources(op))
+    text += separator + to_string(source, op.length), separator = ", ";
+  separator = " -> ";
+  for (const Operand& destination : program.destinations(op))
+    text += separator + to_string(destination, op.length), separator = " and ";
+  return text;
+}
+
+}  // namespace capstan

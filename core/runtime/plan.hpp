@@ -1,0 +1,94 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/registry.hpp"
+#include "core/runtime/call.hpp"
+#include "core/runtime/lower.hpp"
+#include "core/runtime/segment.hpp"
+#include "kernels/cpu/reduce.hpp"
+
+namespace capstan {
+
+/// An operand with its byte offset. Bases are numbered: the local buffers in the order of Place,
+/// then the board of each rank.
+struct BoundOperand {
+  static constexpr std::uint32_t first_board = 3;
+
+  std::uint32_t base;
+  std::uint64_t offset;
+
+  bool on_board() const { return base >= first_board; }
+};
+
+struct BoundOp {
+  OpCode code;
+  std::uint8_t destination_count;
+  std::uint32_t source_count;
+  std::uint32_t first_operand;
+  std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed
+  std::int32_t peer;
+  std::uint64_t count;  ///< elements
+};
+
+/// A program with offsets in bytes for one element size and the ranges of its phases.
+struct BoundProgram {
+  Program source;  ///< what it was made of, for reports
+  std::vector<BoundOp> ops;
+  std::vector<BoundOperand> operands;
+  std::vector<std::uint32_t> phase_end;  ///< ops of phase k end here
+};
+
+/// A call and the way it runs as two words that ranks compare: equal only if they fit together.
+struct CallMark {
+  std::uint64_t signature = 0;
+  std::uint64_t count = 0;
+
+  bool operator==(const CallMark&) const = default;
+  /// 32 bits that differ, in all likelihood, between different marks.
+  std::uint32_t digest() const;
+};
+
+/// "all_reduce(1000 x f32, sum) by ring".
+std::string to_string(const CallMark& mark);
+
+/// All that is needed to run one kind of call again and again: made once, kept, never changed.
+/// A long operation is a stream of equal blocks, the last of which may be shorter.
+struct Plan {
+  Call call;
+  const Algorithm* algorithm = nullptr;
+  Form form = Form::flags;
+  std::uint64_t blocks = 1;
+  Elements block_count{};  ///< elements per block
+  BoundProgram block{};
+  std::optional<BoundProgram> last_block{};  ///< when it is shorter than the others
+  Bytes element{};
+  Bytes scratch{};
+  CallMark mark{};  ///< what peers compare with their own
+  kernels::ReduceKernel reduce = nullptr;
+  bool stream_output = false;  ///< the output exceeds the cache: write it past the cache
+
+  const BoundProgram& program(std::uint64_t index) const {
+    return last_block && index + 1 == blocks ? *last_block : block;
+  }
+};
+
+/// What the selector has decided about a call.
+struct Choice {
+  const Algorithm* algorithm = nullptr;
+  Form form = Form::flags;
+  std::string reason;
+};
+
+/// Makes the plan of `self` for a call over `ranks` ranks. Blocks hold at most `block_bytes` and
+/// are made smaller until every rank's board fits its slot: the same on every rank. Throws
+/// InvalidArgument when a packet board would not fit (the selector asks fits_packets first).
+Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Bytes block_bytes,
+               const SegmentLayout& layout);
+
+/// Whether the largest board that any rank needs fits a packet slot.
+bool fits_packets(const Algorithm& algorithm, int ranks, const Call& call);
+
+}  // namespace capstan

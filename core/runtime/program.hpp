@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/ir/schedule.hpp"
+
+namespace capstan {
+
+/// Memory that a lowered program addresses. A board belongs to one rank, which alone writes it;
+/// peers read it in place.
+enum class Place : std::uint8_t { input, output, scratch, board };
+
+/// A relocatable operand of a lowered program. Its length is the operation's.
+struct Operand {
+  Place place = Place::input;
+  Rank owner;  ///< board only
+  Elements offset;
+
+  bool operator==(const Operand&) const = default;
+};
+
+/// What a lowered operation does.
+///
+///   gather   destinations = source 0 ⊕ source 1 ⊕ ...; one source is a copy. In a packet program
+///            reading a peer's board waits for the packets, and writing the own board sends them.
+///   signal   raise the flag that the peer watches
+///   wait     until the peer's next signal
+///   notify   packets for the peer have been sent: wake it should it sleep
+enum class OpCode : std::uint8_t { gather, signal, wait, notify };
+
+struct Op {
+  OpCode code = OpCode::gather;
+  bool completes = false;
+  std::uint8_t phase = 0;
+  std::uint8_t destination_count = 0;  ///< 1, or 2 when the result also goes to the own board
+  std::uint32_t source_count = 0;
+  std::uint32_t first_operand = 0;  ///< destinations, then sources
+  std::uint32_t step = 0;           ///< the schedule's step that this came from
+  Rank peer{};                      ///< signal, wait, notify
+  Elements length{};
+};
+
+/// A schedule made ready for links over which peers' boards can be read: every put has become a
+/// write to the own board (one write, however many peers it is for), every landing a read of a
+/// peer's board at the place where it is used.
+struct Program {
+  Rank self;
+  bool packets = false;  ///< payload and sequence number share a cache line; see packet.hpp
+  int phases = 1;
+  Extents extents;  ///< scratch is 0 when all landings are read in place
+  Elements board;   ///< extent of the own board
+  std::vector<Op> ops;
+  std::vector<Operand> operands;
+
+  std::span<const Operand> destinations(const Op& op) const {
+    return std::span{operands}.subspan(op.first_operand, op.destination_count);
+  }
+  std::span<const Operand> sources(const Op& op) const {
+    return std::span{operands}.subspan(op.first_operand + op.destination_count, op.source_count);
+  }
+};
+
+/// One operation as text, e.g. "gather input[0,4), rank 1 board[0,4) -> output[0,4)".
+std::string to_string(const Program& program, const Op& op);
+
+/// Boards are allocated in units of this many elements, so that every area starts on a cache line
+/// whatever the element type is, and areas can be turned into packets.
+inline constexpr Elements board_unit{64};
+
+}  // namespace capstan

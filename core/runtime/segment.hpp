@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/ir/quantity.hpp"
+#include "core/runtime/packet.hpp"
+
+namespace capstan {
+
+/// What a rank has called, for its peers to compare with what they have called. Written at the
+/// start of each call; the n-th call stands in entry n % kept of the list.
+struct alignas(64) CallRecord {
+  static constexpr std::size_t kept = 8;
+
+  std::atomic<std::uint64_t> call;       ///< number of the call, from 1; written last
+  std::atomic<std::uint64_t> signature;  ///< see CallSignature
+  std::atomic<std::uint64_t> count;
+};
+
+/// Why a rank has given up; adopted by all others.
+struct alignas(64) AbortRecord {
+  static constexpr std::size_t text_bytes = 1008;
+
+  std::atomic<std::uint32_t> kind;  ///< 0: none; a FailureKind, written last
+  std::int32_t culprit;
+  char text[text_bytes];
+};
+
+/// First page of a segment. Written by the owner, read by all.
+struct Control {
+  alignas(64) std::atomic<std::uint64_t> completed;  ///< calls that this rank has finished
+  alignas(64) std::atomic<std::uint32_t> left;       ///< this rank's communicator is gone
+  CallRecord calls[CallRecord::kept];
+  AbortRecord abort;
+};
+static_assert(sizeof(Control) <= 4096);
+
+/// One flag per peer, each in a line of its own: the number of signals sent to it so far.
+struct alignas(64) Flag {
+  std::atomic<std::uint64_t> signals;
+};
+
+/// Where things lie in a segment, the same on all ranks:
+///
+///   control | flag per peer | packet slots | board slots
+///
+/// Slots rotate from one operation (or one block of a long one) to the next, so that nobody waits
+/// for the readers of the last one. Two suffice for a call that finishes only after all have
+/// entered it, three for the pipeline of a streamed one; the verifier checks both.
+class SegmentLayout {
+ public:
+  static constexpr int packet_slots = 2;
+  static constexpr int board_slots = 3;
+  static constexpr Bytes packet_slot{32 << 10};
+
+  SegmentLayout(int ranks, Bytes board_slot) : ranks_(ranks), board_slot_(round(board_slot)) {}
+
+  Bytes flags() const { return Bytes{page}; }
+  Bytes packets() const { return flags() + round(Bytes{sizeof(Flag)} * ranks()); }
+  Bytes boards() const { return packets() + packet_slot * packet_slots; }
+  Bytes total() const { return boards() + board_slot_ * board_slots; }
+  Bytes board_slot() const { return board_slot_; }
+
+ private:
+  static constexpr std::uint64_t page = 4096;
+  static Bytes round(Bytes bytes) { return Bytes{(bytes.value() + page - 1) / page * page}; }
+  std::uint64_t ranks() const { return static_cast<std::uint64_t>(ranks_); }
+
+  int ranks_;
+  Bytes board_slot_;
+};
+
+/// Typed views of a segment's parts.
+inline const Control& control_of(const std::byte* segment) {
+  return *reinterpret_cast<const Control*>(segment);
+}
+inline Control& control_of(std::byte* segment) {
+  return *reinterpret_cast<Control*>(segment);
+}
+inline const Flag& flag_of(const std::byte* segment, const SegmentLayout& layout, int peer) {
+  return reinterpret_cast<const Flag*>(segment + layout.flags().value())[peer];
+}
+inline Flag& flag_of(std::byte* segment, const SegmentLayout& layout, int peer) {
+  return reinterpret_cast<Flag*>(segment + layout.flags().value())[peer];
+}
+
+}  // namespace capstan

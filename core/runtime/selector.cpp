@@ -1,0 +1,66 @@
+#include "core/runtime/selector.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+namespace {
+
+struct Candidate {
+  const Algorithm* algorithm = nullptr;
+  Form form = Form::flags;
+  double nanoseconds = std::numeric_limits<double>::infinity();
+};
+
+/// The cheaper form of one algorithm.
+Candidate best_form(const Algorithm& algorithm, int ranks, const Call& call,
+                    const LinkModel& model) {
+  const Candidate flags{&algorithm, Form::flags,
+                        predict(algorithm, Form::flags, ranks, call, model)};
+  const Candidate packets{&algorithm, Form::packets,
+                          predict(algorithm, Form::packets, ranks, call, model)};
+  const bool use_packets =
+      packets.nanoseconds < flags.nanoseconds && fits_packets(algorithm, ranks, call);
+  return use_packets ? packets : flags;
+}
+
+Candidate best(const Call& call, int ranks, const LinkModel& model) {
+  Candidate best;
+  for (const Algorithm& algorithm : algorithms(call.collective)) {
+    if (ranks > algorithm.max_ranks) continue;
+    const Candidate candidate = best_form(algorithm, ranks, call, model);
+    if (candidate.nanoseconds < best.nanoseconds) best = candidate;
+  }
+  return best;
+}
+
+}  // namespace
+
+double predict(const Algorithm& algorithm, Form form, int ranks, const Call& call,
+               const LinkModel& model) {
+  const Cost cost = algorithm.cost(ranks, call.count);
+  const double element = static_cast<double>(size_of(call.type).value());
+  // What is sent is read from boards by its receivers; boards are written once for all of them.
+  const double moved = (cost.sent + cost.reduced) * element;
+  return form == Form::packets ? cost.steps * model.packet_step + moved * model.packet_byte
+                               : cost.steps * model.flag_step + moved * model.flag_byte;
+}
+
+Choice choose(const Call& call, int ranks, const AlgorithmRules& rules, const LinkModel& model) {
+  const Bytes bytes = bytes_of(call.count, size_of(call.type));
+  if (const Algorithm* ruled = rules.find(call.collective, bytes)) {
+    const Candidate candidate = best_form(*ruled, ranks, call, model);
+    return {ruled, candidate.form, "asked for by a rule"};
+  }
+  const Candidate winner = best(call, ranks, model);
+  if (!winner.algorithm)
+    throw InvalidArgument(
+        fmt::format("no {} algorithm runs on {} ranks", name_of(call.collective), ranks));
+  return {winner.algorithm, winner.form,
+          fmt::format("least predicted time, {:.2f} us", winner.nanoseconds / 1000)};
+}
+
+}  // namespace capstan

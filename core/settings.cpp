@@ -1,0 +1,61 @@
+#include "core/settings.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "core/ir/error.hpp"
+#include "core/runtime/algorithm_rules.hpp"
+
+namespace capstan {
+namespace {
+
+std::optional<std::string_view> variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value || !*value) return std::nullopt;
+  return value;
+}
+
+[[noreturn]] void refuse(const char* name, std::string_view value, std::string_view expected) {
+  throw InvalidArgument(fmt::format("{}='{}': expected {}", name, value, expected));
+}
+
+void read_seconds(const char* name, std::chrono::milliseconds& setting) {
+  const auto text = variable(name);
+  if (!text) return;
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+  constexpr double longest = 1e9;
+  if (error != std::errc{} || end != text->data() + text->size() || !(seconds > 0) ||
+      seconds > longest)
+    refuse(name, *text, "a time in seconds, for example 60 or 0.5");
+  setting = std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
+}
+
+void read_bytes(const char* name, Bytes& setting) {
+  const auto text = variable(name);
+  if (!text) return;
+  const auto bytes = parse_bytes(*text);
+  constexpr Bytes smallest{4 << 10}, largest{64 << 20};
+  if (!bytes || *bytes < smallest || *bytes > largest)
+    refuse(name, *text, "a size from 4k to 64m, for example 256k");
+  setting = *bytes;
+}
+
+}  // namespace
+
+Settings Settings::from_environment() {
+  Settings settings;
+  read_seconds("CAPSTAN_JOIN_TIMEOUT", settings.join_timeout);
+  read_seconds("CAPSTAN_TIMEOUT", settings.timeout);
+  read_bytes("CAPSTAN_CHUNK", settings.chunk);
+  if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;
+  AlgorithmRules::parse(settings.algorithm);  // refuses early what it cannot read
+  return settings;
+}
+
+}  // namespace capstan

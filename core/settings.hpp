@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "ir/quantity.hpp"
+
+namespace capstan {
+
+/// Every setting of the engine. Each can be set in the program or by the environment variable
+/// named beside it; nothing else in the library reads the environment except launch detection.
+struct Settings {
+  /// How long start-up waits for all ranks to join. CAPSTAN_JOIN_TIMEOUT, seconds.
+  std::chrono::milliseconds join_timeout = std::chrono::seconds{60};
+
+  /// How long an operation waits for a peer that is alive before it fails with TimedOut.
+  /// CAPSTAN_TIMEOUT, seconds.
+  std::chrono::milliseconds timeout = std::chrono::seconds{300};
+
+  /// Which algorithm runs at which message size, overriding the selector, for example
+  /// "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring" or just "all_reduce:ring".
+  /// CAPSTAN_ALGORITHM.
+  std::string algorithm;
+
+  /// The largest staged block of a long operation; 0 sizes it from the caches.
+  /// CAPSTAN_CHUNK, bytes with an optional k or m.
+  Bytes chunk{0};
+
+  /// Reads the variables named above. Throws InvalidArgument that names the variable, its value
+  /// and what it should look like.
+  static Settings from_environment();
+};
+
+}  // namespace capstan

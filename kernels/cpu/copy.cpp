@@ -1,0 +1,68 @@
+// The copy of all targets: this file is compiled once per target.
+#include "kernels/cpu/highway.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/copy.cpp"
+#include <hwy/foreach_target.h>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/targets.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace capstan::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Whole blocks of `bytes`; returns how many bytes they were. `to` starts a cache line.
+HWY_INLINE std::size_t stream_blocks(std::uint8_t* to, const std::uint8_t* from,
+                                     std::size_t bytes) {
+  using D = hn::Simd<std::uint8_t, HWY_LANES(std::uint8_t), 0>;
+  constexpr std::size_t lanes = hn::MaxLanes(D()), block = 4 * lanes;
+  std::size_t i = 0;
+  for (; bytes - i >= block; i += block) {
+    const auto a = hn::LoadU(D(), from + i);
+    const auto b = hn::LoadU(D(), from + i + lanes);
+    const auto c = hn::LoadU(D(), from + i + 2 * lanes);
+    const auto d = hn::LoadU(D(), from + i + 3 * lanes);
+    hn::Stream(a, D(), to + i);
+    hn::Stream(b, D(), to + i + lanes);
+    hn::Stream(c, D(), to + i + 2 * lanes);
+    hn::Stream(d, D(), to + i + 3 * lanes);
+  }
+  return i;
+}
+
+void copy_streaming(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
+  const std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % 64;
+  std::memcpy(to, from, head);
+  const std::size_t end = head + stream_blocks(to + head, from + head, bytes - head);
+  std::memcpy(to + end, from + end, bytes - end);
+  hwy::FlushStream();
+}
+
+void copy(void* destination, const void* source, std::size_t bytes, bool stream) {
+  // Streaming less than some lines gains nothing; single lanes have no non-temporal store.
+  constexpr std::size_t worth_streaming = 1024;
+  const bool can_stream = HWY_ARCH_X86 && HWY_LANES(std::uint8_t) > 1;
+  if (stream && can_stream && bytes >= worth_streaming) {
+    copy_streaming(static_cast<std::uint8_t*>(destination),
+                   static_cast<const std::uint8_t*>(source), bytes);
+  } else if (bytes > 0) {
+    std::memcpy(destination, source, bytes);
+  }
+}
+
+}  // namespace capstan::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace capstan::kernels {
+constinit const TargetTable<CopyKernel> copies = CAPSTAN_TARGET_TABLE(copy);
+}
+#endif

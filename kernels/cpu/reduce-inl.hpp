@@ -1,0 +1,230 @@
+// The loops of the n-ary reduction. Compiled once per target.
+//
+//   elements:  | head     | blocks of 4 vectors ...      | vectors | 1/2 | 1/4 | ... | 1 |
+//              to a 64-byte boundary                      what is left, each part at most once
+//
+// Small calls consist of the last part only, so that they pay for no set-up.
+#if defined(CAPSTAN_KERNELS_REDUCE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef CAPSTAN_KERNELS_REDUCE_INL_HPP
+#undef CAPSTAN_KERNELS_REDUCE_INL_HPP
+#else
+#define CAPSTAN_KERNELS_REDUCE_INL_HPP
+#endif
+
+#include <hwy/cache_control.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/codec-inl.hpp"
+#include "kernels/cpu/operations-inl.hpp"
+#include "kernels/cpu/reduce.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace capstan::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr std::size_t cache_line = 64;
+inline constexpr std::size_t vectors_per_block = 4;
+
+template <class T>
+inline constexpr std::size_t full_vector = HWY_LANES(T);
+template <class T>
+inline constexpr std::size_t block = vectors_per_block* full_vector<T>;
+
+/// The sources, typed. A fixed count lets the compiler keep them in registers; 0 means any count.
+template <class T, std::size_t count>
+class Sources {
+ public:
+  explicit Sources(const Reduction& r) {
+    for (std::size_t s = 0; s < count; ++s) at_[s] = static_cast<const T*>(r.sources[s]);
+  }
+  static constexpr std::size_t size() { return count; }
+  HWY_INLINE const T* operator[](std::size_t s) const { return at_[s]; }
+
+ private:
+  const T* at_[count];
+};
+
+template <class T>
+class Sources<T, 0> {
+ public:
+  explicit Sources(const Reduction& r) : at_(r.sources), size_(r.source_count) {}
+  std::size_t size() const { return size_; }
+  HWY_INLINE const T* operator[](std::size_t s) const { return static_cast<const T*>(at_[s]); }
+
+ private:
+  const void* const* at_;
+  std::size_t size_;
+};
+
+// Operations work on one register; these apply them to the two halves of wide elements.
+template <class Op, class V>
+HWY_INLINE V lift(const Op& op, V v) {
+  return op.lift(v);
+}
+template <class Op, class V>
+HWY_INLINE Pair<V> lift(const Op& op, Pair<V> v) {
+  return {op.lift(v.first), op.lift(v.second)};
+}
+template <class Op, class V>
+HWY_INLINE V combine(const Op& op, V a, V b) {
+  return op.combine(a, b);
+}
+template <class Op, class V>
+HWY_INLINE Pair<V> combine(const Op& op, Pair<V> a, Pair<V> b) {
+  return {op.combine(a.first, b.first), op.combine(a.second, b.second)};
+}
+template <class Op, class V>
+HWY_INLINE V finish(const Op& op, V v) {
+  return op.finish(v);
+}
+template <class Op, class V>
+HWY_INLINE Pair<V> finish(const Op& op, Pair<V> v) {
+  return {op.finish(v.first), op.finish(v.second)};
+}
+
+/// Where results go.
+template <class T, bool stream>
+struct Sink {
+  T* destination;
+  T* second;
+
+  template <class D>
+  HWY_INLINE void store(D d, hn::Vec<D> v, std::size_t i) const {
+    using Raw = hn::TFromD<D>;
+    if constexpr (stream) {
+      hn::Stream(v, d, reinterpret_cast<Raw*>(destination + i));
+    } else {
+      hn::StoreU(v, d, reinterpret_cast<Raw*>(destination + i));
+    }
+    if (second != nullptr) hn::StoreU(v, d, reinterpret_cast<Raw*>(second + i));
+  }
+};
+
+/// Elements i .. i + vectors*lanes. All sources are read before anything is written, which is what
+/// makes it legal for the destination to be one of them.
+template <std::size_t lanes, std::size_t vectors, class T, class Op, class From, class To>
+HWY_INLINE void reduce_vectors(const Op& op, const From& sources, const To& to, std::size_t i) {
+  using C = Codec<T, lanes>;
+  decltype(C::load(nullptr)) sums[vectors];
+  for (std::size_t v = 0; v < vectors; ++v) sums[v] = lift(op, C::load(sources[0] + i + v * lanes));
+  for (std::size_t s = 1; s < sources.size(); ++s) {
+    const T* from = sources[s] + i;
+    for (std::size_t v = 0; v < vectors; ++v) {
+      sums[v] = combine(op, sums[v], lift(op, C::load(from + v * lanes)));
+    }
+  }
+  for (std::size_t v = 0; v < vectors; ++v) {
+    to.store(typename C::StoredTag(), C::encode(finish(op, sums[v])), i + v * lanes);
+  }
+}
+
+/// The last, incomplete vector: one bit of the remaining count at a time.
+template <std::size_t lanes, class T, class Op, class From, class To>
+HWY_INLINE void reduce_partial_vector(const Op& op, const From& sources, const To& to,
+                                      std::size_t i, std::size_t count) {
+  if ((count & lanes) != 0) {
+    reduce_vectors<lanes, 1, T>(op, sources, to, i);
+    i += lanes;
+  }
+  if constexpr (lanes > 1) reduce_partial_vector<lanes / 2, T>(op, sources, to, i, count);
+}
+
+/// Any range, without the unrolling that would not pay for short ones.
+template <class T, class Op>
+HWY_NOINLINE void reduce_short(const Op& op, const Reduction& r, std::size_t i, std::size_t end) {
+  const Sources<T, 0> sources(r);
+  const Sink<T, false> to{static_cast<T*>(r.destination), static_cast<T*>(r.second_destination)};
+  for (; end - i >= full_vector<T>; i += full_vector<T>) {
+    reduce_vectors<full_vector<T>, 1, T>(op, sources, to, i);
+  }
+  if constexpr (full_vector<T> > 1) {
+    reduce_partial_vector<full_vector<T> / 2, T>(op, sources, to, i, end - i);
+  }
+}
+
+/// As many whole blocks as fit before `end`; returns where they end.
+template <class T, std::size_t source_count, bool stream, class Op>
+HWY_NOINLINE std::size_t reduce_blocks(const Op& op, const Reduction& r, std::size_t i,
+                                       std::size_t end) {
+  const Sources<T, source_count> sources(r);
+  const Sink<T, stream> to{static_cast<T*>(r.destination), static_cast<T*>(r.second_destination)};
+  for (; end - i >= block<T>; i += block<T>) {
+    reduce_vectors<full_vector<T>, vectors_per_block, T>(op, sources, to, i);
+  }
+  return i;
+}
+
+template <class T, bool stream, class Op>
+std::size_t reduce_blocks_of_any_count(const Op& op, const Reduction& r, std::size_t i) {
+  switch (r.source_count) {
+    case 2:
+      return reduce_blocks<T, 2, stream>(op, r, i, r.element_count);
+    case 3:
+      return reduce_blocks<T, 3, stream>(op, r, i, r.element_count);
+    case 4:
+      return reduce_blocks<T, 4, stream>(op, r, i, r.element_count);
+    default:
+      return reduce_blocks<T, 0, stream>(op, r, i, r.element_count);
+  }
+}
+
+/// Elements before the first cache line that `destination` fills from its start. Zero if no element
+/// starts on a line.
+template <class T>
+std::size_t elements_to_cache_line(const void* destination) {
+  const std::size_t bytes = -reinterpret_cast<std::uintptr_t>(destination) % cache_line;
+  return bytes % sizeof(T) == 0 ? bytes / sizeof(T) : 0;
+}
+
+/// Non-temporal stores write whole lines, and ordinary ones are faster when none straddles two.
+template <class T, class Op>
+HWY_NOINLINE void reduce_long(const Op& op, const Reduction& r) {
+  std::size_t i = elements_to_cache_line<T>(r.destination);
+  reduce_short<T>(op, r, 0, i);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(static_cast<T*>(r.destination) + i) % cache_line == 0;
+  if (r.stream_destination && aligned) {
+    i = reduce_blocks_of_any_count<T, true>(op, r, i);
+    hwy::FlushStream();
+  } else {
+    i = reduce_blocks_of_any_count<T, false>(op, r, i);
+  }
+  reduce_short<T>(op, r, i, r.element_count);
+}
+
+template <class T, class Op>
+void reduce_with(const Op& op, const Reduction& r) {
+  // Enough that the head leaves at least a block.
+  if (r.element_count < block<T> + cache_line / sizeof(T)) {
+    reduce_short<T>(op, r, 0, r.element_count);
+  } else {
+    reduce_long<T>(op, r);
+  }
+}
+
+inline void copy_single_source(const Reduction& r, std::size_t bytes) {
+  const void* source = r.sources[0];
+  if (r.second_destination != nullptr) copy(r.second_destination, source, bytes, false);
+  if (r.destination != source) copy(r.destination, source, bytes, r.stream_destination);
+}
+
+/// The kernel of operations other than average.
+template <class T, class Op>
+void reduce(const Reduction& r) {
+  if (r.source_count == 1) return copy_single_source(r, r.element_count * sizeof(T));
+  reduce_with<T>(Op(r), r);
+}
+
+/// The kernel of average; `Lane` is the type that is divided, `SumOf` the element type of its sum.
+template <class T, class SumOf, class Lane>
+void average(const Reduction& r) {
+  if (r.divisor <= 1) return reduce<SumOf, Sum>(r);
+  reduce_with<T>(Average<Lane>(r), r);
+}
+
+}  // namespace capstan::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

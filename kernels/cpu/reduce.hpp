@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/ir/types.hpp"
+
+/// The element-wise kernels of the CPU. Each exists once per instruction-set target (AVX-512, AVX2,
+/// SSE4, plain scalar; NEON on Arm) and the best one that this machine runs is chosen once.
+///
+/// All targets give bitwise the same result:
+///  - sources are combined left to right, and no multiply-add is contracted;
+///  - integers wrap around; an integer average truncates towards zero;
+///  - f16 and bf16 are combined in f32 and rounded once, to nearest even, at the end;
+///  - a NaN among the sources makes the result NaN, for min and max too, and a computed NaN is always
+///    the type's quiet NaN with sign and payload clear;
+///  - min and max order -0 before +0, so that they do not depend on the order of the sources.
+/// The floating-point environment is taken as it is (the tests run in the default one).
+///
+/// All functions are safe to call from several threads at once, and none throws unless it says so.
+namespace capstan::kernels {
+
+/// Reads each of the `sources` once and writes the combined elements:
+/// destination = s0 op s1 op ... in that order.
+struct Reduction {
+  /// May be identical to one or more of the sources (same address), never partially overlapping.
+  void* destination;
+  /// nullptr, or a second place that receives the same result; overlaps nothing else.
+  void* second_destination;
+  /// `source_count` pointers; like the destinations they need the element's alignment at most.
+  const void* const* sources;
+  /// At least 1. One source is copied bit for bit (or, for an average, divided).
+  std::size_t source_count;
+  std::size_t element_count;
+  /// More than 1 only for average: the result is divided by it once, at the end.
+  std::uint32_t divisor = 1;
+  /// Writes `destination` with non-temporal stores and ends with the fence that makes them visible
+  /// before any later store. `second_destination` is always written with ordinary stores.
+  bool stream_destination = false;
+};
+
+using ReduceKernel = void (*)(const Reduction&);
+using CopyKernel = void (*)(void* destination, const void* source, std::size_t bytes, bool stream);
+
+/// The kernel for a type and an operation on this CPU. That of ReduceOp::average sums and divides
+/// by `divisor`. Costs a table look-up: fetch it once per plan.
+ReduceKernel reduce_kernel(DataType type, ReduceOp op);
+
+/// Copies `bytes` bytes between places that do not overlap. Streams (non-temporal stores) when asked
+/// and the CPU can, and then ends with the fence that makes the bytes visible before any later
+/// store.
+void copy(void* destination, const void* source, std::size_t bytes, bool stream);
+
+/// Names of the instruction-set targets that were compiled and run here, best first: some of
+/// "AVX3" (AVX-512), "AVX2", "SSE4", "NEON", "SCALAR".
+std::span<const std::string_view> available_targets();
+
+/// The target that reduce_kernel() and copy() use: the first available one.
+std::string_view active_target();
+
+/// The kernels of one available target, for tests and benchmarks. Throw InvalidArgument if it is
+/// not available.
+ReduceKernel reduce_kernel_for(std::string_view target, DataType type, ReduceOp op);
+CopyKernel copy_kernel_for(std::string_view target);
+
+}  // namespace capstan::kernels

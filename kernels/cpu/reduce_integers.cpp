@@ -1,0 +1,62 @@
+// The integer kernels of all targets: this file is compiled once per target.
+#include "kernels/cpu/highway.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/reduce_integers.cpp"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include "kernels/cpu/reduce-inl.hpp"
+#include "kernels/cpu/targets.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace capstan::kernels::HWY_NAMESPACE {
+
+/// Sums and products modulo 2^bits are the same for signed and unsigned elements.
+template <class T, class ForProduct = std::make_unsigned_t<T>>
+ReduceKernel integer_kernel(ReduceOp op) {
+  using Unsigned = std::make_unsigned_t<T>;
+  switch (op) {
+    case ReduceOp::sum:
+      return reduce<Unsigned, Sum>;
+    case ReduceOp::product:
+      return reduce<ForProduct, Product>;
+    case ReduceOp::min:
+      return reduce<T, Min>;
+    case ReduceOp::max:
+      return reduce<T, Max>;
+    case ReduceOp::average:
+      return average<T, Unsigned, T>;
+  }
+  return nullptr;
+}
+
+ReduceKernel find_integer_kernel(DataType type, ReduceOp op) {
+  switch (type) {
+    case DataType::i8:
+      return integer_kernel<std::int8_t, WideByte>(op);
+    case DataType::u8:
+      return integer_kernel<std::uint8_t, WideByte>(op);
+    case DataType::i32:
+      return integer_kernel<std::int32_t>(op);
+    case DataType::u32:
+      return integer_kernel<std::uint32_t>(op);
+    case DataType::i64:
+      return integer_kernel<std::int64_t>(op);
+    case DataType::u64:
+      return integer_kernel<std::uint64_t>(op);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace capstan::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace capstan::kernels {
+constinit const TargetTable<ReduceLookup> integer_reductions =
+    CAPSTAN_TARGET_TABLE(find_integer_kernel);
+}
+#endif

@@ -1,0 +1,97 @@
+#include "kernels/cpu/targets.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/ir/error.hpp"
+#include "kernels/cpu/highway.hpp"
+
+#include <hwy/targets.h>
+
+namespace capstan::kernels {
+namespace {
+
+/// The kernels of one target that this machine runs.
+struct Target {
+  std::int64_t bit;
+  ReduceLookup integers;
+  ReduceLookup floats;
+  CopyKernel copy;
+};
+
+template <class Function>
+Function function_of(const TargetTable<Function>& table, std::int64_t target) {
+  const auto found = std::ranges::find(table, target, &TargetEntry<Function>::target);
+  return found == table.end() ? nullptr : found->function;
+}
+
+std::vector<Target> find_targets() {
+  std::vector<Target> targets;
+  const std::int64_t supported = hwy::SupportedTargets();
+  for (const auto& [bit, integers] : integer_reductions) {
+    const bool seen = std::ranges::find(targets, bit, &Target::bit) != targets.end();
+    if (integers == nullptr || (supported & bit) == 0 || seen) continue;
+    targets.push_back(
+        {bit, integers, function_of(float_reductions, bit), function_of(copies, bit)});
+  }
+  return targets;
+}
+
+const std::vector<Target>& targets() {
+  static const std::vector<Target> found = find_targets();
+  return found;
+}
+
+const Target& target_named(std::string_view name) {
+  const auto names = available_targets();
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return targets()[static_cast<std::size_t>(found - names.begin())];
+  throw InvalidArgument(
+      fmt::format("kernels: no instruction-set target '{}' on this machine; choose one of {}", name,
+                  fmt::join(names, ", ")));
+}
+
+bool is_float(DataType type) {
+  return type >= DataType::f16;
+}
+
+ReduceKernel kernel_of(const Target& target, DataType type, ReduceOp op) {
+  return (is_float(type) ? target.floats : target.integers)(type, op);
+}
+
+}  // namespace
+
+std::span<const std::string_view> available_targets() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> result;
+    for (const Target& target : targets()) result.emplace_back(hwy::TargetName(target.bit));
+    return result;
+  }();
+  return names;
+}
+
+std::string_view active_target() {
+  return available_targets().front();
+}
+
+ReduceKernel reduce_kernel(DataType type, ReduceOp op) {
+  return kernel_of(targets().front(), type, op);
+}
+
+ReduceKernel reduce_kernel_for(std::string_view target, DataType type, ReduceOp op) {
+  return kernel_of(target_named(target), type, op);
+}
+
+CopyKernel copy_kernel_for(std::string_view target) {
+  return target_named(target).copy;
+}
+
+void copy(void* destination, const void* source, std::size_t bytes, bool stream) {
+  static const CopyKernel best = targets().front().copy;
+  best(destination, source, bytes, stream);
+}
+
+}  // namespace capstan::kernels

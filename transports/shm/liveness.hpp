@@ -1,0 +1,41 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include "core/base/file_descriptor.hpp"
+
+namespace capstan::shm {
+
+/// A descriptor that becomes readable when process `pid` ends. Invalid, with errno set, when the
+/// process is gone (ESRCH) or the kernel has none to give (Linux before 5.3, seccomp).
+FileDescriptor open_pidfd(pid_t pid);
+
+/// The same for the process that opened the other end of `socket`, whose pid is `pid`.
+FileDescriptor open_pidfd_of_peer(int socket, pid_t pid);
+
+/// Whether `fd` has something to say: for a pidfd, that its process has ended.
+bool is_readable(int fd);
+
+/// Whether `pid` is certainly no process of this pid namespace.
+bool is_gone(pid_t pid);
+
+/// Tells whether a peer's process still lives. A pidfd cannot be fooled by the reuse of a pid, nor
+/// by a forked child that outlives the peer and still holds its sockets. Without pidfds the
+/// start-up connection is kept, and its end taken for the peer's.
+class Liveness {
+ public:
+  Liveness() = default;
+  Liveness(pid_t pid, FileDescriptor pidfd, FileDescriptor socket);
+
+  /// Costs one system call.
+  bool ended() const;
+  /// As seen from here; 0 when it cannot be seen.
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = 0;
+  FileDescriptor pidfd_;
+  FileDescriptor socket_;  // also kept when only the peer needs it
+};
+
+}  // namespace capstan::shm

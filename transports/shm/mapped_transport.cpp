@@ -1,0 +1,31 @@
+#include "transports/shm/mapped_transport.hpp"
+
+#include <fmt/format.h>
+
+#include "core/ir/error.hpp"
+
+namespace capstan::shm {
+
+MappedTransport::MappedTransport(Rank self, int ranks, Scope scope, Header& header,
+                                 std::span<std::byte> segment, bool use_membarrier)
+    : self_(self),
+      scope_(scope),
+      segment_(segment),
+      sleeper_(header.doorbell, scope, use_membarrier),
+      links_(ranks > 0 ? static_cast<std::size_t>(ranks) : 0) {
+  set_link(self, segment.data(), header);
+}
+
+std::size_t MappedTransport::index(Rank peer) const {
+  if (peer.value() < 0 || static_cast<std::size_t>(peer.value()) >= links_.size()) {
+    throw InvalidArgument(fmt::format("rank {}: there is no rank {} among {} ranks", self_.value(),
+                                      peer.value(), links_.size()));
+  }
+  return static_cast<std::size_t>(peer.value());
+}
+
+void MappedTransport::set_link(Rank peer, const std::byte* segment, Header& header) {
+  links_[index(peer)] = {.segment = segment, .doorbell = &header.doorbell, .mapped = true};
+}
+
+}  // namespace capstan::shm

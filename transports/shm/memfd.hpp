@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/base/file_descriptor.hpp"
+#include "core/ir/quantity.hpp"
+#include "transports/shm/mapping.hpp"
+
+namespace capstan::shm {
+
+/// Who but its creator may write to a memfd.
+enum class Writers { creator, everybody };
+
+/// Memory of fixed size that can be handed to other processes as a descriptor. It has no name in
+/// the file system; the kernel frees it with its last mapping and descriptor.
+struct Memfd {
+  FileDescriptor fd;
+  Mapping mapping;  // readable and writable
+
+  /// Zeros, backed by memory only where touched, and sealed: nobody can resize them any more (a
+  /// peer could otherwise make accesses fault with SIGBUS), and with Writers::creator nobody can
+  /// get another writable mapping (where the kernel is Linux 5.1 or later). Throws SystemError.
+  static Memfd create(Bytes size, Writers writers);
+};
+
+/// Why a descriptor that came from a peer must not be mapped as `size` bytes of shared memory, or
+/// nothing when it is safe: sealed against resizing and of the right size.
+std::optional<std::string> unsafe_to_map(int fd, Bytes size);
+
+}  // namespace capstan::shm

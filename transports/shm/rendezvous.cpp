@@ -1,0 +1,305 @@
+#include "transports/shm/rendezvous.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "transports/shm/memfd.hpp"
+#include "transports/shm/system_call.hpp"
+
+namespace capstan::shm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto retry_interval = 2ms;  // when a queue was full
+constexpr auto longest_poll = 1h;
+constexpr auto grace = 200;  // ms for a process whose socket has closed to be seen as dead
+constexpr std::size_t spare_newcomers = 64;  // beyond one per rank
+
+bool has_ended(const FileDescriptor& watch) { return watch.valid() && is_readable(watch.get()); }
+
+}  // namespace
+
+Rendezvous::Rendezvous(Rank self, std::vector<ShmAddress> world, Handover own,
+                       UnixListener listener, bool use_pidfd)
+    : self_(self),
+      own_(own),
+      listener_(std::move(listener)),
+      use_pidfd_(use_pidfd),
+      peers_(world.size()),
+      missing_(world.size() - 1) {
+  for (std::size_t rank = 0; rank < world.size(); ++rank) peers_[rank].address = world[rank];
+  peers_[this->self()].done = true;
+}
+
+std::vector<Partner> Rendezvous::run(Deadline deadline) {
+  watch_peers();
+  while (true) {
+    const bool retry_soon = advance();
+    if (missing_ == 0) break;
+    if (deadline.expired()) give_up_at_deadline();
+    wait(deadline, retry_soon);
+  }
+  listener_.close();
+  std::vector<Partner> partners;
+  for (Peer& peer : peers_) partners.push_back(std::move(peer.partner));
+  return partners;
+}
+
+void Rendezvous::watch_peers() {
+  if (!use_pidfd_) return;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (peer.done || !peer.address.shares_pids_with(peers_[self()].address)) continue;
+    peer.watch = open_pidfd(peer.address.pid);
+    if (!peer.watch.valid() && errno == ESRCH) fail(rank, "has died");
+  }
+}
+
+/// Does what needs no event. Returns whether something must be tried again soon.
+bool Rendezvous::advance() {
+  bool retry_soon = false;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank].done) continue;
+    if (rank < self() && !peers_[rank].conversation) retry_soon |= reach_out(rank);
+    if (peers_[rank].conversation) retry_soon |= flush(rank);
+  }
+  return retry_soon;
+}
+
+bool Rendezvous::reach_out(std::size_t rank) {
+  Connecting connecting = connect_to(peers_[rank].address.socket());
+  if (connecting.attempt == Attempt::refused) {
+    fail(rank, has_ended(peers_[rank].watch) || is_gone(peers_[rank].address.pid)
+                   ? "has died"
+                   : "no longer listens: its start-up failed, or its transport was destroyed");
+  }
+  if (connecting.attempt == Attempt::done) greet(rank, std::move(connecting.socket));
+  return connecting.attempt == Attempt::later;
+}
+
+void Rendezvous::greet(std::size_t rank, FileDescriptor socket) {
+  Peer& peer = peers_[rank];
+  peer.conversation.emplace(std::move(socket), use_pidfd_);
+  const Credentials found = peer.conversation->credentials();
+  if (!peers_[self()].address.recognises(peer.address, found)) {
+    fail(rank, fmt::format("is not trusted: its socket belongs to process {} of user {}, but its "
+                           "address says user {}",
+                           found.pid, found.uid, peer.address.uid));
+  }
+  peer.conversation->queue({.rank = self_.value(), .token = peers_[self()].address.token}, {});
+}
+
+bool Rendezvous::flush(std::size_t rank) {
+  const Attempt attempt = peers_[rank].conversation->flush();
+  // A refusal shows as the end of the conversation, after what the peer still had to say.
+  if (attempt == Attempt::done && peers_[rank].conversation->complete()) finish(rank);
+  return attempt == Attempt::later;
+}
+
+void Rendezvous::wait(Deadline deadline, bool retry_soon) {
+  collect_events();
+  Deadline::Clock::duration longest = longest_poll;
+  if (retry_soon) longest = retry_interval;
+  const auto timeout =
+      std::chrono::ceil<std::chrono::milliseconds>(std::min(deadline.remaining(), longest));
+  const int ready = ::poll(polled_.data(), polled_.size(), static_cast<int>(timeout.count()));
+  if (ready < 0 && errno != EINTR) throw_errno("poll");
+  for (std::size_t i = 0; ready > 0 && i < events_.size(); ++i) {
+    if (polled_[i].revents != 0) handle(events_[i]);
+  }
+  std::erase_if(newcomers_, [](const auto& newcomer) { return !newcomer; });
+}
+
+void Rendezvous::add_event(int fd, Source source, std::size_t index) {
+  polled_.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  events_.push_back({source, index});
+}
+
+void Rendezvous::collect_events() {
+  polled_.clear();
+  events_.clear();
+  for (std::size_t i = 0; i < newcomers_.size(); ++i) {
+    add_event(newcomers_[i]->fd(), Source::newcomer, i);
+  }
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const Peer& peer = peers_[rank];
+    if (peer.done) continue;
+    if (peer.conversation) add_event(peer.conversation->fd(), Source::conversation, rank);
+    if (peer.watch.valid()) add_event(peer.watch.get(), Source::death, rank);
+  }
+  add_event(listener_.fd(), Source::listener, 0);  // last: it moves newcomers_
+}
+
+void Rendezvous::handle(const Event& event) {
+  switch (event.source) {
+    case Source::listener:
+      return admit_newcomers();
+    case Source::newcomer:
+      return on_newcomer(newcomers_[event.index]);
+    case Source::conversation:
+      return on_message(event.index);
+    case Source::death:
+      return on_death(event.index);
+  }
+}
+
+void Rendezvous::admit_newcomers() {
+  while (std::optional<FileDescriptor> socket = listener_.accept()) {
+    Conversation newcomer{std::move(*socket), use_pidfd_};
+    if (!expects(newcomer.credentials())) {
+      refuse(newcomer, "no rank that is still missing has this process and user");
+      continue;
+    }
+    make_room_for_newcomer();
+    newcomers_.emplace_back(std::move(newcomer));
+  }
+}
+
+void Rendezvous::make_room_for_newcomer() {
+  if (newcomers_.size() < peers_.size() + spare_newcomers) return;
+  const auto oldest = newcomers_.begin();
+  if (*oldest) refuse(**oldest, "others came and it has not said which rank it is");
+  newcomers_.erase(oldest);
+}
+
+bool Rendezvous::expects(Credentials found) const {
+  return std::any_of(peers_.begin() + self_.value(), peers_.end(), [&](const Peer& peer) {
+    return !peer.done && peers_[self()].address.recognises(peer.address, found);
+  });
+}
+
+void Rendezvous::on_newcomer(std::optional<Conversation>& newcomer) {
+  std::optional<Conversation::Incoming> incoming = newcomer->receive();
+  if (!incoming) return;
+  if (!incoming->introduction || !incoming->descriptors.empty()) {
+    refuse(*newcomer, incoming->closed ? "it closed without a word" : "it sent something unknown");
+  } else if (const auto rank = identify(*newcomer, *incoming->introduction)) {
+    Peer& peer = peers_[*rank];
+    peer.conversation = std::move(newcomer);
+    peer.conversation->queue({.rank = self_.value(),
+                              .membarrier = own_.membarrier,
+                              .token = peers_[self()].address.token},
+                             own_);
+  }
+  newcomer.reset();
+}
+
+std::optional<std::size_t> Rendezvous::identify(const Conversation& newcomer,
+                                                const Introduction& greeting) {
+  const auto rank = static_cast<std::size_t>(greeting.rank);
+  if (greeting.rank <= self_.value() || rank >= peers_.size()) {
+    return refuse(newcomer, "it claims a rank that does not connect here"), std::nullopt;
+  }
+  const Peer& peer = peers_[rank];
+  if (greeting.token != peer.address.token ||
+      !peers_[self()].address.recognises(peer.address, newcomer.credentials())) {
+    return refuse(newcomer, fmt::format("it is not rank {}", rank)), std::nullopt;
+  }
+  if (peer.done || peer.conversation) {
+    return refuse(newcomer, fmt::format("rank {} has come before", rank)), std::nullopt;
+  }
+  return rank;
+}
+
+void Rendezvous::refuse(const Conversation& newcomer, std::string_view reason) {
+  spdlog::warn("rank {}: connect: refused process {} of user {}: {}", self_.value(),
+               newcomer.credentials().pid, newcomer.credentials().uid, reason);
+}
+
+void Rendezvous::on_message(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  std::optional<Conversation::Incoming> incoming = peer.conversation->receive();
+  if (!incoming) return;
+  if (!incoming->closed) return take_offer(rank, std::move(*incoming));
+
+  // Sockets close before a death can be seen: wait for it, to name the right cause.
+  pollfd death{.fd = peer.watch.get(), .events = POLLIN, .revents = 0};
+  const bool died = peer.watch.valid() && ::poll(&death, 1, grace) > 0;
+  fail(rank, died ? "has died" : "gave up during start-up: see its own error");
+}
+
+void Rendezvous::take_offer(std::size_t rank, Conversation::Incoming incoming) {
+  Peer& peer = peers_[rank];
+  const std::string reason = reason_to_distrust(peer, rank, incoming);
+  if (!reason.empty()) fail(rank, "is not trusted: " + reason);
+
+  peer.partner.segment = std::move(incoming.descriptors[0]);
+  peer.partner.header = std::move(incoming.descriptors[1]);
+  peer.partner.membarrier = incoming.introduction->membarrier != 0;
+  peer.conversation->accept_offer(*incoming.introduction);
+  if (rank < self()) {
+    peer.conversation->queue({.rank = self_.value(),
+                              .membarrier = own_.membarrier,
+                              .token = peers_[self()].address.token},
+                             own_);
+  }
+  flush(rank);
+}
+
+std::string Rendezvous::reason_to_distrust(const Peer& peer, std::size_t rank,
+                                           const Conversation::Incoming& incoming) const {
+  const auto& offer = incoming.introduction;
+  if (!offer || incoming.descriptors.size() != 2) return "it sent something unknown";
+  if (static_cast<std::size_t>(offer->rank) != rank || offer->token != peer.address.token) {
+    return "it lacks the token of its address";
+  }
+  const auto& fds = incoming.descriptors;
+  if (auto flaw = unsafe_to_map(fds[0].get(), Bytes{peer.address.segment})) return *flaw;
+  if (auto flaw = unsafe_to_map(fds[1].get(), Bytes{1})) return *flaw;
+  return {};
+}
+
+void Rendezvous::on_death(std::size_t rank) {
+  // It may have done its part before it ended.
+  if (!peers_[rank].done && peers_[rank].conversation) on_message(rank);
+  if (!peers_[rank].done) fail(rank, "has died");
+}
+
+void Rendezvous::finish(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  peer.partner.liveness = std::move(*peer.conversation).into_liveness();
+  peer.conversation.reset();
+  peer.watch.reset();
+  peer.done = true;
+  --missing_;
+}
+
+std::string Rendezvous::who_is(std::size_t rank) const {
+  return fmt::format("rank {} (process {})", rank, peers_[rank].address.pid);
+}
+
+/// Throws, and names with `rank` all others that are known not to come any more.
+void Rendezvous::fail(std::size_t rank, std::string reason) {
+  std::string message =
+      fmt::format("rank {}: connect: {} {}", self_.value(), who_is(rank), reason);
+  for (std::size_t other = 0; other < peers_.size(); ++other) {
+    if (other == rank || peers_[other].done || !has_ended(peers_[other].watch)) continue;
+    message += fmt::format("; {} has died", who_is(other));
+  }
+  throw BootstrapError(message + ". Find out why, then start all ranks again");
+}
+
+void Rendezvous::give_up_at_deadline() {
+  std::string message = fmt::format("rank {}: connect: {} of {} peers did not come before the "
+                                    "deadline",
+                                    self_.value(), missing_, peers_.size() - 1);
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank].done) continue;
+    message += fmt::format("; {} {}", who_is(rank), state_of(peers_[rank]));
+  }
+  throw BootstrapError(message + ". Start every rank, or allow more time for start-up");
+}
+
+std::string Rendezvous::state_of(const Peer& peer) const {
+  const bool visible = peer.address.shares_pids_with(peers_[self()].address);
+  if (visible && (has_ended(peer.watch) || is_gone(peer.address.pid))) return "has died";
+  const std::string alive = visible ? "is alive but " : "";
+  return alive + (peer.conversation ? "does not answer" : "has not connected");
+}
+
+}  // namespace capstan::shm

@@ -1,0 +1,165 @@
+#include "transports/shm/shm_transport.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+#include <utility>
+
+#include "core/ir/error.hpp"
+#include "transports/shm/liveness.hpp"
+#include "transports/shm/mapped_transport.hpp"
+#include "transports/shm/mapping.hpp"
+#include "transports/shm/memfd.hpp"
+#include "transports/shm/rendezvous.hpp"
+#include "transports/shm/shm_address.hpp"
+#include "transports/shm/unix_socket.hpp"
+
+namespace capstan {
+namespace {
+
+/// What a rank owns. The header is a memfd of its own, so that peers can be given the right to
+/// write to it alone, and so that the segment starts on a huge page.
+struct SharedMemory {
+  explicit SharedMemory(Bytes size)
+      : segment(shm::Memfd::create(size, shm::Writers::creator)),
+        header(shm::Memfd::create(Bytes{sizeof(shm::Header)}, shm::Writers::everybody)),
+        shared_header(new(header.mapping.data()) shm::Header) {}
+
+  shm::Memfd segment;
+  shm::Memfd header;
+  shm::Header* shared_header;
+};
+
+/// What it has of a peer.
+struct Peer {
+  shm::Mapping segment;
+  shm::Mapping header;
+  shm::Liveness liveness;
+};
+
+class ShmTransport final : public shm::MappedTransport {
+ public:
+  ShmTransport(Rank self, int ranks, Bytes segment, SharedMemory own, ShmFacilities facilities)
+      : MappedTransport(self, ranks, shm::Scope::host, *own.shared_header,
+                        {own.segment.mapping.data(), segment.value()}, facilities.membarrier),
+        facilities_(facilities),
+        own_(std::move(own)),
+        address_(shm::ShmAddress::of_this_process(segment)),
+        listener_(std::in_place, address_.socket(), ranks + spare_backlog),
+        peers_(MappedTransport::ranks()) {}
+  ~ShmTransport() override;
+
+  std::string_view name() const override { return "shm"; }
+  Address address() const override { return address_.encode(); }
+  void connect(std::span<const Address> addresses, Deadline deadline) override;
+  std::optional<std::string> departed(Rank peer) override;
+
+ private:
+  static constexpr int spare_backlog = 64;  // for strangers
+
+  void meet(std::span<const Address> addresses, shm::UnixListener listener, Deadline deadline);
+  std::vector<shm::ShmAddress> decode(std::span<const Address> addresses) const;
+  void adopt(Rank rank, const shm::ShmAddress& address, shm::Partner partner);
+  bool has_left(std::size_t peer) const;
+
+  ShmFacilities facilities_;
+  SharedMemory own_;
+  shm::ShmAddress address_;
+  std::optional<shm::UnixListener> listener_;  // until connect()
+  std::vector<Peer> peers_;                    // by rank; the own is empty
+};
+
+ShmTransport::~ShmTransport() {
+  if (::getpid() != address_.pid) return;  // a forked child's copy: the rank is still there
+  own_.shared_header->left.store(1, std::memory_order_release);
+}
+
+void ShmTransport::connect(std::span<const Address> addresses, Deadline deadline) {
+  if (!listener_) {
+    throw InvalidArgument(fmt::format("rank {}: connect was called a second time", self().value()));
+  }
+  shm::UnixListener listener = std::move(*listener_);
+  listener_.reset();
+  try {
+    meet(addresses, std::move(listener), deadline);
+  } catch (const SystemError& error) {
+    throw SystemError(fmt::format("rank {}: connect: {}", self().value(), error.what()));
+  }
+}
+
+void ShmTransport::meet(std::span<const Address> addresses, shm::UnixListener listener,
+                        Deadline deadline) {
+  const std::vector<shm::ShmAddress> world = decode(addresses);
+  const shm::Handover handover{.segment = own_.segment.fd.get(),
+                               .header = own_.header.fd.get(),
+                               .membarrier = sleeper().registered()};
+  shm::Rendezvous rendezvous(self(), world, handover, std::move(listener), facilities_.pidfd);
+  std::vector<shm::Partner> partners = rendezvous.run(deadline);
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    const Rank peer{static_cast<std::int32_t>(rank)};
+    if (peer != self()) adopt(peer, world[rank], std::move(partners[rank]));
+  }
+  own_.segment.fd.reset();
+  own_.header.fd.reset();
+}
+
+/// Throws BootstrapError that names every rank that cannot be met, and why.
+std::vector<shm::ShmAddress> ShmTransport::decode(std::span<const Address> addresses) const {
+  if (addresses.size() != ranks()) {
+    throw InvalidArgument(fmt::format("rank {}: connect: {} addresses for {} ranks",
+                                      self().value(), addresses.size(), ranks()));
+  }
+  std::vector<shm::ShmAddress> world(ranks());
+  std::string obstacles;
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    const bool is_self = rank == index(self());
+    const auto decoded = is_self ? address_ : shm::ShmAddress::decode(addresses[rank]);
+    std::optional<std::string> obstacle = "its address is none of this version's shared memory";
+    if (decoded) obstacle = address_.obstacle_to(*decoded);
+    if (obstacle) obstacles += fmt::format("; rank {} cannot be met: {}", rank, *obstacle);
+    if (decoded) world[rank] = *decoded;
+  }
+  if (obstacles.empty()) return world;
+  throw BootstrapError(fmt::format("rank {}: connect{}", self().value(), obstacles));
+}
+
+void ShmTransport::adopt(Rank rank, const shm::ShmAddress& address, shm::Partner partner) {
+  Peer& peer = peers_[index(rank)];
+  peer.segment = shm::Mapping::shared(partner.segment.get(), Bytes{address.segment}, PROT_READ);
+  peer.header = shm::Mapping::shared(partner.header.get(), Bytes{sizeof(shm::Header)},
+                                     PROT_READ | PROT_WRITE);
+  peer.liveness = std::move(partner.liveness);
+  if (!partner.membarrier) sleeper().expect_lost_wakeups();
+  set_link(rank, peer.segment.data(), *reinterpret_cast<shm::Header*>(peer.header.data()));
+}
+
+bool ShmTransport::has_left(std::size_t peer) const {
+  const std::byte* header = peers_[peer].header.data();
+  return header && reinterpret_cast<const shm::Header*>(header)->left.load(
+                       std::memory_order_acquire) != 0;
+}
+
+std::optional<std::string> ShmTransport::departed(Rank peer) {
+  const shm::Liveness& liveness = peers_[index(peer)].liveness;
+  const bool left = has_left(index(peer));
+  if (!left && !liveness.ended()) return std::nullopt;
+  const std::string process =
+      liveness.pid() > 0 ? fmt::format("process {}", liveness.pid()) : "its process";
+  return process + (left ? " has destroyed its transport" : " has died");
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_shm_transport(Rank self, int ranks, Bytes segment,
+                                              ShmFacilities facilities) {
+  shm::require_segment_size(segment);
+  try {
+    return std::make_unique<ShmTransport>(self, ranks, segment, SharedMemory{segment}, facilities);
+  } catch (const SystemError& error) {
+    throw SystemError(fmt::format("rank {}: set up shared memory: {}", self.value(), error.what()));
+  }
+}
+
+}  // namespace capstan

@@ -1,0 +1,75 @@
+#include "transports/shm/sleeper.hpp"
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+
+namespace capstan::shm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t awake = 0;
+constexpr std::uint32_t asleep = 1;
+constexpr std::chrono::nanoseconds longest_unfenced_sleep = 1ms;
+static_assert(sizeof(Doorbell) == 4 && Doorbell::is_always_lock_free, "futexes are 4 bytes");
+
+bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
+
+bool register_wakers(Scope scope) {
+  return membarrier(scope == Scope::process ? MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
+                                            : MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+}
+
+bool fence_wakers(Scope scope) {
+  return membarrier(scope == Scope::process ? MEMBARRIER_CMD_PRIVATE_EXPEDITED
+                                            : MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+}
+
+void futex(Doorbell& word, Scope scope, int operation, std::uint32_t value,
+           const timespec* timeout) {
+  const int flag = scope == Scope::process ? FUTEX_PRIVATE_FLAG : 0;
+  ::syscall(SYS_futex, &word, operation | flag, value, timeout, nullptr, 0);
+}
+
+timespec to_timespec(std::chrono::nanoseconds duration) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(duration);
+  return {.tv_sec = seconds.count(), .tv_nsec = (duration - seconds).count()};
+}
+
+}  // namespace
+
+void ring_doorbell(Doorbell& doorbell, Scope scope) {
+  // Release: what the waker published is visible to a sleeper that finds the word reset.
+  if (doorbell.exchange(awake, std::memory_order_acq_rel) == asleep) {
+    futex(doorbell, scope, FUTEX_WAKE, 1, nullptr);
+  }
+}
+
+Sleeper::Sleeper(Doorbell& doorbell, Scope scope, bool use_membarrier)
+    : doorbell_(&doorbell),
+      scope_(scope),
+      registered_(use_membarrier && register_wakers(scope)),
+      fences_wakers_(registered_) {}
+
+void Sleeper::prepare() {
+  doorbell_->store(asleep, std::memory_order_seq_cst);
+  if (fences_wakers_) fences_wakers_ = fence_wakers(scope_);
+}
+
+void Sleeper::sleep(std::chrono::nanoseconds at_most) {
+  if (!fences_wakers_) at_most = std::min(at_most, longest_unfenced_sleep);
+  if (at_most > 0ns) {
+    const timespec timeout = to_timespec(at_most);
+    futex(*doorbell_, scope_, FUTEX_WAIT, asleep, &timeout);
+  }
+  cancel();
+}
+
+void Sleeper::cancel() { doorbell_->exchange(awake, std::memory_order_acq_rel); }
+
+}  // namespace capstan::shm

@@ -1,0 +1,66 @@
+#include "transports/shm/thread_transport.hpp"
+
+#include <fmt/format.h>
+
+#include "core/ir/error.hpp"
+#include "transports/shm/mapped_transport.hpp"
+#include "transports/shm/mapping.hpp"
+
+namespace capstan {
+namespace {
+
+/// What one rank shares with the others.
+struct Place {
+  explicit Place(Bytes size) : segment(shm::Mapping::anonymous(size)) {}
+  shm::Header header;
+  shm::Mapping segment;
+};
+
+using Arena = std::vector<std::unique_ptr<Place>>;
+
+class ThreadTransport final : public shm::MappedTransport {
+ public:
+  ThreadTransport(Rank self, std::shared_ptr<const Arena> arena, Bytes segment)
+      : ThreadTransport(self, *(*arena)[static_cast<std::size_t>(self.value())], arena, segment) {}
+  ~ThreadTransport() override { place(self()).header.left.store(1, std::memory_order_release); }
+
+  std::string_view name() const override { return "threads"; }
+  Address address() const override { return {}; }
+  void connect(std::span<const Address>, Deadline) override {}
+
+  std::optional<std::string> departed(Rank peer) override {
+    if (place(peer).header.left.load(std::memory_order_acquire) == 0) return std::nullopt;
+    return fmt::format("the thread of rank {} has destroyed its transport", peer.value());
+  }
+
+ private:
+  ThreadTransport(Rank self, Place& own, std::shared_ptr<const Arena> arena, Bytes segment)
+      : MappedTransport(self, static_cast<int>(arena->size()), shm::Scope::process, own.header,
+                        {own.segment.data(), segment.value()}, true),
+        arena_(std::move(arena)) {
+    for (int peer = 0; peer < static_cast<int>(ranks()); ++peer) {
+      set_link(Rank{peer}, place(Rank{peer}).segment.data(), place(Rank{peer}).header);
+    }
+  }
+
+  Place& place(Rank rank) const { return *(*arena_)[index(rank)]; }
+
+  std::shared_ptr<const Arena> arena_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Transport>> make_thread_transports(int ranks, Bytes segment) {
+  if (ranks < 1) throw InvalidArgument(fmt::format("{} ranks were asked for; 1 is the least", ranks));
+  shm::require_segment_size(segment);
+
+  auto arena = std::make_shared<Arena>();
+  for (int rank = 0; rank < ranks; ++rank) arena->push_back(std::make_unique<Place>(segment));
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (int rank = 0; rank < ranks; ++rank) {
+    transports.push_back(std::make_unique<ThreadTransport>(Rank{rank}, arena, segment));
+  }
+  return transports;
+}
+
+}  // namespace capstan
