@@ -50,6 +50,7 @@ Exports exports_of(const Schedule& schedule) {
     const Step& step = schedule.steps()[i];
     if (step.verb == Verb::copy || step.verb == Verb::reduce)
       std::erase_if(live, [&](const Live& l) { return overlap(l.source, step.destination); });
+    if (step.verb == Verb::wait) live.clear();  // it may bring new bytes into any buffer
     if (step.verb != Verb::put) continue;
 
     const Span source = schedule.sources(step).front();

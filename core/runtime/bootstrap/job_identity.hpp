@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+namespace capstan {
+
+/// Names the job on this host after the launcher's process, for launchers that give their ranks no
+/// identity: the nearest ancestor that is an MPI launcher, so that scripts between it and the rank
+/// do not matter, or else the parent. The process's start time guards against reuse of its number.
+std::string launcher_process_identity();
+
+}  // namespace capstan

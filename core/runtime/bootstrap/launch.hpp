@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/runtime/bootstrap/secret.hpp"
+#include "core/runtime/bootstrap/socket.hpp"
+
+namespace capstan {
+
+/// Looks a variable up; empty if it is not set.
+using Environment = std::function<std::optional<std::string>(const std::string&)>;
+
+/// The environment of this process.
+Environment process_environment();
+
+/// A store that the launcher or the user has decided on.
+struct StoreLocation {
+  TcpEndpoint endpoint;
+  Secret secret;
+  /// The launcher serves it (capstan run). Otherwise rank 0 does.
+  bool hosted_by_launcher;
+};
+
+/// Who this process is among those started together, and how they can meet.
+struct Launch {
+  int rank = 0;
+  int size = 1;
+  int local_rank = -1;  ///< among the ranks of this host; -1 if unknown
+  int local_size = -1;  ///< how many ranks this host has; -1 if unknown
+  std::string job;      ///< tells this job apart from others; the same on all its ranks of a host
+  std::string launcher;
+  std::optional<StoreLocation> store = {};
+};
+
+/// Reads what the launcher left in the environment. The first of these that is there counts:
+///
+///   capstan run    CAPSTAN_RANK, CAPSTAN_SIZE, CAPSTAN_LOCAL_RANK, CAPSTAN_LOCAL_SIZE
+///   torchrun       as below, if TORCHELASTIC_RUN_ID shows that torchrun itself started this
+///                  process: then it is the innermost launcher, whatever started torchrun
+///   Open MPI       OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE; job: PMIX_NAMESPACE
+///   MPICH          PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS; job: the process that
+///                  started the ranks of this host. (srun --mpi=pmi2 sets PMI_RANK, too, and
+///                  counts as Slurm.)
+///   torchrun       RANK with WORLD_SIZE or MASTER_ADDR, by hand or by another program;
+///                  LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+///   Slurm          SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, only in a step that srun started
+///                  (SLURM_STEP_ID is set), not in a batch script. mpirun and torchrun under Slurm
+///                  inherit these variables from the step that started them, so they go before.
+///   (none)         a world of one rank
+///
+/// CAPSTAN_STORE=host:port or [address]:port with CAPSTAN_SECRET (16 characters or more) names the
+/// store under any of them; capstan run serves it itself, under the others rank 0 does. torchrun
+/// needs neither: rank 0 serves at MASTER_ADDR:MASTER_PORT, or at the port after it if torchrun's
+/// agent occupies that one (TORCHELASTIC_USE_AGENT_STORE). Without CAPSTAN_SECRET the secret then
+/// comes from the job's identity, which protects from accidents and not from attackers who reach
+/// the port.
+///
+/// Throws InvalidArgument that names the variable, its value and the remedy if one is missing,
+/// malformed or contradicts another.
+Launch detect_launch(const Environment& environment);
+
+}  // namespace capstan
