@@ -87,9 +87,9 @@ class Transport {
   }
 
   /// Why `peer` can no longer answer ("process 4711 has died", "process 4711 has destroyed its
-  /// transport"), or nothing while it lives. What it published before stays readable, and may be
-  /// all that is awaited of it: ask this only about a peer that is being waited for, and look once
-  /// more at what is awaited before giving up. Costs a system call at most.
+  /// transport"), or nothing while it lives. What it published before stays readable, and
+  /// may be all that was awaited of it: look once more before giving up. Costs a system call at
+  /// most.
   virtual std::optional<std::string> departed(Rank peer) = 0;
 
  protected:

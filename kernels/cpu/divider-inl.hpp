@@ -119,19 +119,26 @@ class Divider {
   int shift_;
 };
 
+/// Divides floating-point numbers.
 template <class T>
   requires std::is_floating_point_v<T>
 class Divider<T> {
  public:
-  explicit Divider(std::uint32_t divisor) : divisor_(static_cast<T>(divisor)) {}
+  explicit Divider(std::uint32_t divisor)
+      : divisor_(static_cast<T>(divisor)),
+        reciprocal_(1 / divisor_),
+        reciprocal_is_exact_(std::has_single_bit(divisor)) {}
 
+  /// Multiplication by an exact reciprocal rounds alike and is several times faster.
   template <class V>
   HWY_INLINE V divide(V v) const {
-    return v / hn::Set(hn::DFromV<V>(), divisor_);
+    const hn::DFromV<V> d;
+    return reciprocal_is_exact_ ? v * hn::Set(d, reciprocal_) : v / hn::Set(d, divisor_);
   }
 
  private:
-  T divisor_;
+  T divisor_, reciprocal_;
+  bool reciprocal_is_exact_;
 };
 
 }  // namespace capstan::kernels::HWY_NAMESPACE

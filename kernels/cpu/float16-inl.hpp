@@ -54,8 +54,8 @@ HWY_INLINE auto widen_f16(D wide, hn::Vec<hn::Rebind<std::uint16_t, D>> half) {
   const auto normal = magnitude + rebias;
   const auto infinite_or_nan = normal + rebias;
   const auto implicit_bit = hn::Set(bits, (127u - 14u) << 23);
-  const auto subnormal =
-      hn::BitCast(bits, hn::BitCast(wide, magnitude + implicit_bit) - hn::BitCast(wide, implicit_bit));
+  const auto subnormal = hn::BitCast(
+      bits, hn::BitCast(wide, magnitude + implicit_bit) - hn::BitCast(wide, implicit_bit));
 
   const auto finite = hn::IfThenElse(exponent == hn::Zero(bits), subnormal, normal);
   const auto special = exponent == hn::Set(bits, 0x1Fu << 23);
@@ -73,8 +73,8 @@ HWY_INLINE auto round_to_f16(D wide, hn::Vec<D> v) {
   const auto sign = hn::And(raw, hn::Set(bits, 0x80000000u));
   const auto magnitude = hn::Xor(raw, sign);
   const auto above = [&](std::uint32_t limit) HWY_ATTR {
-    return hn::RebindMask(bits, hn::BitCast(ordered, magnitude) >
-                                    hn::Set(ordered, static_cast<std::int32_t>(limit)));
+    return hn::RebindMask(
+        bits, hn::BitCast(ordered, magnitude) > hn::Set(ordered, static_cast<std::int32_t>(limit)));
   };
 
   const auto last_kept_bit = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(bits, 1u));

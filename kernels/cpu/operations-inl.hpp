@@ -57,17 +57,25 @@ HWY_INLINE V minimum(V a, V b) {
 struct Sum {
   explicit Sum(const Reduction&) {}
   template <class V>
-  HWY_INLINE V lift(V v) const { return v; }
+  HWY_INLINE V lift(V v) const {
+    return v;
+  }
   template <class V>
-  HWY_INLINE V combine(V a, V b) const { return a + b; }
+  HWY_INLINE V combine(V a, V b) const {
+    return a + b;
+  }
   template <class V>
-  HWY_INLINE V finish(V v) const { return with_canonical_nan(v); }
+  HWY_INLINE V finish(V v) const {
+    return with_canonical_nan(v);
+  }
 };
 
 struct Product : Sum {
   using Sum::Sum;
   template <class V>
-  HWY_INLINE V combine(V a, V b) const { return a * b; }
+  HWY_INLINE V combine(V a, V b) const {
+    return a * b;
+  }
 };
 
 struct Min : Sum {
@@ -102,7 +110,9 @@ struct Max {
     }
   }
   template <class V>
-  HWY_INLINE V finish(V v) const { return with_canonical_nan(lift(v)); }
+  HWY_INLINE V finish(V v) const {
+    return with_canonical_nan(lift(v));
+  }
 };
 
 /// `Lane` is the type that is divided: the element's own, or f32 for the 16-bit floats.
@@ -110,7 +120,9 @@ template <class Lane>
 struct Average : Sum {
   explicit Average(const Reduction& r) : Sum(r), divider(r.divisor) {}
   template <class V>
-  HWY_INLINE V finish(V v) const { return with_canonical_nan(divider.divide(v)); }
+  HWY_INLINE V finish(V v) const {
+    return with_canonical_nan(divider.divide(v));
+  }
 
   Divider<Lane> divider;
 };

@@ -31,7 +31,7 @@ inline constexpr std::size_t vectors_per_block = 4;
 template <class T>
 inline constexpr std::size_t full_vector = HWY_LANES(T);
 template <class T>
-inline constexpr std::size_t block = vectors_per_block* full_vector<T>;
+inline constexpr std::size_t block = vectors_per_block * full_vector<T>;
 
 /// The sources, typed. A fixed count lets the compiler keep them in registers; 0 means any count.
 template <class T, std::size_t count>
@@ -86,15 +86,16 @@ HWY_INLINE Pair<V> finish(const Op& op, Pair<V> v) {
 }
 
 /// Where results go.
-template <class T, bool stream>
+template <class T>
 struct Sink {
+  bool stream;
   T* destination;
   T* second;
 
   template <class D>
   HWY_INLINE void store(D d, hn::Vec<D> v, std::size_t i) const {
     using Raw = hn::TFromD<D>;
-    if constexpr (stream) {
+    if (stream) {
       hn::Stream(v, d, reinterpret_cast<Raw*>(destination + i));
     } else {
       hn::StoreU(v, d, reinterpret_cast<Raw*>(destination + i));
@@ -109,13 +110,16 @@ template <std::size_t lanes, std::size_t vectors, class T, class Op, class From,
 HWY_INLINE void reduce_vectors(const Op& op, const From& sources, const To& to, std::size_t i) {
   using C = Codec<T, lanes>;
   decltype(C::load(nullptr)) sums[vectors];
+  HWY_UNROLL(4)
   for (std::size_t v = 0; v < vectors; ++v) sums[v] = lift(op, C::load(sources[0] + i + v * lanes));
   for (std::size_t s = 1; s < sources.size(); ++s) {
     const T* from = sources[s] + i;
+    HWY_UNROLL(4)
     for (std::size_t v = 0; v < vectors; ++v) {
       sums[v] = combine(op, sums[v], lift(op, C::load(from + v * lanes)));
     }
   }
+  HWY_UNROLL(4)
   for (std::size_t v = 0; v < vectors; ++v) {
     to.store(typename C::StoredTag(), C::encode(finish(op, sums[v])), i + v * lanes);
   }
@@ -136,7 +140,7 @@ HWY_INLINE void reduce_partial_vector(const Op& op, const From& sources, const T
 template <class T, class Op>
 HWY_NOINLINE void reduce_short(const Op& op, const Reduction& r, std::size_t i, std::size_t end) {
   const Sources<T, 0> sources(r);
-  const Sink<T, false> to{static_cast<T*>(r.destination), static_cast<T*>(r.second_destination)};
+  const Sink<T> to{false, static_cast<T*>(r.destination), static_cast<T*>(r.second_destination)};
   for (; end - i >= full_vector<T>; i += full_vector<T>) {
     reduce_vectors<full_vector<T>, 1, T>(op, sources, to, i);
   }
@@ -146,28 +150,29 @@ HWY_NOINLINE void reduce_short(const Op& op, const Reduction& r, std::size_t i, 
 }
 
 /// As many whole blocks as fit before `end`; returns where they end.
-template <class T, std::size_t source_count, bool stream, class Op>
-HWY_NOINLINE std::size_t reduce_blocks(const Op& op, const Reduction& r, std::size_t i,
+template <class T, std::size_t source_count, class Op>
+HWY_NOINLINE std::size_t reduce_blocks(bool stream, const Op& op, const Reduction& r, std::size_t i,
                                        std::size_t end) {
   const Sources<T, source_count> sources(r);
-  const Sink<T, stream> to{static_cast<T*>(r.destination), static_cast<T*>(r.second_destination)};
+  const Sink<T> to{stream, static_cast<T*>(r.destination), static_cast<T*>(r.second_destination)};
   for (; end - i >= block<T>; i += block<T>) {
     reduce_vectors<full_vector<T>, vectors_per_block, T>(op, sources, to, i);
   }
   return i;
 }
 
-template <class T, bool stream, class Op>
-std::size_t reduce_blocks_of_any_count(const Op& op, const Reduction& r, std::size_t i) {
+template <class T, class Op>
+std::size_t reduce_blocks_of_any_count(bool stream, const Op& op, const Reduction& r,
+                                       std::size_t i) {
   switch (r.source_count) {
     case 2:
-      return reduce_blocks<T, 2, stream>(op, r, i, r.element_count);
+      return reduce_blocks<T, 2>(stream, op, r, i, r.element_count);
     case 3:
-      return reduce_blocks<T, 3, stream>(op, r, i, r.element_count);
+      return reduce_blocks<T, 3>(stream, op, r, i, r.element_count);
     case 4:
-      return reduce_blocks<T, 4, stream>(op, r, i, r.element_count);
+      return reduce_blocks<T, 4>(stream, op, r, i, r.element_count);
     default:
-      return reduce_blocks<T, 0, stream>(op, r, i, r.element_count);
+      return reduce_blocks<T, 0>(stream, op, r, i, r.element_count);
   }
 }
 
@@ -184,13 +189,11 @@ template <class T, class Op>
 HWY_NOINLINE void reduce_long(const Op& op, const Reduction& r) {
   std::size_t i = elements_to_cache_line<T>(r.destination);
   reduce_short<T>(op, r, 0, i);
-  const bool aligned = reinterpret_cast<std::uintptr_t>(static_cast<T*>(r.destination) + i) % cache_line == 0;
-  if (r.stream_destination && aligned) {
-    i = reduce_blocks_of_any_count<T, true>(op, r, i);
-    hwy::FlushStream();
-  } else {
-    i = reduce_blocks_of_any_count<T, false>(op, r, i);
-  }
+  const bool aligned =
+      reinterpret_cast<std::uintptr_t>(static_cast<T*>(r.destination) + i) % cache_line == 0;
+  const bool stream = r.stream_destination && aligned;
+  i = reduce_blocks_of_any_count<T>(stream, op, r, i);
+  if (stream) hwy::FlushStream();
   reduce_short<T>(op, r, i, r.element_count);
 }
 

@@ -14,7 +14,8 @@
 ///  - sources are combined left to right, and no multiply-add is contracted;
 ///  - integers wrap around; an integer average truncates towards zero;
 ///  - f16 and bf16 are combined in f32 and rounded once, to nearest even, at the end;
-///  - a NaN among the sources makes the result NaN, for min and max too, and a computed NaN is always
+///  - a NaN among the sources makes the result NaN, for min and max too, and a computed NaN is
+///  always
 ///    the type's quiet NaN with sign and payload clear;
 ///  - min and max order -0 before +0, so that they do not depend on the order of the sources.
 /// The floating-point environment is taken as it is (the tests run in the default one).
@@ -48,13 +49,13 @@ using CopyKernel = void (*)(void* destination, const void* source, std::size_t b
 /// by `divisor`. Costs a table look-up: fetch it once per plan.
 ReduceKernel reduce_kernel(DataType type, ReduceOp op);
 
-/// Copies `bytes` bytes between places that do not overlap. Streams (non-temporal stores) when asked
-/// and the CPU can, and then ends with the fence that makes the bytes visible before any later
-/// store.
+/// Copies `bytes` bytes between places that do not overlap. Streams (non-temporal stores) when
+/// asked and the CPU can, and then ends with the fence that makes the bytes visible before any
+/// later store.
 void copy(void* destination, const void* source, std::size_t bytes, bool stream);
 
 /// Names of the instruction-set targets that were compiled and run here, best first: some of
-/// "AVX3" (AVX-512), "AVX2", "SSE4", "NEON", "SCALAR".
+/// "AVX3" (AVX-512), "AVX2", "SSE4", "NEON", and "SCALAR" or "EMU128" for the plain C++ version.
 std::span<const std::string_view> available_targets();
 
 /// The target that reduce_kernel() and copy() use: the first available one.

@@ -4,7 +4,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/reduce_integers.cpp"
 #include <hwy/foreach_target.h>
-
 #include <hwy/highway.h>
 
 #include "kernels/cpu/reduce-inl.hpp"

@@ -1,15 +1,13 @@
 #include "kernels/cpu/targets.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <hwy/targets.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "core/ir/error.hpp"
-#include "kernels/cpu/highway.hpp"
-
-#include <hwy/targets.h>
 
 namespace capstan::kernels {
 namespace {
@@ -49,9 +47,10 @@ const Target& target_named(std::string_view name) {
   const auto names = available_targets();
   const auto found = std::ranges::find(names, name);
   if (found != names.end()) return targets()[static_cast<std::size_t>(found - names.begin())];
-  throw InvalidArgument(
-      fmt::format("kernels: no instruction-set target '{}' on this machine; choose one of {}", name,
-                  fmt::join(names, ", ")));
+  std::string choices;
+  for (const std::string_view choice : names) choices += fmt::format(" {}", choice);
+  throw InvalidArgument(fmt::format(
+      "kernels: instruction-set target '{}' does not run here; choose one of:{}", name, choices));
 }
 
 bool is_float(DataType type) {

@@ -29,9 +29,12 @@ extern const TargetTable<CopyKernel> copies;
 }  // namespace capstan::kernels
 
 /// The initializer of a TargetTable; usable where Highway's per-target namespaces are complete.
-#define CAPSTAN_TARGET_TABLE(FUNCTION)         \
-  {{{HWY_AVX3, HWY_CHOOSE_AVX3(FUNCTION)},     \
-    {HWY_AVX2, HWY_CHOOSE_AVX2(FUNCTION)},     \
-    {HWY_SSE4, HWY_CHOOSE_SSE4(FUNCTION)},     \
-    {HWY_NEON, HWY_CHOOSE_NEON(FUNCTION)},     \
-    {HWY_STATIC_TARGET, &HWY_STATIC_DISPATCH(FUNCTION)}}}
+#define CAPSTAN_TARGET_TABLE(FUNCTION)                                                    \
+  {                                                                                       \
+    {                                                                                     \
+      {HWY_AVX3, HWY_CHOOSE_AVX3(FUNCTION)}, {HWY_AVX2, HWY_CHOOSE_AVX2(FUNCTION)},       \
+          {HWY_SSE4, HWY_CHOOSE_SSE4(FUNCTION)}, {HWY_NEON, HWY_CHOOSE_NEON(FUNCTION)}, { \
+        HWY_STATIC_TARGET, &HWY_STATIC_DISPATCH(FUNCTION)                                 \
+      }                                                                                   \
+    }                                                                                     \
+  }

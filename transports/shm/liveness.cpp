@@ -34,7 +34,9 @@ bool is_readable(int fd) {
   return ::poll(&query, 1, 0) > 0;
 }
 
-bool is_gone(pid_t pid) { return pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH; }
+bool is_gone(pid_t pid) {
+  return pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+}
 
 Liveness::Liveness(pid_t pid, FileDescriptor pidfd, FileDescriptor socket)
     : pid_(pid), pidfd_(std::move(pidfd)), socket_(std::move(socket)) {}

@@ -28,9 +28,13 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
 
 }  // namespace
 
-Bytes whole_pages(Bytes size) { return Bytes{round_up(size.value(), page())}; }
+Bytes whole_pages(Bytes size) {
+  return Bytes{round_up(size.value(), page())};
+}
 
-bool is_segment_size(Bytes size) { return size.value() > 0 && size.value() <= largest_segment; }
+bool is_segment_size(Bytes size) {
+  return size.value() > 0 && size.value() <= largest_segment;
+}
 
 void require_segment_size(Bytes size) {
   if (!is_segment_size(size)) {
@@ -43,7 +47,8 @@ Mapping Mapping::reserve(Bytes size) {
   const std::uint64_t length = whole_pages(size).value() + page();
   const std::uint64_t alignment = size.value() >= huge_page ? huge_page : page();
   const std::uint64_t total = length + alignment;
-  void* start = ::mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* start =
+      ::mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) throw_errno("mmap", remedy);
 
   const auto address = reinterpret_cast<std::uintptr_t>(start);

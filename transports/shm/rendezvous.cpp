@@ -17,10 +17,12 @@ using namespace std::chrono_literals;
 
 constexpr auto retry_interval = 2ms;  // when a queue was full
 constexpr auto longest_poll = 1h;
-constexpr auto grace = 200;  // ms for a process whose socket has closed to be seen as dead
+constexpr auto grace = 1000;  // ms for a process whose socket has closed to be seen as dead
 constexpr std::size_t spare_newcomers = 64;  // beyond one per rank
 
-bool has_ended(const FileDescriptor& watch) { return watch.valid() && is_readable(watch.get()); }
+bool has_ended(const FileDescriptor& watch) {
+  return watch.valid() && is_readable(watch.get());
+}
 
 }  // namespace
 
@@ -275,8 +277,7 @@ std::string Rendezvous::who_is(std::size_t rank) const {
 
 /// Throws, and names with `rank` all others that are known not to come any more.
 void Rendezvous::fail(std::size_t rank, std::string reason) {
-  std::string message =
-      fmt::format("rank {}: connect: {} {}", self_.value(), who_is(rank), reason);
+  std::string message = fmt::format("rank {}: connect: {} {}", self_.value(), who_is(rank), reason);
   for (std::size_t other = 0; other < peers_.size(); ++other) {
     if (other == rank || peers_[other].done || !has_ended(peers_[other].watch)) continue;
     message += fmt::format("; {} has died", who_is(other));
@@ -285,9 +286,10 @@ void Rendezvous::fail(std::size_t rank, std::string reason) {
 }
 
 void Rendezvous::give_up_at_deadline() {
-  std::string message = fmt::format("rank {}: connect: {} of {} peers did not come before the "
-                                    "deadline",
-                                    self_.value(), missing_, peers_.size() - 1);
+  std::string message = fmt::format(
+      "rank {}: connect: {} of {} peers did not come before the "
+      "deadline",
+      self_.value(), missing_, peers_.size() - 1);
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     if (peers_[rank].done) continue;
     message += fmt::format("; {} {}", who_is(rank), state_of(peers_[rank]));

@@ -86,7 +86,7 @@ class Rendezvous {
   Handover own_;
   UnixListener listener_;
   bool use_pidfd_;
-  std::vector<Peer> peers_;                           // by rank
+  std::vector<Peer> peers_;                             // by rank
   std::vector<std::optional<Conversation>> newcomers_;  // have not said who they are
   std::size_t missing_;
   std::vector<pollfd> polled_;

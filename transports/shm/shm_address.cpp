@@ -84,9 +84,10 @@ std::optional<ShmAddress> ShmAddress::decode(const Address& address) {
 
 std::optional<std::string> ShmAddress::obstacle_to(const ShmAddress& peer) const {
   if (peer.boot_id != boot_id) {
-    return fmt::format("it is on another host (boot id {}, here {}); shared memory reaches only "
-                       "ranks of one host",
-                       peer.boot_id.data(), boot_id.data());
+    return fmt::format(
+        "it is on another host (boot id {}, here {}); shared memory reaches only "
+        "ranks of one host",
+        peer.boot_id.data(), boot_id.data());
   }
   if (peer.network_namespace != network_namespace) {
     return "it is in another network namespace, for example another container; let the ranks of "

@@ -108,8 +108,8 @@ void ShmTransport::meet(std::span<const Address> addresses, shm::UnixListener li
 /// Throws BootstrapError that names every rank that cannot be met, and why.
 std::vector<shm::ShmAddress> ShmTransport::decode(std::span<const Address> addresses) const {
   if (addresses.size() != ranks()) {
-    throw InvalidArgument(fmt::format("rank {}: connect: {} addresses for {} ranks",
-                                      self().value(), addresses.size(), ranks()));
+    throw InvalidArgument(fmt::format("rank {}: connect: {} addresses for {} ranks", self().value(),
+                                      addresses.size(), ranks()));
   }
   std::vector<shm::ShmAddress> world(ranks());
   std::string obstacles;
@@ -137,8 +137,8 @@ void ShmTransport::adopt(Rank rank, const shm::ShmAddress& address, shm::Partner
 
 bool ShmTransport::has_left(std::size_t peer) const {
   const std::byte* header = peers_[peer].header.data();
-  return header && reinterpret_cast<const shm::Header*>(header)->left.load(
-                       std::memory_order_acquire) != 0;
+  return header &&
+         reinterpret_cast<const shm::Header*>(header)->left.load(std::memory_order_acquire) != 0;
 }
 
 std::optional<std::string> ShmTransport::departed(Rank peer) {

@@ -18,7 +18,9 @@ constexpr std::uint32_t asleep = 1;
 constexpr std::chrono::nanoseconds longest_unfenced_sleep = 1ms;
 static_assert(sizeof(Doorbell) == 4 && Doorbell::is_always_lock_free, "futexes are 4 bytes");
 
-bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
+bool membarrier(int command) {
+  return ::syscall(SYS_membarrier, command, 0, 0) == 0;
+}
 
 bool register_wakers(Scope scope) {
   return membarrier(scope == Scope::process ? MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
@@ -70,6 +72,8 @@ void Sleeper::sleep(std::chrono::nanoseconds at_most) {
   cancel();
 }
 
-void Sleeper::cancel() { doorbell_->exchange(awake, std::memory_order_acq_rel); }
+void Sleeper::cancel() {
+  doorbell_->exchange(awake, std::memory_order_acq_rel);
+}
 
 }  // namespace capstan::shm

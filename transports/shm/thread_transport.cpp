@@ -51,7 +51,8 @@ class ThreadTransport final : public shm::MappedTransport {
 }  // namespace
 
 std::vector<std::unique_ptr<Transport>> make_thread_transports(int ranks, Bytes segment) {
-  if (ranks < 1) throw InvalidArgument(fmt::format("{} ranks were asked for; 1 is the least", ranks));
+  if (ranks < 1)
+    throw InvalidArgument(fmt::format("{} ranks were asked for; 1 is the least", ranks));
   shm::require_segment_size(segment);
 
   auto arena = std::make_shared<Arena>();

@@ -22,9 +22,8 @@ union ControlBuffer {
 };
 
 FileDescriptor open_socket() {
-  return FileDescriptor{
-      checked(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket",
-              no_descriptors)};
+  return FileDescriptor{checked(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+                                "socket", no_descriptors)};
 }
 
 struct AbstractAddress {
@@ -65,7 +64,9 @@ void attach_descriptors(msghdr& header, ControlBuffer& control, std::span<const 
   std::memcpy(CMSG_DATA(part), descriptors.data(), descriptors.size_bytes());
 }
 
-bool is_hang_up(int error) { return error == EPIPE || error == ECONNRESET || error == ENOTCONN; }
+bool is_hang_up(int error) {
+  return error == EPIPE || error == ECONNRESET || error == ENOTCONN;
+}
 
 }  // namespace
 

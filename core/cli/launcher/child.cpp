@@ -1,0 +1,120 @@
+#include "core/cli/launcher/child.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "core/ir/error.hpp"
+
+extern char** environ;
+
+namespace capstan::cli {
+namespace {
+
+struct Pipe {
+  FileDescriptor read, write;
+};
+
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw SystemError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  return {FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
+}
+
+std::vector<std::string> merged_environment(const ChildOptions& options) {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  for (const auto& [name, value] : options.environment) variables[name] = value;
+  std::vector<std::string> merged;
+  for (const auto& [name, value] : variables) merged.push_back(name + "=" + value);
+  return merged;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+/// All that the child needs, prepared before the fork: afterwards nothing may be allocated.
+struct Prepared {
+  std::vector<std::string> environment;
+  std::vector<char*> argv, envp;
+  cpu_set_t cpus;
+  bool bind;
+  bool inherit_stdin;
+  pid_t parent;
+};
+
+[[noreturn]] void run_child(const Prepared& prepared, const Pipe& out, const Pipe& err,
+                            const Pipe& failure) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != prepared.parent) ::_exit(127);  // it died before the line above
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  if (!prepared.inherit_stdin) {
+    const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ::dup2(nothing, STDIN_FILENO);
+  }
+  ::dup2(out.write.get(), STDOUT_FILENO);
+  ::dup2(err.write.get(), STDERR_FILENO);
+  if (prepared.bind) ::sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
+  environ = const_cast<char**>(prepared.envp.data());
+  ::execvp(prepared.argv[0], prepared.argv.data());
+  const int error = errno;
+  static_cast<void>(!::write(failure.write.get(), &error, sizeof error));
+  ::_exit(127);
+}
+
+}  // namespace
+
+Child start_child(const ChildOptions& options) {
+  Prepared prepared{.environment = merged_environment(options),
+                    .argv = pointers(options.command),
+                    .envp = {},
+                    .cpus = {},
+                    .bind = !options.cpus.empty(),
+                    .inherit_stdin = options.inherit_stdin,
+                    .parent = ::getpid()};
+  prepared.envp = pointers(prepared.environment);
+  CPU_ZERO(&prepared.cpus);
+  for (const int cpu : options.cpus) CPU_SET(static_cast<std::size_t>(cpu), &prepared.cpus);
+
+  Pipe out = make_pipe(), err = make_pipe(), failure = make_pipe();
+  const pid_t pid = ::fork();
+  if (pid < 0) throw SystemError(fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (pid == 0) run_child(prepared, out, err, failure);
+
+  failure.write.reset();
+  Child child{.pid = pid,
+              .pidfd = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))},
+              .output = std::move(out.read),
+              .errors = std::move(err.read)};
+  int error = 0;
+  ssize_t got;
+  while ((got = ::read(failure.read.get(), &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  if (got > 0)
+    throw InvalidArgument(fmt::format("cannot run '{}': {}: check the name and the path",
+                                      options.command.front(), std::strerror(error)));
+  return child;
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/file_descriptor.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan::cli {
+
+/// How one rank's process is to be started.
+struct ChildOptions {
+  std::vector<std::string> command;
+  std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's own
+  CpuSet cpus;                                                   ///< empty: not bound
+  bool inherit_stdin = false;                                    ///< otherwise it reads nothing
+};
+
+/// A started process: its group is its own, and it dies with this process.
+struct Child {
+  pid_t pid = -1;
+  FileDescriptor pidfd;           ///< readable when it has ended
+  FileDescriptor output, errors;  ///< what it writes
+};
+
+/// Throws InvalidArgument when the program cannot be executed, SystemError when the system refuses
+/// to start anything.
+Child start_child(const ChildOptions& options);
+
+}  // namespace capstan::cli

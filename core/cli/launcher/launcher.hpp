@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace capstan::cli {
+
+/// What `capstan run` is asked to do.
+struct LaunchOptions {
+  int ranks = 1;
+  std::vector<std::string> command;
+  bool bind = true;       ///< each rank to a core of its own as far as there are enough
+  bool tag_lines = true;  ///< "[rank] " before each line of output
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::uint16_t store_port = 0;
+  std::optional<std::chrono::milliseconds> timeout;
+  /// Between SIGTERM and SIGKILL when a job is ended.
+  std::chrono::milliseconds grace{3000};
+};
+
+/// Starts the ranks on this host, serves the store where they meet, hands on signals and output,
+/// and ends all ranks when one fails. Returns the exit status for the shell: that of the first
+/// rank that failed (128 + signal if one killed it), 124 after the timeout, 0 if all went well.
+/// Nothing that was started outlives the call, nor the calling process. Throws InvalidArgument or
+/// SystemError when the job cannot be started.
+int launch(const LaunchOptions& options);
+
+}  // namespace capstan::cli

@@ -1,0 +1,50 @@
+#include "core/cli/launcher/output.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace capstan::cli {
+
+void LineForwarder::take(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) {
+      partial_ += text;
+      break;
+    }
+    write_line(partial_.append(text.substr(0, end)));
+    partial_.clear();
+    text.remove_prefix(end + 1);
+  }
+  flush();
+}
+
+void LineForwarder::finish() {
+  if (!partial_.empty()) write_line(partial_);
+  partial_.clear();
+  flush();
+}
+
+void LineForwarder::write_line(std::string_view line) {
+  ready_.append(prefix_).append(line).push_back('\n');
+}
+
+void LineForwarder::flush() {
+  std::string_view rest = ready_;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(out_, rest.data(), rest.size());
+    if (written > 0) {
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd writable{out_, POLLOUT, 0};
+      ::poll(&writable, 1, -1);
+    } else if (errno != EINTR) {
+      break;  // nobody reads any more
+    }
+  }
+  ready_.clear();
+}
+
+}  // namespace capstan::cli

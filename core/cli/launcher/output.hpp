@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace capstan::cli {
+
+/// Copies what a rank writes to one of this process's own streams, line by line, so that lines of
+/// different ranks never mix.
+class LineForwarder {
+ public:
+  /// `prefix` goes before each line; `out` is a file descriptor of this process.
+  LineForwarder(std::string prefix, int out) : prefix_(std::move(prefix)), out_(out) {}
+
+  /// Writes the complete lines; keeps the rest for later.
+  void take(std::string_view text);
+  /// Writes what is left, with a line end.
+  void finish();
+
+ private:
+  void write_line(std::string_view line);
+  void flush();
+
+  std::string prefix_;
+  int out_;
+  std::string partial_;
+  std::string ready_;
+};
+
+}  // namespace capstan::cli

@@ -1,0 +1,43 @@
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "core/cli/commands.hpp"
+#include "core/ir/error.hpp"
+
+namespace {
+
+constexpr int failed = 1, wrong_usage = 2;
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  capstan run -n 4 -- ./my_program             start a program as four ranks\n"
+    "  capstan perf all_reduce -n 4 -b 8 -e 256M    measure all-reduce on this machine\n"
+    "  capstan verify --ranks 1-17                  prove the algorithms right\n"
+    "  capstan topo --ranks 8                       where eight ranks would run\n"
+    "  capstan doctor                               what is here and what limits it\n\n"
+    "'capstan COMMAND --help' says more.";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("capstan"));
+  CLI::App app{"Capstan: collectives whose schedules are data - verified, run, explained",
+               "capstan"};
+  app.set_version_flag("--version", "capstan " CAPSTAN_VERSION);
+  app.require_subcommand(1);
+  app.footer(examples);
+  int status = 0;
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  capstan::cli::add_run_command(app, status);
+  capstan::cli::add_perf_command(app, status, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : wrong_usage;
+  } catch (const capstan::Error& error) {
+    fmt::print(stderr, "capstan: {}\n", error.what());
+    return failed;
+  }
+  return status;
+}

@@ -1,0 +1,99 @@
+#include "core/cli/perf/measure.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "core/cli/perf/data.hpp"
+
+namespace capstan::cli {
+namespace {
+
+std::byte* allocate(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    throw SystemError("not enough memory for the buffers: choose a smaller --max-bytes");
+  ::madvise(memory, bytes, MADV_HUGEPAGE);
+  std::memset(memory, 0, bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+double quantile(const std::vector<double>& sorted, double share) {
+  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
+}
+
+}  // namespace
+
+double Measurement::algorithm_bandwidth() const {
+  return median > 0 ? static_cast<double>(bytes().value()) / median / 1e3 : 0;
+}
+
+double Measurement::bus_bandwidth() const {
+  return algorithm_bandwidth() * 2 * (ranks - 1) / ranks;
+}
+
+Bench::Bench(Communicator& world, Bytes largest, const MeasureOptions& options)
+    : world_(world),
+      options_(options),
+      bytes_(std::max<std::size_t>(largest.value(), 4096)),
+      input_(allocate(bytes_)),
+      output_(allocate(bytes_)) {}
+
+Bench::~Bench() {
+  ::munmap(input_, bytes_);
+  ::munmap(output_, bytes_);
+}
+
+void Bench::call(const Cell& cell) {
+  world_.all_reduce(cell.in_place ? output_ : input_, output_, cell.count, cell.type, cell.op);
+}
+
+double Bench::time_calls(const Cell& cell, std::uint64_t calls) {
+  const auto start = std::chrono::steady_clock::now();
+  for (std::uint64_t i = 0; i < calls; ++i) call(cell);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double Bench::slowest(double seconds) {
+  world_.all_reduce(std::span{&seconds, 1}, ReduceOp::max);
+  return seconds;
+}
+
+std::uint64_t Bench::check(const Cell& cell) {
+  const TestData data{cell.type, cell.op, world_.size()};
+  const std::size_t count = cell.count.value();
+  data.spoil(output_, count);
+  data.fill(cell.in_place ? output_ : input_, count, world_.rank());
+  call(cell);
+  std::uint64_t wrong = data.count_wrong(output_, count);
+  world_.all_reduce(std::span{&wrong, 1});
+  return wrong;
+}
+
+Measurement Bench::measure(const Cell& cell) {
+  Measurement result{.cell = cell, .ranks = world_.size(), .algorithm = {}};
+  result.algorithm = world_.all_reduce_algorithm(cell.count, cell.type);
+  if (options_.check) result.wrong = check(cell);
+
+  // In place the values grow with each call: zeros stay what they are.
+  if (cell.in_place) std::memset(output_, 0, result.bytes().value());
+  time_calls(cell, 1);
+  constexpr std::uint64_t trial = 5;
+  const double per_call = slowest(time_calls(cell, trial)) / trial;
+  const double round = options_.seconds / options_.rounds;
+  const auto calls = static_cast<std::uint64_t>(std::clamp(round / per_call, 1.0, 20000.0));
+
+  std::vector<double> times;
+  for (int i = 0; i < options_.rounds; ++i)
+    times.push_back(slowest(time_calls(cell, calls)) / static_cast<double>(calls) * 1e6);
+  std::ranges::sort(times);
+  result.median = quantile(times, 0.5);
+  result.least = times.front();
+  result.spread = (quantile(times, 0.75) - quantile(times, 0.25)) / result.median;
+  result.calls = calls * static_cast<std::uint64_t>(options_.rounds);
+  return result;
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/communicator.hpp"
+
+namespace capstan::cli {
+
+/// One line of the table.
+struct Cell {
+  Collective collective = Collective::all_reduce;
+  DataType type = DataType::f32;
+  ReduceOp op = ReduceOp::sum;
+  Elements count{};
+  bool in_place = false;
+};
+
+/// What was measured; times in microseconds per call, the slowest rank's of each round.
+struct Measurement {
+  Cell cell;
+  int ranks = 0;
+  std::string algorithm;
+  double median = 0, least = 0;
+  double spread = 0;  ///< distance between the quartiles, as a share of the median
+  std::uint64_t wrong = 0;
+  std::uint64_t calls = 0;
+
+  Bytes bytes() const { return bytes_of(cell.count, size_of(cell.type)); }
+  /// Bytes per call over time, GB/s.
+  double algorithm_bandwidth() const;
+  /// What a ring would move over each link, GB/s: comparable between numbers of ranks.
+  double bus_bandwidth() const;
+};
+
+struct MeasureOptions {
+  int rounds = 15;
+  double seconds = 0.25;  ///< about how long one cell takes
+  bool check = true;
+};
+
+/// Measures cells one after the other. Every rank makes the same calls.
+class Bench {
+ public:
+  /// Memory for cells of up to `largest` bytes is allocated once, huge pages asked for.
+  Bench(Communicator& world, Bytes largest, const MeasureOptions& options);
+  ~Bench();
+  Bench(const Bench&) = delete;
+
+  Measurement measure(const Cell& cell);
+
+ private:
+  void call(const Cell& cell);
+  double time_calls(const Cell& cell, std::uint64_t calls);
+  std::uint64_t check(const Cell& cell);
+  double slowest(double seconds);
+
+  Communicator& world_;
+  MeasureOptions options_;
+  std::size_t bytes_;
+  std::byte* input_;
+  std::byte* output_;
+};
+
+}  // namespace capstan::cli

@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "core/cli/commands.hpp"
+#include "core/cli/launcher/launcher.hpp"
+#include "core/cli/perf/measure.hpp"
+#include "core/cli/perf/report.hpp"
+#include "core/ir/error.hpp"
+#include "core/runtime/algorithm_rules.hpp"
+#include "core/runtime/bootstrap/launch.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan::cli {
+namespace {
+
+struct PerfOptions {
+  std::string collective = "all_reduce";
+  int ranks = 0;
+  std::string smallest = "8", largest = "64M";
+  std::uint64_t factor = 2;
+  std::vector<std::string> types{"f32"}, ops{"sum"};
+  std::string algorithm;
+  bool in_place = false;
+  std::string json;
+  MeasureOptions measure;
+};
+
+template <class Value, class Parse>
+std::vector<Value> parse_names(const std::vector<std::string>& names, const char* option,
+                               std::span<const Value> all, Parse parse) {
+  std::vector<Value> values;
+  for (const std::string& name : names) {
+    if (name == "all") return {all.begin(), all.end()};
+    const auto value = parse(name);
+    if (!value)
+      throw InvalidArgument(fmt::format("{} does not know '{}': see --help", option, name));
+    values.push_back(*value);
+  }
+  return values;
+}
+
+Bytes parse_size(const std::string& text, const char* option) {
+  const auto bytes = parse_bytes(text);
+  if (!bytes || *bytes > Bytes{std::uint64_t{1} << 40})
+    throw InvalidArgument(
+        fmt::format("{} {}: expected a size such as 8, 64k or 256M", option, text));
+  return *bytes;
+}
+
+/// All cells that the options ask for.
+std::vector<Cell> cells_of(const PerfOptions& options) {
+  const Bytes from = parse_size(options.smallest, "--min-bytes");
+  const Bytes to = parse_size(options.largest, "--max-bytes");
+  if (from > to) throw InvalidArgument("--min-bytes is larger than --max-bytes: swap them");
+  std::vector<Cell> cells;
+  for (const DataType type :
+       parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named))
+    for (const ReduceOp op :
+         parse_names<ReduceOp>(options.ops, "--ops", all_reduce_ops(), reduce_op_named))
+      for (Bytes size = from; size <= to; size = size * options.factor) {
+        const Elements count{size.value() / size_of(type).value()};
+        cells.push_back({.type = type, .op = op, .count = count, .in_place = options.in_place});
+        if (size == Bytes{0}) break;
+      }
+  return cells;
+}
+
+/// Runs on a core of its own unless the launcher has seen to that.
+void bind_if_free(const Launch& launch) {
+  const Machine machine = Machine::discover();
+  if (launch.local_size < 1 || machine.processing_units() == 1) return;
+  bind_this_thread(
+      machine.place_ranks(launch.local_size)[static_cast<std::size_t>(launch.local_rank)]);
+}
+
+void write_json(const std::string& file, const nlohmann::json& document) {
+  if (file == "-") {
+    fmt::print("{}\n", document.dump(2));
+    return;
+  }
+  std::ofstream out{file};
+  out << document.dump(2) << '\n';
+  if (!out.flush()) throw SystemError(fmt::format("cannot write '{}': check the path", file));
+}
+
+/// One rank's part; rank 0 prints.
+int run_rank(const PerfOptions& options, const Launch& launch) {
+  const auto cells = cells_of(options);
+  auto settings = Settings::from_environment();
+  if (!options.algorithm.empty()) settings.algorithm = options.collective + ":" + options.algorithm;
+  AlgorithmRules::parse(settings.algorithm);
+  if (!std::getenv("CAPSTAN_BINDING")) bind_if_free(launch);
+  Communicator world = Communicator::from_environment(settings);
+  const bool prints = world.rank() == 0, table = prints && options.json != "-";
+  const bool terminal = prints && ::isatty(STDERR_FILENO);
+
+  Bench bench{world, parse_size(options.largest, "--max-bytes"), options.measure};
+  if (table) fmt::print("{}", table_head(Collective::all_reduce, world.size(), launch.launcher));
+  nlohmann::json results = nlohmann::json::array();
+  std::uint64_t wrong = 0;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (terminal) fmt::print(stderr, "\r\033[K[{}/{}] measuring\r", i + 1, cells.size());
+    const Measurement measurement = bench.measure(cells[i]);
+    wrong += measurement.wrong;
+    if (terminal) fmt::print(stderr, "\033[K");
+    if (table) fmt::print("{}", table_line(measurement)), std::fflush(stdout);
+    results.push_back(to_json(measurement));
+  }
+  if (table) fmt::print("# wrong values: {}\n", wrong);
+  if (prints && !options.json.empty())
+    write_json(options.json, {{"launcher", launch.launcher}, {"results", results}});
+  return wrong == 0 ? 0 : 1;
+}
+
+/// Starts `-n` copies of this very command, which then find themselves launched.
+int run_all(const PerfOptions& options, std::vector<std::string> arguments) {
+  cells_of(options);  // refuses bad options once, not on every rank
+  if (!options.algorithm.empty())
+    AlgorithmRules::parse(options.collective + ":" + options.algorithm);
+  arguments.insert(arguments.begin(), "/proc/self/exe");
+  return launch({.ranks = options.ranks,
+                 .command = std::move(arguments),
+                 .tag_lines = false,
+                 .environment = {},
+                 .timeout = {}});
+}
+
+int perf(const PerfOptions& options, const std::vector<std::string>& arguments) {
+  const Launch launch = detect_launch(process_environment());
+  const bool launched = launch.size > 1 || std::getenv("CAPSTAN_RANK");
+  const int wanted = options.ranks;
+  if (launched && wanted != 0 && wanted != launch.size)
+    throw InvalidArgument(fmt::format("-n {} but {} has started {} ranks: leave -n out", wanted,
+                                      launch.launcher, launch.size));
+  if (launched) return run_rank(options, launch);
+  PerfOptions all = options;
+  if (wanted == 0) all.ranks = static_cast<int>(Machine::discover().cores().size());
+  return run_all(all, arguments);
+}
+
+}  // namespace
+
+void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>& arguments) {
+  auto* command = app.add_subcommand("perf", "Measure a collective and check its results");
+  const auto options = std::make_shared<PerfOptions>();
+  command->add_option("collective", options->collective, "What to measure")
+      ->check(CLI::IsMember({"all_reduce"}))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "-n,--ranks", options->ranks,
+          "Ranks to start on this host, one per core unless said; not under mpirun or srun")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("-b,--min-bytes", options->smallest, "Smallest message")
+      ->capture_default_str();
+  command->add_option("-e,--max-bytes", options->largest, "Largest message")->capture_default_str();
+  command->add_option("-f,--factor", options->factor, "Factor between sizes")
+      ->check(CLI::Range(2, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--types", options->types, "Element types, comma-separated, or all")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--ops", options->ops, "Operations, comma-separated, or all")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--algorithm", options->algorithm,
+                      "Force an algorithm (flat, recursive_doubling, binomial_tree, "
+                      "double_binary_tree, rabenseifner, direct, ring), or rules by size such as "
+                      "0-4k:flat,4k-inf:direct");
+  command->add_flag("--in-place", options->in_place, "Output and input are the same memory");
+  command->add_option("--rounds", options->measure.rounds, "Times that the median is taken of")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--seconds", options->measure.seconds, "About how long one size is measured")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_flag("!--no-check", options->measure.check, "Leave the check of the results out");
+  command->add_option("--json", options->json,
+                      "Write the results to a file, or to - instead of a table");
+  command->footer(
+      "Examples:\n"
+      "  capstan perf all_reduce -n 4 -b 8 -e 256M\n"
+      "  capstan perf all_reduce -n 4 --types all --ops all -b 1k -e 1k\n"
+      "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n\n"
+      "time is the median over the rounds of the slowest rank; spread the distance between the\n"
+      "quartiles; algbw is size / time; busbw = algbw x 2(n-1)/n, what each link of a ring "
+      "carries.");
+  command->callback([options, &status, &arguments] { status = perf(*options, arguments); });
+}
+
+}  // namespace capstan::cli

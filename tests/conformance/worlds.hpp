@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tests/conformance/world.hpp"
+#include "transports/shm/shm_transport.hpp"
+#include "transports/shm/thread_transport.hpp"
+
+namespace capstan::conformance {
+
+/// Rank 0 makes the transports of all.
+inline Member::Maker make_threads() {
+  auto made = std::make_shared<std::vector<std::unique_ptr<Transport>>>();
+  return [made](const Member& member, Bytes segment) {
+    if (member.id() == 0) *made = make_thread_transports(member.ranks(), segment);
+    member.meet();
+    std::unique_ptr<Transport> own = std::move(made->at(static_cast<std::size_t>(member.id())));
+    member.meet();
+    return own;
+  };
+}
+
+inline Member::Maker make_shm(ShmFacilities facilities) {
+  return [facilities](const Member& member, Bytes segment) {
+    return make_shm_transport(member.self(), member.ranks(), segment, facilities);
+  };
+}
+
+/// Every transport there is; a new one joins the suite by a line here.
+inline std::vector<World> all_worlds() {
+  return {
+      {"threads", false, make_threads},
+      {"shm", true, [] { return make_shm({}); }},
+      {"shm_on_old_kernel", true, [] { return make_shm({.pidfd = false, .membarrier = false}); }},
+  };
+}
+
+}  // namespace capstan::conformance

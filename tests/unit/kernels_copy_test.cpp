@@ -1,0 +1,79 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/reduce.hpp"
+
+namespace capstan::kernels {
+namespace {
+
+constexpr std::size_t guard = 64;
+
+class KernelsCopy : public testing::TestWithParam<std::string_view> {};
+
+bool copies_exactly(CopyKernel kernel, std::size_t bytes, std::size_t to, std::size_t from,
+                    bool stream) {
+  std::vector<std::uint8_t> source(from + bytes), destination(to + bytes + 2 * guard, 0xA5);
+  std::iota(source.begin(), source.end(), std::uint8_t{1});
+  std::vector<std::uint8_t> expected = destination;
+  std::copy(source.begin() + static_cast<std::ptrdiff_t>(from), source.end(),
+            expected.begin() + static_cast<std::ptrdiff_t>(guard + to));
+  kernel(destination.data() + guard + to, source.data() + from, bytes, stream);
+  return destination == expected;
+}
+
+TEST_P(KernelsCopy, CopiesExactlyTheBytesAsked) {
+  const CopyKernel kernel = copy_kernel_for(GetParam());
+  for (const std::size_t bytes : {0, 1, 7, 8, 63, 64, 65, 1023, 1024, 1025, 1100, 4096, 70001}) {
+    for (const std::size_t to : {0, 1, 8, 63}) {
+      for (const std::size_t from : {0, 1, 8, 63}) {
+        EXPECT_TRUE(copies_exactly(kernel, bytes, to, from, false)) << bytes << ' ' << to << from;
+        EXPECT_TRUE(copies_exactly(kernel, bytes, to, from, true)) << bytes << ' ' << to << from;
+      }
+    }
+  }
+}
+
+TEST_P(KernelsCopy, StreamedBytesAreVisibleAfterAReleaseStore) {
+  constexpr std::uint32_t rounds = 200;
+  const CopyKernel kernel = copy_kernel_for(GetParam());
+  std::vector<std::uint32_t> source(4096), destination(source.size());
+  std::atomic<std::uint32_t> written{0}, read{0};
+  bool all_seen = true;
+  std::jthread reader([&] {
+    for (std::uint32_t round = 1; round <= rounds; ++round) {
+      while (written.load(std::memory_order_acquire) != round) std::this_thread::yield();
+      for (const std::uint32_t value : destination) all_seen = all_seen && value == round;
+      read.store(round, std::memory_order_release);
+    }
+  });
+  for (std::uint32_t round = 1; round <= rounds; ++round) {
+    std::fill(source.begin(), source.end(), round);
+    kernel(destination.data(), source.data(), source.size() * sizeof source[0], true);
+    written.store(round, std::memory_order_release);
+    while (read.load(std::memory_order_acquire) != round) std::this_thread::yield();
+  }
+  reader.join();
+  EXPECT_TRUE(all_seen);
+}
+
+std::string target_name(const testing::TestParamInfo<std::string_view>& parameter) {
+  return std::string(parameter.param);
+}
+
+const auto targets = testing::ValuesIn(available_targets().begin(), available_targets().end());
+INSTANTIATE_TEST_SUITE_P(All, KernelsCopy, targets, target_name);
+
+TEST(KernelsCopyDispatch, UsesTheActiveTarget) {
+  std::vector<std::uint8_t> source(5000, 7), destination(5000);
+  copy(destination.data(), source.data(), source.size(), true);
+  EXPECT_EQ(destination, source);
+}
+
+}  // namespace
+}  // namespace capstan::kernels
