@@ -1,75 +1,150 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/ir/quantity.hpp"
+#include "../core/ir/quantity.hpp"
+#include "cpu_set.hpp"
 
 namespace capstan {
 
-/// A set of processing units, by the operating system's numbers, in ascending order.
-using CpuSet = std::vector<int>;
-
-/// "0-3,8".
-std::string to_string(const CpuSet& cpus);
-
-/// One core that this process may use, and what it shares with others. Numbers are logical indices
-/// within the machine; -1 where the machine does not say.
+/// Where a core is: indices count the machine's packages, NUMA nodes and caches from 0 in the order
+/// in which they lie, so that neighbouring indices are near each other.
 struct Core {
-  CpuSet processing_units;
-  int package = -1;
-  int numa_node = -1;
-  int l2 = -1;
-  int l3 = -1;
+  static constexpr int none = -1;  ///< there is no such cache, or the system does not tell
+
+  int index = 0;
+  int package = 0;
+  int numa_node = 0;
+  int l2 = none;            ///< index into Machine::l2_caches
+  int l3 = none;            ///< index into Machine::l3_caches
+  CpuSet processing_units;  ///< its hardware threads
 };
 
-/// How near two cores are to each other, nearest first.
-enum class Proximity { same_core, same_l2, same_l3, same_numa_node, same_package, same_machine };
-std::string_view name_of(Proximity proximity);
+/// One cache and the hardware threads that share it.
+struct Cache {
+  Bytes size;  ///< 0 when the system does not tell
+  CpuSet processing_units;
+};
 
-/// The part of a machine that this process may use, as hwloc sees it. Immutable.
+/// What a machine consists of, as the system (or a file) tells it.
+struct MachineDescription {
+  std::string name;         ///< of the processor; may be empty
+  std::vector<Core> cores;  ///< all of them, cores[i].index == i
+  std::vector<Cache> l1d_caches, l2_caches, l3_caches;
+  CpuSet usable;  ///< the processing units that this process may run on
+};
+
+/// A machine as seen by a process that may use all or a part of it: `cores` and
+/// `processing_units` hold the usable part only, while `core_of` and the caches know of the whole,
+/// because peers may run where this process may not. Immutable, so threads can share it.
 class Machine {
  public:
-  /// This machine, restricted to the processors that this process may use (its affinity and its
-  /// cgroup). Throws SystemError when hwloc cannot tell.
+  /// This machine, of which the calling thread's affinity mask (taskset, cgroup cpuset, a
+  /// launcher's binding) is usable. Takes 1.5 to 3 ms on 4 processing units and about 15 ms on
+  /// 256, most of it in reading /sys. Throws SystemError.
   static Machine discover();
-  /// A machine that is not here, from hwloc's synthetic description, for example
-  /// "package:2 l3:1 core:4 pu:2". Throws InvalidArgument when it makes no sense.
-  static Machine synthetic(const std::string& description);
+  /// A machine saved with `lstopo FILE.xml`. Throws InvalidArgument.
+  static Machine from_xml(const std::string& path);
+  /// A machine in hwloc's notation, for example "package:2 numa:1 l3:1(size=32MB) core:4 pu:2".
+  /// Throws InvalidArgument.
+  static Machine from_synthetic(const std::string& description);
+  /// Throws InvalidArgument when no core is usable.
+  explicit Machine(MachineDescription description);
 
-  const std::vector<Core>& cores() const { return cores_; }
+  const std::string& name() const { return all_.name; }
+
+  /// Usable cores in the order in which they lie, each with its usable processing units; never
+  /// empty.
+  std::span<const Core> cores() const { return cores_; }
+  /// The usable ones.
+  const CpuSet& processing_units() const { return all_.usable; }
+  /// How many have usable cores.
   int packages() const { return packages_; }
   int numa_nodes() const { return numa_nodes_; }
-  int processing_units() const;
-  /// Size of one cache of a level (1 data, 2, 3); 0 when unknown.
-  Bytes cache(int level) const { return caches_[static_cast<std::size_t>(level - 1)]; }
 
-  /// Where each of `ranks` ranks of this host runs: a core each, in order, so that neighbours are
-  /// near each other; spread evenly over the cores when there are fewer ranks, in turns when there
-  /// are more. Never empty sets.
-  std::vector<CpuSet> place_ranks(int ranks) const;
+  /// Every core, usable or not.
+  std::span<const Core> every_core() const { return all_.cores; }
+  /// The core, usable or not, of a processing unit; null if the machine has no such unit.
+  const Core* core_of(unsigned processing_unit) const;
 
-  /// How near the cores of two sets' first members are.
-  Proximity proximity(const CpuSet& a, const CpuSet& b) const;
-
-  /// Bytes that one rank may stage at a time so that they stay in its cache: a quarter of its L2,
-  /// between 64 KiB and 512 KiB; 256 KiB when the L2 is unknown.
-  Bytes chunk() const;
+  std::span<const Cache> l2_caches() const { return all_.l2_caches; }
+  std::span<const Cache> l3_caches() const { return all_.l3_caches; }
+  /// Size of one cache, the smallest if they differ; 0 if unknown.
+  Bytes l1d() const;
+  Bytes l2() const;
+  Bytes l3() const;
+  /// How many cores, usable or not, share `cache`.
+  int cores_sharing(const Cache& cache) const;
 
  private:
-  static Machine read(void* topology);
-
+  MachineDescription all_;
   std::vector<Core> cores_;
-  int packages_ = 0;
-  int numa_nodes_ = 0;
-  Bytes caches_[3];
+  std::vector<int> core_of_unit_;
+  int packages_ = 0, numa_nodes_ = 0;
 };
 
-/// The processors that the calling thread may run on.
+/// Where each of `ranks` ranks of this host is to run, entry r for local rank r. While there are
+/// cores enough, each rank has one to itself (with all its hardware threads) and ranks are spread
+/// evenly over packages, NUMA nodes and caches, neighbouring ranks staying near each other. Beyond
+/// that they go round the cores again: rank r shares the core of rank r - cores, so that each
+/// round is a full set of ranks that can run at the same time.
+///
+/// All ranks must see the same machine for this. Ranks that a launcher has bound each see their own
+/// part only: leave those where they are.
+///
+/// Throws InvalidArgument when `ranks` is not positive.
+std::vector<CpuSet> place_ranks(const Machine& machine, int ranks);
+
+/// Binds the calling thread, and with it the threads that it starts later. Where a cgroup allows
+/// only a part of `set`, the thread is bound to that part. Throws InvalidArgument for an empty set,
+/// SystemError when the system allows none of it.
+void bind_this_thread(const CpuSet& set);
+
+/// What the calling thread may run on. Throws SystemError.
 CpuSet current_binding();
 
-/// Binds the calling thread. Throws SystemError that names the processors.
-void bind_this_thread(const CpuSet& cpus);
+/// The closest thing that two ranks share, nearest first.
+enum class Proximity : std::uint8_t { same_core, same_l2, same_l3, same_package, same_machine };
+
+std::string_view name_of(Proximity proximity);
+
+/// The smallest part of the machine that surely holds two ranks of this host, bound to `a` and `b`:
+/// ranks that may wander over several cores are as far apart as these. Processing units that the
+/// machine does not know count as far. Throws InvalidArgument when a set is empty.
+Proximity proximity(const Machine& machine, const CpuSet& a, const CpuSet& b);
+
+/// A size and why it was chosen, as a clause: "three slots of it fill half of ...".
+struct ChunkChoice {
+  Bytes bytes;
+  std::string reason;
+};
+
+/// How many bytes of a long operation a rank should stage at a time, so that what ranks exchange
+/// stays in cache, for ranks of this host bound to `bindings`.
+///
+/// A staged pipeline rotates through three slots per rank. They should fill at most half of the
+/// rank's share of L2, the other half being for the caller's data that pass through. Where L2 is
+/// too small for 256 KiB the same share of L3 counts, up to 256 KiB: shorter chunks spend more of
+/// their time in exchanging flags than L2 saves over L3. A rank's share of a cache is what one of
+/// its cores would have, or less if more ranks than cores share it.
+///
+/// The result is a power of two in 64 KiB .. 1 MiB. It is 256 KiB where caches are unknown or
+/// cannot be real, as hypervisors often report them: an L2 of 4 MiB or more per core. An L3 of more
+/// than 32 MiB per core, or no larger than an L2, is left out of account. The result depends on
+/// nothing but the whole machine and the bindings, so ranks that exchanged theirs agree on it.
+///
+/// Throws InvalidArgument when there is no rank or a binding is empty.
+ChunkChoice choose_chunk(const Machine& machine, std::span<const CpuSet> bindings);
+
+/// The same for `ranks` ranks placed by place_ranks.
+Bytes chunk_bytes_for(const Machine& machine, int ranks);
+
+/// Opaque text, equal on two ranks exactly if they can share memory as ranks of one host: same
+/// running kernel (boot id), same host name and same network namespace. Throws SystemError.
+std::string host_identity();
 
 }  // namespace capstan

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <utility>
@@ -22,14 +23,14 @@ bool contains(const Span& outer, const Span& inner) {
 
 /// The area of a rank's board that holds what one put sends.
 struct Export {
-  std::size_t step;
+  std::uint8_t region;
   Elements board;
   bool fresh;  ///< false: an earlier put sent the same bytes, which are on the board already
 };
 
 struct Exports {
   std::vector<Export> puts;  ///< one per put step, in order
-  Elements board;
+  std::array<Elements, board_regions> board{};
 };
 
 Elements round_up(Elements length) {
@@ -42,12 +43,11 @@ Elements round_up(Elements length) {
 Exports exports_of(const Schedule& schedule) {
   struct Live {
     Span source;
-    Elements board;
+    Export area;
   };
   std::vector<Live> live;  // areas whose source has not changed since
   Exports exports;
-  for (std::size_t i = 0; i < schedule.steps().size(); ++i) {
-    const Step& step = schedule.steps()[i];
+  for (const Step& step : schedule.steps()) {
     if (step.verb == Verb::copy || step.verb == Verb::reduce)
       std::erase_if(live, [&](const Live& l) { return overlap(l.source, step.destination); });
     if (step.verb == Verb::wait) live.clear();  // it may bring new bytes into any buffer
@@ -56,12 +56,14 @@ Exports exports_of(const Schedule& schedule) {
     const Span source = schedule.sources(step).front();
     const auto same = std::ranges::find(live, source, &Live::source);
     if (same != live.end()) {
-      exports.puts.push_back({i, same->board, false});
+      exports.puts.push_back(same->area);
+      exports.puts.back().fresh = false;
       continue;
     }
-    exports.puts.push_back({i, exports.board, true});
-    live.push_back({source, exports.board});
-    exports.board += round_up(source.length);
+    const auto region = static_cast<std::uint8_t>(step.phase > 0);
+    exports.puts.push_back({region, exports.board[region], true});
+    live.push_back({source, exports.puts.back()});
+    exports.board[region] += round_up(source.length);
   }
   return exports;
 }
@@ -81,7 +83,8 @@ std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, Rank 
     if (step.verb == Verb::put) {
       if (step.peer == receiver)
         signals.back().push_back(
-            {step.destination, {Place::board, sender.self(), next_export->board}});
+            {step.destination,
+             {Place::board, sender.self(), next_export->region, next_export->board}});
       ++next_export;
     } else if (step.verb == Verb::signal && step.peer == receiver) {
       signals.emplace_back();
@@ -134,7 +137,7 @@ class Lowering {
     const Export& area = *next_export_++;
     carried_[step.peer] = true;
     if (!area.fresh) return;
-    const Operand board{Place::board, program_.self, area.board};
+    const Operand board{Place::board, program_.self, area.region, area.board};
     const Span source = schedule_.sources(step).front();
     const Op* last = program_.ops.empty() ? nullptr : &program_.ops.back();
     if (last_result_ == source && last->destination_count == 1 && last->phase == step.phase)
@@ -212,7 +215,7 @@ class Lowering {
 
   Operand local(const Span& span) {
     if (span.buffer == Buffer::scratch) uses_scratch_ = true;
-    return {static_cast<Place>(span.buffer), Rank{}, span.offset};
+    return {static_cast<Place>(span.buffer), Rank{}, 0, span.offset};
   }
 
   void gather(const Operand& destination, const std::vector<Operand>& sources, Elements length,
@@ -274,7 +277,7 @@ Program lower(const ScheduleOf& schedule_of, Rank self, Form form) {
 }
 
 Elements board_extent(const Schedule& schedule) {
-  return exports_of(schedule).board;
+  return std::ranges::max(exports_of(schedule).board);
 }
 
 std::string to_string(const Program& program, const Op& op) {

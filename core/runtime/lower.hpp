@@ -25,7 +25,7 @@ using ScheduleOf = std::function<const Schedule&(Rank)>;
 /// proves of the lowered programs.
 Program lower(const ScheduleOf& schedule_of, Rank self, Form form);
 
-/// The extent of the board that a rank with this schedule needs.
+/// The extent of the larger region of the board that a rank with this schedule needs.
 Elements board_extent(const Schedule& schedule);
 
 }  // namespace capstan

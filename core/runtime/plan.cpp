@@ -45,20 +45,22 @@ Program lower_block(const Algorithm& algorithm, Form form, int ranks, Rank self,
   return lower(schedule_of, self, form);
 }
 
-BoundOperand bind(const Operand& operand, Form form, Bytes element) {
+BoundOperand bind(const Operand& operand, Form form, Bytes element, const SegmentLayout& layout) {
   if (operand.place != Place::board)
     return {static_cast<std::uint32_t>(operand.place), bytes_of(operand.offset, element).value()};
   return {BoundOperand::first_board + static_cast<std::uint32_t>(operand.owner.value()),
-          board_bytes(operand.offset, form, element).value()};
+          (layout.region(form == Form::packets) * operand.region +
+           board_bytes(operand.offset, form, element))
+              .value()};
 }
 
-BoundProgram bind(Program program, const Call& call, int ranks) {
+BoundProgram bind(Program program, const Call& call, int ranks, const SegmentLayout& layout) {
   const Form form = program.packets ? Form::packets : Form::flags;
   const Bytes element = size_of(call.type);
   BoundProgram bound;
   bound.phase_end.assign(static_cast<std::size_t>(program.phases), 0);
   for (const Operand& operand : program.operands)
-    bound.operands.push_back(bind(operand, form, element));
+    bound.operands.push_back(bind(operand, form, element, layout));
   for (const Op& op : program.ops) {
     const bool divide = op.completes && call.op == ReduceOp::average;
     bound.ops.push_back({.code = op.code,
@@ -76,12 +78,12 @@ BoundProgram bind(Program program, const Call& call, int ranks) {
   return bound;
 }
 
-/// The largest block, in elements, that is at most `limit` and whose boards fit a slot.
+/// The largest block, in elements, that is at most `limit` and whose boards fit a region.
 Elements fitting_block(const Algorithm& algorithm, int ranks, Elements limit, Bytes element,
-                       Bytes slot) {
+                       Bytes region) {
   Elements block = limit;
   while (block > Elements{1} &&
-         board_bytes(largest_board(algorithm, ranks, block), Form::flags, element) > slot)
+         board_bytes(largest_board(algorithm, ranks, block), Form::flags, element) > region)
     block = block / 2;
   return block;
 }
@@ -101,7 +103,7 @@ Elements block_of(const Call& call, const Choice& choice, int ranks, Bytes block
   const Bytes element = size_of(call.type);
   const Elements limit{std::max<std::uint64_t>(block_bytes.value() / element.value(), 1)};
   const Elements fitting = fitting_block(*choice.algorithm, ranks, std::min(call.count, limit),
-                                         element, layout.board_slot());
+                                         element, layout.region(false));
   return call.count <= fitting ? call.count : equal_blocks(call.count, fitting);
 }
 
@@ -139,16 +141,18 @@ std::string to_string(const CallMark& mark) {
 
 bool fits_packets(const Algorithm& algorithm, int ranks, const Call& call) {
   // A board holds at least what a rank sends once; most calls are decided without any schedule.
-  if (bytes_of(call.count, size_of(call.type)) > SegmentLayout::packet_slot) return false;
+  constexpr Bytes region = SegmentLayout::packet_slot / 2;
+  if (bytes_of(call.count, size_of(call.type)) > region) return false;
   return board_bytes(largest_board(algorithm, ranks, call.count), Form::packets,
-                     size_of(call.type)) <= SegmentLayout::packet_slot;
+                     size_of(call.type)) <= region;
 }
 
 Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Bytes block_bytes,
                const SegmentLayout& layout) {
   const Bytes element = size_of(call.type);
   const auto program = [&](Elements count) {
-    return bind(lower_block(*choice.algorithm, choice.form, ranks, self, count), call, ranks);
+    return bind(lower_block(*choice.algorithm, choice.form, ranks, self, count), call, ranks,
+                layout);
   };
   if (choice.form == Form::packets && !fits_packets(*choice.algorithm, ranks, call))
     throw InvalidArgument(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,6 +10,11 @@
 
 namespace capstan {
 
+/// A board has two regions: in a stream of blocks, what a later phase sends may still be read while
+/// the first phase of a later block is written already, and blocks of different size lay their
+/// areas out differently. Regions keep the two apart.
+inline constexpr int board_regions = 2;
+
 /// Memory that a lowered program addresses. A board belongs to one rank, which alone writes it;
 /// peers read it in place.
 enum class Place : std::uint8_t { input, output, scratch, board };
@@ -16,8 +22,9 @@ enum class Place : std::uint8_t { input, output, scratch, board };
 /// A relocatable operand of a lowered program. Its length is the operation's.
 struct Operand {
   Place place = Place::input;
-  Rank owner;  ///< board only
-  Elements offset;
+  Rank owner;               ///< board only
+  std::uint8_t region = 0;  ///< board only: 0 for what phase 0 sends, 1 for later phases
+  Elements offset{};
 
   bool operator==(const Operand&) const = default;
 };
@@ -51,7 +58,7 @@ struct Program {
   bool packets = false;  ///< payload and sequence number share a cache line; see packet.hpp
   int phases = 1;
   Extents extents;  ///< scratch is 0 when all landings are read in place
-  Elements board;   ///< extent of the own board
+  std::array<Elements, board_regions> board{};  ///< extent of the own board, by region
   std::vector<Op> ops;
   std::vector<Operand> operands;
 

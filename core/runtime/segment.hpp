@@ -53,15 +53,18 @@ class SegmentLayout {
  public:
   static constexpr int packet_slots = 2;
   static constexpr int board_slots = 3;
-  static constexpr Bytes packet_slot{32 << 10};
+  static constexpr Bytes packet_slot{64 << 10};
 
-  SegmentLayout(int ranks, Bytes board_slot) : ranks_(ranks), board_slot_(round(board_slot)) {}
+  SegmentLayout(int ranks, Bytes board_region)
+      : ranks_(ranks), board_region_(round(board_region)) {}
 
   Bytes flags() const { return Bytes{page}; }
   Bytes packets() const { return flags() + round(Bytes{sizeof(Flag)} * ranks()); }
   Bytes boards() const { return packets() + packet_slot * packet_slots; }
-  Bytes total() const { return boards() + board_slot_ * board_slots; }
-  Bytes board_slot() const { return board_slot_; }
+  Bytes total() const { return boards() + board_slot() * board_slots; }
+  Bytes board_slot() const { return board_region_ * 2; }
+  /// One of the two regions of a board slot, or of a packet slot.
+  Bytes region(bool packets) const { return packets ? packet_slot / 2 : board_region_; }
 
  private:
   static constexpr std::uint64_t page = 4096;
@@ -69,7 +72,7 @@ class SegmentLayout {
   std::uint64_t ranks() const { return static_cast<std::uint64_t>(ranks_); }
 
   int ranks_;
-  Bytes board_slot_;
+  Bytes board_region_;
 };
 
 /// Typed views of a segment's parts.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -131,6 +132,21 @@ class Member {
   Board* board_;
   const Maker* maker_;
 };
+
+/// Keeps the calling rank on a core of its own, as far as there are enough, so that ranks truly run
+/// at the same time.
+inline void pin_to_core(const Member& member) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) == 0) return;
+  int skip = member.id() % CPU_COUNT(&allowed);
+  int core = 0;
+  while (!CPU_ISSET(core, &allowed) || skip-- > 0) ++core;
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(core, &own);
+  ::sched_setaffinity(0, sizeof(own), &own);
+}
 
 using Body = std::function<void(const Member&)>;
 

@@ -62,9 +62,9 @@ class GuardedArray {
   void* data() { return bytes_.data() + start_; }
   bool holds(std::span<const T> values) const {
     const std::size_t end = start_ + values.size_bytes();
-    return values.size() == count_ && is_untouched(0, start_) &&
-           is_untouched(end, bytes_.size()) &&
-           (values.empty() || std::memcmp(&bytes_[start_], values.data(), values.size_bytes()) == 0);
+    return values.size() == count_ && is_untouched(0, start_) && is_untouched(end, bytes_.size()) &&
+           (values.empty() ||
+            std::memcmp(&bytes_[start_], values.data(), values.size_bytes()) == 0);
   }
 
  private:

@@ -1,0 +1,321 @@
+#include "core/ir/proof/machine.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace capstan::proof {
+namespace {
+
+constexpr std::size_t most_findings = 20;
+
+std::string number(std::uint64_t value) {
+  return std::to_string(value);
+}
+std::string rank_name(int rank) {
+  return "rank " + std::to_string(rank);
+}
+
+void merge(std::vector<int>& into, const std::vector<int>& from) {
+  for (std::size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], from[i]);
+}
+
+}  // namespace
+
+std::string_view name_of(Flaw flaw) {
+  constexpr std::string_view names[] = {"deadlock",
+                                        "imbalance",
+                                        "race",
+                                        "out of range",
+                                        "uninitialized read",
+                                        "input written",
+                                        "missing contribution",
+                                        "double contribution",
+                                        "misplaced contribution",
+                                        "unfinished",
+                                        "reduced after completion",
+                                        "different extents"};
+  return names[static_cast<std::size_t>(flaw)];
+}
+
+std::string to_string(const Memory& memory) {
+  constexpr std::string_view names[] = {"input", "output", "scratch", "board", "packets"};
+  return rank_name(memory.owner.value()) + " " +
+         std::string{names[static_cast<std::size_t>(memory.kind)]};
+}
+
+Machine::Machine(std::vector<std::vector<Effect>> scripts, bool in_place, const void* context,
+                 Extent extent)
+    : scripts_(std::move(scripts)),
+      in_place_(in_place),
+      context_(context),
+      extent_(extent),
+      next_(scripts_.size()),
+      clocks_(scripts_.size(), Clock(scripts_.size())),
+      entered_(scripts_.size()),
+      left_(scripts_.size()) {}
+
+void Machine::run() {
+  bool moved = true;
+  while (moved && findings_.size() < most_findings) {
+    moved = false;
+    for (int rank = 0; rank < static_cast<int>(scripts_.size()); ++rank)
+      while (step(rank)) moved = true;
+  }
+  report_deadlock();
+  if (findings_.empty()) report_unheard();
+}
+
+void Machine::report(Flaw flaw, Rank rank, int step, std::string message) {
+  const bool known = std::ranges::any_of(findings_, [&](const Finding& f) {
+    return f.flaw == flaw && f.rank == rank && f.step == step;
+  });
+  if (!known && findings_.size() < most_findings)
+    findings_.push_back({flaw, rank, step, std::string{name_of(flaw)} + ": " + message});
+}
+
+Machine::Clock& Machine::tick(int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  ++clocks_[r][r];
+  return clocks_[r];
+}
+
+/// Runs one effect; false when the rank is at its end or has to wait.
+bool Machine::step(int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  if (next_[r] == scripts_[r].size() || findings_.size() >= most_findings) return false;
+  const Effect& effect = scripts_[r][next_[r]];
+  switch (effect.kind) {
+    case Effect::Kind::wait:
+      if (!wait(rank, effect)) return false;
+      break;
+    case Effect::Kind::transfer:
+      if (!packets_ready(effect)) return false;
+      transfer(rank, effect);
+      break;
+    case Effect::Kind::put:
+      put(rank, effect);
+      break;
+    case Effect::Kind::signal: {
+      const auto pair = std::pair{rank, effect.peer.value()};
+      signals_[pair].push_back({tick(rank), std::exchange(unannounced_[pair], {})});
+      break;
+    }
+    case Effect::Kind::enter:
+      enter(rank, effect);
+      break;
+    case Effect::Kind::leave:
+      left_[r][effect.call] = tick(rank)[r];
+      break;
+  }
+  ++next_[r];
+  return true;
+}
+
+void Machine::enter(int rank, const Effect& effect) {
+  const auto r = static_cast<std::size_t>(rank);
+  const Clock& now = tick(rank);
+  entered_[r].try_emplace(effect.call, now[r]);
+  const Memory input{.owner = Rank{rank}, .instance = effect.block};
+  auto& given = cells(aliased(input));
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    given[i].value = values_.contribution({effect.block, Rank{rank}, Elements{i}});
+    given[i].written = {.rank = rank, .time = now[r]};
+  }
+}
+
+bool Machine::wait(int rank, const Effect& effect) {
+  const int peer = effect.peer.value();
+  const auto pair = std::pair{peer, rank};
+  auto& sent = signals_[pair];
+  std::size_t& taken = taken_[pair];
+  if (taken == sent.size()) return false;
+  const Signal& signal = sent[taken++];
+  Clock& now = tick(rank);
+  for (const Put& put : signal.puts) land(put, peer, rank, now[static_cast<std::size_t>(rank)]);
+  merge(now, signal.clock);
+  return true;
+}
+
+bool Machine::packets_ready(const Effect& effect) {
+  return std::ranges::all_of(effect.sources, [&](const Piece& source) {
+    return source.memory.kind != Memory::Kind::packets ||
+           published_.contains({source.memory, source.offset, effect.block});
+  });
+}
+
+void Machine::transfer(int rank, const Effect& effect) {
+  Clock& now = tick(rank);
+  for (const Piece& source : effect.sources)
+    if (source.memory.kind == Memory::Kind::packets)
+      merge(now, published_[{source.memory, source.offset, effect.block}]);
+  const auto result = read(rank, effect);
+  const Access access{
+      .rank = rank, .time = now[static_cast<std::size_t>(rank)], .step = effect.step};
+  for (const Piece& destination : effect.destinations) {
+    write(effect, destination, result, now, access);
+    if (destination.memory.kind == Memory::Kind::packets)
+      published_[{destination.memory, destination.offset, effect.block}] = now;
+  }
+}
+
+void Machine::put(int rank, const Effect& effect) {
+  const Clock& now = tick(rank);
+  auto values = read(rank, effect);
+  unannounced_[{rank, effect.peer.value()}].push_back({&effect, now, std::move(values)});
+}
+
+/// The put's data arrive, at the latest moment: when the signal after it is taken.
+void Machine::land(const Put& put, int issuer, int taken_by, int time) {
+  const Effect& effect = *put.effect;
+  const auto peer = static_cast<std::size_t>(taken_by);
+  const Memory& memory = effect.destinations.front().memory;
+  if (memory.kind != Memory::Kind::scratch) {
+    const auto entry = entered_[peer].find(effect.call);
+    const std::string what = effect.text + " of " + rank_name(issuer);
+    if (entry == entered_[peer].end() || put.issued[peer] < entry->second)
+      report(Flaw::race, Rank{issuer}, effect.step,
+             what + " may land before " + rank_name(taken_by) + " has entered the call");
+    else if (left_[peer].contains(effect.call))
+      report(Flaw::race, Rank{issuer}, effect.step,
+             what + " may land after " + rank_name(taken_by) + " has returned from the call");
+  }
+  const Access access{.rank = taken_by,
+                      .time = time,
+                      .issuer = issuer,
+                      .issuer_call = effect.call,
+                      .step = effect.step};
+  write(effect, effect.destinations.front(), put.values, put.issued, access);
+}
+
+std::vector<ValueId> Machine::read(int rank, const Effect& effect) {
+  const auto r = static_cast<std::size_t>(rank);
+  const Clock& known = clocks_[r];
+  std::vector<ValueId> result(effect.length.value(), Values::nothing);
+  for (std::size_t s = 0; s < effect.sources.size(); ++s) {
+    const Piece& source = effect.sources[s];
+    if (!in_range(rank, effect, source)) return result;
+    auto& memory = cells(aliased(source.memory));
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      Cell& cell = memory[source.offset.value() + i];
+      if (cell.value == Values::nothing)
+        report(Flaw::uninitialized, Rank{rank}, effect.step,
+               effect.text + " of " + rank_name(rank) + " reads element " +
+                   number(source.offset.value() + i) + " of " + to_string(source.memory) +
+                   ", which nobody has written");
+      if (!before(cell.written, known))
+        race(effect, cell.written, rank, source.memory, source.offset.value() + i,
+             "reads what is being written by");
+      cell.read.push_back({.rank = rank, .time = known[r], .step = effect.step});
+      result[i] = s == 0 ? cell.value : combine(rank, effect, result[i], cell.value);
+    }
+  }
+  if (effect.completes)
+    for (ValueId& value : result) value = values_.completed(value);
+  return result;
+}
+
+ValueId Machine::combine(int rank, const Effect& effect, ValueId a, ValueId b) {
+  if (values_.is_complete(a) || values_.is_complete(b))
+    report(Flaw::reduced_twice, Rank{rank}, effect.step,
+           effect.text + " of " + rank_name(rank) + " adds to an element that was complete");
+  return values_.sum(a, b);
+}
+
+void Machine::write(const Effect& effect, const Piece& piece, const std::vector<ValueId>& values,
+                    const Clock& known, const Access& access) {
+  const int writer = access.issuer >= 0 ? access.issuer : access.rank;
+  if (!in_range(writer, effect, piece)) return;
+  if (piece.memory.kind == Memory::Kind::input)
+    report(Flaw::input_written, Rank{writer}, effect.step,
+           effect.text + " of " + rank_name(writer) + " writes to an input");
+  auto& memory = cells(aliased(piece.memory));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Cell& cell = memory[piece.offset.value() + i];
+    const std::size_t element = piece.offset.value() + i;
+    if (!before(cell.written, known))
+      race(effect, cell.written, writer, piece.memory, element,
+           "overwrites what is being written by");
+    for (const Access& reader : cell.read)
+      // The same effect may read what it overwrites.
+      if (!before(reader, known) && !(reader.rank == writer && reader.time == access.time))
+        race(effect, reader, writer, piece.memory, element, "overwrites what is being read by");
+    cell = {values[i], access, {}};
+  }
+}
+
+bool Machine::before(const Access& access, const Clock& known) const {
+  if (access.rank < 0) return true;  // never accessed
+  if (known[static_cast<std::size_t>(access.rank)] >= access.time) return true;
+  if (access.issuer < 0) return false;
+  const auto issuer = static_cast<std::size_t>(access.issuer);
+  const auto end = left_[issuer].find(access.issuer_call);
+  return end != left_[issuer].end() && known[issuer] >= end->second;
+}
+
+void Machine::race(const Effect& effect, const Access& other, int rank, const Memory& memory,
+                   std::size_t element, const char* what) {
+  const int who = other.issuer >= 0 ? other.issuer : other.rank;
+  report(Flaw::race, Rank{rank}, effect.step,
+         "step " + std::to_string(effect.step) + " of " + rank_name(rank) + " (" + effect.text +
+             ") " + what + " step " + std::to_string(other.step) + " of " + rank_name(who) + ": " +
+             to_string(memory) + ", element " + number(element));
+}
+
+bool Machine::in_range(int rank, const Effect& effect, const Piece& piece) {
+  const Elements extent = extent_(context_, piece.memory);
+  if (piece.offset + effect.length <= extent) return true;
+  report(Flaw::out_of_range, Rank{rank}, effect.step,
+         effect.text + " of " + rank_name(rank) + " goes beyond the " + number(extent.value()) +
+             " elements of " + to_string(piece.memory));
+  return false;
+}
+
+std::vector<Machine::Cell>& Machine::cells(const Memory& memory) {
+  auto& cells = memory_[memory];
+  const std::size_t extent = extent_(context_, memory).value();
+  if (cells.size() < extent) cells.resize(extent);
+  return cells;
+}
+
+/// In place, input and output are the same memory.
+Memory Machine::aliased(Memory memory) const {
+  if (in_place_ && memory.kind == Memory::Kind::input) memory.kind = Memory::Kind::output;
+  return memory;
+}
+
+ValueId Machine::value_at(const Memory& memory, Elements offset) {
+  return cells(aliased(memory))[offset.value()].value;
+}
+
+void Machine::report_deadlock() {
+  if (findings_.size() >= most_findings) return;
+  for (int rank = 0; rank < static_cast<int>(scripts_.size()); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (next_[r] == scripts_[r].size()) continue;
+    const Effect& effect = scripts_[r][next_[r]];
+    const auto pair = std::pair{effect.peer.value(), rank};
+    report(Flaw::deadlock, Rank{rank}, effect.step,
+           rank_name(rank) + " waits for ever at step " + std::to_string(effect.step) + " (" +
+               effect.text + "), call " + std::to_string(effect.call) +
+               (effect.kind == Effect::Kind::wait
+                    ? ": it has had all " + number(signals_[pair].size()) +
+                          " signals that the peer has sent so far"
+                    : ""));
+  }
+}
+
+void Machine::report_unheard() {
+  for (const auto& [pair, sent] : signals_)
+    if (taken_[pair] < sent.size())
+      report(Flaw::imbalance, Rank{pair.second}, -1,
+             rank_name(pair.first) + " signals " + rank_name(pair.second) + " " +
+                 number(sent.size()) + " times, which waits for it " + number(taken_[pair]) +
+                 " times");
+  for (const auto& [pair, puts] : unannounced_)
+    if (!puts.empty())
+      report(
+          Flaw::imbalance, Rank{pair.first}, puts.front().effect->step,
+          puts.front().effect->text + " of " + rank_name(pair.first) + " is followed by no signal");
+}
+
+}  // namespace capstan::proof

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <vector>
+
+#include "algorithms/registry.hpp"
+#include "core/ir/proof/prove.hpp"
+#include "core/runtime/lower.hpp"
+
+namespace capstan {
+
+/// One call as the executor runs it: a stream of `blocks` blocks of `block` elements, the last of
+/// which has `last` elements.
+struct LoweredCall {
+  const Algorithm* algorithm = nullptr;
+  Form form = Form::flags;
+  Elements block{};
+  int blocks = 1;
+  Elements last{};
+};
+
+/// Proves the lowered programs of all ranks right, as prove_schedules does for schedules, for
+/// calls of any kind that follow one another on one communicator with the executor's own rotation
+/// of slots.
+proof::Verdict prove_programs(const std::vector<LoweredCall>& calls, int ranks, bool in_place);
+
+}  // namespace capstan

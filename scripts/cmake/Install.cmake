@@ -1,0 +1,95 @@
+# Installs the library, its public headers (core/ becomes include/capstan/), the capstan program,
+# the CMake package and the pkg-config file.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(_package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/capstan)
+
+# Programs that use the build tree (add_subdirectory, FetchContent) write <capstan/...> too.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/core ${PROJECT_BINARY_DIR}/include/capstan SYMBOLIC)
+target_include_directories(capstan INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(capstan PUBLIC cxx_std_20)
+# No <target>_EXPORTS macro: objects of the static and of the shared library are the same, so that
+# ccache has to build them once only.
+set_target_properties(capstan PROPERTIES VERSION ${PROJECT_VERSION} DEFINE_SYMBOL ""
+                                         SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+if(NOT CAPSTAN_INSTALL)
+  return()
+endif()
+
+# Everything that the library links, by any folder, as the using project has to find it again.
+function(capstan_find_private_dependencies)
+  get_target_property(libraries capstan LINK_LIBRARIES)
+  list(FILTER libraries EXCLUDE REGEX "^::@|capstan_options")  # ::@ marks the folder that linked
+  list(APPEND libraries fmt::fmt Threads::Threads)             # those of capstan_options
+  list(REMOVE_DUPLICATES libraries)
+  set(finds "")
+  set(modules "")
+  foreach(library ${libraries})
+    if(library STREQUAL "fmt::fmt")
+      list(APPEND finds "find_dependency(fmt)")
+      list(APPEND modules fmt)
+    elseif(library STREQUAL "Threads::Threads")
+      list(APPEND finds "find_dependency(Threads)")
+    elseif(library STREQUAL "spdlog::spdlog")
+      list(APPEND finds "find_dependency(spdlog)")
+      list(APPEND modules spdlog)
+    elseif(library STREQUAL "hwy::hwy")
+      list(APPEND finds "find_dependency(hwy CONFIG)")
+      list(APPEND modules libhwy)
+    elseif(library STREQUAL "PkgConfig::SODIUM")
+      list(APPEND finds "capstan_find_module(SODIUM libsodium)")
+      list(APPEND modules libsodium)
+    elseif(library STREQUAL "PkgConfig::HWLOC")
+      list(APPEND finds "capstan_find_module(HWLOC hwloc)")
+      list(APPEND modules hwloc)
+    elseif(library STREQUAL "nlohmann_json::nlohmann_json")
+      list(APPEND finds "find_dependency(nlohmann_json)")  # headers only
+    else()
+      message(FATAL_ERROR "The library links ${library}: tell ${CMAKE_CURRENT_FUNCTION_LIST_FILE} "
+                          "how an installed Capstan finds it again.")
+    endif()
+  endforeach()
+  list(JOIN finds "\n" finds)
+  list(JOIN modules " " modules)
+  set(CAPSTAN_FIND_DEPENDENCIES "${finds}" PARENT_SCOPE)
+  set(CAPSTAN_PKG_CONFIG_MODULES "${modules}" PARENT_SCOPE)
+endfunction()
+
+capstan_find_private_dependencies()
+if(BUILD_SHARED_LIBS)
+  # The library carries its own dependencies.
+  set(CAPSTAN_FIND_DEPENDENCIES "")
+  set(CAPSTAN_REQUIRES "")
+  set(CAPSTAN_LIBS "")
+else()
+  set(CAPSTAN_REQUIRES "${CAPSTAN_PKG_CONFIG_MODULES}")
+  set(CAPSTAN_LIBS "-pthread")
+endif()
+
+# The .pc file finds its prefix from where it lies, so that an installed tree can be moved.
+file(RELATIVE_PATH CAPSTAN_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/capstanConfig.cmake.in
+                              ${PROJECT_BINARY_DIR}/package/capstanConfig.cmake
+                              INSTALL_DESTINATION ${_package_directory})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/capstanConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/capstan.pc.in ${PROJECT_BINARY_DIR}/package/capstan.pc @ONLY)
+
+install(TARGETS capstan EXPORT capstan)
+set_target_properties(capstan_cli PROPERTIES
+                      INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS capstan_cli)
+install(EXPORT capstan NAMESPACE capstan:: FILE capstanTargets.cmake
+        DESTINATION ${_package_directory})
+install(FILES ${PROJECT_BINARY_DIR}/package/capstanConfig.cmake
+              ${PROJECT_BINARY_DIR}/package/capstanConfigVersion.cmake
+        DESTINATION ${_package_directory})
+install(FILES ${PROJECT_BINARY_DIR}/package/capstan.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/capstan
+        FILES_MATCHING REGEX "/core/(ir/)?[^/]+\\.hpp$"
+        REGEX "/core/(base|cli|runtime)$|/core/ir/[a-z_]+$" EXCLUDE)

@@ -1,0 +1,35 @@
+# What this build will be, and which optional parts are left out and how to get them.
+if(BUILD_SHARED_LIBS)
+  set(_library "shared")
+else()
+  set(_library "static")
+endif()
+if(CAPSTAN_SANITIZE)
+  set(_sanitizers "${CAPSTAN_SANITIZE}")
+else()
+  set(_sanitizers "none")
+endif()
+
+message(STATUS "Capstan ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${_library} library, "
+               "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+message(STATUS "  sanitizers   ${_sanitizers}")
+message(STATUS "  tests        ${CAPSTAN_BUILD_TESTS}")
+message(STATUS "  benchmarks   ${CAPSTAN_BUILD_PERF}")
+
+# Optional: found or not, and then what to do. Tests that need a missing one are skipped.
+function(capstan_report title program package consequence)
+  find_program(CAPSTAN_FOUND_${program} ${program} PATHS /usr/sbin /sbin)
+  mark_as_advanced(CAPSTAN_FOUND_${program})
+  if(CAPSTAN_FOUND_${program})
+    message(STATUS "  ${title} ${CAPSTAN_FOUND_${program}}")
+  else()
+    message(STATUS "  ${title} not found: ${consequence}; apt-get install ${package}")
+  endif()
+endfunction()
+
+if(CAPSTAN_BUILD_TESTS)
+  capstan_report("Open MPI    " mpirun.openmpi openmpi-bin "its launch tests are skipped")
+  capstan_report("MPICH       " mpirun.mpich mpich "its launch tests are skipped")
+  capstan_report("Slurm       " slurmd "slurmctld slurmd slurm-client" "its launch tests are skipped")
+endif()
+capstan_report("ccache      " ccache ccache "rebuilds are slow")

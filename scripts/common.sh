@@ -1,0 +1,40 @@
+# Shared by the scripts beside it; source it, do not run it.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+logs=$root/build/logs
+
+say() { printf '%s\n' "$*"; }
+warn() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+fail() {
+  warn "$@"
+  exit 1
+}
+
+# The comment block at the top of the calling script is its help text.
+print_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# run_logged LOG COMMAND...: keeps the output in build/logs/LOG.log and shows its end only when the
+# command fails, with the command's exit status.
+run_logged() {
+  local log=$logs/$1.log status=0
+  shift
+  mkdir -p "$logs"
+  printf '$ %s\n' "$*" >"$log"
+  "$@" >>"$log" 2>&1 </dev/null || status=$?
+  if ((status != 0)); then
+    tail -n 40 "$log" >&2
+    warn "failed (exit status $status): $*"
+    warn "full log: $log"
+  fi
+  return "$status"
+}
+
+# configure_and_build PRESET
+configure_and_build() {
+  cd "$root" || return
+  run_logged "$1-configure" cmake --preset "$1" &&
+    run_logged "$1-build" cmake --build --preset "$1" --parallel "$(nproc)"
+}

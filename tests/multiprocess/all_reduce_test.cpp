@@ -1,0 +1,131 @@
+// All-reduce among real processes, as `capstan run` starts them: right results, and the right error
+// on every rank when something goes wrong.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/registry.hpp"
+#include "core/ir/types.hpp"
+#include "tests/multiprocess/processes.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+CommandResult run_ranks(int ranks, const std::string& what, const std::string& argument = "",
+                        const Environment& environment = {}) {
+  return run_command(
+      {CAPSTAN_PROGRAM, "run", "-n", std::to_string(ranks), "--", WORKER_PROGRAM, what, argument},
+      environment);
+}
+
+int occurrences(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+class Processes : public ::testing::Test {
+ protected:
+  void TearDown() override { EXPECT_THAT(leftovers(), ::testing::IsEmpty()); }
+};
+
+TEST_F(Processes, EveryTypeAndOperation) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    const auto result = run_ranks(ranks, "everything");
+    EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
+  }
+}
+
+TEST_F(Processes, EveryAlgorithm) {
+  for (const Algorithm& algorithm : algorithms(Collective::all_reduce)) {
+    const auto result =
+        run_ranks(4, "everything", "",
+                  {{"CAPSTAN_ALGORITHM", fmt::format("all_reduce:{}", algorithm.name)},
+                   {"CAPSTAN_CHUNK", "16k"}});
+    EXPECT_EQ(result.status, 0) << algorithm.name << ": " << result.output;
+  }
+}
+
+TEST_F(Processes, RandomDelaysAndMoreRanksThanCores) {
+  for (const int ranks : {4, 9}) {
+    const auto result = run_ranks(ranks, "delays");
+    EXPECT_EQ(result.status, 0) << result.output;
+  }
+}
+
+TEST_F(Processes, EverySurvivorNamesTheRankThatWasKilled) {
+  for (const char* count : {"2", "5000", "1000000"}) {
+    // The shell hides the death from the launcher, which would end the others at once.
+    const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "4", "--", "sh", "-c",
+                                     fmt::format("{} kill {}; true", WORKER_PROGRAM, count)});
+    EXPECT_EQ(result.status, 0) << result.output;
+    EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 3) << count << ": " << result.output;
+  }
+}
+
+TEST_F(Processes, ARankThatLeavesIsNamed) {
+  const auto result = run_ranks(3, "leave");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 2) << result.output;
+}
+
+TEST_F(Processes, AStoppedRankIsATimeOut) {
+  const auto result = run_command(
+      {CAPSTAN_PROGRAM, "run", "-n", "3", "--timeout", "8", "--", WORKER_PROGRAM, "stop", "100"},
+      {{"CAPSTAN_TIMEOUT", "1"}});
+  EXPECT_EQ(occurrences(result.output, "TimedOut:"), 2) << result.output;
+}
+
+TEST_F(Processes, DifferentCountsAreNamedOnEveryRank) {
+  for (const char* count : {"10", "3000", "1000000"}) {
+    const auto result = run_ranks(3, "mismatch", count, {{"CAPSTAN_TIMEOUT", "20"}});
+    EXPECT_EQ(occurrences(result.output, "Mismatch:"), 3) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("all_reduce(20 x f32, sum)"));
+    EXPECT_THAT(result.output, HasSubstr(fmt::format("all_reduce({} x f32, sum)", count)));
+  }
+}
+
+TEST_F(Processes, DifferentAlgorithmsAreAMismatch) {
+  const auto result = run_command(
+      {CAPSTAN_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
+       fmt::format("if [ $CAPSTAN_RANK = 1 ]; then export CAPSTAN_ALGORITHM=all_reduce:ring; fi; "
+                   "exec {} everything",
+                   WORKER_PROGRAM)},
+      {{"CAPSTAN_TIMEOUT", "20"}});
+  EXPECT_EQ(occurrences(result.output, "Mismatch:"), 2) << result.output;
+}
+
+TEST_F(Processes, ARankThatNeverJoinsIsNamed) {
+  const auto result = run_ranks(3, "silent", "2", {{"CAPSTAN_JOIN_TIMEOUT", "1.5"}});
+  EXPECT_EQ(occurrences(result.output, "rank 2"), 2) << result.output;
+  EXPECT_EQ(occurrences(result.output, "Error:"), 2) << result.output;
+}
+
+TEST_F(Processes, WrongSecretIsRefused) {
+  const auto result = run_command(
+      {CAPSTAN_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
+       fmt::format("if [ $CAPSTAN_RANK = 1 ]; then export CAPSTAN_SECRET=0123456789abcdef0123; fi; "
+                   "exec {} rank",
+                   WORKER_PROGRAM)},
+      {{"CAPSTAN_JOIN_TIMEOUT", "3"}});
+  EXPECT_EQ(occurrences(result.output, "Error:"), 2) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("secret"));
+}
+
+TEST_F(Processes, BadSettingsAreExplained) {
+  const auto algorithm =
+      run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_ALGORITHM", "all_reduce:quantum"}});
+  EXPECT_THAT(algorithm.output, HasSubstr("choose one of flat,"));
+  const auto chunk = run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_CHUNK", "lots"}});
+  EXPECT_THAT(chunk.output, HasSubstr("CAPSTAN_CHUNK='lots'"));
+  const auto rank =
+      run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_RANK", "3"}, {"CAPSTAN_SIZE", "2"}});
+  EXPECT_THAT(rank.output, HasSubstr("CAPSTAN_RANK"));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,81 @@
+#include "tests/multiprocess/processes.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+namespace capstan {
+namespace {
+
+constexpr auto bound = std::chrono::seconds{180};
+
+[[noreturn]] void become(const std::vector<std::string>& command,
+                         const std::vector<std::pair<std::string, std::string>>& environment,
+                         int output) {
+  ::setpgid(0, 0);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(output, STDERR_FILENO);
+  ::close(output);
+  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  ::_exit(127);
+}
+
+}  // namespace
+
+CommandResult run_command(const std::vector<std::string>& command,
+                          const std::vector<std::pair<std::string, std::string>>& environment) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  const pid_t pid = ::fork();
+  if (pid == 0) become(command, environment, ends[1]);
+  ::close(ends[1]);
+
+  CommandResult result;
+  const auto give_up = std::chrono::steady_clock::now() + bound;
+  bool killed = false;
+  while (true) {
+    pollfd readable{ends[0], POLLIN, 0};
+    ::poll(&readable, 1, 500);
+    char buffer[4096];
+    if (readable.revents) {
+      const ssize_t got = ::read(ends[0], buffer, sizeof buffer);
+      if (got <= 0) break;
+      result.output.append(buffer, static_cast<std::size_t>(got));
+    }
+    if (!killed && std::chrono::steady_clock::now() > give_up) {
+      killed = true;
+      ADD_FAILURE() << "took too long: " << command.front() << "\n" << result.output;
+      ::kill(-pid, SIGKILL);
+    }
+  }
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  result.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return result;
+}
+
+std::vector<std::string> leftovers() {
+  std::vector<std::string> found;
+  std::ifstream sockets{"/proc/net/unix"};
+  for (std::string line; std::getline(sockets, line);)
+    if (line.find("@capstan") != std::string::npos) found.push_back(line);
+  for (const auto& entry : std::filesystem::directory_iterator{"/dev/shm"})
+    if (entry.path().filename().string().find("capstan") != std::string::npos)
+      found.push_back(entry.path());
+  return found;
+}
+
+}  // namespace capstan

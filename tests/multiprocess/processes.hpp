@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace capstan {
+
+/// What a command printed and how it ended.
+struct CommandResult {
+  int status = -1;  ///< exit status, or 128 + signal
+  std::string output;
+};
+
+/// Runs a command with standard output and error together, added to the environment what is given;
+/// kills its whole process group and fails the test when it takes longer than a generous bound.
+CommandResult run_command(const std::vector<std::string>& command,
+                          const std::vector<std::pair<std::string, std::string>>& environment = {});
+
+/// Names of abstract and other Unix sockets of this host that Capstan made, /dev/shm entries, and
+/// running processes called like the test's worker: all of them empty when nothing was left behind.
+std::vector<std::string> leftovers();
+
+}  // namespace capstan

@@ -1,0 +1,124 @@
+// `capstan run` as its users see it.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "tests/multiprocess/processes.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+CommandResult run(const std::vector<std::string>& options, const std::string& script) {
+  std::vector<std::string> command{CAPSTAN_PROGRAM, "run"};
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"--", "sh", "-c", script});
+  return run_command(command);
+}
+
+TEST(Run, TagsEveryLineAndLosesNone) {
+  const auto result = run({"-n", "3"},
+                          "i=0; while [ $i -lt 2000 ]; do echo $CAPSTAN_RANK:$i; "
+                          "i=$((i+1)); done; printf last");
+  EXPECT_EQ(result.status, 0);
+  std::multiset<std::string> lines;
+  std::istringstream text{result.output};
+  for (std::string line; std::getline(text, line);) lines.insert(line);
+  EXPECT_EQ(lines.size(), 3 * 2001u);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(lines.count(fmt::format("[{}] {}:1999", rank, rank)), 1u);
+    EXPECT_EQ(lines.count(fmt::format("[{}] last", rank)), 1u);
+  }
+}
+
+TEST(Run, AFailedRankEndsTheOthersAndGivesItsStatus) {
+  const auto result = run({"-n", "3"}, "[ $CAPSTAN_RANK = 1 ] && exit 3; exec sleep 1000");
+  EXPECT_EQ(result.status, 3);
+  EXPECT_THAT(result.output, HasSubstr("rank 1"));
+  EXPECT_THAT(result.output, HasSubstr("exited with status 3"));
+}
+
+TEST(Run, AKilledRankIsNamed) {
+  const auto result = run({"-n", "2"}, "[ $CAPSTAN_RANK = 0 ] && kill -9 $$; exec sleep 1000");
+  EXPECT_EQ(result.status, 128 + 9);
+  EXPECT_THAT(result.output, HasSubstr("killed by signal 9"));
+}
+
+TEST(Run, RanksThatIgnoreSigtermAreKilled) {
+  const auto result = run({"-n", "2", "--grace", "0.2"},
+                          "trap '' TERM; [ $CAPSTAN_RANK = 0 ] && exit 4; sleep 1000");
+  EXPECT_EQ(result.status, 4);
+}
+
+TEST(Run, TimeoutEndsTheJob) {
+  const auto result = run({"-n", "2", "--timeout", "0.3"}, "exec sleep 1000");
+  EXPECT_EQ(result.status, 124);
+  EXPECT_THAT(result.output, HasSubstr("took longer than 0.3 s"));
+}
+
+TEST(Run, AMissingProgramIsOneError) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "/no/such/program"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.output, HasSubstr("cannot run '/no/such/program'"));
+}
+
+TEST(Run, ATakenPortIsOneError) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "run", "-n", "1", "--", "sh", "-c",
+                   fmt::format("exec {} run -n 1 --store-port ${{CAPSTAN_STORE##*:}} -- true",
+                               CAPSTAN_PROGRAM)});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.output, HasSubstr("port"));
+}
+
+TEST(Run, KillingTheLauncherEndsTheRanks) {
+  // The inner launcher kills itself through its rank; the rank must not survive it.
+  const auto result = run_command(
+      {"sh", "-c",
+       fmt::format("{} run -n 1 -- sh -c 'echo pid $$; kill -9 $PPID; exec sleep 1000'; true",
+                   CAPSTAN_PROGRAM)});
+  const std::size_t at = result.output.find("pid ");
+  if (at == std::string::npos) return;  // the launcher died before it could pass the line on
+  const std::string pid = result.output.substr(at + 4, result.output.find('\n', at) - at - 4);
+  for (int i = 0; i < 600 && std::filesystem::exists("/proc/" + pid); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+  EXPECT_FALSE(std::filesystem::exists("/proc/" + pid));
+}
+
+TEST(Run, HelpTeaches) {
+  for (const char* command : {"run", "perf"}) {
+    const auto help = run_command({CAPSTAN_PROGRAM, command, "--help"});
+    EXPECT_EQ(help.status, 0);
+    EXPECT_THAT(help.output, HasSubstr("Example"));
+  }
+  EXPECT_EQ(run_command({CAPSTAN_PROGRAM, "nonsense"}).status, 2);
+}
+
+TEST(Perf, BadOptionsAreRefusedOnce) {
+  const auto algorithm =
+      run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "--algorithm", "quantum"});
+  EXPECT_EQ(algorithm.status, 1);
+  EXPECT_THAT(algorithm.output, HasSubstr("choose one of flat,"));
+  const auto size = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "lots"});
+  EXPECT_EQ(size.status, 1);
+  EXPECT_THAT(size.output, HasSubstr("--min-bytes"));
+}
+
+TEST(Perf, WritesJson) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "64", "--json", "-",
+                                   "--rounds", "2", "--seconds", "0.01"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.output, HasSubstr("\"median_us\""));
+}
+
+}  // namespace
+}  // namespace capstan

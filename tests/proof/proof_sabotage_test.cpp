@@ -1,0 +1,286 @@
+// The verifier must refuse what is wrong, and say what it is.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "core/ir/error.hpp"
+#include "core/ir/proof/prove.hpp"
+#include "core/runtime/prove_programs.hpp"
+#include "tests/proof/builds.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace proof;  // NOLINT: the subject of this file
+
+using ::testing::HasSubstr;
+
+constexpr Elements count{8};
+
+/// Schedules of `ranks` ranks, written by `write(builder, group)`.
+std::vector<Schedule> build(int ranks,
+                            const std::function<void(ScheduleBuilder&, const Group&)>& write) {
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Group group = Group::world(ranks, Rank{rank});
+    ScheduleBuilder s{group, count, count};
+    write(s, group);
+    schedules.push_back(std::move(s).build());
+  }
+  return schedules;
+}
+
+Verdict verdict_of(int ranks, const std::function<void(ScheduleBuilder&, const Group&)>& write,
+                   const ProofOptions& options = {}) {
+  return prove_schedules(Collective::all_reduce, build(ranks, write), options);
+}
+
+bool has(const Verdict& verdict, Flaw flaw) {
+  return std::ranges::any_of(verdict.findings, [&](const auto& f) { return f.flaw == flaw; });
+}
+
+std::string text(const Verdict& verdict) {
+  std::string all;
+  for (const auto& finding : verdict.findings) all += finding.message + "\n";
+  return all;
+}
+
+/// A right exchange between two ranks, to be spoilt.
+struct Exchange {
+  bool wait = true, signal = true, complete = true, twice = false, add_own = true, swap = false;
+
+  void operator()(ScheduleBuilder& s, const Group& group) const {
+    const Span landing = s.scratch(count);
+    const Range whole{Elements{0}, count}, half{Elements{0}, count / 2}, rest{count / 2, count / 2};
+    s.put(group.right(), landing, s.input());
+    if (signal) s.signal(group.right());
+    if (wait) s.wait(group.left());
+    std::vector<Span> sources{landing.part(whole)};
+    if (add_own) sources.push_back(s.input());
+    if (twice) sources.push_back(s.input());
+    if (swap) {
+      const Span first[] = {landing.part(half), s.input(rest)},
+                 second[] = {landing.part(rest), s.input(half)};
+      s.complete(s.output(half), first);
+      s.complete(s.output(rest), second);
+    } else if (complete) {
+      s.complete(s.output(), sources);
+    } else {
+      s.reduce(s.output(), sources);
+    }
+  }
+};
+
+TEST(Sabotage, TheUnspoiltExchangeIsProven) {
+  const auto verdict = verdict_of(2, Exchange{});
+  EXPECT_TRUE(verdict.ok()) << text(verdict);
+}
+
+TEST(Sabotage, ADroppedWait) {
+  const auto verdict = verdict_of(2, Exchange{.wait = false});
+  EXPECT_TRUE(has(verdict, Flaw::uninitialized)) << text(verdict);
+  EXPECT_THAT(text(verdict),
+              HasSubstr("reads element 0 of rank 0 scratch, which nobody has written"));
+}
+
+TEST(Sabotage, ADroppedSignal) {
+  const auto verdict = verdict_of(2, Exchange{.signal = false});
+  EXPECT_TRUE(has(verdict, Flaw::deadlock)) << text(verdict);
+  EXPECT_THAT(text(verdict), HasSubstr("rank 0 waits for ever at step 1 (wait rank 1)"));
+}
+
+TEST(Sabotage, ASwappedBlock) {
+  EXPECT_TRUE(has(verdict_of(2, Exchange{.swap = true}), Flaw::misplaced));
+}
+
+TEST(Sabotage, ADoubleAdd) {
+  EXPECT_TRUE(has(verdict_of(2, Exchange{.twice = true}), Flaw::doubled));
+}
+
+TEST(Sabotage, AMissingAdd) {
+  const auto verdict = verdict_of(2, Exchange{.add_own = false});
+  EXPECT_TRUE(has(verdict, Flaw::missing)) << text(verdict);
+  EXPECT_THAT(text(verdict), HasSubstr("not all contributions"));
+}
+
+TEST(Sabotage, AForgottenComplete) {
+  EXPECT_TRUE(has(verdict_of(2, Exchange{.complete = false}), Flaw::unfinished));
+}
+
+TEST(Sabotage, ACyclicWait) {
+  const auto verdict = verdict_of(3, [](ScheduleBuilder& s, const Group& group) {
+    const Span landing = s.scratch(count);
+    s.wait(group.left());
+    s.send(group.right(), landing, s.input());
+    s.complete(s.output(), landing);
+  });
+  for (const char* rank : {"rank 0 waits", "rank 1 waits", "rank 2 waits"})
+    EXPECT_THAT(text(verdict), HasSubstr(rank));
+}
+
+TEST(Sabotage, AReusedLandingSlot) {
+  const auto verdict = verdict_of(3, [](ScheduleBuilder& s, const Group& group) {
+    const Span landing = s.scratch(count);  // one for two senders
+    for (int d = 1; d < 3; ++d) s.send(group.right(d), landing, s.input());
+    s.copy(s.output(), s.input());
+    for (int d = 1; d < 3; ++d) {
+      s.wait(group.left(d));
+      s.reduce(s.output(), landing);
+    }
+  });
+  EXPECT_TRUE(has(verdict, Flaw::race)) << text(verdict);
+  EXPECT_THAT(text(verdict), HasSubstr("overwrites what is being"));
+}
+
+TEST(Sabotage, APutIntoAnOutputWhoseOwnerMayNotHaveEntered) {
+  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+    if (group.position() == 0) {
+      s.send(group.right(), s.output(), s.input());
+      s.copy(s.output(), s.input());
+    } else {
+      s.wait(group.left());
+    }
+  });
+  EXPECT_TRUE(has(verdict, Flaw::race));
+  EXPECT_THAT(text(verdict), HasSubstr("may land before rank 1 has entered the call"));
+}
+
+TEST(Sabotage, ASenderThatRunsAheadOfItsReaderAcrossCalls) {
+  // One way only: nothing tells rank 0 that rank 1 has read what it sent two calls ago.
+  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+    const Span landing = s.scratch(count);
+    if (group.position() == 0) {
+      s.send(group.right(), landing, s.input());
+      s.copy(s.output(), s.input());
+    } else {
+      s.wait(group.left());
+      s.copy(s.output(), landing);
+    }
+  });
+  EXPECT_TRUE(has(verdict, Flaw::race)) << text(verdict);
+}
+
+TEST(Sabotage, APutThatNobodyIsToldOf) {
+  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+    Exchange{}(s, group);
+    s.put(group.right(), s.scratch(count), s.input());
+  });
+  EXPECT_TRUE(has(verdict, Flaw::imbalance));
+  EXPECT_THAT(text(verdict), HasSubstr("is followed by no signal"));
+}
+
+TEST(Sabotage, ASignalTooMany) {
+  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+    Exchange{}(s, group);
+    if (group.position() == 0) s.signal(group.right());
+  });
+  EXPECT_FALSE(verdict.ok());
+}
+
+TEST(Sabotage, AWriteToTheInput) {
+  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+    Exchange{}(s, group);
+    s.copy(s.input(), s.output());
+  });
+  EXPECT_TRUE(has(verdict, Flaw::input_written));
+}
+
+TEST(Sabotage, AddingToACompleteElement) {
+  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+    Exchange{}(s, group);
+    s.reduce(s.output(), s.input());
+  });
+  EXPECT_TRUE(has(verdict, Flaw::reduced_twice));
+}
+
+TEST(Sabotage, RanksWithDifferentScratch) {
+  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+    if (group.position() == 1) s.scratch(Elements{4});
+    Exchange{}(s, group);
+  });
+  EXPECT_TRUE(has(verdict, Flaw::extents));
+}
+
+TEST(Sabotage, AWriteOutsideARangeIsRefusedByTheBuilder) {
+  ScheduleBuilder s{Group::world(2, Rank{0}), count, count};
+  EXPECT_THROW(s.copy(s.output({Elements{5}, Elements{4}}), s.input({Elements{0}, Elements{4}})),
+               InvalidArgument);
+  EXPECT_THROW(s.copy(s.output(), s.input({Elements{0}, Elements{4}})), InvalidArgument);
+  EXPECT_THROW(s.put(Rank{0}, s.output(), s.input()), InvalidArgument);
+}
+
+TEST(Sabotage, AWriteOutsideThePeersScratch) {
+  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+    const Span landing = s.scratch(group.position() == 0 ? count : count / 2);
+    if (group.position() == 0) s.send(group.right(), landing, s.input());
+    if (group.position() == 1) s.wait(group.left());
+    s.copy(s.output(), s.input());
+  });
+  EXPECT_TRUE(has(verdict, Flaw::out_of_range)) << text(verdict);
+}
+
+/// Copies a schedule step by step, except that step `at` is left out or doubled.
+Schedule mutant(const Schedule& original, std::size_t at, bool doubled) {
+  const Extents& extents = original.extents();
+  ScheduleBuilder s{Group::world(64, original.self()), extents.input, extents.output};
+  s.scratch(extents.scratch);
+  int phase = 0;
+  for (std::size_t i = 0; i < original.steps().size(); ++i) {
+    const Step& step = original.steps()[i];
+    for (; phase < step.phase; ++phase) s.next_phase();
+    for (int times = i == at ? 2 * doubled : 1; times > 0; --times) {
+      const auto sources = original.sources(step);
+      if (step.verb == Verb::signal) s.signal(step.peer);
+      if (step.verb == Verb::wait) s.wait(step.peer);
+      if (step.verb == Verb::put) s.put(step.peer, step.destination, sources.front());
+      if (step.verb == Verb::copy) s.copy(step.destination, sources.front());
+      if (step.verb == Verb::reduce)
+        step.completes ? s.complete(step.destination, sources)
+                       : s.reduce(step.destination, sources);
+    }
+  }
+  return std::move(s).build();
+}
+
+TEST(Sabotage, EveryDroppedStepOfEveryAlgorithmIsRefused) {
+  for (const Algorithm& algorithm : algorithms(Collective::all_reduce))
+    for (const int ranks : {2, 3, 4, 6}) {
+      const auto good = schedules_of(algorithm, ranks, Elements{12});
+      for (std::size_t rank = 0; rank < good.size(); ++rank)
+        for (std::size_t at = 0; at < good[rank].steps().size(); ++at) {
+          auto bad = good;
+          bad[rank] = mutant(good[rank], at, false);
+          EXPECT_FALSE(prove_schedules(Collective::all_reduce, bad).ok())
+              << algorithm.name << " on " << ranks << " ranks without step " << at << " of rank "
+              << rank << ": " << to_string(good[rank], good[rank].steps()[at]);
+        }
+    }
+}
+
+TEST(Sabotage, EveryDoubledSignalOrWaitIsRefused) {
+  for (const Algorithm& algorithm : algorithms(Collective::all_reduce)) {
+    const auto good = schedules_of(algorithm, 5, Elements{12});
+    for (std::size_t rank = 0; rank < good.size(); ++rank)
+      for (std::size_t at = 0; at < good[rank].steps().size(); ++at) {
+        const Verb verb = good[rank].steps()[at].verb;
+        if (verb != Verb::signal && verb != Verb::wait) continue;
+        auto bad = good;
+        bad[rank] = mutant(good[rank], at, true);
+        EXPECT_FALSE(prove_schedules(Collective::all_reduce, bad).ok()) << algorithm.name;
+      }
+  }
+}
+
+TEST(Sabotage, AStreamNeedsThreeSlots) {
+  const auto schedules =
+      schedules_of(algorithm_named(Collective::all_reduce, "direct"), 3, Elements{9});
+  const auto two =
+      prove_schedules(Collective::all_reduce, schedules, {.calls = 1, .slots = 1, .blocks = 6});
+  EXPECT_TRUE(has(two, Flaw::race)) << text(two);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,120 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "core/ir/error.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan {
+namespace {
+
+constexpr Bytes kib{1 << 10}, mib{1 << 20};
+
+constexpr std::uint64_t slots = 3;  // of a staged pipeline: filled, reduced, read by others
+constexpr Bytes smallest = kib * 64, usual = kib * 256, largest = mib;
+
+// Real machines of 2025 have at most 3 MiB of L2 per core, and 32 MiB of L3 where a core has all of
+// it to itself; emulators claim 4 MiB of L2 each, and virtual machines of few cores show the L3 of
+// a whole package.
+constexpr Bytes unreal_l2_per_core = mib * 4, most_l3_per_core = mib * 32;
+
+std::string text_of(Bytes bytes) {
+  if (bytes < mib) return fmt::format("{} KiB", bytes.value() >> 10);
+  return fmt::format("{:.3g} MiB", static_cast<double>(bytes.value()) / (1 << 20));
+}
+
+/// How many ranks run on each processing unit; a rank that may use several counts in part on each.
+std::vector<double> load_of_units(std::span<const CpuSet> bindings) {
+  std::vector<double> load;
+  for (const CpuSet& binding : bindings)
+    for (const unsigned unit : binding) {
+      if (unit >= load.size()) load.resize(unit + std::size_t{1}, 0.0);
+      load[unit] += 1.0 / static_cast<double>(binding.size());
+    }
+  return load;
+}
+
+/// What a level of caches offers.
+struct Level {
+  Bytes per_core;        ///< the largest share of a core; 0 if no rank runs under such a cache
+  Bytes per_rank;        ///< the smallest share of a rank
+  Bytes smallest_cache;  ///< the size of the smallest that a rank runs under
+};
+
+Level measure(const Machine& machine, std::span<const Cache> caches, std::span<const double> load) {
+  Level level;
+  const auto lower = [](Bytes& least, Bytes value) {
+    least = least == Bytes{0} ? value : std::min(least, value);
+  };
+  for (const Cache& cache : caches) {
+    double ranks = 0;
+    for (const unsigned unit : cache.processing_units)
+      if (unit < load.size()) ranks += load[unit];
+    const int cores = machine.cores_sharing(cache);
+    if (ranks == 0 || cores == 0 || cache.size == Bytes{0}) continue;
+    const double size = static_cast<double>(cache.size.value());
+    level.per_core = std::max(level.per_core, cache.size / static_cast<std::uint64_t>(cores));
+    lower(level.per_rank, Bytes{static_cast<std::uint64_t>(size / std::max(ranks, cores * 1.0))});
+    lower(level.smallest_cache, cache.size);
+  }
+  return level;
+}
+
+/// The largest power of two of which all slots fill at most half of `share`; 0 if there is none.
+Bytes fitting(Bytes share) {
+  return Bytes{std::bit_floor(share.value() / 2 / slots)};
+}
+
+/// Why L3 does not count, or nothing.
+std::string obstacle_to_l3(const Level& l2, const Level& l3) {
+  if (l3.per_core == Bytes{0}) return "L3 is unknown";
+  if (l3.per_core > most_l3_per_core)
+    return fmt::format("an L3 of {} per core cannot be real", text_of(l3.per_core));
+  if (l3.smallest_cache <= l2.smallest_cache)
+    return fmt::format("an L3 of {} above an L2 of {} cannot be real", text_of(l3.smallest_cache),
+                       text_of(l2.smallest_cache));
+  return {};
+}
+
+ChunkChoice staged_in(const char* level, Bytes chunk, Bytes share, const std::string& note) {
+  const Bytes bytes = std::clamp(chunk, smallest, largest);
+  const std::string remark = note.empty() ? "" : fmt::format(" ({})", note);
+  if (chunk < smallest)
+    return {bytes, fmt::format("the least that is worth its flags; {} of {} per rank is too small "
+                               "for three slots of it{}",
+                               level, text_of(share), remark)};
+  return {bytes, fmt::format("three slots of it fill at most half of a rank's {} of {}{}",
+                             text_of(share), level, remark)};
+}
+
+ChunkChoice choose(const Level& l2, const Level& l3) {
+  if (l2.per_core >= unreal_l2_per_core)
+    return {usual, fmt::format("the usual size; an L2 of {} per core cannot be real",
+                               text_of(l2.per_core))};
+  const std::string obstacle = obstacle_to_l3(l2, l3);
+  if (l2.per_core == Bytes{0} && !obstacle.empty())
+    return {usual, fmt::format("the usual size; L2 is unknown and {}", obstacle)};
+  const Bytes from_l2 = fitting(l2.per_rank);
+  const Bytes from_l3 = obstacle.empty() ? std::min(fitting(l3.per_rank), usual) : Bytes{0};
+  if (from_l3 > from_l2)
+    return staged_in("L3", from_l3, l3.per_rank,
+                     l2.per_core == Bytes{0} ? "L2 is unknown" : "L2 is too small");
+  return staged_in("L2", from_l2, l2.per_rank, obstacle);
+}
+
+}  // namespace
+
+ChunkChoice choose_chunk(const Machine& machine, std::span<const CpuSet> bindings) {
+  if (bindings.empty() || std::ranges::any_of(bindings, &CpuSet::empty))
+    throw InvalidArgument("a chunk size is for at least one rank, each bound to some processor");
+  const std::vector<double> load = load_of_units(bindings);
+  return choose(measure(machine, machine.l2_caches(), load),
+                measure(machine, machine.l3_caches(), load));
+}
+
+Bytes chunk_bytes_for(const Machine& machine, int ranks) {
+  return choose_chunk(machine, place_ranks(machine, ranks)).bytes;
+}
+
+}  // namespace capstan

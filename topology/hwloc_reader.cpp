@@ -1,0 +1,178 @@
+#include "topology/hwloc_reader.hpp"
+
+#include <fmt/format.h>
+#include <hwloc.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+namespace {
+
+struct Destroy {
+  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+};
+using Topology = std::unique_ptr<hwloc_topology, Destroy>;
+
+/// Where hwloc looks for things that do not matter here. "x86" would also run on every processor
+/// in turn, moving this thread about, to learn what /sys says as well.
+constexpr const char* unwanted_components[] = {"x86",  "pci",  "opencl", "gl",
+                                               "cuda", "nvml", "rsmi",   "levelzero"};
+
+void keep_only_what_is_read(hwloc_topology* topology) {
+  hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
+  for (const auto type :
+       {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_CORE, HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE})
+    hwloc_topology_set_type_filter(topology, type, HWLOC_TYPE_FILTER_KEEP_ALL);
+  unsigned long flags = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
+#if HWLOC_API_VERSION >= 0x00020800
+  flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS |
+           HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+#endif
+  hwloc_topology_set_flags(topology, flags);
+}
+
+Topology new_topology() {
+  hwloc_topology* raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0)
+    throw SystemError("hwloc could not start: check the memory limit and the hwloc installation");
+  Topology topology{raw};
+  keep_only_what_is_read(raw);
+  return topology;
+}
+
+CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap) {
+  std::vector<unsigned> cpus;
+  for (int cpu = hwloc_bitmap_first(bitmap); cpu >= 0; cpu = hwloc_bitmap_next(bitmap, cpu))
+    cpus.push_back(static_cast<unsigned>(cpu));
+  return CpuSet{std::move(cpus)};
+}
+
+/// Objects of one type, in hwloc's logical order: as they lie in the machine.
+std::vector<hwloc_obj_t> objects(hwloc_topology* topology, hwloc_obj_type_t type) {
+  std::vector<hwloc_obj_t> all;
+  for (auto* object = hwloc_get_next_obj_by_type(topology, type, nullptr); object != nullptr;
+       object = hwloc_get_next_obj_by_type(topology, type, object))
+    all.push_back(object);
+  return all;
+}
+
+int ancestor_index(hwloc_topology* topology, hwloc_obj_type_t type, hwloc_obj_t object,
+                   int if_absent) {
+  const auto* ancestor = hwloc_get_ancestor_obj_by_type(topology, type, object);
+  return ancestor == nullptr ? if_absent : static_cast<int>(ancestor->logical_index);
+}
+
+int numa_node_of(hwloc_topology* topology, hwloc_obj_t object) {
+  const int first = hwloc_bitmap_first(object->nodeset);
+  const auto* node =
+      first < 0 ? nullptr
+                : hwloc_get_numanode_obj_by_os_index(topology, static_cast<unsigned>(first));
+  return node == nullptr ? 0 : static_cast<int>(node->logical_index);
+}
+
+/// `object` is a core, or a processing unit that the system reports without one.
+Core read_core(hwloc_topology* topology, hwloc_obj_t object, int index) {
+  return {.index = index,
+          .package = ancestor_index(topology, HWLOC_OBJ_PACKAGE, object, 0),
+          .numa_node = numa_node_of(topology, object),
+          .l2 = ancestor_index(topology, HWLOC_OBJ_L2CACHE, object, Core::none),
+          .l3 = ancestor_index(topology, HWLOC_OBJ_L3CACHE, object, Core::none),
+          .processing_units = to_cpu_set(object->cpuset)};
+}
+
+std::vector<Core> read_cores(hwloc_topology* topology) {
+  std::vector<Core> cores;
+  const hwloc_obj* last = nullptr;
+  for (auto* unit : objects(topology, HWLOC_OBJ_PU)) {
+    auto* core = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, unit);
+    if (core == nullptr) core = unit;
+    if (core != last) cores.push_back(read_core(topology, core, static_cast<int>(cores.size())));
+    last = core;
+  }
+  return cores;
+}
+
+std::vector<Cache> read_caches(hwloc_topology* topology, hwloc_obj_type_t type) {
+  std::vector<Cache> caches;
+  for (const auto* cache : objects(topology, type))
+    caches.push_back({Bytes{cache->attr->cache.size}, to_cpu_set(cache->cpuset)});
+  return caches;
+}
+
+std::string read_name(hwloc_topology* topology) {
+  auto* package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
+  for (auto* object : {package, hwloc_get_root_obj(topology)})
+    if (object != nullptr)
+      if (const char* name = hwloc_obj_get_info_by_name(object, "CPUModel")) return name;
+  return {};
+}
+
+MachineDescription describe(hwloc_topology* topology) {
+  return {.name = read_name(topology),
+          .cores = read_cores(topology),
+          .l1d_caches = read_caches(topology, HWLOC_OBJ_L1CACHE),
+          .l2_caches = read_caches(topology, HWLOC_OBJ_L2CACHE),
+          .l3_caches = read_caches(topology, HWLOC_OBJ_L3CACHE),
+          .usable = to_cpu_set(hwloc_topology_get_allowed_cpuset(topology))};
+}
+
+std::string errno_text() {
+  return std::strerror(errno);
+}
+
+}  // namespace
+
+MachineDescription read_this_machine(const CpuSet& allowed) {
+  const Topology topology = new_topology();
+  for (const char* component : unwanted_components)
+    hwloc_topology_set_components(topology.get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                  component);
+  if (hwloc_topology_load(topology.get()) != 0) {
+    throw SystemError(
+        fmt::format("hwloc could not read this machine's topology: {}; are /proc and "
+                    "/sys mounted, and are no HWLOC_ variables set?",
+                    errno_text()));
+  }
+  MachineDescription machine = describe(topology.get());
+  machine.usable = to_cpu_set(hwloc_topology_get_topology_cpuset(topology.get())) & allowed;
+  if (machine.usable.empty()) {
+    throw SystemError(
+        fmt::format("hwloc knows none of the processors {} that this thread may run "
+                    "on: unset HWLOC_XMLFILE and HWLOC_SYNTHETIC, which describe "
+                    "another machine",
+                    to_string(allowed)));
+  }
+  return machine;
+}
+
+MachineDescription read_xml(const std::string& path) {
+  const Topology topology = new_topology();
+  if (hwloc_topology_set_xml(topology.get(), path.c_str()) != 0 ||
+      hwloc_topology_load(topology.get()) != 0) {
+    throw InvalidArgument(
+        fmt::format("cannot read a topology from '{}': {}; name a file written "
+                    "by 'lstopo FILE.xml'",
+                    path, errno_text()));
+  }
+  return describe(topology.get());
+}
+
+MachineDescription read_synthetic(const std::string& description) {
+  const Topology topology = new_topology();
+  if (hwloc_topology_set_synthetic(topology.get(), description.c_str()) != 0 ||
+      hwloc_topology_load(topology.get()) != 0) {
+    throw InvalidArgument(
+        fmt::format("'{}' describes no machine: expected hwloc's notation, from "
+                    "the outside in, such as \"package:2 numa:1 l3:1 core:4 "
+                    "pu:2\"",
+                    description));
+  }
+  return describe(topology.get());
+}
+
+}  // namespace capstan
