@@ -31,6 +31,9 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   capstan::cli::add_run_command(app, status);
   capstan::cli::add_perf_command(app, status, arguments);
+  capstan::cli::add_verify_command(app, status);
+  capstan::cli::add_topo_command(app, status);
+  capstan::cli::add_doctor_command(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

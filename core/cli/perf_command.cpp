@@ -70,9 +70,9 @@ std::vector<Cell> cells_of(const PerfOptions& options) {
 /// Runs on a core of its own unless the launcher has seen to that.
 void bind_if_free(const Launch& launch) {
   const Machine machine = Machine::discover();
-  if (launch.local_size < 1 || machine.processing_units() == 1) return;
+  if (launch.local_size < 1 || machine.processing_units().size() == 1) return;
   bind_this_thread(
-      machine.place_ranks(launch.local_size)[static_cast<std::size_t>(launch.local_rank)]);
+      place_ranks(machine, launch.local_size)[static_cast<std::size_t>(launch.local_rank)]);
 }
 
 void write_json(const std::string& file, const nlohmann::json& document) {

@@ -39,8 +39,9 @@ Elements round_up(Elements length) {
 }
 
 /// Assigns board areas to the puts of a schedule: a pure function of it, so that readers and the
-/// owner agree without a word.
-Exports exports_of(const Schedule& schedule) {
+/// owner agree without a word. With flags, puts of the same bytes share an area. Packets do not:
+/// a line that several readers poll costs more than a line for each of them.
+Exports exports_of(const Schedule& schedule, Form form) {
   struct Live {
     Span source;
     Export area;
@@ -55,7 +56,7 @@ Exports exports_of(const Schedule& schedule) {
 
     const Span source = schedule.sources(step).front();
     const auto same = std::ranges::find(live, source, &Live::source);
-    if (same != live.end()) {
+    if (form == Form::flags && same != live.end()) {
       exports.puts.push_back(same->area);
       exports.puts.back().fresh = false;
       continue;
@@ -75,8 +76,9 @@ struct Arrival {
 };
 
 /// What each signal from `sender` to `receiver` announces, in order of the signals.
-std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, Rank receiver) {
-  const Exports exports = exports_of(sender);
+std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, Rank receiver,
+                                                   Form form) {
+  const Exports exports = exports_of(sender, form);
   auto next_export = exports.puts.begin();
   std::vector<std::vector<Arrival>> signals(1);
   for (const Step& step : sender.steps()) {
@@ -97,7 +99,10 @@ std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, Rank 
 class Lowering {
  public:
   Lowering(const ScheduleOf& schedule_of, Rank self, Form form)
-      : schedule_of_(schedule_of), schedule_(schedule_of(self)), exports_(exports_of(schedule_)) {
+      : schedule_of_(schedule_of),
+        schedule_(schedule_of(self)),
+        form_(form),
+        exports_(exports_of(schedule_, form)) {
     program_.self = self;
     program_.packets = form == Form::packets;
     program_.phases = schedule_.phases();
@@ -169,7 +174,7 @@ class Lowering {
   const std::vector<Arrival>& next_arrivals(Rank peer) {
     auto [entry, is_new] = heard_.try_emplace(peer);
     Heard& heard = entry->second;
-    if (is_new) heard.signals = arrivals_between(schedule_of_(peer), program_.self);
+    if (is_new) heard.signals = arrivals_between(schedule_of_(peer), program_.self, form_);
     static const std::vector<Arrival> nothing;  // a wait too many: the verifier's business
     return heard.next < heard.signals.size() ? heard.signals[heard.next++] : nothing;
   }
@@ -251,6 +256,7 @@ class Lowering {
 
   const ScheduleOf& schedule_of_;
   const Schedule& schedule_;
+  const Form form_;
   const Exports exports_;
   std::vector<Export>::const_iterator next_export_ = exports_.puts.begin();
   std::map<Rank, Heard> heard_;
@@ -276,8 +282,8 @@ Program lower(const ScheduleOf& schedule_of, Rank self, Form form) {
   return Lowering{schedule_of, self, form}.run();
 }
 
-Elements board_extent(const Schedule& schedule) {
-  return std::ranges::max(exports_of(schedule).board);
+Elements board_extent(const Schedule& schedule, Form form) {
+  return std::ranges::max(exports_of(schedule, form).board);
 }
 
 std::string to_string(const Program& program, const Op& op) {

@@ -25,11 +25,11 @@ Bytes board_bytes(Elements board, Form form, Bytes element) {
 }
 
 /// The largest board that any rank needs for a block of `count` elements.
-Elements largest_board(const Algorithm& algorithm, int ranks, Elements count) {
+Elements largest_board(const Algorithm& algorithm, Form form, int ranks, Elements count) {
   Elements largest;
   for (int rank = 0; rank < ranks; ++rank)
-    largest =
-        std::max(largest, board_extent(algorithm.schedule(Group::world(ranks, Rank{rank}), count)));
+    largest = std::max(
+        largest, board_extent(algorithm.schedule(Group::world(ranks, Rank{rank}), count), form));
   return largest;
 }
 
@@ -82,8 +82,8 @@ BoundProgram bind(Program program, const Call& call, int ranks, const SegmentLay
 Elements fitting_block(const Algorithm& algorithm, int ranks, Elements limit, Bytes element,
                        Bytes region) {
   Elements block = limit;
-  while (block > Elements{1} &&
-         board_bytes(largest_board(algorithm, ranks, block), Form::flags, element) > region)
+  while (block > Elements{1} && board_bytes(largest_board(algorithm, Form::flags, ranks, block),
+                                            Form::flags, element) > region)
     block = block / 2;
   return block;
 }
@@ -143,7 +143,7 @@ bool fits_packets(const Algorithm& algorithm, int ranks, const Call& call) {
   // A board holds at least what a rank sends once; most calls are decided without any schedule.
   constexpr Bytes region = SegmentLayout::packet_slot / 2;
   if (bytes_of(call.count, size_of(call.type)) > region) return false;
-  return board_bytes(largest_board(algorithm, ranks, call.count), Form::packets,
+  return board_bytes(largest_board(algorithm, Form::packets, ranks, call.count), Form::packets,
                      size_of(call.type)) <= region;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
+#include "topology/machine.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
 
@@ -66,7 +67,11 @@ Placement agree_on_placement(Store& store, int rank, int size, Deadline deadline
       throw BootstrapError("ranks run different versions of Capstan: use one for all");
     std::memcpy(&all.emplace_back(), bytes.data(), sizeof(Processors));
   }
-  return {.oversubscribed = oversubscribed(all)};
+  // One rank decides how much is staged at a time, so that all lay out their segments alike.
+  if (rank == 0)
+    store.put_text("chunk", fmt::format("{}", chunk_bytes_for(Machine::discover(), size).value()));
+  return {.oversubscribed = oversubscribed(all),
+          .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))}};
 }
 
 /// Everything in a segment must agree between ranks, above all its layout.
@@ -149,8 +154,9 @@ std::unique_ptr<Engine> join_world(const UniqueId& id, int rank, int size,
 std::vector<std::unique_ptr<Engine>> make_thread_world(int ranks, const Settings& settings) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
-  const Placement placement{.oversubscribed =
-                                own_processors().count() < static_cast<std::size_t>(ranks)};
+  const Placement placement{
+      .oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks),
+      .chunk = ranks > 1 ? chunk_bytes_for(Machine::discover(), ranks) : Bytes{0}};
   const SegmentLayout layout = segment_layout(ranks, placement, settings);
   std::vector<std::unique_ptr<Engine>> engines;
   for (auto& transport : make_thread_transports(ranks, layout.total()))

@@ -95,7 +95,7 @@ Child start_child(const ChildOptions& options) {
                     .parent = ::getpid()};
   prepared.envp = pointers(prepared.environment);
   CPU_ZERO(&prepared.cpus);
-  for (const int cpu : options.cpus) CPU_SET(static_cast<std::size_t>(cpu), &prepared.cpus);
+  for (const unsigned cpu : options.cpus) CPU_SET(cpu, &prepared.cpus);
 
   Pipe out = make_pipe(), err = make_pipe(), failure = make_pipe();
   const pid_t pid = ::fork();

@@ -95,7 +95,7 @@ class Job {
  private:
   void start_all() {
     const auto machine = Machine::discover();
-    const auto places = machine.place_ranks(options_.ranks);
+    const auto places = place_ranks(machine, options_.ranks);
     const bool colours = ::isatty(STDOUT_FILENO) != 0;
     for (int rank = 0; rank < options_.ranks; ++rank) {
       const CpuSet& cpus = places[static_cast<std::size_t>(rank)];
