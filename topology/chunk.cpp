@@ -53,9 +53,12 @@ Level measure(const Machine& machine, std::span<const Cache> caches, std::span<c
       if (unit < load.size()) ranks += load[unit];
     const int cores = machine.cores_sharing(cache);
     if (ranks == 0 || cores == 0 || cache.size == Bytes{0}) continue;
-    const double size = static_cast<double>(cache.size.value());
+    // Ranks that take turns on a core do not divide it: smaller chunks would make them switch more
+    // often, which costs more than what the cache saves.
+    const double sharing = std::clamp(ranks, 1.0, static_cast<double>(cores));
+    const auto share = static_cast<double>(cache.size.value()) / sharing;
     level.per_core = std::max(level.per_core, cache.size / static_cast<std::uint64_t>(cores));
-    lower(level.per_rank, Bytes{static_cast<std::uint64_t>(size / std::max(ranks, cores * 1.0))});
+    lower(level.per_rank, Bytes{static_cast<std::uint64_t>(share)});
     lower(level.smallest_cache, cache.size);
   }
   return level;

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <memory>
 
 #include "core/ir/error.hpp"

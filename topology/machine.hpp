@@ -44,8 +44,8 @@ struct MachineDescription {
 class Machine {
  public:
   /// This machine, of which the calling thread's affinity mask (taskset, cgroup cpuset, a
-  /// launcher's binding) is usable. Takes 1.5 to 3 ms on 4 processing units and about 15 ms on
-  /// 256, most of it in reading /sys. Throws SystemError.
+  /// launcher's binding) is usable. Takes 1.5 to 3 ms on 4 processing units and 15 to 20 ms on 256,
+  /// nearly all of it in reading /sys. Throws SystemError.
   static Machine discover();
   /// A machine saved with `lstopo FILE.xml`. Throws InvalidArgument.
   static Machine from_xml(const std::string& path);
@@ -129,8 +129,9 @@ struct ChunkChoice {
 /// A staged pipeline rotates through three slots per rank. They should fill at most half of the
 /// rank's share of L2, the other half being for the caller's data that pass through. Where L2 is
 /// too small for 256 KiB the same share of L3 counts, up to 256 KiB: shorter chunks spend more of
-/// their time in exchanging flags than L2 saves over L3. A rank's share of a cache is what one of
-/// its cores would have, or less if more ranks than cores share it.
+/// their time in exchanging flags than L2 saves over L3. Ranks that run under a cache share it
+/// equally, but a share is never smaller than a core's: where ranks take turns on a core, smaller
+/// chunks would only make them switch more often.
 ///
 /// The result is a power of two in 64 KiB .. 1 MiB. It is 256 KiB where caches are unknown or
 /// cannot be real, as hypervisors often report them: an L2 of 4 MiB or more per core. An L3 of more

@@ -1,0 +1,358 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/ir/error.hpp"
+#include "core/runtime/bootstrap/socket.hpp"
+#include "core/runtime/bootstrap/store_client.hpp"
+#include "core/runtime/bootstrap/store_server.hpp"
+#include "core/runtime/bootstrap/wire.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using Bytes = std::vector<std::byte>;
+
+Deadline patience() {
+  return Deadline::in(60s);
+}
+
+const Secret& secret() {
+  static const Secret value = Secret::from_text("the secret of these tests");
+  return value;
+}
+
+StoreServer::Settings impatient() {
+  return {.endpoint = TcpEndpoint{},
+          .secret = secret(),
+          .handshake_timeout = 1500ms,
+          .transfer_timeout = 1500ms};
+}
+
+/// A connection that can say anything.
+class RawConnection {
+ public:
+  explicit RawConnection(const Endpoint& endpoint)
+      : socket_(connect_to(resolve(endpoint).front(), patience()).socket) {}
+  explicit RawConnection(FileDescriptor socket) : socket_(std::move(socket)) {}
+
+  void send(std::span<const std::byte> bytes) {
+    for (std::size_t sent = 0; sent < bytes.size();) {
+      const auto n = ::send(socket_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (n > 0) sent += static_cast<std::size_t>(n);
+      if (n < 0 && (errno != EAGAIN || !wait_for(socket_, POLLOUT, patience()))) return;
+    }
+  }
+  void send(const wire::Message& message) { send(wire::encode(message)); }
+  wire::Message receive() {
+    while (true) {
+      if (auto message = reader_.take()) return *message;
+      if (!read_some()) throw std::runtime_error("closed");
+    }
+  }
+  /// Waits until the other side has closed. False if it did not in a very long time.
+  bool closed() {
+    Bytes waste(4096);
+    while (wait_for(socket_, POLLIN, patience())) {
+      if (::recv(socket_.get(), waste.data(), waste.size(), 0) <= 0) return true;
+    }
+    return false;
+  }
+  /// Becomes a client that has proved itself.
+  void join() {
+    const wire::Hello hello{};
+    send(hello);
+    const auto challenge = std::get<wire::Challenge>(receive());
+    wire::Join join{{}, -1, 0, ""};
+    join.proof = secret().proof(wire::transcript("client", hello.nonce, challenge.nonce, join));
+    send(join);
+    std::get<wire::Welcome>(receive());
+  }
+
+ private:
+  bool read_some() {
+    if (!wait_for(socket_, POLLIN, patience())) return false;
+    const auto space = reader_.space();
+    const auto n = ::recv(socket_.get(), space.data(), space.size(), 0);
+    if (n <= 0) return false;
+    reader_.commit(static_cast<std::size_t>(n));
+    return true;
+  }
+
+  FileDescriptor socket_;
+  wire::FrameReader reader_{wire::max_payload};
+};
+
+Bytes random_payload(std::mt19937& random, std::size_t most) {
+  Bytes bytes(random() % (most + 1));
+  for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+/// A header of this protocol before whatever follows.
+Bytes frame(std::uint16_t version, std::uint16_t type, std::uint32_t length, const Bytes& payload) {
+  Bytes bytes{std::byte{'C'}, std::byte{'P'}, std::byte{'S'}, std::byte{'T'}};
+  for (int i = 0; i < 2; ++i) bytes.push_back(static_cast<std::byte>(version >> (8 * i)));
+  for (int i = 0; i < 2; ++i) bytes.push_back(static_cast<std::byte>(type >> (8 * i)));
+  for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<std::byte>(length >> (8 * i)));
+  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  return bytes;
+}
+
+void expect_healthy(const StoreServer& server) {
+  StoreClient client{{.endpoint = server.endpoint(), .secret = secret()}, patience()};
+  client.put_text("health", "good");
+  EXPECT_EQ(client.get_text("health", patience()), "good");
+}
+
+TEST(HostileClient, RandomBytesAreRefused) {
+  StoreServer server{impatient()};
+  std::mt19937 random{20240607};
+  for (int i = 0; i < 100; ++i) {
+    RawConnection attacker{server.endpoint()};
+    attacker.send(random_payload(random, 3000));
+    EXPECT_TRUE(attacker.closed());
+  }
+  expect_healthy(server);
+}
+
+TEST(HostileClient, RandomFramesAreRefusedBeforeAndAfterTheProof) {
+  StoreServer server{impatient()};
+  std::mt19937 random{4711};
+  for (int i = 0; i < 120; ++i) {
+    RawConnection attacker{server.endpoint()};
+    if (i % 2 == 1) attacker.join();
+    const auto payload = random_payload(random, 200);
+    const auto type = static_cast<std::uint16_t>(random() % 15);
+    const auto length = static_cast<std::uint32_t>(payload.size() + (i % 3 == 0 ? 9 : 0));
+    attacker.send(frame(wire::version, type, length, payload));
+    attacker.send(wire::Challenge{});  // out of turn in any case
+    EXPECT_TRUE(attacker.closed());
+  }
+  expect_healthy(server);
+}
+
+TEST(HostileClient, OversizedFrameIsRefusedUnread) {
+  StoreServer server{impatient()};
+  RawConnection stranger{server.endpoint()};
+  stranger.send(frame(wire::version, 1, 0xffffffff, {}));
+  EXPECT_EQ(std::get<wire::Refusal>(stranger.receive()).reason, wire::Reason::malformed);
+  RawConnection member{server.endpoint()};
+  member.join();
+  member.send(frame(wire::version, 6, wire::max_payload + 1, {}));
+  EXPECT_EQ(std::get<wire::Refusal>(member.receive()).reason, wire::Reason::malformed);
+  EXPECT_TRUE(member.closed());
+  expect_healthy(server);
+}
+
+TEST(HostileClient, OtherVersionIsToldSo) {
+  StoreServer server{impatient()};
+  RawConnection stranger{server.endpoint()};
+  stranger.send(frame(wire::version + 1, 1, 32, Bytes(32)));
+  EXPECT_THAT(std::get<wire::Refusal>(stranger.receive()).text, HasSubstr("version 2"));
+  EXPECT_TRUE(stranger.closed());
+}
+
+TEST(HostileClient, ReplayedProofIsRefused) {
+  StoreServer server{impatient()};
+  const wire::Hello hello{};
+  RawConnection first{server.endpoint()}, second{server.endpoint()};
+  first.send(hello);
+  second.send(hello);
+  const auto challenge = std::get<wire::Challenge>(first.receive());
+  EXPECT_NE(challenge, std::get<wire::Challenge>(second.receive()));
+  wire::Join join{{}, -1, 0, ""};
+  join.proof = secret().proof(wire::transcript("client", hello.nonce, challenge.nonce, join));
+  second.send(join);
+  EXPECT_EQ(std::get<wire::Refusal>(second.receive()).reason, wire::Reason::wrong_secret);
+  join.scope = "another";  // the proof covers all that is claimed
+  first.send(join);
+  EXPECT_EQ(std::get<wire::Refusal>(first.receive()).reason, wire::Reason::wrong_secret);
+}
+
+TEST(HostileClient, NothingWorksWithoutTheProof) {
+  StoreServer server{impatient()};
+  const std::vector<wire::Message> requests{wire::Put{"key", {}}, wire::Get{"key", 0},
+                                            wire::TryGet{"key"}, wire::Join{{}, -1, 0, ""}};
+  for (const auto& request : requests) {
+    RawConnection stranger{server.endpoint()};
+    stranger.send(request);
+    EXPECT_TRUE(std::holds_alternative<wire::Refusal>(stranger.receive()));
+    EXPECT_TRUE(stranger.closed());
+  }
+}
+
+TEST(HostileClient, SilenceAndHalfMessagesEndInBoundedTime) {
+  StoreServer server{impatient()};
+  RawConnection silent{server.endpoint()}, half_greeted{server.endpoint()},
+      half_put{server.endpoint()};
+  const auto hello = wire::encode(wire::Hello{});
+  half_greeted.send(std::span{hello}.first(20));
+  half_put.join();
+  const auto put = wire::encode(wire::Put{"key", Bytes(1000)});
+  half_put.send(std::span{put}.first(500));
+  EXPECT_TRUE(silent.closed());
+  EXPECT_TRUE(half_greeted.closed());
+  EXPECT_TRUE(half_put.closed());
+}
+
+TEST(HostileClient, ConnectionsAreBounded) {
+  auto settings = impatient();
+  settings.max_connections = 3;
+  StoreServer server{settings};
+  std::vector<std::unique_ptr<RawConnection>> members;
+  for (int i = 0; i < 3; ++i) {
+    members.push_back(std::make_unique<RawConnection>(server.endpoint()));
+    members.back()->join();
+  }
+  RawConnection surplus{server.endpoint()};
+  EXPECT_EQ(std::get<wire::Refusal>(surplus.receive()).reason, wire::Reason::full);
+  members.pop_back();
+  expect_healthy(server);  // a client tries again until there is room
+}
+
+/// Listens, accepts one connection and gives it to `serve`.
+class FakeServer {
+ public:
+  explicit FakeServer(std::function<void(RawConnection&)> serve)
+      : listener_(listen_on(TcpEndpoint{})),
+        endpoint_(local_address(listener_).endpoint()),
+        thread_([this, serve = std::move(serve)] {
+          if (!wait_for(listener_, POLLIN, patience())) return;
+          RawConnection connection{FileDescriptor{
+              ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}};
+          serve(connection);
+        }) {}
+
+  /// What a client with the right secret says about it.
+  std::string complaint(Deadline deadline = patience()) const {
+    try {
+      StoreClient{{.endpoint = endpoint_, .secret = secret()}, deadline};
+    } catch (const BootstrapError& error) {
+      return error.what();
+    }
+    return "no complaint";
+  }
+
+ private:
+  FileDescriptor listener_;
+  Endpoint endpoint_;
+  std::jthread thread_;
+};
+
+Bytes text_bytes(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span{text.data(), text.size()});
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(HostileServer, SomethingElseIsNamedAsSuch) {
+  const FakeServer web{[](RawConnection& c) {
+    c.send(text_bytes("HTTP/1.1 400 Bad Request\r\n\r\n"));
+    c.closed();
+  }};
+  EXPECT_THAT(web.complaint(), HasSubstr("not a Capstan store"));
+}
+
+TEST(HostileServer, OneWithoutTheSecretIsDetected) {
+  const FakeServer impostor{[](RawConnection& c) {
+    c.receive();
+    c.send(wire::Challenge{});
+    c.receive();
+    c.send(wire::Welcome{});
+    c.closed();
+  }};
+  EXPECT_THAT(impostor.complaint(), HasSubstr("does not know the job's secret"));
+}
+
+/// The client's own proof sent back must not pass as the server's.
+TEST(HostileServer, ReflectionIsDetected) {
+  const FakeServer mirror{[](RawConnection& c) {
+    const auto hello = std::get<wire::Hello>(c.receive());
+    c.send(wire::Challenge{hello.nonce});
+    c.send(wire::Welcome{std::get<wire::Join>(c.receive()).proof});
+    c.closed();
+  }};
+  EXPECT_THAT(mirror.complaint(), HasSubstr("does not know the job's secret"));
+}
+
+TEST(HostileServer, SilenceIsNamedAsSuch) {
+  const FakeServer silent{[](RawConnection& c) { c.closed(); }};
+  EXPECT_THAT(silent.complaint(Deadline::in(100ms)),
+              HasSubstr("does not answer as a Capstan store"));
+}
+
+TEST(HostileServer, OtherVersionIsNamedAsSuch) {
+  const FakeServer newer{[](RawConnection& c) {
+    c.send(frame(wire::version + 1, 2, 32, Bytes(32)));
+    c.closed();
+  }};
+  EXPECT_THAT(newer.complaint(), HasSubstr("version 2 of the Capstan store protocol"));
+}
+
+std::vector<wire::Message> one_of_each() {
+  wire::Nonce nonce;
+  nonce.fill(std::byte{9});
+  return {wire::Hello{nonce},
+          wire::Challenge{nonce},
+          wire::Join{nonce, -1, 7, "scope"},
+          wire::Welcome{nonce},
+          wire::Refusal{wire::Reason::full, "text"},
+          wire::Put{"key", Bytes(100, std::byte{1})},
+          wire::Get{"key", 12345},
+          wire::TryGet{"key"},
+          wire::Done{},
+          wire::Absent{},
+          wire::Value{Bytes(wire::max_value)},
+          wire::Failure{wire::Reason::timed_out, ""}};
+}
+
+TEST(Wire, EveryMessageSurvivesTheTripInPieces) {
+  wire::FrameReader reader{wire::max_payload};
+  for (const auto& message : one_of_each()) {
+    const auto bytes = wire::encode(message);
+    std::optional<wire::Message> arrived;
+    for (std::size_t at = 0; at < bytes.size() && !arrived;) {
+      const auto space = reader.space();
+      const auto count = std::min({space.size(), bytes.size() - at, at % 7 + 1 + at / 100});
+      std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), count, space.begin());
+      reader.commit(count);
+      at += count;
+      arrived = reader.take();
+      EXPECT_EQ(arrived.has_value(), at == bytes.size());
+    }
+    EXPECT_EQ(arrived, message);
+  }
+}
+
+TEST(Wire, TruncatedAndExtendedPayloadsAreRefused) {
+  for (const auto& message : one_of_each()) {
+    const auto bytes = wire::encode(message);
+    const Bytes payload(bytes.begin() + wire::header_size, bytes.end());
+    const auto type = static_cast<std::uint16_t>(message.index() + 1);
+    const bool open_ended =
+        std::holds_alternative<wire::Put>(message) || std::holds_alternative<wire::Value>(message);
+    const std::size_t least = open_ended ? 5 : payload.size();  // a Put's key, then any value
+    for (std::size_t n = 0; n < least && n < payload.size(); ++n) {
+      if (std::holds_alternative<wire::Value>(message)) break;  // any length is a value
+      EXPECT_THROW(wire::decode(type, std::span{payload}.first(n)), wire::Malformed);
+    }
+    Bytes longer = payload;
+    longer.resize(payload.size() + (open_ended ? wire::max_value + 1 : 1));
+    EXPECT_THROW(wire::decode(type, longer), wire::Malformed);
+  }
+  EXPECT_THROW(wire::decode(0, {}), wire::Malformed);
+  EXPECT_THROW(wire::decode(13, {}), wire::Malformed);
+  EXPECT_THROW(wire::decode(8, Bytes(2)), wire::Malformed) << "an empty key";
+}
+
+}  // namespace
+}  // namespace capstan

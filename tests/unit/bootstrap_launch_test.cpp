@@ -1,0 +1,279 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/ir/error.hpp"
+#include "core/runtime/bootstrap/job_identity.hpp"
+#include "core/runtime/bootstrap/launch.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Variables = std::map<std::string, std::string>;
+
+Environment environment(const Variables& variables) {
+  return [variables](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+Launch detect(const Variables& variables) {
+  return detect_launch(environment(variables));
+}
+
+std::string complaint(const Variables& variables) {
+  try {
+    detect(variables);
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "no complaint";
+}
+
+Variables with(Variables variables, const Variables& more) {
+  for (const auto& [name, value] : more) variables[name] = value;
+  return variables;
+}
+
+Variables without(Variables variables, const std::string& name) {
+  variables.erase(name);
+  return variables;
+}
+
+void expect_place(const Launch& launch, int rank, int size, int local_rank, int local_size) {
+  EXPECT_EQ(launch.rank, rank);
+  EXPECT_EQ(launch.size, size);
+  EXPECT_EQ(launch.local_rank, local_rank);
+  EXPECT_EQ(launch.local_size, local_size);
+}
+
+const Variables capstan_run{
+    {"CAPSTAN_RANK", "3"},           {"CAPSTAN_SIZE", "8"},
+    {"CAPSTAN_LOCAL_RANK", "1"},     {"CAPSTAN_LOCAL_SIZE", "4"},
+    {"CAPSTAN_STORE", "[::1]:4711"}, {"CAPSTAN_SECRET", "0123456789abcdef"}};
+const Variables open_mpi{{"OMPI_COMM_WORLD_RANK", "2"},
+                         {"OMPI_COMM_WORLD_SIZE", "4"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                         {"PMIX_NAMESPACE", "2113404929"}};
+const Variables mpich{
+    {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+const Variables torchrun{{"RANK", "5"},
+                         {"WORLD_SIZE", "8"},
+                         {"LOCAL_RANK", "1"},
+                         {"LOCAL_WORLD_SIZE", "4"},
+                         {"MASTER_ADDR", "node0"},
+                         {"MASTER_PORT", "29500"},
+                         {"TORCHELASTIC_RUN_ID", "none"},
+                         {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+const Variables slurm{{"SLURM_PROCID", "4"},         {"SLURM_NTASKS", "7"},
+                      {"SLURM_LOCALID", "0"},        {"SLURM_NODEID", "2"},
+                      {"SLURM_JOB_ID", "77"},        {"SLURM_STEP_ID", "1"},
+                      {"SLURM_STEP_NUM_TASKS", "7"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}};
+
+TEST(Launch, NothingIsAWorldOfOne) {
+  const Launch launch = detect({{"PATH", "/bin"}, {"RANK", "a rank of something else"}});
+  expect_place(launch, 0, 1, 0, 1);
+  EXPECT_FALSE(launch.store);
+}
+
+TEST(Launch, CapstanRun) {
+  const Launch launch = detect(capstan_run);
+  expect_place(launch, 3, 8, 1, 4);
+  EXPECT_EQ(launch.launcher, "capstan run");
+  ASSERT_TRUE(launch.store);
+  EXPECT_EQ(launch.store->endpoint, (TcpEndpoint{"::1", 4711}));
+  EXPECT_TRUE(launch.store->hosted_by_launcher);
+  EXPECT_EQ(launch.store->secret.bytes(), Secret::from_text("0123456789abcdef").bytes());
+}
+
+TEST(Launch, CapstanRunNeedsAStoreForMoreThanOneRank) {
+  EXPECT_THAT(complaint(without(capstan_run, "CAPSTAN_STORE")), HasSubstr("CAPSTAN_STORE"));
+  EXPECT_EQ(detect({{"CAPSTAN_RANK", "0"}, {"CAPSTAN_SIZE", "1"}}).size, 1);
+}
+
+TEST(Launch, OpenMpi) {
+  const Launch launch = detect(open_mpi);
+  expect_place(launch, 2, 4, 2, 4);
+  EXPECT_EQ(launch.launcher, "Open MPI");
+  EXPECT_THAT(launch.job, HasSubstr("2113404929"));
+  EXPECT_FALSE(launch.store);
+  const auto older = with(without(open_mpi, "PMIX_NAMESPACE"), {{"OMPI_MCA_ess_base_jobid", "88"}});
+  EXPECT_THAT(detect(older).job, HasSubstr("88"));
+  EXPECT_THAT(detect(without(open_mpi, "PMIX_NAMESPACE")).job,
+              HasSubstr(launcher_process_identity()));
+}
+
+TEST(Launch, Mpich) {
+  const Launch launch = detect(mpich);
+  expect_place(launch, 1, 2, 1, 2);
+  EXPECT_EQ(launch.launcher, "MPICH");
+  EXPECT_THAT(launch.job, HasSubstr(launcher_process_identity()));
+}
+
+TEST(Launch, Torchrun) {
+  const Launch launch = detect(torchrun);
+  expect_place(launch, 5, 8, 1, 4);
+  EXPECT_EQ(launch.launcher, "torchrun");
+  ASSERT_TRUE(launch.store);
+  EXPECT_EQ(launch.store->endpoint, (TcpEndpoint{"node0", 29501})) << "the agent has 29500";
+  EXPECT_FALSE(launch.store->hosted_by_launcher);
+  const auto other = with(torchrun, {{"TORCHELASTIC_RUN_ID", "another"}});
+  EXPECT_NE(detect(other).job, launch.job);
+  EXPECT_NE(detect(other).store->secret.bytes(), launch.store->secret.bytes());
+}
+
+TEST(Launch, TorchVariablesByHand) {
+  const Variables by_hand{{"RANK", "1"},
+                          {"WORLD_SIZE", "2"},
+                          {"MASTER_ADDR", "127.0.0.1"},
+                          {"MASTER_PORT", "29500"},
+                          {"CAPSTAN_SECRET", "0123456789abcdef"}};
+  const Launch launch = detect(by_hand);
+  expect_place(launch, 1, 2, -1, -1);
+  EXPECT_EQ(launch.store->endpoint.port, 29500);
+  EXPECT_EQ(launch.store->secret.bytes(), Secret::from_text("0123456789abcdef").bytes());
+  EXPECT_THAT(complaint(without(by_hand, "MASTER_ADDR")), HasSubstr("MASTER_ADDR is not set"));
+  EXPECT_THAT(complaint(without(by_hand, "WORLD_SIZE")), HasSubstr("WORLD_SIZE is not set"));
+  EXPECT_THAT(complaint(with(by_hand, {{"MASTER_PORT", "65536"}})), HasSubstr("MASTER_PORT"));
+  EXPECT_THAT(complaint(with(torchrun, {{"MASTER_PORT", "65535"}})), HasSubstr("65536"));
+}
+
+TEST(Launch, SlurmStep) {
+  const Launch launch = detect(slurm);
+  expect_place(launch, 4, 7, 0, 2);
+  EXPECT_EQ(launch.job, "Slurm 77.1");
+  const auto last_node = with(slurm, {{"SLURM_NODEID", "3"}, {"SLURM_PROCID", "6"}});
+  EXPECT_EQ(detect(last_node).local_size, 1);
+  EXPECT_EQ(detect(without(slurm, "SLURM_NODEID")).local_size, -1);
+  EXPECT_EQ(detect(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "2(x"}})).local_size, -1);
+  EXPECT_EQ(detect(without(slurm, "SLURM_STEP_NUM_TASKS")).size, 7);
+}
+
+TEST(Launch, SlurmBatchScriptIsNoStep) {
+  EXPECT_EQ(detect(without(slurm, "SLURM_STEP_ID")).launcher, "none");
+}
+
+TEST(Launch, Precedence) {
+  const auto all =
+      with(with(with(open_mpi, mpich), slurm), without(torchrun, "TORCHELASTIC_RUN_ID"));
+  EXPECT_EQ(detect(with(all, capstan_run)).launcher, "capstan run");
+  EXPECT_EQ(detect(all).launcher, "Open MPI");
+  EXPECT_EQ(detect(with(mpich, slurm)).launcher, "MPICH");
+  EXPECT_EQ(detect(with(without(torchrun, "TORCHELASTIC_RUN_ID"), slurm)).launcher, "torchrun");
+  EXPECT_EQ(detect(with(open_mpi, torchrun)).launcher, "torchrun")
+      << "torchrun's own ranks, though mpirun started torchrun";
+  const Variables pmi2{{"PMI_RANK", "4"}, {"PMI_SIZE", "7"}};
+  EXPECT_EQ(detect(with(slurm, pmi2)).launcher, "Slurm") << "srun --mpi=pmi2";
+}
+
+TEST(Launch, NamedStoreIsHostedByRankZeroUnderOtherLaunchers) {
+  const Variables store{{"CAPSTAN_STORE", "node0:4711"}, {"CAPSTAN_SECRET", "0123456789abcdef"}};
+  for (const auto& launcher : {open_mpi, mpich, slurm, torchrun}) {
+    const Launch launch = detect(with(launcher, store));
+    ASSERT_TRUE(launch.store);
+    EXPECT_EQ(launch.store->endpoint, (TcpEndpoint{"node0", 4711})) << launch.launcher;
+    EXPECT_FALSE(launch.store->hosted_by_launcher);
+  }
+}
+
+TEST(Launch, NamedStoreNeedsASecretAndARank) {
+  const Variables store{{"CAPSTAN_STORE", "node0:4711"}};
+  EXPECT_THAT(complaint(with(open_mpi, store)),
+              AllOf(HasSubstr("CAPSTAN_SECRET is not set"), HasSubstr("openssl rand")));
+  EXPECT_THAT(complaint(with(open_mpi, with(store, {{"CAPSTAN_SECRET", "hunter2"}}))),
+              AllOf(HasSubstr("too short"), ::testing::Not(HasSubstr("hunter2"))));
+  EXPECT_THAT(complaint(store), HasSubstr("which rank"));
+  EXPECT_THAT(complaint(with(capstan_run, {{"CAPSTAN_STORE", "nonsense"}})),
+              AllOf(HasSubstr("CAPSTAN_STORE"), HasSubstr("nonsense")));
+}
+
+struct Malformed {
+  Variables variables;
+  std::string name;
+  std::string value;
+};
+
+class MalformedLaunch : public ::testing::TestWithParam<Malformed> {};
+
+/// The variable, its bad value and what to do are all in the message.
+TEST_P(MalformedLaunch, IsNamed) {
+  const auto& [variables, name, value] = GetParam();
+  EXPECT_THAT(complaint(with(variables, {{name, value}})),
+              AllOf(HasSubstr(name), HasSubstr(value), HasSubstr(":")));
+}
+
+std::vector<Malformed> malformed() {
+  struct Known {
+    Variables variables;
+    std::vector<std::string> rank_size_local;
+  };
+  const std::vector<Known> launchers{
+      {capstan_run, {"CAPSTAN_RANK", "CAPSTAN_SIZE", "CAPSTAN_LOCAL_RANK", "CAPSTAN_LOCAL_SIZE"}},
+      {open_mpi, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}},
+      {mpich, {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}},
+      {torchrun, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}},
+      {slurm, {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}}};
+  std::vector<Malformed> cases;
+  for (const auto& [variables, names] : launchers) {
+    for (const auto& name : names) {
+      for (const char* value : {"x", "-1", "1x", "1.5", "99999999999", " 1", "0x1"}) {
+        cases.push_back({variables, name, value});
+      }
+    }
+    cases.push_back({variables, names[0], "1000"});  // beyond the size
+    cases.push_back({variables, names[1], "0"});
+    cases.push_back({variables, names[2], "1000"});
+  }
+  // Slurm's local rank can be judged only where the number of tasks on the node is known.
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllLaunchers, MalformedLaunch, ::testing::ValuesIn(malformed()));
+
+TEST(Launch, MissingHalfIsNamed) {
+  EXPECT_THAT(complaint({{"CAPSTAN_RANK", "0"}}), HasSubstr("CAPSTAN_SIZE is not set"));
+  EXPECT_THAT(complaint({{"CAPSTAN_SIZE", "2"}}), HasSubstr("CAPSTAN_RANK is not set"));
+  EXPECT_THAT(complaint({{"OMPI_COMM_WORLD_RANK", "0"}}),
+              HasSubstr("OMPI_COMM_WORLD_SIZE is not set"));
+  EXPECT_THAT(complaint({{"PMI_SIZE", "2"}}), HasSubstr("PMI_RANK is not set"));
+  EXPECT_THAT(complaint({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}}),
+              HasSubstr("SLURM_NTASKS is not set"));
+  EXPECT_THAT(complaint({{"OMPI_COMM_WORLD_RANK", ""}, {"OMPI_COMM_WORLD_SIZE", "1"}}),
+              HasSubstr("OMPI_COMM_WORLD_RANK is not set"));
+}
+
+TEST(JobIdentity, SiblingsShareIt) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto identity = launcher_process_identity();
+      ::_exit(::write(ends[1], (identity + "\n").data(), identity.size() + 1) > 0 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  ::close(ends[1]);
+  std::string text(1000, '\0');
+  text.resize(static_cast<std::size_t>(::read(ends[0], text.data(), text.size())));
+  ::close(ends[0]);
+  const auto middle = text.find('\n');
+  ASSERT_NE(middle, std::string::npos);
+  EXPECT_GT(middle, 0u);
+  EXPECT_EQ(text.substr(0, middle + 1), text.substr(middle + 1));
+}
+
+}  // namespace
+}  // namespace capstan

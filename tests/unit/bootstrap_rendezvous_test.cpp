@@ -1,0 +1,275 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/ir/error.hpp"
+#include "core/runtime/bootstrap/rendezvous.hpp"
+#include "core/runtime/bootstrap/store_server.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Deadline patience() {
+  return Deadline::in(60s);
+}
+
+/// A job that no other test, nor another run of this one, has.
+std::string fresh_job() {
+  static int count = 0;
+  return "test " + std::to_string(::getpid()) + " " + std::to_string(count++);
+}
+
+Launch member(const std::string& job, int rank, int size) {
+  return {.rank = rank,
+          .size = size,
+          .local_rank = rank,
+          .local_size = size,
+          .job = job,
+          .launcher = "test"};
+}
+
+/// Runs `body(rank)` in a process per rank and returns what each of them returned; what it throws
+/// counts as "error: " and the message.
+std::vector<std::string> in_processes(const std::vector<int>& ranks,
+                                      const std::function<std::string(int)>& body) {
+  struct Child {
+    pid_t id;
+    int pipe;
+  };
+  std::vector<Child> children;
+  for (int rank : ranks) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    const pid_t id = ::fork();
+    if (id == 0) {
+      std::string text;
+      try {
+        text = body(rank);
+      } catch (const std::exception& error) {
+        text = std::string{"error: "} + error.what();
+      }
+      ::_exit(::write(ends[1], text.data(), text.size()) < 0 ? 1 : 0);
+    }
+    ::close(ends[1]);
+    children.push_back({id, ends[0]});
+  }
+  std::vector<std::string> results;
+  for (const auto& [id, pipe] : children) {
+    std::string text(4096, '\0');
+    const auto length = ::read(pipe, text.data(), text.size());
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+    ::close(pipe);
+    ::waitpid(id, nullptr, 0);
+    results.push_back(text);
+  }
+  return results;
+}
+
+/// Joins, exchanges something with all, and leaves: "met" if all was right.
+std::string meet(const Launch& launch) {
+  const auto store = join(launch, patience());
+  store->put_text(std::to_string(launch.rank), "from " + std::to_string(launch.rank));
+  for (int peer = 0; peer < launch.size; ++peer) {
+    const auto text = store->get_text(std::to_string(peer), patience());
+    if (text != "from " + std::to_string(peer)) return "wrong: " + text;
+  }
+  barrier(*store, "end", launch.rank, launch.size, patience());
+  return "met";
+}
+
+bool host_has_socket(const std::string& part) {
+  std::ifstream sockets{"/proc/net/unix"};
+  for (std::string line; std::getline(sockets, line);) {
+    if (line.find(part) != line.npos) return true;
+  }
+  return false;
+}
+
+TEST(Rendezvous, ProcessesOfAHostMeetAndLeaveNothing) {
+  const auto job = fresh_job();
+  const auto results =
+      in_processes({0, 1, 2, 3, 4, 5}, [&](int rank) { return meet(member(job, rank, 6)); });
+  EXPECT_EQ(results, std::vector<std::string>(6, "met"));
+  EXPECT_FALSE(host_has_socket("@capstan-" + std::to_string(::geteuid()) + "-" + fingerprint(job)));
+}
+
+TEST(Rendezvous, OneAfterTheOtherAndAtOnce) {
+  const auto job = fresh_job();
+  const auto results = in_processes({0, 1, 2}, [&](int rank) {
+    const Launch launch = member(job, rank, 3);
+    for (int i = 0; i < 5; ++i) {
+      if (const auto result = meet(launch); result != "met") return result;
+    }
+    const auto a = join(launch, patience()), b = join(launch, patience());
+    if (rank == 0) a->put_text("key", "a"), b->put_text("key", "b");
+    const auto both = b->get_text("key", patience()) + a->get_text("key", patience());
+    barrier(*b, "end", rank, 3, patience());
+    barrier(*a, "end", rank, 3, patience());
+    return both;
+  });
+  EXPECT_EQ(results, std::vector<std::string>(3, "ba"));
+}
+
+TEST(Rendezvous, JobsAreApart) {
+  const auto one = fresh_job(), two = fresh_job();
+  const auto results =
+      in_processes({0, 1, 2, 3}, [&](int i) { return meet(member(i < 2 ? one : two, i % 2, 2)); });
+  EXPECT_EQ(results, std::vector<std::string>(4, "met"));
+}
+
+TEST(Rendezvous, EveryOtherRankNamesTheOneThatNeverJoined) {
+  const auto job = fresh_job();
+  const auto results = in_processes({0, 1, 3}, [&](int rank) -> std::string {
+    const auto store = join(member(job, rank, 4), patience());
+    store->put_text("here/" + std::to_string(rank), "");
+    for (int peer : {0, 1, 3}) store->get("here/" + std::to_string(peer), patience());
+    barrier(*store, "start", rank, 4, Deadline::in(2s));
+    return "passed";
+  });
+  for (const auto& text : results) {
+    EXPECT_THAT(text, AllOf(HasSubstr("error: "), HasSubstr("rank 2 never joined")));
+  }
+}
+
+TEST(Rendezvous, WithoutRankZeroTheErrorSaysThatNobodyListens) {
+  const auto results = in_processes({1}, [job = fresh_job()](int rank) -> std::string {
+    join(member(job, rank, 2), Deadline::in(50ms));
+    return "joined";
+  });
+  EXPECT_THAT(results[0], AllOf(HasSubstr("rank 1"), HasSubstr("nothing listens")));
+}
+
+/// A free port: the system does not hand it out again at once.
+std::uint16_t free_port() {
+  return std::get<TcpEndpoint>(local_address(listen_on(TcpEndpoint{})).endpoint()).port;
+}
+
+Launch at_port(const std::string& job, int rank, int size, std::uint16_t port, bool by_launcher) {
+  Launch launch = member(job, rank, size);
+  launch.store = StoreLocation{{"127.0.0.1", port}, Secret::from_text(job), by_launcher};
+  return launch;
+}
+
+TEST(Rendezvous, RankZeroHostsAtTheNamedAddress) {
+  const auto job = fresh_job();
+  const auto port = free_port();
+  const auto results = in_processes({0, 1, 2}, [&](int rank) {
+    const Launch launch = at_port(job, rank, 3, port, false);
+    for (int i = 0; i < 8; ++i) {  // all share the port, one after the other
+      if (const auto result = meet(launch); result != "met") return result;
+    }
+    const auto a = join(launch, patience()), b = join(launch, patience());  // and at once
+    barrier(*a, "end", rank, 3, patience());
+    barrier(*b, "end", rank, 3, patience());
+    return std::string{"met"};
+  });
+  EXPECT_EQ(results, std::vector<std::string>(3, "met"));
+}
+
+TEST(Rendezvous, LauncherHosts) {
+  const auto job = fresh_job();
+  StoreServer server{{.endpoint = TcpEndpoint{}, .secret = Secret::from_text(job)}};
+  const auto port = std::get<TcpEndpoint>(server.endpoint()).port;
+  std::vector<std::string> results(4);
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.emplace_back([&, rank] {
+      auto& result = results[static_cast<std::size_t>(rank)];
+      for (int i = 0; i < 3; ++i) result += meet(at_port(job, rank, 4, port, true));
+    });
+  }
+  ranks.clear();
+  EXPECT_EQ(results, std::vector<std::string>(4, "metmetmet"));
+}
+
+TEST(Rendezvous, WorldOfOneNeedsNoServer) {
+  EXPECT_EQ(meet(member(fresh_job(), 0, 1)), "met");
+  EXPECT_EQ(meet(at_port(fresh_job(), 0, 1, 1, false)), "met");
+}
+
+template <class Expected>
+std::string complaint(const Launch& launch) {
+  try {
+    join(launch, Deadline::in(50ms));
+  } catch (const Expected& error) {
+    return error.what();
+  }
+  return "no complaint";
+}
+
+TEST(Rendezvous, SeveralHostsNeedAnAddress) {
+  Launch launch = member(fresh_job(), 1, 4);
+  launch.local_size = 2;
+  EXPECT_THAT(complaint<BootstrapError>(launch),
+              AllOf(HasSubstr("CAPSTAN_STORE=host:port"), HasSubstr("CAPSTAN_SECRET")));
+  Launch loopback = at_port(fresh_job(), 0, 4, free_port(), false);
+  loopback.local_size = 2;
+  EXPECT_THAT(complaint<InvalidArgument>(loopback), HasSubstr("loopback"));
+}
+
+TEST(Rendezvous, TakenNameIsNamed) {
+  const auto job = fresh_job();
+  const auto name = "capstan-" + std::to_string(::geteuid()) + "-" + fingerprint(job) + "-0";
+  const FileDescriptor squatter = listen_on(AbstractEndpoint{name});
+  EXPECT_THAT(complaint<SystemError>(member(job, 0, 2)),
+              AllOf(HasSubstr("@" + name), HasSubstr("another process")));
+}
+
+/// Runs as another user, where the test may.
+bool become_nobody() {
+  return ::setresuid(65534, 65534, 65534) == 0;
+}
+
+TEST(Rendezvous, SocketOfAnotherUserIsNotTrusted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to act as two users";
+  const auto job = fresh_job();
+  const auto name = "capstan-0-" + fingerprint(job) + "-0";
+  const auto results = in_processes({0, 1}, [&](int who) -> std::string {
+    if (who == 1) {
+      join(member(job, 1, 2), patience());
+      return "joined";
+    }
+    if (!become_nobody()) return "still root";
+    const FileDescriptor listener = listen_on(AbstractEndpoint{name});
+    return wait_for(listener, POLLIN, patience()) ? "asked" : "not asked";
+  });
+  EXPECT_EQ(results[0], "asked");
+  EXPECT_THAT(results[1], HasSubstr("user 65534 listens under this job's name, not user 0"));
+}
+
+TEST(Rendezvous, ClientOfAnotherUserIsTurnedAway) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to act as two users";
+  const AbstractEndpoint endpoint{"capstan-test-" + std::to_string(::getpid())};
+  const auto results = in_processes({0}, [&](int) -> std::string {
+    StoreServer server{{.endpoint = endpoint, .secret = Secret::from_text("secret")}};
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (!become_nobody()) ::_exit(2);
+      const auto connected = connect_to(resolve(endpoint).front(), patience());
+      char byte;
+      const bool ok = connected.socket.valid() && wait_for(connected.socket, POLLIN, patience());
+      ::_exit(ok && ::read(connected.socket.get(), &byte, 1) == 0 ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    return std::to_string(status);
+  });
+  EXPECT_EQ(results[0], "0");
+}
+
+}  // namespace
+}  // namespace capstan
