@@ -49,15 +49,16 @@ class Communicator {
 
   /// output[i] = op over all ranks of input[i]. Blocks until this rank's output is complete.
   /// `input` and `output` are equally long on all ranks and either the same memory or disjoint.
-  template <Element T>
-  void all_reduce(std::span<const T> input, std::span<T> output, ReduceOp op = ReduceOp::sum) {
+  template <Element T, std::size_t N, std::size_t M>
+  void all_reduce(std::span<const T, N> input, std::span<T, M> output,
+                  ReduceOp op = ReduceOp::sum) {
     require_equal_lengths(input.size(), output.size());
     all_reduce(input.data(), output.data(), Elements{input.size()}, *data_type_of<T>, op);
   }
 
   /// In place.
-  template <Element T>
-  void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum) {
+  template <Element T, std::size_t N>
+  void all_reduce(std::span<T, N> data, ReduceOp op = ReduceOp::sum) {
     all_reduce(data.data(), data.data(), Elements{data.size()}, *data_type_of<T>, op);
   }
 

@@ -25,16 +25,10 @@ run_logged() {
   printf '$ %s\n' "$*" >"$log"
   "$@" >>"$log" 2>&1 </dev/null || status=$?
   if ((status != 0)); then
-    tail -n 40 "$log" >&2
+    grep -E 'error|Error' "$log" | head -n 10 >&2 || true
+    tail -n 20 "$log" >&2
     warn "failed (exit status $status): $*"
     warn "full log: $log"
   fi
   return "$status"
-}
-
-# configure_and_build PRESET
-configure_and_build() {
-  cd "$root" || return
-  run_logged "$1-configure" cmake --preset "$1" &&
-    run_logged "$1-build" cmake --build --preset "$1" --parallel "$(nproc)"
 }

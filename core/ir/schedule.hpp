@@ -46,6 +46,7 @@ struct Extents {
   Elements scratch;
 
   Elements of(Buffer buffer) const;
+  bool operator==(const Extents&) const = default;
 };
 
 /// All that one rank does in one collective call: the object that is verified, lowered and run,

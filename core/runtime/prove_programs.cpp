@@ -79,9 +79,25 @@ class Scripts {
         const Program& program = block_programs(block)[static_cast<std::size_t>(rank)];
         for (const Op& op : program.ops)
           if (op.phase == phase && op.code != OpCode::notify)
-            script.push_back(effect_of(program, op, number, first + block));
+            push(script, effect_of(program, op, number, first + block), call.form);
       });
       script.push_back({.kind = Effect::Kind::leave, .call = number});
+    }
+  }
+
+  /// Packets of one gather are waited for and sent one after the other, in pieces as small as one
+  /// element: less synchronisation than a gather as a whole.
+  static void push(std::vector<Effect>& script, Effect effect, Form form) {
+    if (form == Form::flags || effect.kind != Effect::Kind::transfer) {
+      script.push_back(std::move(effect));
+      return;
+    }
+    const Elements length = effect.length;
+    effect.length = Elements{1};
+    for (Elements i; i < length; i += Elements{1}) {
+      script.push_back(effect);
+      for (auto* pieces : {&effect.destinations, &effect.sources})
+        for (proof::Piece& piece : *pieces) piece.offset += Elements{1};
     }
   }
 

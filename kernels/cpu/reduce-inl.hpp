@@ -220,11 +220,30 @@ void reduce(const Reduction& r) {
   reduce_with<T>(Op(r), r);
 }
 
-/// The kernel of average; `Lane` is the type that is divided, `SumOf` the element type of its sum.
+/// The kernel of average: `Lane` is the type that is divided.
 template <class T, class SumOf, class Lane>
 void average(const Reduction& r) {
   if (r.divisor <= 1) return reduce<SumOf, Sum>(r);
   reduce_with<T>(Average<Lane>(r), r);
+}
+
+/// The kernels of element type T, which may be added (`SumOf`) and multiplied (`ProductOf`) as
+/// another type where that gives the same bits.
+template <class T, class SumOf, class ProductOf, class Lane>
+ReduceKernel kernel_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return reduce<SumOf, Sum>;
+    case ReduceOp::product:
+      return reduce<ProductOf, Product>;
+    case ReduceOp::min:
+      return reduce<T, Min>;
+    case ReduceOp::max:
+      return reduce<T, Max>;
+    case ReduceOp::average:
+      return average<T, SumOf, Lane>;
+  }
+  return nullptr;
 }
 
 }  // namespace capstan::kernels::HWY_NAMESPACE

@@ -6,6 +6,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <type_traits>
+
 #include "kernels/cpu/reduce-inl.hpp"
 #include "kernels/cpu/targets.hpp"
 
@@ -13,22 +15,9 @@ HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 
 /// Sums and products modulo 2^bits are the same for signed and unsigned elements.
-template <class T, class ForProduct = std::make_unsigned_t<T>>
+template <class T, class ProductOf = std::make_unsigned_t<T>>
 ReduceKernel integer_kernel(ReduceOp op) {
-  using Unsigned = std::make_unsigned_t<T>;
-  switch (op) {
-    case ReduceOp::sum:
-      return reduce<Unsigned, Sum>;
-    case ReduceOp::product:
-      return reduce<ForProduct, Product>;
-    case ReduceOp::min:
-      return reduce<T, Min>;
-    case ReduceOp::max:
-      return reduce<T, Max>;
-    case ReduceOp::average:
-      return average<T, Unsigned, T>;
-  }
-  return nullptr;
+  return kernel_of<T, std::make_unsigned_t<T>, ProductOf, T>(op);
 }
 
 ReduceKernel find_integer_kernel(DataType type, ReduceOp op) {

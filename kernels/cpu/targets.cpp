@@ -15,8 +15,7 @@ namespace {
 /// The kernels of one target that this machine runs.
 struct Target {
   std::int64_t bit;
-  ReduceLookup integers;
-  ReduceLookup floats;
+  ReduceLookup integers, float16s, floats;
   CopyKernel copy;
 };
 
@@ -32,8 +31,8 @@ std::vector<Target> find_targets() {
   for (const auto& [bit, integers] : integer_reductions) {
     const bool seen = std::ranges::find(targets, bit, &Target::bit) != targets.end();
     if (integers == nullptr || (supported & bit) == 0 || seen) continue;
-    targets.push_back(
-        {bit, integers, function_of(float_reductions, bit), function_of(copies, bit)});
+    targets.push_back({bit, integers, function_of(float16_reductions, bit),
+                       function_of(float_reductions, bit), function_of(copies, bit)});
   }
   return targets;
 }
@@ -53,12 +52,17 @@ const Target& target_named(std::string_view name) {
       "kernels: instruction-set target '{}' does not run here; choose one of:{}", name, choices));
 }
 
-bool is_float(DataType type) {
-  return type >= DataType::f16;
-}
-
 ReduceKernel kernel_of(const Target& target, DataType type, ReduceOp op) {
-  return (is_float(type) ? target.floats : target.integers)(type, op);
+  switch (type) {
+    case DataType::f16:
+    case DataType::bf16:
+      return target.float16s(type, op);
+    case DataType::f32:
+    case DataType::f64:
+      return target.floats(type, op);
+    default:
+      return target.integers(type, op);
+  }
 }
 
 }  // namespace

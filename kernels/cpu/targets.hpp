@@ -23,6 +23,7 @@ using TargetTable = std::array<TargetEntry<Function>, 5>;
 
 // Each is filled by the source file that is compiled once per target.
 extern const TargetTable<ReduceLookup> integer_reductions;
+extern const TargetTable<ReduceLookup> float16_reductions;
 extern const TargetTable<ReduceLookup> float_reductions;
 extern const TargetTable<CopyKernel> copies;
 

@@ -95,7 +95,7 @@ TEST(Run, KillingTheLauncherEndsTheRanks) {
 }
 
 TEST(Run, HelpTeaches) {
-  for (const char* command : {"run", "perf"}) {
+  for (const char* command : {"run", "perf", "verify", "topo", "doctor"}) {
     const auto help = run_command({CAPSTAN_PROGRAM, command, "--help"});
     EXPECT_EQ(help.status, 0);
     EXPECT_THAT(help.output, HasSubstr("Example"));

@@ -148,6 +148,7 @@ void Machine::transfer(int rank, const Effect& effect) {
   for (const Piece& source : effect.sources)
     if (source.memory.kind == Memory::Kind::packets)
       merge(now, published_[{source.memory, source.offset, effect.block}]);
+  check_overlap(rank, effect);
   const auto result = read(rank, effect);
   const Access access{
       .rank = rank, .time = now[static_cast<std::size_t>(rank)], .step = effect.step};
@@ -156,6 +157,19 @@ void Machine::transfer(int rank, const Effect& effect) {
     if (destination.memory.kind == Memory::Kind::packets)
       published_[{destination.memory, destination.offset, effect.block}] = now;
   }
+}
+
+/// A kernel may write an element that it reads, but not one that it has yet to read.
+void Machine::check_overlap(int rank, const Effect& effect) {
+  for (const Piece& to : effect.destinations)
+    for (const Piece& from : effect.sources) {
+      const bool overlap = aliased(to.memory) == aliased(from.memory) &&
+                           to.offset < from.offset + effect.length &&
+                           from.offset < to.offset + effect.length;
+      if (overlap && to.offset != from.offset)
+        report(Flaw::race, Rank{rank}, effect.step,
+               effect.text + " of " + rank_name(rank) + " overwrites what it has yet to read");
+    }
 }
 
 void Machine::put(int rank, const Effect& effect) {
@@ -210,8 +224,15 @@ std::vector<ValueId> Machine::read(int rank, const Effect& effect) {
     }
   }
   if (effect.completes)
-    for (ValueId& value : result) value = values_.completed(value);
+    for (ValueId& value : result) value = complete(rank, effect, value);
   return result;
+}
+
+ValueId Machine::complete(int rank, const Effect& effect, ValueId value) {
+  if (values_.is_complete(value))
+    report(Flaw::reduced_twice, Rank{rank}, effect.step,
+           effect.text + " of " + rank_name(rank) + " completes an element that was complete");
+  return values_.completed(value);
 }
 
 ValueId Machine::combine(int rank, const Effect& effect, ValueId a, ValueId b) {

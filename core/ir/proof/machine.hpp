@@ -26,7 +26,7 @@ enum class Flaw : std::uint8_t {
   misplaced,      ///< a contribution of another element, or of another call
   unfinished,     ///< the result was not marked as complete
   reduced_twice,  ///< a complete element was reduced again
-  extents         ///< ranks disagree about the size of their scratch
+  extents         ///< ranks disagree about the lengths of their buffers
 };
 
 std::string_view name_of(Flaw flaw);
@@ -136,6 +136,7 @@ class Machine {
   bool wait(int rank, const Effect& effect);
   bool packets_ready(const Effect& effect);
   void transfer(int rank, const Effect& effect);
+  void check_overlap(int rank, const Effect& effect);
   void put(int rank, const Effect& effect);
   void land(const Put& put, int issuer, int taken_by, int time);
   void enter(int rank, const Effect& effect);
@@ -146,6 +147,7 @@ class Machine {
   void write(const Effect& effect, const Piece& piece, const std::vector<ValueId>& values,
              const Clock& known, const Access& access);
   ValueId combine(int rank, const Effect& effect, ValueId a, ValueId b);
+  ValueId complete(int rank, const Effect& effect, ValueId value);
   bool in_range(int rank, const Effect& effect, const Piece& piece);
   bool before(const Access& access, const Clock& known) const;
   void race(const Effect& effect, const Access& other, int rank, const Memory& memory,

@@ -125,10 +125,10 @@ Verdict prove_schedules(Collective collective, const std::vector<Schedule>& sche
   for (const Schedule& schedule : schedules) scripts.push_back(script_of(schedule, options));
   Machine machine{std::move(scripts), options.in_place, &schedules, &extent_of};
   for (const Schedule& schedule : schedules)
-    if (schedule.extents().scratch != schedules.front().extents().scratch)
+    if (schedule.extents() != schedules.front().extents())
       machine.report(Flaw::extents, schedule.self(), -1,
                      "rank " + std::to_string(schedule.self().value()) +
-                         " allocates another amount of scratch than rank 0");
+                         " has buffers or scratch of other lengths than rank 0");
   machine.run();
   const std::vector<Extents> extents(static_cast<std::size_t>(options.calls * options.blocks),
                                      schedules.front().extents());

@@ -12,7 +12,9 @@ std::shared_ptr<StoreServer> host_scope(const Endpoint& endpoint, const Secret& 
   static std::map<std::string, std::weak_ptr<StoreServer>> servers;
   const std::lock_guard lock{mutex};
   std::erase_if(servers, [](const auto& entry) { return entry.second.expired(); });
-  auto& known = servers[to_string(endpoint)];
+  const auto& key = secret.bytes();
+  const std::string_view key_text{reinterpret_cast<const char*>(key.data()), key.size()};
+  auto& known = servers[to_string(endpoint) + ' ' + fingerprint(key_text)];
   if (auto server = known.lock(); server && server->open_scope(name)) return server;
   auto server = std::make_shared<StoreServer>(
       StoreServer::Settings{.endpoint = endpoint, .secret = secret, .any_scope = false});

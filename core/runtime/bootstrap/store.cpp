@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "core/ir/error.hpp"
 
@@ -61,14 +62,30 @@ void see_off(const Barrier& b) {
   }
 }
 
+/// No verdict: rank 0 has not come, or has had more time than this rank. Should the store end just
+/// now, what it said last has to do.
+[[noreturn]] void fail_without_verdict(const Barrier& b, const TimedOut& timed_out) {
+  std::vector<int> ranks;
+  try {
+    ranks = b.absent();
+  } catch (const BootstrapError&) {
+    throw timed_out;
+  }
+  if (ranks.empty()) b.fail("rank 0", "joined but did not answer");
+  b.fail(list_ranks(ranks), "never joined");
+}
+
 void follow(const Barrier& b) {
+  // Rank 0's time is up at about the same moment: its verdict is worth a little patience, because
+  // all then say the same and nobody asks a store that rank 0 is about to take down.
+  constexpr std::chrono::seconds patience{1};
+  const auto deadline =
+      b.deadline.is_never() ? b.deadline : Deadline::in(b.deadline.remaining() + patience);
   std::string who;
   try {
-    who = b.store.get_text(b.verdict(), b.deadline);
-  } catch (const TimedOut&) {
-    const auto ranks = b.absent();
-    if (ranks.empty()) b.fail("rank 0", "joined but did not answer");
-    b.fail(list_ranks(ranks), "never joined");
+    who = b.store.get_text(b.verdict(), deadline);
+  } catch (const TimedOut& error) {
+    fail_without_verdict(b, error);
   }
   if (!who.empty()) b.fail(who, "never joined");
   b.store.put(b.left(b.rank), {});

@@ -34,7 +34,8 @@ class Store {
 };
 
 /// Returns when all ranks 0 .. size-1 have called it with the same `name`; a name serves once per
-/// store. Throws TimedOut naming the ranks that never came, on every rank that did come.
+/// store. Throws TimedOut naming the ranks that never came, on every rank that did come, at most a
+/// second after the deadline.
 ///
 /// Rank 0 returns last, when no other rank needs the store any more: it may then destroy a store
 /// that it hosts.

@@ -27,6 +27,13 @@ class NotYet : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// An attempt ran out of time. The deadline can cut the last attempt short, so that this says less
+/// than what an earlier attempt found out.
+class Unanswered : public NotYet {
+ public:
+  using NotYet::NotYet;
+};
+
 /// The connection is of no more use.
 class ConnectionLost : public std::runtime_error {
  public:
@@ -72,18 +79,22 @@ StoreClient::StoreClient(Settings settings, Deadline deadline) : settings_(std::
                                       settings_.scope.size(), wire::max_scope));
   }
   int attempts = 0;
+  std::string reason;
   for (std::chrono::milliseconds pause = first_pause;;
        pause = std::min<std::chrono::milliseconds>(2 * pause, longest_pause)) {
     try {
       ++attempts;
       connect(deadline);
       return;
-    } catch (const NotYet& reason) {
-      if (deadline.expired()) {
-        failed("join", fmt::format("{} ({} attempts within {}): check that the process which hosts "
-                                   "the store runs, and that all ranks name the same address",
-                                   reason.what(), attempts, deadline.budget()));
-      }
+    } catch (const Unanswered& error) {
+      if (reason.empty()) reason = error.what();
+    } catch (const NotYet& error) {
+      reason = error.what();
+    }
+    if (deadline.expired()) {
+      failed("join", fmt::format("{} ({} attempts within {}): check that the process which hosts "
+                                 "the store runs, and that all ranks name the same address",
+                                 reason, attempts, deadline.budget()));
     }
     sleep_within(pause, deadline);
   }
@@ -97,19 +108,18 @@ void StoreClient::connect(Deadline deadline) {
   } catch (const SystemError& error) {
     throw NotYet(error.what());  // name servers have their bad moments, too
   }
-  std::string reason;
-  for (const auto& address : addresses) {
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
     try {
-      return try_connect(address, deadline.clamp(Deadline::in(attempt_time)));
-    } catch (const NotYet& error) {
-      reason = error.what();
+      return try_connect(addresses[i], deadline.clamp(Deadline::in(attempt_time)));
+    } catch (const NotYet&) {
+      if (i + 1 == addresses.size()) throw;
     }
   }
-  throw NotYet(reason);
 }
 
 void StoreClient::try_connect(const SocketAddress& address, Deadline deadline) {
   Connected connected = connect_to(address, deadline);
+  if (connected.error == ETIMEDOUT) throw Unanswered(explain_connect_error(ETIMEDOUT));
   if (!connected.socket.valid()) throw NotYet(explain_connect_error(connected.error));
   socket_ = std::move(connected.socket);
   reader_ = wire::FrameReader{wire::max_payload};
@@ -124,7 +134,7 @@ void StoreClient::try_connect(const SocketAddress& address, Deadline deadline) {
   } catch (const ConnectionLost& error) {
     throw NotYet(fmt::format("{} during the handshake", error.what()));
   } catch (const TimedOut&) {
-    throw NotYet("something accepts connections there, but does not answer as a Capstan store");
+    throw Unanswered("something accepts connections there, but does not answer as a Capstan store");
   }
 }
 

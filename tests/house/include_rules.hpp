@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace capstan::house {
+
+struct Source {
+  std::string path;  ///< from the root of the repository
+  std::string text;
+};
+
+/// One #include line.
+struct Include {
+  std::string target;
+  bool quoted;
+  int line;
+};
+
+std::vector<Include> includes_of(const std::string& text);
+
+/// What in `sources` breaks the direction of includes, one sentence each: a layer that reaches up
+/// or sideways, a library or system header that a layer must not use, a quoted header that is not
+/// there, a folder without a rule, headers that include each other in a circle.
+std::vector<std::string> violations(const std::vector<Source>& sources);
+
+}  // namespace capstan::house

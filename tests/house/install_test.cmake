@@ -1,0 +1,68 @@
+# Installs a build of Capstan into WORK/prefix as KIND (static or shared), and builds and runs
+# docs/example against it, found once by find_package and once by pkg-config.
+function(run)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "OUTPUT" "COMMAND")
+  execute_process(COMMAND ${arg_COMMAND} RESULT_VARIABLE status OUTPUT_VARIABLE output
+                  ERROR_VARIABLE output)
+  list(JOIN arg_COMMAND " " command)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "exit status ${status}: ${command}\n${output}")
+  endif()
+  if(arg_OUTPUT)
+    set(${arg_OUTPUT} "${output}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Both ranks add 1 + 2.
+function(expect_sums program)
+  run(COMMAND ${prefix}/bin/capstan run -n 2 -- ${program} OUTPUT output)
+  foreach(rank 0 1)
+    if(NOT output MATCHES "rank ${rank} of 2: the sum is 3\n")
+      message(FATAL_ERROR "rank ${rank} of ${program} did not print the sum 3:\n${output}")
+    endif()
+  endforeach()
+endfunction()
+
+set(prefix ${WORK}/prefix)
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK})
+if(NOT EXISTS ${BUILD}/CMakeCache.txt)
+  set(shared OFF)
+  if(KIND STREQUAL "shared")
+    set(shared ON)
+  endif()
+  run(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BUILD} -G Ninja -D CMAKE_BUILD_TYPE=${BUILD_TYPE}
+      -D CMAKE_CXX_COMPILER=${COMPILER} -D BUILD_SHARED_LIBS=${shared} -D CAPSTAN_BUILD_TESTS=OFF
+      -D CAPSTAN_BUILD_PERF=OFF)
+endif()
+run(COMMAND ${CMAKE_COMMAND} --build ${BUILD} --target capstan capstan_cli --parallel)
+run(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+run(COMMAND ${prefix}/bin/capstan --help)
+
+# By find_package.
+run(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/docs/example -B ${WORK}/example -G Ninja
+    -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${COMPILER})
+run(COMMAND ${CMAKE_COMMAND} --build ${WORK}/example)
+expect_sums(${WORK}/example/all_reduce)
+
+# By pkg-config, from wherever the .pc file was installed.
+file(GLOB_RECURSE module ${prefix}/*/capstan.pc)
+get_filename_component(modules ${module} DIRECTORY)
+set(ENV{PKG_CONFIG_PATH} ${modules})
+run(COMMAND pkg-config --cflags --libs capstan OUTPUT flags)
+separate_arguments(flags UNIX_COMMAND "${flags}")
+run(COMMAND pkg-config --variable=libdir capstan OUTPUT libraries)
+string(STRIP "${libraries}" libraries)
+run(COMMAND ${COMPILER} -std=c++20 ${SOURCE}/docs/example/all_reduce.cpp ${flags}
+    -Wl,-rpath,${libraries} -o ${WORK}/all_reduce)
+expect_sums(${WORK}/all_reduce)
+
+# Every public header compiles on its own, with no include path but the installed one.
+file(GLOB_RECURSE headers RELATIVE ${prefix}/include ${prefix}/include/*.hpp)
+if(NOT headers MATCHES "capstan/communicator.hpp")
+  message(FATAL_ERROR "communicator.hpp is not among the installed headers: ${headers}")
+endif()
+foreach(header ${headers})
+  run(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${prefix}/include -x c++
+      -include ${header} /dev/null)
+endforeach()
