@@ -10,6 +10,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <thread>
 
 namespace capstan {
 namespace {
@@ -67,15 +69,38 @@ CommandResult run_command(const std::vector<std::string>& command,
   return result;
 }
 
-std::vector<std::string> leftovers() {
-  std::vector<std::string> found;
+namespace {
+
+/// What is there at this moment, of this test or of others that run at the same time.
+std::set<std::string> traces() {
+  namespace fs = std::filesystem;
+  std::set<std::string> found;
   std::ifstream sockets{"/proc/net/unix"};
   for (std::string line; std::getline(sockets, line);)
-    if (line.find("@capstan") != std::string::npos) found.push_back(line);
-  for (const auto& entry : std::filesystem::directory_iterator{"/dev/shm"})
+    if (const std::size_t name = line.find("@capstan"); name != std::string::npos)
+      found.insert(line.substr(name));
+  for (const auto& entry : fs::directory_iterator{"/dev/shm"})
     if (entry.path().filename().string().find("capstan") != std::string::npos)
-      found.push_back(entry.path());
+      found.insert(entry.path());
+  for (const auto& entry : fs::directory_iterator{"/proc"}) {
+    std::error_code gone;
+    if (fs::read_symlink(entry.path() / "exe", gone) == WORKER_PROGRAM)
+      found.insert("process " + entry.path().filename().string());
+  }
   return found;
+}
+
+}  // namespace
+
+std::vector<std::string> leftovers() {
+  // What others have at work goes away by itself; what was left behind stays.
+  std::set<std::string> left = traces();
+  for (int i = 0; i < 600 && !left.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    const auto now = traces();
+    std::erase_if(left, [&](const std::string& trace) { return !now.contains(trace); });
+  }
+  return {left.begin(), left.end()};
 }
 
 }  // namespace capstan

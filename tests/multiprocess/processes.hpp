@@ -17,8 +17,8 @@ struct CommandResult {
 CommandResult run_command(const std::vector<std::string>& command,
                           const std::vector<std::pair<std::string, std::string>>& environment = {});
 
-/// Names of abstract and other Unix sockets of this host that Capstan made, /dev/shm entries, and
-/// running processes called like the test's worker: all of them empty when nothing was left behind.
+/// Capstan's sockets, entries of /dev/shm and worker processes that are here now and do not go away
+/// within a generous bound: empty when nothing was left behind.
 std::vector<std::string> leftovers();
 
 }  // namespace capstan

@@ -20,8 +20,8 @@ Deadline patience() {
 }
 
 UniqueId example(const std::string& host = "192.0.2.1") {
-  const UniqueIdContent content{{host, 54321}, Secret::from_text("secret")};
-  return seal(content);
+  const Secret secret = Secret::from_text("secret");
+  return seal({{host, 54321}, secret});
 }
 
 TEST(UniqueId, KeepsItsContent) {
