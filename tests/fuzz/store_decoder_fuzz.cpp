@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <vector>
 
 #include "core/runtime/bootstrap/wire.hpp"
 
 namespace {
 
 using namespace capstan;
+
+constexpr std::size_t type_offset = 6, length_offset = 8;  // in a frame's header
 
 /// Encoding is the inverse of decoding.
 void check_round_trip(const wire::Message& message) {
@@ -33,16 +36,33 @@ void read_all(std::span<const std::byte> input, std::size_t piece, std::size_t l
   }
 }
 
+/// `payload` behind a header that fits it, so that the search need not guess that first.
+std::vector<std::byte> framed(std::uint8_t type, std::span<const std::byte> payload) {
+  auto frame = wire::encode(wire::Done{});
+  frame[type_offset] = static_cast<std::byte>(type);
+  for (std::size_t i = 0; i < 4; ++i) {
+    frame[length_offset + i] = static_cast<std::byte>(payload.size() >> (8 * i));
+  }
+  frame.insert(frame.end(), payload.begin(), payload.end());
+  return frame;
+}
+
 }  // namespace
 
-/// The first byte says how large the pieces are and whether the peer has proved itself; the rest is
-/// what it sends.
+/// The first byte says how large the pieces are, whether the peer has proved itself, and whether
+/// what follows is all that it sends, or the type and payload of one frame.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
-  const auto input = std::as_bytes(std::span{data + 1, size - 1});
-  const std::size_t limit = data[0] & 1 ? wire::max_payload : wire::max_handshake_payload;
+  if (size < 2) return 0;
+  const std::uint8_t how = data[0];
+  const std::size_t limit = how & 1 ? wire::max_payload : wire::max_handshake_payload;
+  const std::size_t piece = 1 + how / 4;
+  const auto rest = std::as_bytes(std::span{data + 1, size - 1});
   try {
-    read_all(input, 1 + data[0] / 2, limit);
+    if (how & 2) {
+      read_all(framed(data[1], rest.subspan(1)), piece, limit);
+    } else {
+      read_all(rest, piece, limit);
+    }
   } catch (const wire::Malformed&) {  // what hostile bytes are meant to end in
   }
   return 0;

@@ -1,0 +1,77 @@
+// Worlds that a program sets up itself, with a unique id.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "core/communicator.hpp"
+
+namespace capstan {
+namespace {
+
+TEST(Join, RanksMeetThroughAUniqueId) {
+  constexpr int ranks = 3;
+  const UniqueId id = unique_id_from_string(to_string(create_unique_id()));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        Communicator world = Communicator::join(id, rank, ranks);
+        EXPECT_EQ(world.rank(), rank);
+        EXPECT_EQ(world.size(), ranks);
+        std::vector<int> data(1000, rank + 1);
+        world.all_reduce(std::span{data});
+        EXPECT_EQ(data, std::vector<int>(1000, 6));
+      } catch (const Error& error) {
+        ADD_FAILURE() << error.what();
+      }
+    });
+}
+
+TEST(Join, ARankOutsideTheWorldIsRefused) {
+  const UniqueId id = create_unique_id();
+  EXPECT_THROW(Communicator::join(id, 2, 2), InvalidArgument);
+  EXPECT_THROW(Communicator::join(id, -1, 2), InvalidArgument);
+  EXPECT_THROW(Communicator::join(id, 0, 0), InvalidArgument);
+}
+
+TEST(Join, ADamagedIdIsRefused) {
+  UniqueId id = create_unique_id();
+  id.bytes[40] ^= std::byte{1};
+  EXPECT_THROW(Communicator::join(id, 0, 1), InvalidArgument);
+}
+
+TEST(Join, ARankThatNeverComesIsNamed) {
+  Settings settings;
+  settings.join_timeout = std::chrono::milliseconds{300};
+  try {
+    Communicator::join(create_unique_id(), 0, 2, settings);
+    FAIL();
+  } catch (const BootstrapError& error) {
+    EXPECT_NE(std::string{error.what()}.find("rank 1"), std::string::npos) << error.what();
+  }
+}
+
+TEST(LocalWorld, NeedsARank) {
+  EXPECT_THROW(Communicator::local_world(0), InvalidArgument);
+}
+
+TEST(LocalWorld, UnequalSpansAreRefused) {
+  auto world = Communicator::local_world(1);
+  std::vector<float> in(3), out(4);
+  EXPECT_THROW(world[0].all_reduce(std::span<const float>{in}, std::span{out}), InvalidArgument);
+}
+
+TEST(LocalWorld, AMismatchIsAnErrorOnEveryRankAndStaysOne) {
+  auto world = Communicator::local_world(3);
+  std::vector<std::jthread> threads;
+  for (auto& communicator : world)
+    threads.emplace_back([&] {
+      std::vector<float> data(communicator.rank() == 1 ? 8 : 9);
+      EXPECT_THROW(communicator.all_reduce(std::span{data}), Mismatch);
+      EXPECT_THROW(communicator.all_reduce(std::span{data}), Mismatch);
+    });
+}
+
+}  // namespace
+}  // namespace capstan

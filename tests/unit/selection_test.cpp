@@ -1,0 +1,79 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/ir/error.hpp"
+#include "core/runtime/algorithm_rules.hpp"
+#include "core/runtime/selector.hpp"
+#include "core/settings.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ParseBytes, ReadsUnits) {
+  EXPECT_EQ(parse_bytes("0"), Bytes{0});
+  EXPECT_EQ(parse_bytes("64"), Bytes{64});
+  EXPECT_EQ(parse_bytes("4k"), Bytes{4096});
+  EXPECT_EQ(parse_bytes("2M"), Bytes{2 << 20});
+  EXPECT_EQ(parse_bytes("3g"), Bytes{std::uint64_t{3} << 30});
+  for (const char* bad :
+       {"", "k", "-1", "4kb", "1.5k", " 4", "4t", "99999999999999999999", "inf4", "99999999999g"})
+    EXPECT_EQ(parse_bytes(bad), std::nullopt) << bad;
+}
+
+TEST(AlgorithmRules, ChooseBySize) {
+  const auto rules = AlgorithmRules::parse("all_reduce:0-4k:flat,4k-1m:rabenseifner,1m-inf:ring");
+  const auto name = [&](std::uint64_t bytes) {
+    return rules.find(Collective::all_reduce, Bytes{bytes})->name;
+  };
+  EXPECT_EQ(name(0), "flat");
+  EXPECT_EQ(name(4095), "flat");
+  EXPECT_EQ(name(4096), "rabenseifner");
+  EXPECT_EQ(name(1 << 20), "ring");
+  EXPECT_EQ(name(std::uint64_t{1} << 50), "ring");
+}
+
+TEST(AlgorithmRules, AGapIsLeftToTheSelector) {
+  const auto rules = AlgorithmRules::parse("all_reduce:1k-2k:ring");
+  EXPECT_EQ(rules.find(Collective::all_reduce, Bytes{1023}), nullptr);
+  EXPECT_EQ(AlgorithmRules::parse("").find(Collective::all_reduce, Bytes{8}), nullptr);
+}
+
+TEST(AlgorithmRules, BadRulesAreExplained) {
+  for (const char* bad :
+       {"ring", "all_reduce", "all_gather:ring", "all_reduce:4k:ring", "all_reduce:4k-1k:ring",
+        "all_reduce:a-b:ring", "all_reduce:", "all_reduce:ring;", "all_reduce:0-inf:"})
+    EXPECT_THROW(AlgorithmRules::parse(bad), InvalidArgument) << bad;
+  try {
+    AlgorithmRules::parse("all_reduce:4k:ring");
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("all_reduce:0-4k:flat"));
+  }
+}
+
+TEST(Selector, ARuleWins) {
+  const auto rules = AlgorithmRules::parse("all_reduce:ring");
+  const Choice choice = choose({.count = Elements{2}}, 4, rules);
+  EXPECT_EQ(choice.algorithm->name, "ring");
+  EXPECT_THAT(choice.reason, HasSubstr("rule"));
+}
+
+TEST(Selector, TinyMessagesTravelInPacketsAndLargeOnesDoNot) {
+  for (const int ranks : {2, 3, 4, 8, 16}) {
+    EXPECT_EQ(choose({.count = Elements{2}}, ranks, {}).form, Form::packets) << ranks;
+    const Choice large = choose({.count = Elements{16 << 20}}, ranks, {});
+    EXPECT_EQ(large.form, Form::flags) << ranks;
+    EXPECT_EQ(large.algorithm->name, "direct") << ranks;
+  }
+}
+
+TEST(Selector, KeepsToTheLimitsOfAlgorithms) {
+  const Choice choice = choose({.count = Elements{1000}}, 1000, {});
+  EXPECT_GE(choice.algorithm->max_ranks, 1000);
+  EXPECT_THROW(choose({.count = Elements{1}}, 1 << 21, {}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace capstan
