@@ -12,7 +12,7 @@ if(CAPSTAN_WERROR)
 endif()
 if(CAPSTAN_SANITIZE)
   string(REPLACE ";" "," CAPSTAN_SANITIZE "${CAPSTAN_SANITIZE}")
-  add_compile_options(-fsanitize=${CAPSTAN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+  add_compile_options(-fsanitize=${CAPSTAN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${CAPSTAN_SANITIZE})
 endif()
 
