@@ -14,10 +14,11 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 // How a wait goes on: the executor looks for a while, then the core is yielded, then the rank
-// sleeps until it is woken. Peers are looked after all the while.
+// sleeps until it is woken. Peers are looked after all the while. A rank with a core of its own is in
+// no hurry to yield: what else runs there would keep the core for milliseconds, and all ranks wait.
 constexpr int spins_alone = 4000, spins_sharing_a_core = 20;
-constexpr auto spin_before_yield = 50us;
-constexpr auto yield_before_sleep = 1ms;
+constexpr auto spin_before_yield = 1ms;
+constexpr auto yield_before_sleep = 2ms;
 constexpr auto longest_sleep = 20ms;
 constexpr auto departure_check_interval = 20ms;
 
