@@ -57,10 +57,11 @@ void StoreServer::close_listener() {
   loop_->close_listener();
 }
 bool StoreServer::listening() const {
-  return loop_->listening();
+  // In a forked child the loop's thread does not exist and its lock may be held for ever.
+  return owner_ == ::getpid() && loop_->listening();
 }
 bool StoreServer::finished() const {
-  return loop_->finished();
+  return owner_ != ::getpid() || loop_->finished();
 }
 
 void StoreServer::stop() {
