@@ -65,4 +65,9 @@ inline int floor_log2(int ranks) {
   return std::bit_width(static_cast<unsigned>(ranks)) - 1;
 }
 
+/// How often `n` has to be halved, rounding up, to become 1.
+inline int ceil_log2(int n) {
+  return std::bit_width(static_cast<unsigned>(n - 1));
+}
+
 }  // namespace capstan

@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
+#include "core/ir/collective.hpp"
 #include "core/ir/schedule.hpp"
-#include "core/ir/types.hpp"
 
 namespace capstan {
 
@@ -16,18 +16,29 @@ struct Cost {
   double reduced = 0;  ///< elements read by reductions
 };
 
-/// An algorithm as declared in the registry: a pure function from (group, count) to a schedule.
+/// What an algorithm promises beyond its collective. Proofs hold it to that.
+struct Guarantees {
+  /// No rank returns before every rank has entered: back-to-back calls need no other protection
+  /// of scratch than rotating slots.
+  bool synchronizes = false;
+  /// Sums are combined in the order of ranks, so that the operation need not be commutative.
+  bool ordered = false;
+};
+
+/// An algorithm as declared in the registry: a pure function from (group, shape) to a schedule.
 struct Algorithm {
   std::string_view name;
   Collective collective;
   std::string_view summary;  ///< one line for `--help` and explanations
-  Schedule (*build)(const Group& group, Elements count);
+  Schedule (*build)(const Group& group, const Shape& shape);
+  /// `count`: Contract::typical_count().
   Cost (*cost)(int ranks, Elements count);
   int max_ranks;  ///< above it a rank's schedule would be unreasonably long
+  Guarantees guarantees{};
 
   /// The schedule of one rank of `group`. A group of one only copies. Throws InvalidArgument when
   /// the group is larger than max_ranks.
-  Schedule schedule(const Group& group, Elements count) const;
+  Schedule schedule(const Group& group, const Shape& shape) const;
 };
 
 /// All algorithms of a collective, in order of declaration.

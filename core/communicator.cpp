@@ -44,18 +44,19 @@ int Communicator::size() const {
 
 void Communicator::all_reduce(const void* input, void* output, Elements count, DataType type,
                               ReduceOp op) {
-  impl_->engine->run({.type = type, .op = op, .count = count}, input, output);
+  impl_->engine->run({.type = type, .op = op, .shape = {.count = count}}, input, output);
 }
 
 std::string Communicator::explain_all_reduce(Elements count, DataType type) const {
-  const Call call{.type = type, .count = count};
+  const Call call{.type = type, .shape = {.count = count}};
   const Choice choice = impl_->engine->choice(call);
   return fmt::format("{} ({}), {}: {}", choice.algorithm->name, choice.algorithm->summary,
                      choice.form == Form::packets ? "in packets" : "with flags", choice.reason);
 }
 
 std::string Communicator::all_reduce_algorithm(Elements count, DataType type) const {
-  return std::string{impl_->engine->choice({.type = type, .count = count}).algorithm->name};
+  return std::string{
+      impl_->engine->choice({.type = type, .shape = {.count = count}}).algorithm->name};
 }
 
 void Communicator::require_equal_lengths(std::size_t input, std::size_t output) const {

@@ -59,10 +59,10 @@ std::vector<Elements> counts_for(const VerifyCommand& command, int ranks) {
   return counts;
 }
 
-std::vector<Schedule> schedules_of(const Algorithm& algorithm, int ranks, Elements count) {
+std::vector<Schedule> schedules_of(const Algorithm& algorithm, int ranks, const Shape& shape) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < ranks; ++rank)
-    schedules.push_back(algorithm.schedule(Group::world(ranks, Rank{rank}), count));
+    schedules.push_back(algorithm.schedule(Group::world(ranks, Rank{rank}), shape));
   return schedules;
 }
 
@@ -81,11 +81,12 @@ Result verify(const Algorithm& algorithm, int ranks, const std::vector<Elements>
     result.findings.insert(result.findings.end(), verdict.findings.begin(), verdict.findings.end());
   };
   for (const Elements count : counts) {
-    const auto schedules = schedules_of(algorithm, ranks, count);
+    const Shape shape{.count = count};
+    const auto schedules = schedules_of(algorithm, ranks, shape);
     for (const bool in_place : {false, true}) {
-      add(proof::prove_schedules(algorithm.collective, schedules, {.in_place = in_place}));
+      add(proof::prove_schedules(algorithm.collective, shape, schedules, {.in_place = in_place}));
       for (const Form form : {Form::flags, Form::packets}) {
-        const LoweredCall call{&algorithm, form, count, 1, count};
+        const LoweredCall call{&algorithm, form, {shape}};
         add(prove_programs({call, call, call, call}, ranks, in_place));
       }
     }
@@ -104,7 +105,7 @@ Result verify(const Algorithm& algorithm, int ranks, const std::vector<Elements>
 void show(const Algorithm& algorithm, int ranks, Elements count, int rank) {
   if (rank >= ranks)
     throw InvalidArgument(fmt::format("--show {}: there are {} ranks", rank, ranks));
-  const auto schedule = algorithm.schedule(Group::world(ranks, Rank{rank}), count);
+  const auto schedule = algorithm.schedule(Group::world(ranks, Rank{rank}), {.count = count});
   fmt::print("# {} on {} ranks, {} elements: rank {}\n", algorithm.name, ranks, count.value(),
              rank);
   for (std::size_t i = 0; i < schedule.steps().size(); ++i)

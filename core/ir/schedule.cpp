@@ -53,8 +53,11 @@ std::string to_string(const Schedule& schedule, const Step& step) {
   return text + to_string(step.destination);
 }
 
-ScheduleBuilder::ScheduleBuilder(const Group& group, Elements input, Elements output)
-    : schedule_(group.self(), {}), extents_{input, output, Elements{0}} {}
+ScheduleBuilder::ScheduleBuilder(const Group& group, Elements input, Elements output,
+                                 Elements largest_output)
+    : schedule_(group.self(), {}),
+      extents_{input, output, Elements{0}},
+      largest_output_(largest_output) {}
 
 Span ScheduleBuilder::scratch(Elements length) {
   const Span span{Buffer::scratch, extents_.scratch, length};
@@ -116,10 +119,12 @@ Schedule ScheduleBuilder::build() && {
 
 void ScheduleBuilder::record(Verb verb, Rank peer, Span destination,
                              std::span<const Span> sources) {
-  check(destination, "destination");
+  const bool remote_output = verb == Verb::put && destination.buffer == Buffer::output;
+  check(destination, remote_output ? largest_output_ : extents_.of(destination.buffer),
+        "destination");
   if (sources.empty()) throw InvalidArgument(std::string{name_of(verb)} + " has no source");
   for (const Span& source : sources) {
-    check(source, "source");
+    check(source, extents_.of(source.buffer), "source");
     if (source.length != destination.length)
       throw InvalidArgument(std::string{name_of(verb)} + " of " + to_string(source) + " into " +
                             to_string(destination) + ": the lengths differ");
@@ -135,8 +140,7 @@ void ScheduleBuilder::record(Verb verb, Rank peer, Span destination,
   schedule_.sources_.insert(schedule_.sources_.end(), sources.begin(), sources.end());
 }
 
-void ScheduleBuilder::check(Span span, const char* role) const {
-  const Elements extent = extents_.of(span.buffer);
+void ScheduleBuilder::check(Span span, Elements extent, const char* role) const {
   if (span.end() > extent || span.end() < span.offset)
     throw InvalidArgument(std::string{role} + " " + to_string(span) + " exceeds the " +
                           std::string{name_of(span.buffer)} + " of " +

@@ -78,11 +78,15 @@ std::string to_string(const Schedule& schedule, const Step& step);
 
 /// Records the steps of one rank. Every call checks that operands lie inside their buffers and
 /// that lengths agree, and throws InvalidArgument if not; steps on empty spans are left out.
-/// Remote destinations are checked against this rank's own extents: every rank allocates the same
-/// scratch in the same order, which the verifier confirms.
+/// Remote destinations are checked against this rank's own extents (and the largest output of any
+/// rank): every rank allocates the same scratch in the same order, which the verifier confirms, as
+/// it confirms that each access lies inside the buffer of the rank that is accessed.
 class ScheduleBuilder {
  public:
-  ScheduleBuilder(const Group& group, Elements input, Elements output);
+  ScheduleBuilder(const Group& group, Elements input, Elements output)
+      : ScheduleBuilder(group, input, output, output) {}
+  /// For collectives whose outputs differ in length from rank to rank.
+  ScheduleBuilder(const Group& group, Elements input, Elements output, Elements largest_output);
 
   Span input() const { return {Buffer::input, Elements{0}, extents_.input}; }
   Span input(Range range) const { return input().part(range); }
@@ -115,11 +119,12 @@ class ScheduleBuilder {
 
  private:
   void record(Verb verb, Rank peer, Span destination, std::span<const Span> sources);
-  void check(Span span, const char* role) const;
+  void check(Span span, Elements extent, const char* role) const;
   void check_peer(Rank peer) const;
 
   Schedule schedule_;
   Extents extents_;
+  Elements largest_output_;
   std::uint8_t phase_ = 0;
 };
 

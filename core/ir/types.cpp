@@ -56,9 +56,6 @@ std::string_view name_of(DataType type) {
 std::string_view name_of(ReduceOp op) {
   return reduce_op_names[static_cast<std::size_t>(op)];
 }
-std::string_view name_of(Collective) {
-  return "all_reduce";
-}
 
 std::optional<DataType> data_type_named(std::string_view name) {
   return find_named(data_types, name);

@@ -17,9 +17,6 @@ enum class DataType : std::uint8_t { i8, u8, i32, u32, i64, u64, f16, bf16, f32,
 /// element is complete (integers: truncated towards zero, as in C++).
 enum class ReduceOp : std::uint8_t { sum, product, min, max, average };
 
-/// What a call does, seen from outside.
-enum class Collective : std::uint8_t { all_reduce };
-
 /// A 16-bit IEEE float as stored; arithmetic happens in f32 inside the kernels.
 struct Float16 {
   std::uint16_t bits;
@@ -41,10 +38,9 @@ constexpr Bytes bytes_of(Elements count, Bytes element) {
   return Bytes{count.value() * element.value()};
 }
 
-/// Names as users write them: "f32", "sum", "all_reduce".
+/// Names as users write them: "f32", "sum".
 std::string_view name_of(DataType type);
 std::string_view name_of(ReduceOp op);
-std::string_view name_of(Collective collective);
 
 /// The inverse of name_of; empty when `name` is none of them.
 std::optional<DataType> data_type_named(std::string_view name);
@@ -76,6 +72,7 @@ inline constexpr std::optional<DataType> data_type_of<double> = DataType::f64;
 
 /// A C++ type that the collectives accept as an element.
 template <class T>
-concept Element = data_type_of<T>.has_value();
+concept Element = data_type_of<T>
+.has_value();
 
 }  // namespace capstan

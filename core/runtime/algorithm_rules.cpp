@@ -30,10 +30,11 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 /// The collective that stands before the first ':', which is removed from `text`.
 Collective take_collective(std::string_view& text) {
   const std::size_t colon = text.find(':');
-  if (colon == std::string_view::npos || text.substr(0, colon) != name_of(Collective::all_reduce))
+  const auto collective = collective_named(text.substr(0, colon));
+  if (colon == std::string_view::npos || !collective)
     refuse(text, "it does not start with the name of a collective and ':'");
   text.remove_prefix(colon + 1);
-  return Collective::all_reduce;
+  return *collective;
 }
 
 }  // namespace

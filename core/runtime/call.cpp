@@ -2,23 +2,74 @@
 
 #include <fmt/format.h>
 
-namespace capstan {
+#include "algorithms/registry.hpp"
 
-std::uint64_t Call::signature() const {
-  return 1 | static_cast<std::uint64_t>(collective) << 8 | static_cast<std::uint64_t>(type) << 16 |
-         static_cast<std::uint64_t>(op) << 24;
+namespace capstan {
+namespace {
+
+constexpr int collective_shift = 8, type_shift = 16, op_shift = 24, algorithm_shift = 32,
+              form_shift = 40, block_shift = 48;
+
+std::uint64_t mix(std::uint64_t x) {
+  // Finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
 }
 
-Call Call::unpack(std::uint64_t signature, Elements count) {
-  return {.collective = static_cast<Collective>(signature >> 8 & 0xff),
-          .type = static_cast<DataType>(signature >> 16 & 0xff),
-          .op = static_cast<ReduceOp>(signature >> 24 & 0xff),
-          .count = count};
+std::uint64_t digest(const std::vector<Elements>& counts) {
+  std::uint64_t digest = counts.size();
+  for (const Elements count : counts) digest = mix(digest + count.value() + 0x9e3779b97f4a7c15);
+  return digest;
+}
+
+/// A count, or what there is to say of several.
+std::string describe(Collective collective, DataType type, ReduceOp op, std::uint64_t count,
+                     std::uint64_t root) {
+  std::string text{name_of(collective)};
+  if (collective == Collective::barrier) return text + "()";
+  text += has_counts(collective)
+              ? fmt::format("(counts #{:08x} of {}", count & 0xffff'ffff, name_of(type))
+              : fmt::format("({} x {}", count, name_of(type));
+  if (reduces(collective)) text += fmt::format(", {}", name_of(op));
+  if (has_root(collective)) text += fmt::format(", root {}", root);
+  return text + ")";
+}
+
+}  // namespace
+
+std::uint32_t CallMark::digest() const {
+  return static_cast<std::uint32_t>(mix(mix(mix(signature) + count) + root));
+}
+
+CallMark mark_of(const Call& call, const CallManner& manner) {
+  const auto field = [](auto value, int shift) {
+    return static_cast<std::uint64_t>(value) << shift;
+  };
+  const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp{};
+  return {
+      .signature = 1 | field(call.collective, collective_shift) | field(call.type, type_shift) |
+                   field(op, op_shift) | field(manner.algorithm, algorithm_shift) |
+                   field(manner.form, form_shift) | mix(manner.block.value()) << block_shift,
+      .count = has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
+      .root = static_cast<std::uint64_t>(call.shape.root)};
 }
 
 std::string to_string(const Call& call) {
-  return fmt::format("{}({} x {}, {})", name_of(call.collective), call.count.value(),
-                     name_of(call.type), name_of(call.op));
+  return describe(
+      call.collective, call.type, call.op,
+      has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
+      static_cast<std::uint64_t>(call.shape.root));
+}
+
+std::string to_string(const CallMark& mark) {
+  const auto field = [&](int shift) { return mark.signature >> shift & 0xff; };
+  const auto collective = static_cast<Collective>(field(collective_shift));
+  const auto known = algorithms(collective);
+  const std::size_t index = field(algorithm_shift);
+  return describe(collective, static_cast<DataType>(field(type_shift)),
+                  static_cast<ReduceOp>(field(op_shift)), mark.count, mark.root) +
+         fmt::format(" by {}", index < known.size() ? known[index].name : "an unknown algorithm");
 }
 
 }  // namespace capstan

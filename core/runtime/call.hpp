@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/ir/collective.hpp"
 #include "core/ir/types.hpp"
 
 namespace capstan {
@@ -12,16 +13,38 @@ struct Call {
   Collective collective = Collective::all_reduce;
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
-  Elements count{};
+  Shape shape{};
 
   bool operator==(const Call&) const = default;
 
-  /// Everything but the count, packed into 32 bits; unpack() is the inverse.
-  std::uint64_t signature() const;
-  static Call unpack(std::uint64_t signature, Elements count);
+  Contract contract(int ranks) const { return {collective, shape, ranks}; }
+  Bytes element() const { return size_of(type); }
 };
 
-/// "all_reduce(1000 x f32, sum)".
+/// A call, and the way it runs, as a few words that ranks publish and compare: equal only if they
+/// fit together.
+struct CallMark {
+  std::uint64_t signature = 0;  ///< collective, type, operation, algorithm, form, block length
+  std::uint64_t count = 0;      ///< or a digest of the counts, where there are several
+  std::uint64_t root = 0;
+
+  bool operator==(const CallMark&) const = default;
+  /// 32 bits that differ, in all likelihood, between different marks.
+  std::uint32_t digest() const;
+};
+
+/// How a call runs, as far as ranks have to agree about it.
+struct CallManner {
+  std::uint8_t algorithm = 0;  ///< index in the registry
+  std::uint8_t form = 0;
+  Elements block{};
+};
+
+CallMark mark_of(const Call& call, const CallManner& manner);
+
+/// "all_reduce(1000 x f32, sum)", "broadcast(8 x i32 from rank 2)".
 std::string to_string(const Call& call);
+/// "all_reduce(1000 x f32, sum) by ring".
+std::string to_string(const CallMark& mark);
 
 }  // namespace capstan

@@ -14,8 +14,9 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 // How a wait goes on: the executor looks for a while, then the core is yielded, then the rank
-// sleeps until it is woken. Peers are looked after all the while. A rank with a core of its own is in
-// no hurry to yield: what else runs there would keep the core for milliseconds, and all ranks wait.
+// sleeps until it is woken. Peers are looked after all the while. A rank with a core of its own is
+// in no hurry to yield: what else runs there would keep the core for milliseconds, and all ranks
+// wait.
 constexpr int spins_alone = 4000, spins_sharing_a_core = 20;
 constexpr auto spin_before_yield = 1ms;
 constexpr auto yield_before_sleep = 2ms;
@@ -45,7 +46,8 @@ SegmentLayout segment_layout(int ranks, const Placement& placement, const Settin
 }
 
 std::size_t Engine::CallHash::operator()(const Call& call) const {
-  return std::hash<std::uint64_t>{}(call.count.value() * 0x9e3779b97f4a7c15 ^ call.signature());
+  const CallMark mark = mark_of(call, {});
+  return mark.digest();
 }
 
 Engine::Engine(std::unique_ptr<Transport> transport, Rank self, int ranks,
@@ -106,7 +108,7 @@ void Engine::wait_until_finished() {
     if (now - last_check > departure_check_interval) {
       last_check = now;
       watch_.check_aborts();
-      watch_.check_departures(executor_.call(), executor_.position());
+      watch_.check_departures(executor_.goal(), executor_.position());
       executor_.check_calls();
     }
     if (stalled > timeout_)

@@ -45,6 +45,9 @@ Executor::Executor(Transport& transport, const SegmentLayout& layout, Rank self,
   sent_.resize(size);
   received_.resize(size);
   checked_.resize(size);
+  packet_slot_user_.resize(SegmentLayout::packet_slots);
+  board_slot_user_.resize(SegmentLayout::board_slots);
+  marks_.resize(CallRecord::kept);
   bases_.resize(BoundOperand::first_board + size);
 }
 
@@ -64,10 +67,12 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
 
 bool Executor::advance() {
   if (!plan_) return true;
-  const std::uint64_t rounds = plan_->blocks + plan_->block.phase_end.size() - 1;
+  const std::uint64_t phases = plan_->programs.front().phase_end.size();
+  const std::uint64_t rounds = plan_->blocks + phases - 1;
   while (round_ < rounds) {
     if (!run_phase()) return false;
-    if (++phase_ == static_cast<int>(plan_->block.phase_end.size())) phase_ = 0, ++round_;
+    leave_phase();
+    if (++phase_ == static_cast<int>(phases)) phase_ = 0, ++round_;
     if (round_ < rounds) enter_phase();
   }
   finish();
@@ -86,6 +91,7 @@ void Executor::enter_phase() {
   block_ = round_ - static_cast<std::uint64_t>(phase_);
   program_ = &plan_->program(block_);
   op_ = phase_ == 0 ? 0 : program_->phase_end[static_cast<std::size_t>(phase_) - 1];
+  acquired_ = phase_ > 0;
   place_block();
 }
 
@@ -113,8 +119,50 @@ std::uint64_t Executor::board_slot() const {
   return (layout_.boards() + layout_.board_slot() * slot).value();
 }
 
+/// A slot comes round: its last readers must be done with it. Of calls that synchronize it is known
+/// without looking (see finish); within one, the phases of its blocks see to it.
+bool Executor::acquire_slot() {
+  const bool packets = plan_->form == Form::packets;
+  std::uint64_t& user =
+      packets ? packet_slot_user_[packet_messages_ % SegmentLayout::packet_slots]
+              : board_slot_user_[(board_blocks_ + block_) % SegmentLayout::board_slots];
+  const bool own_stream = plan_->synchronizes && user > first_block_;
+  if (user > known_finished_ && !own_stream && !learn_finished(user)) return false;
+  user = first_block_ + block_ + 1;
+  return acquired_ = true;
+}
+
+/// Looks at what peers have finished; true when it is at least `blocks` for all.
+bool Executor::learn_finished(std::uint64_t blocks) {
+  std::uint64_t least = ~std::uint64_t{0};
+  for (int peer = 0; peer < static_cast<int>(links_.size()); ++peer) {
+    if (peer == self_) continue;
+    const auto& finished = control_of(links_[static_cast<std::size_t>(peer)]->segment).finished;
+    const auto enough = [&] { return finished.load(std::memory_order_acquire) >= blocks; };
+    if (!enough() && !soon(spins_, enough)) return false;
+    least = std::min(least, finished.load(std::memory_order_acquire));
+    check_history(peer);
+  }
+  known_finished_ = std::min(least, first_block_ + block_);
+  return true;
+}
+
+/// The last phase of a block is over: nothing of it is read here any more.
+void Executor::leave_phase() {
+  const bool last = phase_ + 1 == static_cast<int>(plan_->programs.front().phase_end.size());
+  if (last && !plan_->synchronizes && has_block() && block_ + 1 < plan_->blocks)
+    publish_finished(first_block_ + block_ + 1);
+}
+
+void Executor::publish_finished(std::uint64_t blocks) {
+  control_of(segment_).finished.store(blocks, std::memory_order_release);
+  for (std::size_t peer = 0; peer < links_.size(); ++peer)
+    if (static_cast<int>(peer) != self_) transport_.wake(*links_[peer]);
+}
+
 bool Executor::run_phase() {
   if (!has_block()) return true;
+  if (!acquired_ && !acquire_slot()) return false;
   const std::uint32_t end = program_->phase_end[static_cast<std::size_t>(phase_)];
   for (; op_ < end; ++op_, ++progress_)
     if (!execute(program_->ops[op_])) return false;
@@ -220,49 +268,69 @@ bool Executor::wait(int peer) {
   const std::uint64_t next = received_[p] + 1;
   if (!soon(spins_, [&] { return signals.load(std::memory_order_acquire) >= next; })) return false;
   received_[p] = next;
-  if (checked_[p] != call_) check_call(peer), checked_[p] = call_;
+  if (checked_[p] != call_) check_history(peer);
   return true;
 }
 
 void Executor::finish() {
   (plan_->form == Form::packets ? packet_messages_ : board_blocks_) += plan_->blocks;
+  // All peers have entered this call, and so have finished what came before it.
+  if (plan_->synchronizes) known_finished_ = first_block_;
+  first_block_ += plan_->blocks;
   plan_ = nullptr;
-  control_of(segment_).completed.store(call_, std::memory_order_release);
+  publish_finished(first_block_);
   ++progress_;
 }
 
 void Executor::record_call() {
+  marks_[call_ % CallRecord::kept] = plan_->mark;
   CallRecord& record = control_of(segment_).calls[call_ % CallRecord::kept];
   record.signature.store(plan_->mark.signature, std::memory_order_relaxed);
   record.count.store(plan_->mark.count, std::memory_order_relaxed);
+  record.root.store(plan_->mark.root, std::memory_order_relaxed);
   record.call.store(call_, std::memory_order_release);
 }
 
-void Executor::check_call(int peer) const {
+/// Compares one call with a peer's; false when the peer has not entered it yet.
+bool Executor::check_call(int peer, std::uint64_t call) const {
   const CallRecord& theirs =
-      control_of(links_[static_cast<std::size_t>(peer)]->segment).calls[call_ % CallRecord::kept];
-  if (theirs.call.load(std::memory_order_acquire) != call_) return;
+      control_of(links_[static_cast<std::size_t>(peer)]->segment).calls[call % CallRecord::kept];
+  const std::uint64_t recorded = theirs.call.load(std::memory_order_acquire);
+  if (recorded != call) return recorded > call;
   const CallMark mark{.signature = theirs.signature.load(std::memory_order_relaxed),
-                      .count = theirs.count.load(std::memory_order_relaxed)};
-  if (mark == plan_->mark) return;
+                      .count = theirs.count.load(std::memory_order_relaxed),
+                      .root = theirs.root.load(std::memory_order_relaxed)};
+  const CallMark& own = marks_[call % CallRecord::kept];
+  // A peer that is ahead may have begun to reuse the record meanwhile.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (theirs.call.load(std::memory_order_relaxed) != call || mark == own) return true;
   throw Mismatch(fmt::format(
       "ranks disagree about call {}: rank {} called {}, rank {} called {}: all ranks must call the "
-      "same collectives in the same order with the same count, type, operation and settings",
-      call_, self_, to_string(plan_->mark), peer, to_string(mark)));
+      "same collectives in the same order with the same count, type, operation, root and settings",
+      call, self_, to_string(own), peer, to_string(mark)));
 }
 
-void Executor::check_calls() const {
+/// Compares this call, and earlier ones in which nothing came from the peer.
+void Executor::check_history(int peer) {
+  std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
+  if (call_ > CallRecord::kept) checked = std::max(checked, call_ - CallRecord::kept);
+  while (checked < call_ && check_call(peer, checked + 1)) ++checked;
+}
+
+void Executor::check_calls() {
   if (!plan_) return;
   for (int peer = 0; peer < static_cast<int>(links_.size()); ++peer)
-    if (peer != self_) check_call(peer);
+    if (peer != self_) check_history(peer);
 }
 
 std::string Executor::position() const {
   if (!plan_) return "between calls";
-  const BoundOp& bound = program_->ops[op_];
-  const Op& op = program_->source.ops[op_];
+  if (program_->ops.empty()) return fmt::format("{} (call {})", to_string(plan_->call), call_);
+  const BoundOp& bound = program_->ops[std::min<std::size_t>(op_, program_->ops.size() - 1)];
+  const Op& op = program_->source.ops[bound.source_op];
   std::string what = to_string(program_->source, op);
   if (bound.code == OpCode::gather) what = "packets for: " + what;
+  if (!acquired_) what = "all ranks to finish earlier blocks";
   return fmt::format("{} (call {}), algorithm {}, step {} of block {} of {}: {}",
                      to_string(plan_->call), call_, plan_->algorithm->name, op.step, block_,
                      plan_->blocks, what);

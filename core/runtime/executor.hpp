@@ -27,8 +27,8 @@ class Executor {
   /// Throws Mismatch when a peer turns out to be in a different call.
   bool advance();
 
-  /// Number of the current (or last) operation, from 1.
-  std::uint64_t call() const { return call_; }
+  /// Blocks that will have been finished, over all calls, when the current operation is.
+  std::uint64_t goal() const { return first_block_ + (plan_ ? plan_->blocks : 0); }
   /// Changes whenever advance() got something done.
   std::uint64_t progress() const { return progress_ + packet_index_; }
   /// What the operation waits for, for reports.
@@ -36,12 +36,16 @@ class Executor {
 
   /// Throws Mismatch when a peer has entered this call with other arguments. advance() compares
   /// with every peer whose signal it consumes; this is for waits that last.
-  void check_calls() const;
+  void check_calls();
 
  private:
   bool has_block() const;
   void enter_phase();
   void place_block();
+  bool acquire_slot();
+  bool learn_finished(std::uint64_t blocks);
+  void leave_phase();
+  void publish_finished(std::uint64_t blocks);
   std::uint64_t packet_slot() const;
   std::uint64_t board_slot() const;
   bool run_phase();
@@ -55,7 +59,8 @@ class Executor {
   bool wait(int peer);
   void finish();
   void record_call();
-  void check_call(int peer) const;
+  bool check_call(int peer, std::uint64_t call) const;
+  void check_history(int peer);
 
   Transport& transport_;
   const SegmentLayout layout_;
@@ -66,7 +71,11 @@ class Executor {
   std::vector<std::uint64_t> sent_, received_;  // signals, by peer
   std::vector<std::uint64_t> checked_;          // the last call in which a peer was compared
 
-  std::uint64_t call_ = 0;
+  std::uint64_t call_ = 0;            // number of the current (or last) operation, from 1
+  std::uint64_t first_block_ = 0;     // number of its first block; blocks of all calls are numbered
+  std::uint64_t known_finished_ = 0;  // so many blocks all peers are known to have finished
+  std::vector<std::uint64_t> packet_slot_user_, board_slot_user_;  // 1 + the last block in a slot
+  std::vector<CallMark> marks_;        // of the last calls, as published
   std::uint64_t packet_messages_ = 0;  // packet operations so far: choose the slot, tag packets
   std::uint64_t board_blocks_ = 0;     // blocks of finished flag operations: choose the slot
   std::uint64_t progress_ = 0;
@@ -80,6 +89,7 @@ class Executor {
   int phase_ = 0;
   std::uint64_t block_ = 0;
   const BoundProgram* program_ = nullptr;
+  bool acquired_ = false;  // the slots of block_ may be written
   std::uint32_t op_ = 0;
   std::uint64_t packet_index_ = 0;  // within the current gather
   std::uint64_t tag_ = 0;

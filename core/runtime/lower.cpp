@@ -11,10 +11,11 @@
 namespace capstan {
 namespace {
 
+/// Whether writing one may change the other. In place, input and output share memory, and where
+/// one begins in the other is not known here.
 bool overlap(const Span& a, const Span& b) {
-  // Input and output may be the same memory.
-  const bool same_memory = (a.buffer == Buffer::scratch) == (b.buffer == Buffer::scratch);
-  return same_memory && a.offset < b.end() && b.offset < a.end();
+  if (a.buffer != b.buffer) return a.buffer != Buffer::scratch && b.buffer != Buffer::scratch;
+  return a.offset < b.end() && b.offset < a.end();
 }
 
 bool contains(const Span& outer, const Span& inner) {

@@ -17,7 +17,7 @@ void PeerWatch::check_aborts() const {
   }
 }
 
-void PeerWatch::check_departures(std::uint64_t call, const std::string& position) const {
+void PeerWatch::check_departures(std::uint64_t blocks, const std::string& position) const {
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == self_.value()) continue;
     const Control& theirs = control(peer);
@@ -25,7 +25,7 @@ void PeerWatch::check_departures(std::uint64_t call, const std::string& position
     const auto reason = left ? std::optional<std::string>{"it left the communicator"}
                              : transport_.departed(Rank{peer});
     // Read last: what a peer finished before it went counts.
-    if (!reason || theirs.completed.load(std::memory_order_acquire) >= call) continue;
+    if (!reason || theirs.finished.load(std::memory_order_acquire) >= blocks) continue;
     // It may have gone because of somebody else's failure, which it has published then.
     check_aborts();
     throw PeerLost(Rank{peer},

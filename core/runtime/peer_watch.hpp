@@ -18,9 +18,9 @@ class PeerWatch {
   /// only.
   void check_aborts() const;
 
-  /// Throws PeerLost when a peer is gone that has not finished call number `call`. A peer that has
-  /// finished it may leave: it owes nothing. Costs a system call per peer.
-  void check_departures(std::uint64_t call, const std::string& position) const;
+  /// Throws PeerLost when a peer is gone that has not finished `blocks` blocks. One that has may
+  /// leave: it owes nothing. Costs a system call per peer.
+  void check_departures(std::uint64_t blocks, const std::string& position) const;
 
  private:
   const Control& control(int peer) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "core/ir/error.hpp"
 
@@ -24,66 +25,149 @@ Bytes board_bytes(Elements board, Form form, Bytes element) {
   return Bytes{board.value() / board_unit.value() * packets_per_unit(element) * sizeof(Packet)};
 }
 
-/// The largest board that any rank needs for a block of `count` elements.
-Elements largest_board(const Algorithm& algorithm, Form form, int ranks, Elements count) {
+/// The largest board that any rank needs for a block of this shape.
+Elements largest_board(const Algorithm& algorithm, Form form, int ranks, const Shape& shape) {
   Elements largest;
   for (int rank = 0; rank < ranks; ++rank)
     largest = std::max(
-        largest, board_extent(algorithm.schedule(Group::world(ranks, Rank{rank}), count), form));
+        largest, board_extent(algorithm.schedule(Group::world(ranks, Rank{rank}), shape), form));
   return largest;
 }
 
-/// A program for a block of `count` elements, as seen by one rank.
-Program lower_block(const Algorithm& algorithm, Form form, int ranks, Rank self, Elements count) {
+/// A program for a block of this shape, as seen by one rank.
+Program lower_block(const Algorithm& algorithm, Form form, int ranks, Rank self,
+                    const Shape& shape) {
   std::map<Rank, Schedule> schedules;
   const auto schedule_of = [&](Rank rank) -> const Schedule& {
     const auto found = schedules.find(rank);
     if (found != schedules.end()) return found->second;
-    return schedules.emplace(rank, algorithm.schedule(Group::world(ranks, rank), count))
+    return schedules.emplace(rank, algorithm.schedule(Group::world(ranks, rank), shape))
         .first->second;
   };
   return lower(schedule_of, self, form);
 }
 
-BoundOperand bind(const Operand& operand, Form form, Bytes element, const SegmentLayout& layout) {
-  if (operand.place != Place::board)
-    return {static_cast<std::uint32_t>(operand.place), bytes_of(operand.offset, element).value()};
-  return {BoundOperand::first_board + static_cast<std::uint32_t>(operand.owner.value()),
-          (layout.region(form == Form::packets) * operand.region +
-           board_bytes(operand.offset, form, element))
-              .value()};
+/// Where the elements of a block's buffer lie in the call's: part i of the one is a piece of part i
+/// of the other. The default is the same place.
+class PartMap {
+ public:
+  PartMap() = default;
+  PartMap(Blocks block, Blocks call) : block_(std::move(block)), call_(std::move(call)) {}
+
+  /// The place of the element at `offset`; `length` is cut to what follows it there.
+  Elements find(Elements offset, Elements& length) const {
+    if (!block_) return offset;
+    int part = 0;
+    while ((*block_)[part].end() <= offset && part + 1 < block_->size()) ++part;
+    length = std::min(length, (*block_)[part].end() - offset);
+    return (*call_)[part].offset + offset - (*block_)[part].offset;
+  }
+
+ private:
+  std::optional<Blocks> block_, call_;
+};
+
+/// Turns programs for blocks of one call into what the executor runs.
+class Binder {
+ public:
+  Binder(const Call& call, Form form, int ranks, Rank self, const SegmentLayout& layout)
+      : call_(call), form_(form), ranks_(ranks), self_(self.value()), layout_(layout) {}
+
+  BoundProgram bind(Program program, const Shape& block) const {
+    const PartMap input = map_of(block, &Contract::input_blocks),
+                  output = map_of(block, &Contract::output_blocks);
+    BoundProgram bound;
+    bound.phase_end.assign(static_cast<std::size_t>(program.phases), 0);
+    for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
+      bind(program, i, input, output, bound);
+      bound.phase_end[program.ops[i].phase] = static_cast<std::uint32_t>(bound.ops.size());
+    }
+    for (std::size_t k = 1; k < bound.phase_end.size(); ++k)
+      bound.phase_end[k] = std::max(bound.phase_end[k], bound.phase_end[k - 1]);
+    bound.source = std::move(program);
+    return bound;
+  }
+
+ private:
+  using BlocksOf = std::optional<Blocks> (Contract::*)(int) const;
+
+  PartMap map_of(const Shape& block, BlocksOf blocks_of) const {
+    const auto parts = (call_.contract(ranks_).*blocks_of)(self_);
+    if (!parts || block == call_.shape) return {};
+    return {*(Contract{call_.collective, block, ranks_}.*blocks_of)(self_), *parts};
+  }
+
+  /// One operation becomes several where its operands reach over the ends of parts.
+  void bind(const Program& program, std::uint32_t index, const PartMap& input,
+            const PartMap& output, BoundProgram& bound) const {
+    const Op& op = program.ops[index];
+    const auto operands = std::span{program.operands}.subspan(
+        op.first_operand, op.code == OpCode::gather ? op.destination_count + op.source_count : 0);
+    Elements done;
+    do {
+      Elements piece = op.length - done;
+      const auto first = static_cast<std::uint32_t>(bound.operands.size());
+      for (Operand operand : operands) {
+        operand.offset += done;
+        if (operand.place == Place::input) operand.offset = input.find(operand.offset, piece);
+        if (operand.place == Place::output) operand.offset = output.find(operand.offset, piece);
+        bound.operands.push_back(bind(operand));
+      }
+      bound.ops.push_back(bind(op, index, first, piece));
+      done += piece;
+    } while (done < op.length);
+  }
+
+  BoundOp bind(const Op& op, std::uint32_t index, std::uint32_t first_operand,
+               Elements length) const {
+    const bool divide = op.completes && call_.op == ReduceOp::average;
+    return {.code = op.code,
+            .destination_count = op.destination_count,
+            .source_count = op.source_count,
+            .first_operand = first_operand,
+            .divisor = divide ? static_cast<std::uint32_t>(ranks_) : 1,
+            .peer = op.peer.value(),
+            .source_op = index,
+            .count = length.value()};
+  }
+
+  BoundOperand bind(const Operand& operand) const {
+    const Bytes element = call_.element();
+    if (operand.place != Place::board)
+      return {static_cast<std::uint32_t>(operand.place), bytes_of(operand.offset, element).value()};
+    return {BoundOperand::first_board + static_cast<std::uint32_t>(operand.owner.value()),
+            (layout_.region(form_ == Form::packets) * operand.region +
+             board_bytes(operand.offset, form_, element))
+                .value()};
+  }
+
+  const Call& call_;
+  const Form form_;
+  const int ranks_, self_;
+  const SegmentLayout& layout_;
+};
+
+Shape with_length(const Call& call, Elements length) {
+  Shape shape = call.shape;
+  shape.count = std::min(shape.count, length);
+  for (Elements& count : shape.counts) count = std::min(count, length);
+  return shape;
 }
 
-BoundProgram bind(Program program, const Call& call, int ranks, const SegmentLayout& layout) {
-  const Form form = program.packets ? Form::packets : Form::flags;
-  const Bytes element = size_of(call.type);
-  BoundProgram bound;
-  bound.phase_end.assign(static_cast<std::size_t>(program.phases), 0);
-  for (const Operand& operand : program.operands)
-    bound.operands.push_back(bind(operand, form, element, layout));
-  for (const Op& op : program.ops) {
-    const bool divide = op.completes && call.op == ReduceOp::average;
-    bound.ops.push_back({.code = op.code,
-                         .destination_count = op.destination_count,
-                         .source_count = op.source_count,
-                         .first_operand = op.first_operand,
-                         .divisor = divide ? static_cast<std::uint32_t>(ranks) : 1,
-                         .peer = op.peer.value(),
-                         .count = op.length.value()});
-    bound.phase_end[op.phase] = static_cast<std::uint32_t>(bound.ops.size());
-  }
-  for (std::size_t k = 1; k < bound.phase_end.size(); ++k)
-    bound.phase_end[k] = std::max(bound.phase_end[k], bound.phase_end[k - 1]);
-  bound.source = std::move(program);
-  return bound;
+/// The length of a rank's part of the buffers, or of the whole buffer: what blocks are cut from.
+Elements part_length(const Call& call) {
+  Elements longest = has_counts(call.collective) ? Elements{0} : call.shape.count;
+  for (const Elements count : call.shape.counts) longest = std::max(longest, count);
+  return longest;
 }
 
 /// The largest block, in elements, that is at most `limit` and whose boards fit a region.
-Elements fitting_block(const Algorithm& algorithm, int ranks, Elements limit, Bytes element,
+Elements fitting_block(const Algorithm& algorithm, int ranks, const Call& call, Elements limit,
                        Bytes region) {
   Elements block = limit;
-  while (block > Elements{1} && board_bytes(largest_board(algorithm, Form::flags, ranks, block),
-                                            Form::flags, element) > region)
+  while (block > Elements{1} &&
+         board_bytes(largest_board(algorithm, Form::flags, ranks, with_length(call, block)),
+                     Form::flags, call.element()) > region)
     block = block / 2;
   return block;
 }
@@ -99,81 +183,75 @@ Elements equal_blocks(Elements count, Elements largest) {
 /// A call of any size that fits goes in one block; a longer one is cut.
 Elements block_of(const Call& call, const Choice& choice, int ranks, Bytes block_bytes,
                   const SegmentLayout& layout) {
-  if (choice.form == Form::packets || ranks == 1) return call.count;
-  const Bytes element = size_of(call.type);
-  const Elements limit{std::max<std::uint64_t>(block_bytes.value() / element.value(), 1)};
-  const Elements fitting = fitting_block(*choice.algorithm, ranks, std::min(call.count, limit),
-                                         element, layout.region(false));
-  return call.count <= fitting ? call.count : equal_blocks(call.count, fitting);
+  const Elements length = part_length(call);
+  if (choice.form == Form::packets || ranks == 1) return length;
+  const bool has_parts =
+      call.contract(ranks).input_blocks(0) || call.contract(ranks).output_blocks(0);
+  const std::uint64_t parts = has_parts ? static_cast<std::uint64_t>(ranks) : 1;
+  const Elements limit{
+      std::max<std::uint64_t>(block_bytes.value() / call.element().value() / parts, 1)};
+  const Elements fitting =
+      fitting_block(*choice.algorithm, ranks, call, std::min(length, limit), layout.region(false));
+  return length <= fitting ? length : equal_blocks(length, fitting);
 }
 
-std::uint64_t mix(std::uint64_t x) {
-  // Finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
-
-constexpr int algorithm_shift = 32, form_shift = 40, block_shift = 48;
-
-CallMark mark_of(const Plan& plan) {
-  const auto index =
-      static_cast<std::uint64_t>(plan.algorithm - algorithms(plan.call.collective).data());
-  return {.signature = plan.call.signature() | index << algorithm_shift |
-                       static_cast<std::uint64_t>(plan.form) << form_shift |
-                       mix(plan.block_count.value()) << block_shift,
-          .count = plan.call.count.value()};
+CallManner manner_of(const Plan& plan) {
+  const auto index = plan.algorithm - algorithms(plan.call.collective).data();
+  return {.algorithm = static_cast<std::uint8_t>(index),
+          .form = static_cast<std::uint8_t>(plan.form),
+          .block = plan.block_count};
 }
 
 }  // namespace
 
-std::uint32_t CallMark::digest() const {
-  return static_cast<std::uint32_t>(mix(mix(signature) + count));
-}
-
-std::string to_string(const CallMark& mark) {
-  const Call call = Call::unpack(mark.signature, Elements{mark.count});
-  const auto known = algorithms(call.collective);
-  const std::size_t index = mark.signature >> algorithm_shift & 0xff;
-  return fmt::format("{} by {}", to_string(call),
-                     index < known.size() ? known[index].name : "an unknown algorithm");
+std::vector<Shape> block_shapes(const Call& call, Elements length) {
+  const std::uint64_t total = part_length(call).value(),
+                      step = std::max<std::uint64_t>(length.value(), 1);
+  std::vector<Shape> shapes;
+  Call rest = call;
+  for (std::uint64_t done = 0; done == 0 || done < total; done += step) {
+    shapes.push_back(with_length(rest, Elements{step}));
+    const auto shorten = [&](Elements& count) { count -= std::min(count, Elements{step}); };
+    shorten(rest.shape.count);
+    std::ranges::for_each(rest.shape.counts, shorten);
+  }
+  return shapes;
 }
 
 bool fits_packets(const Algorithm& algorithm, int ranks, const Call& call) {
   // A board holds at least what a rank sends once; most calls are decided without any schedule.
   constexpr Bytes region = SegmentLayout::packet_slot / 2;
-  if (bytes_of(call.count, size_of(call.type)) > region) return false;
-  return board_bytes(largest_board(algorithm, Form::packets, ranks, call.count), Form::packets,
-                     size_of(call.type)) <= region;
+  if (has_counts(call.collective) || bytes_of(call.shape.count, call.element()) > region)
+    return false;
+  return board_bytes(largest_board(algorithm, Form::packets, ranks, call.shape), Form::packets,
+                     call.element()) <= region;
 }
 
 Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Bytes block_bytes,
                const SegmentLayout& layout) {
-  const Bytes element = size_of(call.type);
-  const auto program = [&](Elements count) {
-    return bind(lower_block(*choice.algorithm, choice.form, ranks, self, count), call, ranks,
-                layout);
-  };
   if (choice.form == Form::packets && !fits_packets(*choice.algorithm, ranks, call))
     throw InvalidArgument(
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));
   Plan plan{.call = call, .algorithm = choice.algorithm, .form = choice.form};
-  plan.element = element;
+  plan.element = call.element();
+  plan.synchronizes = choice.algorithm->guarantees.synchronizes;
   plan.reduce = kernels::reduce_kernel(call.type, call.op);
-  plan.stream_output = bytes_of(call.count, element) >= streamed_output;
+  plan.stream_output = bytes_of(call.contract(ranks).extent(), plan.element) >= streamed_output;
   plan.block_count = block_of(call, choice, ranks, block_bytes, layout);
-  plan.block = program(plan.block_count);
-  if (plan.block_count > Elements{0}) {
-    plan.blocks = std::max<std::uint64_t>(
-        (call.count.value() + plan.block_count.value() - 1) / plan.block_count.value(), 1);
-    const Elements rest = call.count - plan.block_count * (plan.blocks - 1);
-    if (rest != plan.block_count) plan.last_block = program(rest);
+  plan.mark = mark_of(call, manner_of(plan));
+
+  const Binder binder{call, choice.form, ranks, self, layout};
+  const auto shapes = block_shapes(call, plan.block_count);
+  plan.blocks = shapes.size();
+  for (std::size_t b = 0; b < shapes.size(); ++b) {
+    if (b == 0 || shapes[b] != shapes[b - 1]) {
+      Program program = lower_block(*choice.algorithm, choice.form, ranks, self, shapes[b]);
+      plan.scratch = std::max(plan.scratch, bytes_of(program.extents.scratch, plan.element));
+      plan.programs.push_back(binder.bind(std::move(program), shapes[b]));
+    }
+    plan.program_of.push_back(static_cast<std::uint32_t>(plan.programs.size() - 1));
   }
-  plan.mark = mark_of(plan);
-  plan.scratch = bytes_of(plan.block.source.extents.scratch, element);
-  if (plan.last_block)
-    plan.scratch =
-        std::max(plan.scratch, bytes_of(plan.last_block->source.extents.scratch, element));
+  if (plan.programs.size() == 1) plan.program_of.clear();
   return plan;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +29,8 @@ struct BoundOp {
   std::uint32_t first_operand;
   std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed
   std::int32_t peer;
-  std::uint64_t count;  ///< elements
+  std::uint32_t source_op;  ///< index in the program that this was made of
+  std::uint64_t count;      ///< elements
 };
 
 /// A program with offsets in bytes for one element size and the ranges of its phases.
@@ -41,37 +41,25 @@ struct BoundProgram {
   std::vector<std::uint32_t> phase_end;  ///< ops of phase k end here
 };
 
-/// A call and the way it runs as two words that ranks compare: equal only if they fit together.
-struct CallMark {
-  std::uint64_t signature = 0;
-  std::uint64_t count = 0;
-
-  bool operator==(const CallMark&) const = default;
-  /// 32 bits that differ, in all likelihood, between different marks.
-  std::uint32_t digest() const;
-};
-
-/// "all_reduce(1000 x f32, sum) by ring".
-std::string to_string(const CallMark& mark);
-
 /// All that is needed to run one kind of call again and again: made once, kept, never changed.
-/// A long operation is a stream of equal blocks, the last of which may be shorter.
+/// A long operation is a stream of blocks; see block_shapes().
 struct Plan {
   Call call;
   const Algorithm* algorithm = nullptr;
   Form form = Form::flags;
   std::uint64_t blocks = 1;
-  Elements block_count{};  ///< elements per block
-  BoundProgram block{};
-  std::optional<BoundProgram> last_block{};  ///< when it is shorter than the others
+  Elements block_count{};  ///< elements per block (of each rank's part, where buffers have parts)
+  std::vector<BoundProgram> programs{};
+  std::vector<std::uint32_t> program_of{};  ///< by block; empty: the first for all
   Bytes element{};
   Bytes scratch{};
   CallMark mark{};  ///< what peers compare with their own
   kernels::ReduceKernel reduce = nullptr;
+  bool synchronizes = false;   ///< see Guarantees
   bool stream_output = false;  ///< the output exceeds the cache: write it past the cache
 
   const BoundProgram& program(std::uint64_t index) const {
-    return last_block && index + 1 == blocks ? *last_block : block;
+    return programs[program_of.empty() ? 0 : program_of[index]];
   }
 };
 
@@ -82,13 +70,18 @@ struct Choice {
   std::string reason;
 };
 
+/// The shapes of the blocks that a call is cut into: block b holds elements [b·length,
+/// (b+1)·length) of the buffers, or of each rank's part of them.
+std::vector<Shape> block_shapes(const Call& call, Elements length);
+
 /// Makes the plan of `self` for a call over `ranks` ranks. Blocks hold at most `block_bytes` and
 /// are made smaller until every rank's board fits its slot: the same on every rank. Throws
 /// InvalidArgument when a packet board would not fit (the selector asks fits_packets first).
 Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Bytes block_bytes,
                const SegmentLayout& layout);
 
-/// Whether the largest board that any rank needs fits a packet slot.
+/// Whether the largest board that any rank needs fits a packet slot. Calls with counts do without
+/// packets.
 bool fits_packets(const Algorithm& algorithm, int ranks, const Call& call);
 
 }  // namespace capstan

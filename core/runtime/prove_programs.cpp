@@ -1,6 +1,7 @@
 #include "core/runtime/prove_programs.hpp"
 
 #include <map>
+#include <optional>
 
 #include "core/runtime/segment.hpp"
 
@@ -10,11 +11,11 @@ namespace {
 using proof::Effect;
 using proof::Memory;
 
-/// The programs of all ranks for blocks of one size.
-std::vector<Program> programs_of(const LoweredCall& call, Elements count, int ranks) {
+/// The programs of all ranks for a block of one shape.
+std::vector<Program> programs_of(const LoweredCall& call, const Shape& shape, int ranks) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < ranks; ++rank)
-    schedules.push_back(call.algorithm->schedule(Group::world(ranks, Rank{rank}), count));
+    schedules.push_back(call.algorithm->schedule(Group::world(ranks, Rank{rank}), shape));
   std::vector<Program> programs;
   for (int rank = 0; rank < ranks; ++rank)
     programs.push_back(lower(
@@ -29,60 +30,59 @@ std::vector<Program> programs_of(const LoweredCall& call, Elements count, int ra
 struct Slot {
   Memory::Kind kind = Memory::Kind::board;
   int instance = 0;
+
+  auto operator<=>(const Slot&) const = default;
 };
 
-class Scripts {
+class Scripts : public proof::BlockLayout {
  public:
-  Scripts(const std::vector<LoweredCall>& calls, int ranks)
-      : ranks_(ranks), scripts_(static_cast<std::size_t>(ranks)) {
+  Scripts(const std::vector<LoweredCall>& calls, int ranks, bool in_place)
+      : BlockLayout(in_place), ranks_(ranks), scripts_(static_cast<std::size_t>(ranks)) {
     for (std::size_t i = 0; i < calls.size(); ++i) add(calls[i], static_cast<int>(i));
   }
 
   std::vector<std::vector<Effect>> take() { return std::move(scripts_); }
-  const std::vector<Extents>& extents() const { return extents_; }
-
-  static Elements extent(const void* context, const Memory& memory) {
-    const auto& scripts = *static_cast<const Scripts*>(context);
-    constexpr Elements unlimited{1 << 20};  // boards are checked against their slot by make_plan
-    switch (memory.kind) {
-      case Memory::Kind::input:
-        return scripts.extents_[static_cast<std::size_t>(memory.instance)].input;
-      case Memory::Kind::output:
-        return scripts.extents_[static_cast<std::size_t>(memory.instance)].output;
-      case Memory::Kind::scratch:
-        return scripts.scratch_;
-      case Memory::Kind::board:
-      case Memory::Kind::packets:
-        break;
-    }
-    return std::min(unlimited, scripts.board_);
-  }
 
  private:
+  Elements extent_of_other(const Memory& memory) const override {
+    constexpr Elements unlimited{1 << 20};  // boards are checked against their slot by make_plan
+    return memory.kind == Memory::Kind::scratch ? scratch_ : std::min(unlimited, board_);
+  }
+
   void add(const LoweredCall& call, int number) {
-    const auto full = programs_of(call, call.block, ranks_);
-    const auto last = programs_of(call, call.last, ranks_);
-    const auto block_programs = [&](int block) -> const std::vector<Program>& {
-      return block + 1 == call.blocks ? last : full;
-    };
-    const int first = static_cast<int>(extents_.size());
-    for (int block = 0; block < call.blocks; ++block) {
-      extents_.push_back(block_programs(block).front().extents);
-      slots_.push_back(next_slot(call.form));
-      for (const Program& program : block_programs(block)) note(program);
+    const int first = static_cast<int>(slots_.size());
+    const int blocks = static_cast<int>(call.blocks.size());
+    const Guarantees& guarantees = call.algorithm->guarantees;
+    std::vector<std::vector<Program>> programs;  // by block and rank
+    std::vector<std::optional<int>> acquired;    // by block: what has to be finished before it
+    for (const Shape& shape : call.blocks) {
+      programs.push_back(programs_of(call, shape, ranks_));
+      BlockLayout::add(call.algorithm->collective, shape, ranks_, guarantees.ordered);
+      acquired.push_back(next_slot(call.form, first, guarantees.synchronizes));
+      for (const Program& program : programs.back()) note(program);
     }
+    const int phases = programs.front().front().phases;
     for (int rank = 0; rank < ranks_; ++rank) {
       auto& script = scripts_[static_cast<std::size_t>(rank)];
-      for (int block = 0; block < call.blocks; ++block)
+      for (int block = 0; block < blocks; ++block)
         script.push_back({.kind = Effect::Kind::enter, .call = number, .block = first + block});
-      proof::for_each_phase(call.blocks, full.front().phases, [&](int block, int phase) {
-        const Program& program = block_programs(block)[static_cast<std::size_t>(rank)];
+      proof::for_each_phase(blocks, phases, [&](int block, int phase) {
+        const auto b = static_cast<std::size_t>(block);
+        if (phase == 0 && acquired[b])
+          script.push_back({.kind = Effect::Kind::acquire, .call = number, .block = *acquired[b]});
+        const Program& program = programs[b][static_cast<std::size_t>(rank)];
         for (const Op& op : program.ops)
           if (op.phase == phase && op.code != OpCode::notify)
             push(script, effect_of(program, op, number, first + block), call.form);
+        if (phase + 1 == phases && !guarantees.synchronizes)
+          script.push_back({.kind = Effect::Kind::finish, .call = number, .block = first + block});
       });
-      script.push_back({.kind = Effect::Kind::leave, .call = number});
+      for (int block = 0; block < blocks && guarantees.synchronizes; ++block)
+        script.push_back({.kind = Effect::Kind::finish, .call = number, .block = first + block});
+      script.push_back(
+          {.kind = Effect::Kind::leave, .synchronizes = guarantees.synchronizes, .call = number});
     }
+    if (guarantees.synchronizes) known_finished_ = first;
   }
 
   /// Packets of one gather are waited for and sent one after the other, in pieces as small as one
@@ -101,10 +101,21 @@ class Scripts {
     }
   }
 
-  Slot next_slot(Form form) {
-    if (form == Form::packets)
-      return {Memory::Kind::packets, packet_calls_++ % SegmentLayout::packet_slots};
-    return {Memory::Kind::board, blocks_++ % SegmentLayout::board_slots};
+  /// Gives the next block a slot. The block that has to be finished before, unless the executor
+  /// knows that it is: see Executor::acquire_slot().
+  std::optional<int> next_slot(Form form, int first_of_call, bool synchronizes) {
+    const Slot slot =
+        form == Form::packets
+            ? Slot{Memory::Kind::packets, packet_calls_++ % SegmentLayout::packet_slots}
+            : Slot{Memory::Kind::board, blocks_++ % SegmentLayout::board_slots};
+    const auto used = last_user_.find(slot);
+    std::optional<int> before;
+    if (used != last_user_.end()) before = used->second;
+    if (before && (*before < known_finished_ || (synchronizes && *before >= first_of_call)))
+      before.reset();
+    last_user_[slot] = static_cast<int>(slots_.size());
+    slots_.push_back(slot);
+    return before;
   }
 
   void note(const Program& program) {
@@ -142,19 +153,19 @@ class Scripts {
 
   int ranks_;
   std::vector<std::vector<Effect>> scripts_;
-  std::vector<Extents> extents_;  // by block
-  std::vector<Slot> slots_;       // by block
+  std::vector<Slot> slots_;        // by block
+  std::map<Slot, int> last_user_;  // the block that used a slot last
   Elements scratch_{}, board_{};
-  int packet_calls_ = 0, blocks_ = 0;
+  int packet_calls_ = 0, blocks_ = 0, known_finished_ = 0;
 };
 
 }  // namespace
 
 proof::Verdict prove_programs(const std::vector<LoweredCall>& calls, int ranks, bool in_place) {
-  Scripts scripts{calls, ranks};
-  proof::Machine machine{scripts.take(), in_place, &scripts, &Scripts::extent};
+  Scripts scripts{calls, ranks, in_place};
+  proof::Machine machine{scripts.take(), scripts};
   machine.run();
-  proof::check_results(machine, Collective::all_reduce, ranks, scripts.extents());
+  scripts.check_results(machine);
   return {machine.findings()};
 }
 

@@ -8,14 +8,11 @@
 
 namespace capstan {
 
-/// One call as the executor runs it: a stream of `blocks` blocks of `block` elements, the last of
-/// which has `last` elements.
+/// One call as the executor runs it: a stream of blocks.
 struct LoweredCall {
   const Algorithm* algorithm = nullptr;
   Form form = Form::flags;
-  Elements block{};
-  int blocks = 1;
-  Elements last{};
+  std::vector<Shape> blocks{};
 };
 
 /// Proves the lowered programs of all ranks right, as prove_schedules does for schedules, for

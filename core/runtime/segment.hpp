@@ -12,11 +12,12 @@ namespace capstan {
 /// What a rank has called, for its peers to compare with what they have called. Written at the
 /// start of each call; the n-th call stands in entry n % kept of the list.
 struct alignas(64) CallRecord {
-  static constexpr std::size_t kept = 8;
+  static constexpr std::size_t kept = 16;
 
   std::atomic<std::uint64_t> call;       ///< number of the call, from 1; written last
-  std::atomic<std::uint64_t> signature;  ///< see CallSignature
+  std::atomic<std::uint64_t> signature;  ///< see CallMark
   std::atomic<std::uint64_t> count;
+  std::atomic<std::uint64_t> root;
 };
 
 /// Why a rank has given up; adopted by all others.
@@ -30,8 +31,10 @@ struct alignas(64) AbortRecord {
 
 /// First page of a segment. Written by the owner, read by all.
 struct Control {
-  alignas(64) std::atomic<std::uint64_t> completed;  ///< calls that this rank has finished
-  alignas(64) std::atomic<std::uint32_t> left;       ///< this rank's communicator is gone
+  /// Blocks that this rank has finished, over all calls: what it read of peers' boards up to there
+  /// may be overwritten.
+  alignas(64) std::atomic<std::uint64_t> finished;
+  alignas(64) std::atomic<std::uint32_t> left;  ///< this rank's communicator is gone
   CallRecord calls[CallRecord::kept];
   AbortRecord abort;
 };
@@ -47,11 +50,12 @@ struct alignas(64) Flag {
 ///   control | flag per peer | packet slots | board slots
 ///
 /// Slots rotate from one operation (or one block of a long one) to the next, so that nobody waits
-/// for the readers of the last one. Two suffice for a call that finishes only after all have
-/// entered it, three for the pipeline of a streamed one; the verifier checks both.
+/// for the readers of the last one. For calls that finish only after all have entered them, two
+/// packet slots and three board slots (a stream's blocks overlap) never meet a reader; others look
+/// at what peers have finished when a slot comes round. The verifier checks it all.
 class SegmentLayout {
  public:
-  static constexpr int packet_slots = 2;
+  static constexpr int packet_slots = 4;
   static constexpr int board_slots = 3;
   static constexpr Bytes packet_slot{64 << 10};
 

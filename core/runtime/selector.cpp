@@ -27,10 +27,14 @@ Candidate best_form(const Algorithm& algorithm, int ranks, const Call& call,
   return use_packets ? packets : flags;
 }
 
-Candidate best(const Call& call, int ranks, const LinkModel& model) {
+bool suits(const Algorithm& algorithm, int ranks, bool commutative) {
+  return ranks <= algorithm.max_ranks && (commutative || algorithm.guarantees.ordered);
+}
+
+Candidate best(const Call& call, int ranks, bool commutative, const LinkModel& model) {
   Candidate best;
   for (const Algorithm& algorithm : algorithms(call.collective)) {
-    if (ranks > algorithm.max_ranks) continue;
+    if (!suits(algorithm, ranks, commutative)) continue;
     const Candidate candidate = best_form(algorithm, ranks, call, model);
     if (candidate.nanoseconds < best.nanoseconds) best = candidate;
   }
@@ -41,7 +45,7 @@ Candidate best(const Call& call, int ranks, const LinkModel& model) {
 
 double predict(const Algorithm& algorithm, Form form, int ranks, const Call& call,
                const LinkModel& model) {
-  const Cost cost = algorithm.cost(ranks, call.count);
+  const Cost cost = algorithm.cost(ranks, call.contract(ranks).typical_count());
   const double element = static_cast<double>(size_of(call.type).value());
   // What is sent is read from boards by its receivers; boards are written once for all of them.
   const double moved = (cost.sent + cost.reduced) * element;
@@ -49,16 +53,19 @@ double predict(const Algorithm& algorithm, Form form, int ranks, const Call& cal
                                : cost.steps * model.flag_step + moved * model.flag_byte;
 }
 
-Choice choose(const Call& call, int ranks, const AlgorithmRules& rules, const LinkModel& model) {
-  const Bytes bytes = bytes_of(call.count, size_of(call.type));
-  if (const Algorithm* ruled = rules.find(call.collective, bytes)) {
+Choice choose(const Call& call, int ranks, const AlgorithmRules& rules, bool commutative,
+              const LinkModel& model) {
+  const Bytes bytes = bytes_of(call.contract(ranks).extent(), call.element());
+  const Algorithm* ruled = rules.find(call.collective, bytes);
+  if (ruled && (commutative || ruled->guarantees.ordered)) {
     const Candidate candidate = best_form(*ruled, ranks, call, model);
     return {ruled, candidate.form, "asked for by a rule"};
   }
-  const Candidate winner = best(call, ranks, model);
+  const Candidate winner = best(call, ranks, commutative, model);
   if (!winner.algorithm)
     throw InvalidArgument(
-        fmt::format("no {} algorithm runs on {} ranks", name_of(call.collective), ranks));
+        fmt::format("no {} algorithm runs on {} ranks{}", name_of(call.collective), ranks,
+                    commutative ? "" : " with an operation that is not commutative"));
   return {winner.algorithm, winner.form,
           fmt::format("least predicted time, {:.2f} us", winner.nanoseconds / 1000)};
 }

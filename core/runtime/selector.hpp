@@ -18,8 +18,9 @@ struct LinkModel {
 };
 
 /// Chooses how a call runs: the rule that the user gave, or else the candidate of least predicted
-/// time. A pure function of its arguments, so that all ranks choose alike.
-Choice choose(const Call& call, int ranks, const AlgorithmRules& rules,
+/// time. A pure function of its arguments, so that all ranks choose alike. When `commutative` is
+/// false, only algorithms that keep the order of ranks are candidates.
+Choice choose(const Call& call, int ranks, const AlgorithmRules& rules, bool commutative = true,
               const LinkModel& model = {});
 
 /// Predicted time of a call over shared memory, in nanoseconds.

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/ir/proof/prove.hpp"
+#include "core/runtime/plan.hpp"
 #include "core/runtime/prove_programs.hpp"
 #include "tests/proof/builds.hpp"
 
@@ -20,12 +21,11 @@ std::string messages(const Verdict& verdict) {
   return text;
 }
 
-/// Fewer elements than ranks, as many, not divisible, and none.
-std::vector<Elements> awkward_counts(int ranks) {
-  const auto p = static_cast<std::uint64_t>(ranks);
-  if (ranks > 17) return {Elements{1}, Elements{p + 1}};
-  return {Elements{0}, Elements{1},     Elements{2},         Elements{p - 1},
-          Elements{p}, Elements{p + 1}, Elements{2 * p + 1}, Elements{67}};
+std::string to_string(const Shape& shape) {
+  std::string text = std::to_string(shape.count.value()) + " elements, root " +
+                     std::to_string(shape.root) + ", counts";
+  for (const Elements count : shape.counts) text += " " + std::to_string(count.value());
+  return text;
 }
 
 struct Case {
@@ -35,76 +35,106 @@ struct Case {
 
 class Proof : public ::testing::TestWithParam<Case> {};
 
+ProofOptions options_of(const Algorithm& algorithm) {
+  return {.synchronizes = algorithm.guarantees.synchronizes,
+          .ordered = algorithm.guarantees.ordered};
+}
+
 TEST_P(Proof, Schedules) {
   const auto [algorithm, ranks] = GetParam();
-  for (const Elements count : awkward_counts(ranks))
+  for (const Shape& shape : awkward_shapes(algorithm->collective, ranks))
     for (const bool in_place : {false, true}) {
-      const auto schedules = schedules_of(*algorithm, ranks, count);
-      const auto verdict = prove_schedules(Collective::all_reduce, schedules,
-                                           {.calls = ranks > 17 ? 3 : 4, .in_place = in_place});
-      ASSERT_TRUE(verdict.ok()) << algorithm->name << ", " << ranks << " ranks, " << count.value()
-                                << " elements\n"
+      const auto schedules = schedules_of(*algorithm, ranks, shape);
+      auto options = options_of(*algorithm);
+      options.calls = ranks > 17 ? 3 : 4;
+      options.in_place = in_place;
+      const auto verdict = prove_schedules(algorithm->collective, shape, schedules, options);
+      ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ", " << ranks << " ranks, "
+                                << to_string(shape) << "\n"
                                 << messages(verdict);
     }
+}
+
+/// A size with which streams are tried.
+Shape stream_shape(Collective collective, int ranks, int scale, int root) {
+  Shape shape{.count = Elements{static_cast<std::uint64_t>(scale)}, .root = root};
+  if (has_counts(collective)) shape.counts = unlike_counts(collective, ranks, scale);
+  return shape;
 }
 
 TEST_P(Proof, Streams) {
   const auto [algorithm, ranks] = GetParam();
   if (ranks > 17) return;
-  const auto schedules =
-      schedules_of(*algorithm, ranks, Elements{static_cast<std::uint64_t>(ranks) + 1});
-  const auto verdict = prove_schedules(Collective::all_reduce, schedules,
-                                       {.calls = 2, .slots = 3, .in_place = true, .blocks = 5});
+  const Collective collective = algorithm->collective;
+  const int root = has_root(collective) ? ranks - 1 : 0;
+  const Shape shape = stream_shape(collective, ranks, ranks <= 5 ? ranks + 1 : 2, root);
+  auto options = options_of(*algorithm);
+  options.calls = 2;
+  options.slots = 3;
+  options.in_place = true;
+  options.blocks = 5;
+  const auto verdict =
+      prove_schedules(collective, shape, schedules_of(*algorithm, ranks, shape), options);
   ASSERT_TRUE(verdict.ok()) << messages(verdict);
 }
 
 TEST_P(Proof, LoweredPrograms) {
   const auto [algorithm, ranks] = GetParam();
   for (const Form form : {Form::flags, Form::packets})
-    for (const Elements count : awkward_counts(ranks)) {
-      const LoweredCall call{algorithm, form, count, 1, count};
-      const auto verdict = prove_programs({call, call, call, call}, ranks, true);
-      ASSERT_TRUE(verdict.ok()) << messages(verdict);
+    for (const Shape& shape : awkward_shapes(algorithm->collective, ranks)) {
+      const LoweredCall call{algorithm, form, {shape}};
+      const auto verdict = prove_programs({call, call, call, call, call}, ranks, true);
+      ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ", " << ranks << " ranks, "
+                                << to_string(shape) << "\n"
+                                << messages(verdict);
     }
 }
 
-TEST_P(Proof, LoweredStreamsWithAShorterLastBlock) {
+/// A call cut into blocks of `length`, as plans cut it.
+LoweredCall stream_of(const Algorithm& algorithm, const Shape& shape, int length) {
+  const Call call{.collective = algorithm.collective, .shape = shape};
+  return {&algorithm, Form::flags,
+          block_shapes(call, Elements{static_cast<std::uint64_t>(length)})};
+}
+
+TEST_P(Proof, LoweredStreamsWithShorterLastBlocks) {
   const auto [algorithm, ranks] = GetParam();
   if (ranks > 17) return;
-  const auto p = static_cast<std::uint64_t>(ranks);
-  const LoweredCall large{algorithm, Form::flags, Elements{2 * p + 1}, 6, Elements{p + 3}};
-  const LoweredCall small{algorithm, Form::flags, Elements{p}, 4, Elements{1}};
+  const Collective collective = algorithm->collective;
+  const int last = has_root(collective) ? ranks - 1 : 0, scale = ranks <= 5 ? ranks : 2;
+  const auto large =
+      stream_of(*algorithm, stream_shape(collective, ranks, 6 * scale + 1, 0), scale);
+  const auto small = stream_of(*algorithm, stream_shape(collective, ranks, 3 * scale, last), scale);
   const auto verdict = prove_programs({large, small, large}, ranks, true);
   ASSERT_TRUE(verdict.ok()) << messages(verdict);
 }
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const Algorithm& algorithm : algorithms(Collective::all_reduce)) {
-    for (int ranks = 1; ranks <= 17; ++ranks) cases.push_back({&algorithm, ranks});
-    cases.push_back({&algorithm, 32});
-    cases.push_back({&algorithm, 64});
-  }
+  for (const Algorithm* algorithm : every_algorithm())
+    for (int ranks = 1; ranks <= 64; ranks = ranks < 17 ? ranks + 1 : ranks < 32 ? 32 : ranks * 2)
+      cases.push_back({algorithm, ranks});
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(AllReduce, Proof, ::testing::ValuesIn(all_cases()), [](const auto& test) {
-  return std::string{test.param.algorithm->name} + "_" + std::to_string(test.param.ranks);
+INSTANTIATE_TEST_SUITE_P(All, Proof, ::testing::ValuesIn(all_cases()), [](const auto& test) {
+  return full_name(*test.param.algorithm) + "_" + std::to_string(test.param.ranks);
 });
 
-/// Any algorithm may follow any other on the same boards.
+/// Any algorithm of any collective may follow any other on the same boards.
 TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
   std::mt19937 random{2024};
-  const auto known = algorithms(Collective::all_reduce);
-  for (int round = 0; round < 60; ++round) {
+  const auto known = every_algorithm();
+  for (int round = 0; round < 150; ++round) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     std::vector<LoweredCall> calls;
-    for (int i = 0; i < 8; ++i) {
-      const bool packets = random() % 3 == 0;
-      calls.push_back({&known[random() % known.size()], packets ? Form::packets : Form::flags,
-                       Elements{1 + random() % 20},
-                       packets ? 1 : 1 + static_cast<int>(random() % 4), Elements{}});
-      calls.back().last = packets || random() % 2 == 0 ? calls.back().block : Elements{1};
+    for (int i = 0; i < 10; ++i) {
+      const Algorithm& algorithm = *known[random() % known.size()];
+      const int root = has_root(algorithm.collective) ? static_cast<int>(random() % ranks) : 0;
+      const Shape shape =
+          stream_shape(algorithm.collective, ranks, 1 + static_cast<int>(random() % 9), root);
+      calls.push_back(stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9)));
+      if (calls.back().blocks.size() == 1 && random() % 2 == 0) calls.back().form = Form::packets;
     }
     const auto verdict = prove_programs(calls, ranks, random() % 2 == 0);
     ASSERT_TRUE(verdict.ok()) << "round " << round << "\n" << messages(verdict);
@@ -113,14 +143,15 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
 
 /// An algorithm sees the world through its group: any list of ranks will do.
 TEST(Groups, AlgorithmsRunOnAnyGroup) {
-  for (const Algorithm& algorithm : algorithms(Collective::all_reduce)) {
+  for (const Algorithm* algorithm : every_algorithm()) {
     const std::vector<Rank> members{Rank{9}, Rank{2}, Rank{5}, Rank{7}, Rank{0}};
     for (const Rank self : members) {
-      const auto schedule = algorithm.schedule(Group{members, self}, Elements{11});
+      const auto schedule =
+          algorithm->schedule(Group{members, self}, stream_shape(algorithm->collective, 5, 11, 0));
       EXPECT_EQ(schedule.self(), self);
       for (const Step& step : schedule.steps())
         if (step.verb == Verb::put || step.verb == Verb::signal || step.verb == Verb::wait) {
-          EXPECT_NE(std::ranges::find(members, step.peer), members.end()) << algorithm.name;
+          EXPECT_NE(std::ranges::find(members, step.peer), members.end()) << algorithm->name;
         }
     }
   }

@@ -35,7 +35,7 @@ std::vector<Schedule> build(int ranks,
 
 Verdict verdict_of(int ranks, const std::function<void(ScheduleBuilder&, const Group&)>& write,
                    const ProofOptions& options = {}) {
-  return prove_schedules(Collective::all_reduce, build(ranks, write), options);
+  return prove_schedules(Collective::all_reduce, {.count = count}, build(ranks, write), options);
 }
 
 bool has(const Verdict& verdict, Flaw flaw) {
@@ -245,31 +245,49 @@ Schedule mutant(const Schedule& original, std::size_t at, bool doubled) {
   return std::move(s).build();
 }
 
+/// A size at which no step of any algorithm is empty.
+Shape full_shape(Collective collective, int ranks) {
+  Shape shape{.count = Elements{12}, .root = has_root(collective) ? 1 : 0};
+  if (has_counts(collective))
+    shape.counts.assign(
+        static_cast<std::size_t>(collective == Collective::all_to_all_v ? ranks * ranks : ranks),
+        Elements{3});
+  return shape;
+}
+
+bool refused(const Algorithm& algorithm, const Shape& shape, const std::vector<Schedule>& bad) {
+  return !prove_schedules(algorithm.collective, shape, bad,
+                          {.synchronizes = algorithm.guarantees.synchronizes})
+              .ok();
+}
+
 TEST(Sabotage, EveryDroppedStepOfEveryAlgorithmIsRefused) {
-  for (const Algorithm& algorithm : algorithms(Collective::all_reduce))
+  for (const Algorithm* algorithm : every_algorithm())
     for (const int ranks : {2, 3, 4, 6}) {
-      const auto good = schedules_of(algorithm, ranks, Elements{12});
+      const Shape shape = full_shape(algorithm->collective, ranks);
+      const auto good = schedules_of(*algorithm, ranks, shape);
       for (std::size_t rank = 0; rank < good.size(); ++rank)
         for (std::size_t at = 0; at < good[rank].steps().size(); ++at) {
           auto bad = good;
           bad[rank] = mutant(good[rank], at, false);
-          EXPECT_FALSE(prove_schedules(Collective::all_reduce, bad).ok())
-              << algorithm.name << " on " << ranks << " ranks without step " << at << " of rank "
-              << rank << ": " << to_string(good[rank], good[rank].steps()[at]);
+          EXPECT_TRUE(refused(*algorithm, shape, bad))
+              << full_name(*algorithm) << " on " << ranks << " ranks without step " << at
+              << " of rank " << rank << ": " << to_string(good[rank], good[rank].steps()[at]);
         }
     }
 }
 
 TEST(Sabotage, EveryDoubledSignalOrWaitIsRefused) {
-  for (const Algorithm& algorithm : algorithms(Collective::all_reduce)) {
-    const auto good = schedules_of(algorithm, 5, Elements{12});
+  for (const Algorithm* algorithm : every_algorithm()) {
+    const Shape shape = full_shape(algorithm->collective, 5);
+    const auto good = schedules_of(*algorithm, 5, shape);
     for (std::size_t rank = 0; rank < good.size(); ++rank)
       for (std::size_t at = 0; at < good[rank].steps().size(); ++at) {
         const Verb verb = good[rank].steps()[at].verb;
         if (verb != Verb::signal && verb != Verb::wait) continue;
         auto bad = good;
         bad[rank] = mutant(good[rank], at, true);
-        EXPECT_FALSE(prove_schedules(Collective::all_reduce, bad).ok()) << algorithm.name;
+        EXPECT_TRUE(refused(*algorithm, shape, bad)) << full_name(*algorithm);
       }
   }
 }
@@ -277,9 +295,40 @@ TEST(Sabotage, EveryDoubledSignalOrWaitIsRefused) {
 TEST(Sabotage, AStreamNeedsThreeSlots) {
   const auto schedules =
       schedules_of(algorithm_named(Collective::all_reduce, "direct"), 3, Elements{9});
-  const auto two =
-      prove_schedules(Collective::all_reduce, schedules, {.calls = 1, .slots = 1, .blocks = 6});
+  const auto two = prove_schedules(Collective::all_reduce, {.count = Elements{9}}, schedules,
+                                   {.calls = 1, .slots = 1, .blocks = 6});
   EXPECT_TRUE(has(two, Flaw::race)) << text(two);
+}
+
+/// A rank that only sends runs ahead of those that only listen.
+std::vector<Schedule> one_way() {
+  return build(2, [](ScheduleBuilder& s, const Group& group) {
+    const Span landing = s.scratch(count);
+    if (group.position() == 0) s.send(group.right(), landing, s.input());
+    if (group.position() == 1) s.wait(group.left());
+    s.copy(s.output(), group.position() == 0 ? s.input() : landing);
+  });
+}
+
+TEST(Sabotage, SlotsThatAreNotAcquiredAreOverrun) {
+  const Shape shape{.count = count};
+  EXPECT_TRUE(
+      prove_schedules(Collective::broadcast, shape, one_way(), {.synchronizes = false}).ok());
+  const auto overrun = prove_schedules(Collective::broadcast, shape, one_way());
+  EXPECT_TRUE(has(overrun, Flaw::race)) << text(overrun);
+}
+
+TEST(Sabotage, AFalsePromiseToSynchronize) {
+  const auto verdict =
+      prove_schedules(Collective::broadcast, {.count = count}, one_way(), {.calls = 1});
+  EXPECT_TRUE(has(verdict, Flaw::unsynchronized)) << text(verdict);
+  EXPECT_THAT(text(verdict), HasSubstr("rank 0 may return from call 0 before rank 1 has entered"));
+}
+
+TEST(Sabotage, AFalsePromiseToKeepTheOrder) {
+  // Exchange adds what has arrived first, whichever rank it came from.
+  const auto verdict = verdict_of(2, Exchange{}, {.ordered = true});
+  EXPECT_TRUE(has(verdict, Flaw::out_of_order)) << text(verdict);
 }
 
 }  // namespace

@@ -55,24 +55,24 @@ TEST(AlgorithmRules, BadRulesAreExplained) {
 
 TEST(Selector, ARuleWins) {
   const auto rules = AlgorithmRules::parse("all_reduce:ring");
-  const Choice choice = choose({.count = Elements{2}}, 4, rules);
+  const Choice choice = choose({.shape = {.count = Elements{2}}}, 4, rules);
   EXPECT_EQ(choice.algorithm->name, "ring");
   EXPECT_THAT(choice.reason, HasSubstr("rule"));
 }
 
 TEST(Selector, TinyMessagesTravelInPacketsAndLargeOnesDoNot) {
   for (const int ranks : {2, 3, 4, 8, 16}) {
-    EXPECT_EQ(choose({.count = Elements{2}}, ranks, {}).form, Form::packets) << ranks;
-    const Choice large = choose({.count = Elements{16 << 20}}, ranks, {});
+    EXPECT_EQ(choose({.shape = {.count = Elements{2}}}, ranks, {}).form, Form::packets) << ranks;
+    const Choice large = choose({.shape = {.count = Elements{16 << 20}}}, ranks, {});
     EXPECT_EQ(large.form, Form::flags) << ranks;
     EXPECT_EQ(large.algorithm->name, "direct") << ranks;
   }
 }
 
 TEST(Selector, KeepsToTheLimitsOfAlgorithms) {
-  const Choice choice = choose({.count = Elements{1000}}, 1000, {});
+  const Choice choice = choose({.shape = {.count = Elements{1000}}}, 1000, {});
   EXPECT_GE(choice.algorithm->max_ranks, 1000);
-  EXPECT_THROW(choose({.count = Elements{1}}, 1 << 21, {}), InvalidArgument);
+  EXPECT_THROW(choose({.shape = {.count = Elements{1}}}, 1 << 21, {}), InvalidArgument);
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ TEST_P(Interleavings, AMutantThatGoesWrongIsRefused) {
   for (int round = 0; round < 400; ++round) {
     const int ranks = 2 + static_cast<int>(random() % 6);
     const bool in_place = random() % 2 == 0;
-    auto schedules = schedules_of(*GetParam(), ranks, Elements{1 + random() % 13});
+    const Shape shape{.count = Elements{1 + random() % 13}};
+    auto schedules = schedules_of(*GetParam(), ranks, shape);
     const std::size_t victim = random() % schedules.size();
     Mutant mutant{schedules[victim]};
     const std::string change = mutant.mutate(random, ranks) + ", " + mutant.mutate(random, ranks);
@@ -59,7 +60,8 @@ TEST_P(Interleavings, AMutantThatGoesWrongIsRefused) {
     if (failure.empty()) continue;
     ++wrong;
     EXPECT_FALSE(
-        proof::prove_schedules(Collective::all_reduce, schedules, {.in_place = in_place}).ok())
+        proof::prove_schedules(Collective::all_reduce, shape, schedules, {.in_place = in_place})
+            .ok())
         << "rank " << victim << " of " << ranks << " " << change << ": " << failure;
   }
   EXPECT_GT(wrong, 100) << "too few mutants go wrong to tell";

@@ -34,7 +34,8 @@ std::vector<proof::Finding> findings_of(const Writer& write,
     write(s, position, group.right(), scratch);
     schedules.push_back(std::move(s).build());
   }
-  return proof::prove_schedules(Collective::all_reduce, schedules, options).findings;
+  return proof::prove_schedules(Collective::all_reduce, {.count = count}, schedules, options)
+      .findings;
 }
 
 /// A right all-reduce of two ranks.
@@ -143,8 +144,9 @@ TEST(Rules, AGroupIsAWorldUnderOtherNames) {
       for (int i = 0; i < size; ++i) members.emplace_back(3 * ((i * 5 + 2) % 14) + 1);
       for (int position = 0; position < size; ++position) {
         const Group group{members, members[static_cast<std::size_t>(position)]};
-        const auto named = algorithm.schedule(group, Elements{11});
-        const auto plain = algorithm.schedule(Group::world(size, Rank{position}), Elements{11});
+        const auto named = algorithm.schedule(group, {.count = Elements{11}});
+        const auto plain =
+            algorithm.schedule(Group::world(size, Rank{position}), {.count = Elements{11}});
         ASSERT_EQ(named.steps().size(), plain.steps().size()) << algorithm.name;
         for (std::size_t i = 0; i < plain.steps().size(); ++i) {
           const Step &a = named.steps()[i], &b = plain.steps()[i];

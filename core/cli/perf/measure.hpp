@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/communicator.hpp"
+#include "core/ir/collective.hpp"
 
 namespace capstan::cli {
 

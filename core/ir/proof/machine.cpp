@@ -33,6 +33,8 @@ std::string_view name_of(Flaw flaw) {
                                         "misplaced contribution",
                                         "unfinished",
                                         "reduced after completion",
+                                        "out of order",
+                                        "unsynchronized",
                                         "different extents"};
   return names[static_cast<std::size_t>(flaw)];
 }
@@ -43,16 +45,14 @@ std::string to_string(const Memory& memory) {
          std::string{names[static_cast<std::size_t>(memory.kind)]};
 }
 
-Machine::Machine(std::vector<std::vector<Effect>> scripts, bool in_place, const void* context,
-                 Extent extent)
+Machine::Machine(std::vector<std::vector<Effect>> scripts, const Layout& layout)
     : scripts_(std::move(scripts)),
-      in_place_(in_place),
-      context_(context),
-      extent_(extent),
+      layout_(layout),
       next_(scripts_.size()),
       clocks_(scripts_.size(), Clock(scripts_.size())),
       entered_(scripts_.size()),
-      left_(scripts_.size()) {}
+      left_(scripts_.size()),
+      finished_(scripts_.size()) {}
 
 void Machine::run() {
   bool moved = true;
@@ -104,7 +104,13 @@ bool Machine::step(int rank) {
       enter(rank, effect);
       break;
     case Effect::Kind::leave:
-      left_[r][effect.call] = tick(rank)[r];
+      leave(rank, effect);
+      break;
+    case Effect::Kind::finish:
+      finished_[r][effect.block] = tick(rank);
+      break;
+    case Effect::Kind::acquire:
+      if (!acquire(rank, effect)) return false;
       break;
   }
   ++next_[r];
@@ -115,12 +121,35 @@ void Machine::enter(int rank, const Effect& effect) {
   const auto r = static_cast<std::size_t>(rank);
   const Clock& now = tick(rank);
   entered_[r].try_emplace(effect.call, now[r]);
-  const Memory input{.owner = Rank{rank}, .instance = effect.block};
-  auto& given = cells(aliased(input));
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    given[i].value = values_.contribution({effect.block, Rank{rank}, Elements{i}});
-    given[i].written = {.rank = rank, .time = now[r]};
+  const Piece input{{.owner = Rank{rank}, .instance = effect.block}};
+  const Elements length = layout_.extent(input.memory);
+  Cell* given = cells(input, length);
+  for (Elements i; i < length; i += Elements{1}, ++given) {
+    given->value = values_.contribution({effect.block, Rank{rank}, i});
+    given->written = {.rank = rank, .time = now[r]};
   }
+}
+
+void Machine::leave(int rank, const Effect& effect) {
+  const auto r = static_cast<std::size_t>(rank);
+  const Clock& now = tick(rank);
+  left_[r][effect.call] = now[r];
+  if (!effect.synchronizes) return;
+  for (std::size_t peer = 0; peer < scripts_.size(); ++peer) {
+    const auto entry = entered_[peer].find(effect.call);
+    if (entry == entered_[peer].end() || now[peer] < entry->second)
+      report(Flaw::unsynchronized, Rank{rank}, -1,
+             rank_name(rank) + " may return from call " + std::to_string(effect.call) + " before " +
+                 rank_name(static_cast<int>(peer)) + " has entered it");
+  }
+}
+
+bool Machine::acquire(int rank, const Effect& effect) {
+  const auto finished = [&](const auto& blocks) { return blocks.contains(effect.block); };
+  if (!std::ranges::all_of(finished_, finished)) return false;
+  Clock& now = tick(rank);
+  for (const auto& blocks : finished_) merge(now, blocks.at(effect.block));
+  return true;
 }
 
 bool Machine::wait(int rank, const Effect& effect) {
@@ -163,10 +192,10 @@ void Machine::transfer(int rank, const Effect& effect) {
 void Machine::check_overlap(int rank, const Effect& effect) {
   for (const Piece& to : effect.destinations)
     for (const Piece& from : effect.sources) {
-      const bool overlap = aliased(to.memory) == aliased(from.memory) &&
-                           to.offset < from.offset + effect.length &&
-                           from.offset < to.offset + effect.length;
-      if (overlap && to.offset != from.offset)
+      const Piece a = layout_.home(to), b = layout_.home(from);
+      const bool overlap = a.memory == b.memory && a.offset < b.offset + effect.length &&
+                           b.offset < a.offset + effect.length;
+      if (overlap && a.offset != b.offset)
         report(Flaw::race, Rank{rank}, effect.step,
                effect.text + " of " + rank_name(rank) + " overwrites what it has yet to read");
     }
@@ -208,9 +237,9 @@ std::vector<ValueId> Machine::read(int rank, const Effect& effect) {
   for (std::size_t s = 0; s < effect.sources.size(); ++s) {
     const Piece& source = effect.sources[s];
     if (!in_range(rank, effect, source)) return result;
-    auto& memory = cells(aliased(source.memory));
+    Cell* const memory = cells(source, effect.length);
     for (std::size_t i = 0; i < result.size(); ++i) {
-      Cell& cell = memory[source.offset.value() + i];
+      Cell& cell = memory[i];
       if (cell.value == Values::nothing)
         report(Flaw::uninitialized, Rank{rank}, effect.step,
                effect.text + " of " + rank_name(rank) + " reads element " +
@@ -249,9 +278,9 @@ void Machine::write(const Effect& effect, const Piece& piece, const std::vector<
   if (piece.memory.kind == Memory::Kind::input)
     report(Flaw::input_written, Rank{writer}, effect.step,
            effect.text + " of " + rank_name(writer) + " writes to an input");
-  auto& memory = cells(aliased(piece.memory));
+  Cell* const memory = cells(piece, effect.length);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    Cell& cell = memory[piece.offset.value() + i];
+    Cell& cell = memory[i];
     const std::size_t element = piece.offset.value() + i;
     if (!before(cell.written, known))
       race(effect, cell.written, writer, piece.memory, element,
@@ -283,7 +312,7 @@ void Machine::race(const Effect& effect, const Access& other, int rank, const Me
 }
 
 bool Machine::in_range(int rank, const Effect& effect, const Piece& piece) {
-  const Elements extent = extent_(context_, piece.memory);
+  const Elements extent = layout_.extent(piece.memory);
   if (piece.offset + effect.length <= extent) return true;
   report(Flaw::out_of_range, Rank{rank}, effect.step,
          effect.text + " of " + rank_name(rank) + " goes beyond the " + number(extent.value()) +
@@ -291,21 +320,16 @@ bool Machine::in_range(int rank, const Effect& effect, const Piece& piece) {
   return false;
 }
 
-std::vector<Machine::Cell>& Machine::cells(const Memory& memory) {
-  auto& cells = memory_[memory];
-  const std::size_t extent = extent_(context_, memory).value();
-  if (cells.size() < extent) cells.resize(extent);
-  return cells;
+Machine::Cell* Machine::cells(const Piece& piece, Elements length) {
+  const Piece home = layout_.home(piece);
+  auto& cells = memory_[home.memory];
+  const std::size_t end = (home.offset + length).value();
+  if (cells.size() < end) cells.resize(end);
+  return cells.data() + home.offset.value();
 }
 
-/// In place, input and output are the same memory.
-Memory Machine::aliased(Memory memory) const {
-  if (in_place_ && memory.kind == Memory::Kind::input) memory.kind = Memory::Kind::output;
-  return memory;
-}
-
-ValueId Machine::value_at(const Memory& memory, Elements offset) {
-  return cells(aliased(memory))[offset.value()].value;
+ValueId Machine::value_at(const Piece& piece) {
+  return cells(piece, Elements{1})->value;
 }
 
 void Machine::report_deadlock() {
@@ -318,7 +342,9 @@ void Machine::report_deadlock() {
     report(Flaw::deadlock, Rank{rank}, effect.step,
            rank_name(rank) + " waits for ever at step " + std::to_string(effect.step) + " (" +
                effect.text + "), call " + std::to_string(effect.call) +
-               (effect.kind == Effect::Kind::wait
+               (effect.kind == Effect::Kind::acquire
+                    ? ": some rank never finishes block " + std::to_string(effect.block)
+                : effect.kind == Effect::Kind::wait
                     ? ": it has had all " + number(signals_[pair].size()) +
                           " signals that the peer has sent so far"
                     : ""));

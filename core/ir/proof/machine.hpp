@@ -15,18 +15,20 @@ namespace capstan::proof {
 
 /// What was found wrong.
 enum class Flaw : std::uint8_t {
-  deadlock,       ///< ranks wait for signals that never come
-  imbalance,      ///< a signal or a put that nobody waits for
-  race,           ///< two accesses to an element, one of them a write, in no certain order
-  out_of_range,   ///< an access outside a buffer
-  uninitialized,  ///< a read of what nobody has written in this call
-  input_written,  ///< the caller's input is changed
-  missing,        ///< a contribution is not in the result
-  doubled,        ///< a contribution is in the result more than once
-  misplaced,      ///< a contribution of another element, or of another call
-  unfinished,     ///< the result was not marked as complete
-  reduced_twice,  ///< a complete element was reduced again
-  extents         ///< ranks disagree about the lengths of their buffers
+  deadlock,        ///< ranks wait for signals that never come
+  imbalance,       ///< a signal or a put that nobody waits for
+  race,            ///< two accesses to an element, one of them a write, in no certain order
+  out_of_range,    ///< an access outside a buffer
+  uninitialized,   ///< a read of what nobody has written in this call
+  input_written,   ///< the caller's input is changed
+  missing,         ///< a contribution is not in the result
+  doubled,         ///< a contribution is in the result more than once
+  misplaced,       ///< a contribution of another element, or of another call
+  unfinished,      ///< the result was not marked as complete
+  reduced_twice,   ///< a complete element was reduced again
+  out_of_order,    ///< a sum is not in the order of ranks, as the algorithm promises
+  unsynchronized,  ///< a rank may return before another has entered, against the promise
+  extents          ///< ranks disagree about the length of their scratch
 };
 
 std::string_view name_of(Flaw flaw);
@@ -66,19 +68,32 @@ struct Effect {
     put,       ///< a transfer that lands at some time before the peer sees the next signal
     signal,
     wait,
-    enter,  ///< into a call: its input and output exist from here ...
-    leave   ///< ... to here; own puts have landed
+    enter,   ///< into a call: its input and output exist from here ...
+    leave,   ///< ... to here; own puts have landed
+    finish,  ///< with a block: nothing of it is read any more
+    acquire  ///< wait until all ranks have finished the block
   };
 
   Kind kind = Kind::transfer;
   bool completes = false;
+  bool synchronizes = false;  ///< leave: by now all ranks must have entered
   int call = 0;
-  int block = 0;
+  int block = 0;  ///< numbered through all calls
   int step = -1;
   Rank peer{};
   Elements length{};
   std::vector<Piece> destinations{}, sources{};
   std::string text{};  ///< for messages
+};
+
+/// What the machine has to know of the memories that effects name.
+class Layout {
+ public:
+  virtual ~Layout() = default;
+  /// How many elements of a memory may be accessed.
+  virtual Elements extent(const Memory& memory) const = 0;
+  /// Where a piece lies: in place, pieces of input and output share memory.
+  virtual Piece home(const Piece& piece) const { return piece; }
 };
 
 /// Executes one list of effects per rank, symbolically, and reports everything that could go wrong
@@ -92,11 +107,8 @@ struct Effect {
 /// signal. Reading packets waits for the write that publishes them.
 class Machine {
  public:
-  /// `extent` tells how large a memory is.
-  using Extent = Elements (*)(const void* context, const Memory& memory);
-
-  Machine(std::vector<std::vector<Effect>> scripts, bool in_place, const void* context,
-          Extent extent);
+  /// `layout` is kept by reference.
+  Machine(std::vector<std::vector<Effect>> scripts, const Layout& layout);
 
   /// Runs all ranks to the end or into a deadlock.
   void run();
@@ -104,7 +116,7 @@ class Machine {
   const std::vector<Finding>& findings() const { return findings_; }
   void report(Flaw flaw, Rank rank, int step, std::string message);
   /// What an element holds at the end.
-  ValueId value_at(const Memory& memory, Elements offset);
+  ValueId value_at(const Piece& piece);
   Values& values() { return values_; }
 
  private:
@@ -140,6 +152,8 @@ class Machine {
   void put(int rank, const Effect& effect);
   void land(const Put& put, int issuer, int taken_by, int time);
   void enter(int rank, const Effect& effect);
+  void leave(int rank, const Effect& effect);
+  bool acquire(int rank, const Effect& effect);
   void report_deadlock();
   void report_unheard();
 
@@ -152,14 +166,11 @@ class Machine {
   bool before(const Access& access, const Clock& known) const;
   void race(const Effect& effect, const Access& other, int rank, const Memory& memory,
             std::size_t element, const char* what);
-  std::vector<Cell>& cells(const Memory& memory);
-  Memory aliased(Memory memory) const;
+  Cell* cells(const Piece& piece, Elements length);
   Clock& tick(int rank);
 
   const std::vector<std::vector<Effect>> scripts_;
-  const bool in_place_;
-  const void* const context_;
-  const Extent extent_;
+  const Layout& layout_;
   Values values_;
   std::vector<std::size_t> next_;  // by rank: the effect to run
   std::vector<Clock> clocks_;
@@ -169,6 +180,7 @@ class Machine {
   std::map<std::pair<int, int>, std::vector<Put>> unannounced_;
   std::map<std::tuple<Memory, Elements, int>, Clock> published_;  // by place and block
   std::vector<std::map<int, int>> entered_, left_;                // by rank: call -> time
+  std::vector<std::map<int, Clock>> finished_;                    // by rank: block -> clock
   std::vector<Finding> findings_;
 };
 

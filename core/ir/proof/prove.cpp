@@ -1,9 +1,9 @@
 #include "core/ir/proof/prove.hpp"
 
 #include <algorithm>
+#include <optional>
 
-namespace capstan {
-namespace proof {
+namespace capstan::proof {
 namespace {
 
 std::string describe(const Values& values, ValueId value) {
@@ -24,20 +24,27 @@ struct Wrong {
   std::string what;
 };
 
-/// What is wrong with the sum at `index`, if anything.
-std::optional<Wrong> wrong_sum(const Values& values, ValueId value, int block, int ranks,
-                               Elements index) {
+/// What is wrong with a value that shall hold `promise`, if anything.
+std::optional<Wrong> wrong_value(const Values& values, ValueId value, int block,
+                                 const Contract::Promise& promise) {
   const auto& terms = values.terms(value);
   for (const auto& [contribution, times] : terms) {
-    if (contribution.index != index) return Wrong{Flaw::misplaced, "another element's"};
+    if (contribution.index != promise.index) return Wrong{Flaw::misplaced, "another element's"};
     if (contribution.block != block) return Wrong{Flaw::misplaced, "another call's"};
     if (times > 1) return Wrong{Flaw::doubled, "one contribution more than once"};
+    const int rank = contribution.rank.value();
+    if (rank < promise.first || rank > promise.last)
+      return Wrong{Flaw::misplaced, "another rank's"};
   }
-  if (terms.size() < static_cast<std::size_t>(ranks))
+  if (static_cast<int>(terms.size()) < promise.last - promise.first + 1)
     return Wrong{Flaw::missing, "not all contributions"};
-  if (ranks > 1 && !values.is_complete(value))
-    return Wrong{Flaw::unfinished, "a sum that was never marked complete"};
   return std::nullopt;
+}
+
+/// Sums over all ranks are marked complete, so that an average is divided once.
+bool has_complete_sums(Collective collective, int ranks) {
+  return reduces(collective) && collective != Collective::scan &&
+         collective != Collective::exscan && ranks > 1;
 }
 
 }  // namespace
@@ -49,20 +56,62 @@ void for_each_phase(int blocks, int phases,
       if (round - phase >= 0 && round - phase < blocks) visit(round - phase, phase);
 }
 
-void check_results(Machine& machine, Collective, int ranks, const std::vector<Extents>& extents) {
+void BlockLayout::add(Collective collective, const Shape& shape, int ranks, bool ordered) {
+  Block& block = blocks_.emplace_back(Block{collective, shape, ranks, ordered, {}, {}});
+  const Contract contract{collective, block.shape, ranks};
+  for (int rank = 0; rank < ranks; ++rank) {
+    block.lengths.push_back(contract.lengths(rank));
+    block.placements.push_back(contract.in_place(rank));
+  }
+}
+
+Elements BlockLayout::extent(const Memory& memory) const {
+  const auto owner = static_cast<std::size_t>(memory.owner.value());
+  if (memory.kind != Memory::Kind::input && memory.kind != Memory::Kind::output)
+    return extent_of_other(memory);
+  const auto& lengths = blocks_[static_cast<std::size_t>(memory.instance)].lengths;
+  if (owner >= lengths.size()) return Elements{0};
+  return memory.kind == Memory::Kind::input ? lengths[owner].input : lengths[owner].output;
+}
+
+Piece BlockLayout::home(const Piece& piece) const {
+  const bool input = piece.memory.kind == Memory::Kind::input;
+  if (!in_place_ || (!input && piece.memory.kind != Memory::Kind::output)) return piece;
+  const auto& block = blocks_[static_cast<std::size_t>(piece.memory.instance)];
+  const auto& placement = block.placements[static_cast<std::size_t>(piece.memory.owner.value())];
+  Piece home = piece;
+  home.memory.kind = Memory::Kind::output;
+  home.offset += input ? placement.input : placement.output;
+  return home;
+}
+
+void BlockLayout::check_results(Machine& machine) const {
   if (!machine.findings().empty()) return;  // results after a flaw say little
-  for (int block = 0; block < static_cast<int>(extents.size()); ++block)
-    for (int rank = 0; rank < ranks; ++rank)
-      for (Elements i; i < extents[static_cast<std::size_t>(block)].output; i += Elements{1}) {
-        const ValueId value = machine.value_at(
-            {.kind = Memory::Kind::output, .owner = Rank{rank}, .instance = block}, i);
-        const auto wrong = wrong_sum(machine.values(), value, block, ranks, i);
-        if (!wrong) continue;
-        machine.report(wrong->flaw, Rank{rank}, -1,
-                       "rank " + std::to_string(rank) + " output[" + std::to_string(i.value()) +
-                           "] of block " + std::to_string(block) + " holds " + wrong->what + ": " +
-                           describe(machine.values(), value));
-      }
+  for (int block = 0; block < static_cast<int>(blocks_.size()); ++block)
+    for (int rank = 0; rank < blocks_[static_cast<std::size_t>(block)].ranks; ++rank) {
+      const Elements length =
+          blocks_[static_cast<std::size_t>(block)].lengths[static_cast<std::size_t>(rank)].output;
+      for (Elements i; i < length; i += Elements{1}) check_result(machine, block, rank, i);
+    }
+}
+
+void BlockLayout::check_result(Machine& machine, int number, int rank, Elements index) const {
+  const Block& block = blocks_[static_cast<std::size_t>(number)];
+  const auto promise = Contract{block.collective, block.shape, block.ranks}.promise(rank, index);
+  if (promise.last < promise.first) return;
+  const ValueId value = machine.value_at(
+      {{.kind = Memory::Kind::output, .owner = Rank{rank}, .instance = number}, index});
+  const Values& values = machine.values();
+  auto wrong = wrong_value(values, value, number, promise);
+  if (!wrong && has_complete_sums(block.collective, block.ranks) && !values.is_complete(value))
+    wrong = {Flaw::unfinished, "a sum that was never marked complete"};
+  if (!wrong && block.ordered && !values.is_ordered(value))
+    wrong = {Flaw::out_of_order, "a sum that is not in the order of ranks"};
+  if (!wrong) return;
+  machine.report(wrong->flaw, Rank{rank}, -1,
+                 "rank " + std::to_string(rank) + " output[" + std::to_string(index.value()) +
+                     "] of block " + std::to_string(number) + " holds " + wrong->what + ": " +
+                     describe(values, value));
 }
 
 namespace {
@@ -95,46 +144,60 @@ Effect effect_of(const Schedule& schedule, const Step& step, int index, int call
 
 std::vector<Effect> script_of(const Schedule& schedule, const ProofOptions& options) {
   std::vector<Effect> script;
+  const int phases = schedule.phases();
   for (int call = 0; call < options.calls; ++call) {
     const int first = call * options.blocks;
     for (int block = 0; block < options.blocks; ++block)
       script.push_back({.kind = Effect::Kind::enter, .call = call, .block = first + block});
-    for_each_phase(options.blocks, schedule.phases(), [&](int block, int phase) {
+    for_each_phase(options.blocks, phases, [&](int block, int phase) {
+      const int reused = first + block - options.slots;
+      if (phase == 0 && !options.synchronizes && reused >= 0)
+        script.push_back({.kind = Effect::Kind::acquire, .call = call, .block = reused});
       for (std::size_t i = 0; i < schedule.steps().size(); ++i)
         if (schedule.steps()[i].phase == phase)
           script.push_back(effect_of(schedule, schedule.steps()[i], static_cast<int>(i), call,
                                      first + block, options.slots));
+      if (phase + 1 == phases)
+        script.push_back({.kind = Effect::Kind::finish, .call = call, .block = first + block});
     });
-    script.push_back({.kind = Effect::Kind::leave, .call = call});
+    script.push_back(
+        {.kind = Effect::Kind::leave, .synchronizes = options.synchronizes, .call = call});
   }
   return script;
 }
 
-Elements extent_of(const void* context, const Memory& memory) {
-  const auto& schedules = *static_cast<const std::vector<Schedule>*>(context);
-  const auto owner = static_cast<std::size_t>(memory.owner.value());
-  if (owner >= schedules.size()) return Elements{0};
-  return schedules[owner].extents().of(static_cast<Buffer>(memory.kind));
-}
+class ScheduleLayout : public BlockLayout {
+ public:
+  ScheduleLayout(const std::vector<Schedule>& schedules, bool in_place)
+      : BlockLayout(in_place), schedules_(schedules) {}
+
+ private:
+  Elements extent_of_other(const Memory& memory) const override {
+    const auto owner = static_cast<std::size_t>(memory.owner.value());
+    return owner < schedules_.size() ? schedules_[owner].extents().scratch : Elements{0};
+  }
+
+  const std::vector<Schedule>& schedules_;
+};
 
 }  // namespace
 
-Verdict prove_schedules(Collective collective, const std::vector<Schedule>& schedules,
-                        const ProofOptions& options) {
+Verdict prove_schedules(Collective collective, const Shape& shape,
+                        const std::vector<Schedule>& schedules, const ProofOptions& options) {
   std::vector<std::vector<Effect>> scripts;
   for (const Schedule& schedule : schedules) scripts.push_back(script_of(schedule, options));
-  Machine machine{std::move(scripts), options.in_place, &schedules, &extent_of};
+  ScheduleLayout layout{schedules, options.in_place};
+  for (int block = 0; block < options.calls * options.blocks; ++block)
+    layout.add(collective, shape, static_cast<int>(schedules.size()), options.ordered);
+  Machine machine{std::move(scripts), layout};
   for (const Schedule& schedule : schedules)
-    if (schedule.extents() != schedules.front().extents())
+    if (schedule.extents().scratch != schedules.front().extents().scratch)
       machine.report(Flaw::extents, schedule.self(), -1,
                      "rank " + std::to_string(schedule.self().value()) +
-                         " has buffers or scratch of other lengths than rank 0");
+                         " has scratch of another length than rank 0");
   machine.run();
-  const std::vector<Extents> extents(static_cast<std::size_t>(options.calls * options.blocks),
-                                     schedules.front().extents());
-  check_results(machine, collective, static_cast<int>(schedules.size()), extents);
+  layout.check_results(machine);
   return {machine.findings()};
 }
 
-}  // namespace proof
-}  // namespace capstan
+}  // namespace capstan::proof

@@ -3,13 +3,11 @@
 #include <functional>
 #include <vector>
 
+#include "core/ir/collective.hpp"
 #include "core/ir/proof/machine.hpp"
 #include "core/ir/schedule.hpp"
-#include "core/ir/types.hpp"
 
-namespace capstan {
-
-namespace proof {
+namespace capstan::proof {
 
 /// What a proof found wrong; nothing means proven.
 struct Verdict {
@@ -20,23 +18,52 @@ struct Verdict {
 /// The order in which the phases of a stream's blocks run: round t runs phase k of block t-k.
 void for_each_phase(int blocks, int phases, const std::function<void(int block, int phase)>& visit);
 
-/// Checks that every output element of every block holds each rank's contribution once.
-/// `extents[block]` are the lengths of input and output.
-void check_results(Machine& machine, Collective collective, int ranks,
-                   const std::vector<Extents>& extents);
+/// The inputs and outputs of a sequence of blocks, as their contracts tell.
+class BlockLayout : public Layout {
+ public:
+  explicit BlockLayout(bool in_place) : in_place_(in_place) {}
+
+  /// Appends a block; `shape` is copied.
+  void add(Collective collective, const Shape& shape, int ranks, bool ordered);
+
+  Elements extent(const Memory& memory) const override;
+  Piece home(const Piece& piece) const override;
+
+  /// Reports each output element that does not hold what its contract promises.
+  void check_results(Machine& machine) const;
+
+ protected:
+  /// The extent of what is neither input nor output.
+  virtual Elements extent_of_other(const Memory& memory) const = 0;
+
+ private:
+  struct Block {
+    Collective collective;
+    Shape shape;
+    int ranks;
+    bool ordered;
+    std::vector<BufferLengths> lengths;           // by rank
+    std::vector<Contract::Placement> placements;  // by rank
+  };
+  void check_result(Machine& machine, int block, int rank, Elements index) const;
+
+  bool in_place_;
+  std::vector<Block> blocks_;
+};
 
 struct ProofOptions {
-  int calls = 4;          ///< back to back, without a barrier in between
-  int slots = 2;          ///< over which scratch rotates
-  bool in_place = false;  ///< output and input are the same memory
-  int blocks = 1;         ///< more than 1: each call is a stream of this many blocks
+  int calls = 4;             ///< back to back, without a barrier in between
+  int slots = 2;             ///< over which scratch rotates
+  bool in_place = false;     ///< output and input share memory
+  int blocks = 1;            ///< more than 1: each call is a stream of this many blocks
+  bool synchronizes = true;  ///< see Guarantees; if not, slots are acquired before they are reused
+  bool ordered = false;      ///< see Guarantees
 };
 
 /// Proves that the schedules of all ranks together do what the collective promises, in every
 /// interleaving and however late puts land: no deadlock, no race, every contribution in its place
 /// exactly once, also when calls follow one another. `schedules[r]` belongs to rank r.
-Verdict prove_schedules(Collective collective, const std::vector<Schedule>& schedules,
-                        const ProofOptions& options = {});
+Verdict prove_schedules(Collective collective, const Shape& shape,
+                        const std::vector<Schedule>& schedules, const ProofOptions& options = {});
 
-}  // namespace proof
-}  // namespace capstan
+}  // namespace capstan::proof

@@ -12,13 +12,19 @@ ValueId Values::intern(Content content) {
 }
 
 ValueId Values::contribution(const Contribution& contribution) {
-  return intern({{{contribution, 1}}, false});
+  return intern({{{contribution, 1}}, false, true});
+}
+
+bool Values::follows(ValueId a, ValueId b) const {
+  const Content &first = contents_[a], &second = contents_[b];
+  return first.ordered && second.ordered && !first.terms.empty() && !second.terms.empty() &&
+         first.terms.back().first.rank.value() + 1 == second.terms.front().first.rank.value();
 }
 
 ValueId Values::sum(ValueId a, ValueId b) {
   const std::uint64_t key = static_cast<std::uint64_t>(a) << 32 | b;
   if (const auto known = sums_.find(key); known != sums_.end()) return known->second;
-  Content merged{contents_[a].terms, false};
+  Content merged{contents_[a].terms, false, follows(a, b)};
   for (const auto& [contribution, times] : contents_[b].terms) {
     const auto at = std::ranges::lower_bound(merged.terms, contribution, {},
                                              [](const auto& term) { return term.first; });

@@ -37,6 +37,9 @@ class Values {
   ValueId completed(ValueId value);
 
   bool is_complete(ValueId value) const { return contents_[value].complete; }
+  /// The terms come from consecutive ranks and were added in that order: what an operation that is
+  /// not commutative needs.
+  bool is_ordered(ValueId value) const { return contents_[value].ordered; }
   const std::vector<std::pair<Contribution, int>>& terms(ValueId value) const {
     return contents_[value].terms;
   }
@@ -47,11 +50,13 @@ class Values {
   struct Content {
     std::vector<std::pair<Contribution, int>> terms;  // sorted; how often each
     bool complete = false;
+    bool ordered = true;
 
     auto operator<=>(const Content&) const = default;
   };
 
   ValueId intern(Content content);
+  bool follows(ValueId a, ValueId b) const;
 
   std::vector<Content> contents_;
   std::map<Content, ValueId> ids_;

@@ -10,15 +10,12 @@
 
 #include <bit>
 
-#include "algorithms/all_reduce.hpp"
+#include "algorithms/all_reduce/all_reduce.hpp"
+#include "algorithms/power_of_two.hpp"
 #include "algorithms/tree.hpp"
 
 namespace capstan {
 namespace {
-
-int ceil_log2(int n) {
-  return std::bit_width(static_cast<unsigned>(n - 1));
-}
 
 /// Position i hangs below i with its lowest set bit cleared; the children of i add one lower bit.
 TreePlace binomial_place(const Group& group) {

@@ -5,7 +5,7 @@
 //   p = 3, blocks A B C; the partial sum of a block moves one rank to the right at each step
 //   rank 0   A..  ─►  rank 1   AB.  ─►  rank 2  has the sum of A: it owns it, and passes it on
 
-#include "algorithms/all_reduce.hpp"
+#include "algorithms/all_reduce/all_reduce.hpp"
 
 namespace capstan {
 

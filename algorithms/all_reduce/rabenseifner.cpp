@@ -10,7 +10,7 @@
 //     rank 2  0123 ─► ..23 ─► ..2.          ..2. ─► ..23 ─► 0123
 //     rank 3  0123 ─► ..23 ─► ...3          ...3 ─► ..23 ─► 0123
 
-#include "algorithms/all_reduce.hpp"
+#include "algorithms/all_reduce/all_reduce.hpp"
 #include "algorithms/power_of_two.hpp"
 
 namespace capstan {

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "algorithms/all_reduce.hpp"
+#include "algorithms/all_reduce/all_reduce.hpp"
 
 namespace capstan {
 

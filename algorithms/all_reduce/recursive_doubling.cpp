@@ -3,7 +3,7 @@
 // log2(p) steps, n·log2(p) elements sent per rank, n·log2(p) scratch; sizes that are not a power of
 // two are folded (two steps and 2n elements more). For small messages.
 
-#include "algorithms/all_reduce.hpp"
+#include "algorithms/all_reduce/all_reduce.hpp"
 #include "algorithms/power_of_two.hpp"
 
 namespace capstan {

@@ -12,7 +12,7 @@
 
 #include <bit>
 
-#include "algorithms/all_reduce.hpp"
+#include "algorithms/all_reduce/all_reduce.hpp"
 #include "algorithms/tree.hpp"
 
 namespace capstan {

@@ -7,6 +7,8 @@
 
 namespace capstan {
 
+std::span<const Algorithm> all_reduce_algorithms();
+
 Schedule ring_all_reduce(const Group& group, Elements count);
 Schedule binomial_tree_all_reduce(const Group& group, Elements count);
 Schedule double_binary_tree_all_reduce(const Group& group, Elements count);

@@ -1,0 +1,43 @@
+#include "algorithms/all_reduce/all_reduce.hpp"
+
+#include <array>
+
+#include "algorithms/declare.hpp"
+
+namespace capstan {
+namespace {
+
+#define CAPSTAN_ALL_REDUCE(name, max_ranks, order, summary)                \
+  Algorithm {                                                              \
+#name, Collective::all_reduce, summary, &counted < name##_all_reduce>, \
+        &name##_all_reduce_cost, max_ranks, {                              \
+      .synchronizes = true, .ordered = order                               \
+    }                                                                      \
+  }
+
+constexpr bool in_order = true, any_order = false;
+
+// Of two that promise the same, the selector takes the one that stands first.
+const std::array list{
+    CAPSTAN_ALL_REDUCE(flat, all_pairs, in_order,
+                       "everybody sends everything to everybody: one step"),
+    CAPSTAN_ALL_REDUCE(direct, all_pairs, in_order,
+                       "each rank reduces one block for all: two steps"),
+    CAPSTAN_ALL_REDUCE(recursive_doubling, any_size, in_order, "log2(p) exchanges of everything"),
+    CAPSTAN_ALL_REDUCE(binomial_tree, any_size, in_order, "reduce to one rank, then broadcast"),
+    CAPSTAN_ALL_REDUCE(double_binary_tree, any_size, any_order,
+                       "two trees, each for half of the data"),
+    CAPSTAN_ALL_REDUCE(rabenseifner, any_size, any_order,
+                       "recursive halving, then recursive doubling"),
+    CAPSTAN_ALL_REDUCE(ring, 4096, any_order, "blocks travel twice round a ring"),
+};
+
+#undef CAPSTAN_ALL_REDUCE
+
+}  // namespace
+
+std::span<const Algorithm> all_reduce_algorithms() {
+  return list;
+}
+
+}  // namespace capstan

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "algorithms/registry.hpp"
+
+// Barrier: no rank returns before all have entered. Each function expects a group of at least two
+// ranks.
+
+namespace capstan {
+
+std::span<const Algorithm> barrier_algorithms();
+
+Schedule dissemination_barrier(const Group& group);
+
+Cost dissemination_barrier_cost(int ranks, Elements count);
+
+}  // namespace capstan
