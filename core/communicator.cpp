@@ -1,17 +1,25 @@
 #include "core/communicator.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
 
 #include "core/runtime/bootstrap/launch.hpp"
+#include "core/runtime/checked_call.hpp"
+#include "kernels/cpu/scale.hpp"
 #include "core/runtime/engine.hpp"
+#include "core/runtime/progress.hpp"
 #include "core/runtime/world.hpp"
 
 namespace capstan {
 
 class Communicator::Impl {
  public:
-  explicit Impl(std::unique_ptr<Engine> owned) : engine(std::move(owned)) {}
-  std::unique_ptr<Engine> engine;
+  explicit Impl(Member owned) : member(std::move(owned)), engine(*member.engine) {}
+  Member member;
+  Engine& engine;
 };
 
 Communicator Communicator::from_environment(const Settings& settings) {
@@ -25,8 +33,8 @@ Communicator Communicator::join(const UniqueId& id, int rank, int size, const Se
 
 std::vector<Communicator> Communicator::local_world(int ranks, const Settings& settings) {
   std::vector<Communicator> world;
-  for (auto& engine : make_thread_world(ranks, settings))
-    world.push_back(Communicator{std::make_unique<Impl>(std::move(engine))});
+  for (auto& member : make_thread_world(ranks, settings))
+    world.push_back(Communicator{std::make_unique<Impl>(std::move(member))});
   return world;
 }
 
@@ -36,35 +44,161 @@ Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
 int Communicator::rank() const {
-  return impl_->engine->rank();
+  return impl_->engine.rank();
 }
 int Communicator::size() const {
-  return impl_->engine->size();
+  return impl_->engine.size();
 }
 
-void Communicator::all_reduce(const void* input, void* output, Elements count, DataType type,
-                              ReduceOp op) {
-  impl_->engine->run({.type = type, .op = op, .shape = {.count = count}}, input, output);
+namespace {
+
+/// The task of a call that is complete; all_to_all_v's is completed later.
+Task task_of(CheckedCall&& checked) {
+  return {.call = std::move(checked.call),
+          .input = checked.input,
+          .output = checked.output,
+          .input_bytes = checked.input_bytes,
+          .output_bytes = checked.output_bytes};
 }
 
-std::string Communicator::explain_all_reduce(Elements count, DataType type) const {
-  const Call call{.type = type, .shape = {.count = count}};
-  const Choice choice = impl_->engine->choice(call);
+/// Each rank sums its input times a factor of its own: the product is what it contributes.
+void scale_input(Task& task, double factor) {
+  auto scaled = std::make_shared<std::vector<std::byte>>(task.input_bytes.value());
+  const std::size_t count = task.input_bytes.value() / task.call.element().value();
+  task.pack = [kernel = kernels::scale_kernel(task.call.type), to = scaled->data(),
+               from = task.input, count, factor] { kernel(to, from, count, factor); };
+  task.input = scaled->data();
+  task.keep.push_back(std::move(scaled));
+}
+
+std::string column_mismatch(int rank, int peer, Elements sent, Elements expected) {
+  return fmt::format(
+      "all_to_all_v: rank {} sends {} elements to rank {}, which expects {}: what a rank sends and "
+      "what the other receives must agree",
+      peer, sent.value(), rank, expected.value());
+}
+
+/// Ranks tell each other how much they send: `told` gets the lengths of all pairs, which complete
+/// the call.
+std::pair<Task, Task> exchange_tasks(const Request& request, CheckedCall&& checked, int rank,
+                                     int ranks) {
+  const auto p = static_cast<std::size_t>(ranks);
+  const auto own = std::make_shared<std::vector<Elements>>(request.counts);
+  const auto told = std::make_shared<std::vector<Elements>>(p * p);
+  Task ask{.call = {.collective = Collective::all_gather,
+                    .type = DataType::u64,
+                    .shape = {.count = Elements{p}}},
+           .input = own->data(),
+           .output = told->data(),
+           .keep = {own, told}};
+  Task main = task_of(std::move(checked));
+  main.complete = [told, p, rank, expected = request.receive_counts](Task& task) {
+    for (std::size_t peer = 0; peer < p; ++peer) {
+      const Elements sent = (*told)[peer * p + static_cast<std::size_t>(rank)];
+      if (sent != expected[peer])
+        throw Mismatch(column_mismatch(rank, static_cast<int>(peer), sent, expected[peer]));
+    }
+    task.call.shape.counts = *told;
+  };
+  return {std::move(ask), std::move(main)};
+}
+
+}  // namespace
+
+void Communicator::run(const Request& request) {
+  Engine& engine = impl_->engine;
+  CheckedCall checked = check(request, rank(), size());
+  if (request.collective == Collective::all_to_all_v) {
+    auto [ask, main] = exchange_tasks(request, std::move(checked), rank(), size());
+    engine.submit(std::move(ask));
+    return engine.run(std::move(main));
+  }
+  if (!request.reducer.scales()) return engine.run(checked.call, checked.input, checked.output);
+  Task task = task_of(std::move(checked));
+  scale_input(task, request.reducer.factor());
+  engine.run(std::move(task));
+}
+
+Work Communicator::start(const Request& request) {
+  Engine& engine = impl_->engine;
+  CheckedCall checked = check(request, rank(), size());
+  auto operation = std::make_shared<Operation>(
+      engine.progress(), to_string(checked.call),
+      Operation::Output{request.type, checked.output,
+                        checked.output_bytes.value() / checked.call.element().value()});
+  if (request.collective == Collective::all_to_all_v) {
+    auto [ask, main] = exchange_tasks(request, std::move(checked), rank(), size());
+    main.operation = operation;
+    engine.submit(std::move(ask));
+    engine.submit(std::move(main));
+    return Work{std::move(operation)};
+  }
+  Task task = task_of(std::move(checked));
+  if (request.reducer.scales()) scale_input(task, request.reducer.factor());
+  task.operation = operation;
+  engine.submit(std::move(task));
+  return Work{std::move(operation)};
+}
+
+std::optional<Communicator> Communicator::split(int colour, int key) {
+  struct Place {
+    std::int32_t colour, key;
+  };
+  const std::array<std::int32_t, 2> own{colour, key};
+  std::vector<std::int32_t> all(2 * static_cast<std::size_t>(size()));
+  all_gather(own, all);
+  std::vector<int> members;
+  const auto place = [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    return Place{all[2 * r], all[2 * r + 1]};
+  };
+  for (int peer = 0; peer < size(); ++peer)
+    if (place(peer).colour == colour) members.push_back(peer);
+  std::ranges::stable_sort(members, {}, [&](int peer) { return place(peer).key; });
+  return form(colour < 0 ? std::vector<int>{} : members);
+}
+
+std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
+  std::vector<int> members(ranks.begin(), ranks.end());
+  std::ranges::sort(members);
+  const bool repeats = std::ranges::adjacent_find(members) != members.end();
+  if (members.empty() || repeats || members.front() < 0 || members.back() >= size())
+    throw InvalidArgument(
+        fmt::format("rank {}: subgroup({}): pass each rank once, from 0 to {}", rank(),
+                    fmt::join(ranks, ", "), size() - 1));
+  const bool inside = std::ranges::binary_search(members, rank());
+  return form(inside ? std::vector<int>(ranks.begin(), ranks.end()) : std::vector<int>{});
+}
+
+/// All ranks take part, also those that get nothing.
+std::optional<Communicator> Communicator::form(const std::vector<int>& members) {
+  auto member = make_group(impl_->member, members);
+  if (!member) return std::nullopt;
+  return Communicator{std::make_unique<Impl>(std::move(*member))};
+}
+
+int Communicator::world_rank(int rank) const {
+  if (rank < 0 || rank >= size())
+    throw InvalidArgument(
+        fmt::format("world_rank({}): ranks here are 0 to {}", rank, size() - 1));
+  return impl_->member.world_ranks[static_cast<std::size_t>(rank)];
+}
+
+std::optional<int> Communicator::rank_of(int world_rank) const {
+  const auto& ranks = impl_->member.world_ranks;
+  const auto found = std::ranges::find(ranks, world_rank);
+  if (found == ranks.end()) return std::nullopt;
+  return static_cast<int>(found - ranks.begin());
+}
+
+std::string Communicator::explain(const Request& request) const {
+  const Choice choice = impl_->engine.choice(check(request, rank(), size()).call);
   return fmt::format("{} ({}), {}: {}", choice.algorithm->name, choice.algorithm->summary,
                      choice.form == Form::packets ? "in packets" : "with flags", choice.reason);
 }
 
-std::string Communicator::all_reduce_algorithm(Elements count, DataType type) const {
-  return std::string{
-      impl_->engine->choice({.type = type, .shape = {.count = count}}).algorithm->name};
-}
-
-void Communicator::require_equal_lengths(std::size_t input, std::size_t output) const {
-  if (input != output)
-    throw InvalidArgument(fmt::format(
-        "rank {}: all_reduce of {} input elements into {} output elements: both must be equally "
-        "long",
-        rank(), input, output));
+std::string Communicator::algorithm(const Request& request) const {
+  return std::string{impl_->engine.choice(check(request, rank(), size()).call).algorithm->name};
 }
 
 }  // namespace capstan

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "collectives.hpp"
 #include "ir/error.hpp"
-#include "ir/types.hpp"
 #include "settings.hpp"
 #include "unique_id.hpp"
 
@@ -15,15 +16,20 @@ namespace capstan {
 /// A fixed set of ranks that call collectives together: all that a program needs of Capstan.
 ///
 ///   auto world = capstan::Communicator::from_environment();
-///   world.all_reduce(std::span<const float>{mine}, std::span<float>{sums});
+///   world.all_reduce(mine, sums);                            // blocks
+///   capstan::Work work = world.start_all_reduce(mine, sums);  // see Work
 ///
-/// Every rank calls the same collectives in the same order with the same counts, types and
-/// operations; if not, every rank gets a Mismatch that says who called what. When a peer dies,
-/// every survivor gets a PeerLost that names it. After any such error the communicator is unusable:
-/// all later calls throw the same error.
+/// Every rank calls the same collectives in the same order with the same counts, types, operations
+/// and roots; if not, every rank gets a Mismatch that says who called what. (A rank that only sends,
+/// like the root of a broadcast, may learn of it a few calls later.) When a peer dies, every
+/// survivor that needs it gets a PeerLost that names it. After any such error the communicator is
+/// unusable: all later calls throw the same error. InvalidArgument leaves it as it was.
 ///
-/// A communicator is used by one thread at a time; different communicators are independent.
-class Communicator {
+/// Operations of a communicator run in the order in which they are started. A world and the groups
+/// made from it are used by one thread at a time, unless there is a progress thread
+/// (Settings::progress_thread): then all functions are thread-safe. Different worlds are
+/// independent.
+class Communicator : public Collectives<Communicator> {
  public:
   /// Joins the world that a launcher has started: mpirun (Open MPI, MPICH), srun, torchrun or
   /// `capstan run`; alone when there is none. Throws BootstrapError when a rank does not join
@@ -47,33 +53,34 @@ class Communicator {
   int rank() const;
   int size() const;
 
-  /// output[i] = op over all ranks of input[i]. Blocks until this rank's output is complete.
-  /// `input` and `output` are equally long on all ranks and either the same memory or disjoint.
-  template <Element T, std::size_t N, std::size_t M>
-  void all_reduce(std::span<const T, N> input, std::span<T, M> output,
-                  ReduceOp op = ReduceOp::sum) {
-    require_equal_lengths(input.size(), output.size());
-    all_reduce(input.data(), output.data(), Elements{input.size()}, *data_type_of<T>, op);
-  }
+  /// The untyped way in, for bindings: see Request and Collectives.
+  void run(const Request& request);
+  Work start(const Request& request);
 
-  /// In place.
-  template <Element T, std::size_t N>
-  void all_reduce(std::span<T, N> data, ReduceOp op = ReduceOp::sum) {
-    all_reduce(data.data(), data.data(), Elements{data.size()}, *data_type_of<T>, op);
-  }
+  /// Groups the ranks that pass the same colour into a communicator of their own, in the order of
+  /// `key` and, among equals, of rank. All ranks call it; one that passes a negative colour gets
+  /// nothing. Groups are independent: their operations involve their members only, and they may
+  /// overlap with other groups and outlive this communicator.
+  std::optional<Communicator> split(int colour, int key = 0);
 
-  /// The same on untyped memory: `count` elements of `type`, aligned as the type is.
-  void all_reduce(const void* input, void* output, Elements count, DataType type, ReduceOp op);
+  /// A communicator of these ranks, in this order. All ranks of this communicator call it with the
+  /// same list; those that are not in it get nothing.
+  std::optional<Communicator> subgroup(std::span<const int> ranks);
 
-  /// How an all_reduce of `count` elements would run here, and why, in one line.
-  std::string explain_all_reduce(Elements count, DataType type) const;
+  /// The rank in the world of this communicator's `rank`.
+  int world_rank(int rank) const;
+  /// The rank here of a rank of the world, if it is a member.
+  std::optional<int> rank_of(int world_rank) const;
+
+  /// How a call would run here, and why, in one line. The request's memory is not touched.
+  std::string explain(const Request& request) const;
   /// Just the algorithm's name.
-  std::string all_reduce_algorithm(Elements count, DataType type) const;
+  std::string algorithm(const Request& request) const;
 
  private:
   class Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
-  void require_equal_lengths(std::size_t input, std::size_t output) const;
+  std::optional<Communicator> form(const std::vector<int>& members);
 
   std::unique_ptr<Impl> impl_;
 };

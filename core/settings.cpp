@@ -46,6 +46,13 @@ void read_bytes(const char* name, Bytes& setting) {
   setting = *bytes;
 }
 
+void read_switch(const char* name, bool& setting) {
+  const auto text = variable(name);
+  if (!text) return;
+  if (*text != "0" && *text != "1") refuse(name, *text, "0 or 1");
+  setting = *text == "1";
+}
+
 }  // namespace
 
 Settings Settings::from_environment() {
@@ -53,6 +60,7 @@ Settings Settings::from_environment() {
   read_seconds("CAPSTAN_JOIN_TIMEOUT", settings.join_timeout);
   read_seconds("CAPSTAN_TIMEOUT", settings.timeout);
   read_bytes("CAPSTAN_CHUNK", settings.chunk);
+  read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
   if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;
   AlgorithmRules::parse(settings.algorithm);  // refuses early what it cannot read
   return settings;

@@ -107,6 +107,10 @@ void bind_this_thread(const CpuSet& set);
 /// What the calling thread may run on. Throws SystemError.
 CpuSet current_binding();
 
+/// A core for a helper of rank `rank` of this host, near to it and not among those that ranks are
+/// bound to, of which binding r is rank r's; ranks take them in turn. Empty when there is none.
+CpuSet spare_core(const Machine& machine, std::span<const CpuSet> bindings, int rank);
+
 /// The closest thing that two ranks share, nearest first.
 enum class Proximity : std::uint8_t { same_core, same_l2, same_l3, same_package, same_machine };
 

@@ -61,6 +61,20 @@ std::vector<CpuSet> place_ranks(const Machine& machine, int ranks) {
   return placed;
 }
 
+CpuSet spare_core(const Machine& machine, std::span<const CpuSet> bindings, int rank) {
+  CpuSet taken;
+  for (const CpuSet& binding : bindings) taken = taken | binding;
+  std::vector<CpuSet> spare;
+  for (const Core& core : machine.every_core())
+    if (!core.processing_units.intersects(taken)) spare.push_back(core.processing_units);
+  if (spare.empty()) return {};
+  const CpuSet& own = bindings[static_cast<std::size_t>(rank)];
+  std::ranges::rotate(spare, spare.begin() + rank % static_cast<std::ptrdiff_t>(spare.size()));
+  if (own.empty()) return spare.front();
+  return *std::ranges::min_element(
+      spare, {}, [&](const CpuSet& core) { return proximity(machine, own, core); });
+}
+
 std::string_view name_of(Proximity proximity) {
   switch (proximity) {
     case Proximity::same_core:

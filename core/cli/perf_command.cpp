@@ -22,6 +22,7 @@ struct PerfOptions {
   std::uint64_t factor = 2;
   std::vector<std::string> types{"f32"}, ops{"sum"};
   std::string algorithm;
+  int root = 0;
   bool in_place = false;
   std::string json;
   MeasureOptions measure;
@@ -49,8 +50,15 @@ Bytes parse_size(const std::string& text, const char* option) {
   return *bytes;
 }
 
+std::vector<std::string> collective_names() {
+  std::vector<std::string> names;
+  for (const Collective collective : all_collectives()) names.emplace_back(name_of(collective));
+  return names;
+}
+
 /// All cells that the options ask for.
-std::vector<Cell> cells_of(const PerfOptions& options) {
+std::vector<Cell> cells_of(const PerfOptions& options, int ranks) {
+  const Collective collective = *collective_named(options.collective);
   const Bytes from = parse_size(options.smallest, "--min-bytes");
   const Bytes to = parse_size(options.largest, "--max-bytes");
   if (from > to) throw InvalidArgument("--min-bytes is larger than --max-bytes: swap them");
@@ -60,9 +68,10 @@ std::vector<Cell> cells_of(const PerfOptions& options) {
     for (const ReduceOp op :
          parse_names<ReduceOp>(options.ops, "--ops", all_reduce_ops(), reduce_op_named))
       for (Bytes size = from; size <= to; size = size * options.factor) {
-        const Elements count{size.value() / size_of(type).value()};
-        cells.push_back({.type = type, .op = op, .count = count, .in_place = options.in_place});
-        if (size == Bytes{0}) break;
+        cells.push_back(cell_of(collective, type, op, size, ranks));
+        cells.back().shape.root = options.root;
+        cells.back().in_place = options.in_place;
+        if (size == Bytes{0} || collective == Collective::barrier) break;
       }
   return cells;
 }
@@ -87,7 +96,7 @@ void write_json(const std::string& file, const nlohmann::json& document) {
 
 /// One rank's part; rank 0 prints.
 int run_rank(const PerfOptions& options, const Launch& launch) {
-  const auto cells = cells_of(options);
+  const auto cells = cells_of(options, launch.size);
   auto settings = Settings::from_environment();
   if (!options.algorithm.empty()) settings.algorithm = options.collective + ":" + options.algorithm;
   AlgorithmRules::parse(settings.algorithm);
@@ -97,7 +106,7 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
   const bool terminal = prints && ::isatty(STDERR_FILENO);
 
   Bench bench{world, parse_size(options.largest, "--max-bytes"), options.measure};
-  if (table) fmt::print("{}", table_head(Collective::all_reduce, world.size(), launch.launcher));
+  if (table) fmt::print("{}", table_head(*collective_named(options.collective), world.size(), launch.launcher));
   nlohmann::json results = nlohmann::json::array();
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -116,7 +125,7 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
 
 /// Starts `-n` copies of this very command, which then find themselves launched.
 int run_all(const PerfOptions& options, std::vector<std::string> arguments) {
-  cells_of(options);  // refuses bad options once, not on every rank
+  cells_of(options, options.ranks);  // refuses bad options once, not on every rank
   if (!options.algorithm.empty())
     AlgorithmRules::parse(options.collective + ":" + options.algorithm);
   arguments.insert(arguments.begin(), "/proc/self/exe");
@@ -146,7 +155,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   auto* command = app.add_subcommand("perf", "Measure a collective and check its results");
   const auto options = std::make_shared<PerfOptions>();
   command->add_option("collective", options->collective, "What to measure")
-      ->check(CLI::IsMember({"all_reduce"}))
+      ->check(CLI::IsMember(collective_names()))
       ->capture_default_str();
   command
       ->add_option(
@@ -166,9 +175,11 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--algorithm", options->algorithm,
-                      "Force an algorithm (flat, recursive_doubling, binomial_tree, "
-                      "double_binary_tree, rabenseifner, direct, ring), or rules by size such as "
+                      "Force an algorithm (`capstan verify` lists them), or rules by size such as "
                       "0-4k:flat,4k-inf:direct");
+  command->add_option("--root", options->root, "Root, of collectives that have one")
+      ->check(CLI::Range(0, 4095))
+      ->capture_default_str();
   command->add_flag("--in-place", options->in_place, "Output and input are the same memory");
   command->add_option("--rounds", options->measure.rounds, "Times that the median is taken of")
       ->check(CLI::Range(1, 1000))
@@ -183,10 +194,12 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "Examples:\n"
       "  capstan perf all_reduce -n 4 -b 8 -e 256M\n"
       "  capstan perf all_reduce -n 4 --types all --ops all -b 1k -e 1k\n"
+      "  capstan perf all_gather -n 4\n"
       "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n\n"
       "time is the median over the rounds of the slowest rank; spread the distance between the\n"
-      "quartiles; algbw is size / time; busbw = algbw x 2(n-1)/n, what each link of a ring "
-      "carries.");
+      "quartiles; size is that of the largest buffer; algbw is size / time; busbw is what each\n"
+      "link has to carry at least: algbw x 2(n-1)/n for all_reduce, x (n-1)/n for collectives of\n"
+      "blocks, x 1 for the others.");
   command->callback([options, &status, &arguments] { status = perf(*options, arguments); });
 }
 

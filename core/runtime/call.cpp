@@ -8,7 +8,7 @@ namespace capstan {
 namespace {
 
 constexpr int collective_shift = 8, type_shift = 16, op_shift = 24, algorithm_shift = 32,
-              form_shift = 40, block_shift = 48;
+              form_shift = 40, block_shift = 48, user_shift = 32;
 
 std::uint64_t mix(std::uint64_t x) {
   // Finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
@@ -31,8 +31,11 @@ std::string describe(Collective collective, DataType type, ReduceOp op, std::uin
   text += has_counts(collective)
               ? fmt::format("(counts #{:08x} of {}", count & 0xffff'ffff, name_of(type))
               : fmt::format("({} x {}", count, name_of(type));
-  if (reduces(collective)) text += fmt::format(", {}", name_of(op));
-  if (has_root(collective)) text += fmt::format(", root {}", root);
+  if (reduces(collective) && root >> user_shift)
+    text += fmt::format(", operation of the program #{:08x}", root >> user_shift);
+  else if (reduces(collective))
+    text += fmt::format(", {}", name_of(op));
+  if (has_root(collective)) text += fmt::format(", root {}", root & 0xffff'ffff);
   return text + ")";
 }
 
@@ -47,12 +50,13 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
     return static_cast<std::uint64_t>(value) << shift;
   };
   const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp{};
+  const std::uint64_t user = call.user ? std::hash<std::string>{}(call.user->name) | 1 : 0;
   return {
       .signature = 1 | field(call.collective, collective_shift) | field(call.type, type_shift) |
                    field(op, op_shift) | field(manner.algorithm, algorithm_shift) |
                    field(manner.form, form_shift) | mix(manner.block.value()) << block_shift,
       .count = has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
-      .root = static_cast<std::uint64_t>(call.shape.root)};
+      .root = static_cast<std::uint64_t>(call.shape.root) | user << user_shift};
 }
 
 std::string to_string(const Call& call) {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "core/ir/collective.hpp"
 #include "core/ir/types.hpp"
+#include "core/reducer.hpp"
 
 namespace capstan {
 
@@ -14,6 +16,7 @@ struct Call {
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
   Shape shape{};
+  std::shared_ptr<const UserOperation> user{};  ///< instead of `op`
 
   bool operator==(const Call&) const = default;
 
@@ -26,7 +29,7 @@ struct Call {
 struct CallMark {
   std::uint64_t signature = 0;  ///< collective, type, operation, algorithm, form, block length
   std::uint64_t count = 0;      ///< or a digest of the counts, where there are several
-  std::uint64_t root = 0;
+  std::uint64_t root = 0;       ///< and a digest of the operation's name, if it is the program's
 
   bool operator==(const CallMark&) const = default;
   /// 32 bits that differ, in all likelihood, between different marks.

@@ -1,27 +1,14 @@
 #include "core/runtime/engine.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
-
-#include <new>
 
 #include "core/ir/error.hpp"
+#include "core/runtime/progress.hpp"
 
 namespace capstan {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using namespace std::chrono_literals;
-
-// How a wait goes on: the executor looks for a while, then the core is yielded, then the rank
-// sleeps until it is woken. Peers are looked after all the while. A rank with a core of its own is
-// in no hurry to yield: what else runs there would keep the core for milliseconds, and all ranks
-// wait.
 constexpr int spins_alone = 4000, spins_sharing_a_core = 20;
-constexpr auto spin_before_yield = 1ms;
-constexpr auto yield_before_sleep = 2ms;
-constexpr auto longest_sleep = 20ms;
-constexpr auto departure_check_interval = 20ms;
 
 // Plans kept; a program that never repeats a call does not fill the memory.
 constexpr std::size_t most_plans = 1024;
@@ -50,32 +37,45 @@ std::size_t Engine::CallHash::operator()(const Call& call) const {
   return mark.digest();
 }
 
-Engine::Engine(std::unique_ptr<Transport> transport, Rank self, int ranks,
-               const SegmentLayout& layout, const Placement& placement, const Settings& settings)
-    : transport_(std::move(transport)),
+Engine::Engine(std::shared_ptr<Progress> progress, std::shared_ptr<Transport> transport,
+               std::vector<const Link*> bells, Rank self, int ranks, const SegmentLayout& layout,
+               const Placement& placement, const Settings& settings)
+    : progress_(std::move(progress)),
+      transport_(std::move(transport)),
+      bells_(std::move(bells)),
       self_(self),
       ranks_(ranks),
       layout_(layout),
-      placement_{placement.oversubscribed, chunk_of(placement, settings)},
-      timeout_(settings.timeout),
+      placement_{placement.oversubscribed, chunk_of(placement, settings),
+                 placement.spare_processors},
+      settings_(settings),
       rules_(AlgorithmRules::parse(settings.algorithm)),
-      executor_(*transport_, layout, self, ranks,
-                placement.oversubscribed ? spins_sharing_a_core : spins_alone),
-      watch_(*transport_, self, ranks) {}
+      spins_(placement.oversubscribed ? spins_sharing_a_core : spins_alone),
+      executor_(*transport_, progress_->bell(), bells_, layout, self, ranks, spins_),
+      watch_(*transport_, self, ranks) {
+  progress_->add(*this);
+  if (settings.progress_thread) progress_->ensure_progress();
+}
 
 Engine::~Engine() {
-  control_of(transport_->segment().data()).left.store(1, std::memory_order_release);
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != self_.value()) transport_->wake(transport_->link(Rank{peer}));
+  {
+    const Progress::Lock lock{*progress_};
+    const std::string text = fmt::format("rank {} destroyed its communicator", self_.value());
+    fail_all(std::make_exception_ptr(Aborted(text + " while this operation was pending")));
+    control_of(transport_->segment().data()).left.store(1, std::memory_order_release);
+    wake_all();
+  }
+  progress_->remove(*this);
+  progress_->announce();
 }
 
 Choice Engine::choice(const Call& call) const {
-  return choose(call, ranks_, rules_);
+  return choose(call, ranks_, rules_, !call.user || call.user->commutative);
 }
 
 const Plan& Engine::plan(const Call& call) {
   if (last_plan_ && last_plan_->call == call) return *last_plan_;
-  if (plans_.size() >= most_plans) plans_.clear();
+  if (plans_.size() >= most_plans && tasks_.empty()) plans_.clear();
   auto& entry = plans_[call];
   if (!entry)
     entry = std::make_unique<const Plan>(make_plan(call, choice(call), ranks_, self_,
@@ -84,66 +84,154 @@ const Plan& Engine::plan(const Call& call) {
 }
 
 void Engine::run(const Call& call, const void* input, void* output) {
-  if (failure_) failure_->raise();
-  executor_.start(plan(call), input, output);
+  Outcome outcome;
+  {
+    const Progress::Lock lock{*progress_};
+    if (failure_) failure_->raise();
+    const Plan& plan = this->plan(call);
+    if (tasks_.empty()) {
+      executor_.start(plan, input, output);
+      if (advance()) return;
+      running_ = true;
+    }
+    tasks_.push_back({.call = call,
+                      .plan = &plan,
+                      .input = input,
+                      .output = output,
+                      .outcome = &outcome});
+  }
+  wait_for(outcome);
+}
+
+void Engine::run(Task task) {
+  Outcome outcome;
+  task.outcome = &outcome;
+  submit(std::move(task));
+  wait_for(outcome);
+}
+
+void Engine::wait_for(const Outcome& outcome) {
+  progress_->drive([&] { return outcome.finished.load(std::memory_order_acquire); },
+                   Deadline::never());
+  if (outcome.error) std::rethrow_exception(outcome.error);
+}
+
+void Engine::submit(Task task) {
+  {
+    const Progress::Lock lock{*progress_};
+    if (failure_) failure_->raise();
+    if (!task.complete) task.plan = &plan(task.call);
+    tasks_.push_back(std::move(task));
+    if (!running_) poll();
+  }
+  progress_->announce();
+}
+
+/// Runs the executor; a failure is everybody's.
+bool Engine::advance() {
   try {
-    if (!executor_.advance()) wait_until_finished();
+    return executor_.advance();
+  } catch (const Error& error) {
+    fail(Failure::of(error));
+    failure_->raise();
+  }
+}
+
+bool Engine::poll() {
+  const std::uint64_t before = executor_.progress();
+  bool ended = false;
+  try {
+    for (; !tasks_.empty(); ended = true) {
+      if (!running_) begin();
+      if (!executor_.advance()) break;
+      end();
+    }
+  } catch (const Error& error) {
+    fail(Failure::of(error));
+    ended = true;
+  }
+  return ended || executor_.progress() != before;
+}
+
+void Engine::begin() {
+  Task& task = tasks_.front();
+  if (task.complete) {
+    task.complete(task);
+    task.plan = &plan(task.call);
+  }
+  if (task.pack) task.pack();
+  executor_.start(*task.plan, task.input, task.output);
+  running_ = true;
+  stalled_since_ = {};
+}
+
+void Engine::end() {
+  Task task = std::move(tasks_.front());
+  tasks_.pop_front();
+  running_ = false;
+  if (task.unpack) task.unpack();
+  tell(task, nullptr);
+}
+
+void Engine::tell(Task& task, const std::exception_ptr& error) {
+  if (task.outcome) {
+    task.outcome->error = error;
+    task.outcome->finished.store(true, std::memory_order_release);
+  }
+  progress_->ended(std::move(task.operation), error);
+}
+
+void Engine::check(std::chrono::steady_clock::time_point now) {
+  if (executor_.progress() != seen_progress_ || stalled_since_ == decltype(stalled_since_){}) {
+    seen_progress_ = executor_.progress();
+    stalled_since_ = now;
+  }
+  try {
+    watch_.check_aborts();
+    watch_.check_departures(executor_.goal(), executor_.position());
+    executor_.check_calls();
+    if (now - stalled_since_ > settings_.timeout)
+      throw TimedOut(fmt::format(
+          "rank {} waited {} s in {}: the peer is alive but did not answer; see what it does "
+          "instead, or raise CAPSTAN_TIMEOUT",
+          self_.value(), std::chrono::duration<double>(settings_.timeout).count(),
+          executor_.position()));
   } catch (const Error& error) {
     fail(Failure::of(error));
   }
 }
 
-void Engine::wait_until_finished() {
-  auto stalled_since = Clock::now(), last_check = stalled_since;
-  std::uint64_t progress = executor_.progress();
-  bool finished = false;
-  while (!finished && !(finished = executor_.advance())) {
-    transport_->progress();
-    const auto now = Clock::now();
-    if (progress != executor_.progress()) {
-      progress = executor_.progress();
-      stalled_since = now;
-    }
-    const auto stalled = now - stalled_since;
-    if (now - last_check > departure_check_interval) {
-      last_check = now;
-      watch_.check_aborts();
-      watch_.check_departures(executor_.goal(), executor_.position());
-      executor_.check_calls();
-    }
-    if (stalled > timeout_)
-      throw TimedOut(fmt::format(
-          "rank {} waited {} s in {}: the peer is alive but did not answer; see what it does "
-          "instead, or raise CAPSTAN_TIMEOUT",
-          self_.value(), std::chrono::duration<double>(timeout_).count(), executor_.position()));
-    if (stalled > yield_before_sleep)
-      sleep_unless_finished(finished);
-    else if (placement_.oversubscribed || stalled > spin_before_yield)
-      sched_yield();
+bool Engine::detach(const Operation& operation) {
+  for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
+    if (task->operation.get() != &operation) continue;
+    const bool started = running_ && task == tasks_.begin();
+    capstan::detach(*task, started);
+    task->operation.reset();
+    if (started) executor_.redirect(task->input, task->output);
+    return true;
   }
-}
-
-void Engine::sleep_unless_finished(bool& finished) {
-  transport_->prepare_to_sleep();
-  const std::uint64_t before = executor_.progress();
-  try {
-    finished = executor_.advance();
-  } catch (...) {
-    transport_->cancel_sleep();
-    throw;
-  }
-  if (finished || executor_.progress() != before)
-    transport_->cancel_sleep();
-  else
-    transport_->sleep(longest_sleep);
+  return false;
 }
 
 void Engine::fail(const Failure& failure) {
   failure_ = failure;
   publish(control_of(transport_->segment().data()).abort, failure);
+  wake_all();
+  try {
+    failure.raise();
+  } catch (const Error&) {
+    fail_all(std::current_exception());
+  }
+}
+
+void Engine::fail_all(const std::exception_ptr& error) {
+  running_ = false;
+  for (Task& task : std::exchange(tasks_, {})) tell(task, error);
+}
+
+void Engine::wake_all() {
   for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != self_.value()) transport_->wake(transport_->link(Rank{peer}));
-  failure.raise();
+    if (peer != self_.value()) progress_->bell().wake(*bells_[static_cast<std::size_t>(peer)]);
 }
 
 }  // namespace capstan

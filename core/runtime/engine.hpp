@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -7,50 +8,94 @@
 #include "core/runtime/executor.hpp"
 #include "core/runtime/peer_watch.hpp"
 #include "core/runtime/selector.hpp"
+#include "core/runtime/task.hpp"
 #include "core/settings.hpp"
+#include "topology/cpu_set.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {
 
-/// What the ranks of a world have found out about the machine they share; equal on all of them.
+class Progress;
+
+/// What the ranks of a world have found out about the machine they share; equal on all of them,
+/// but for the processors.
 struct Placement {
   bool oversubscribed = false;  ///< some ranks share a core: give it up early while waiting
   Bytes chunk{256 << 10};       ///< staged bytes per rank and block that stay in its cache
+  CpuSet spare_processors{};    ///< a core that no rank is bound to, for this rank's progress thread
 };
 
-/// One rank's running half of a communicator: keeps plans, runs operations, waits, and turns the
-/// failure of any rank into the same error on all of them.
+/// One rank's running half of a communicator: keeps plans, runs tasks one after the other, and
+/// turns the failure of any rank into the same error on all of them.
 ///
-/// Used by one thread at a time.
+/// All but run() and submit() are called by Progress, which holds its lock meanwhile.
 class Engine {
  public:
-  /// `transport` is connected.
-  Engine(std::unique_ptr<Transport> transport, Rank self, int ranks, const SegmentLayout& layout,
+  /// `transport` is connected. `bells[r]` is the link by which rank r is woken, of the transport
+  /// that `progress` sleeps on.
+  Engine(std::shared_ptr<Progress> progress, std::shared_ptr<Transport> transport,
+         std::vector<const Link*> bells, Rank self, int ranks, const SegmentLayout& layout,
          const Placement& placement, const Settings& settings);
   Engine(const Engine&) = delete;
+  /// Fails what is pending with Aborted.
   ~Engine();
 
   int rank() const { return self_.value(); }
   int size() const { return ranks_; }
+  const std::shared_ptr<Progress>& progress() const { return progress_; }
+  const Placement& placement() const { return placement_; }
+  const Settings& settings() const { return settings_; }
+  bool is_of_threads() const { return transport_->name() == "threads"; }
 
+  /// Runs a call to its end. Throws what it fails with.
   void run(const Call& call, const void* input, void* output);
+  void run(Task task);
+  /// Starts a task, which then moves on whenever Progress does.
+  void submit(Task task);
+
   Choice choice(const Call& call) const;
+
+  /// Goes as far as what has arrived allows; true if that was anywhere.
+  bool poll();
+  /// There is something to move on.
+  bool busy() const { return !tasks_.empty(); }
+  /// Looks after peers and the time; fails what is pending if need be. Called now and then while
+  /// nothing moves.
+  void check(std::chrono::steady_clock::time_point now);
+  /// Detaches the task of an operation from its buffers; false if it is not here (any more).
+  bool detach(const Operation& operation);
+  /// How often poll() looks for something that has not arrived: few times if others wait for it.
+  void share_core(bool shared) { executor_.set_spins(shared ? 1 : spins_); }
 
  private:
   const Plan& plan(const Call& call);
-  void wait_until_finished();
-  void sleep_unless_finished(bool& finished);
-  [[noreturn]] void fail(const Failure& failure);
+  bool advance();
+  void begin();
+  void end();
+  void tell(Task& task, const std::exception_ptr& error);
+  void wait_for(const Outcome& outcome);
+  void fail(const Failure& failure);
+  void fail_all(const std::exception_ptr& error);
+  void wake_all();
 
-  std::unique_ptr<Transport> transport_;
+  const std::shared_ptr<Progress> progress_;
+  const std::shared_ptr<Transport> transport_;
+  const std::vector<const Link*> bells_;
   const Rank self_;
   const int ranks_;
   const SegmentLayout layout_;
   const Placement placement_;
-  const std::chrono::milliseconds timeout_;
+  const Settings settings_;
   const AlgorithmRules rules_;
+  const int spins_;
   Executor executor_;
   PeerWatch watch_;
+
+  std::deque<Task> tasks_;  // the first one runs
+  bool running_ = false;    // it has begun
+
+  std::uint64_t seen_progress_ = 0;
+  std::chrono::steady_clock::time_point stalled_since_{};
 
   struct CallHash {
     std::size_t operator()(const Call& call) const;

@@ -33,9 +33,10 @@ bool soon(int spins, Condition condition) {
 
 }  // namespace
 
-Executor::Executor(Transport& transport, const SegmentLayout& layout, Rank self, int ranks,
-                   int spins)
-    : transport_(transport),
+Executor::Executor(Transport& transport, Transport& bell, const std::vector<const Link*>& bells,
+                   const SegmentLayout& layout, Rank self, int ranks, int spins)
+    : bell_(bell),
+      bells_(bells),
       layout_(layout),
       self_(self.value()),
       spins_(spins),
@@ -63,6 +64,12 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   tag_ = packet_tag(packet_messages_, plan.mark.digest());
   record_call();
   enter_phase();
+}
+
+void Executor::redirect(const void* input, void* output) {
+  input_ = static_cast<const std::byte*>(input);
+  output_ = static_cast<std::byte*>(output);
+  if (has_block()) place_block();
 }
 
 bool Executor::advance() {
@@ -157,7 +164,7 @@ void Executor::leave_phase() {
 void Executor::publish_finished(std::uint64_t blocks) {
   control_of(segment_).finished.store(blocks, std::memory_order_release);
   for (std::size_t peer = 0; peer < links_.size(); ++peer)
-    if (static_cast<int>(peer) != self_) transport_.wake(*links_[peer]);
+    if (static_cast<int>(peer) != self_) wake(static_cast<int>(peer));
 }
 
 bool Executor::run_phase() {
@@ -181,7 +188,7 @@ bool Executor::execute(const BoundOp& op) {
     case OpCode::wait:
       return wait(op.peer);
     case OpCode::notify:
-      transport_.wake(*links_[static_cast<std::size_t>(op.peer)]);
+      wake(op.peer);
       return true;
   }
   return true;
@@ -259,7 +266,7 @@ std::byte* Executor::packet_address(const BoundOperand& operand) const {
 void Executor::signal(int peer) {
   const auto p = static_cast<std::size_t>(peer);
   flag_of(segment_, layout_, peer).signals.store(++sent_[p], std::memory_order_release);
-  transport_.wake(*links_[p]);
+  wake(peer);
 }
 
 bool Executor::wait(int peer) {

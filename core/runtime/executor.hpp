@@ -16,12 +16,18 @@ namespace capstan {
 /// Used by one thread at a time.
 class Executor {
  public:
-  /// `spins`: how often advance() looks for something that has not arrived before it gives up.
-  Executor(Transport& transport, const SegmentLayout& layout, Rank self, int ranks, int spins);
+  /// `bells[r]` is the link of `bell` by which rank r is woken. `spins`: how often advance() looks
+  /// for something that has not arrived before it gives up.
+  Executor(Transport& transport, Transport& bell, const std::vector<const Link*>& bells,
+           const SegmentLayout& layout, Rank self, int ranks, int spins);
 
   /// Begins an operation; the one before it must be finished. Plan and buffers must stay valid
   /// until advance() returns true.
   void start(const Plan& plan, const void* input, void* output);
+
+  /// Goes on with other buffers, which hold what these ones hold by now.
+  void redirect(const void* input, void* output);
+  void set_spins(int spins) { spins_ = spins; }
 
   /// Runs on. True when the operation is finished: the output is complete, the input may change.
   /// Throws Mismatch when a peer turns out to be in a different call.
@@ -62,10 +68,13 @@ class Executor {
   bool check_call(int peer, std::uint64_t call) const;
   void check_history(int peer);
 
-  Transport& transport_;
+  void wake(int peer) { bell_.wake(*bells_[static_cast<std::size_t>(peer)]); }
+
+  Transport& bell_;
+  const std::vector<const Link*> bells_;
   const SegmentLayout layout_;
   const int self_;
-  const int spins_;
+  int spins_;
   std::byte* const segment_;
   std::vector<const Link*> links_;              // by rank
   std::vector<std::uint64_t> sent_, received_;  // signals, by peer

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <atomic>
 #include <bitset>
 #include <cstring>
 
 #include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
+#include "core/runtime/progress.hpp"
 #include "topology/machine.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
@@ -41,6 +44,17 @@ bool oversubscribed(const std::vector<Processors>& ranks) {
   return shared || all.count() < ranks.size();
 }
 
+std::vector<CpuSet> cpu_sets(const std::vector<Processors>& ranks) {
+  std::vector<CpuSet> sets;
+  for (const Processors& own : ranks) {
+    std::vector<unsigned> cpus;
+    for (unsigned cpu = 0; cpu < own.size(); ++cpu)
+      if (own[cpu]) cpus.push_back(cpu);
+    sets.emplace_back(std::move(cpus));
+  }
+  return sets;
+}
+
 std::string key(const char* what, int rank) {
   return fmt::format("{}/{}", what, rank);
 }
@@ -67,11 +81,13 @@ Placement agree_on_placement(Store& store, int rank, int size, Deadline deadline
       throw BootstrapError("ranks run different versions of Capstan: use one for all");
     std::memcpy(&all.emplace_back(), bytes.data(), sizeof(Processors));
   }
+  const Machine machine = Machine::discover();
   // One rank decides how much is staged at a time, so that all lay out their segments alike.
   if (rank == 0)
-    store.put_text("chunk", fmt::format("{}", chunk_bytes_for(Machine::discover(), size).value()));
+    store.put_text("chunk", fmt::format("{}", chunk_bytes_for(machine, size).value()));
   return {.oversubscribed = oversubscribed(all),
-          .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))}};
+          .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))},
+          .spare_processors = spare_core(machine, cpu_sets(all), rank)};
 }
 
 /// Everything in a segment must agree between ranks, above all its layout.
@@ -91,7 +107,25 @@ void agree_on_layout(Store& store, int rank, int size, const SegmentLayout& layo
   }
 }
 
-std::unique_ptr<Engine> build(Store& store, int rank, int size, const Settings& settings,
+/// A rank of a world, which sleeps on its own transport.
+Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
+                   const SegmentLayout& layout, const Placement& placement,
+                   const Settings& settings) {
+  std::vector<const Link*> bells;
+  std::vector<int> world_ranks;
+  for (int peer = 0; peer < size; ++peer) {
+    bells.push_back(&transport->link(Rank{peer}));
+    world_ranks.push_back(peer);
+  }
+  const std::shared_ptr<Transport> shared = std::move(transport);
+  auto progress = std::make_shared<Progress>(
+      shared, Progress::Options{placement.oversubscribed, placement.spare_processors});
+  return {std::make_unique<Engine>(std::move(progress), shared, std::move(bells), Rank{rank}, size,
+                                   layout, placement, settings),
+          std::move(world_ranks)};
+}
+
+Member build(Store& store, int rank, int size, const Settings& settings,
                               Deadline deadline) {
   barrier(store, "joined", rank, size, deadline);
   const Placement placement = agree_on_placement(store, rank, size, deadline);
@@ -102,18 +136,17 @@ std::unique_ptr<Engine> build(Store& store, int rank, int size, const Settings& 
   const auto addresses = exchange(store, "address", rank, size, transport->address(), deadline);
   transport->connect(addresses, deadline);
   barrier(store, "connected", rank, size, deadline);
-  return std::make_unique<Engine>(std::move(transport), Rank{rank}, size, layout, placement,
-                                  settings);
+  return make_member(std::move(transport), rank, size, layout, placement, settings);
 }
 
 /// A world of one needs nobody.
-std::unique_ptr<Engine> build_alone(const Settings& settings) {
+Member build_alone(const Settings& settings) {
   return std::move(make_thread_world(1, settings).front());
 }
 
 /// Names this rank in what went wrong during start-up.
 template <class Join>
-std::unique_ptr<Engine> naming(int rank, int size, Join join) {
+Member naming(int rank, int size, Join join) {
   const auto text = [&](const Error& error) {
     return fmt::format("rank {} of {} could not join the world: {}", rank, size, error.what());
   };
@@ -130,7 +163,7 @@ std::unique_ptr<Engine> naming(int rank, int size, Join join) {
 
 }  // namespace
 
-std::unique_ptr<Engine> join_launched_world(const Launch& launch, const Settings& settings) {
+Member join_launched_world(const Launch& launch, const Settings& settings) {
   if (launch.size == 1) return build_alone(settings);
   const Deadline deadline = Deadline::in(settings.join_timeout);
   return naming(launch.rank, launch.size, [&] {
@@ -139,8 +172,7 @@ std::unique_ptr<Engine> join_launched_world(const Launch& launch, const Settings
   });
 }
 
-std::unique_ptr<Engine> join_world(const UniqueId& id, int rank, int size,
-                                   const Settings& settings) {
+Member join_world(const UniqueId& id, int rank, int size, const Settings& settings) {
   if (size < 1 || rank < 0 || rank >= size)
     throw InvalidArgument(
         fmt::format("cannot join as rank {} of {}: ranks are 0 to size-1", rank, size));
@@ -151,19 +183,145 @@ std::unique_ptr<Engine> join_world(const UniqueId& id, int rank, int size,
   });
 }
 
-std::vector<std::unique_ptr<Engine>> make_thread_world(int ranks, const Settings& settings) {
+std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
   const Placement placement{
       .oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks),
       .chunk = ranks > 1 ? chunk_bytes_for(Machine::discover(), ranks) : Bytes{0}};
   const SegmentLayout layout = segment_layout(ranks, placement, settings);
-  std::vector<std::unique_ptr<Engine>> engines;
+  std::vector<Member> members;
   for (auto& transport : make_thread_transports(ranks, layout.total()))
-    engines.push_back(std::make_unique<Engine>(std::move(transport),
-                                               Rank{static_cast<int>(engines.size())}, ranks,
-                                               layout, placement, settings));
-  return engines;
+    members.push_back(make_member(std::move(transport), static_cast<int>(members.size()), ranks,
+                                  layout, placement, settings));
+  return members;
+}
+
+namespace {
+
+/// What ranks tell each other while they form groups: an address, or where one is to be fetched.
+struct Card {
+  std::uint32_t length = 0;
+  std::byte address[508]{};
+};
+
+/// Threads of one process hand their transports to each other.
+struct Handoff {
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::atomic<std::size_t> left;
+};
+
+/// This rank's side of a group that is being formed.
+class Formation {
+ public:
+  Formation(Engine& parent, const std::vector<int>& members)
+      : parent_(parent),
+        members_(members),
+        position_(static_cast<int>(std::ranges::find(members, parent.rank()) - members.begin())),
+        threads_(parent.is_of_threads()),
+        layout_(segment_layout(static_cast<int>(members.size()), parent.placement(),
+                               parent.settings())) {}
+
+  /// Makes a transport, or with threads all of them, and tells of it.
+  Card open() {
+    if (members_.empty()) return {};
+    if (!threads_) {
+      transport_ = make_shm_transport(Rank{position_}, size(), layout_.total());
+      return card_of(transport_->address());
+    }
+    if (position_ > 0) return {};
+    auto* handoff = new Handoff{make_thread_transports(size(), layout_.total()), members_.size()};
+    return card_of(std::as_bytes(std::span{&handoff, 1}));
+  }
+
+  void connect(const std::vector<Card>& cards) {
+    if (members_.empty()) return;
+    std::vector<Address> addresses;
+    for (const int member : members_) {
+      const Card& card = cards[static_cast<std::size_t>(member)];
+      addresses.emplace_back(card.address, card.address + card.length);
+    }
+    if (threads_) return take(addresses.front());
+    transport_->connect(addresses, Deadline::in(parent_.settings().join_timeout));
+  }
+
+  std::shared_ptr<Transport> transport() { return std::move(transport_); }
+  const SegmentLayout& layout() const { return layout_; }
+  int position() const { return position_; }
+
+ private:
+  int size() const { return static_cast<int>(members_.size()); }
+
+  static Card card_of(std::span<const std::byte> address) {
+    Card card{.length = static_cast<std::uint32_t>(address.size())};
+    if (address.size() > sizeof card.address)
+      throw BootstrapError(fmt::format("a transport's address of {} bytes is longer than {}",
+                                       address.size(), sizeof card.address));
+    std::ranges::copy(address, card.address);
+    return card;
+  }
+
+  void take(const Address& address) {
+    Handoff* handoff = nullptr;
+    std::memcpy(&handoff, address.data(), sizeof handoff);
+    transport_ = std::move(handoff->transports[static_cast<std::size_t>(position_)]);
+    if (handoff->left.fetch_sub(1) == 1) delete handoff;
+  }
+
+  Engine& parent_;
+  const std::vector<int>& members_;
+  const int position_;
+  const bool threads_;
+  const SegmentLayout layout_;
+  std::unique_ptr<Transport> transport_;
+};
+
+Call group_call(Collective collective, DataType type, ReduceOp op, std::size_t count) {
+  return {.collective = collective, .type = type, .op = op, .shape = {.count = Elements{count}}};
+}
+
+/// What keeps this rank from going on, if anything; no rank goes on unless all can.
+template <class Step>
+void together(Engine& parent, Step step) {
+  std::string trouble;
+  try {
+    step();
+  } catch (const Error& error) {
+    trouble = error.what();
+  }
+  std::int32_t fine = trouble.empty() ? 1 : 0;
+  parent.run(group_call(Collective::all_reduce, DataType::i32, ReduceOp::min, 1), &fine, &fine);
+  if (!trouble.empty())
+    throw BootstrapError(fmt::format("rank {} could not form a group: {}", parent.rank(), trouble));
+  if (fine == 0)
+    throw BootstrapError(fmt::format(
+        "rank {} could not form a group: another rank failed, see its error", parent.rank()));
+}
+
+}  // namespace
+
+std::optional<Member> make_group(Member& parent, const std::vector<int>& members) {
+  Engine& engine = *parent.engine;
+  Formation formation{engine, members};
+  Card own;
+  std::vector<Card> cards(static_cast<std::size_t>(engine.size()));
+  together(engine, [&] { own = formation.open(); });
+  engine.run(group_call(Collective::all_gather, DataType::u8, ReduceOp::sum, sizeof(Card)), &own,
+             cards.data());
+  together(engine, [&] { formation.connect(cards); });
+  if (members.empty()) return std::nullopt;
+
+  std::vector<const Link*> bells;
+  std::vector<int> world_ranks;
+  for (const int member : members) {
+    world_ranks.push_back(parent.world_ranks[static_cast<std::size_t>(member)]);
+    bells.push_back(&engine.progress()->bell().link(Rank{world_ranks.back()}));
+  }
+  return Member{std::make_unique<Engine>(engine.progress(), formation.transport(),
+                                         std::move(bells), Rank{formation.position()},
+                                         static_cast<int>(members.size()), formation.layout(),
+                                         engine.placement(), engine.settings()),
+                std::move(world_ranks)};
 }
 
 }  // namespace capstan

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/runtime/bootstrap/launch.hpp"
@@ -13,14 +14,24 @@ namespace capstan {
 // How a world comes into being: ranks find each other through the store, exchange addresses and
 // what they know of the machine, connect their transports and start their engines.
 
+/// What one rank has of a communicator.
+struct Member {
+  std::unique_ptr<Engine> engine;
+  std::vector<int> world_ranks;  ///< of each rank of the communicator
+};
+
 /// The world that a launcher has started. Throws BootstrapError, TimedOut, InvalidArgument.
-std::unique_ptr<Engine> join_launched_world(const Launch& launch, const Settings& settings);
+Member join_launched_world(const Launch& launch, const Settings& settings);
 
 /// The world that has passed round `id`.
-std::unique_ptr<Engine> join_world(const UniqueId& id, int rank, int size,
-                                   const Settings& settings);
+Member join_world(const UniqueId& id, int rank, int size, const Settings& settings);
 
 /// A world of threads of this process, entry r for rank r.
-std::vector<std::unique_ptr<Engine>> make_thread_world(int ranks, const Settings& settings);
+std::vector<Member> make_thread_world(int ranks, const Settings& settings);
+
+/// A communicator of some ranks of `parent`, whose ranks all call this. `members` are those of the
+/// group that this rank is to be in, in order, or nobody; then there is no result. Throws
+/// BootstrapError on all ranks when some cannot connect.
+std::optional<Member> make_group(Member& parent, const std::vector<int>& members);
 
 }  // namespace capstan

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "algorithms/registry.hpp"
-#include "core/cli/perf/data.hpp"
+#include "core/cli/perf/cell.hpp"
 #include "core/communicator.hpp"
 
 namespace capstan {
@@ -19,14 +19,10 @@ namespace {
 constexpr std::size_t counts[] = {0, 1, 2, 3, 7, 14, 15, 100, 1000, 4099, 70001};
 
 bool correct(Communicator& world, DataType type, ReduceOp op, std::size_t count) {
-  const cli::TestData data{type, op, world.size()};
-  const std::size_t bytes = count * size_of(type).value();
-  std::vector<std::byte> input(bytes + 64), output(bytes + 64);
-  data.fill(input.data(), count, world.rank());
-  data.spoil(output.data(), count);
-  world.all_reduce(input.data(), output.data(), Elements{count}, type, op);
-  world.all_reduce(input.data(), input.data(), Elements{count}, type, op);
-  return data.count_wrong(output.data(), count) == 0 && data.count_wrong(input.data(), count) == 0;
+  cli::Cell cell{.type = type, .op = op, .shape = {.count = Elements{count}}};
+  const bool outside = cli::wrong_values(world, cell) == 0;
+  cell.in_place = true;
+  return cli::wrong_values(world, cell) == 0 && outside;
 }
 
 /// Every type, operation and count, in place and not.

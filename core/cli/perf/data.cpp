@@ -67,71 +67,90 @@ auto with_type(DataType type, Visit visit) {
   return visit(double{});
 }
 
+double combine(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::product:
+      return a * b;
+    case ReduceOp::min:
+      return std::min(a, b);
+    case ReduceOp::max:
+      return std::max(a, b);
+    default:
+      return a + b;
+  }
+}
+
 }  // namespace
 
-TestData::TestData(DataType type, ReduceOp op, int ranks) : type_(type), op_(op), ranks_(ranks) {
-  for (std::size_t i = 0; i < period; ++i) expected_.push_back(reduced(i));
-}
+TestData::TestData(DataType type, ReduceOp op, const Contract& contract, int ranks)
+    : type_(type), op_(op), contract_(contract), ranks_(ranks) {}
 
 double TestData::value(int rank, std::size_t index) const {
   const std::uint64_t mixed =
       (static_cast<std::uint64_t>(rank) * period + index % period + 1) * 0x9e3779b97f4a7c15;
+  if (!reduces(contract_.collective())) return static_cast<double>(mixed >> 57);
   const auto small = static_cast<double>(mixed >> 61);
   if (op_ == ReduceOp::product) return rank < 3 ? 1 + static_cast<double>(mixed >> 63) : 1;
   return ranks_ > 16 ? std::floor(small / 4) : small;  // sums stay exact in 8 bits
 }
 
-double TestData::reduced(std::size_t index) const {
-  double result = value(0, index);
-  for (int rank = 1; rank < ranks_; ++rank) {
-    const double next = value(rank, index);
-    switch (op_) {
-      case ReduceOp::sum:
-      case ReduceOp::average:
-        result += next;
-        break;
-      case ReduceOp::product:
-        result *= next;
-        break;
-      case ReduceOp::min:
-        result = std::min(result, next);
-        break;
-      case ReduceOp::max:
-        result = std::max(result, next);
-        break;
-    }
+TestData::Pattern TestData::expected(const Contract::Promise& promise) const {
+  Pattern pattern;
+  const bool whole = type_ < DataType::f16, divide = reduces(contract_.collective()) && op_ == ReduceOp::average;
+  for (std::size_t i = 0; i < period; ++i) {
+    double result = value(promise.first, i);
+    for (int rank = promise.first + 1; rank <= promise.last; ++rank)
+      result = combine(op_, result, value(rank, i));
+    if (divide) result /= ranks_;
+    pattern.push_back(divide && whole ? std::trunc(result) : result);
   }
-  if (op_ != ReduceOp::average) return result;
-  const bool whole = type_ < DataType::f16;
-  return whole ? std::trunc(result / ranks_) : result / ranks_;
+  return pattern;
 }
 
-void TestData::fill(void* memory, std::size_t count, int rank) const {
+void TestData::fill(void* input, int rank) const {
+  const std::size_t count = contract_.lengths(rank).input.value();
   with_type(type_, [&]<class T>(T) {
     T pattern[period];
     for (std::size_t i = 0; i < period; ++i) pattern[i] = from_double<T>(value(rank, i));
-    for (std::size_t i = 0; i < count; ++i) static_cast<T*>(memory)[i] = pattern[i % period];
+    for (std::size_t i = 0; i < count; ++i) static_cast<T*>(input)[i] = pattern[i % period];
   });
 }
 
-std::uint64_t TestData::count_wrong(const void* memory, std::size_t count) const {
+std::uint64_t TestData::count_wrong(const void* output, int rank) const {
+  const auto blocks = contract_.output_blocks(rank);
+  const Range whole{Elements{0}, contract_.lengths(rank).output};
+  std::uint64_t wrong = 0;
+  for (int i = 0; i < (blocks ? blocks->size() : 1); ++i) {
+    const Range range = blocks && !whole.empty() ? (*blocks)[i] : whole;
+    if (!range.empty())
+      wrong += count_wrong(output, range, contract_.promise(rank, range.offset));
+  }
+  return wrong;
+}
+
+/// Within a block the promise moves on with the index.
+std::uint64_t TestData::count_wrong(const void* output, Range range,
+                                    Contract::Promise promise) const {
+  if (promise.last < promise.first) return 0;
+  const Pattern pattern = expected(promise);
+  const bool divided = reduces(contract_.collective()) && op_ == ReduceOp::average;
   // Only an average can fall between two values of the type.
-  const double tolerance = op_ != ReduceOp::average                            ? 0
+  const double tolerance = !divided                                            ? 0
                            : type_ == DataType::f16 || type_ == DataType::bf16 ? 1.0 / 128
                                                                                : 1e-6;
   return with_type(type_, [&]<class T>(T) {
+    const T* values = static_cast<const T*>(output) + range.offset.value();
     std::uint64_t wrong = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const double expected = expected_[i % period];
-      const double actual = to_double(static_cast<const T*>(memory)[i]);
-      wrong += !(std::abs(actual - expected) <= tolerance * std::abs(expected));
+    for (std::size_t i = 0; i < range.length.value(); ++i) {
+      const double wanted = pattern[(promise.index.value() + i) % period];
+      wrong += !(std::abs(to_double(values[i]) - wanted) <= tolerance * std::abs(wanted));
     }
     return wrong;
   });
 }
 
-void TestData::spoil(void* memory, std::size_t count) const {
-  std::memset(memory, 0xa5, count * size_of(type_).value());
+void TestData::spoil(void* memory, Elements count) const {
+  std::memset(memory, 0xa5, bytes_of(count, size_of(type_)).value());
 }
 
 }  // namespace capstan::cli

@@ -3,33 +3,37 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/ir/collective.hpp"
 #include "core/ir/types.hpp"
 
 namespace capstan::cli {
 
 /// Test data for measurements: distinct per rank and index, small whole numbers, so that the right
-/// result is known exactly for every type and operation.
+/// result of every collective is known exactly for every type and operation.
 class TestData {
  public:
-  TestData(DataType type, ReduceOp op, int ranks);
+  /// `op` is that of a collective that reduces.
+  TestData(DataType type, ReduceOp op, const Contract& contract, int ranks);
 
-  /// What rank `rank` contributes, elements 0 .. count-1.
-  void fill(void* memory, std::size_t count, int rank) const;
-  /// Elements of a result that are not what they should be.
-  std::uint64_t count_wrong(const void* memory, std::size_t count) const;
-  /// Overwrites a result buffer, so that nothing is right by accident.
-  void spoil(void* memory, std::size_t count) const;
+  /// What rank `rank` contributes.
+  void fill(void* input, int rank) const;
+  /// Elements of its output that are not what they should be.
+  std::uint64_t count_wrong(const void* output, int rank) const;
+  /// Overwrites a buffer, so that nothing is right by accident.
+  void spoil(void* memory, Elements count) const;
 
  private:
   static constexpr std::size_t period = 1009;  // prime: a displaced block shows
+  using Pattern = std::vector<double>;          // by index modulo the period
 
   double value(int rank, std::size_t index) const;
-  double reduced(std::size_t index) const;
+  Pattern expected(const Contract::Promise& promise) const;
+  std::uint64_t count_wrong(const void* output, Range range, Contract::Promise promise) const;
 
   DataType type_;
   ReduceOp op_;
+  Contract contract_;
   int ranks_;
-  std::vector<double> expected_;
 };
 
 }  // namespace capstan::cli

@@ -24,6 +24,22 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
+/// Bytes on each link per byte of the call's size.
+double bus_share(Collective collective, int ranks) {
+  const double p = ranks;
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * (p - 1) / p;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::scan:
+    case Collective::exscan:
+      return 1;
+    default:
+      return (p - 1) / p;
+  }
+}
+
 }  // namespace
 
 double Measurement::algorithm_bandwidth() const {
@@ -31,7 +47,7 @@ double Measurement::algorithm_bandwidth() const {
 }
 
 double Measurement::bus_bandwidth() const {
-  return algorithm_bandwidth() * 2 * (ranks - 1) / ranks;
+  return algorithm_bandwidth() * bus_share(cell.collective, ranks);
 }
 
 Bench::Bench(Communicator& world, Bytes largest, const MeasureOptions& options)
@@ -46,13 +62,14 @@ Bench::~Bench() {
   ::munmap(output_, bytes_);
 }
 
-void Bench::call(const Cell& cell) {
-  world_.all_reduce(cell.in_place ? output_ : input_, output_, cell.count, cell.type, cell.op);
+Request Bench::request_of(const Cell& cell) const {
+  return cli::request_of(cell, world_.rank(), world_.size(), input_, output_);
 }
 
 double Bench::time_calls(const Cell& cell, std::uint64_t calls) {
   const auto start = std::chrono::steady_clock::now();
-  for (std::uint64_t i = 0; i < calls; ++i) call(cell);
+  const Request request = request_of(cell);
+  for (std::uint64_t i = 0; i < calls; ++i) world_.run(request);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -62,19 +79,20 @@ double Bench::slowest(double seconds) {
 }
 
 std::uint64_t Bench::check(const Cell& cell) {
-  const TestData data{cell.type, cell.op, world_.size()};
-  const std::size_t count = cell.count.value();
-  data.spoil(output_, count);
-  data.fill(cell.in_place ? output_ : input_, count, world_.rank());
-  call(cell);
-  std::uint64_t wrong = data.count_wrong(output_, count);
+  const Contract contract = cell.contract(world_.size());
+  const TestData data{cell.type, cell.op, contract, world_.size()};
+  const auto request = request_of(cell);
+  data.spoil(output_, contract.extent());
+  data.fill(const_cast<void*>(request.input), world_.rank());
+  world_.run(request);
+  std::uint64_t wrong = data.count_wrong(request.output, world_.rank());
   world_.all_reduce(std::span{&wrong, 1});
   return wrong;
 }
 
 Measurement Bench::measure(const Cell& cell) {
   Measurement result{.cell = cell, .ranks = world_.size(), .algorithm = {}};
-  result.algorithm = world_.all_reduce_algorithm(cell.count, cell.type);
+  result.algorithm = world_.algorithm(request_of(cell));
   if (options_.check) result.wrong = check(cell);
 
   // In place the values grow with each call: zeros stay what they are.

@@ -4,19 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "core/cli/perf/cell.hpp"
 #include "core/communicator.hpp"
-#include "core/ir/collective.hpp"
 
 namespace capstan::cli {
-
-/// One line of the table.
-struct Cell {
-  Collective collective = Collective::all_reduce;
-  DataType type = DataType::f32;
-  ReduceOp op = ReduceOp::sum;
-  Elements count{};
-  bool in_place = false;
-};
 
 /// What was measured; times in microseconds per call, the slowest rank's of each round.
 struct Measurement {
@@ -28,10 +19,12 @@ struct Measurement {
   std::uint64_t wrong = 0;
   std::uint64_t calls = 0;
 
-  Bytes bytes() const { return bytes_of(cell.count, size_of(cell.type)); }
+  /// Of the largest buffer, as nccl-tests counts them.
+  Bytes bytes() const { return bytes_of(cell.contract(ranks).extent(), size_of(cell.type)); }
   /// Bytes per call over time, GB/s.
   double algorithm_bandwidth() const;
-  /// What a ring would move over each link, GB/s: comparable between numbers of ranks.
+  /// What each link has to carry at least, GB/s, as nccl-tests defines it per collective: comparable
+  /// between numbers of ranks.
   double bus_bandwidth() const;
 };
 
@@ -52,7 +45,7 @@ class Bench {
   Measurement measure(const Cell& cell);
 
  private:
-  void call(const Cell& cell);
+  Request request_of(const Cell& cell) const;
   double time_calls(const Cell& cell, std::uint64_t calls);
   std::uint64_t check(const Cell& cell);
   double slowest(double seconds);

@@ -18,7 +18,7 @@ std::string table_line(const Measurement& m) {
   return fmt::format(
       "{:>12} {:>12} {:>5} {:>8} {:>19} {:>11.2f} {:>11.2f} {:>7.1f} {:>8.2f} "
       "{:>8.2f} {:>7}\n",
-      m.bytes().value(), m.cell.count.value(), name_of(m.cell.type), name_of(m.cell.op),
+      m.bytes().value(), m.cell.contract(m.ranks).typical_count().value(), name_of(m.cell.type), reduces(m.cell.collective) ? name_of(m.cell.op) : "-",
       m.algorithm, m.median, m.least, 100 * m.spread, m.algorithm_bandwidth(), m.bus_bandwidth(),
       m.wrong);
 }
@@ -27,7 +27,7 @@ nlohmann::json to_json(const Measurement& m) {
   return {{"collective", name_of(m.cell.collective)},
           {"ranks", m.ranks},
           {"bytes", m.bytes().value()},
-          {"count", m.cell.count.value()},
+          {"count", m.cell.contract(m.ranks).typical_count().value()},
           {"type", name_of(m.cell.type)},
           {"op", name_of(m.cell.op)},
           {"in_place", m.cell.in_place},

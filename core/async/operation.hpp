@@ -1,0 +1,91 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/deadline.hpp"
+#include "core/ir/types.hpp"
+#include "core/message_info.hpp"
+
+namespace capstan {
+
+class Operation;
+
+/// What moves operations on; implemented by the engine. Thread-safe.
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  /// Runs operations until done() or the deadline; returns done(). Callbacks of operations that end
+  /// meanwhile run in here or on the progress thread, with no lock held. Re-entrant: a callback may
+  /// start operations and may wait for them.
+  virtual bool drive(const std::function<bool()>& done, Deadline deadline) = 0;
+
+  /// Detaches an operation from its caller's buffers: when this returns true they are the caller's
+  /// again, neither read nor written any more, and operation.cancelled() has been called. The
+  /// operation goes on with private copies, so that peers get what they expect. False if it had
+  /// ended already.
+  virtual bool cancel(Operation& operation) = 0;
+
+  /// Sees to it that operations move on while nobody waits.
+  virtual void ensure_progress() = 0;
+};
+
+/// The state that all handles of one operation share. Thread-safe.
+class Operation : public std::enable_shared_from_this<Operation> {
+ public:
+  enum class State : std::uint8_t { pending, completed, failed, cancelled };
+  using Callback = std::function<void(Operation&)>;
+
+  /// Where its result will be.
+  struct Output {
+    DataType type{};
+    void* data = nullptr;
+    std::size_t count = 0;
+  };
+
+  /// `text` names it in errors: "all_reduce(1000 x f32, sum)".
+  Operation(std::shared_ptr<Driver> driver, std::string text, Output output)
+      : driver_(std::move(driver)), text_(std::move(text)), output_(output) {}
+
+  State state() const { return state_.load(std::memory_order_acquire); }
+  bool ended() const { return state() != State::pending; }
+
+  // The first of these wins; the others do nothing. The winner runs the callbacks.
+  void complete() { end(State::completed, nullptr); }
+  void complete(const MessageInfo& message);
+  void fail(std::exception_ptr error) { end(State::failed, std::move(error)); }
+  void cancelled() { end(State::cancelled, nullptr); }
+
+  /// Runs `callback` once, when the operation has ended: by whoever ends it, or here and now.
+  void when_ended(Callback callback);
+
+  Driver& driver() const { return *driver_; }
+  const std::string& text() const { return text_; }
+  // To be read after the end.
+  const Output& output() const { return output_; }
+  const std::exception_ptr& error() const { return error_; }
+  const std::optional<MessageInfo>& message() const { return message_; }
+
+ private:
+  void end(State state, std::exception_ptr error, std::optional<MessageInfo> message = {});
+
+  const std::shared_ptr<Driver> driver_;
+  const std::string text_;
+  const Output output_;
+  std::atomic<State> state_ = State::pending;
+  std::mutex mutex_;  // of the end and the callbacks
+  std::vector<Callback> callbacks_;
+  std::exception_ptr error_;
+  std::optional<MessageInfo> message_;
+};
+
+}  // namespace capstan

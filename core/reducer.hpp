@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "ir/types.hpp"
+
+namespace capstan {
+
+/// A reduction operation that the program brings along.
+struct UserOperation {
+  std::string name;  ///< equal on all ranks; named in errors
+  DataType type;
+  /// If not, only algorithms that combine in the order of ranks are chosen. The operation has to be
+  /// associative in any case.
+  bool commutative = true;
+  /// accumulator[i] = accumulator[i] ⊕ next[i] for `count` elements. Called from any thread that
+  /// moves operations on, with elements of `type`; must not throw and must not call Capstan.
+  std::function<void(void* accumulator, const void* next, std::size_t count)> accumulate;
+};
+
+/// How elements of different ranks are combined: one of the built-in operations, a sum of scaled
+/// inputs, or an operation of the program's own. Cheap to copy.
+class Reducer {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): `all_reduce(in, out, ReduceOp::max)` reads well
+  Reducer(ReduceOp op = ReduceOp::sum) : op_(op) {}
+
+  /// The sum of each rank's input times that rank's own factor, rounded to the type before it is
+  /// added. Integers are multiplied by the factor rounded towards zero.
+  static Reducer premultiplied_sum(double factor) {
+    Reducer reducer{ReduceOp::sum};
+    reducer.factor_ = factor;
+    reducer.scales_ = true;
+    return reducer;
+  }
+
+  /// combine(a, b) for elements a of a lower and b of a higher rank. Make it once and use it for
+  /// many calls: what is prepared for a call is kept for the next one with the same reducer.
+  template <Element T, class Combine>
+  static Reducer of(std::string name, Combine combine, bool commutative = true) {
+    Reducer reducer;
+    reducer.user_ = std::make_shared<const UserOperation>(UserOperation{
+        std::move(name), *data_type_of<T>, commutative,
+        [combine = std::move(combine)](void* accumulator, const void* next, std::size_t count) {
+          T* a = static_cast<T*>(accumulator);
+          const T* b = static_cast<const T*>(next);
+          for (std::size_t i = 0; i < count; ++i) a[i] = combine(a[i], b[i]);
+        }});
+    return reducer;
+  }
+  static Reducer of(UserOperation operation) {
+    Reducer reducer;
+    reducer.user_ = std::make_shared<const UserOperation>(std::move(operation));
+    return reducer;
+  }
+
+  ReduceOp op() const { return op_; }
+  bool scales() const { return scales_; }
+  double factor() const { return factor_; }
+  const std::shared_ptr<const UserOperation>& user() const { return user_; }
+
+ private:
+  ReduceOp op_ = ReduceOp::sum;
+  bool scales_ = false;
+  double factor_ = 1;
+  std::shared_ptr<const UserOperation> user_;
+};
+
+}  // namespace capstan

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <concepts>
+#include <ranges>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "ir/collective.hpp"
+#include "ir/types.hpp"
+#include "reducer.hpp"
+
+namespace capstan {
+
+/// A contiguous range of elements that a collective reads: std::span, std::vector, std::array.
+template <class R>
+concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+                       Element<std::ranges::range_value_t<R>>;
+
+/// One that a collective writes.
+template <class R>
+concept MutableElementRange =
+    ElementRange<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+template <class A, class B>
+concept SameElements =
+    std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
+
+/// One collective call on untyped memory: what the functions of Communicator come down to, and the
+/// way in for bindings. Memory is aligned as its type is.
+struct Request {
+  Collective collective = Collective::barrier;
+  DataType type = DataType::u8;
+  const void* input = nullptr;  ///< null: in place
+  Elements input_count{};
+  void* output = nullptr;
+  Elements output_count{};
+  Reducer reducer{};
+  int root = 0;
+  /// _v forms: the length of each rank's block, the same on all ranks; all_to_all_v: how much this
+  /// rank sends to each.
+  std::vector<Elements> counts{};
+  /// all_to_all_v: how much this rank receives from each.
+  std::vector<Elements> receive_counts{};
+};
+
+/// How requests are written from ranges.
+namespace request {
+
+template <ElementRange In, MutableElementRange Out>
+  requires SameElements<In, Out>
+Request of(Collective collective, In&& input, Out&& output, Reducer reducer = {}, int root = 0) {
+  return {.collective = collective,
+          .type = *data_type_of<std::ranges::range_value_t<In>>,
+          .input = std::ranges::data(input),
+          .input_count = Elements{std::ranges::size(input)},
+          .output = std::ranges::data(output),
+          .output_count = Elements{std::ranges::size(output)},
+          .reducer = std::move(reducer),
+          .root = root};
+}
+
+template <MutableElementRange Data>
+Request in_place(Collective collective, Data&& data, Reducer reducer = {}, int root = 0) {
+  return {.collective = collective,
+          .type = *data_type_of<std::ranges::range_value_t<Data>>,
+          .output = std::ranges::data(data),
+          .output_count = Elements{std::ranges::size(data)},
+          .reducer = std::move(reducer),
+          .root = root};
+}
+
+inline std::vector<Elements> counts(std::span<const std::size_t> lengths) {
+  std::vector<Elements> counts;
+  for (const std::size_t length : lengths) counts.emplace_back(length);
+  return counts;
+}
+
+inline Request with_counts(Request request, std::span<const std::size_t> lengths) {
+  request.counts = counts(lengths);
+  return request;
+}
+
+}  // namespace request
+
+}  // namespace capstan

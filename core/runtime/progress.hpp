@@ -1,0 +1,86 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/async/operation.hpp"
+#include "topology/cpu_set.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan {
+
+class Engine;
+
+/// Moves on the operations of one rank: those of its world and of all groups made from it. Callers
+/// that wait do it themselves; a progress thread, if there is one, does it while nobody waits.
+///
+/// Without a progress thread a rank's communicators are used by one thread at a time and nothing is
+/// locked. With one, all functions are thread-safe.
+class Progress final : public Driver, public std::enable_shared_from_this<Progress> {
+ public:
+  struct Options {
+    bool oversubscribed = false;  ///< ranks share cores: yield at once
+    CpuSet thread_processors{};   ///< where the progress thread runs; empty: where its maker does
+  };
+
+  /// `bell`: the world's transport, which is slept on.
+  Progress(std::shared_ptr<Transport> bell, Options options);
+  ~Progress() override;
+
+  Transport& bell() { return *bell_; }
+
+  bool drive(const std::function<bool()>& done, Deadline deadline) override;
+  bool cancel(Operation& operation) override;
+  void ensure_progress() override;
+
+  void add(Engine& engine);
+  /// The last engine to go ends the progress thread.
+  void remove(Engine& engine);
+
+  /// Held while engines are used; does nothing without a progress thread.
+  class Lock {
+   public:
+    explicit Lock(Progress& progress);
+    ~Lock();
+    Lock(const Lock&) = delete;
+
+   private:
+    Progress* progress_;  // null: nothing is locked
+  };
+
+  /// Under the lock: this operation has ended; it is told so once the lock is given back.
+  void ended(std::shared_ptr<Operation> operation, std::exception_ptr error);
+  /// Without the lock: tells those that have ended, and wakes the progress thread if need be.
+  void announce();
+
+ private:
+  class Patience;
+  bool poll();
+  bool busy() const;  // under the lock
+  bool idle();
+  void check();
+  bool sleep(std::chrono::nanoseconds at_most);
+  void run_thread(const std::stop_token& stop);
+
+  const std::shared_ptr<Transport> bell_;
+  const Options options_;
+
+  std::vector<Engine*> engines_;
+  std::vector<std::pair<std::shared_ptr<Operation>, std::exception_ptr>> ended_;
+
+  std::atomic<bool> threaded_ = false;
+  std::mutex mutex_;
+  std::atomic<int> waiting_for_lock_ = 0;
+  std::atomic<int> drivers_ = 0;  // callers that wait: the thread stands back
+  std::mutex sleeping_;           // one at a time sleeps on the bell
+  std::condition_variable work_;  // for the thread: there is something to do
+  std::jthread thread_;
+};
+
+}  // namespace capstan
