@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+
+#include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
 
 // How the lists of algorithms are written. An algorithm is a function of what it depends on and no
@@ -43,6 +46,19 @@ Schedule blocked(const Group& group, const Shape& shape) {
 template <Schedule (*f)(const Group&, int, const Blocks&)>
 Schedule rooted_blocked(const Group& group, const Shape& shape) {
   return f(group, shape.root, blocks_of(group, shape));
+}
+
+/// f(group, exchange)
+template <Schedule (*f)(const Group&, const Exchange&)>
+Schedule exchanged(const Group& group, const Shape& shape) {
+  return f(group, Exchange{shape, group.size()});
+}
+
+/// The same algorithms for the collective's form with counts.
+template <std::size_t n>
+std::array<Algorithm, n> with_counts(std::array<Algorithm, n> list, Collective collective) {
+  for (Algorithm& algorithm : list) algorithm.collective = collective;
+  return list;
 }
 
 }  // namespace capstan

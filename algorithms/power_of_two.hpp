@@ -25,20 +25,31 @@ class PowerOfTwoFold {
   bool represents() const { return in_folded_part() && group_.position() % 2 == 1; }
   Rank partner() const { return sits_out() ? group_.right() : group_.left(); }
 
-  /// This rank's number among those that work, 0 .. size()-1.
-  int id() const { return in_folded_part() ? group_.position() / 2 : group_.position() - folded_; }
+  /// The number of this rank, or of who represents it, among those that work, 0 .. size()-1.
+  int id() const { return id_of(group_, group_.position()); }
+  static int id_of(const Group& group, int position) {
+    const int folded =
+        group.size() - static_cast<int>(std::bit_floor(static_cast<unsigned>(group.size())));
+    return position < 2 * folded ? position / 2 : position - folded;
+  }
   /// The rank whose id() is `id`.
   Rank member(int id) const { return group_[id < folded_ ? 2 * id + 1 : id + folded_]; }
 
+  /// The positions that the ids [first, first + number) work for; they are adjacent.
+  int first_position(int id) const { return id < folded_ ? 2 * id : id + folded_; }
+  int positions(int first, int number) const {
+    return first_position(first + number) - first_position(first);
+  }
+
   /// Brings the contributions of those who sit out to their representatives, with `landing` in
-  /// between, and returns where this rank's contribution is now.
-  Span gather(ScheduleBuilder& s, Span landing) const {
+  /// between, adds them up in `sum` and returns where this rank's contribution is now.
+  Span gather(ScheduleBuilder& s, Span landing, Span sum) const {
     if (sits_out()) s.send(partner(), landing, s.input());
     if (!represents()) return s.input();
     s.wait(partner());
     const Span sources[] = {landing, s.input()};
-    s.reduce(s.output(), sources);
-    return s.output();
+    s.reduce(sum, sources);
+    return sum;
   }
 
   /// Gives the result to those who sat out.

@@ -6,9 +6,17 @@
 #include <algorithm>
 #include <vector>
 
+#include "algorithms/all_gather/all_gather.hpp"
 #include "algorithms/all_reduce/all_reduce.hpp"
+#include "algorithms/all_to_all/all_to_all.hpp"
 #include "algorithms/barrier/barrier.hpp"
 #include "algorithms/broadcast/broadcast.hpp"
+#include "algorithms/exscan/exscan.hpp"
+#include "algorithms/gather/gather.hpp"
+#include "algorithms/reduce/reduce.hpp"
+#include "algorithms/reduce_scatter/reduce_scatter.hpp"
+#include "algorithms/scan/scan.hpp"
+#include "algorithms/scatter/scatter.hpp"
 #include "core/ir/error.hpp"
 
 namespace capstan {
@@ -39,11 +47,36 @@ std::span<const Algorithm> algorithms(Collective collective) {
       return barrier_algorithms();
     case Collective::broadcast:
       return broadcast_algorithms();
+    case Collective::reduce:
+      return reduce_algorithms();
     case Collective::all_reduce:
       return all_reduce_algorithms();
-    default:
-      return {};
+    case Collective::all_gather:
+      return all_gather_algorithms();
+    case Collective::reduce_scatter:
+      return reduce_scatter_algorithms();
+    case Collective::gather:
+      return gather_algorithms();
+    case Collective::scatter:
+      return scatter_algorithms();
+    case Collective::all_to_all:
+      return all_to_all_algorithms();
+    case Collective::scan:
+      return scan_algorithms();
+    case Collective::exscan:
+      return exscan_algorithms();
+    case Collective::all_gather_v:
+      return all_gather_v_algorithms();
+    case Collective::reduce_scatter_v:
+      return reduce_scatter_v_algorithms();
+    case Collective::gather_v:
+      return gather_v_algorithms();
+    case Collective::scatter_v:
+      return scatter_v_algorithms();
+    case Collective::all_to_all_v:
+      return all_to_all_v_algorithms();
   }
+  return {};
 }
 
 const Algorithm& algorithm_named(Collective collective, std::string_view name) {

@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/ir/blocks.hpp"
 #include "core/ir/collective.hpp"
 #include "core/ir/schedule.hpp"
 
@@ -21,6 +22,9 @@ struct Guarantees {
   /// No rank returns before every rank has entered: back-to-back calls need no other protection
   /// of scratch than rotating slots.
   bool synchronizes = false;
+  /// In a stream of blocks no rank runs so far ahead that it writes to one of three rotating slots
+  /// while another still reads it. If not, slots are acquired there too.
+  bool paced = false;
   /// Sums are combined in the order of ranks, so that the operation need not be commutative.
   bool ordered = false;
 };

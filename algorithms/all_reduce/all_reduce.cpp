@@ -11,7 +11,7 @@ namespace {
   Algorithm {                                                              \
 #name, Collective::all_reduce, summary, &counted < name##_all_reduce>, \
         &name##_all_reduce_cost, max_ranks, {                              \
-      .synchronizes = true, .ordered = order                               \
+      .synchronizes = true, .paced = true, .ordered = order                \
     }                                                                      \
   }
 

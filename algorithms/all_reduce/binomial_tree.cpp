@@ -8,36 +8,17 @@
 //             ├─ 2 ── 3
 //             └─ 1
 
-#include <bit>
-
 #include "algorithms/all_reduce/all_reduce.hpp"
 #include "algorithms/power_of_two.hpp"
 #include "algorithms/tree.hpp"
 
 namespace capstan {
-namespace {
-
-/// Position i hangs below i with its lowest set bit cleared; the children of i add one lower bit.
-TreePlace binomial_place(const Group& group) {
-  const int self = group.position();
-  TreePlace place;
-  const int depth =
-      self == 0 ? ceil_log2(group.size()) : std::countr_zero(static_cast<unsigned>(self));
-  if (self != 0) place.parent = group[self & (self - 1)], place.slot = depth;
-  for (int slot = 0; slot < depth; ++slot) {
-    const int child = self + (1 << slot);
-    place.children.push_back(child < group.size() ? std::optional{group[child]} : std::nullopt);
-  }
-  return place;
-}
-
-}  // namespace
 
 Schedule binomial_tree_all_reduce(const Group& group, Elements count) {
   ScheduleBuilder s{group, count, count};
-  const TreePlace place = binomial_place(group);
+  const TreePlace place = binomial_place(group, 0);
   const Range all{Elements{0}, count};
-  reduce_up(s, place, all, ceil_log2(group.size()));
+  reduce_up(s, place, all, binomial_slots(group.size()), s.output());
   broadcast_down(s, place, all);
   return std::move(s).build();
 }

@@ -84,8 +84,9 @@ TreePlace second_tree(const Group& group) {
 Schedule double_binary_tree_all_reduce(const Group& group, Elements count) {
   ScheduleBuilder s{group, count, count};
   const TreePlace trees[] = {first_tree(group), second_tree(group)};
-  for (int half = 0; half < 2; ++half) reduce_up(s, trees[half], nth_block(count, 2, half), 2);
-  for (int half = 0; half < 2; ++half) broadcast_down(s, trees[half], nth_block(count, 2, half));
+  const Range halves[] = {nth_block(count, 2, 0), nth_block(count, 2, 1)};
+  for (int i = 0; i < 2; ++i) reduce_up(s, trees[i], halves[i], 2, s.output(halves[i]));
+  for (int i = 0; i < 2; ++i) broadcast_down(s, trees[i], halves[i]);
   return std::move(s).build();
 }
 

@@ -33,7 +33,7 @@ Schedule rabenseifner_all_reduce(const Group& group, Elements count) {
     return block_range(count, fold.size(), who & ~(distance - 1), distance);
   };
 
-  Span sum = fold.gather(s, s.scratch(count));
+  Span sum = fold.gather(s, s.scratch(count), s.output());
   for (int distance = fold.size() / 2; distance >= 1; distance /= 2) {
     const Span landing = s.scratch(held(0, distance).length);
     if (fold.sits_out()) continue;

@@ -11,7 +11,7 @@ namespace capstan {
 Schedule recursive_doubling_all_reduce(const Group& group, Elements count) {
   ScheduleBuilder s{group, count, count};
   const PowerOfTwoFold fold{group};
-  Span sum = fold.gather(s, s.scratch(count));
+  Span sum = fold.gather(s, s.scratch(count), s.output());
 
   for (int bit = 1; bit < fold.size(); bit <<= 1) {
     const Span landing = s.scratch(count);

@@ -7,19 +7,23 @@
 namespace capstan {
 namespace {
 
-#define CAPSTAN_BARRIER(name, max_ranks, summary)                                        \
-  Algorithm {                                                                            \
-#name, Collective::barrier, summary, &plain < name##_barrier>, &name##_barrier_cost, \
-        max_ranks, {                                                                     \
-      .synchronizes = true                                                               \
-    }                                                                                    \
-  }
-
+// Of two that promise the same, the selector takes the one that stands first.
 const std::array list{
-    CAPSTAN_BARRIER(dissemination, any_size, "log2(p) rounds, each rank tells one further away"),
+    Algorithm{"dissemination",
+              Collective::barrier,
+              "log2(p) rounds, each rank tells one further away",
+              &plain<dissemination_barrier>,
+              &dissemination_barrier_cost,
+              any_size,
+              {.synchronizes = true, .paced = true}},
+    Algorithm{"binomial_tree",
+              Collective::barrier,
+              "up and down a tree: fewest signals",
+              &plain<binomial_tree_barrier>,
+              &binomial_tree_barrier_cost,
+              any_size,
+              {.synchronizes = true, .paced = true}},
 };
-
-#undef CAPSTAN_BARRIER
 
 }  // namespace
 

@@ -10,7 +10,9 @@ namespace capstan {
 std::span<const Algorithm> barrier_algorithms();
 
 Schedule dissemination_barrier(const Group& group);
+Schedule binomial_tree_barrier(const Group& group);
 
 Cost dissemination_barrier_cost(int ranks, Elements count);
+Cost binomial_tree_barrier_cost(int ranks, Elements count);
 
 }  // namespace capstan

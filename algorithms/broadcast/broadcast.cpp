@@ -7,17 +7,37 @@
 namespace capstan {
 namespace {
 
-#define CAPSTAN_BROADCAST(name, max_ranks, summary)                                             \
-  Algorithm {                                                                                   \
-#name, Collective::broadcast, summary, &rooted < name##_broadcast>, &name##_broadcast_cost, \
-        max_ranks                                                                               \
-  }
-
+// Of two that promise the same, the selector takes the one that stands first.
 const std::array list{
-    CAPSTAN_BROADCAST(flat, all_pairs, "the root sends everything to everybody: one step"),
+    Algorithm{"flat",
+              Collective::broadcast,
+              "the root sends everything to everybody: one step",
+              &rooted<flat_broadcast>,
+              &flat_broadcast_cost,
+              all_pairs,
+              {}},
+    Algorithm{"binomial",
+              Collective::broadcast,
+              "down a binomial tree: log2(p) steps",
+              &rooted<binomial_broadcast>,
+              &binomial_broadcast_cost,
+              any_size,
+              {}},
+    Algorithm{"scatter_all_gather",
+              Collective::broadcast,
+              "a block to each rank, then round a ring",
+              &rooted<scatter_all_gather_broadcast>,
+              &scatter_all_gather_broadcast_cost,
+              4096,
+              {}},
+    Algorithm{"chain",
+              Collective::broadcast,
+              "from rank to rank; long messages as a pipeline of blocks",
+              &rooted<chain_broadcast>,
+              &chain_broadcast_cost,
+              any_size,
+              {}},
 };
-
-#undef CAPSTAN_BROADCAST
 
 }  // namespace
 

@@ -126,6 +126,8 @@ Contract::Placement Contract::in_place(int position) const {
     return {.input = per_rank()[position].offset};
   if (is_one_of(collective_, reduce_scatter, reduce_scatter_v, scatter, scatter_v) && inside)
     return {.output = per_rank()[position].offset};
+  // Blocks of any length would overwrite each other: the two lie one behind the other.
+  if (collective_ == all_to_all_v) return {.output = sent_by(position).total()};
   return {};
 }
 

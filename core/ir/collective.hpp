@@ -81,7 +81,8 @@ class Contract {
   std::optional<Blocks> output_blocks(int position) const;
 
   /// In place, input and output share memory. Where each begins in it: a rank's own block inside
-  /// the larger buffer (all_gather, gather, reduce_scatter, scatter), or the same place.
+  /// the larger buffer (all_gather, gather, reduce_scatter, scatter), or the same place. An
+  /// all_to_all_v cannot be done in place: there the two lie side by side.
   struct Placement {
     Elements input{}, output{};
   };

@@ -126,14 +126,14 @@ std::uint64_t Executor::board_slot() const {
   return (layout_.boards() + layout_.board_slot() * slot).value();
 }
 
-/// A slot comes round: its last readers must be done with it. Of calls that synchronize it is known
-/// without looking (see finish); within one, the phases of its blocks see to it.
+/// A slot comes round: its last readers must be done with it. After calls that synchronize that is
+/// known without looking (see finish); within a paced one the order of its steps sees to it.
 bool Executor::acquire_slot() {
   const bool packets = plan_->form == Form::packets;
   std::uint64_t& user =
       packets ? packet_slot_user_[packet_messages_ % SegmentLayout::packet_slots]
               : board_slot_user_[(board_blocks_ + block_) % SegmentLayout::board_slots];
-  const bool own_stream = plan_->synchronizes && user > first_block_;
+  const bool own_stream = plan_->guarantees.paced && user > first_block_;
   if (user > known_finished_ && !own_stream && !learn_finished(user)) return false;
   user = first_block_ + block_ + 1;
   return acquired_ = true;
@@ -157,7 +157,7 @@ bool Executor::learn_finished(std::uint64_t blocks) {
 /// The last phase of a block is over: nothing of it is read here any more.
 void Executor::leave_phase() {
   const bool last = phase_ + 1 == static_cast<int>(plan_->programs.front().phase_end.size());
-  if (last && !plan_->synchronizes && has_block() && block_ + 1 < plan_->blocks)
+  if (last && !plan_->guarantees.paced && has_block() && block_ + 1 < plan_->blocks)
     publish_finished(first_block_ + block_ + 1);
 }
 
@@ -282,7 +282,7 @@ bool Executor::wait(int peer) {
 void Executor::finish() {
   (plan_->form == Form::packets ? packet_messages_ : board_blocks_) += plan_->blocks;
   // All peers have entered this call, and so have finished what came before it.
-  if (plan_->synchronizes) known_finished_ = first_block_;
+  if (plan_->guarantees.synchronizes) known_finished_ = first_block_;
   first_block_ += plan_->blocks;
   plan_ = nullptr;
   publish_finished(first_block_);

@@ -234,7 +234,7 @@ Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Byt
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));
   Plan plan{.call = call, .algorithm = choice.algorithm, .form = choice.form};
   plan.element = call.element();
-  plan.synchronizes = choice.algorithm->guarantees.synchronizes;
+  plan.guarantees = choice.algorithm->guarantees;
   plan.reduce = kernels::reduce_kernel(call.type, call.op);
   plan.stream_output = bytes_of(call.contract(ranks).extent(), plan.element) >= streamed_output;
   plan.block_count = block_of(call, choice, ranks, block_bytes, layout);

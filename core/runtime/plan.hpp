@@ -55,7 +55,7 @@ struct Plan {
   Bytes scratch{};
   CallMark mark{};  ///< what peers compare with their own
   kernels::ReduceKernel reduce = nullptr;
-  bool synchronizes = false;   ///< see Guarantees
+  Guarantees guarantees{};
   bool stream_output = false;  ///< the output exceeds the cache: write it past the cache
 
   const BoundProgram& program(std::uint64_t index) const {

@@ -58,7 +58,7 @@ class Scripts : public proof::BlockLayout {
     for (const Shape& shape : call.blocks) {
       programs.push_back(programs_of(call, shape, ranks_));
       BlockLayout::add(call.algorithm->collective, shape, ranks_, guarantees.ordered);
-      acquired.push_back(next_slot(call.form, first, guarantees.synchronizes));
+      acquired.push_back(next_slot(call.form, first, guarantees.paced));
       for (const Program& program : programs.back()) note(program);
     }
     const int phases = programs.front().front().phases;
@@ -74,10 +74,10 @@ class Scripts : public proof::BlockLayout {
         for (const Op& op : program.ops)
           if (op.phase == phase && op.code != OpCode::notify)
             push(script, effect_of(program, op, number, first + block), call.form);
-        if (phase + 1 == phases && !guarantees.synchronizes)
+        if (phase + 1 == phases && !guarantees.paced)
           script.push_back({.kind = Effect::Kind::finish, .call = number, .block = first + block});
       });
-      for (int block = 0; block < blocks && guarantees.synchronizes; ++block)
+      for (int block = 0; block < blocks && guarantees.paced; ++block)
         script.push_back({.kind = Effect::Kind::finish, .call = number, .block = first + block});
       script.push_back(
           {.kind = Effect::Kind::leave, .synchronizes = guarantees.synchronizes, .call = number});
@@ -103,7 +103,7 @@ class Scripts : public proof::BlockLayout {
 
   /// Gives the next block a slot. The block that has to be finished before, unless the executor
   /// knows that it is: see Executor::acquire_slot().
-  std::optional<int> next_slot(Form form, int first_of_call, bool synchronizes) {
+  std::optional<int> next_slot(Form form, int first_of_call, bool paced) {
     const Slot slot =
         form == Form::packets
             ? Slot{Memory::Kind::packets, packet_calls_++ % SegmentLayout::packet_slots}
@@ -111,7 +111,7 @@ class Scripts : public proof::BlockLayout {
     const auto used = last_user_.find(slot);
     std::optional<int> before;
     if (used != last_user_.end()) before = used->second;
-    if (before && (*before < known_finished_ || (synchronizes && *before >= first_of_call)))
+    if (before && (*before < known_finished_ || (paced && *before >= first_of_call)))
       before.reset();
     last_user_[slot] = static_cast<int>(slots_.size());
     slots_.push_back(slot);

@@ -37,6 +37,7 @@ class Proof : public ::testing::TestWithParam<Case> {};
 
 ProofOptions options_of(const Algorithm& algorithm) {
   return {.synchronizes = algorithm.guarantees.synchronizes,
+          .paced = algorithm.guarantees.paced,
           .ordered = algorithm.guarantees.ordered};
 }
 

@@ -151,7 +151,8 @@ std::vector<Effect> script_of(const Schedule& schedule, const ProofOptions& opti
       script.push_back({.kind = Effect::Kind::enter, .call = call, .block = first + block});
     for_each_phase(options.blocks, phases, [&](int block, int phase) {
       const int reused = first + block - options.slots;
-      if (phase == 0 && !options.synchronizes && reused >= 0)
+      const bool known = options.synchronizes && (options.paced || options.blocks == 1);
+      if (phase == 0 && !known && reused >= 0)
         script.push_back({.kind = Effect::Kind::acquire, .call = call, .block = reused});
       for (std::size_t i = 0; i < schedule.steps().size(); ++i)
         if (schedule.steps()[i].phase == phase)

@@ -1,0 +1,52 @@
+#include "algorithms/all_gather/all_gather.hpp"
+
+#include <array>
+
+#include "algorithms/declare.hpp"
+
+namespace capstan {
+namespace {
+
+// Of two that promise the same, the selector takes the one that stands first.
+const std::array list{
+    Algorithm{"direct",
+              Collective::all_gather,
+              "everybody sends its block to everybody: one step",
+              &blocked<direct_all_gather>,
+              &direct_all_gather_cost,
+              all_pairs,
+              {.synchronizes = true}},
+    Algorithm{"recursive_doubling",
+              Collective::all_gather,
+              "log2(p) exchanges of all that is there",
+              &blocked<recursive_doubling_all_gather>,
+              &recursive_doubling_all_gather_cost,
+              any_size,
+              {.synchronizes = true, .paced = true}},
+    Algorithm{"bruck",
+              Collective::all_gather,
+              "log2(p) steps for any number of ranks",
+              &blocked<bruck_all_gather>,
+              &bruck_all_gather_cost,
+              any_size,
+              {.synchronizes = true, .paced = true}},
+    Algorithm{"ring",
+              Collective::all_gather,
+              "each block travels once round a ring",
+              &blocked<ring_all_gather>,
+              &ring_all_gather_cost,
+              4096,
+              {.synchronizes = true, .paced = true}},
+};
+const auto list_with_counts = with_counts(list, Collective::all_gather_v);
+
+}  // namespace
+
+std::span<const Algorithm> all_gather_algorithms() {
+  return list;
+}
+std::span<const Algorithm> all_gather_v_algorithms() {
+  return list_with_counts;
+}
+
+}  // namespace capstan

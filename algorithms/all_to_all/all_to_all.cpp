@@ -1,0 +1,61 @@
+#include "algorithms/all_to_all/all_to_all.hpp"
+
+#include <array>
+
+#include "algorithms/declare.hpp"
+
+namespace capstan {
+namespace {
+
+// Of two that promise the same, the selector takes the one that stands first.
+const std::array list{
+    Algorithm{"direct",
+              Collective::all_to_all,
+              "everybody sends everybody its block: one step",
+              &exchanged<direct_all_to_all>,
+              &direct_all_to_all_cost,
+              all_pairs,
+              {.synchronizes = true}},
+    Algorithm{"pairwise",
+              Collective::all_to_all,
+              "p-1 steps, each rank talks to one at a time",
+              &exchanged<pairwise_all_to_all>,
+              &pairwise_all_to_all_cost,
+              4096,
+              {.synchronizes = true, .paced = true}},
+    Algorithm{"bruck",
+              Collective::all_to_all,
+              "log2(p) steps, blocks travel several hops",
+              &exchanged<bruck_all_to_all>,
+              &bruck_all_to_all_cost,
+              4096,
+              {.synchronizes = true, .paced = true}},
+};
+
+const std::array list_with_counts{
+    Algorithm{"direct",
+              Collective::all_to_all_v,
+              "everybody sends everybody its block: one step",
+              &exchanged<direct_all_to_all>,
+              &direct_all_to_all_cost,
+              all_pairs,
+              {.synchronizes = true}},
+    Algorithm{"pairwise",
+              Collective::all_to_all_v,
+              "p-1 steps, each rank talks to one at a time",
+              &exchanged<pairwise_all_to_all>,
+              &pairwise_all_to_all_cost,
+              4096,
+              {.synchronizes = true, .paced = true}},
+};
+
+}  // namespace
+
+std::span<const Algorithm> all_to_all_algorithms() {
+  return list;
+}
+std::span<const Algorithm> all_to_all_v_algorithms() {
+  return list_with_counts;
+}
+
+}  // namespace capstan

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "algorithms/exchange.hpp"
+#include "algorithms/registry.hpp"
+
+// All-to-all: block i of rank r's output is block r of rank i's input. Each function expects a
+// group of at least two ranks. In place, arrivals overwrite what is to be sent: nothing is copied
+// to the output before everything has been sent.
+
+namespace capstan {
+
+std::span<const Algorithm> all_to_all_algorithms();
+std::span<const Algorithm> all_to_all_v_algorithms();
+
+Schedule direct_all_to_all(const Group& group, const Exchange& exchange);
+Schedule pairwise_all_to_all(const Group& group, const Exchange& exchange);
+Schedule bruck_all_to_all(const Group& group, const Exchange& exchange);
+
+Cost direct_all_to_all_cost(int ranks, Elements count);
+Cost pairwise_all_to_all_cost(int ranks, Elements count);
+Cost bruck_all_to_all_cost(int ranks, Elements count);
+
+}  // namespace capstan

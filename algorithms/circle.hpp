@@ -1,0 +1,18 @@
+#pragma once
+
+#include "core/ir/blocks.hpp"
+#include "core/ir/group.hpp"
+
+namespace capstan {
+
+/// Calls visit(Range) for blocks first .. first + number - 1, counted round the circle: once, or
+/// twice where they go over the end.
+template <class Visit>
+void for_blocks_in_circle(const Blocks& blocks, int first, int number, Visit visit) {
+  const int p = blocks.size(), begin = ((first % p) + p) % p;
+  const int before_end = std::min(number, p - begin);
+  visit(blocks.range(begin, before_end));
+  if (number > before_end) visit(blocks.range(0, number - before_end));
+}
+
+}  // namespace capstan

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "core/ir/blocks.hpp"
+#include "core/ir/collective.hpp"
+
+namespace capstan {
+
+/// Who sends how much to whom in an all-to-all: the same for all pairs, or as counts tell.
+class Exchange {
+ public:
+  Exchange(const Shape& shape, int ranks)
+      : shape_(shape),
+        ranks_(ranks),
+        contract_(shape.counts.empty() ? Collective::all_to_all : Collective::all_to_all_v, shape_,
+                  ranks) {
+    for (int rank = 0; rank < ranks; ++rank)
+      largest_output_ = std::max(largest_output_, contract_.lengths(rank).output);
+  }
+  Exchange(const Exchange&) = delete;
+
+  int ranks() const { return ranks_; }
+  /// How a rank's input is cut, one block for each receiver; and its output, one for each sender.
+  Blocks input(int position) const { return *contract_.input_blocks(position); }
+  Blocks output(int position) const { return *contract_.output_blocks(position); }
+  /// What `from` sends to `to` counts from here in the output of `to`.
+  Range place(int from, int to) const { return output(to)[from]; }
+  Elements largest_output() const { return largest_output_; }
+
+ private:
+  const Shape& shape_;
+  int ranks_;
+  Contract contract_;
+  Elements largest_output_{};
+};
+
+}  // namespace capstan

@@ -1,0 +1,41 @@
+#include "algorithms/exscan/exscan.hpp"
+
+#include <array>
+
+#include "algorithms/declare.hpp"
+
+namespace capstan {
+namespace {
+
+// Of two that promise the same, the selector takes the one that stands first.
+const std::array list{
+    Algorithm{"flat",
+              Collective::exscan,
+              "everybody sends its input to all higher ranks: one step",
+              &counted<flat_exscan>,
+              &flat_exscan_cost,
+              all_pairs,
+              {.ordered = true}},
+    Algorithm{"recursive_doubling",
+              Collective::exscan,
+              "log2(p) steps, each with twice the reach",
+              &counted<recursive_doubling_exscan>,
+              &recursive_doubling_exscan_cost,
+              any_size,
+              {.ordered = true}},
+    Algorithm{"chain",
+              Collective::exscan,
+              "from rank to rank; long messages as a pipeline of blocks",
+              &counted<chain_exscan>,
+              &chain_exscan_cost,
+              any_size,
+              {.ordered = true}},
+};
+
+}  // namespace
+
+std::span<const Algorithm> exscan_algorithms() {
+  return list;
+}
+
+}  // namespace capstan

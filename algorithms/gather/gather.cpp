@@ -1,0 +1,38 @@
+#include "algorithms/gather/gather.hpp"
+
+#include <array>
+
+#include "algorithms/declare.hpp"
+
+namespace capstan {
+namespace {
+
+// Of two that promise the same, the selector takes the one that stands first.
+const std::array list{
+    Algorithm{"direct",
+              Collective::gather,
+              "everybody sends its block to the root: one step",
+              &rooted_blocked<direct_gather>,
+              &direct_gather_cost,
+              all_pairs,
+              {}},
+    Algorithm{"binomial",
+              Collective::gather,
+              "up a binomial tree: log2(p) steps",
+              &rooted_blocked<binomial_gather>,
+              &binomial_gather_cost,
+              any_size,
+              {}},
+};
+const auto list_with_counts = with_counts(list, Collective::gather_v);
+
+}  // namespace
+
+std::span<const Algorithm> gather_algorithms() {
+  return list;
+}
+std::span<const Algorithm> gather_v_algorithms() {
+  return list_with_counts;
+}
+
+}  // namespace capstan

@@ -1,0 +1,48 @@
+#include "algorithms/reduce/reduce.hpp"
+
+#include <array>
+
+#include "algorithms/declare.hpp"
+
+namespace capstan {
+namespace {
+
+// Of two that promise the same, the selector takes the one that stands first.
+const std::array list{
+    Algorithm{"flat",
+              Collective::reduce,
+              "everybody sends everything to the root: one step",
+              &rooted<flat_reduce>,
+              &flat_reduce_cost,
+              all_pairs,
+              {.ordered = true}},
+    Algorithm{"binomial",
+              Collective::reduce,
+              "up a binomial tree: log2(p) steps",
+              &rooted<binomial_reduce>,
+              &binomial_reduce_cost,
+              any_size,
+              {}},
+    Algorithm{"rabenseifner",
+              Collective::reduce,
+              "recursive halving, then the blocks are gathered",
+              &rooted<rabenseifner_reduce>,
+              &rabenseifner_reduce_cost,
+              any_size,
+              {}},
+    Algorithm{"chain",
+              Collective::reduce,
+              "from rank to rank; long messages as a pipeline of blocks",
+              &rooted<chain_reduce>,
+              &chain_reduce_cost,
+              any_size,
+              {}},
+};
+
+}  // namespace
+
+std::span<const Algorithm> reduce_algorithms() {
+  return list;
+}
+
+}  // namespace capstan

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "algorithms/registry.hpp"
+
+// Reduce: the root ends up with the sum of all inputs. Each function expects a group of at least
+// two ranks. Ranks other than the root have no output: their partial sums stay in scratch.
+
+namespace capstan {
+
+std::span<const Algorithm> reduce_algorithms();
+
+Schedule flat_reduce(const Group& group, int root, Elements count);
+Schedule binomial_reduce(const Group& group, int root, Elements count);
+Schedule chain_reduce(const Group& group, int root, Elements count);
+Schedule rabenseifner_reduce(const Group& group, int root, Elements count);
+
+Cost flat_reduce_cost(int ranks, Elements count);
+Cost binomial_reduce_cost(int ranks, Elements count);
+Cost chain_reduce_cost(int ranks, Elements count);
+Cost rabenseifner_reduce_cost(int ranks, Elements count);
+
+}  // namespace capstan

@@ -1,0 +1,57 @@
+// Reduce-scatter by recursive halving (Thakur, Rabenseifner and Gropp, "Optimization of collective
+// communication operations in MPICH", 2005): partners share what they have left, each keeps one
+// half.
+//
+// log2(p) steps, (p-1)·n elements sent and 2(p-1)·n read per rank (n being a block), 3p·n scratch;
+// sizes that are not a power of two are folded (two steps and p·n elements more).
+
+#include "algorithms/power_of_two.hpp"
+#include "algorithms/reduce_scatter/reduce_scatter.hpp"
+
+namespace capstan {
+
+Schedule recursive_halving_reduce_scatter(const Group& group, const Blocks& blocks) {
+  const int self = group.position();
+  ScheduleBuilder s{group, blocks.total(), blocks[self].length, blocks.largest()};
+  const PowerOfTwoFold fold{group};
+  const Span partial = s.scratch(blocks.total());
+  const int id = fold.id();
+  // The blocks that `who` is left with when partners at distance `distance` have exchanged.
+  const auto left = [&](int who, int distance) {
+    const int first = who & ~(distance - 1);
+    return blocks.range(fold.first_position(first), fold.positions(first, distance));
+  };
+
+  Span sum = fold.gather(s, s.scratch(blocks.total()), partial);
+  for (int distance = fold.size() / 2; distance >= 1; distance /= 2) {
+    const Span landing = s.scratch(blocks.total());
+    if (fold.sits_out()) continue;
+    const Rank peer = fold.member(id ^ distance);
+    const Range give = left(id ^ distance, distance), keep = left(id, distance);
+    s.send(peer, landing.part(give), sum.part(give));
+    s.wait(peer);
+    const Span sources[] = {sum.part(keep), landing.part(keep)};
+    if (distance > 1)
+      s.reduce(partial.part(keep), sources);
+    else
+      s.complete(partial.part(keep), sources);
+    sum = partial;
+  }
+
+  if (fold.represents()) {
+    const Range theirs = blocks[self - 1];
+    s.send(fold.partner(), {Buffer::output, Elements{0}, theirs.length}, partial.part(theirs));
+  }
+  if (fold.sits_out()) s.wait(fold.partner());
+  if (!fold.sits_out()) s.copy(s.output(), partial.part(blocks[self]));
+  return std::move(s).build();
+}
+
+Cost recursive_halving_reduce_scatter_cost(int ranks, Elements count) {
+  const double n = static_cast<double>(count.value()), folded = fold_messages(ranks);
+  return {.steps = floor_log2(ranks) + 2 * folded,
+          .sent = (ranks - 1 + folded * ranks) * n,
+          .reduced = 2 * (ranks - 1 + folded * ranks) * n};
+}
+
+}  // namespace capstan

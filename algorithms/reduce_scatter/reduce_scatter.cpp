@@ -1,0 +1,52 @@
+#include "algorithms/reduce_scatter/reduce_scatter.hpp"
+
+#include <array>
+
+#include "algorithms/declare.hpp"
+
+namespace capstan {
+namespace {
+
+// Of two that promise the same, the selector takes the one that stands first.
+const std::array list{
+    Algorithm{"direct",
+              Collective::reduce_scatter,
+              "each rank gets its block from everybody: one step",
+              &blocked<direct_reduce_scatter>,
+              &direct_reduce_scatter_cost,
+              all_pairs,
+              {.synchronizes = true, .ordered = true}},
+    Algorithm{"recursive_halving",
+              Collective::reduce_scatter,
+              "log2(p) exchanges of halves",
+              &blocked<recursive_halving_reduce_scatter>,
+              &recursive_halving_reduce_scatter_cost,
+              any_size,
+              {.synchronizes = true, .paced = true}},
+    Algorithm{"parallel_trees",
+              Collective::reduce_scatter,
+              "a tree per block, their messages travel together: log2(p) steps",
+              &blocked<parallel_trees_reduce_scatter>,
+              &parallel_trees_reduce_scatter_cost,
+              any_size,
+              {.synchronizes = true, .paced = true}},
+    Algorithm{"ring",
+              Collective::reduce_scatter,
+              "partial sums travel once round a ring",
+              &blocked<ring_reduce_scatter>,
+              &ring_reduce_scatter_cost,
+              4096,
+              {.synchronizes = true, .paced = true}},
+};
+const auto list_with_counts = with_counts(list, Collective::reduce_scatter_v);
+
+}  // namespace
+
+std::span<const Algorithm> reduce_scatter_algorithms() {
+  return list;
+}
+std::span<const Algorithm> reduce_scatter_v_algorithms() {
+  return list_with_counts;
+}
+
+}  // namespace capstan

@@ -1,0 +1,31 @@
+// Flat scan: everybody sends its input to all higher ranks, which add up for themselves.
+//
+// 1 step, up to (p-1)·n elements sent and p·n read per rank, p·n scratch. For tiny messages.
+
+#include <vector>
+
+#include "algorithms/scan/scan.hpp"
+
+namespace capstan {
+
+Schedule flat_scan(const Group& group, Elements count) {
+  ScheduleBuilder s{group, count, count};
+  const int p = group.size(), self = group.position();
+  std::vector<Span> landings, sources;
+  for (int i = 0; i < p; ++i) landings.push_back(s.scratch(count));
+  for (int to = self + 1; to < p; ++to) s.send(group[to], landings[self], s.input());
+  for (int from = 0; from < self; ++from) {
+    s.wait(group[from]);
+    sources.push_back(landings[from]);
+  }
+  sources.push_back(s.input());
+  s.reduce(s.output(), sources);
+  return std::move(s).build();
+}
+
+Cost flat_scan_cost(int ranks, Elements count) {
+  const double n = static_cast<double>(count.value());
+  return {.steps = 1, .sent = (ranks - 1) * n, .reduced = ranks * n};
+}
+
+}  // namespace capstan

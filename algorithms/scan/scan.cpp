@@ -1,0 +1,41 @@
+#include "algorithms/scan/scan.hpp"
+
+#include <array>
+
+#include "algorithms/declare.hpp"
+
+namespace capstan {
+namespace {
+
+// Of two that promise the same, the selector takes the one that stands first.
+const std::array list{
+    Algorithm{"flat",
+              Collective::scan,
+              "everybody sends its input to all higher ranks: one step",
+              &counted<flat_scan>,
+              &flat_scan_cost,
+              all_pairs,
+              {.ordered = true}},
+    Algorithm{"recursive_doubling",
+              Collective::scan,
+              "log2(p) steps, each with twice the reach",
+              &counted<recursive_doubling_scan>,
+              &recursive_doubling_scan_cost,
+              any_size,
+              {.ordered = true}},
+    Algorithm{"chain",
+              Collective::scan,
+              "from rank to rank; long messages as a pipeline of blocks",
+              &counted<chain_scan>,
+              &chain_scan_cost,
+              any_size,
+              {.ordered = true}},
+};
+
+}  // namespace
+
+std::span<const Algorithm> scan_algorithms() {
+  return list;
+}
+
+}  // namespace capstan

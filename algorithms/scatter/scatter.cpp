@@ -1,0 +1,38 @@
+#include "algorithms/scatter/scatter.hpp"
+
+#include <array>
+
+#include "algorithms/declare.hpp"
+
+namespace capstan {
+namespace {
+
+// Of two that promise the same, the selector takes the one that stands first.
+const std::array list{
+    Algorithm{"direct",
+              Collective::scatter,
+              "the root sends each rank its block: one step",
+              &rooted_blocked<direct_scatter>,
+              &direct_scatter_cost,
+              all_pairs,
+              {}},
+    Algorithm{"binomial",
+              Collective::scatter,
+              "down a binomial tree: log2(p) steps",
+              &rooted_blocked<binomial_scatter>,
+              &binomial_scatter_cost,
+              any_size,
+              {}},
+};
+const auto list_with_counts = with_counts(list, Collective::scatter_v);
+
+}  // namespace
+
+std::span<const Algorithm> scatter_algorithms() {
+  return list;
+}
+std::span<const Algorithm> scatter_v_algorithms() {
+  return list_with_counts;
+}
+
+}  // namespace capstan
