@@ -1,0 +1,144 @@
+// Every algorithm of every collective runs on threads: all types and operations, in place and not,
+// every root, counts that do not divide, in packets, in one block and in streams.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "algorithms/registry.hpp"
+#include "core/cli/perf/cell.hpp"
+
+namespace capstan {
+namespace {
+
+using cli::Cell;
+
+/// Runs `body(communicator)` on one thread per rank; the first error of each is a failure.
+template <class Body>
+void on_threads(int ranks, const Settings& settings, Body body) {
+  auto world = Communicator::local_world(ranks, settings);
+  std::vector<std::jthread> threads;
+  for (auto& communicator : world)
+    threads.emplace_back([&] {
+      try {
+        body(communicator);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << error.what();
+      }
+    });
+}
+
+Settings settings_for(const Algorithm& algorithm) {
+  Settings settings;
+  settings.timeout = std::chrono::seconds{60};
+  settings.algorithm = std::string{name_of(algorithm.collective)} + ":" + std::string{algorithm.name};
+  settings.chunk = Bytes{4096};  // long operations are cut into many blocks
+  return settings;
+}
+
+std::string describe(const Communicator& world, const Cell& cell) {
+  std::string text = "rank " + std::to_string(world.rank()) + " of " +
+                     std::to_string(world.size()) + ", " + std::string{name_of(cell.type)} + ", " +
+                     std::string{name_of(cell.op)} + ", count " +
+                     std::to_string(cell.shape.count.value()) + ", root " +
+                     std::to_string(cell.shape.root) + (cell.in_place ? ", in place" : "");
+  for (const Elements count : cell.shape.counts) text += " " + std::to_string(count.value());
+  return text;
+}
+
+void expect_right(Communicator& world, Cell cell) {
+  for (const bool in_place : {false, true}) {
+    cell.in_place = in_place && cell.collective != Collective::all_to_all_v;
+    ASSERT_EQ(cli::wrong_values(world, cell), 0u) << describe(world, cell);
+  }
+}
+
+/// Sizes from nothing to many blocks; forms with counts get unlike ones.
+std::vector<Shape> shapes_of(Collective collective, int ranks) {
+  std::vector<Shape> shapes;
+  for (const int n : {0, 1, 3, 14, 15, 100, 1000, 5003, 40001}) {
+    Shape shape{.count = Elements{static_cast<std::uint64_t>(n)}};
+    if (has_counts(collective)) {
+      const int lengths = collective == Collective::all_to_all_v ? ranks * ranks : ranks;
+      for (int i = 0; i < lengths; ++i)
+        shape.counts.emplace_back(static_cast<std::uint64_t>(n) * ((i * 7 + 3) % 5) / 4);
+      shape.count = Elements{0};
+    }
+    if (collective == Collective::barrier) shape.count = Elements{0};
+    shapes.push_back(shape);
+  }
+  return shapes;
+}
+
+class EveryAlgorithm : public ::testing::TestWithParam<const Algorithm*> {};
+
+TEST_P(EveryAlgorithm, IsRightOnThreads) {
+  const Algorithm& algorithm = *GetParam();
+  for (const int ranks : {1, 2, 3, 4, 5, 8})
+    on_threads(ranks, settings_for(algorithm), [&](Communicator& world) {
+      for (Shape& shape : shapes_of(algorithm.collective, ranks))
+        for (int root = 0; root < (has_root(algorithm.collective) ? ranks : 1); ++root) {
+          shape.root = root;
+          expect_right(world, {.collective = algorithm.collective, .shape = shape});
+        }
+    });
+}
+
+TEST_P(EveryAlgorithm, KnowsEveryTypeAndOperation) {
+  const Algorithm& algorithm = *GetParam();
+  const Collective collective = algorithm.collective;
+  const bool prefix = collective == Collective::scan || collective == Collective::exscan;
+  on_threads(3, settings_for(algorithm), [&](Communicator& world) {
+    for (const DataType type : all_data_types())
+      for (const ReduceOp op : all_reduce_ops()) {
+        if ((!reduces(collective) && op != ReduceOp::sum) || (prefix && op == ReduceOp::average))
+          continue;
+        for (const int n : {7, 3001}) {
+          Shape shape{.count = Elements{static_cast<std::uint64_t>(n)}};
+          if (has_counts(collective))
+            shape = {.counts = std::vector<Elements>(
+                         collective == Collective::all_to_all_v ? 9 : 3, shape.count)};
+          if (collective == Collective::barrier) shape.count = Elements{0};
+          expect_right(world, {.collective = collective, .type = type, .op = op, .shape = shape});
+        }
+      }
+  });
+}
+
+std::vector<const Algorithm*> every_algorithm() {
+  std::vector<const Algorithm*> all;
+  for (const Collective collective : all_collectives())
+    for (const Algorithm& algorithm : algorithms(collective)) all.push_back(&algorithm);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(every_algorithm()),
+                         [](const auto& test) {
+                           return std::string{name_of(test.param->collective)} + "_" +
+                                  std::string{test.param->name};
+                         });
+
+/// Collectives of all kinds follow one another, chosen by the selector, with some ranks dawdling.
+TEST(Collectives, AllKindsFollowOneAnother) {
+  Settings settings;
+  settings.timeout = std::chrono::seconds{60};
+  settings.chunk = Bytes{8192};
+  for (const int ranks : {2, 3, 4, 7})
+    on_threads(ranks, settings, [&](Communicator& world) {
+      unsigned state = 2026, own = static_cast<unsigned>(world.rank());
+      const auto next = [](unsigned& s) { return s = s * 1664525u + 1013904223u, s >> 16; };
+      for (int i = 0; i < 400; ++i) {
+        const auto all = all_collectives();
+        const Collective collective = all[next(state) % all.size()];
+        const auto shapes = shapes_of(collective, ranks);
+        Cell cell{.collective = collective, .shape = shapes[next(state) % shapes.size()]};
+        if (has_root(collective))
+          cell.shape.root = static_cast<int>(next(state) % static_cast<unsigned>(ranks));
+        if (next(own) % 64 == 0) std::this_thread::sleep_for(std::chrono::milliseconds{2});
+        expect_right(world, cell);
+      }
+    });
+}
+
+}  // namespace
+}  // namespace capstan
