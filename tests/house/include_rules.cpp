@@ -72,7 +72,7 @@ const std::vector<Rule>& rules() {
       {"tests",
        also(below_cli, "core/cli"),
        {"fmt", "spdlog", "CLI", "nlohmann", "hwy", "hwloc", "sodium", "gtest", "gmock",
-        "rapidcheck"}},
+        "rapidcheck", "mpi"}},
       {"docs", {}, {"capstan"}},
   };
   return all;
@@ -80,7 +80,8 @@ const std::vector<Rule>& rules() {
 
 const std::set<std::string_view> known_libraries = {"fmt",   "spdlog",  "CLI",        "nlohmann",
                                                     "hwloc", "hwy",     "sodium",     "gtest",
-                                                    "gmock", "capstan", "rapidcheck", "benchmark"};
+                                                    "gmock", "capstan", "rapidcheck", "benchmark",
+                                                    "mpi"};
 
 const std::set<std::string_view> impure_headers = {
     "atomic",  "barrier",    "chrono",       "condition_variable",
