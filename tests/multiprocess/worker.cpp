@@ -18,22 +18,41 @@ namespace {
 
 constexpr std::size_t counts[] = {0, 1, 2, 3, 7, 14, 15, 100, 1000, 4099, 70001};
 
-bool correct(Communicator& world, DataType type, ReduceOp op, std::size_t count) {
-  cli::Cell cell{.type = type, .op = op, .shape = {.count = Elements{count}}};
+/// In place and not; largest buffers of `count` elements.
+bool correct(Communicator& world, Collective collective, DataType type, ReduceOp op,
+             std::size_t count, int root = 0) {
+  cli::Cell cell =
+      cli::cell_of(collective, type, op, bytes_of(Elements{count}, size_of(type)), world.size());
+  cell.shape.root = has_root(collective) ? root % world.size() : 0;
   const bool outside = cli::wrong_values(world, cell) == 0;
-  cell.in_place = true;
+  cell.in_place = collective != Collective::all_to_all_v;
   return cli::wrong_values(world, cell) == 0 && outside;
 }
 
-/// Every type, operation and count, in place and not.
-int all_reduce_everything(Communicator& world) {
+bool defined(Collective collective, ReduceOp op) {
+  if (!reduces(collective)) return op == ReduceOp::sum;
+  const bool prefix = collective == Collective::scan || collective == Collective::exscan;
+  return !prefix || op != ReduceOp::average;
+}
+
+/// Every type, operation and count of one collective.
+bool all_correct(Communicator& world, Collective collective) {
   for (const DataType type : all_data_types())
     for (const ReduceOp op : all_reduce_ops())
       for (const std::size_t count : counts)
-        if (!correct(world, type, op, count)) {
-          fmt::print("wrong: rank {} {} {} {}\n", world.rank(), name_of(type), name_of(op), count);
-          return 1;
+        if (defined(collective, op) &&
+            !correct(world, collective, type, op, count, static_cast<int>(count))) {
+          fmt::print("wrong: rank {} {} {} {} {}\n", world.rank(), name_of(collective),
+                     name_of(type), name_of(op), count);
+          return false;
         }
+  return true;
+}
+
+/// All collectives, or the one that is named.
+int everything(Communicator& world, std::string_view name) {
+  for (const Collective collective : all_collectives())
+    if ((name.empty() || name == name_of(collective)) && !all_correct(world, collective)) return 1;
   return 0;
 }
 
@@ -43,7 +62,9 @@ int random_delays(Communicator& world) {
   for (int i = 0; i < 400; ++i) {
     state = state * 1664525u + 1013904223u;
     if (state >> 28 == 0) std::this_thread::sleep_for(std::chrono::milliseconds{state >> 24 & 7});
-    if (!correct(world, DataType::i32, ReduceOp::sum, counts[static_cast<std::size_t>(i) % 11]))
+    const auto all = all_collectives();
+    if (!correct(world, all[static_cast<std::size_t>(i) % all.size()], DataType::i32, ReduceOp::sum,
+                 counts[static_cast<std::size_t>(i * 7) % 11], i))
       return 1;
   }
   return 0;
@@ -58,6 +79,60 @@ int loop_until_error(Communicator& world, std::size_t count, int victim, int sig
   }
 }
 
+/// Rank 1 calls something else than the others; what follows is the same on all.
+void disagree(Communicator& world, const std::string& about) {
+  const bool odd = world.rank() == 1;
+  std::vector<float> data(1000), sums(1000);
+  std::vector<std::int32_t> whole(1000);
+  if (about == "collective" && odd)
+    world.scan(data, sums);
+  else if (about == "type" && odd)
+    world.all_reduce(whole);
+  else if (about == "operation")
+    world.all_reduce(data, odd ? ReduceOp::max : ReduceOp::min);
+  else if (about == "root")
+    world.broadcast(data, odd ? 1 : 0);
+  else if (about == "lengths")
+    world.all_gather_v(std::span{data}.first(10), std::span{sums}.first(30),
+                       std::vector<std::size_t>{10, 10, 10});
+  else if (about == "exchange")
+    world.all_to_all_v(
+        std::span{data}.first(odd ? 33 : 30),
+        odd ? std::vector<std::size_t>{11, 11, 11} : std::vector<std::size_t>{10, 10, 10},
+        std::span{sums}.first(30), std::vector<std::size_t>{10, 10, 10});
+  else
+    world.all_reduce(data);
+  for (int i = 0; i < 20; ++i) world.broadcast(data, 0);
+  world.barrier();
+}
+
+/// Groups overlap, run in different orders, and do as the world does.
+int groups(Communicator& world) {
+  const int rank = world.rank(), size = world.size();
+  auto parity = world.split(rank % 2, -rank);  // by falling rank
+  std::vector<int> low;
+  for (int r = 0; r < (size + 1) / 2 + 1 && r < size; ++r) low.push_back(r);
+  auto lower = world.subgroup(low);
+  auto nobody = world.split(rank == 0 ? -1 : 0);
+  if (nobody.has_value() != (rank != 0) || !parity) return 1;
+  if (parity->world_rank(parity->rank()) != rank || parity->rank_of(rank) != parity->rank())
+    return 1;
+  if (parity->rank_of(rank ^ 1)) return 1;
+  for (int i = 0; i < 30; ++i) {
+    const auto n = counts[static_cast<std::size_t>(i) % 11];
+    for (const Collective collective :
+         {Collective::all_reduce, Collective::all_gather, Collective::scan}) {
+      if (!correct(*parity, collective, DataType::i32, ReduceOp::sum, n)) return 1;
+      if (lower && !correct(*lower, collective, DataType::f32, ReduceOp::sum, n)) return 1;
+      if (nobody && !correct(*nobody, collective, DataType::i64, ReduceOp::max, n)) return 1;
+    }
+  }
+  // A group of a group, which outlives both.
+  auto inner = parity->split(0);
+  parity.reset();
+  return correct(*inner, Collective::all_reduce, DataType::f64, ReduceOp::sum, 1000) ? 0 : 1;
+}
+
 int run(const std::string& what, const char* argument) {
   if (what == "silent") {  // a rank that never joins
     if (std::string{std::getenv("CAPSTAN_RANK")} == argument) {
@@ -66,7 +141,7 @@ int run(const std::string& what, const char* argument) {
     }
   }
   Communicator world = Communicator::from_environment();
-  if (what == "everything") return all_reduce_everything(world);
+  if (what == "everything") return everything(world, argument);
   if (what == "delays") return random_delays(world);
   if (what == "kill")
     return loop_until_error(world, std::strtoul(argument, nullptr, 10), 1, SIGKILL);
@@ -81,6 +156,8 @@ int run(const std::string& what, const char* argument) {
     world.all_reduce(std::span{data});
     return 0;
   }
+  if (what == "disagree") return disagree(world, argument), 0;
+  if (what == "groups") return groups(world);
   if (what == "rank") {
     fmt::print("{} of {}\n", world.rank(), world.size());
     return 0;

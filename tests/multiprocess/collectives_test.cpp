@@ -1,5 +1,5 @@
-// All-reduce among real processes, as `capstan run` starts them: right results, and the right error
-// on every rank when something goes wrong.
+// Collectives among real processes, as `capstan run` starts them: right results, and the right
+// error on every rank when something goes wrong.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -41,13 +41,15 @@ TEST_F(Processes, EveryTypeAndOperation) {
 }
 
 TEST_F(Processes, EveryAlgorithm) {
-  for (const Algorithm& algorithm : algorithms(Collective::all_reduce)) {
-    const auto result =
-        run_ranks(4, "everything", "",
-                  {{"CAPSTAN_ALGORITHM", fmt::format("all_reduce:{}", algorithm.name)},
-                   {"CAPSTAN_CHUNK", "16k"}});
-    EXPECT_EQ(result.status, 0) << algorithm.name << ": " << result.output;
-  }
+  for (const Collective collective : all_collectives())
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      const std::string name{name_of(collective)};
+      const auto result =
+          run_ranks(4, "everything", name,
+                    {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, algorithm.name)},
+                     {"CAPSTAN_CHUNK", "16k"}});
+      EXPECT_EQ(result.status, 0) << name << ", " << algorithm.name << ": " << result.output;
+    }
 }
 
 TEST_F(Processes, RandomDelaysAndMoreRanksThanCores) {
@@ -86,6 +88,26 @@ TEST_F(Processes, DifferentCountsAreNamedOnEveryRank) {
     EXPECT_EQ(occurrences(result.output, "Mismatch:"), 3) << result.output;
     EXPECT_THAT(result.output, HasSubstr("all_reduce(20 x f32, sum)"));
     EXPECT_THAT(result.output, HasSubstr(fmt::format("all_reduce({} x f32, sum)", count)));
+  }
+}
+
+TEST_F(Processes, DifferentCallsAreNamedOnEveryRank) {
+  const std::pair<const char*, const char*> cases[] = {{"collective", "scan(1000 x f32, sum)"},
+                                                       {"type", "all_reduce(1000 x i32, sum)"},
+                                                       {"operation", "all_reduce(1000 x f32, max)"},
+                                                       {"root", "broadcast(1000 x f32, root 1)"},
+                                                       {"exchange", "rank 1 sends 11 elements"}};
+  for (const auto& [about, text] : cases) {
+    const auto result = run_ranks(3, "disagree", about, {{"CAPSTAN_TIMEOUT", "20"}});
+    EXPECT_EQ(occurrences(result.output, "Mismatch:"), 3) << about << ": " << result.output;
+    EXPECT_THAT(result.output, HasSubstr(text)) << about;
+  }
+}
+
+TEST_F(Processes, GroupsOverlapAndOutliveEachOther) {
+  for (const int ranks : {2, 3, 5, 8}) {
+    const auto result = run_ranks(ranks, "groups");
+    EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
   }
 }
 
