@@ -68,7 +68,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// Runs `callback` once, when the operation has ended: by whoever ends it, or here and now.
   void when_ended(Callback callback);
 
-  Driver& driver() const { return *driver_; }
+  const std::shared_ptr<Driver>& driver() const { return driver_; }
   const std::string& text() const { return text_; }
   // To be read after the end.
   const Output& output() const { return output_; }

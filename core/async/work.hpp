@@ -1,17 +1,106 @@
 #pragma once
+
+#include <chrono>
+#include <coroutine>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "../ir/error.hpp"
 #include "operation.hpp"
+
 namespace capstan {
+
+/// A handle of an operation that was started: cheap to copy, all copies mean the same operation.
+///
+/// An operation moves on while somebody waits for any operation of its rank, or by the progress
+/// thread (Settings::progress_thread). Its buffers belong to it until it has ended, in whatever
+/// way; dropping all handles does not end it. All functions are thread-safe.
+///
+/// cancel() is local: it gives the buffers back and makes wait() throw Cancelled, while inside the
+/// operation goes on with private copies, so that the other ranks get what they expect and the
+/// communicator can be used on. What the output holds then is undefined.
 class Work {
  public:
+  using Callback = std::function<void(const Work&)>;
+
+  /// Means no operation; everything but valid() throws InvalidArgument.
   Work() = default;
   explicit Work(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {}
-  void wait() const {
-    operation_->driver().drive([this] { return operation_->ended(); }, Deadline::never());
-    if (operation_->error()) std::rethrow_exception(operation_->error());
+
+  bool valid() const { return operation_ != nullptr; }
+  /// It has ended: completed, failed or been cancelled.
+  bool is_completed() const { return operation().ended(); }
+  bool is_cancelled() const { return operation().state() == Operation::State::cancelled; }
+  /// "all_reduce(1000 x f32, sum)".
+  const std::string& describe() const { return operation().text(); }
+
+  /// Returns when it has completed. Throws what it failed with, or Cancelled.
+  void wait() const;
+  /// False when it has not ended in time; it then runs on. Throws like wait().
+  bool wait_for(std::chrono::nanoseconds timeout) const {
+    return wait_until(Deadline::in(timeout));
   }
-  bool is_completed() const { return operation_->ended(); }
-  bool cancel() const { return operation_->driver().cancel(*operation_); }
+  bool wait_until(Deadline deadline) const;
+
+  /// True: the caller's buffers are free, now. False: it had ended already.
+  bool cancel() const;
+
+  /// The output, once it has completed. Throws what it failed with, Cancelled, or InvalidArgument
+  /// when it has not ended or T is not its type.
+  template <Element T>
+  std::span<T> result() const {
+    const Operation::Output& output = checked_output(*data_type_of<T>);
+    return {static_cast<T*>(output.data), output.count};
+  }
+  /// Of a receive that has completed: where the message came from, its tag and size.
+  std::optional<MessageInfo> message() const;
+  /// What it failed with: null if it has not ended, completed, or was cancelled.
+  std::exception_ptr error() const;
+
+  /// Calls `callback` once, when it has ended: at once, if it has already; otherwise on the thread
+  /// that moves it on, with no lock held. The callback may start operations and wait for them. An
+  /// exception that it throws is logged and goes no further.
+  void on_complete(Callback callback) const;
+
+  /// Sees to it that it moves on while nobody waits: starts the progress thread if there is none.
+  void ensure_progress() const { operation().driver()->ensure_progress(); }
+
+  /// A future that becomes ready when it ends. As waiting for a future moves nothing on, this
+  /// starts the progress thread if there is none.
+  std::future<void> future() const;
+
+  /// co_await work: resumes on the thread that moves it on, and throws like wait().
+  auto operator co_await() const {
+    struct Awaiter {
+      Work work;
+      bool await_ready() const { return work.is_completed(); }
+      void await_suspend(std::coroutine_handle<> coroutine) const {
+        work.operation_->when_ended([coroutine](Operation&) { coroutine.resume(); });
+      }
+      void await_resume() const { work.throw_unless_completed(); }
+    };
+    operation();
+    return Awaiter{*this};
+  }
+
+  /// The index of one that has ended, the first if there are several; nothing when the deadline
+  /// passes before. Throws InvalidArgument when there is none to wait for.
+  static std::optional<std::size_t> wait_any(std::span<const Work> works,
+                                             Deadline deadline = Deadline::never());
+  /// Whether all have ended before the deadline; they may have failed.
+  static bool wait_all(std::span<const Work> works, Deadline deadline = Deadline::never());
+
  private:
+  Operation& operation() const;
+  void throw_unless_completed() const;
+  const Operation::Output& checked_output(DataType type) const;
+
   std::shared_ptr<Operation> operation_;
 };
+
 }  // namespace capstan

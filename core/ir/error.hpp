@@ -1,8 +1,9 @@
 #pragma once
 
-#include <optional>
+#include <exception>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "quantity.hpp"
 
@@ -59,6 +60,29 @@ class Mismatch : public Error {
 class Aborted : public Error {
  public:
   using Error::Error;
+};
+
+/// The operation was cancelled, by a call of cancel() or by a stop token.
+class Cancelled : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The deadline that a caller gave for an operation passed; the operation has been cancelled.
+class DeadlineExceeded : public Error {
+ public:
+  using Error::Error;
+};
+
+/// An operation failed for another reason, which is kept.
+class OperationFailed : public Error {
+ public:
+  OperationFailed(const std::string& message, std::exception_ptr cause)
+      : Error(message), cause_(std::move(cause)) {}
+  const std::exception_ptr& cause() const { return cause_; }
+
+ private:
+  std::exception_ptr cause_;
 };
 
 }  // namespace capstan

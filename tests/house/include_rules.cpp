@@ -26,6 +26,11 @@ struct Rule {
 
 const Names below_cli = {"core/base",
                          "core/ir",
+                         "core/async",
+                         "core/message_info",
+                         "core/reducer",
+                         "core/request",
+                         "core/collectives",
                          "core/settings",
                          "core/unique_id",
                          "algorithms",
@@ -51,6 +56,11 @@ const std::vector<Rule>& rules() {
       {"core/runtime/algorithm_rules", {"core/ir", "algorithms"}, {"fmt"}},
       {"core/settings", {"core/ir", "core/runtime/algorithm_rules"}, {"fmt"}},
       {"core/unique_id", {"core/ir"}, {}},
+      {"core/message_info", {"core/ir"}, {}},
+      {"core/reducer", {"core/ir"}, {}},
+      {"core/request", {"core/ir", "core/reducer"}, {}},
+      {"core/collectives", {"core/async", "core/request"}, {}},
+      {"core/async", {"core/base", "core/ir", "core/message_info"}, {"fmt", "spdlog"}},
       {"algorithms", {"core/ir"}, {"fmt"}, true},
       {"kernels", {"core/ir"}, {"fmt", "hwy"}},
       {"topology", {"core/ir", "core/base"}, {"fmt", "hwloc", "nlohmann"}},
@@ -60,9 +70,9 @@ const std::vector<Rule>& rules() {
        {"core/ir", "core/base", "core/settings", "core/unique_id"},
        {"fmt", "spdlog", "sodium"}},
       {"core/runtime",
-       {"core/ir", "core/base", "core/settings", "core/unique_id", "algorithms", "kernels",
-        "topology", "transports", "transports/*", "core/runtime/bootstrap",
-        "core/runtime/algorithm_rules"},
+       {"core/ir", "core/base", "core/async", "core/message_info", "core/reducer", "core/request",
+        "core/settings", "core/unique_id", "algorithms", "kernels", "topology", "transports",
+        "transports/*", "core/runtime/bootstrap", "core/runtime/algorithm_rules"},
        {"fmt", "spdlog"}},
       {"core/communicator", below_cli, {"fmt", "spdlog"}},
       {"core/cli", below_cli, {"fmt", "spdlog", "CLI", "nlohmann"}},
@@ -78,10 +88,9 @@ const std::vector<Rule>& rules() {
   return all;
 }
 
-const std::set<std::string_view> known_libraries = {"fmt",   "spdlog",  "CLI",        "nlohmann",
-                                                    "hwloc", "hwy",     "sodium",     "gtest",
-                                                    "gmock", "capstan", "rapidcheck", "benchmark",
-                                                    "mpi"};
+const std::set<std::string_view> known_libraries = {
+    "fmt",   "spdlog", "CLI",     "nlohmann",   "hwloc",     "hwy", "sodium",
+    "gtest", "gmock",  "capstan", "rapidcheck", "benchmark", "mpi"};
 
 const std::set<std::string_view> impure_headers = {
     "atomic",  "barrier",    "chrono",       "condition_variable",

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "execute.hpp"
+
+namespace capstan {
+
+/// Tells of the end of operations by callbacks: to handlers for all operations, for all that were
+/// started with one id, and for one operation.
+///
+/// A handler is called once for each operation that ends after it was added, on the thread that
+/// moves the operation on (a progress thread is started if there is none), with no lock held; it
+/// may start operations, here too, and wait for them. A completed operation goes to on_complete
+/// handlers, one that failed or was cancelled to on_error handlers, with what wait() would throw.
+/// An exception from an on_complete handler goes to the on_error handlers, one from those is
+/// logged.
+///
+/// Thread-safe. After the destructor has returned no handler is called any more; it waits for those
+/// that run on other threads. Operations run on.
+class OperationEvents {
+ public:
+  using OnComplete = std::function<void(const Work&)>;
+  using OnError = std::function<void(const Work&, std::exception_ptr)>;
+
+  OperationEvents();
+  ~OperationEvents();
+  OperationEvents(const OperationEvents&) = delete;
+
+  /// For all operations.
+  void on_complete(OnComplete handler);
+  void on_error(OnError handler);
+  /// For those with this id.
+  void on_complete(int id, OnComplete handler);
+  void on_error(int id, OnError handler);
+
+  /// Starts an operation under an id, which may be used again. `on_complete` is for this one only.
+  template <StartsOperation Start>
+  Work start(int id, Start start, OnComplete on_complete = nullptr) {
+    Work work = start();
+    watch(id, work, std::move(on_complete));
+    return work;
+  }
+
+ private:
+  void watch(int id, const Work& work, OnComplete on_complete);
+
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace capstan

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <ranges>
+#include <stop_token>
+#include <vector>
+
+#include "work.hpp"
+
+namespace capstan {
+
+/// Something that starts an operation.
+template <class F>
+concept StartsOperation = std::invocable<F&> && std::same_as<std::invoke_result_t<F&>, Work>;
+
+/// Waits for operations that belong together, with one budget. When the time is over, a stop is
+/// requested or one of them fails, the others are cancelled. Throws DeadlineExceeded, Cancelled, or
+/// OperationFailed with the cause; a stop request is seen within 20 ms.
+void finish_all(std::span<const Work> works, std::chrono::nanoseconds timeout,
+                const std::stop_token& stop);
+
+namespace detail {
+/// Cancels what has been started and throws OperationFailed with the current exception.
+[[noreturn]] void give_up(std::span<const Work> works);
+}  // namespace detail
+
+/// Starts all of them, then waits like finish_all(). Returns them in order. Throws OperationFailed
+/// too when one cannot be started.
+template <std::ranges::input_range Starts>
+requires StartsOperation<std::ranges::range_reference_t<Starts>> std::vector<Work>
+execute_all_async(Starts&& starts, std::chrono::nanoseconds timeout,
+                  const std::stop_token& stop = {}) {
+  std::vector<Work> works;
+  try {
+    for (auto&& start : starts) works.push_back(std::invoke(start));
+  } catch (...) {
+    detail::give_up(works);
+  }
+  finish_all(works, timeout, stop);
+  return works;
+}
+
+/// Starts one operation and waits for it to complete; returns it, for its result. Throws like
+/// execute_all_async().
+template <StartsOperation Start>
+Work execute_async(Start start, std::chrono::nanoseconds timeout,
+                   const std::stop_token& stop = {}) {
+  return execute_all_async(std::vector<std::reference_wrapper<Start>>{start}, timeout, stop)
+      .front();
+}
+
+}  // namespace capstan

@@ -1,0 +1,127 @@
+#include "core/async/work.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace capstan {
+namespace {
+
+/// Waits until done(), driving the drivers of all these works in turn.
+bool drive(std::span<const std::shared_ptr<Driver>> drivers, const std::function<bool()>& done,
+           Deadline deadline) {
+  if (drivers.size() == 1) return drivers.front()->drive(done, deadline);
+  constexpr auto turn = std::chrono::milliseconds{1};
+  while (!done()) {
+    if (deadline.expired()) return false;
+    for (const auto& driver : drivers)
+      if (driver->drive(done, Deadline::in(turn).clamp(deadline))) break;
+  }
+  return true;
+}
+
+}  // namespace
+
+Operation& Work::operation() const {
+  if (!operation_) throw InvalidArgument("this Work means no operation: start one first");
+  return *operation_;
+}
+
+void Work::throw_unless_completed() const {
+  switch (operation().state()) {
+    case Operation::State::completed:
+      return;
+    case Operation::State::failed:
+      std::rethrow_exception(operation_->error());
+    case Operation::State::cancelled:
+      throw Cancelled(fmt::format("{} was cancelled", describe()));
+    case Operation::State::pending:
+      throw InvalidArgument(fmt::format("{} has not completed: wait for it first", describe()));
+  }
+}
+
+void Work::wait() const {
+  wait_until(Deadline::never());
+}
+
+bool Work::wait_until(Deadline deadline) const {
+  Operation& operation = this->operation();
+  if (!operation.ended() && !operation.driver()->drive([&] { return operation.ended(); }, deadline))
+    return false;
+  throw_unless_completed();
+  return true;
+}
+
+bool Work::cancel() const {
+  Operation& operation = this->operation();
+  return !operation.ended() && operation.driver()->cancel(operation);
+}
+
+const Operation::Output& Work::checked_output(DataType type) const {
+  throw_unless_completed();
+  const Operation::Output& output = operation_->output();
+  if (output.type != type)
+    throw InvalidArgument(fmt::format("the result of {} is of type {}, not {}", describe(),
+                                      name_of(output.type), name_of(type)));
+  return output;
+}
+
+std::optional<MessageInfo> Work::message() const {
+  return is_completed() ? operation_->message() : std::nullopt;
+}
+
+std::exception_ptr Work::error() const {
+  return is_completed() ? operation_->error() : nullptr;
+}
+
+void Work::on_complete(Callback callback) const {
+  operation().when_ended([callback = std::move(callback)](Operation& ended) {
+    const Work work{ended.shared_from_this()};
+    try {
+      callback(work);
+    } catch (const std::exception& error) {
+      spdlog::error("a callback of {} threw: {}", work.describe(), error.what());
+    }
+  });
+}
+
+std::future<void> Work::future() const {
+  operation().driver()->ensure_progress();
+  auto promise = std::make_shared<std::promise<void>>();
+  on_complete([promise](const Work& work) {
+    try {
+      work.throw_unless_completed();
+      promise->set_value();
+    } catch (...) {
+      promise->set_exception(std::current_exception());
+    }
+  });
+  return promise->get_future();
+}
+
+std::optional<std::size_t> Work::wait_any(std::span<const Work> works, Deadline deadline) {
+  if (works.empty())
+    throw InvalidArgument("wait_any of nothing: there is no operation to wait for");
+  std::vector<std::shared_ptr<Driver>> drivers;
+  for (const Work& work : works)
+    if (std::ranges::find(drivers, work.operation().driver()) == drivers.end())
+      drivers.push_back(work.operation().driver());
+  const auto first_ended = [&] { return std::ranges::find_if(works, &Work::is_completed); };
+  if (!drive(
+          drivers, [&] { return first_ended() != works.end(); }, deadline))
+    return std::nullopt;
+  return static_cast<std::size_t>(first_ended() - works.begin());
+}
+
+bool Work::wait_all(std::span<const Work> works, Deadline deadline) {
+  for (const Work& work : works) {
+    Operation& operation = work.operation();
+    if (!operation.ended() &&
+        !operation.driver()->drive([&] { return operation.ended(); }, deadline))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace capstan
