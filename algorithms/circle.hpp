@@ -1,7 +1,8 @@
 #pragma once
 
+#include <algorithm>
+
 #include "core/ir/blocks.hpp"
-#include "core/ir/group.hpp"
 
 namespace capstan {
 
@@ -13,6 +14,11 @@ void for_blocks_in_circle(const Blocks& blocks, int first, int number, Visit vis
   const int before_end = std::min(number, p - begin);
   visit(blocks.range(begin, before_end));
   if (number > before_end) visit(blocks.range(0, number - before_end));
+}
+
+/// A length that `number` blocks which follow one another in the circle never exceed.
+inline Elements room_for_blocks(const Blocks& blocks, int number) {
+  return std::min(blocks.total(), blocks.largest() * static_cast<std::uint64_t>(number));
 }
 
 }  // namespace capstan

@@ -18,8 +18,9 @@ Schedule direct_all_to_all(const Group& group, const Exchange& exchange) {
 
   s.next_phase();
   s.copy(s.output(output[self]), s.input(input[self]));
+  // The left neighbour sends to this rank first.
   for (int d = 1; d < p; ++d) {
-    const int from = group.wrap(self + d);
+    const int from = group.wrap(self - d);
     s.wait(group[from]);
     s.copy(s.output(output[from]), landing.part(output[from]));
   }

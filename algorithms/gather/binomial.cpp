@@ -1,4 +1,5 @@
-// Binomial gather: whoever heads a subtree collects the blocks of all of it and passes them on.
+// Binomial gather: whoever heads a subtree collects the blocks of all of it and passes them on in
+// one message.
 //
 // ceil(log2 p) steps, up to p/2·n elements sent per rank (n being a block), p·n scratch. For short
 // blocks on many ranks.
@@ -15,27 +16,30 @@ Schedule binomial_gather(const Group& group, int root, const Blocks& blocks) {
   const Span landing = s.scratch(blocks.total());
   const TreePlace place = binomial_place(group, root);
   const int from_root = group.wrap(self - root);
-  // The subtree of child `slot` are the positions from self + 2^slot on.
-  const auto for_subtree = [&](std::size_t slot, auto visit) {
-    const int first = 1 << slot;
-    for_blocks_in_circle(blocks, self + first, std::min(first, p - from_root - first), visit);
+  // The blocks of up to 2^slot positions from self + first on: of the subtree of a child, or of
+  // this rank.
+  const auto for_subtree = [&](int first, std::size_t slot, auto visit) {
+    for_blocks_in_circle(blocks, self + first, std::min(1 << slot, p - from_root - first), visit);
   };
+  const bool leaf = place.children.empty() || !place.children.front();
 
-  if (place.parent)
-    s.put(*place.parent, landing.part(blocks[self]), s.input());
-  else
+  if (!place.parent)
     s.copy(s.output(blocks[self]), s.input());
+  else if (!leaf)
+    s.copy(landing.part(blocks[self]), s.input());
   for (std::size_t slot = 0; slot < place.children.size(); ++slot) {
     if (!place.children[slot]) continue;
     s.wait(*place.children[slot]);
-    for_subtree(slot, [&](Range range) {
-      if (place.parent)
-        s.put(*place.parent, landing.part(range), landing.part(range));
-      else
-        s.copy(s.output(range), landing.part(range));
-    });
+    if (!place.parent)
+      for_subtree(1 << slot, slot,
+                  [&](Range range) { s.copy(s.output(range), landing.part(range)); });
   }
-  if (place.parent) s.signal(*place.parent);
+  if (place.parent) {
+    for_subtree(0, place.children.size(), [&](Range range) {
+      s.put(*place.parent, landing.part(range), leaf ? s.input() : landing.part(range));
+    });
+    s.signal(*place.parent);
+  }
   return std::move(s).build();
 }
 
