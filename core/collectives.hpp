@@ -8,10 +8,10 @@ namespace capstan {
 /// The collectives of a communicator, each in a blocking form and in one that starts it and returns
 /// a Work. `Self` has run(const Request&) and start(const Request&).
 ///
-/// p is the number of ranks. Arguments are contiguous ranges of elements (spans, vectors, arrays) of
-/// one type. Input and output are disjoint, or the collective is asked for in place: with one range
-/// where both are equally long, otherwise with a rank's own block being part of the larger range
-/// (all_gather, gather, reduce_scatter, scatter), as in MPI and NCCL. Lengths that do not fit
+/// p is the number of ranks. Arguments are contiguous ranges of elements (spans, vectors, arrays)
+/// of one type. Input and output are disjoint, or the collective is asked for in place: with one
+/// range where both are equally long, otherwise with a rank's own block being part of the larger
+/// range (all_gather, gather, reduce_scatter, scatter), as in MPI and NCCL. Lengths that do not fit
 /// together, a root out of range, a type that the operation is not defined for, and ranges that
 /// overlap in another way throw InvalidArgument before anything is sent. Ranks that call different
 /// things get a Mismatch that says who called what.
@@ -124,13 +124,13 @@ class Collectives {
   /// The same with blocks of these lengths, which all ranks pass alike.
   template <ElementRange In, MutableElementRange Out>
   void gather_v(In&& input, Out&& output, std::span<const std::size_t> lengths, int root) {
-    self().run(request::with_counts(request::of(Collective::gather_v, input, output, {}, root),
-                                    lengths));
+    self().run(
+        request::with_counts(request::of(Collective::gather_v, input, output, {}, root), lengths));
   }
   template <ElementRange In, MutableElementRange Out>
   Work start_gather_v(In&& input, Out&& output, std::span<const std::size_t> lengths, int root) {
-    return self().start(request::with_counts(
-        request::of(Collective::gather_v, input, output, {}, root), lengths));
+    return self().start(
+        request::with_counts(request::of(Collective::gather_v, input, output, {}, root), lengths));
   }
 
   /// Rank r's output is block r of the root's input, of p blocks; elsewhere the input may be empty.
@@ -145,13 +145,13 @@ class Collectives {
   /// The same with blocks of these lengths, which all ranks pass alike.
   template <ElementRange In, MutableElementRange Out>
   void scatter_v(In&& input, Out&& output, std::span<const std::size_t> lengths, int root) {
-    self().run(request::with_counts(request::of(Collective::scatter_v, input, output, {}, root),
-                                    lengths));
+    self().run(
+        request::with_counts(request::of(Collective::scatter_v, input, output, {}, root), lengths));
   }
   template <ElementRange In, MutableElementRange Out>
   Work start_scatter_v(In&& input, Out&& output, std::span<const std::size_t> lengths, int root) {
-    return self().start(request::with_counts(
-        request::of(Collective::scatter_v, input, output, {}, root), lengths));
+    return self().start(
+        request::with_counts(request::of(Collective::scatter_v, input, output, {}, root), lengths));
   }
 
   /// Input and output are p blocks each; block i of the output is block r of rank i's input, r
@@ -227,8 +227,8 @@ class Collectives {
   template <class In, class Out>
   static Request all_to_all_v_request(In&& input, std::span<const std::size_t> send_lengths,
                                       Out&& output, std::span<const std::size_t> receive_lengths) {
-    Request r = request::with_counts(request::of(Collective::all_to_all_v, input, output),
-                                     send_lengths);
+    Request r =
+        request::with_counts(request::of(Collective::all_to_all_v, input, output), send_lengths);
     r.receive_counts = request::counts(receive_lengths);
     return r;
   }

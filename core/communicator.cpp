@@ -1,17 +1,16 @@
-#include "core/communicator.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 
+#include "core/communicator_prepared.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
 #include "core/runtime/checked_call.hpp"
-#include "kernels/cpu/scale.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"
 #include "core/runtime/world.hpp"
+#include "kernels/cpu/scale.hpp"
 
 namespace capstan {
 
@@ -105,39 +104,43 @@ std::pair<Task, Task> exchange_tasks(const Request& request, CheckedCall&& check
 
 }  // namespace
 
-void Communicator::run(const Request& request) {
-  Engine& engine = impl_->engine;
+Communicator::Prepared Communicator::prepare(const Request& request) const {
   CheckedCall checked = check(request, rank(), size());
+  const Operation::Output output{request.type, checked.output,
+                                 checked.output_bytes.value() / checked.call.element().value()};
   if (request.collective == Collective::all_to_all_v) {
     auto [ask, main] = exchange_tasks(request, std::move(checked), rank(), size());
-    engine.submit(std::move(ask));
-    return engine.run(std::move(main));
+    return {std::move(ask), std::move(main), output};
   }
-  if (!request.reducer.scales()) return engine.run(checked.call, checked.input, checked.output);
-  Task task = task_of(std::move(checked));
-  scale_input(task, request.reducer.factor());
-  engine.run(std::move(task));
+  Prepared prepared{std::nullopt, task_of(std::move(checked)), output};
+  if (request.reducer.scales()) scale_input(prepared.main, request.reducer.factor());
+  return prepared;
+}
+
+void Communicator::run(Prepared prepared) {
+  if (prepared.ask) impl_->engine.submit(std::move(*prepared.ask));
+  impl_->engine.run(std::move(prepared.main));
+}
+
+Work Communicator::start(Prepared prepared) {
+  Engine& engine = impl_->engine;
+  const auto operation = std::make_shared<Operation>(
+      engine.progress(), to_string(prepared.main.call), prepared.output);
+  prepared.main.operation = operation;
+  if (prepared.ask) engine.submit(std::move(*prepared.ask));
+  engine.submit(std::move(prepared.main));
+  return Work{operation};
+}
+
+void Communicator::run(const Request& request) {
+  if (request.collective == Collective::all_to_all_v || request.reducer.scales())
+    return run(prepare(request));
+  const CheckedCall checked = check(request, rank(), size());
+  impl_->engine.run(checked.call, checked.input, checked.output);
 }
 
 Work Communicator::start(const Request& request) {
-  Engine& engine = impl_->engine;
-  CheckedCall checked = check(request, rank(), size());
-  auto operation = std::make_shared<Operation>(
-      engine.progress(), to_string(checked.call),
-      Operation::Output{request.type, checked.output,
-                        checked.output_bytes.value() / checked.call.element().value()});
-  if (request.collective == Collective::all_to_all_v) {
-    auto [ask, main] = exchange_tasks(request, std::move(checked), rank(), size());
-    main.operation = operation;
-    engine.submit(std::move(ask));
-    engine.submit(std::move(main));
-    return Work{std::move(operation)};
-  }
-  Task task = task_of(std::move(checked));
-  if (request.reducer.scales()) scale_input(task, request.reducer.factor());
-  task.operation = operation;
-  engine.submit(std::move(task));
-  return Work{std::move(operation)};
+  return start(prepare(request));
 }
 
 std::optional<Communicator> Communicator::split(int colour, int key) {
@@ -163,9 +166,8 @@ std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
   std::ranges::sort(members);
   const bool repeats = std::ranges::adjacent_find(members) != members.end();
   if (members.empty() || repeats || members.front() < 0 || members.back() >= size())
-    throw InvalidArgument(
-        fmt::format("rank {}: subgroup({}): pass each rank once, from 0 to {}", rank(),
-                    fmt::join(ranks, ", "), size() - 1));
+    throw InvalidArgument(fmt::format("rank {}: subgroup({}): pass each rank once, from 0 to {}",
+                                      rank(), fmt::join(ranks, ", "), size() - 1));
   const bool inside = std::ranges::binary_search(members, rank());
   return form(inside ? std::vector<int>(ranks.begin(), ranks.end()) : std::vector<int>{});
 }
@@ -179,8 +181,7 @@ std::optional<Communicator> Communicator::form(const std::vector<int>& members) 
 
 int Communicator::world_rank(int rank) const {
   if (rank < 0 || rank >= size())
-    throw InvalidArgument(
-        fmt::format("world_rank({}): ranks here are 0 to {}", rank, size() - 1));
+    throw InvalidArgument(fmt::format("world_rank({}): ranks here are 0 to {}", rank, size() - 1));
   return impl_->member.world_ranks[static_cast<std::size_t>(rank)];
 }
 

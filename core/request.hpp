@@ -15,7 +15,7 @@ namespace capstan {
 /// A contiguous range of elements that a collective reads: std::span, std::vector, std::array.
 template <class R>
 concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-                       Element<std::ranges::range_value_t<R>>;
+    Element<std::ranges::range_value_t<R>>;
 
 /// One that a collective writes.
 template <class R>
@@ -23,8 +23,7 @@ concept MutableElementRange =
     ElementRange<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
 template <class A, class B>
-concept SameElements =
-    std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
+concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
 
 /// One collective call on untyped memory: what the functions of Communicator come down to, and the
 /// way in for bindings. Memory is aligned as its type is.
@@ -48,8 +47,8 @@ struct Request {
 namespace request {
 
 template <ElementRange In, MutableElementRange Out>
-  requires SameElements<In, Out>
-Request of(Collective collective, In&& input, Out&& output, Reducer reducer = {}, int root = 0) {
+requires SameElements<In, Out> Request of(Collective collective, In&& input, Out&& output,
+                                          Reducer reducer = {}, int root = 0) {
   return {.collective = collective,
           .type = *data_type_of<std::ranges::range_value_t<In>>,
           .input = std::ranges::data(input),

@@ -26,8 +26,8 @@ struct Settings {
   /// CAPSTAN_CHUNK, bytes with an optional k or m.
   Bytes chunk{0};
 
-  /// Moves operations on while the program computes, by a thread of each rank's own. Without it they
-  /// move on while a caller waits; asking a Work for a future starts it all the same.
+  /// Moves operations on while the program computes, by a thread of each rank's own. Without it
+  /// they move on while a caller waits; asking a Work for a future starts it all the same.
   /// CAPSTAN_PROGRESS_THREAD, 0 or 1.
   bool progress_thread = false;
 

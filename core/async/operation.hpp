@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/deadline.hpp"
-#include "core/ir/types.hpp"
-#include "core/message_info.hpp"
+#include "../base/deadline.hpp"
+#include "../ir/types.hpp"
+#include "../message_info.hpp"
 
 namespace capstan {
 

@@ -23,9 +23,32 @@ std::uint64_t digest(const std::vector<Elements>& counts) {
   return digest;
 }
 
+constexpr std::uint64_t is_digest = std::uint64_t{1} << 63;
+
+/// Up to four lengths below 32768 stand for themselves.
+std::uint64_t pack_shape(const std::vector<std::int64_t>& shape) {
+  std::uint64_t packed = 0, digest = shape.size();
+  bool fits = shape.size() <= 4;
+  for (const std::int64_t length : shape) {
+    fits = fits && length < 32767;
+    packed = packed << 16 | static_cast<std::uint64_t>(length + 1);
+    digest = mix(digest + static_cast<std::uint64_t>(length) + 0x9e3779b97f4a7c15);
+  }
+  return fits ? packed : digest | is_digest;
+}
+
+std::string describe_tensor(std::uint64_t packed) {
+  if (packed == 0) return "";
+  if ((packed & is_digest) != 0) return fmt::format(", tensor #{:08x}", packed & 0xffff'ffff);
+  std::string lengths;
+  for (; packed != 0; packed >>= 16)
+    lengths = fmt::format("{}{}{}", (packed & 0xffff) - 1, lengths.empty() ? "" : ", ", lengths);
+  return fmt::format(", tensor [{}]", lengths);
+}
+
 /// A count, or what there is to say of several.
 std::string describe(Collective collective, DataType type, ReduceOp op, std::uint64_t count,
-                     std::uint64_t root) {
+                     std::uint64_t root, std::uint64_t tensor) {
   std::string text{name_of(collective)};
   if (collective == Collective::barrier) return text + "()";
   text += has_counts(collective)
@@ -36,13 +59,13 @@ std::string describe(Collective collective, DataType type, ReduceOp op, std::uin
   else if (reduces(collective))
     text += fmt::format(", {}", name_of(op));
   if (has_root(collective)) text += fmt::format(", root {}", root & 0xffff'ffff);
-  return text + ")";
+  return text + describe_tensor(tensor) + ")";
 }
 
 }  // namespace
 
 std::uint32_t CallMark::digest() const {
-  return static_cast<std::uint32_t>(mix(mix(mix(signature) + count) + root));
+  return static_cast<std::uint32_t>(mix(mix(mix(mix(signature) + count) + root) + tensor));
 }
 
 CallMark mark_of(const Call& call, const CallManner& manner) {
@@ -56,14 +79,13 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
                    field(op, op_shift) | field(manner.algorithm, algorithm_shift) |
                    field(manner.form, form_shift) | mix(manner.block.value()) << block_shift,
       .count = has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
-      .root = static_cast<std::uint64_t>(call.shape.root) | user << user_shift};
+      .root = static_cast<std::uint64_t>(call.shape.root) | user << user_shift,
+      .tensor = pack_shape(call.tensor)};
 }
 
 std::string to_string(const Call& call) {
-  return describe(
-      call.collective, call.type, call.op,
-      has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
-      static_cast<std::uint64_t>(call.shape.root));
+  const CallMark mark = mark_of(call, {});
+  return describe(call.collective, call.type, call.op, mark.count, mark.root, mark.tensor);
 }
 
 std::string to_string(const CallMark& mark) {
@@ -72,7 +94,7 @@ std::string to_string(const CallMark& mark) {
   const auto known = algorithms(collective);
   const std::size_t index = field(algorithm_shift);
   return describe(collective, static_cast<DataType>(field(type_shift)),
-                  static_cast<ReduceOp>(field(op_shift)), mark.count, mark.root) +
+                  static_cast<ReduceOp>(field(op_shift)), mark.count, mark.root, mark.tensor) +
          fmt::format(" by {}", index < known.size() ? known[index].name : "an unknown algorithm");
 }
 

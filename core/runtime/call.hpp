@@ -17,6 +17,7 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   Shape shape{};
   std::shared_ptr<const UserOperation> user{};  ///< instead of `op`
+  std::vector<std::int64_t> tensor{};           ///< the shape, where tensors are exchanged
 
   bool operator==(const Call&) const = default;
 
@@ -30,6 +31,8 @@ struct CallMark {
   std::uint64_t signature = 0;  ///< collective, type, operation, algorithm, form, block length
   std::uint64_t count = 0;      ///< or a digest of the counts, where there are several
   std::uint64_t root = 0;       ///< and a digest of the operation's name, if it is the program's
+
+  std::uint64_t tensor = 0;  ///< see Call::tensor: lengths in 16 bits each, or a digest
 
   bool operator==(const CallMark&) const = default;
   /// 32 bits that differ, in all likelihood, between different marks.

@@ -125,6 +125,7 @@ void Engine::submit(Task task) {
     if (!running_) poll();
   }
   progress_->announce();
+  progress_->there_is_work();
 }
 
 /// Runs the executor; a failure is everybody's.

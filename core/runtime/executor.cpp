@@ -295,6 +295,7 @@ void Executor::record_call() {
   record.signature.store(plan_->mark.signature, std::memory_order_relaxed);
   record.count.store(plan_->mark.count, std::memory_order_relaxed);
   record.root.store(plan_->mark.root, std::memory_order_relaxed);
+  record.tensor.store(plan_->mark.tensor, std::memory_order_relaxed);
   record.call.store(call_, std::memory_order_release);
 }
 
@@ -306,7 +307,8 @@ bool Executor::check_call(int peer, std::uint64_t call) const {
   if (recorded != call) return recorded > call;
   const CallMark mark{.signature = theirs.signature.load(std::memory_order_relaxed),
                       .count = theirs.count.load(std::memory_order_relaxed),
-                      .root = theirs.root.load(std::memory_order_relaxed)};
+                      .root = theirs.root.load(std::memory_order_relaxed),
+                      .tensor = theirs.tensor.load(std::memory_order_relaxed)};
   const CallMark& own = marks_[call % CallRecord::kept];
   // A peer that is ahead may have begun to reuse the record meanwhile.
   std::atomic_thread_fence(std::memory_order_acquire);

@@ -145,6 +145,12 @@ void Progress::announce() {
   for (auto& [operation, error] : ended) error ? operation->fail(error) : operation->complete();
 }
 
+void Progress::there_is_work() {
+  if (!threaded_.load(std::memory_order_relaxed)) return;
+  { const std::lock_guard lock{mutex_}; }  // the thread has seen what it looks at, or sleeps
+  work_.notify_one();
+}
+
 /// Sleeps until a peer has news; true if something has moved meanwhile.
 bool Progress::sleep(std::chrono::nanoseconds at_most) {
   const std::unique_lock role{sleeping_, std::try_to_lock};
@@ -167,7 +173,7 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
     ~Driving() { --drivers; }
     std::atomic<int>& drivers;
   };
-  {
+  const bool finished = [&] {
     const Driving driving{drivers_};
     Patience patience{options_.oversubscribed};
     while (!done()) {
@@ -180,9 +186,10 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
       bell_->progress();
       patience.lose(*this, deadline);
     }
-  }
-  if (threaded_) work_.notify_one();
-  return true;
+    return true;
+  }();
+  there_is_work();  // for the thread, which stood back
+  return finished;
 }
 
 bool Progress::cancel(Operation& operation) {

@@ -56,8 +56,10 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
 
   /// Under the lock: this operation has ended; it is told so once the lock is given back.
   void ended(std::shared_ptr<Operation> operation, std::exception_ptr error);
-  /// Without the lock: tells those that have ended, and wakes the progress thread if need be.
+  /// Without the lock: tells those that have ended.
   void announce();
+  /// Without the lock: there is something to move on; the thread is woken, if there is one.
+  void there_is_work();
 
  private:
   class Patience;

@@ -18,6 +18,7 @@ struct alignas(64) CallRecord {
   std::atomic<std::uint64_t> signature;  ///< see CallMark
   std::atomic<std::uint64_t> count;
   std::atomic<std::uint64_t> root;
+  std::atomic<std::uint64_t> tensor;
 };
 
 /// Why a rank has given up; adopted by all others.

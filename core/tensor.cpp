@@ -1,0 +1,118 @@
+#include "core/tensor.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace capstan {
+namespace {
+
+std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> strides(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = shape.size(); i-- > 0;)
+    strides[i] = std::exchange(stride, stride * shape[i]);
+  return strides;
+}
+
+std::vector<std::int64_t> strides_of(const TensorView& tensor) {
+  return tensor.strides.empty() ? dense_strides(tensor.shape) : tensor.strides;
+}
+
+/// Type codes of DLPack.
+struct Code {
+  DataType type;
+  std::uint8_t code, bits;
+};
+constexpr std::array codes{Code{DataType::i8, 0, 8},   Code{DataType::i32, 0, 32},
+                           Code{DataType::i64, 0, 64}, Code{DataType::u8, 1, 8},
+                           Code{DataType::u32, 1, 32}, Code{DataType::u64, 1, 64},
+                           Code{DataType::f16, 2, 16}, Code{DataType::f32, 2, 32},
+                           Code{DataType::f64, 2, 64}, Code{DataType::bf16, 4, 16}};
+
+}  // namespace
+
+TensorView::TensorView(void* data, DataType type, std::vector<std::int64_t> shape,
+                       std::vector<std::int64_t> strides, Device device)
+    : data(data), type(type), shape(std::move(shape)), strides(std::move(strides)), device(device) {
+  if (!this->strides.empty() && this->strides.size() != this->shape.size())
+    throw InvalidArgument(
+        fmt::format("a tensor of {} dimensions with {} strides: give one for each",
+                    this->shape.size(), this->strides.size()));
+  if (std::ranges::any_of(this->shape, [](std::int64_t length) { return length < 0; }))
+    throw InvalidArgument(fmt::format("a tensor of shape [{}]: lengths are not negative",
+                                      fmt::join(this->shape, ", ")));
+}
+
+DataType TensorView::data_type_of_dlpack(std::uint8_t code, std::uint8_t bits,
+                                         std::uint16_t lanes) {
+  const auto found = std::ranges::find_if(
+      codes, [&](const Code& known) { return known.code == code && known.bits == bits; });
+  if (found == codes.end() || lanes != 1)
+    throw InvalidArgument(
+        fmt::format("DLPack's type code {} of {} bits and {} lanes is no element type of Capstan",
+                    code, bits, lanes));
+  return found->type;
+}
+
+TensorView::DlpackType TensorView::dlpack_type_of(DataType type) {
+  const auto found = std::ranges::find(codes, type, &Code::type);
+  if (found == codes.end())
+    throw InvalidArgument(fmt::format("DLPack has no type code for {}", name_of(type)));
+  return {found->code, found->bits};
+}
+
+Elements TensorView::count() const {
+  return Elements{static_cast<std::uint64_t>(
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{}))};
+}
+
+bool TensorView::is_dense() const {
+  if (strides.empty() || count() == Elements{0}) return true;
+  const auto dense = dense_strides(shape);
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] > 1 && strides[i] != dense[i]) return false;
+  return true;
+}
+
+TensorView TensorView::slice(int dimension, std::int64_t first, std::int64_t length) const {
+  const auto d = static_cast<std::size_t>(dimension);
+  TensorView part = *this;
+  part.strides = strides_of(*this);
+  part.shape[d] = length;
+  const auto bytes = static_cast<std::int64_t>(size_of(type).value());
+  part.data = static_cast<std::byte*>(data) + first * part.strides[d] * bytes;
+  return part;
+}
+
+std::string to_string(const TensorView& tensor) {
+  return fmt::format("{}[{}]", name_of(tensor.type), fmt::join(tensor.shape, ", "));
+}
+
+void copy(const TensorView& to, const TensorView& from) {
+  const std::size_t bytes = size_of(to.type).value();
+  if (to.count() == Elements{0}) return;
+  if (to.is_dense() && from.is_dense()) {
+    std::memcpy(to.data, from.data, to.count().value() * bytes);
+    return;
+  }
+  // The first dimension is walked through; below it the same again.
+  const TensorView to_first = to.slice(0, 0, 1), from_first = from.slice(0, 0, 1);
+  const auto below = [](const TensorView& tensor, std::int64_t i, std::size_t element) {
+    TensorView part{static_cast<std::byte*>(tensor.data) +
+                        i * tensor.strides[0] * static_cast<std::int64_t>(element),
+                    tensor.type,
+                    {tensor.shape.begin() + 1, tensor.shape.end()},
+                    {tensor.strides.begin() + 1, tensor.strides.end()}};
+    return part;
+  };
+  for (std::int64_t i = 0; i < to.shape[0]; ++i)
+    copy(below(to_first, i, bytes), below(from_first, i, bytes));
+}
+
+}  // namespace capstan

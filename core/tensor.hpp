@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/error.hpp"
+#include "ir/types.hpp"
+
+namespace capstan {
+
+/// Where memory is; the numbers are DLPack's.
+enum class DeviceType : std::int32_t {
+  cpu = 1,
+  cuda = 2,
+  cuda_host = 3,
+  rocm = 10,
+  rocm_host = 11
+};
+
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  std::int32_t index = 0;
+
+  bool operator==(const Device&) const = default;
+};
+
+/// An array of any number of dimensions in memory that somebody else owns, as DLPack describes it.
+/// Dimensions are counted from 0; strides count elements.
+struct TensorView {
+  void* data = nullptr;
+  DataType type = DataType::f32;
+  std::vector<std::int64_t> shape{};
+  std::vector<std::int64_t> strides{};  ///< empty: dense, the last dimension runs fastest
+  Device device{};
+
+  /// Throws InvalidArgument for a negative length, or strides for another number of dimensions.
+  TensorView(void* data, DataType type, std::vector<std::int64_t> shape,
+             std::vector<std::int64_t> strides = {}, Device device = {});
+  template <Element T>
+  TensorView(T* data, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {})
+      : TensorView(data, *data_type_of<T>, std::move(shape), std::move(strides)) {}
+
+  /// Of a DLTensor (dlpack.h), which this header does not need. Throws InvalidArgument for element
+  /// types that Capstan does not know.
+  template <class DlTensor>
+  static TensorView from_dlpack(const DlTensor& tensor) {
+    const auto dimensions = static_cast<std::size_t>(tensor.ndim);
+    std::vector<std::int64_t> strides;
+    if (tensor.strides) strides.assign(tensor.strides, tensor.strides + dimensions);
+    return {static_cast<std::byte*>(tensor.data) + tensor.byte_offset,
+            data_type_of_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes),
+            {tensor.shape, tensor.shape + dimensions},
+            std::move(strides),
+            {static_cast<DeviceType>(tensor.device.device_type), tensor.device.device_id}};
+  }
+  /// Fills a DLTensor, whose shape and strides point into this view.
+  template <class DlTensor>
+  void to_dlpack(DlTensor& tensor) {
+    const DlpackType code = dlpack_type_of(type);
+    tensor.data = data;
+    tensor.byte_offset = 0;
+    tensor.ndim = static_cast<std::int32_t>(shape.size());
+    tensor.shape = shape.data();
+    tensor.strides = strides.empty() ? nullptr : strides.data();
+    tensor.dtype.code = code.code;
+    tensor.dtype.bits = code.bits;
+    tensor.dtype.lanes = 1;
+    tensor.device.device_type =
+        static_cast<decltype(tensor.device.device_type)>(static_cast<std::int32_t>(device.type));
+    tensor.device.device_id = device.index;
+  }
+
+  Elements count() const;
+  /// Its elements lie one after the other, in order.
+  bool is_dense() const;
+  /// Elements `first` .. `first + length - 1` along a dimension.
+  TensorView slice(int dimension, std::int64_t first, std::int64_t length) const;
+
+ private:
+  struct DlpackType {
+    std::uint8_t code, bits;
+  };
+  static DataType data_type_of_dlpack(std::uint8_t code, std::uint8_t bits, std::uint16_t lanes);
+  static DlpackType dlpack_type_of(DataType type);
+};
+
+/// "f32[2, 3]".
+std::string to_string(const TensorView& tensor);
+
+/// Copies element by element where it has to, in runs where it can. Both have the same shape and
+/// type; they do not overlap.
+void copy(const TensorView& to, const TensorView& from);
+
+}  // namespace capstan
