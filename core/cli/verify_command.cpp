@@ -8,16 +8,19 @@
 #include "core/cli/commands.hpp"
 #include "core/ir/error.hpp"
 #include "core/ir/proof/prove.hpp"
+#include "core/ir/proof/shapes.hpp"
 #include "core/runtime/prove_programs.hpp"
 
 namespace capstan::cli {
 namespace {
 
 struct VerifyCommand {
-  std::string algorithm = "all";
+  std::string collective = "all", algorithm = "all";
   std::string ranks = "1-17,32,64";
   std::string counts = "awkward";
+  int root = -1;
   int show = -1;
+  bool in_place_only = false;
   bool json = false;
 };
 
@@ -49,14 +52,30 @@ std::vector<int> parse_list(const std::string& text, const char* option) {
   return values;
 }
 
-std::vector<Elements> counts_for(const VerifyCommand& command, int ranks) {
-  const auto p = static_cast<std::uint64_t>(ranks);
-  if (command.counts == "awkward")
-    return {Elements{0}, Elements{1}, Elements{p - 1}, Elements{p + 1}, Elements{2 * p + 1}};
-  std::vector<Elements> counts;
-  for (const int count : parse_list(command.counts, "--count"))
-    counts.emplace_back(static_cast<std::uint64_t>(count));
-  return counts;
+/// The sizes that are asked for; equal ones for each rank, where there are counts.
+std::vector<Shape> sizes_for(const VerifyCommand& command, Collective collective, int ranks) {
+  if (command.counts == "awkward") return awkward_sizes(collective, ranks);
+  std::vector<Shape> shapes;
+  for (const int count : parse_list(command.counts, "--count")) {
+    const Elements elements{static_cast<std::uint64_t>(count)};
+    const int lengths = collective == Collective::all_to_all_v ? ranks * ranks : ranks;
+    Shape& shape = shapes.emplace_back(Shape{.count = elements});
+    if (has_counts(collective)) shape.counts.assign(static_cast<std::size_t>(lengths), elements);
+  }
+  return shapes;
+}
+
+std::vector<Shape> shapes_for(const VerifyCommand& command, Collective collective, int ranks) {
+  if (has_root(collective) && command.root >= ranks) return {};
+  const bool given = has_root(collective) && command.root >= 0;
+  const auto roots = given ? std::vector<int>{command.root} : roots_of(collective, ranks);
+  std::vector<Shape> shapes;
+  for (Shape& shape : sizes_for(command, collective, ranks))
+    for (const int root : roots) {
+      shape.root = root;
+      shapes.push_back(shape);
+    }
+  return shapes;
 }
 
 std::vector<Schedule> schedules_of(const Algorithm& algorithm, int ranks, const Shape& shape) {
@@ -67,87 +86,125 @@ std::vector<Schedule> schedules_of(const Algorithm& algorithm, int ranks, const 
 }
 
 struct Result {
-  std::size_t steps = 0;   ///< of the rank that has most
-  std::uint64_t sent = 0;  ///< elements, for the last count
+  std::size_t steps = 0;                ///< of the rank that has most
+  std::uint64_t sent = 0, signals = 0;  ///< by the busiest rank, at the last size
   std::size_t proofs = 0;
   std::vector<proof::Finding> findings;
+
+  void add(const proof::Verdict& verdict) {
+    ++proofs;
+    findings.insert(findings.end(), verdict.findings.begin(), verdict.findings.end());
+  }
+  void measure(const Schedule& schedule) {
+    std::uint64_t elements = 0, messages = 0;
+    for (const Step& step : schedule.steps()) {
+      if (step.verb == Verb::put) elements += step.destination.length.value();
+      if (step.verb == Verb::signal) ++messages;
+    }
+    sent = std::max(sent, elements);
+    signals = std::max(signals, messages);
+    steps = std::max(steps, schedule.steps().size());
+  }
 };
 
 /// The schedule and its lowered forms, in place and not, calls back to back.
-Result verify(const Algorithm& algorithm, int ranks, const std::vector<Elements>& counts) {
+Result verify(const Algorithm& algorithm, int ranks, const std::vector<Shape>& shapes,
+              bool in_place_only) {
   Result result;
-  const auto add = [&](const proof::Verdict& verdict) {
-    ++result.proofs;
-    result.findings.insert(result.findings.end(), verdict.findings.begin(), verdict.findings.end());
-  };
-  for (const Elements count : counts) {
-    const Shape shape{.count = count};
+  for (const Shape& shape : shapes) {
     const auto schedules = schedules_of(algorithm, ranks, shape);
-    for (const bool in_place : {false, true}) {
-      add(proof::prove_schedules(algorithm.collective, shape, schedules, {.in_place = in_place}));
+    for (const bool in_place : {true, false}) {
+      if (!in_place && in_place_only) continue;
+      result.add(proof::prove_schedules(algorithm.collective, shape, schedules,
+                                        {.in_place = in_place,
+                                         .synchronizes = algorithm.guarantees.synchronizes,
+                                         .paced = algorithm.guarantees.paced,
+                                         .ordered = algorithm.guarantees.ordered}));
       for (const Form form : {Form::flags, Form::packets}) {
         const LoweredCall call{&algorithm, form, {shape}};
-        add(prove_programs({call, call, call, call}, ranks, in_place));
+        result.add(prove_programs({call, call, call, call, call}, ranks, in_place));
       }
     }
-    result.sent = 0;
-    for (const Schedule& schedule : schedules) {
-      std::uint64_t sent = 0;
-      for (const Step& step : schedule.steps())
-        if (step.verb == Verb::put) sent += step.destination.length.value();
-      result.sent = std::max(result.sent, sent);
-      result.steps = std::max(result.steps, schedule.steps().size());
-    }
+    result.sent = result.signals = 0;
+    for (const Schedule& schedule : schedules) result.measure(schedule);
   }
   return result;
 }
 
-void show(const Algorithm& algorithm, int ranks, Elements count, int rank) {
+void show(const Algorithm& algorithm, int ranks, const Shape& shape, int rank) {
   if (rank >= ranks)
     throw InvalidArgument(fmt::format("--show {}: there are {} ranks", rank, ranks));
-  const auto schedule = algorithm.schedule(Group::world(ranks, Rank{rank}), {.count = count});
-  fmt::print("# {} on {} ranks, {} elements: rank {}\n", algorithm.name, ranks, count.value(),
-             rank);
+  const auto schedule = algorithm.schedule(Group::world(ranks, Rank{rank}), shape);
+  fmt::print("# {} by {} on {} ranks, {} elements{}: rank {}\n", name_of(algorithm.collective),
+             algorithm.name, ranks, shape.count.value(),
+             has_root(algorithm.collective) ? fmt::format(", root {}", shape.root) : "", rank);
   for (std::size_t i = 0; i < schedule.steps().size(); ++i)
     fmt::print("{:>5}  {}\n", i, to_string(schedule, schedule.steps()[i]));
 }
 
+/// The algorithms that are asked for.
+std::vector<const Algorithm*> selected(const VerifyCommand& command) {
+  std::vector<const Algorithm*> chosen;
+  for (const Collective collective : all_collectives()) {
+    if (command.collective != "all" && command.collective != name_of(collective)) continue;
+    for (const Algorithm& algorithm : algorithms(collective))
+      if (command.algorithm == "all" || command.algorithm == algorithm.name)
+        chosen.push_back(&algorithm);
+  }
+  if (!chosen.empty()) return chosen;
+  const auto collective = collective_named(command.collective);
+  if (collective) algorithm_named(*collective, command.algorithm);  // lists those that there are
+  throw InvalidArgument(
+      fmt::format("no collective has an algorithm '{}': `capstan verify` without options lists all",
+                  command.algorithm));
+}
+
+void print_line(const Algorithm& algorithm, int ranks, const Result& result) {
+  fmt::print("{:>17} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10}  {}\n", name_of(algorithm.collective),
+             algorithm.name, ranks, result.proofs, result.steps, result.signals, result.sent,
+             result.findings.empty() ? "proven" : "REFUSED");
+  for (const auto& finding : result.findings) fmt::print("    {}\n", finding.message);
+}
+
+nlohmann::json to_json(const Algorithm& algorithm, int ranks, const Result& result) {
+  return {{"collective", name_of(algorithm.collective)},
+          {"algorithm", algorithm.name},
+          {"ranks", ranks},
+          {"proofs", result.proofs},
+          {"steps", result.steps},
+          {"signals", result.signals},
+          {"sent", result.sent},
+          {"ok", result.findings.empty()}};
+}
+
 int run(const VerifyCommand& command) {
-  const auto all = algorithms(Collective::all_reduce);
   nlohmann::json lines = nlohmann::json::array();
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   bool good = true;
-  if (command.algorithm != "all") algorithm_named(Collective::all_reduce, command.algorithm);
-  if (!command.json)
-    fmt::print("#{:>19} {:>6} {:>8} {:>8} {:>12}  verdict\n", "algorithm", "ranks", "proofs",
-               "steps", "sent");
-  for (const Algorithm& algorithm : all) {
-    if (command.algorithm != "all" && command.algorithm != algorithm.name) continue;
+  if (!command.json && command.show < 0)
+    fmt::print("#{:>16} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10}  verdict\n", "collective",
+               "algorithm", "ranks", "proofs", "steps", "signals", "sent");
+  for (const Algorithm* algorithm : selected(command))
     for (const int ranks : parse_list(command.ranks, "--ranks")) {
       if (ranks < 1 || ranks > most_ranks)
         throw InvalidArgument(fmt::format("--ranks: {} is not from 1 to {}", ranks, most_ranks));
-      if (ranks > algorithm.max_ranks) continue;
-      const auto counts = counts_for(command, ranks);
+      const auto shapes = shapes_for(command, algorithm->collective, ranks);
+      if (ranks > algorithm->max_ranks || shapes.empty()) continue;
       if (command.show >= 0) {
-        show(algorithm, ranks, counts.back(), command.show);
+        show(*algorithm, ranks, shapes.back(), command.show);
         continue;
       }
-      if (terminal) fmt::print(stderr, "\r\033[Kverifying {} on {} ranks\r", algorithm.name, ranks);
-      const Result result = verify(algorithm, ranks, counts);
+      if (terminal)
+        fmt::print(stderr, "\r\033[Kverifying {} by {} on {} ranks\r",
+                   name_of(algorithm->collective), algorithm->name, ranks);
+      const Result result = verify(*algorithm, ranks, shapes, command.in_place_only);
       good = good && result.findings.empty();
       if (terminal) fmt::print(stderr, "\033[K");
-      lines.push_back({{"algorithm", algorithm.name},
-                       {"ranks", ranks},
-                       {"proofs", result.proofs},
-                       {"steps", result.steps},
-                       {"sent", result.sent},
-                       {"ok", result.findings.empty()}});
-      if (command.json) continue;
-      fmt::print("{:>20} {:>6} {:>8} {:>8} {:>12}  {}\n", algorithm.name, ranks, result.proofs,
-                 result.steps, result.sent, result.findings.empty() ? "proven" : "REFUSED");
-      for (const auto& finding : result.findings) fmt::print("    {}\n", finding.message);
+      if (command.json)
+        lines.push_back(to_json(*algorithm, ranks, result));
+      else
+        print_line(*algorithm, ranks, result), std::fflush(stdout);
     }
-  }
   if (command.json) fmt::print("{}\n", lines.dump(2));
   return good ? 0 : 1;
 }
@@ -157,23 +214,33 @@ int run(const VerifyCommand& command) {
 void add_verify_command(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("verify", "Prove algorithms right, for all ranks at once");
   const auto options = std::make_shared<VerifyCommand>();
+  std::vector<std::string> names{"all"};
+  for (const Collective collective : all_collectives()) names.emplace_back(name_of(collective));
+  command->add_option("collective", options->collective, "One collective, or all")
+      ->check(CLI::IsMember(names))
+      ->capture_default_str();
   command->add_option("--algorithm", options->algorithm, "One algorithm, or all")
       ->capture_default_str();
   command->add_option("--ranks", options->ranks, "Numbers of ranks, for example 1-17,32")
       ->capture_default_str();
   command->add_option("--count", options->counts, "Numbers of elements, or awkward ones")
       ->capture_default_str();
+  command->add_option("--root", options->root, "One root only, of collectives that have one")
+      ->check(CLI::Range(0, most_ranks - 1));
+  command->add_flag("--in-place", options->in_place_only,
+                    "Only with output and input in one place");
   command->add_option("--show", options->show, "Print the steps of this rank instead");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "Examples:\n"
-      "  capstan verify                                       all algorithms\n"
-      "  capstan verify --algorithm ring --ranks 3 --count 7\n"
-      "  capstan verify --algorithm ring --ranks 3 --count 7 --show 0\n\n"
+      "  capstan verify                                       all algorithms of all collectives\n"
+      "  capstan verify all_reduce --algorithm ring --ranks 3 --count 7\n"
+      "  capstan verify broadcast --algorithm chain --ranks 3 --count 7 --root 1 --show 0\n\n"
       "Each proof covers every interleaving of the ranks and calls back to back: no deadlock, no\n"
       "race, every contribution exactly once in its place; for the schedule and for the programs\n"
-      "that it is lowered to. 'sent' is what the busiest rank sends at the last count, in "
-      "elements.");
+      "that it is lowered to, with every root up to 8 ranks. 'signals' and 'sent' are messages "
+      "and\n"
+      "elements that the busiest rank sends at the last size.");
   command->callback([options, &status] { status = run(*options); });
 }
 

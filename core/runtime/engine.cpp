@@ -94,11 +94,8 @@ void Engine::run(const Call& call, const void* input, void* output) {
       if (advance()) return;
       running_ = true;
     }
-    tasks_.push_back({.call = call,
-                      .plan = &plan,
-                      .input = input,
-                      .output = output,
-                      .outcome = &outcome});
+    tasks_.push_back(
+        {.call = call, .plan = &plan, .input = input, .output = output, .outcome = &outcome});
   }
   wait_for(outcome);
 }
@@ -122,7 +119,9 @@ void Engine::submit(Task task) {
     if (failure_) failure_->raise();
     if (!task.complete) task.plan = &plan(task.call);
     tasks_.push_back(std::move(task));
-    if (!running_) poll();
+    // What is small is sent at once; what takes time is left to who has it.
+    const bool small = tasks_.front().plan && tasks_.front().plan->form == Form::packets;
+    if (small && !progress_->has_thread()) poll();
   }
   progress_->announce();
   progress_->there_is_work();

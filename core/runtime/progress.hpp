@@ -34,6 +34,7 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   ~Progress() override;
 
   Transport& bell() { return *bell_; }
+  bool has_thread() const { return threaded_.load(std::memory_order_relaxed); }
 
   bool drive(const std::function<bool()>& done, Deadline deadline) override;
   bool cancel(Operation& operation) override;
