@@ -14,13 +14,6 @@
 
 namespace capstan {
 
-class Communicator::Impl {
- public:
-  explicit Impl(Member owned) : member(std::move(owned)), engine(*member.engine) {}
-  Member member;
-  Engine& engine;
-};
-
 Communicator Communicator::from_environment(const Settings& settings) {
   return Communicator{
       std::make_unique<Impl>(join_launched_world(detect_launch(process_environment()), settings))};

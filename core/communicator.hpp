@@ -8,6 +8,7 @@
 
 #include "collectives.hpp"
 #include "ir/error.hpp"
+#include "message.hpp"
 #include "settings.hpp"
 #include "tensor.hpp"
 #include "unique_id.hpp"
@@ -98,6 +99,42 @@ class Communicator : public Collectives<Communicator> {
     return start_fused(pieces_of(buffers), *data_type_of<T>, reducer);
   }
 
+  // Messages between two ranks. As in MPI, messages from one rank with the same tag are received in
+  // the order in which they were sent. Receiver and sender use one type (else the receiver gets a
+  // Mismatch); a message that is longer than the buffer is Truncated. Short messages are sent
+  // before anybody asks for them; a long one waits for its receiver, which reads it in place where
+  // it can. Work::cancel() of a long send may be refused: the receiver may be reading it.
+
+  /// Returns when the data may be changed again.
+  template <ElementRange Data>
+  void send(Data&& data, int destination, int tag = 0) {
+    start_send(data, destination, tag).wait();
+  }
+  template <ElementRange Data>
+  Work start_send(Data&& data, int destination, int tag = 0) {
+    return start_exchange({Message::to(destination, data, tag)});
+  }
+  /// Returns when a message has been received. The buffer may be longer than the message.
+  template <MutableElementRange Data>
+  MessageInfo receive(Data&& buffer, int source = any_source, int tag = any_tag) {
+    return wait_for_message(start_receive(buffer, source, tag));
+  }
+  /// Work::message() tells of the message.
+  template <MutableElementRange Data>
+  Work start_receive(Data&& buffer, int source = any_source, int tag = any_tag) {
+    return start_exchange({Message::from(source, buffer, tag)});
+  }
+
+  /// What a receive with these arguments would get: waits for it, or looks whether it is here. Long
+  /// messages need not be read to be known.
+  MessageInfo probe(int source = any_source, int tag = any_tag);
+  std::optional<MessageInfo> try_probe(int source = any_source, int tag = any_tag);
+
+  /// Many messages as one operation, which ends with the last of them and fails with the first
+  /// failure. All are under way at once: no order of them can deadlock.
+  void exchange(const std::vector<Message>& messages) { start_exchange(messages).wait(); }
+  Work start_exchange(const std::vector<Message>& messages);
+
   /// Groups the ranks that pass the same colour into a communicator of their own, in the order of
   /// `key` and, among equals, of rank. All ranks call it; one that passes a negative colour gets
   /// nothing. Groups are independent: their operations involve their members only, and they may
@@ -141,6 +178,7 @@ class Communicator : public Collectives<Communicator> {
   Prepared prepare_gather(const TensorView& input, const TensorView& output, int dimension) const;
   Prepared prepare_scatter(const TensorView& input, const TensorView& output, int dimension,
                            const Reducer& reducer) const;
+  static MessageInfo wait_for_message(const Work& work);
   void run(Prepared prepared);
   Work start(Prepared prepared);
 

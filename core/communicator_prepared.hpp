@@ -3,9 +3,21 @@
 #include <optional>
 
 #include "core/communicator.hpp"
+#include "core/runtime/engine.hpp"
+#include "core/runtime/progress.hpp"
 #include "core/runtime/task.hpp"
+#include "core/runtime/world.hpp"
+
+// What the parts of Communicator share.
 
 namespace capstan {
+
+class Communicator::Impl {
+ public:
+  explicit Impl(Member owned) : member(std::move(owned)), engine(*member.engine) {}
+  Member member;
+  Engine& engine;
+};
 
 struct Communicator::Prepared {
   std::optional<Task> ask{};  ///< goes first

@@ -61,6 +61,7 @@ Settings Settings::from_environment() {
   read_seconds("CAPSTAN_TIMEOUT", settings.timeout);
   read_bytes("CAPSTAN_CHUNK", settings.chunk);
   read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
+  read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
   if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;
   AlgorithmRules::parse(settings.algorithm);  // refuses early what it cannot read
   return settings;

@@ -31,6 +31,11 @@ struct Settings {
   /// CAPSTAN_PROGRESS_THREAD, 0 or 1.
   bool progress_thread = false;
 
+  /// Long messages are read straight from their sender's memory where the system lets one process
+  /// read another; otherwise, or when this is off, they are copied through shared memory.
+  /// CAPSTAN_SINGLE_COPY, 0 or 1.
+  bool single_copy = true;
+
   /// Reads the variables named above. Throws InvalidArgument that names the variable, its value
   /// and what it should look like.
   static Settings from_environment();

@@ -67,6 +67,12 @@ class Transport {
   /// Makes [offset, offset + length) of this rank's segment visible to `peer`.
   virtual void push(Rank peer, Bytes offset, Bytes length) = 0;
 
+  /// Reads `size` bytes at `address` of the peer's memory, which the peer keeps as it is meanwhile.
+  /// False when this transport, or this machine, does not let it.
+  virtual bool read_remote(Rank, std::uint64_t /*address*/, void* /*to*/, Bytes /*size*/) {
+    return false;
+  }
+
   /// Lets the transport do what it has to do in the background. Called while waiting.
   virtual void progress() = 0;
 

@@ -2,10 +2,6 @@
 
 namespace capstan {
 
-void Operation::complete(const MessageInfo& message) {
-  end(State::completed, nullptr, message);
-}
-
 void Operation::when_ended(Callback callback) {
   {
     const std::lock_guard lock{mutex_};

@@ -60,8 +60,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool ended() const { return state() != State::pending; }
 
   // The first of these wins; the others do nothing. The winner runs the callbacks.
-  void complete() { end(State::completed, nullptr); }
-  void complete(const MessageInfo& message);
+  void complete(std::optional<MessageInfo> message = {}) {
+    end(State::completed, nullptr, message);
+  }
   void fail(std::exception_ptr error) { end(State::failed, std::move(error)); }
   void cancelled() { end(State::cancelled, nullptr); }
 

@@ -56,6 +56,13 @@ class Mismatch : public Error {
   using Error::Error;
 };
 
+/// A message is longer than the buffer that it was to be received in; it is lost, what follows is
+/// not.
+class Truncated : public Error {
+ public:
+  using Error::Error;
+};
+
 /// This rank or a peer aborted the communicator.
 class Aborted : public Error {
  public:

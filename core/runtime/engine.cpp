@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/ir/error.hpp"
 #include "core/runtime/progress.hpp"
 
@@ -52,7 +54,11 @@ Engine::Engine(std::shared_ptr<Progress> progress, std::shared_ptr<Transport> tr
       rules_(AlgorithmRules::parse(settings.algorithm)),
       spins_(placement.oversubscribed ? spins_sharing_a_core : spins_alone),
       executor_(*transport_, progress_->bell(), bells_, layout, self, ranks, spins_),
-      watch_(*transport_, self, ranks) {
+      watch_(*transport_, self, ranks),
+      messages_(
+          *transport_, layout.messages(), self, ranks,
+          [this](int peer) { progress_->bell().wake(*bells_[static_cast<std::size_t>(peer)]); },
+          {.ring = SegmentLayout::message_ring, .read_remote = settings.single_copy}) {
   progress_->add(*this);
   if (settings.progress_thread) progress_->ensure_progress();
 }
@@ -138,19 +144,87 @@ bool Engine::advance() {
 }
 
 bool Engine::poll() {
-  const std::uint64_t before = executor_.progress();
-  bool ended = false;
   try {
-    for (; !tasks_.empty(); ended = true) {
-      if (!running_) begin();
-      if (!executor_.advance()) break;
-      end();
-    }
+    const bool moved = run_tasks();
+    return (!messages_.idle() && messages_.advance()) || moved;
   } catch (const Error& error) {
     fail(Failure::of(error));
-    ended = true;
+    return true;
+  }
+}
+
+bool Engine::run_tasks() {
+  const std::uint64_t before = executor_.progress();
+  bool ended = false;
+  for (; !tasks_.empty(); ended = true) {
+    if (!running_) begin();
+    if (!executor_.advance()) break;
+    end();
   }
   return ended || executor_.progress() != before;
+}
+
+void Engine::start(const std::vector<Messages::RequestPointer>& requests,
+                   const std::shared_ptr<Operation>& operation) {
+  struct Together {
+    std::size_t left;
+    std::exception_ptr error;
+  };
+  const auto together = std::make_shared<Together>(Together{requests.size(), nullptr});
+  {
+    const Progress::Lock lock{*progress_};
+    if (failure_) failure_->raise();
+    exchanges_[operation.get()] = requests;
+    for (const auto& request : requests)
+      request->finished = [this, together, operation](std::exception_ptr error,
+                                                      const MessageInfo& info) {
+        if (error && !together->error) together->error = std::move(error);
+        if (--together->left > 0) return;
+        exchanges_.erase(operation.get());
+        progress_->ended(operation, together->error, info);
+      };
+    // Receives first: what is sent to this rank itself finds them.
+    for (const auto& request : requests)
+      if (!request->sends) messages_.receive(request);
+    for (const auto& request : requests)
+      if (request->sends) messages_.send(request);
+    if (!progress_->has_thread()) poll();
+  }
+  progress_->announce();
+  progress_->there_is_work();
+}
+
+MessageInfo Engine::wait_for_message(int source, int tag) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto interval = std::chrono::milliseconds{20};
+  std::optional<MessageInfo> found;
+  auto next_check = Clock::now() + interval;
+  const auto look = [&] {
+    found = probe(source, tag);
+    if (found || Clock::now() < next_check) return found.has_value();
+    next_check = Clock::now() + interval;
+    const auto gone = source >= 0 ? departed(source) : std::nullopt;
+    if (!gone) return false;
+    found = probe(source, tag);  // what it sent before it went
+    if (!found)
+      throw PeerLost(Rank{source},
+                     fmt::format("rank {} lost rank {} ({}) while it waited for a message with tag "
+                                 "{}: find out why rank {} ended",
+                                 self_.value(), source, *gone, tag, source));
+    return true;
+  };
+  if (progress_->drive(look, Deadline::in(settings_.timeout))) return *found;
+  throw TimedOut(fmt::format(
+      "rank {} waited {} s in probe(source {}, tag {}): see what the sender does, or raise "
+      "CAPSTAN_TIMEOUT",
+      self_.value(), std::chrono::duration<double>(settings_.timeout).count(), source, tag));
+}
+
+std::optional<MessageInfo> Engine::probe(int source, int tag) {
+  const Progress::Lock lock{*progress_};
+  if (failure_) failure_->raise();
+  messages_.advance();
+  return messages_.probe(source, tag);
 }
 
 void Engine::begin() {
@@ -178,27 +252,39 @@ void Engine::tell(Task& task, const std::exception_ptr& error) {
     task.outcome->error = error;
     task.outcome->finished.store(true, std::memory_order_release);
   }
-  progress_->ended(std::move(task.operation), error);
+  progress_->ended(std::move(task.operation), error, std::nullopt);
 }
 
 void Engine::check(std::chrono::steady_clock::time_point now) {
+  try {
+    watch_.check_aborts();
+    if (!tasks_.empty()) check_tasks(now);
+    if (!messages_.idle())
+      messages_.check(now, settings_.timeout, [this](int peer) { return departed(peer); });
+  } catch (const Error& error) {
+    fail(Failure::of(error));
+  }
+}
+
+std::optional<std::string> Engine::departed(int peer) {
+  if (control_of(transport_->link(Rank{peer}).segment).left.load(std::memory_order_acquire) != 0)
+    return "it left the communicator";
+  return transport_->departed(Rank{peer});
+}
+
+void Engine::check_tasks(std::chrono::steady_clock::time_point now) {
   if (executor_.progress() != seen_progress_ || stalled_since_ == decltype(stalled_since_){}) {
     seen_progress_ = executor_.progress();
     stalled_since_ = now;
   }
-  try {
-    watch_.check_aborts();
-    watch_.check_departures(executor_.goal(), executor_.position());
-    executor_.check_calls();
-    if (now - stalled_since_ > settings_.timeout)
-      throw TimedOut(fmt::format(
-          "rank {} waited {} s in {}: the peer is alive but did not answer; see what it does "
-          "instead, or raise CAPSTAN_TIMEOUT",
-          self_.value(), std::chrono::duration<double>(settings_.timeout).count(),
-          executor_.position()));
-  } catch (const Error& error) {
-    fail(Failure::of(error));
-  }
+  watch_.check_departures(executor_.goal(), executor_.position());
+  executor_.check_calls();
+  if (now - stalled_since_ > settings_.timeout)
+    throw TimedOut(fmt::format(
+        "rank {} waited {} s in {}: the peer is alive but did not answer; see what it does "
+        "instead, or raise CAPSTAN_TIMEOUT",
+        self_.value(), std::chrono::duration<double>(settings_.timeout).count(),
+        executor_.position()));
 }
 
 bool Engine::detach(const Operation& operation) {
@@ -210,7 +296,18 @@ bool Engine::detach(const Operation& operation) {
     if (started) executor_.redirect(task->input, task->output);
     return true;
   }
-  return false;
+  return detach_messages(operation);
+}
+
+/// All messages of an exchange, or none.
+bool Engine::detach_messages(const Operation& operation) {
+  const auto found = exchanges_.find(&operation);
+  if (found == exchanges_.end()) return false;
+  const auto can = [&](const auto& request) { return messages_.can_detach(request); };
+  if (!std::ranges::all_of(found->second, can)) return false;
+  for (const auto& request : found->second) messages_.detach(request);
+  exchanges_.erase(found);
+  return true;
 }
 
 void Engine::fail(const Failure& failure) {
@@ -227,6 +324,7 @@ void Engine::fail(const Failure& failure) {
 void Engine::fail_all(const std::exception_ptr& error) {
   running_ = false;
   for (Task& task : std::exchange(tasks_, {})) tell(task, error);
+  messages_.fail_all(error);
 }
 
 void Engine::wake_all() {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/runtime/executor.hpp"
+#include "core/runtime/messages/messages.hpp"
 #include "core/runtime/peer_watch.hpp"
 #include "core/runtime/selector.hpp"
 #include "core/runtime/task.hpp"
@@ -22,7 +23,7 @@ class Progress;
 struct Placement {
   bool oversubscribed = false;  ///< some ranks share a core: give it up early while waiting
   Bytes chunk{256 << 10};       ///< staged bytes per rank and block that stay in its cache
-  CpuSet spare_processors{};    ///< a core that no rank is bound to, for this rank's progress thread
+  CpuSet spare_processors{};  ///< a core that no rank is bound to, for this rank's progress thread
 };
 
 /// One rank's running half of a communicator: keeps plans, runs tasks one after the other, and
@@ -53,12 +54,20 @@ class Engine {
   /// Starts a task, which then moves on whenever Progress does.
   void submit(Task task);
 
+  /// Starts messages that belong together: the operation ends with the last of them, and fails with
+  /// the first failure.
+  void start(const std::vector<Messages::RequestPointer>& requests,
+             const std::shared_ptr<Operation>& operation);
+  /// Looks for a message, or waits for one. Throws PeerLost when the source is gone.
+  std::optional<MessageInfo> probe(int source, int tag);
+  MessageInfo wait_for_message(int source, int tag);
+
   Choice choice(const Call& call) const;
 
   /// Goes as far as what has arrived allows; true if that was anywhere.
   bool poll();
   /// There is something to move on.
-  bool busy() const { return !tasks_.empty(); }
+  bool busy() const { return !tasks_.empty() || !messages_.idle(); }
   /// Looks after peers and the time; fails what is pending if need be. Called now and then while
   /// nothing moves.
   void check(std::chrono::steady_clock::time_point now);
@@ -70,6 +79,10 @@ class Engine {
  private:
   const Plan& plan(const Call& call);
   bool advance();
+  bool run_tasks();
+  void check_tasks(std::chrono::steady_clock::time_point now);
+  std::optional<std::string> departed(int peer);
+  bool detach_messages(const Operation& operation);
   void begin();
   void end();
   void tell(Task& task, const std::exception_ptr& error);
@@ -90,9 +103,11 @@ class Engine {
   const int spins_;
   Executor executor_;
   PeerWatch watch_;
+  Messages messages_;
 
   std::deque<Task> tasks_;  // the first one runs
   bool running_ = false;    // it has begun
+  std::unordered_map<const Operation*, std::vector<Messages::RequestPointer>> exchanges_;
 
   std::uint64_t seen_progress_ = 0;
   std::chrono::steady_clock::time_point stalled_since_{};

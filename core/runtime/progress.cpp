@@ -131,8 +131,9 @@ void Progress::check() {
   announce();
 }
 
-void Progress::ended(std::shared_ptr<Operation> operation, std::exception_ptr error) {
-  if (operation) ended_.emplace_back(std::move(operation), std::move(error));
+void Progress::ended(std::shared_ptr<Operation> operation, std::exception_ptr error,
+                     const std::optional<MessageInfo>& message) {
+  if (operation) ended_.push_back({std::move(operation), std::move(error), message});
 }
 
 void Progress::announce() {
@@ -142,7 +143,8 @@ void Progress::announce() {
     if (ended_.empty()) return;
     ended.swap(ended_);
   }
-  for (auto& [operation, error] : ended) error ? operation->fail(error) : operation->complete();
+  for (const auto& [operation, error, message] : ended)
+    error ? operation->fail(error) : operation->complete(message);
 }
 
 void Progress::there_is_work() {
@@ -205,9 +207,8 @@ bool Progress::cancel(Operation& operation) {
 
 void Progress::ensure_progress() {
   if (threaded_.exchange(true)) return;
-  thread_ = std::jthread{[self = shared_from_this()](const std::stop_token& stop) {
-    self->run_thread(stop);
-  }};
+  thread_ = std::jthread{
+      [self = shared_from_this()](const std::stop_token& stop) { self->run_thread(stop); }};
 }
 
 void Progress::run_thread(const std::stop_token& stop) {

@@ -56,7 +56,8 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   };
 
   /// Under the lock: this operation has ended; it is told so once the lock is given back.
-  void ended(std::shared_ptr<Operation> operation, std::exception_ptr error);
+  void ended(std::shared_ptr<Operation> operation, std::exception_ptr error,
+             const std::optional<MessageInfo>& message);
   /// Without the lock: tells those that have ended.
   void announce();
   /// Without the lock: there is something to move on; the thread is woken, if there is one.
@@ -75,7 +76,12 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   const Options options_;
 
   std::vector<Engine*> engines_;
-  std::vector<std::pair<std::shared_ptr<Operation>, std::exception_ptr>> ended_;
+  struct Ended {
+    std::shared_ptr<Operation> operation;
+    std::exception_ptr error;
+    std::optional<MessageInfo> message;
+  };
+  std::vector<Ended> ended_;
 
   std::atomic<bool> threaded_ = false;
   std::mutex mutex_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/ir/quantity.hpp"
+#include "core/runtime/messages/messages.hpp"
 #include "core/runtime/packet.hpp"
 
 namespace capstan {
@@ -48,7 +49,7 @@ struct alignas(64) Flag {
 
 /// Where things lie in a segment, the same on all ranks:
 ///
-///   control | flag per peer | packet slots | board slots
+///   control | flag per peer | packet slots | board slots | messages
 ///
 /// Slots rotate from one operation (or one block of a long one) to the next, so that nobody waits
 /// for the readers of the last one. For calls that finish only after all have entered them, two
@@ -59,6 +60,7 @@ class SegmentLayout {
   static constexpr int packet_slots = 4;
   static constexpr int board_slots = 3;
   static constexpr Bytes packet_slot{64 << 10};
+  static constexpr Bytes message_ring{64 << 10};
 
   SegmentLayout(int ranks, Bytes board_region)
       : ranks_(ranks), board_region_(round(board_region)) {}
@@ -66,7 +68,8 @@ class SegmentLayout {
   Bytes flags() const { return Bytes{page}; }
   Bytes packets() const { return flags() + round(Bytes{sizeof(Flag)} * ranks()); }
   Bytes boards() const { return packets() + packet_slot * packet_slots; }
-  Bytes total() const { return boards() + board_slot() * board_slots; }
+  Bytes messages() const { return boards() + board_slot() * board_slots; }
+  Bytes total() const { return messages() + round(Messages::area(ranks_, message_ring)); }
   Bytes board_slot() const { return board_region_ * 2; }
   /// One of the two regions of a board slot, or of a packet slot.
   Bytes region(bool packets) const { return packets ? packet_slot / 2 : board_region_; }

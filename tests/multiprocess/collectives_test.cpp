@@ -111,6 +111,41 @@ TEST_F(Processes, GroupsOverlapAndOutliveEachOther) {
   }
 }
 
+TEST_F(Processes, AHundredThousandMessages) {
+  const auto result = run_ranks(5, "messages", "100000");
+  EXPECT_EQ(result.status, 0) << result.output;
+  const auto fragments = run_ranks(5, "messages", "10000", {{"CAPSTAN_SINGLE_COPY", "0"}});
+  EXPECT_EQ(fragments.status, 0) << fragments.output;
+}
+
+TEST_F(Processes, ASenderThatDiesIsNamed) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
+                                   fmt::format("{} receive; true", WORKER_PROGRAM)});
+  EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 2) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("message with tag 3"));
+}
+
+TEST_F(Processes, OperationsInFlightOutlastALateRank) {
+  for (const char* thread : {"0", "1"}) {
+    const auto result = run_ranks(3, "async", "late", {{"CAPSTAN_PROGRESS_THREAD", thread}});
+    EXPECT_EQ(result.status, 0) << result.output;
+  }
+}
+
+TEST_F(Processes, OperationsInFlightEndWhenARankStopsOrDies) {
+  for (const char* thread : {"0", "1"}) {
+    const auto stopped = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--timeout", "4", "--",
+                                      WORKER_PROGRAM, "async", "stopped"},
+                                     {{"CAPSTAN_PROGRESS_THREAD", thread}});
+    EXPECT_EQ(occurrences(stopped.output, "DeadlineExceeded, 1 callbacks"), 2) << stopped.output;
+    const auto killed = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
+                                     fmt::format("{} async killed; true", WORKER_PROGRAM)},
+                                    {{"CAPSTAN_PROGRESS_THREAD", thread}});
+    EXPECT_EQ(occurrences(killed.output, "PeerLost 1:"), 2) << killed.output;
+    EXPECT_EQ(occurrences(killed.output, "1 callbacks"), 2) << killed.output;
+  }
+}
+
 TEST_F(Processes, DifferentAlgorithmsAreAMismatch) {
   const auto result = run_command(
       {CAPSTAN_PROGRAM, "run", "-n", "2", "--", "sh", "-c",

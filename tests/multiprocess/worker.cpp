@@ -10,8 +10,10 @@
 #include <thread>
 
 #include "algorithms/registry.hpp"
+#include "core/async/execute.hpp"
 #include "core/cli/perf/cell.hpp"
 #include "core/communicator.hpp"
+#include "tests/unit/random_messages.hpp"
 
 namespace capstan {
 namespace {
@@ -133,6 +135,41 @@ int groups(Communicator& world) {
   return correct(*inner, Collective::all_reduce, DataType::f64, ReduceOp::sum, 1000) ? 0 : 1;
 }
 
+/// Rank 1 is late, stops or dies, while the others' operations are in flight.
+int operations_against(Communicator& world, const std::string& trouble) {
+  using namespace std::chrono_literals;
+  std::vector<float> data(300'000, 1);
+  if (world.rank() == 1 && trouble == "late") std::this_thread::sleep_for(300ms);
+  if (world.rank() == 1 && trouble == "stopped") ::raise(SIGSTOP);
+  if (world.rank() == 1 && trouble == "killed") ::raise(SIGKILL);
+  std::atomic<int> called = 0;
+  Work work = world.start_all_reduce(data);
+  work.on_complete([&](const Work&) { ++called; });
+  if (world.rank() == 1) {
+    work.wait();
+    return data.front() == static_cast<float>(world.size()) ? 0 : 1;
+  }
+  if (trouble == "late" && work.wait_for(1ms)) return 1;  // returns in time, and leaves it running
+  if (trouble == "stopped") {
+    // A deadline of this caller's own: the buffer is free at once, whatever rank 1 does.
+    try {
+      execute_async([&] { return work; }, 200ms);
+      return 1;
+    } catch (const DeadlineExceeded&) {
+      std::fill(data.begin(), data.end(), -1);
+      fmt::print("DeadlineExceeded, {} callbacks\n", called.load());
+      return 0;
+    }
+  }
+  try {
+    work.wait();
+  } catch (const PeerLost&) {
+    fmt::print("{} callbacks\n", called.load());
+    throw;
+  }
+  return called == 1 && data.front() == static_cast<float>(world.size()) ? 0 : 1;
+}
+
 int run(const std::string& what, const char* argument) {
   if (what == "silent") {  // a rank that never joins
     if (std::string{std::getenv("CAPSTAN_RANK")} == argument) {
@@ -158,6 +195,19 @@ int run(const std::string& what, const char* argument) {
   }
   if (what == "disagree") return disagree(world, argument), 0;
   if (what == "groups") return groups(world);
+  if (what == "messages") {
+    const std::string trouble = RandomMessages(world, std::atoi(argument), 11).run();
+    world.barrier();
+    if (!trouble.empty()) fmt::print("rank {}: {}\n", world.rank(), trouble);
+    return trouble.empty() ? 0 : 1;
+  }
+  if (what == "receive") {  // from a rank that kills itself
+    std::vector<int> buffer(100'000);
+    if (world.rank() != 1) world.receive(buffer, 1, 3);
+    world.send(std::span{buffer}.first(10), 0, 2);
+    ::raise(SIGKILL);
+  }
+  if (what == "async") return operations_against(world, argument);
   if (what == "rank") {
     fmt::print("{} of {}\n", world.rank(), world.size());
     return 0;

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ranges>
+
+#include "message_info.hpp"
+#include "request.hpp"
+
+namespace capstan {
+
+/// One message of an exchange; see Communicator::exchange().
+struct Message {
+  bool sends = false;
+  int peer = any_source;  ///< the receiver, or the sender; receives: any_source
+  int tag = 0;            ///< 0 to 2^30; receives: any_tag
+  DataType type = DataType::u8;
+  void* data = nullptr;  ///< what is sent is not changed
+  Elements count{};      ///< of the message, or the most that is received
+
+  template <ElementRange Data>
+  static Message to(int destination, Data&& data, int tag = 0) {
+    using T = std::ranges::range_value_t<Data>;
+    return {true,
+            destination,
+            tag,
+            *data_type_of<T>,
+            const_cast<T*>(std::ranges::data(data)),
+            Elements{std::ranges::size(data)}};
+  }
+  template <MutableElementRange Data>
+  static Message from(int source, Data&& buffer, int tag = any_tag) {
+    return {false,
+            source,
+            tag,
+            *data_type_of<std::ranges::range_value_t<Data>>,
+            std::ranges::data(buffer),
+            Elements{std::ranges::size(buffer)}};
+  }
+};
+
+}  // namespace capstan

@@ -1,0 +1,430 @@
+#include "core/runtime/messages/messages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+namespace {
+
+constexpr std::uint64_t pull_at_once = 1 << 20;
+
+template <class Error, class... Args>
+std::exception_ptr error_of(fmt::format_string<Args...> text, Args&&... args) {
+  return std::make_exception_ptr(Error(fmt::format(text, std::forward<Args>(args)...)));
+}
+
+}  // namespace
+
+Messages::Messages(Transport& transport, Bytes offset, Rank self, int ranks,
+                   std::function<void(int)> wake, const Options& options)
+    : transport_(transport),
+      self_(self.value()),
+      ranks_(ranks),
+      wake_(std::move(wake)),
+      options_(options),
+      layout_(ranks, options.ring),
+      offset_(offset),
+      own_(transport.segment().data() + offset.value()),
+      produced_(static_cast<std::size_t>(ranks)),
+      consumed_(static_cast<std::size_t>(ranks)),
+      outgoing_(static_cast<std::size_t>(ranks)) {}
+
+Bytes Messages::area(int ranks, Bytes ring) {
+  return RingLayout{ranks, ring}.total();
+}
+
+void Messages::check_arguments(const Request& request, const char* call) const {
+  const bool any = !request.sends && request.peer == any_source;
+  if (!any && (request.peer < 0 || request.peer >= ranks_))
+    throw InvalidArgument(fmt::format("rank {}: {} rank {}: ranks are 0 to {}", self_, call,
+                                      request.peer, ranks_ - 1));
+  const bool any_tag_given = !request.sends && request.tag == any_tag;
+  if (!any_tag_given && (request.tag < 0 || request.tag > largest_tag))
+    throw InvalidArgument(fmt::format("rank {}: {} rank {} with tag {}: tags are 0 to {}", self_,
+                                      call, request.peer, request.tag, largest_tag));
+}
+
+void Messages::send(RequestPointer request) {
+  request->sends = true;
+  check_arguments(*request, "send to");
+  ++pending_;
+  if (request->peer == self_) return send_to_self(request);
+  Frame frame{.tag = request->tag,
+              .size = request->size,
+              .type = request->type ? 1 + static_cast<std::uint32_t>(*request->type) : 0};
+  const int peer = request->peer;
+  if (request->size <= options_.eager.value()) {
+    frame.payload = static_cast<std::uint32_t>(request->size);
+    const std::byte* data = request->data;
+    queue(peer, {frame, data, std::move(request)});
+  } else {
+    frame.kind = Frame::Kind::offer;
+    frame.id = request->id = next_id_++;
+    frame.address = reinterpret_cast<std::uint64_t>(request->data);
+    offered_[frame.id] = std::move(request);
+    queue(peer, {frame});
+  }
+  flush(peer);
+}
+
+void Messages::send_to_self(const RequestPointer& request) {
+  const Frame frame{.tag = request->tag,
+                    .size = request->size,
+                    .type = request->type ? 1 + static_cast<std::uint32_t>(*request->type) : 0};
+  arrive(self_, frame, [&](std::byte* to) { std::copy_n(request->data, request->size, to); });
+  finish(request, nullptr, self_, request->tag, request->size);
+}
+
+void Messages::receive(RequestPointer request) {
+  request->sends = false;
+  check_arguments(*request, "receive from");
+  ++pending_;
+  request->since = std::chrono::steady_clock::now();
+  const auto found = std::ranges::find_if(arrived_, [&](const Arrived& message) {
+    return matches(*request, message.source, message.frame.tag);
+  });
+  if (found == arrived_.end()) return posted_.push_back(std::move(request));
+  const Arrived message = std::move(*found);
+  arrived_.erase(found);
+  accept(request, message.source, message.frame,
+         [&](std::byte* to) { std::ranges::copy(message.payload, to); });
+}
+
+std::optional<MessageInfo> Messages::probe(int source, int tag) {
+  const Request wanted{.peer = source, .tag = tag};
+  check_arguments(wanted, "probe");
+  for (const Arrived& message : arrived_)
+    if (matches(wanted, message.source, message.frame.tag))
+      return MessageInfo{message.source, message.frame.tag, Bytes{message.frame.size}};
+  return std::nullopt;
+}
+
+bool Messages::matches(const Request& request, int source, int tag) {
+  return (request.peer == any_source || request.peer == source) &&
+         (request.tag == any_tag || request.tag == tag);
+}
+
+void Messages::queue(int peer, Outgoing outgoing) {
+  outgoing_[static_cast<std::size_t>(peer)].push_back(std::move(outgoing));
+  ++queued_;
+}
+
+/// Writes frames to the ring as long as there is room.
+bool Messages::flush(int peer) {
+  const auto p = static_cast<std::size_t>(peer);
+  auto& waiting = outgoing_[p];
+  if (waiting.empty()) return false;
+  const std::byte* const theirs =
+      transport_.link(Rank{peer}).segment + offset_.value() + layout_.tail(self_).value();
+  const std::uint64_t consumed =
+      reinterpret_cast<const RingTail*>(theirs)->consumed.load(std::memory_order_acquire);
+  std::byte* const ring = own_ + layout_.bytes(peer).value();
+  const std::uint64_t size = options_.ring.value();
+  std::uint64_t& produced = produced_[p];
+  const std::uint64_t before = produced;
+  while (!waiting.empty()) {
+    const Outgoing& next = waiting.front();
+    if (size - (produced - consumed) < sizeof(Frame) + next.frame.payload) break;
+    write_ring(ring, size, produced, &next.frame, sizeof(Frame));
+    write_ring(ring, size, produced + sizeof(Frame), next.payload, next.frame.payload);
+    produced += sizeof(Frame) + next.frame.payload;
+    const RequestPointer request = next.request;
+    waiting.pop_front();
+    --queued_;
+    if (request) finish(request, nullptr, self_, request->tag, request->size);
+  }
+  if (produced == before) return false;
+  reinterpret_cast<RingHead*>(own_ + layout_.head(peer).value())
+      ->produced.store(produced, std::memory_order_release);
+  wake_(peer);
+  return true;
+}
+
+/// Reads what has arrived from a peer.
+bool Messages::poll(int peer) {
+  const auto p = static_cast<std::size_t>(peer);
+  const std::byte* const theirs = transport_.link(Rank{peer}).segment + offset_.value();
+  const auto* head = reinterpret_cast<const RingHead*>(theirs + layout_.head(self_).value());
+  const std::uint64_t produced = head->produced.load(std::memory_order_acquire);
+  std::uint64_t& consumed = consumed_[p];
+  if (consumed == produced) return false;
+  const std::byte* const ring = theirs + layout_.bytes(self_).value();
+  const std::uint64_t size = options_.ring.value();
+  const auto require = [&](bool possible) {
+    if (!possible)
+      throw Aborted(fmt::format(
+          "rank {} found a message of rank {} that cannot be: its memory has been overwritten",
+          self_, peer));
+  };
+  while (consumed < produced) {
+    require(produced - consumed <= size && produced - consumed >= sizeof(Frame));
+    Frame frame;
+    read_ring(ring, size, consumed, &frame, sizeof frame);
+    const std::uint64_t length = sizeof frame + std::uint64_t{frame.payload};
+    require(length <= produced - consumed);
+    require(frame.kind != Frame::Kind::eager || frame.payload == frame.size);
+    handle(peer, frame, consumed + sizeof frame);
+    consumed += length;
+  }
+  reinterpret_cast<RingTail*>(own_ + layout_.tail(peer).value())
+      ->consumed.store(consumed, std::memory_order_release);
+  wake_(peer);
+  return true;
+}
+
+/// One frame, whose payload begins at `at` in the ring.
+void Messages::handle(int source, const Frame& frame, std::uint64_t at) {
+  const std::byte* const ring =
+      transport_.link(Rank{source}).segment + (offset_ + layout_.bytes(self_)).value();
+  switch (frame.kind) {
+    case Frame::Kind::eager:
+    case Frame::Kind::offer:
+      return arrive(source, frame, [&](std::byte* to) {
+        read_ring(ring, options_.ring.value(), at, to, frame.payload);
+      });
+    case Frame::Kind::taken:
+      if (const auto found = offered_.find(frame.id); found != offered_.end()) {
+        const RequestPointer request = found->second;
+        offered_.erase(found);
+        finish(request, nullptr, self_, request->tag, request->size);
+      }
+      return;
+    case Frame::Kind::stream:
+      return stream(source, frame);
+    case Frame::Kind::fragment:
+      return take_fragment(source, frame, at);
+  }
+  throw Aborted(fmt::format("rank {} does not understand a message of rank {}", self_, source));
+}
+
+/// A message goes to the first receive that wants it, or waits for one.
+void Messages::arrive(int source, const Frame& frame, const std::function<void(std::byte*)>& read) {
+  const auto found = std::ranges::find_if(
+      posted_, [&](const RequestPointer& request) { return matches(*request, source, frame.tag); });
+  if (found != posted_.end()) {
+    const RequestPointer request = *found;
+    posted_.erase(found);
+    return accept(request, source, frame, read);
+  }
+  Arrived& message = arrived_.emplace_back(Arrived{source, frame, {}});
+  if (frame.kind != Frame::Kind::eager) return;
+  message.payload.resize(frame.size);
+  read(message.payload.data());
+}
+
+void Messages::accept(const RequestPointer& request, int source, const Frame& frame,
+                      const std::function<void(std::byte*)>& read) {
+  if (refuse(request, source, frame)) return;
+  if (frame.kind == Frame::Kind::eager) {
+    read(request->data);
+    return finish(request, nullptr, source, frame.tag, frame.size);
+  }
+  request->since = std::chrono::steady_clock::now();
+  incoming_.push_back({request, source, frame});
+}
+
+/// A message that does not suit the receive ends it; the message is dropped.
+bool Messages::refuse(const RequestPointer& request, int source, const Frame& frame) {
+  std::exception_ptr error;
+  const std::uint32_t type = request->type ? 1 + static_cast<std::uint32_t>(*request->type) : 0;
+  if (type != 0 && frame.type != 0 && type != frame.type)
+    error = error_of<Mismatch>(
+        "rank {} receives {} from rank {} with tag {}, which sends {}: both must use one type",
+        self_, name_of(*request->type), source, frame.tag,
+        name_of(static_cast<DataType>(frame.type - 1)));
+  else if (frame.size > request->size)
+    error = error_of<Truncated>(
+        "rank {} receives at most {} bytes from rank {} with tag {}, but the message has {}: probe "
+        "first, or pass a larger buffer",
+        self_, request->size, source, frame.tag, frame.size);
+  if (!error) return false;
+  if (frame.kind == Frame::Kind::offer)
+    queue(source, {Frame{.kind = Frame::Kind::taken, .id = frame.id}});
+  finish(request, error, source, frame.tag, frame.size);
+  return true;
+}
+
+/// Reads on in the sender's memory; true if anything moved.
+bool Messages::pull(Incoming& incoming) {
+  if (incoming.streams) return false;
+  Request& request = *incoming.request;
+  const std::uint64_t length = std::min(pull_at_once, incoming.frame.size - request.done);
+  const bool read =
+      options_.read_remote &&
+      transport_.read_remote(Rank{incoming.source}, incoming.frame.address + request.done,
+                             request.data + request.done, Bytes{length});
+  if (read) {
+    request.done += length;
+  } else {
+    incoming.streams = true;
+    request.done = 0;
+    queue(incoming.source, {Frame{.kind = Frame::Kind::stream, .id = incoming.frame.id}});
+  }
+  request.since = std::chrono::steady_clock::now();
+  return true;
+}
+
+/// The receiver of an offer cannot read this rank's memory.
+void Messages::stream(int peer, const Frame& asked) {
+  const auto found = offered_.find(asked.id);
+  if (found == offered_.end()) return;
+  const RequestPointer request = found->second;
+  offered_.erase(found);
+  const std::uint64_t most = options_.ring.value() / 4;
+  for (std::uint64_t sent = 0; sent < request->size; sent += most) {
+    const std::uint64_t length = std::min(most, request->size - sent);
+    const bool last = sent + length == request->size;
+    queue(peer, {Frame{.kind = Frame::Kind::fragment,
+                       .id = asked.id,
+                       .payload = static_cast<std::uint32_t>(length)},
+                 request->data + sent, last ? request : nullptr});
+  }
+}
+
+void Messages::take_fragment(int source, const Frame& frame, std::uint64_t at) {
+  const auto found = std::ranges::find_if(incoming_, [&](const Incoming& incoming) {
+    return incoming.source == source && incoming.frame.id == frame.id;
+  });
+  if (found == incoming_.end()) return;
+  Request& request = *found->request;
+  if (frame.payload > found->frame.size - request.done)
+    throw Aborted(
+        fmt::format("rank {} got more of a message of rank {} than was offered", self_, source));
+  const std::byte* const ring =
+      transport_.link(Rank{source}).segment + (offset_ + layout_.bytes(self_)).value();
+  read_ring(ring, options_.ring.value(), at, request.data + request.done, frame.payload);
+  request.done += frame.payload;
+  request.since = std::chrono::steady_clock::now();
+}
+
+bool Messages::advance() {
+  bool moved = false;
+  for (int peer = 0; peer < ranks_; ++peer)
+    if (peer != self_) moved |= poll(peer);
+  for (auto incoming = incoming_.begin(); incoming != incoming_.end();) {
+    const std::uint64_t size = incoming->frame.size;
+    if (incoming->request->done < size) moved |= pull(*incoming);
+    if (incoming->request->done < size) {
+      ++incoming;
+      continue;
+    }
+    const Incoming complete = std::move(*incoming);
+    incoming = incoming_.erase(incoming);
+    if (!complete.streams)
+      queue(complete.source, {Frame{.kind = Frame::Kind::taken, .id = complete.frame.id}});
+    finish(complete.request, nullptr, complete.source, complete.frame.tag, size);
+    moved = true;
+  }
+  for (int peer = 0; queued_ > 0 && peer < ranks_; ++peer) moved |= flush(peer);
+  return moved;
+}
+
+void Messages::finish(const RequestPointer& request, std::exception_ptr error, int source, int tag,
+                      std::uint64_t size) {
+  --pending_;
+  if (auto finished = std::exchange(request->finished, nullptr))
+    finished(std::move(error), {source, tag, Bytes{size}});
+}
+
+/// A send whose frame has not gone yet goes on with a copy; an offer that is out may be being read.
+Messages::Outgoing* Messages::waiting_frame(const RequestPointer& request) {
+  for (auto& waiting : outgoing_)
+    for (Outgoing& outgoing : waiting)
+      if (outgoing.request == request && outgoing.frame.kind == Frame::Kind::eager)
+        return &outgoing;
+  return nullptr;
+}
+
+bool Messages::can_detach(const RequestPointer& request) {
+  return !request->finished || !request->sends || waiting_frame(request);
+}
+
+void Messages::detach(const RequestPointer& request) {
+  if (!request->finished) return;
+  request->finished = nullptr;
+  if (!request->sends) {
+    if (std::erase(posted_, request) > 0) return static_cast<void>(--pending_);
+    request->own.assign(request->data, request->data + request->done);
+    request->own.resize(request->size);
+    request->data = request->own.data();
+    return;
+  }
+  request->own.assign(request->data, request->data + request->size);
+  waiting_frame(request)->payload = request->data = request->own.data();
+}
+void Messages::check(std::chrono::steady_clock::time_point now, std::chrono::milliseconds timeout,
+                     const std::function<std::optional<std::string>(int)>& gone) {
+  std::vector<std::optional<std::string>> reasons(static_cast<std::size_t>(ranks_));
+  bool all_gone = ranks_ > 1;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == self_) continue;
+    reasons[static_cast<std::size_t>(peer)] = gone(peer);
+    all_gone = all_gone && reasons[static_cast<std::size_t>(peer)];
+  }
+  advance();  // what a peer sent before it went counts
+  const auto lost = [&](const Request& request, int peer) -> std::exception_ptr {
+    if (peer == any_source && all_gone) peer = self_ == 0 ? 1 : 0;
+    if (peer == any_source || !reasons[static_cast<std::size_t>(peer)]) return nullptr;
+    return std::make_exception_ptr(PeerLost(
+        Rank{peer},
+        fmt::format("rank {} lost rank {} ({}) while it waited to {} a message with tag {}: find "
+                    "out why rank {} ended",
+                    self_, peer, *reasons[static_cast<std::size_t>(peer)],
+                    request.sends ? "send" : "receive", request.tag, peer)));
+  };
+  const auto late = [&](const Request& request) -> std::exception_ptr {
+    if (now - request.since <= timeout) return nullptr;
+    return error_of<TimedOut>(
+        "rank {} waited {} s for a message from {} with tag {}: see what the sender does, or raise "
+        "CAPSTAN_TIMEOUT",
+        self_, std::chrono::duration<double>(timeout).count(),
+        request.peer == any_source ? "any rank" : fmt::format("rank {}", request.peer),
+        request.tag == any_tag ? "any value" : fmt::to_string(request.tag));
+  };
+
+  std::vector<std::pair<RequestPointer, std::exception_ptr>> failed;
+  const auto fail_if = [&](const RequestPointer& request, const std::exception_ptr& error) {
+    if (error) failed.emplace_back(request, error);
+    return error != nullptr;
+  };
+  std::erase_if(posted_, [&](const RequestPointer& request) {
+    const auto error = lost(*request, request->peer);
+    return fail_if(request, error ? error : late(*request));
+  });
+  std::erase_if(incoming_, [&](const Incoming& incoming) {
+    return fail_if(incoming.request, lost(*incoming.request, incoming.source));
+  });
+  std::erase_if(offered_, [&](const auto& offer) {
+    return fail_if(offer.second, lost(*offer.second, offer.second->peer));
+  });
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == self_ || !reasons[static_cast<std::size_t>(peer)]) continue;
+    for (const Outgoing& outgoing : std::exchange(outgoing_[static_cast<std::size_t>(peer)], {})) {
+      --queued_;
+      if (outgoing.request) fail_if(outgoing.request, lost(*outgoing.request, peer));
+    }
+  }
+  for (const auto& [request, error] : failed)
+    finish(request, error, request->peer, request->tag, 0);
+}
+
+void Messages::fail_all(const std::exception_ptr& error) {
+  std::vector<RequestPointer> requests(posted_.begin(), posted_.end());
+  for (const Incoming& incoming : incoming_) requests.push_back(incoming.request);
+  for (const auto& offer : offered_) requests.push_back(offer.second);
+  for (const auto& waiting : outgoing_)
+    for (const Outgoing& outgoing : waiting)
+      if (outgoing.request) requests.push_back(outgoing.request);
+  posted_.clear();
+  incoming_.clear();
+  offered_.clear();
+  for (auto& waiting : outgoing_) waiting.clear();
+  queued_ = 0;
+  for (const RequestPointer& request : requests)
+    finish(request, error, request->peer, request->tag, 0);
+}
+
+}  // namespace capstan

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "core/ir/types.hpp"
+#include "core/message_info.hpp"
+#include "core/runtime/messages/ring.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan {
+
+/// Point-to-point messages of one rank of a communicator.
+///
+/// Short messages travel in a ring per pair of ranks and are copied twice (eager). Of longer ones
+/// only an offer travels; the receiver reads the sender's memory straight into its buffer
+/// (rendezvous), or where it cannot, asks for fragments through the ring. As in MPI, messages of
+/// one sender with the same tag arrive in the order in which they were sent, and receives take them
+/// in the order in which they were posted; what nobody has asked for yet is kept.
+///
+/// Nothing here blocks. Used by one thread at a time.
+class Messages {
+ public:
+  static constexpr int largest_tag = 1 << 30;
+
+  /// A message on its way out or in. `finished` is called once, from whatever moves it on.
+  struct Request {
+    std::function<void(std::exception_ptr, const MessageInfo&)> finished{};
+    bool sends = false;
+    int peer = any_source;
+    int tag = any_tag;
+    std::optional<DataType> type{};
+    std::byte* data = nullptr;
+    std::uint64_t size = 0;        ///< of the message, or of the buffer for one
+    std::uint64_t done = 0;        ///< bytes that have arrived, of an offer that is being read
+    std::uint64_t id = 0;          ///< of the offer
+    std::vector<std::byte> own{};  ///< a private copy, once it is detached
+    std::chrono::steady_clock::time_point since{};
+  };
+  using RequestPointer = std::shared_ptr<Request>;
+
+  struct Options {
+    Bytes ring{64 << 10};
+    Bytes eager{8 << 10};     ///< longer messages are offered
+    bool read_remote = true;  ///< off: offered messages always travel in fragments
+  };
+
+  /// The area starts at `offset` in every rank's segment. `wake` wakes a peer.
+  Messages(Transport& transport, Bytes offset, Rank self, int ranks, std::function<void(int)> wake,
+           const Options& options);
+
+  static Bytes area(int ranks, Bytes ring);
+
+  /// Both start a request. Throw InvalidArgument for a rank or a tag that cannot be.
+  void send(RequestPointer request);
+  void receive(RequestPointer request);
+
+  /// The first message that a receive with these arguments would get, if it is here.
+  std::optional<MessageInfo> probe(int source, int tag);
+
+  /// Moves everything on as far as it goes; true if anything moved.
+  bool advance();
+  bool idle() const { return pending_ == 0 && queued_ == 0; }
+
+  /// Whether the buffer of a request can be given back to its owner: not that of a send which has
+  /// been offered, as the receiver may be reading it at this moment.
+  bool can_detach(const RequestPointer& request);
+  /// Gives it back: a receive that nothing has come for is withdrawn, what is under way goes on
+  /// with a copy. `finished` is not called any more.
+  void detach(const RequestPointer& request);
+
+  /// The communicator cannot be used any more.
+  void fail_all(const std::exception_ptr& error);
+
+  /// Fails requests whose peers are gone, and receives that have waited longer than `timeout`.
+  /// `gone` says why a peer can no longer answer.
+  void check(std::chrono::steady_clock::time_point now, std::chrono::milliseconds timeout,
+             const std::function<std::optional<std::string>(int)>& gone);
+
+ private:
+  struct Outgoing {
+    Frame frame;
+    const std::byte* payload = nullptr;
+    RequestPointer request{};  // finished once the frame is in the ring
+  };
+  struct Arrived {  // that nobody has asked for yet
+    int source;
+    Frame frame;
+    std::vector<std::byte> payload;
+  };
+  struct Incoming {  // an offer that is being read
+    RequestPointer request;
+    int source;
+    Frame frame;
+    bool streams = false;
+  };
+
+  bool flush(int peer);
+  bool poll(int peer);
+  bool pull(Incoming& incoming);
+  void handle(int source, const Frame& frame, std::uint64_t at);
+  void arrive(int source, const Frame& frame, const std::function<void(std::byte*)>& read);
+  void accept(const RequestPointer& request, int source, const Frame& frame,
+              const std::function<void(std::byte*)>& read);
+  void take_fragment(int source, const Frame& frame, std::uint64_t at);
+  void stream(int peer, const Frame& frame);
+  void send_to_self(const RequestPointer& request);
+  bool refuse(const RequestPointer& request, int source, const Frame& frame);
+  void finish(const RequestPointer& request, std::exception_ptr error, int source, int tag,
+              std::uint64_t size);
+  void queue(int peer, Outgoing outgoing);
+  Outgoing* waiting_frame(const RequestPointer& request);
+  void check_arguments(const Request& request, const char* call) const;
+  static bool matches(const Request& request, int source, int tag);
+
+  Transport& transport_;
+  const int self_, ranks_;
+  const std::function<void(int)> wake_;
+  const Options options_;
+  const RingLayout layout_;
+  const Bytes offset_;
+  std::byte* const own_;  // this rank's area
+
+  std::vector<std::uint64_t> produced_, consumed_;  // by peer
+  std::vector<std::deque<Outgoing>> outgoing_;      // by peer: waits for room in the ring
+  std::list<RequestPointer> posted_;                // receives, in order
+  std::list<Arrived> arrived_;                      // in order
+  std::list<Incoming> incoming_;
+  std::unordered_map<std::uint64_t, RequestPointer> offered_;  // sends, by id
+  std::uint64_t next_id_ = 1;
+  std::size_t pending_ = 0;  // requests that have not finished
+  std::size_t queued_ = 0;   // frames that wait for room
+};
+
+}  // namespace capstan
