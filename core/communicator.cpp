@@ -10,7 +10,7 @@
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"
 #include "core/runtime/world.hpp"
-#include "kernels/cpu/scale.hpp"
+#include "kernels/cpu/reduce.hpp"
 
 namespace capstan {
 

@@ -29,11 +29,12 @@ struct Code {
   DataType type;
   std::uint8_t code, bits;
 };
-constexpr std::array codes{Code{DataType::i8, 0, 8},   Code{DataType::i32, 0, 32},
-                           Code{DataType::i64, 0, 64}, Code{DataType::u8, 1, 8},
-                           Code{DataType::u32, 1, 32}, Code{DataType::u64, 1, 64},
-                           Code{DataType::f16, 2, 16}, Code{DataType::f32, 2, 32},
-                           Code{DataType::f64, 2, 64}, Code{DataType::bf16, 4, 16}};
+constexpr std::array codes{
+    Code{DataType::i8, 0, 8},       Code{DataType::i32, 0, 32},    Code{DataType::i64, 0, 64},
+    Code{DataType::u8, 1, 8},       Code{DataType::u32, 1, 32},    Code{DataType::u64, 1, 64},
+    Code{DataType::f16, 2, 16},     Code{DataType::f32, 2, 32},    Code{DataType::f64, 2, 64},
+    Code{DataType::bf16, 4, 16},    Code{DataType::c64, 5, 64},    Code{DataType::c128, 5, 128},
+    Code{DataType::f8_e4m3, 10, 8}, Code{DataType::f8_e5m2, 12, 8}};
 
 }  // namespace
 

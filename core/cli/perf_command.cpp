@@ -67,12 +67,15 @@ std::vector<Cell> cells_of(const PerfOptions& options, int ranks) {
        parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named))
     for (const ReduceOp op :
          parse_names<ReduceOp>(options.ops, "--ops", all_reduce_ops(), reduce_op_named))
-      for (Bytes size = from; size <= to; size = size * options.factor) {
+      for (Bytes size = from; size <= to && (!reduces(collective) || supports(type, op));
+           size = size * options.factor) {
         cells.push_back(cell_of(collective, type, op, size, ranks));
         cells.back().shape.root = options.root;
         cells.back().in_place = options.in_place;
         if (size == Bytes{0} || collective == Collective::barrier) break;
       }
+  if (cells.empty())
+    throw InvalidArgument("none of --ops is defined for any of --types: choose others");
   return cells;
 }
 
@@ -106,7 +109,9 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
   const bool terminal = prints && ::isatty(STDERR_FILENO);
 
   Bench bench{world, parse_size(options.largest, "--max-bytes"), options.measure};
-  if (table) fmt::print("{}", table_head(*collective_named(options.collective), world.size(), launch.launcher));
+  if (table)
+    fmt::print("{}",
+               table_head(*collective_named(options.collective), world.size(), launch.launcher));
   nlohmann::json results = nlohmann::json::array();
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -11,9 +11,11 @@ struct DataTypeInfo {
   std::uint64_t size;
 };
 
-constexpr std::array data_types{DataType::i8,  DataType::u8,  DataType::i32, DataType::u32,
-                                DataType::i64, DataType::u64, DataType::f16, DataType::bf16,
-                                DataType::f32, DataType::f64};
+using enum DataType;
+using enum ReduceOp;
+
+constexpr std::array data_types{i8,   u8,  i32, u32,     i64,     u64, f16,
+                                bf16, f32, f64, f8_e4m3, f8_e5m2, c64, c128};
 constexpr std::array<DataTypeInfo, data_types.size()> data_type_infos{{{"i8", 1},
                                                                        {"u8", 1},
                                                                        {"i32", 4},
@@ -23,12 +25,17 @@ constexpr std::array<DataTypeInfo, data_types.size()> data_type_infos{{{"i8", 1}
                                                                        {"f16", 2},
                                                                        {"bf16", 2},
                                                                        {"f32", 4},
-                                                                       {"f64", 8}}};
+                                                                       {"f64", 8},
+                                                                       {"f8_e4m3", 1},
+                                                                       {"f8_e5m2", 1},
+                                                                       {"c64", 8},
+                                                                       {"c128", 16}}};
 
-constexpr std::array reduce_ops{ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max,
-                                ReduceOp::average};
-constexpr std::array<std::string_view, reduce_ops.size()> reduce_op_names{"sum", "product", "min",
-                                                                          "max", "average"};
+constexpr std::array reduce_ops{sum,    product, min,         max,        average,    bit_and,
+                                bit_or, bit_xor, logical_and, logical_or, logical_xor};
+constexpr std::array<std::string_view, reduce_ops.size()> reduce_op_names{
+    "sum",    "product", "min",         "max",        "average",    "bit_and",
+    "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
 
 template <class Values>
 std::optional<typename Values::value_type> find_named(const Values& values, std::string_view name) {
@@ -44,6 +51,18 @@ std::span<const DataType> all_data_types() {
 }
 std::span<const ReduceOp> all_reduce_ops() {
   return reduce_ops;
+}
+
+bool is_integer(DataType type) {
+  return type <= u64;
+}
+bool is_complex(DataType type) {
+  return type == c64 || type == c128;
+}
+
+bool supports(DataType type, ReduceOp op) {
+  if (op == bit_and || op == bit_or || op == bit_xor) return is_integer(type);
+  return !is_complex(type) || op == sum || op == product || op == average;
 }
 
 Bytes size_of(DataType type) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,12 +11,42 @@
 
 namespace capstan {
 
-/// Element types. f16 is IEEE binary16, bf16 is the upper half of an IEEE binary32.
-enum class DataType : std::uint8_t { i8, u8, i32, u32, i64, u64, f16, bf16, f32, f64 };
+/// Element types. f16 is IEEE binary16, bf16 is the upper half of an IEEE binary32, f8_e4m3 (no
+/// infinity) and f8_e5m2 are the 8-bit floats of the Open Compute Project ("OFP8", 2023), c64 and
+/// c128 are complex numbers of two f32 and of two f64.
+enum class DataType : std::uint8_t {
+  i8,
+  u8,
+  i32,
+  u32,
+  i64,
+  u64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  f8_e4m3,
+  f8_e5m2,
+  c64,
+  c128
+};
 
 /// Reduction operations. `average` is a sum that is divided by the number of ranks once, when an
-/// element is complete (integers: truncated towards zero, as in C++).
-enum class ReduceOp : std::uint8_t { sum, product, min, max, average };
+/// element is complete (integers: truncated towards zero, as in C++). The logical ones take what is
+/// not 0 for true and give 1 or 0.
+enum class ReduceOp : std::uint8_t {
+  sum,
+  product,
+  min,
+  max,
+  average,
+  bit_and,
+  bit_or,
+  bit_xor,
+  logical_and,
+  logical_or,
+  logical_xor
+};
 
 /// A 16-bit IEEE float as stored; arithmetic happens in f32 inside the kernels.
 struct Float16 {
@@ -28,6 +59,27 @@ struct BFloat16 {
   std::uint16_t bits;
   bool operator==(const BFloat16&) const = default;
 };
+
+/// An 8-bit float with 3 bits of fraction, as stored; arithmetic happens in f32. What is too large
+/// becomes NaN.
+struct Float8E4M3 {
+  std::uint8_t bits;
+  bool operator==(const Float8E4M3&) const = default;
+};
+
+/// An 8-bit float with 2 bits of fraction, as stored; arithmetic happens in f32. What is too large
+/// becomes infinite.
+struct Float8E5M2 {
+  std::uint8_t bits;
+  bool operator==(const Float8E5M2&) const = default;
+};
+
+bool is_integer(DataType type);
+bool is_complex(DataType type);
+
+/// Whether an operation is defined for a type: bitwise ones for integers; complex numbers have sum,
+/// product and average only.
+bool supports(DataType type, ReduceOp op);
 
 /// All values in declaration order, for tests, tables and `--help`.
 std::span<const DataType> all_data_types();
@@ -69,6 +121,14 @@ template <>
 inline constexpr std::optional<DataType> data_type_of<float> = DataType::f32;
 template <>
 inline constexpr std::optional<DataType> data_type_of<double> = DataType::f64;
+template <>
+inline constexpr std::optional<DataType> data_type_of<Float8E4M3> = DataType::f8_e4m3;
+template <>
+inline constexpr std::optional<DataType> data_type_of<Float8E5M2> = DataType::f8_e5m2;
+template <>
+inline constexpr std::optional<DataType> data_type_of<std::complex<float>> = DataType::c64;
+template <>
+inline constexpr std::optional<DataType> data_type_of<std::complex<double>> = DataType::c128;
 
 /// A C++ type that the collectives accept as an element.
 template <class T>

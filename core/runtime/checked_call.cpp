@@ -46,8 +46,11 @@ class Checker {
     if (user && user->type != request_.type)
       refuse("the operation '{}' is for {}, not {}", user->name, name_of(user->type),
              name_of(request_.type));
-    const bool prefix = request_.collective == Collective::scan ||
-                        request_.collective == Collective::exscan;
+    if (!user && !supports(request_.type, request_.reducer.op()))
+      refuse("{} is not defined for {}: choose another operation or type",
+             name_of(request_.reducer.op()), name_of(request_.type));
+    const bool prefix =
+        request_.collective == Collective::scan || request_.collective == Collective::exscan;
     if (!user && prefix && request_.reducer.op() == ReduceOp::average)
       refuse("average is not defined here: use sum and divide by the number of ranks");
   }
@@ -58,9 +61,10 @@ class Checker {
       shape.counts = request_.counts;
     else
       shape.count = count();
-    const std::size_t wanted = has_counts(request_.collective) ? static_cast<std::size_t>(ranks_) : 0;
-    if (shape.counts.size() != wanted ||
-        (request_.collective == Collective::all_to_all_v && request_.receive_counts.size() != wanted))
+    const std::size_t wanted =
+        has_counts(request_.collective) ? static_cast<std::size_t>(ranks_) : 0;
+    if (shape.counts.size() != wanted || (request_.collective == Collective::all_to_all_v &&
+                                          request_.receive_counts.size() != wanted))
       refuse("{} lengths were given: pass one for each of the {} ranks", shape.counts.size(),
              ranks_);
     return shape;
@@ -77,7 +81,8 @@ class Checker {
         return in_place() ? request_.output_count / p : request_.output_count;
       case Collective::all_to_all:
         if (request_.output_count.value() % p != 0)
-          refuse("{} elements cannot be cut into {} equal blocks", request_.output_count.value(), p);
+          refuse("{} elements cannot be cut into {} equal blocks", request_.output_count.value(),
+                 p);
         return request_.output_count / p;
       case Collective::all_gather:
         return in_place() ? request_.output_count / p : request_.input_count;
@@ -133,8 +138,9 @@ class Checker {
                          to < from + checked.input_bytes.value() && input > Elements{0} &&
                          output > Elements{0};
     if (overlap && from + shift(own.output) != to + shift(own.input))
-      refuse("input and output overlap: pass memory that is disjoint, or the same for an operation "
-             "in place");
+      refuse(
+          "input and output overlap: pass memory that is disjoint, or the same for an operation "
+          "in place");
     return checked;
   }
 

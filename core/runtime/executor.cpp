@@ -212,11 +212,12 @@ void Executor::gather(const BoundOp& op) {
                  .source_count = op.source_count,
                  .element_count = op.count,
                  .divisor = op.divisor,
-                 .stream_destination = stream});
+                 .stream_destination = stream,
+                 .context = &plan_->user});
 }
 
 bool Executor::gather_packets(const BoundOp& op) {
-  const std::uint64_t per_packet = Packet::payload_bytes / plan_->element.value();
+  const std::uint64_t per_packet = elements_per_packet(plan_->element);
   for (std::uint64_t done = packet_index_ * per_packet; done < op.count; done += per_packet) {
     if (!gather_packet(op, std::min(per_packet, op.count - done))) return false;
     ++packet_index_;
@@ -248,7 +249,8 @@ bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
                    .sources = sources_.data(),
                    .source_count = op.source_count,
                    .element_count = count,
-                   .divisor = op.divisor});
+                   .divisor = op.divisor,
+                   .context = &plan_->user});
   if (destinations[0].on_board()) reinterpret_cast<Packet*>(first)->publish(tag_);
   if (second) reinterpret_cast<Packet*>(second)->publish(tag_);
   return true;
@@ -260,7 +262,9 @@ std::byte* Executor::address(const BoundOperand& operand) const {
 
 std::byte* Executor::packet_address(const BoundOperand& operand) const {
   return address(operand) +
-         packet_index_ * (operand.on_board() ? sizeof(Packet) : Packet::payload_bytes);
+         packet_index_ * (operand.on_board()
+                              ? sizeof(Packet)
+                              : elements_per_packet(plan_->element) * plan_->element.value());
 }
 
 void Executor::signal(int peer) {

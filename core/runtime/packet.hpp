@@ -31,9 +31,15 @@ constexpr std::uint64_t packet_tag(std::uint64_t message, std::uint32_t call_dig
   return static_cast<std::uint64_t>(call_digest) << 32 | ((message + 1) & 0xffff'ffff);
 }
 
-/// Packets that hold `payload` bytes.
-constexpr std::uint64_t packets_for(Bytes payload) {
-  return (payload.value() + Packet::payload_bytes - 1) / Packet::payload_bytes;
+/// Elements of `element` bytes that one packet holds.
+constexpr std::uint64_t elements_per_packet(Bytes element) {
+  return Packet::payload_bytes / element.value();
+}
+
+/// Packets that hold `count` elements.
+constexpr std::uint64_t packets_for(Elements count, Bytes element) {
+  const std::uint64_t each = elements_per_packet(element);
+  return (count.value() + each - 1) / each;
 }
 
 }  // namespace capstan

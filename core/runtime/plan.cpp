@@ -17,7 +17,7 @@ constexpr Bytes streamed_output{4 << 20};
 
 /// Packets that one unit of a board becomes.
 std::uint64_t packets_per_unit(Bytes element) {
-  return packets_for(bytes_of(board_unit, element));
+  return packets_for(board_unit, element);
 }
 
 Bytes board_bytes(Elements board, Form form, Bytes element) {
@@ -195,6 +195,10 @@ Elements block_of(const Call& call, const Choice& choice, int ranks, Bytes block
   return length <= fitting ? length : equal_blocks(length, fitting);
 }
 
+void accumulate(const void* state, void* accumulator, const void* next, std::size_t count) {
+  static_cast<const UserOperation*>(state)->accumulate(accumulator, next, count);
+}
+
 CallManner manner_of(const Plan& plan) {
   const auto index = plan.algorithm - algorithms(plan.call.collective).data();
   return {.algorithm = static_cast<std::uint8_t>(index),
@@ -235,7 +239,13 @@ Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Byt
   Plan plan{.call = call, .algorithm = choice.algorithm, .form = choice.form};
   plan.element = call.element();
   plan.guarantees = choice.algorithm->guarantees;
-  plan.reduce = kernels::reduce_kernel(call.type, call.op);
+  if (call.user) {
+    plan.reduce = kernels::user_kernel();
+    plan.user = {&accumulate, call.user.get(), call.element().value()};
+  } else {
+    plan.reduce =
+        kernels::reduce_kernel(call.type, reduces(call.collective) ? call.op : ReduceOp::sum);
+  }
   plan.stream_output = bytes_of(call.contract(ranks).extent(), plan.element) >= streamed_output;
   plan.block_count = block_of(call, choice, ranks, block_bytes, layout);
   plan.mark = mark_of(call, manner_of(plan));

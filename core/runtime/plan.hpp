@@ -55,6 +55,7 @@ struct Plan {
   Bytes scratch{};
   CallMark mark{};  ///< what peers compare with their own
   kernels::ReduceKernel reduce = nullptr;
+  kernels::UserReduction user{};  ///< of an operation that the program brought
   Guarantees guarantees{};
   bool stream_output = false;  ///< the output exceeds the cache: write it past the cache
 

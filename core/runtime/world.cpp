@@ -83,8 +83,7 @@ Placement agree_on_placement(Store& store, int rank, int size, Deadline deadline
   }
   const Machine machine = Machine::discover();
   // One rank decides how much is staged at a time, so that all lay out their segments alike.
-  if (rank == 0)
-    store.put_text("chunk", fmt::format("{}", chunk_bytes_for(machine, size).value()));
+  if (rank == 0) store.put_text("chunk", fmt::format("{}", chunk_bytes_for(machine, size).value()));
   return {.oversubscribed = oversubscribed(all),
           .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))},
           .spare_processors = spare_core(machine, cpu_sets(all), rank)};
@@ -125,8 +124,7 @@ Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
           std::move(world_ranks)};
 }
 
-Member build(Store& store, int rank, int size, const Settings& settings,
-                              Deadline deadline) {
+Member build(Store& store, int rank, int size, const Settings& settings, Deadline deadline) {
   barrier(store, "joined", rank, size, deadline);
   const Placement placement = agree_on_placement(store, rank, size, deadline);
   const SegmentLayout layout = segment_layout(size, placement, settings);
@@ -317,11 +315,11 @@ std::optional<Member> make_group(Member& parent, const std::vector<int>& members
     world_ranks.push_back(parent.world_ranks[static_cast<std::size_t>(member)]);
     bells.push_back(&engine.progress()->bell().link(Rank{world_ranks.back()}));
   }
-  return Member{std::make_unique<Engine>(engine.progress(), formation.transport(),
-                                         std::move(bells), Rank{formation.position()},
-                                         static_cast<int>(members.size()), formation.layout(),
-                                         engine.placement(), engine.settings()),
-                std::move(world_ranks)};
+  return Member{
+      std::make_unique<Engine>(engine.progress(), formation.transport(), std::move(bells),
+                               Rank{formation.position()}, static_cast<int>(members.size()),
+                               formation.layout(), engine.placement(), engine.settings()),
+      std::move(world_ranks)};
 }
 
 }  // namespace capstan

@@ -115,6 +115,65 @@ struct Max {
   }
 };
 
+struct BitAnd : Sum {
+  using Sum::Sum;
+  template <class V>
+  HWY_INLINE V combine(V a, V b) const {
+    return hn::And(a, b);
+  }
+};
+
+struct BitOr : Sum {
+  using Sum::Sum;
+  template <class V>
+  HWY_INLINE V combine(V a, V b) const {
+    return hn::Or(a, b);
+  }
+};
+
+struct BitXor : Sum {
+  using Sum::Sum;
+  template <class V>
+  HWY_INLINE V combine(V a, V b) const {
+    return hn::Xor(a, b);
+  }
+};
+
+/// What is not 0 becomes 1, so that the values that are combined are 0 and 1.
+struct Logical : Sum {
+  using Sum::Sum;
+  template <class V>
+  HWY_INLINE V lift(V v) const {
+    const hn::DFromV<V> d;
+    const V zero = hn::Zero(d);
+    return hn::IfThenElse(hn::Eq(v, zero), zero, hn::Set(d, static_cast<hn::TFromV<V>>(1)));
+  }
+};
+
+struct LogicalAnd : Logical {
+  using Logical::Logical;
+  template <class V>
+  HWY_INLINE V combine(V a, V b) const {
+    return hn::And(a, b);  // alike bits or none
+  }
+};
+
+struct LogicalOr : Logical {
+  using Logical::Logical;
+  template <class V>
+  HWY_INLINE V combine(V a, V b) const {
+    return hn::Or(a, b);
+  }
+};
+
+struct LogicalXor : Logical {
+  using Logical::Logical;
+  template <class V>
+  HWY_INLINE V combine(V a, V b) const {
+    return hn::Xor(a, b);
+  }
+};
+
 /// `Lane` is the type that is divided: the element's own, or f32 for the 16-bit floats.
 template <class Lane>
 struct Average : Sum {

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/codec-inl.hpp"
 #include "kernels/cpu/operations-inl.hpp"
@@ -31,7 +32,7 @@ inline constexpr std::size_t vectors_per_block = 4;
 template <class T>
 inline constexpr std::size_t full_vector = HWY_LANES(T);
 template <class T>
-inline constexpr std::size_t block = vectors_per_block * full_vector<T>;
+inline constexpr std::size_t block = vectors_per_block* full_vector<T>;
 
 /// The sources, typed. A fixed count lets the compiler keep them in registers; 0 means any count.
 template <class T, std::size_t count>
@@ -144,7 +145,7 @@ HWY_NOINLINE void reduce_short(const Op& op, const Reduction& r, std::size_t i, 
   for (; end - i >= full_vector<T>; i += full_vector<T>) {
     reduce_vectors<full_vector<T>, 1, T>(op, sources, to, i);
   }
-  if constexpr (full_vector<T> > 1) {
+  if constexpr (full_vector < T >> 1) {
     reduce_partial_vector<full_vector<T> / 2, T>(op, sources, to, i, end - i);
   }
 }
@@ -242,6 +243,19 @@ ReduceKernel kernel_of(ReduceOp op) {
       return reduce<T, Max>;
     case ReduceOp::average:
       return average<T, SumOf, Lane>;
+    case ReduceOp::logical_and:
+      return reduce<T, LogicalAnd>;
+    case ReduceOp::logical_or:
+      return reduce<T, LogicalOr>;
+    case ReduceOp::logical_xor:
+      return reduce<T, LogicalXor>;
+    default:
+      break;
+  }
+  if constexpr (std::is_integral_v<SumOf>) {
+    if (op == ReduceOp::bit_and) return reduce<SumOf, BitAnd>;
+    if (op == ReduceOp::bit_or) return reduce<SumOf, BitOr>;
+    if (op == ReduceOp::bit_xor) return reduce<SumOf, BitXor>;
   }
   return nullptr;
 }

@@ -40,14 +40,33 @@ struct Reduction {
   /// Writes `destination` with non-temporal stores and ends with the fence that makes them visible
   /// before any later store. `second_destination` is always written with ordinary stores.
   bool stream_destination = false;
+  /// Of user_kernel(): the UserReduction. Ignored by others.
+  const void* context = nullptr;
+};
+
+/// An operation that the program brings: accumulator[i] = accumulator[i] ⊕ next[i].
+struct UserReduction {
+  void (*accumulate)(const void* state, void* accumulator, const void* next, std::size_t count);
+  const void* state;
+  std::size_t element_bytes;
 };
 
 using ReduceKernel = void (*)(const Reduction&);
 using CopyKernel = void (*)(void* destination, const void* source, std::size_t bytes, bool stream);
 
 /// The kernel for a type and an operation on this CPU. That of ReduceOp::average sums and divides
-/// by `divisor`. Costs a table look-up: fetch it once per plan.
+/// by `divisor`. Costs a table look-up: fetch it once per plan. Throws InvalidArgument where
+/// supports(type, op) says no.
 ReduceKernel reduce_kernel(DataType type, ReduceOp op);
+
+/// The kernel of an operation that the program brings; see Reduction::context.
+ReduceKernel user_kernel();
+
+/// destination[i] = source[i] · factor, rounded once to the type; integers are multiplied by the
+/// factor rounded towards zero, modulo 2^bits. The two may be identical.
+using ScaleKernel = void (*)(void* destination, const void* source, std::size_t count,
+                             double factor);
+ScaleKernel scale_kernel(DataType type);
 
 /// Copies `bytes` bytes between places that do not overlap. Streams (non-temporal stores) when
 /// asked and the CPU can, and then ends with the fence that makes the bytes visible before any

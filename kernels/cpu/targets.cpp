@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/ir/error.hpp"
+#include "kernels/cpu/composed.hpp"
 
 namespace capstan::kernels {
 namespace {
@@ -53,7 +54,16 @@ const Target& target_named(std::string_view name) {
 }
 
 ReduceKernel kernel_of(const Target& target, DataType type, ReduceOp op) {
+  if (!supports(type, op))
+    throw InvalidArgument(fmt::format("{} is not defined for {}: choose another operation or type",
+                                      name_of(op), name_of(type)));
   switch (type) {
+    case DataType::f8_e4m3:
+    case DataType::f8_e5m2:
+      return find_float8_kernel(type, op);
+    case DataType::c64:
+    case DataType::c128:
+      return find_complex_kernel(type, op);
     case DataType::f16:
     case DataType::bf16:
       return target.float16s(type, op);

@@ -148,7 +148,8 @@ void add_target(std::string_view target) {
            [=](benchmark::State& state) { copy(state, kernel, level); });
   }
   for (const DataType type : all_data_types()) {
-    for (const ReduceOp op : all_reduce_ops()) add_reductions(target, type, op);
+    for (const ReduceOp op : all_reduce_ops())
+      if (supports(type, op)) add_reductions(target, type, op);
   }
 }
 

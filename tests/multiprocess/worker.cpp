@@ -31,7 +31,8 @@ bool correct(Communicator& world, Collective collective, DataType type, ReduceOp
   return cli::wrong_values(world, cell) == 0 && outside;
 }
 
-bool defined(Collective collective, ReduceOp op) {
+bool defined(Collective collective, DataType type, ReduceOp op) {
+  if (reduces(collective) && !supports(type, op)) return false;
   if (!reduces(collective)) return op == ReduceOp::sum;
   const bool prefix = collective == Collective::scan || collective == Collective::exscan;
   return !prefix || op != ReduceOp::average;
@@ -42,7 +43,7 @@ bool all_correct(Communicator& world, Collective collective) {
   for (const DataType type : all_data_types())
     for (const ReduceOp op : all_reduce_ops())
       for (const std::size_t count : counts)
-        if (defined(collective, op) &&
+        if (defined(collective, type, op) &&
             !correct(world, collective, type, op, count, static_cast<int>(count))) {
           fmt::print("wrong: rank {} {} {} {} {}\n", world.rank(), name_of(collective),
                      name_of(type), name_of(op), count);

@@ -119,9 +119,7 @@ TEST(Store, ScopesShareNothing) {
 TEST(Store, TimeOutNamesTheKeyAndTheMissingRanks) {
   StoreServer server{on_loopback()};
   StoreClient zero{rank_of(server, 0, 4), patience()}, two{rank_of(server, 2, 4), patience()};
-  {
-    StoreClient one{rank_of(server, 1, 4), patience()};
-  }
+  { StoreClient one{rank_of(server, 1, 4), patience()}; }
   while (true) {  // the server learns of rank 1's end in its own time
     const auto text = message_of<TimedOut>([&] { zero.get("address/3", soon()); });
     if (text.find("left early") == text.npos) continue;
@@ -145,9 +143,13 @@ TEST(Store, WrongSecretIsNamedAsSuch) {
 TEST(Store, OnlyOneProcessMayBeARank) {
   StoreServer server{on_loopback()};
   StoreClient first{rank_of(server, 1, 2), patience()};
-  EXPECT_THAT(message_of<BootstrapError>([&] { StoreClient{rank_of(server, 1, 2), patience()}; }),
+  EXPECT_THAT(message_of<BootstrapError>([&] {
+                StoreClient{rank_of(server, 1, 2), patience()};
+              }),
               HasSubstr("rank 1 is connected already"));
-  EXPECT_THAT(message_of<BootstrapError>([&] { StoreClient{rank_of(server, 0, 3), patience()}; }),
+  EXPECT_THAT(message_of<BootstrapError>([&] {
+                StoreClient{rank_of(server, 0, 3), patience()};
+              }),
               HasSubstr("others said 2"));
 }
 
@@ -182,7 +184,9 @@ TEST(Store, NobodyListeningIsNamedAsSuch) {
 TEST(Store, UnknownHostIsNamedAsSuch) {
   const StoreClient::Settings settings{.endpoint = TcpEndpoint{"host.invalid", 4711},
                                        .secret = secret()};
-  EXPECT_THAT(message_of<BootstrapError>([&] { StoreClient{settings, soon()}; }),
+  EXPECT_THAT(message_of<BootstrapError>([&] {
+                StoreClient{settings, soon()};
+              }),
               HasSubstr("cannot be resolved"));
 }
 
@@ -210,7 +214,9 @@ TEST(Store, ClosedListenerKeepsItsConnections) {
   client.put_text("key", "value");
   EXPECT_EQ(client.get_text("key", patience()), "value");
   const StoreClient::Settings late{.endpoint = server.endpoint(), .secret = secret()};
-  EXPECT_THAT(message_of<BootstrapError>([&] { StoreClient{late, soon()}; }),
+  EXPECT_THAT(message_of<BootstrapError>([&] {
+                StoreClient{late, soon()};
+              }),
               HasSubstr("connection refused"));
 }
 
@@ -235,9 +241,10 @@ TEST(Store, ScopeThatIsNotOpenIsTriedAgain) {
   auto settings = on_loopback();
   settings.any_scope = false;
   StoreServer server{settings};
-  EXPECT_THAT(
-      message_of<BootstrapError>([&] { StoreClient{rank_of(server, 1, 2), while_all_come()}; }),
-      HasSubstr("does not serve this communicator"));
+  EXPECT_THAT(message_of<BootstrapError>([&] {
+                StoreClient{rank_of(server, 1, 2), while_all_come()};
+              }),
+              HasSubstr("does not serve this communicator"));
   std::jthread opener{[&] { server.open_scope(""); }};
   StoreClient client{rank_of(server, 1, 2), patience()};
   client.put_text("key", "value");

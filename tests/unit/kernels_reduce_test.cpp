@@ -193,7 +193,8 @@ void check_operation(ReduceKernel kernel, ReduceOp op) {
 template <class T>
 void check_type(std::string_view target) {
   for (const ReduceOp op : all_reduce_ops()) {
-    check_operation<T>(reduce_kernel_for(target, *data_type_of<T>, op), op);
+    if (supports(*data_type_of<T>, op))
+      check_operation<T>(reduce_kernel_for(target, *data_type_of<T>, op), op);
   }
 }
 
@@ -223,6 +224,8 @@ TEST_P(KernelsReduce, MatchesTheScalarReferenceBitForBit) {
       return check_type<float>(target);
     case DataType::f64:
       return check_type<double>(target);
+    default:
+      FAIL() << "see kernels_composed_test";
   }
 }
 
@@ -232,7 +235,7 @@ std::string test_name(const testing::TestParamInfo<TargetAndType>& parameter) {
 }
 
 const auto targets = testing::ValuesIn(available_targets().begin(), available_targets().end());
-const auto types = testing::ValuesIn(all_data_types().begin(), all_data_types().end());
+const auto types = testing::ValuesIn(all_data_types().begin(), all_data_types().begin() + 10);
 INSTANTIATE_TEST_SUITE_P(All, KernelsReduce, testing::Combine(targets, types), test_name);
 
 TEST(KernelsTargets, BestIsActiveAndUnknownIsRefused) {
@@ -240,7 +243,11 @@ TEST(KernelsTargets, BestIsActiveAndUnknownIsRefused) {
   EXPECT_EQ(active_target(), available_targets().front());
   for (DataType type : all_data_types()) {
     for (ReduceOp op : all_reduce_ops()) {
-      EXPECT_EQ(reduce_kernel(type, op), reduce_kernel_for(active_target(), type, op));
+      if (supports(type, op)) {
+        EXPECT_EQ(reduce_kernel(type, op), reduce_kernel_for(active_target(), type, op));
+      } else {
+        EXPECT_THROW(reduce_kernel(type, op), InvalidArgument);
+      }
     }
   }
   EXPECT_THROW(reduce_kernel_for("MMX", DataType::f32, ReduceOp::sum), InvalidArgument);

@@ -92,7 +92,22 @@ bool less(T a, T b) {
 }
 
 template <class T>
+T truth(ReduceOp op, T a, T b) {
+  const bool x = a != 0, y = b != 0;
+  const bool both = x && y, any = x || y;
+  return static_cast<T>(op == ReduceOp::logical_and  ? both
+                        : op == ReduceOp::logical_or ? any
+                                                     : x != y);
+}
+
+template <class T>
 T combine(ReduceOp op, T a, T b) {
+  if (op >= ReduceOp::logical_and) return truth(op, a, b);
+  if constexpr (std::is_integral_v<T>) {
+    if (op == ReduceOp::bit_and) return static_cast<T>(a & b);
+    if (op == ReduceOp::bit_or) return static_cast<T>(a | b);
+    if (op == ReduceOp::bit_xor) return static_cast<T>(a ^ b);
+  }
   if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<T>::quiet_NaN();
   }

@@ -41,9 +41,9 @@ TEST(AlgorithmRules, AGapIsLeftToTheSelector) {
 }
 
 TEST(AlgorithmRules, BadRulesAreExplained) {
-  for (const char* bad :
-       {"ring", "all_reduce", "all_gather:quantum", "gather_all:ring", "all_reduce:4k:ring", "all_reduce:4k-1k:ring",
-        "all_reduce:a-b:ring", "all_reduce:", "all_reduce:ring;", "all_reduce:0-inf:"})
+  for (const char* bad : {"ring", "all_reduce", "all_gather:quantum", "gather_all:ring",
+                          "all_reduce:4k:ring", "all_reduce:4k-1k:ring", "all_reduce:a-b:ring",
+                          "all_reduce:", "all_reduce:ring;", "all_reduce:0-inf:"})
     EXPECT_THROW(AlgorithmRules::parse(bad), InvalidArgument) << bad;
   try {
     AlgorithmRules::parse("all_reduce:4k:ring");

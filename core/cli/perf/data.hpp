@@ -24,8 +24,10 @@ class TestData {
 
  private:
   static constexpr std::size_t period = 1009;  // prime: a displaced block shows
-  using Pattern = std::vector<double>;          // by index modulo the period
+  using Pattern = std::vector<double>;         // by index modulo the period
 
+  /// Complex numbers: the parts are alike, but where they are multiplied.
+  bool real_only() const { return reduces(contract_.collective()) && op_ == ReduceOp::product; }
   double value(int rank, std::size_t index) const;
   Pattern expected(const Contract::Promise& promise) const;
   std::uint64_t count_wrong(const void* output, Range range, Contract::Promise promise) const;
