@@ -146,7 +146,7 @@ class Scripts : public proof::BlockLayout {
       const Slot slot = slots_[static_cast<std::size_t>(block)];
       return {slot.kind, operand.owner, operand.region, slot.instance};
     }
-    // Scratch is used within one block at a time: blocks of streams with scratch do not overlap.
+    // One scratch for all blocks: it must not carry anything from one phase to the next.
     return {static_cast<Memory::Kind>(operand.place), self, 0,
             operand.place == Place::scratch ? 0 : block};
   }

@@ -110,6 +110,38 @@ TEST(Sabotage, AForgottenComplete) {
   EXPECT_TRUE(has(verdict_of(2, Exchange{.complete = false}), Flaw::unfinished));
 }
 
+TEST(Sabotage, ACompletedScan) {
+  const auto scan = [](ScheduleBuilder& s, const Group& group) {
+    const Span landing = s.scratch(count);
+    if (group.position() == 0) {
+      s.send(group.right(), landing, s.input());
+      s.copy(s.output(), s.input());
+    } else {
+      s.wait(group.left());
+      const Span sources[] = {landing, s.input()};
+      s.complete(s.output(), sources);
+    }
+  };
+  const auto verdict =
+      prove_schedules(Collective::scan, {.count = count}, build(2, scan), {.synchronizes = false});
+  EXPECT_TRUE(has(verdict, Flaw::overdone)) << text(verdict);
+}
+
+TEST(Sabotage, AnOutputThatShallStayAsItIs) {
+  for (const bool in_place : {false, true}) {
+    const auto exscan = [](ScheduleBuilder& s, const Group& group) {
+      const Span landing = s.scratch(count);
+      s.send(group.right(), landing, s.input());
+      s.wait(group.left());
+      s.copy(s.output(), landing);
+    };
+    const auto verdict = prove_schedules(Collective::exscan, {.count = count}, build(2, exscan),
+                                         {.in_place = in_place, .synchronizes = false});
+    EXPECT_TRUE(has(verdict, Flaw::misplaced));
+    EXPECT_THAT(text(verdict), HasSubstr("rank 0 output[0] of block 0 holds something where"));
+  }
+}
+
 TEST(Sabotage, ACyclicWait) {
   const auto verdict = verdict_of(3, [](ScheduleBuilder& s, const Group& group) {
     const Span landing = s.scratch(count);
@@ -224,8 +256,9 @@ TEST(Sabotage, AWriteOutsideThePeersScratch) {
 
 /// Copies a schedule step by step, except that step `at` is left out or doubled.
 Schedule mutant(const Schedule& original, std::size_t at, bool doubled) {
+  constexpr Elements any_output{1 << 20};
   const Extents& extents = original.extents();
-  ScheduleBuilder s{Group::world(64, original.self()), extents.input, extents.output};
+  ScheduleBuilder s{Group::world(64, original.self()), extents.input, extents.output, any_output};
   s.scratch(extents.scratch);
   int phase = 0;
   for (std::size_t i = 0; i < original.steps().size(); ++i) {

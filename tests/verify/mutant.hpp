@@ -57,7 +57,8 @@ class Mutant {
 
   /// Nothing when the builder already refuses it.
   std::optional<Schedule> build(int ranks) const try {
-    ScheduleBuilder s{Group::world(ranks, self_), extents_.input, extents_.output};
+    constexpr Elements any_output{1 << 20};
+    ScheduleBuilder s{Group::world(ranks, self_), extents_.input, extents_.output, any_output};
     s.scratch(extents_.scratch);
     int phase = 0;
     for (const Recorded& recorded : steps_) {

@@ -32,6 +32,7 @@ std::string_view name_of(Flaw flaw) {
                                         "double contribution",
                                         "misplaced contribution",
                                         "unfinished",
+                                        "completed though no sum over all",
                                         "reduced after completion",
                                         "out of order",
                                         "unsynchronized",

@@ -25,6 +25,7 @@ enum class Flaw : std::uint8_t {
   doubled,         ///< a contribution is in the result more than once
   misplaced,       ///< a contribution of another element, or of another call
   unfinished,      ///< the result was not marked as complete
+  overdone,        ///< the result was marked as complete, but is no sum over all ranks
   reduced_twice,   ///< a complete element was reduced again
   out_of_order,    ///< a sum is not in the order of ranks, as the algorithm promises
   unsynchronized,  ///< a rank may return before another has entered, against the promise

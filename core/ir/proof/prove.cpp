@@ -98,13 +98,22 @@ void BlockLayout::check_results(Machine& machine) const {
 void BlockLayout::check_result(Machine& machine, int number, int rank, Elements index) const {
   const Block& block = blocks_[static_cast<std::size_t>(number)];
   const auto promise = Contract{block.collective, block.shape, block.ranks}.promise(rank, index);
-  if (promise.last < promise.first) return;
   const ValueId value = machine.value_at(
       {{.kind = Memory::Kind::output, .owner = Rank{rank}, .instance = number}, index});
-  const Values& values = machine.values();
-  auto wrong = wrong_value(values, value, number, promise);
-  if (!wrong && has_complete_sums(block.collective, block.ranks) && !values.is_complete(value))
+  Values& values = machine.values();
+  const bool is_promised = promise.first <= promise.last;
+  const ValueId untouched =
+      in_place_ ? values.contribution({number, Rank{rank}, index}) : Values::nothing;
+  std::optional<Wrong> wrong;
+  if (is_promised)
+    wrong = wrong_value(values, value, number, promise);
+  else if (value != untouched)
+    wrong = {Flaw::misplaced, "something where nothing is promised"};
+  const bool has_to_be_complete = has_complete_sums(block.collective, block.ranks);
+  if (!wrong && has_to_be_complete && !values.is_complete(value))
     wrong = {Flaw::unfinished, "a sum that was never marked complete"};
+  if (!wrong && !has_to_be_complete && values.is_complete(value))
+    wrong = {Flaw::overdone, "what was marked complete, so that an average would divide it"};
   if (!wrong && block.ordered && !values.is_ordered(value))
     wrong = {Flaw::out_of_order, "a sum that is not in the order of ranks"};
   if (!wrong) return;
