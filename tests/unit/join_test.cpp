@@ -1,6 +1,8 @@
 // Worlds that a program sets up itself, with a unique id.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -26,6 +28,33 @@ TEST(Join, RanksMeetThroughAUniqueId) {
         ADD_FAILURE() << error.what();
       }
     });
+}
+
+/// The thread that serves the id stays with its process; whatever lock it held at the fork is nothing
+/// that the child waits for.
+TEST(Join, AProcessThatIsForkedAfterTheIdWasMadeJoins) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer does not follow a fork beside other threads";
+#endif
+  for (int round = 0; round < 20; ++round) {
+    const UniqueId id = create_unique_id();
+    const pid_t child = ::fork();
+    const auto take_part = [&](int rank) {
+      Communicator world = Communicator::join(id, rank, 2);
+      std::vector<int> data(10, 1);
+      world.all_reduce(data);
+      world.barrier();
+      return data.back() == 2;
+    };
+    if (child == 0) {
+      ::alarm(60);  // a hang is a failed test
+      ::_exit(take_part(1) ? 0 : 1);
+    }
+    EXPECT_TRUE(take_part(0));
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
 }
 
 TEST(Join, ARankOutsideTheWorldIsRefused) {
