@@ -62,7 +62,8 @@ void add_run_command(CLI::App& app, int& status) {
       "Each rank finds CAPSTAN_RANK, CAPSTAN_SIZE and what it needs to join in its environment:\n"
       "Communicator::from_environment() does the rest. When a rank fails, the others are ended "
       "and\n"
-      "its exit status becomes that of the job.");
+      "its exit status becomes that of the job. Rank 0 reads standard input, unless that is a\n"
+      "terminal.");
   command->callback([options, &status] { status = launch(finished(*options)); });
 }
 

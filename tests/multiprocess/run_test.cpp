@@ -67,8 +67,19 @@ TEST(Run, TimeoutEndsTheJob) {
 
 TEST(Run, AMissingProgramIsOneError) {
   const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "/no/such/program"});
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 127) << "as shells do";
   EXPECT_THAT(result.output, HasSubstr("cannot run '/no/such/program'"));
+}
+
+TEST(Run, AFileThatIsNoProgramHasTheStatusThatShellsGive) {
+  EXPECT_EQ(run_command({CAPSTAN_PROGRAM, "run", "-n", "2", "--", "/dev/null"}).status, 126);
+}
+
+TEST(Run, RankZeroReadsStandardInput) {
+  const auto result =
+      run_command({"sh", "-c", fmt::format("echo hello | {} run -n 2 -- cat", CAPSTAN_PROGRAM)});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.output, "[0] hello\n");
 }
 
 TEST(Run, ATakenPortIsOneError) {

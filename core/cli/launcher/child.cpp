@@ -112,8 +112,9 @@ Child start_child(const ChildOptions& options) {
   while ((got = ::read(failure.read.get(), &error, sizeof error)) < 0 && errno == EINTR) {
   }
   if (got > 0)
-    throw InvalidArgument(fmt::format("cannot run '{}': {}: check the name and the path",
-                                      options.command.front(), std::strerror(error)));
+    throw CannotRun(error == ENOENT ? 127 : 126,
+                    fmt::format("cannot run '{}': {}: check the name and the path",
+                                options.command.front(), std::strerror(error)));
   return child;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/file_descriptor.hpp"
+#include "core/ir/error.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {
@@ -26,7 +27,18 @@ struct Child {
   FileDescriptor output, errors;  ///< what it writes
 };
 
-/// Throws InvalidArgument when the program cannot be executed, SystemError when the system refuses
+/// The program cannot be executed.
+class CannotRun : public InvalidArgument {
+ public:
+  CannotRun(int status, const std::string& message) : InvalidArgument(message), status_(status) {}
+  /// As shells give it: 127 when there is no such program, 126 when it may not be run.
+  int status() const { return status_; }
+
+ private:
+  int status_;
+};
+
+/// Throws CannotRun when the program cannot be executed, SystemError when the system refuses
 /// to start anything.
 Child start_child(const ChildOptions& options);
 

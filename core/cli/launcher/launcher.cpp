@@ -78,13 +78,12 @@ class Job {
         secret_text_(hexadecimal(random_bytes())),
         server_({.endpoint = TcpEndpoint{"127.0.0.1", options.store_port},
                  .secret = Secret::from_text(secret_text_)}),
-        deadline_(options.timeout ? Deadline::in(*options.timeout) : Deadline::never()) {
-    start_all();
-  }
+        deadline_(options.timeout ? Deadline::in(*options.timeout) : Deadline::never()) {}
 
   ~Job() { kill_all(SIGKILL), reap_all(); }
 
   int run() {
+    start_all();  // not in the constructor: when it fails half way, the destructor ends the others
     while (running() > 0 || open_streams() > 0) {
       poll_once();
       if (deadline_.expired()) expire();
@@ -104,7 +103,7 @@ class Job {
       ranks_.push_back({start_child({.command = options_.command,
                                      .environment = environment_of(rank, cpus),
                                      .cpus = options_.bind ? cpus : CpuSet{},
-                                     .inherit_stdin = rank == 0}),
+                                     .inherit_stdin = rank == 0 && ::isatty(STDIN_FILENO) == 0}),
                         LineForwarder{tag, STDOUT_FILENO}, LineForwarder{tag, STDERR_FILENO}});
     }
   }
@@ -165,11 +164,15 @@ class Job {
 
   void reap(int index) {
     RankProcess& rank = ranks_[static_cast<std::size_t>(index)];
-    int status = 0;
-    if (::waitpid(rank.child.pid, &status, WNOHANG) != rank.child.pid) return;
-    rank.running = false;
-    // What the rank started and left behind keeps its pipes open: it ends with the rank.
+    siginfo_t ended{};
+    const auto pid = static_cast<id_t>(rank.child.pid);
+    if (::waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0) return;
+    // What the rank started and left behind keeps its pipes open: it ends with the rank, whose
+    // number nobody else can have before it is reaped.
     ::kill(-rank.child.pid, SIGKILL);
+    int status = 0;
+    ::waitpid(rank.child.pid, &status, 0);
+    rank.running = false;
     if (status == 0 || ending_) return;
     status_ = shell_status(status);
     fmt::print(stderr, "capstan run: rank {} (pid {}) {}; ending the others\n", index,
@@ -233,7 +236,12 @@ int launch(const LaunchOptions& options) {
   if (options.command.empty())
     throw InvalidArgument("no program to run: capstan run -n 4 -- PROGRAM");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  return Job{options}.run();
+  try {
+    return Job{options}.run();
+  } catch (const CannotRun& error) {
+    fmt::print(stderr, "capstan run: {}\n", error.what());
+    return error.status();
+  }
 }
 
 }  // namespace capstan::cli
