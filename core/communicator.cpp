@@ -70,21 +70,25 @@ std::string column_mismatch(int rank, int peer, Elements sent, Elements expected
       peer, sent.value(), rank, expected.value());
 }
 
-/// Ranks tell each other how much they send: `told` gets the lengths of all pairs, which complete
-/// the call.
-std::pair<Task, Task> exchange_tasks(const Request& request, CheckedCall&& checked, int rank,
-                                     int ranks) {
-  const auto p = static_cast<std::size_t>(ranks);
+using Lengths = std::shared_ptr<std::vector<Elements>>;
+
+/// Ranks tell each other how much they send: `told` gets the lengths of all pairs.
+Task tell_lengths(const Request& request, const Lengths& told) {
   const auto own = std::make_shared<std::vector<Elements>>(request.counts);
-  const auto told = std::make_shared<std::vector<Elements>>(p * p);
-  Task ask{.call = {.collective = Collective::all_gather,
-                    .type = DataType::u64,
-                    .shape = {.count = Elements{p}}},
-           .input = own->data(),
-           .output = told->data(),
-           .keep = {own, told}};
-  Task main = task_of(std::move(checked));
-  main.complete = [told, p, rank, expected = request.receive_counts](Task& task) {
+  Task task;
+  task.call.collective = Collective::all_gather;
+  task.call.type = DataType::u64;
+  task.call.shape.count = Elements{own->size()};
+  task.input = own->data();
+  task.output = told->data();
+  task.keep = {own, told};
+  return task;
+}
+
+/// Completes the call with what the others have told.
+std::function<void(Task&)> with_lengths(const Request& request, int rank, const Lengths& told) {
+  return [told, rank, expected = request.receive_counts](Task& task) {
+    const std::size_t p = expected.size();
     for (std::size_t peer = 0; peer < p; ++peer) {
       const Elements sent = (*told)[peer * p + static_cast<std::size_t>(rank)];
       if (sent != expected[peer])
@@ -92,7 +96,6 @@ std::pair<Task, Task> exchange_tasks(const Request& request, CheckedCall&& check
     }
     task.call.shape.counts = *told;
   };
-  return {std::move(ask), std::move(main)};
 }
 
 }  // namespace
@@ -101,11 +104,13 @@ Communicator::Prepared Communicator::prepare(const Request& request) const {
   CheckedCall checked = check(request, rank(), size());
   const Operation::Output output{request.type, checked.output,
                                  checked.output_bytes.value() / checked.call.element().value()};
-  if (request.collective == Collective::all_to_all_v) {
-    auto [ask, main] = exchange_tasks(request, std::move(checked), rank(), size());
-    return {std::move(ask), std::move(main), output};
-  }
   Prepared prepared{std::nullopt, task_of(std::move(checked)), output};
+  if (request.collective == Collective::all_to_all_v) {
+    const std::size_t pairs = request.counts.size() * request.counts.size();
+    const auto told = std::make_shared<std::vector<Elements>>(pairs);
+    prepared.ask.emplace(tell_lengths(request, told));
+    prepared.main.complete = with_lengths(request, rank(), told);
+  }
   if (request.reducer.scales()) scale_input(prepared.main, request.reducer.factor());
   return prepared;
 }
@@ -137,20 +142,15 @@ Work Communicator::start(const Request& request) {
 }
 
 std::optional<Communicator> Communicator::split(int colour, int key) {
-  struct Place {
-    std::int32_t colour, key;
-  };
   const std::array<std::int32_t, 2> own{colour, key};
   std::vector<std::int32_t> all(2 * static_cast<std::size_t>(size()));
   all_gather(own, all);
   std::vector<int> members;
-  const auto place = [&](int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    return Place{all[2 * r], all[2 * r + 1]};
-  };
+  const auto colour_of = [&](int rank) { return all[2 * static_cast<std::size_t>(rank)]; };
+  const auto key_of = [&](int rank) { return all[2 * static_cast<std::size_t>(rank) + 1]; };
   for (int peer = 0; peer < size(); ++peer)
-    if (place(peer).colour == colour) members.push_back(peer);
-  std::ranges::stable_sort(members, {}, [&](int peer) { return place(peer).key; });
+    if (colour_of(peer) == colour) members.push_back(peer);
+  std::ranges::stable_sort(members, {}, key_of);
   return form(colour < 0 ? std::vector<int>{} : members);
 }
 

@@ -38,16 +38,20 @@ constexpr std::array codes{
 
 }  // namespace
 
-TensorView::TensorView(void* data, DataType type, std::vector<std::int64_t> shape,
-                       std::vector<std::int64_t> strides, Device device)
-    : data(data), type(type), shape(std::move(shape)), strides(std::move(strides)), device(device) {
-  if (!this->strides.empty() && this->strides.size() != this->shape.size())
+TensorView::TensorView(void* memory, DataType element, std::vector<std::int64_t> lengths,
+                       std::vector<std::int64_t> steps, Device place)
+    : data(memory),
+      type(element),
+      shape(std::move(lengths)),
+      strides(std::move(steps)),
+      device(place) {
+  if (!strides.empty() && strides.size() != shape.size())
     throw InvalidArgument(
-        fmt::format("a tensor of {} dimensions with {} strides: give one for each",
-                    this->shape.size(), this->strides.size()));
-  if (std::ranges::any_of(this->shape, [](std::int64_t length) { return length < 0; }))
-    throw InvalidArgument(fmt::format("a tensor of shape [{}]: lengths are not negative",
-                                      fmt::join(this->shape, ", ")));
+        fmt::format("a tensor of {} dimensions with {} strides: give one for each", shape.size(),
+                    strides.size()));
+  if (std::ranges::any_of(shape, [](std::int64_t length) { return length < 0; }))
+    throw InvalidArgument(
+        fmt::format("a tensor of shape [{}]: lengths are not negative", fmt::join(shape, ", ")));
 }
 
 DataType TensorView::data_type_of_dlpack(std::uint8_t code, std::uint8_t bits,

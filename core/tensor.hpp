@@ -36,23 +36,23 @@ struct TensorView {
   Device device{};
 
   /// Throws InvalidArgument for a negative length, or strides for another number of dimensions.
-  TensorView(void* data, DataType type, std::vector<std::int64_t> shape,
-             std::vector<std::int64_t> strides = {}, Device device = {});
+  TensorView(void* memory, DataType element, std::vector<std::int64_t> lengths,
+             std::vector<std::int64_t> steps = {}, Device place = {});
   template <Element T>
-  TensorView(T* data, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {})
-      : TensorView(data, *data_type_of<T>, std::move(shape), std::move(strides)) {}
+  TensorView(T* memory, std::vector<std::int64_t> lengths, std::vector<std::int64_t> steps = {})
+      : TensorView(memory, *data_type_of<T>, std::move(lengths), std::move(steps)) {}
 
   /// Of a DLTensor (dlpack.h), which this header does not need. Throws InvalidArgument for element
   /// types that Capstan does not know.
   template <class DlTensor>
   static TensorView from_dlpack(const DlTensor& tensor) {
     const auto dimensions = static_cast<std::size_t>(tensor.ndim);
-    std::vector<std::int64_t> strides;
-    if (tensor.strides) strides.assign(tensor.strides, tensor.strides + dimensions);
+    std::vector<std::int64_t> steps;
+    if (tensor.strides) steps.assign(tensor.strides, tensor.strides + dimensions);
     return {static_cast<std::byte*>(tensor.data) + tensor.byte_offset,
             data_type_of_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes),
             {tensor.shape, tensor.shape + dimensions},
-            std::move(strides),
+            std::move(steps),
             {static_cast<DeviceType>(tensor.device.device_type), tensor.device.device_id}};
   }
   /// Fills a DLTensor, whose shape and strides point into this view.

@@ -66,7 +66,9 @@ TEST(Reducers, AnOrderedOperationIsAppliedInTheOrderOfRanks) {
         ASSERT_THAT(output, Each(up_to_here));
         for (int root = 0; root < ranks; ++root) {
           world.reduce(input, output, root, compose);
-          if (world.rank() == root) ASSERT_THAT(output, Each(all));
+          if (world.rank() == root) {
+            ASSERT_THAT(output, Each(all));
+          }
         }
       }
     });
