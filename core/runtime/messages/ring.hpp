@@ -62,12 +62,14 @@ class RingLayout {
 /// Bytes of a ring, wherever it wraps.
 inline void read_ring(const std::byte* ring, std::uint64_t size, std::uint64_t at, void* to,
                       std::uint64_t length) {
+  if (length == 0) return;  // there may be no memory at all
   const std::uint64_t begin = at % size, first = std::min(length, size - begin);
   std::memcpy(to, ring + begin, first);
   std::memcpy(static_cast<std::byte*>(to) + first, ring, length - first);
 }
 inline void write_ring(std::byte* ring, std::uint64_t size, std::uint64_t at, const void* from,
                        std::uint64_t length) {
+  if (length == 0) return;  // there may be no memory at all
   const std::uint64_t begin = at % size, first = std::min(length, size - begin);
   std::memcpy(ring + begin, from, first);
   std::memcpy(ring, static_cast<const std::byte*>(from) + first, length - first);
