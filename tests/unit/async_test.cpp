@@ -83,7 +83,7 @@ TEST_P(Async, ACancelledOperationDisturbsNobody) {
   on_threads(3, settings(), [](Communicator& world) {
     std::mt19937 random{7};
     std::vector<std::pair<std::vector<int>, int>> kept;
-    for (int round = 0; round < 200; ++round) {
+    for (int round = 0; round < 80; ++round) {
       const std::size_t count = 1 + random() % 20000;
       const auto patience = std::chrono::microseconds{random() % 200};
       const bool in_place = random() % 2 == 0;
