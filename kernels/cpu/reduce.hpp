@@ -13,10 +13,11 @@
 /// All targets give bitwise the same result:
 ///  - sources are combined left to right, and no multiply-add is contracted;
 ///  - integers wrap around; an integer average truncates towards zero;
-///  - f16 and bf16 are combined in f32 and rounded once, to nearest even, at the end;
+///  - f16, bf16 and the 8-bit floats are combined in f32 and rounded once, to nearest even, at the
+///    end; f8_e4m3 has no infinity: what is too large becomes a NaN that keeps its sign;
+///  - complex products follow the plain formula, part by part;
 ///  - a NaN among the sources makes the result NaN, for min and max too, and a computed NaN is
-///  always
-///    the type's quiet NaN with sign and payload clear;
+///    the type's quiet NaN with sign and payload clear; for logical operations NaN is true;
 ///  - min and max order -0 before +0, so that they do not depend on the order of the sources.
 /// The floating-point environment is taken as it is (the tests run in the default one).
 ///
@@ -48,7 +49,7 @@ struct Reduction {
 struct UserReduction {
   void (*accumulate)(const void* state, void* accumulator, const void* next, std::size_t count);
   const void* state;
-  std::size_t element_bytes;
+  std::size_t element_bytes;  ///< 1 to 4096
 };
 
 using ReduceKernel = void (*)(const Reduction&);
@@ -63,7 +64,8 @@ ReduceKernel reduce_kernel(DataType type, ReduceOp op);
 ReduceKernel user_kernel();
 
 /// destination[i] = source[i] · factor, rounded once to the type; integers are multiplied by the
-/// factor rounded towards zero, modulo 2^bits. The two may be identical.
+/// factor rounded towards zero (which fits 64 bits), modulo 2^bits. The two may be identical. A NaN
+/// keeps its sign and payload.
 using ScaleKernel = void (*)(void* destination, const void* source, std::size_t count,
                              double factor);
 ScaleKernel scale_kernel(DataType type);
