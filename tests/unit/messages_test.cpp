@@ -196,6 +196,45 @@ TEST(MessageRules, ASenderThatLeavesIsNamed) {
   EXPECT_THROW(world[0].probe(1, 2), PeerLost);
 }
 
+/// Rank 1 leaves while what it sends has not arrived, and uses its buffer for something else.
+void leave_while_sending(const Settings& settings, std::chrono::microseconds head_start) {
+  constexpr std::size_t length = 1'000'000;
+  auto world = Communicator::local_world(2, settings);
+  std::vector<int> data(length, 4), buffer(length, -1);
+  Work send = world[1].start_send(data, 0, 1);
+  std::latch started(1);
+  std::jthread receiver([&] {
+    started.count_down();
+    try {
+      world[0].receive(buffer, 1, 1);
+      EXPECT_THAT(buffer, Each(4)) << "what arrives is what was sent";
+    } catch (const PeerLost& error) {
+      EXPECT_EQ(error.lost(), Rank{1});
+    }
+  });
+  started.wait();
+  std::this_thread::sleep_for(head_start);
+  world.pop_back();
+  std::ranges::fill(data, 9);
+  EXPECT_TRUE(send.is_completed());
+}
+
+TEST_P(MessageWays, NobodyReadsTheBufferOfASendThatHasFailed) {
+  for (const int microseconds : {0, 50, 100, 200, 300, 500, 1000})
+    leave_while_sending(settings(), std::chrono::microseconds{microseconds});
+}
+
+TEST(MessageRules, AMessageThatIsTakenBackIsNotReceived) {
+  auto world = Communicator::local_world(2, bounded_settings());
+  std::vector<int> buffer(100'000, -1), data(100'000, 4);
+  Work send = world[1].start_send(data, 0, 1);
+  world.pop_back();
+  EXPECT_THROW(send.wait(), Aborted);
+  std::ranges::fill(data, 9);
+  EXPECT_THROW(world[0].receive(buffer, 1, 1), PeerLost);
+  EXPECT_THAT(buffer, Each(-1));
+}
+
 TEST(MessageRules, MessagesAndCollectivesDoNotMix) {
   on_threads(3, bounded_settings(), [](Communicator& world) {
     auto group = world.split(0);

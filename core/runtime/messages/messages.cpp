@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "core/ir/error.hpp"
 
@@ -10,6 +11,9 @@ namespace capstan {
 namespace {
 
 constexpr std::uint64_t pull_at_once = 1 << 20;
+
+// A reader needs far less for what it pulls at once, unless it has been stopped.
+constexpr std::chrono::milliseconds longest_read{200};
 
 template <class Error, class... Args>
 std::exception_ptr error_of(fmt::format_string<Args...> text, Args&&... args) {
@@ -34,6 +38,21 @@ Messages::Messages(Transport& transport, Bytes offset, Rank self, int ranks,
 
 Bytes Messages::area(int ranks, Bytes ring) {
   return RingLayout{ranks, ring}.total();
+}
+
+RingHead& Messages::head_to(int peer) {
+  return *reinterpret_cast<RingHead*>(own_ + layout_.head(peer).value());
+}
+const RingHead& Messages::head_from(int peer) {
+  const std::byte* const theirs = transport_.link(Rank{peer}).segment + offset_.value();
+  return *reinterpret_cast<const RingHead*>(theirs + layout_.head(self_).value());
+}
+RingTail& Messages::own_tail(int peer) {
+  return *reinterpret_cast<RingTail*>(own_ + layout_.tail(peer).value());
+}
+const RingTail& Messages::tail_of(int peer) {
+  const std::byte* const theirs = transport_.link(Rank{peer}).segment + offset_.value();
+  return *reinterpret_cast<const RingTail*>(theirs + layout_.tail(self_).value());
 }
 
 void Messages::check_arguments(const Request& request, const char* call) const {
@@ -117,10 +136,7 @@ bool Messages::flush(int peer) {
   const auto p = static_cast<std::size_t>(peer);
   auto& waiting = outgoing_[p];
   if (waiting.empty()) return false;
-  const std::byte* const theirs =
-      transport_.link(Rank{peer}).segment + offset_.value() + layout_.tail(self_).value();
-  const std::uint64_t consumed =
-      reinterpret_cast<const RingTail*>(theirs)->consumed.load(std::memory_order_acquire);
+  const std::uint64_t consumed = tail_of(peer).consumed.load(std::memory_order_acquire);
   std::byte* const ring = own_ + layout_.bytes(peer).value();
   const std::uint64_t size = options_.ring.value();
   std::uint64_t& produced = produced_[p];
@@ -137,8 +153,7 @@ bool Messages::flush(int peer) {
     if (request) finish(request, nullptr, self_, request->tag, request->size);
   }
   if (produced == before) return false;
-  reinterpret_cast<RingHead*>(own_ + layout_.head(peer).value())
-      ->produced.store(produced, std::memory_order_release);
+  head_to(peer).produced.store(produced, std::memory_order_release);
   wake_(peer);
   return true;
 }
@@ -147,8 +162,7 @@ bool Messages::flush(int peer) {
 bool Messages::poll(int peer) {
   const auto p = static_cast<std::size_t>(peer);
   const std::byte* const theirs = transport_.link(Rank{peer}).segment + offset_.value();
-  const auto* head = reinterpret_cast<const RingHead*>(theirs + layout_.head(self_).value());
-  const std::uint64_t produced = head->produced.load(std::memory_order_acquire);
+  const std::uint64_t produced = head_from(peer).produced.load(std::memory_order_acquire);
   std::uint64_t& consumed = consumed_[p];
   if (consumed == produced) return false;
   const std::byte* const ring = theirs + layout_.bytes(self_).value();
@@ -169,8 +183,7 @@ bool Messages::poll(int peer) {
     handle(peer, frame, consumed + sizeof frame);
     consumed += length;
   }
-  reinterpret_cast<RingTail*>(own_ + layout_.tail(peer).value())
-      ->consumed.store(consumed, std::memory_order_release);
+  own_tail(peer).consumed.store(consumed, std::memory_order_release);
   wake_(peer);
   return true;
 }
@@ -249,22 +262,55 @@ bool Messages::refuse(const RequestPointer& request, int source, const Frame& fr
 
 /// Reads on in the sender's memory; true if anything moved.
 bool Messages::pull(Incoming& incoming) {
-  if (incoming.streams) return false;
+  if (incoming.streams || incoming.withdrawn) return false;
   Request& request = *incoming.request;
   const std::uint64_t length = std::min(pull_at_once, incoming.frame.size - request.done);
-  const bool read =
-      options_.read_remote &&
-      transport_.read_remote(Rank{incoming.source}, incoming.frame.address + request.done,
-                             request.data + request.done, Bytes{length});
-  if (read) {
-    request.done += length;
-  } else {
-    incoming.streams = true;
-    request.done = 0;
-    queue(incoming.source, {Frame{.kind = Frame::Kind::stream, .id = incoming.frame.id}});
-  }
   request.since = std::chrono::steady_clock::now();
+  switch (read_offer(incoming, length)) {
+    case Reading::done:
+      request.done += length;
+      return true;
+    case Reading::withdrawn:  // check() ends it, and knows why
+      incoming.withdrawn = true;
+      return false;
+    case Reading::impossible:
+      break;
+  }
+  incoming.streams = true;
+  request.done = 0;
+  queue(incoming.source, {Frame{.kind = Frame::Kind::stream, .id = incoming.frame.id}});
   return true;
+}
+
+/// Reads the next bytes of an offer, unless they have been given back to their owner: either this
+/// rank sees that the offer is withdrawn, or the sender sees that this rank reads, and waits.
+Messages::Reading Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
+  if (!options_.read_remote) return Reading::impossible;
+  const auto& withdrawn = head_from(incoming.source).withdrawn;
+  auto& reading = own_tail(incoming.source).reading;
+  const Request& request = *incoming.request;
+  reading.store(1, std::memory_order_seq_cst);
+  const bool allowed = withdrawn.load(std::memory_order_seq_cst) == 0;
+  const bool read = allowed && transport_.read_remote(Rank{incoming.source},
+                                                      incoming.frame.address + request.done,
+                                                      request.data + request.done, Bytes{length});
+  reading.store(0, std::memory_order_release);
+  // Once more, for a sender that could not wait.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (withdrawn.load(std::memory_order_relaxed) != 0) return Reading::withdrawn;
+  return read ? Reading::done : Reading::impossible;
+}
+
+/// Sends to a peer end early: before their owners get the buffers back, nobody reads them.
+void Messages::withdraw_offers(int peer) {
+  const auto offers = [&](const auto& offer) { return offer.second->peer == peer; };
+  if (std::ranges::none_of(offered_, offers)) return;
+  head_to(peer).withdrawn.store(1, std::memory_order_seq_cst);
+  const auto& reading = tail_of(peer).reading;
+  const auto end = std::chrono::steady_clock::now() + longest_read;
+  while (reading.load(std::memory_order_seq_cst) != 0 && !transport_.departed(Rank{peer}) &&
+         std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
 }
 
 /// The receiver of an offer cannot read this rank's memory.
@@ -355,6 +401,7 @@ void Messages::detach(const RequestPointer& request) {
   request->own.assign(request->data, request->data + request->size);
   waiting_frame(request)->payload = request->data = request->own.data();
 }
+
 void Messages::check(std::chrono::steady_clock::time_point now, std::chrono::milliseconds timeout,
                      const std::function<std::optional<std::string>(int)>& gone) {
   std::vector<std::optional<std::string>> reasons(static_cast<std::size_t>(ranks_));
@@ -385,6 +432,16 @@ void Messages::check(std::chrono::steady_clock::time_point now, std::chrono::mil
         request.tag == any_tag ? "any value" : fmt::to_string(request.tag));
   };
 
+  const auto withdrawn = [&](const Incoming& incoming) -> std::exception_ptr {
+    if (!incoming.withdrawn) return nullptr;
+    return std::make_exception_ptr(PeerLost(
+        Rank{incoming.source},
+        fmt::format("rank {} received a message of {} bytes with tag {} from rank {}, which took "
+                    "it back: its communicator failed or was destroyed before the message had "
+                    "arrived",
+                    self_, incoming.frame.size, incoming.frame.tag, incoming.source)));
+  };
+
   std::vector<std::pair<RequestPointer, std::exception_ptr>> failed;
   const auto fail_if = [&](const RequestPointer& request, const std::exception_ptr& error) {
     if (error) failed.emplace_back(request, error);
@@ -395,8 +452,11 @@ void Messages::check(std::chrono::steady_clock::time_point now, std::chrono::mil
     return fail_if(request, error ? error : late(*request));
   });
   std::erase_if(incoming_, [&](const Incoming& incoming) {
-    return fail_if(incoming.request, lost(*incoming.request, incoming.source));
+    const auto error = lost(*incoming.request, incoming.source);
+    return fail_if(incoming.request, error ? error : withdrawn(incoming));
   });
+  for (int peer = 0; peer < ranks_; ++peer)
+    if (peer != self_ && reasons[static_cast<std::size_t>(peer)]) withdraw_offers(peer);
   std::erase_if(offered_, [&](const auto& offer) {
     return fail_if(offer.second, lost(*offer.second, offer.second->peer));
   });
@@ -412,6 +472,8 @@ void Messages::check(std::chrono::steady_clock::time_point now, std::chrono::mil
 }
 
 void Messages::fail_all(const std::exception_ptr& error) {
+  for (int peer = 0; peer < ranks_; ++peer)
+    if (peer != self_) withdraw_offers(peer);
   std::vector<RequestPointer> requests(posted_.begin(), posted_.end());
   for (const Incoming& incoming : incoming_) requests.push_back(incoming.request);
   for (const auto& offer : offered_) requests.push_back(offer.second);

@@ -100,11 +100,15 @@ class Messages {
     int source;
     Frame frame;
     bool streams = false;
+    bool withdrawn = false;
   };
+  enum class Reading { done, impossible, withdrawn };
 
   bool flush(int peer);
   bool poll(int peer);
   bool pull(Incoming& incoming);
+  Reading read_offer(const Incoming& incoming, std::uint64_t length);
+  void withdraw_offers(int peer);
   void handle(int source, const Frame& frame, std::uint64_t at);
   void arrive(int source, const Frame& frame, const std::function<void(std::byte*)>& read);
   void accept(const RequestPointer& request, int source, const Frame& frame,
@@ -119,6 +123,11 @@ class Messages {
   Outgoing* waiting_frame(const RequestPointer& request);
   void check_arguments(const Request& request, const char* call) const;
   static bool matches(const Request& request, int source, int tag);
+
+  RingHead& head_to(int peer);
+  const RingHead& head_from(int peer);
+  RingTail& own_tail(int peer);
+  const RingTail& tail_of(int peer);
 
   Transport& transport_;
   const int self_, ranks_;
