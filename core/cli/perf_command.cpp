@@ -79,6 +79,18 @@ std::vector<Cell> cells_of(const PerfOptions& options, int ranks) {
   return cells;
 }
 
+/// What was asked for and cannot be.
+std::vector<std::string> undefined_pairs(const PerfOptions& options) {
+  std::vector<std::string> pairs;
+  if (!reduces(*collective_named(options.collective))) return pairs;
+  for (const DataType type :
+       parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named))
+    for (const ReduceOp op :
+         parse_names<ReduceOp>(options.ops, "--ops", all_reduce_ops(), reduce_op_named))
+      if (!supports(type, op)) pairs.push_back(fmt::format("{} of {}", name_of(op), name_of(type)));
+  return pairs;
+}
+
 /// Runs on a core of its own unless the launcher has seen to that.
 void bind_if_free(const Launch& launch) {
   const Machine machine = Machine::discover();
@@ -112,6 +124,8 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
   if (table)
     fmt::print("{}",
                table_head(*collective_named(options.collective), world.size(), launch.launcher));
+  if (const auto pairs = undefined_pairs(options); table && !pairs.empty())
+    fmt::print("# left out, not defined: {}\n", fmt::join(pairs, ", "));
   nlohmann::json results = nlohmann::json::array();
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "core/ir/error.hpp"
@@ -51,6 +52,10 @@ class Checker {
              name_of(request_.reducer.op()), name_of(request_.type));
     const bool prefix =
         request_.collective == Collective::scan || request_.collective == Collective::exscan;
+    const double factor = request_.reducer.factor();
+    if (request_.reducer.scales() && is_integer(request_.type) && !(std::abs(factor) < 0x1p63))
+      refuse("{} cannot be multiplied by {}: the factor must lie between -2^63 and 2^63",
+             name_of(request_.type), factor);
     if (!user && prefix && request_.reducer.op() == ReduceOp::average)
       refuse("average is not defined here: use sum and divide by the number of ranks");
   }

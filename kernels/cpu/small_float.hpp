@@ -1,7 +1,7 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -25,31 +25,42 @@ struct SmallFloat {
   }
 
   float decode(std::uint32_t bits) const {
-    const float sign = (bits & sign_bit()) != 0 ? -1.0f : 1.0f;
     const std::uint32_t code = bits & (sign_bit() - 1);
-    if (code == beyond() && has_infinity) return sign * std::numeric_limits<float>::infinity();
-    if (code >= beyond()) return std::numeric_limits<float>::quiet_NaN();
-    const auto exponent = static_cast<int>(code >> fraction_bits);
-    const auto fraction = static_cast<float>(code & ((1u << fraction_bits) - 1));
-    const float significand =
-        exponent == 0 ? fraction : fraction + static_cast<float>(1u << fraction_bits);
-    return sign * std::ldexp(significand, (exponent == 0 ? 1 : exponent) - bias() - fraction_bits);
+    const int shift = 23 - fraction_bits;
+    const auto rebias = static_cast<std::uint32_t>(127 - bias()) << 23;
+    const float normal = std::bit_cast<float>((code << shift) + rebias);
+    const float subnormal = static_cast<float>(code) * power_of_two(1 - bias() - fraction_bits);
+    float magnitude = code >> fraction_bits == 0 ? subnormal : normal;
+    if (code >= beyond()) magnitude = std::numeric_limits<float>::quiet_NaN();
+    if (code == beyond() && has_infinity) magnitude = std::numeric_limits<float>::infinity();
+    const std::uint32_t sign = (bits & sign_bit()) << (31 - exponent_bits - fraction_bits);
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
   }
 
   /// To nearest, ties to even. What is too large becomes infinite, or NaN where there is no
-  /// infinity.
+  /// infinity. Without branches, so that compilers make SIMD of a loop over it.
   std::uint32_t encode(float value) const {
-    if (std::isnan(value)) return quiet_nan();
-    const std::uint32_t sign = std::signbit(value) ? sign_bit() : 0;
-    const float magnitude = std::fabs(value);
-    if (magnitude == 0) return sign;
-    if (std::isinf(magnitude)) return sign | beyond();
-    // The unit of the last place, at this value's exponent or the smallest there is.
-    const int exponent = std::max(std::ilogb(magnitude), 1 - bias());
-    const float units = std::nearbyint(std::ldexp(magnitude, fraction_bits - exponent));
-    const auto code = static_cast<std::int64_t>(units) +
-                      (static_cast<std::int64_t>(exponent + bias() - 1) << fraction_bits);
-    return sign | static_cast<std::uint32_t>(std::min<std::int64_t>(code, beyond()));
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = bits & 0x7fff'ffff, sign = bits >> 31;
+    const int shift = 23 - fraction_bits;
+    const auto rebias = static_cast<std::uint32_t>(127 - bias()) << 23;
+    // Half a unit of the last place, a little less where that makes the code even.
+    const std::uint32_t even = (magnitude >> shift & 1) + (1u << (shift - 1)) - 1;
+    const std::uint32_t normal = (magnitude - rebias + even) >> shift;
+    // Beside a number whose last place counts subnormals, addition rounds to whole ones.
+    const float ruler = power_of_two(24 - bias() - fraction_bits);
+    const std::uint32_t subnormal =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + ruler) -
+        std::bit_cast<std::uint32_t>(ruler);
+    std::uint32_t code = magnitude < rebias + (1u << 23) ? subnormal : normal;
+    code = std::min(code, beyond()) | sign << (exponent_bits + fraction_bits);
+    return magnitude > 0x7f80'0000 ? quiet_nan() : code;
+  }
+
+ private:
+  static constexpr float power_of_two(int exponent) {
+    return exponent > -127 ? std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23)
+                           : std::bit_cast<float>(1u << (exponent + 149));
   }
 };
 

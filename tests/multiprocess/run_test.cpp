@@ -91,18 +91,43 @@ TEST(Run, ATakenPortIsOneError) {
   EXPECT_THAT(result.output, HasSubstr("port"));
 }
 
-TEST(Run, KillingTheLauncherEndsTheRanks) {
-  // The inner launcher kills itself through its rank; the rank must not survive it.
-  const auto result = run_command(
-      {"sh", "-c",
-       fmt::format("{} run -n 1 -- sh -c 'echo pid $$; kill -9 $PPID; exec sleep 1000'; true",
-                   CAPSTAN_PROGRAM)});
-  const std::size_t at = result.output.find("pid ");
-  if (at == std::string::npos) return;  // the launcher died before it could pass the line on
-  const std::string pid = result.output.substr(at + 4, result.output.find('\n', at) - at - 4);
-  for (int i = 0; i < 600 && std::filesystem::exists("/proc/" + pid); ++i)
+TEST(Run, KillingTheLauncherEndsTheRanksAndWhatTheyHaveStarted) {
+  // The inner launcher kills itself through its rank; neither the rank nor its child survives it.
+  const auto result =
+      run_command({"sh", "-c",
+                   fmt::format("{} run -n 1 -- sh -c 'sleep 1000 & echo pids $$ $!; sleep 0.2; "
+                               "kill -9 $PPID; exec sleep 1000'; true",
+                               CAPSTAN_PROGRAM)});
+  std::istringstream words{
+      result.output.substr(std::min(result.output.find("pids "), result.output.size()))};
+  std::string word, rank, child;
+  words >> word >> rank >> child;
+  ASSERT_FALSE(child.empty()) << result.output;
+  const auto lives = [](const std::string& pid) { return std::filesystem::exists("/proc/" + pid); };
+  for (int i = 0; i < 600 && (lives(rank) || lives(child)); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds{50});
-  EXPECT_FALSE(std::filesystem::exists("/proc/" + pid));
+  EXPECT_FALSE(lives(rank));
+  EXPECT_FALSE(lives(child));
+}
+
+TEST(Run, StoppingTheLauncherStopsTheRanksAndContinuingItContinuesThem) {
+  // A process outside the job continues the launcher once it and its rank are stopped.
+  const auto result = run({"-n", "1"}, R"(
+      trap 'echo continued; exit 0' CONT
+      launcher=$PPID rank=$$
+      export launcher rank
+      setsid sh -c '
+        for i in $(seq 600); do
+          sleep 0.05
+          [ $(cut -d" " -f3 /proc/$launcher/stat) = T ] || continue
+          [ $(cut -d" " -f3 /proc/$rank/stat) = T ] && kill -CONT $launcher && exit
+        done' &
+      sleep 60 &
+      kill -TSTP $launcher
+      wait $!
+      exit 3)");
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("continued"));
 }
 
 TEST(Run, HelpTeaches) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "algorithms/registry.hpp"
@@ -27,6 +28,16 @@ TEST(Reducers, EachRankScalesByAFactorOfItsOwn) {
     const std::vector<float> all(3000, 2);
     world.reduce_scatter(all, block, scaled);
     EXPECT_THAT(block, Each(9.0f));
+  });
+}
+
+TEST(Reducers, IntegersHaveFactorsThatTheyCanHold) {
+  on_threads(1, bounded_settings(), [](Communicator& world) {
+    std::vector<int> data(3, 2);
+    for (const double factor : {std::nan(""), HUGE_VAL, -0x1p63})
+      EXPECT_THROW(world.all_reduce(data, Reducer::premultiplied_sum(factor)), InvalidArgument);
+    world.all_reduce(data, Reducer::premultiplied_sum(-2.5));
+    EXPECT_THAT(data, Each(-4)) << "rounded towards zero";
   });
 }
 

@@ -15,6 +15,7 @@
 #include "core/base/deadline.hpp"
 #include "core/cli/launcher/child.hpp"
 #include "core/cli/launcher/output.hpp"
+#include "core/cli/launcher/warden.hpp"
 #include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/secret.hpp"
 #include "core/runtime/bootstrap/store_server.hpp"
@@ -45,7 +46,7 @@ class SignalSource {
  public:
   SignalSource() {
     ::sigemptyset(&signals_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
       ::sigaddset(&signals_, signal);
     ::sigprocmask(SIG_BLOCK, &signals_, &previous_);
     fd_ = FileDescriptor{::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK)};
@@ -105,6 +106,7 @@ class Job {
                                      .cpus = options_.bind ? cpus : CpuSet{},
                                      .inherit_stdin = rank == 0 && ::isatty(STDIN_FILENO) == 0}),
                         LineForwarder{tag, STDOUT_FILENO}, LineForwarder{tag, STDERR_FILENO}});
+      warden_.watch(ranks_.back().child.pid);
     }
   }
 
@@ -171,6 +173,7 @@ class Job {
     // number nobody else can have before it is reaped.
     ::kill(-rank.child.pid, SIGKILL);
     int status = 0;
+    warden_.forget(rank.child.pid);
     ::waitpid(rank.child.pid, &status, 0);
     rank.running = false;
     if (status == 0 || ending_) return;
@@ -184,7 +187,9 @@ class Job {
     const int signal = signals_.next();
     if (signal == 0) return;
     kill_all(signal);
-    if (signal == SIGUSR1 || signal == SIGUSR2 || ending_) return;
+    if (signal == SIGTSTP) ::raise(SIGSTOP);  // the SIGCONT that ends this is passed on, too
+    if (signal == SIGTSTP || signal == SIGCONT || signal == SIGUSR1 || signal == SIGUSR2) return;
+    if (ending_) return;
     fmt::print(stderr, "capstan run: got signal {} ({}); ending all ranks\n", signal,
                ::strsignal(signal));
     status_ = 128 + signal;
@@ -220,6 +225,7 @@ class Job {
   }
 
   const LaunchOptions& options_;
+  Warden warden_;  // before signals are blocked and the store has its threads
   const SignalSource signals_;
   const std::string secret_text_;
   StoreServer server_;

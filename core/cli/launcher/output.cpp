@@ -4,14 +4,21 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace capstan::cli {
+namespace {
+
+constexpr std::size_t longest_line = 1 << 20;  // what never ends a line does not fill the memory
+
+}  // namespace
 
 void LineForwarder::take(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) {
       partial_ += text;
+      if (partial_.size() > longest_line) write_line(std::exchange(partial_, {}));
       break;
     }
     write_line(partial_.append(text.substr(0, end)));

@@ -12,7 +12,7 @@ class LineForwarder {
   /// `prefix` goes before each line; `out` is a file descriptor of this process.
   LineForwarder(std::string prefix, int out) : prefix_(std::move(prefix)), out_(out) {}
 
-  /// Writes the complete lines; keeps the rest for later.
+  /// Writes the complete lines; keeps the rest for later. A line of more than 1 MiB is broken.
   void take(std::string_view text);
   /// Writes what is left, with a line end.
   void finish();

@@ -1,0 +1,61 @@
+#include "core/cli/launcher/warden.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "core/ir/error.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// Until the launcher has ended, whichever way.
+[[noreturn]] void stand_guard(int pipe) {
+  ::setpgid(0, 0);  // what ends the launcher's group does not end this
+  // Nobody waits for output of this process.
+  if (pipe > 0) ::close_range(0, static_cast<unsigned>(pipe) - 1, 0);
+  ::close_range(static_cast<unsigned>(pipe) + 1, ~0u, 0);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) ::signal(signal, SIG_IGN);
+  std::set<pid_t> groups;
+  pid_t told;
+  ssize_t got;
+  while ((got = ::read(pipe, &told, sizeof told)) == sizeof told || (got < 0 && errno == EINTR)) {
+    if (got < 0) continue;
+    if (told > 0)
+      groups.insert(told);
+    else
+      groups.erase(-told);
+  }
+  for (const pid_t group : groups) ::kill(-group, SIGKILL);
+  ::_exit(0);
+}
+
+}  // namespace
+
+Warden::Warden() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw SystemError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  const FileDescriptor read{ends[0]};
+  pipe_ = FileDescriptor{ends[1]};
+  pid_ = ::fork();
+  if (pid_ < 0) throw SystemError(fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (pid_ == 0) stand_guard(read.get());
+}
+
+Warden::~Warden() {
+  pipe_.reset();
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void Warden::tell(pid_t group) {
+  static_cast<void>(!::write(pipe_.get(), &group, sizeof group));
+}
+
+}  // namespace capstan::cli

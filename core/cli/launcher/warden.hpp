@@ -1,0 +1,28 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include "core/base/file_descriptor.hpp"
+
+namespace capstan::cli {
+
+/// A process of its own that outlives a killed launcher for a moment: it kills the process groups
+/// of the ranks, so that what they have started does not stay behind either. Ends with this object.
+class Warden {
+ public:
+  /// Forks: before the calling process has other threads. Throws SystemError.
+  Warden();
+  ~Warden();
+  Warden(const Warden&) = delete;
+
+  void watch(pid_t group) { tell(group); }
+  void forget(pid_t group) { tell(-group); }
+
+ private:
+  void tell(pid_t group);
+
+  FileDescriptor pipe_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace capstan::cli
