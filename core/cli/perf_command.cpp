@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "core/cli/against/against.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/launcher/launcher.hpp"
 #include "core/cli/perf/measure.hpp"
@@ -16,16 +17,19 @@ namespace capstan::cli {
 namespace {
 
 struct PerfOptions {
-  std::string collective = "all_reduce";
-  int ranks = 0;
+  std::vector<std::string> collectives{"all_reduce"};
+  std::vector<int> ranks;
   std::string smallest = "8", largest = "64M";
   std::uint64_t factor = 2;
   std::vector<std::string> types{"f32"}, ops{"sum"};
   std::string algorithm;
   int root = 0;
   bool in_place = false;
-  std::string json;
+  std::vector<std::string> sizes, against;
+  std::string json, chart;
   MeasureOptions measure;
+
+  const std::string& collective() const { return collectives.front(); }
 };
 
 template <class Value, class Parse>
@@ -58,7 +62,7 @@ std::vector<std::string> collective_names() {
 
 /// All cells that the options ask for.
 std::vector<Cell> cells_of(const PerfOptions& options, int ranks) {
-  const Collective collective = *collective_named(options.collective);
+  const Collective collective = *collective_named(options.collective());
   const Bytes from = parse_size(options.smallest, "--min-bytes");
   const Bytes to = parse_size(options.largest, "--max-bytes");
   if (from > to) throw InvalidArgument("--min-bytes is larger than --max-bytes: swap them");
@@ -82,7 +86,7 @@ std::vector<Cell> cells_of(const PerfOptions& options, int ranks) {
 /// What was asked for and cannot be.
 std::vector<std::string> undefined_pairs(const PerfOptions& options) {
   std::vector<std::string> pairs;
-  if (!reduces(*collective_named(options.collective))) return pairs;
+  if (!reduces(*collective_named(options.collective()))) return pairs;
   for (const DataType type :
        parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named))
     for (const ReduceOp op :
@@ -113,7 +117,8 @@ void write_json(const std::string& file, const nlohmann::json& document) {
 int run_rank(const PerfOptions& options, const Launch& launch) {
   const auto cells = cells_of(options, launch.size);
   auto settings = Settings::from_environment();
-  if (!options.algorithm.empty()) settings.algorithm = options.collective + ":" + options.algorithm;
+  if (!options.algorithm.empty())
+    settings.algorithm = options.collective() + ":" + options.algorithm;
   AlgorithmRules::parse(settings.algorithm);
   if (!std::getenv("CAPSTAN_BINDING")) bind_if_free(launch);
   Communicator world = Communicator::from_environment(settings);
@@ -123,7 +128,7 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
   Bench bench{world, parse_size(options.largest, "--max-bytes"), options.measure};
   if (table)
     fmt::print("{}",
-               table_head(*collective_named(options.collective), world.size(), launch.launcher));
+               table_head(*collective_named(options.collective()), world.size(), launch.launcher));
   if (const auto pairs = undefined_pairs(options); table && !pairs.empty())
     fmt::print("# left out, not defined: {}\n", fmt::join(pairs, ", "));
   nlohmann::json results = nlohmann::json::array();
@@ -143,29 +148,66 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
 }
 
 /// Starts `-n` copies of this very command, which then find themselves launched.
-int run_all(const PerfOptions& options, std::vector<std::string> arguments) {
-  cells_of(options, options.ranks);  // refuses bad options once, not on every rank
+int run_all(const PerfOptions& options, int ranks, std::vector<std::string> arguments) {
+  cells_of(options, ranks);  // refuses bad options once, not on every rank
   if (!options.algorithm.empty())
-    AlgorithmRules::parse(options.collective + ":" + options.algorithm);
+    AlgorithmRules::parse(options.collective() + ":" + options.algorithm);
   arguments.insert(arguments.begin(), "/proc/self/exe");
-  return launch({.ranks = options.ranks,
+  return launch({.ranks = ranks,
                  .command = std::move(arguments),
                  .tag_lines = false,
                  .environment = {},
                  .timeout = {}});
 }
 
+std::vector<Bytes> sizes_of(const PerfOptions& options) {
+  std::vector<Bytes> sizes;
+  if (!options.sizes.empty()) {
+    for (const std::string& size : options.sizes) sizes.push_back(parse_size(size, "--sizes"));
+    return sizes;
+  }
+  const Bytes from = parse_size(options.smallest, "--min-bytes");
+  const Bytes to = parse_size(options.largest, "--max-bytes");
+  for (const char* size : {"8", "64", "1K", "8K", "64K", "512K", "1M", "4M", "16M", "64M", "256M"})
+    if (const Bytes bytes = parse_size(size, "size"); from <= bytes && bytes <= to)
+      sizes.push_back(bytes);
+  return sizes;
+}
+
+int perf_against(const PerfOptions& options) {
+  AgainstOptions all{.libraries = options.against,
+                     .collectives = {},
+                     .ranks = options.ranks,
+                     .sizes = sizes_of(options),
+                     .json = options.json,
+                     .chart = options.chart,
+                     .measure = options.measure};
+  for (const std::string& name : options.collectives)
+    if (name == "all")
+      all.collectives.insert(all.collectives.end(),
+                             {Collective::all_reduce, Collective::broadcast, Collective::reduce,
+                              Collective::all_gather, Collective::reduce_scatter,
+                              Collective::all_to_all, Collective::barrier});
+    else
+      all.collectives.push_back(*collective_named(name));
+  const int cores = static_cast<int>(Machine::discover().cores().size());
+  if (all.ranks.empty()) all.ranks = {cores};
+  return compare(all);
+}
+
 int perf(const PerfOptions& options, const std::vector<std::string>& arguments) {
+  if (!options.against.empty()) return perf_against(options);
+  if (options.collectives.size() > 1 || options.collective() == "all" || options.ranks.size() > 1)
+    throw InvalidArgument("several collectives or numbers of ranks: only with --against");
   const Launch launch = detect_launch(process_environment());
   const bool launched = launch.size > 1 || std::getenv("CAPSTAN_RANK");
-  const int wanted = options.ranks;
+  const int wanted = options.ranks.empty() ? 0 : options.ranks.front();
   if (launched && wanted != 0 && wanted != launch.size)
     throw InvalidArgument(fmt::format("-n {} but {} has started {} ranks: leave -n out", wanted,
                                       launch.launcher, launch.size));
   if (launched) return run_rank(options, launch);
-  PerfOptions all = options;
-  if (wanted == 0) all.ranks = static_cast<int>(Machine::discover().cores().size());
-  return run_all(all, arguments);
+  const int cores = static_cast<int>(Machine::discover().cores().size());
+  return run_all(options, wanted == 0 ? cores : wanted, arguments);
 }
 
 }  // namespace
@@ -173,13 +215,20 @@ int perf(const PerfOptions& options, const std::vector<std::string>& arguments) 
 void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>& arguments) {
   auto* command = app.add_subcommand("perf", "Measure a collective and check its results");
   const auto options = std::make_shared<PerfOptions>();
-  command->add_option("collective", options->collective, "What to measure")
-      ->check(CLI::IsMember(collective_names()))
+  auto names = collective_names();
+  names.emplace_back("all");
+  command
+      ->add_option("collective", options->collectives,
+                   "What to measure; with --against a list, or all for the common seven")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names))
       ->capture_default_str();
   command
       ->add_option(
           "-n,--ranks", options->ranks,
-          "Ranks to start on this host, one per core unless said; not under mpirun or srun")
+          "Ranks to start on this host, one per core unless said; not under mpirun or srun. With "
+          "--against a list")
+      ->delimiter(',')
       ->check(CLI::Range(1, 4096));
   command->add_option("-b,--min-bytes", options->smallest, "Smallest message")
       ->capture_default_str();
@@ -209,12 +258,22 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   command->add_flag("!--no-check", options->measure.check, "Leave the check of the results out");
   command->add_option("--json", options->json,
                       "Write the results to a file, or to - instead of a table");
+  command
+      ->add_option("--against", options->against,
+                   "Compare with these libraries, in turns on the same cores: openmpi, mpich, gloo")
+      ->delimiter(',');
+  command
+      ->add_option("--sizes", options->sizes,
+                   "With --against: these sizes instead of 8, 64, 1K ... 256M")
+      ->delimiter(',');
+  command->add_option("--chart", options->chart, "With --against: write an HTML page of diagrams");
   command->footer(
       "Examples:\n"
       "  capstan perf all_reduce -n 4 -b 8 -e 256M\n"
       "  capstan perf all_reduce -n 4 --types all --ops all -b 1k -e 1k\n"
       "  capstan perf all_gather -n 4\n"
-      "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n\n"
+      "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
+      "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n\n"
       "time is the median over the rounds of the slowest rank; spread the distance between the\n"
       "quartiles; size is that of the largest buffer; algbw is size / time; busbw is what each\n"
       "link has to carry at least: algbw x 2(n-1)/n for all_reduce, x (n-1)/n for collectives of\n"

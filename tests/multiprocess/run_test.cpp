@@ -122,6 +122,7 @@ TEST(Run, StoppingTheLauncherStopsTheRanksAndContinuingItContinuesThem) {
           [ $(cut -d" " -f3 /proc/$launcher/stat) = T ] || continue
           [ $(cut -d" " -f3 /proc/$rank/stat) = T ] && kill -CONT $launcher && exit
         done' &
+      until [ $(cut -d' ' -f6 /proc/$!/stat) = $! ]; do sleep 0.01; done  # it has left the group
       sleep 60 &
       kill -TSTP $launcher
       wait $!

@@ -1,0 +1,70 @@
+#include "core/cli/against/against.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "core/cli/against/chart.hpp"
+#include "core/cli/against/contest.hpp"
+#include "core/cli/against/verdict.hpp"
+#include "core/ir/error.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan::cli {
+namespace {
+
+void print_players(const Referee& referee, int ranks, bool table) {
+  for (std::size_t i = 0; i < referee.players(); ++i) {
+    if (table)
+      fmt::print("# {} ranks, {}: {}\n", ranks, referee.spec(i).name,
+                 referee.spec(i).configuration);
+    if (const auto& out = referee.out(i))
+      fmt::print(stderr, "capstan perf: {} is left out: {}\n", referee.spec(i).name, *out);
+  }
+}
+
+void write(const std::string& file, const std::string& text) {
+  std::ofstream out{file};
+  out << text;
+  if (!out.flush()) throw SystemError(fmt::format("cannot write '{}': check the path", file));
+}
+
+}  // namespace
+
+int compare(const AgainstOptions& options) {
+  const bool table = options.json != "-";
+  std::vector<Duel> duels;
+  std::uint64_t wrong = 0;
+  std::size_t done = 0;
+  const std::size_t all = options.ranks.size() * options.collectives.size() * options.sizes.size();
+  for (const int ranks : options.ranks) {
+    Referee referee{players_of(options.libraries, ranks), ranks};
+    if (table) fmt::print("# {}\n", Machine::discover().name());
+    print_players(referee, ranks, table);
+    if (table) fmt::print("{}", duel_head(options.libraries)), std::fflush(stdout);
+    Contest contest{referee, ranks, options.measure};
+    for (const Collective collective : options.collectives)
+      for (const Bytes size : options.sizes) {
+        ++done;
+        if (collective == Collective::barrier && size != options.sizes.front()) continue;
+        if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K[{}/{}] measuring\r", done, all);
+        duels.push_back(contest.run(collective, size));
+        wrong += duels.back().wrong;
+        if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
+        if (table)
+          fmt::print("{}", duel_line(duels.back(), options.libraries)), std::fflush(stdout);
+      }
+  }
+  const Verdict verdict = verdict_on(duels);
+  if (table) fmt::print("{}", summary(verdict));
+  const std::string document = to_json(duels, verdict).dump(2) + "\n";
+  if (options.json == "-")
+    fmt::print("{}", document);
+  else if (!options.json.empty())
+    write(options.json, document);
+  if (!options.chart.empty()) write(options.chart, chart_page(duels, verdict, options.libraries));
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace capstan::cli

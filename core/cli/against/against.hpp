@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/cli/perf/measure.hpp"
+
+namespace capstan::cli {
+
+/// What `capstan perf --against` compares.
+struct AgainstOptions {
+  std::vector<std::string> libraries;
+  std::vector<Collective> collectives;
+  std::vector<int> ranks;
+  std::vector<Bytes> sizes;
+  std::string json, chart;  ///< files; empty: none
+  MeasureOptions measure{};
+};
+
+/// Measures all cells and prints the table. Returns 1 if Capstan's results were wrong.
+int compare(const AgainstOptions& options);
+
+}  // namespace capstan::cli

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/cli/against/verdict.hpp"
+
+namespace capstan::cli {
+
+/// A self-contained HTML page: a heat map of the ratios, and for each collective and number of
+/// ranks a diagram of time over size, both logarithmic, with one line per library and the bound.
+std::string chart_page(const std::vector<Duel>& duels, const Verdict& verdict,
+                       const std::vector<std::string>& libraries);
+
+}  // namespace capstan::cli

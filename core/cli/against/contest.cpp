@@ -1,0 +1,130 @@
+#include "core/cli/against/contest.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace capstan::cli {
+
+using against::Answer;
+using against::Order;
+
+namespace {
+
+Times times_of(std::vector<double> seconds) {
+  std::ranges::sort(seconds);
+  const auto quantile = [&](double share) {
+    return seconds[static_cast<std::size_t>(share * static_cast<double>(seconds.size() - 1) + 0.5)];
+  };
+  const double median = quantile(0.5);
+  return {median * 1e6, seconds.front() * 1e6, (quantile(0.75) - quantile(0.25)) / median};
+}
+
+}  // namespace
+
+const Duel::Peer* Duel::best() const {
+  const auto best =
+      std::ranges::min_element(peers, {}, [](const Peer& peer) { return peer.times.median; });
+  return best == peers.end() ? nullptr : &*best;
+}
+
+std::optional<double> Duel::ratio() const {
+  if (!best() || own.median <= 0) return std::nullopt;
+  return best()->times.median / own.median;
+}
+
+Contest::Contest(Referee& referee, int ranks, const MeasureOptions& options)
+    : referee_(referee), ranks_(ranks), options_(options) {}
+
+Answer Contest::tell(std::size_t player, Order::Kind kind, std::uint32_t calls) {
+  Order order = cell_;
+  order.kind = kind;
+  order.calls = calls;
+  return referee_.order(player, order);
+}
+
+/// All players' buffers at the same time, in half of what is free.
+bool Contest::fits_in_memory(const Cell& cell) const {
+  double bytes = 0;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const BufferLengths lengths = cell.contract(ranks_).lengths(rank);
+    bytes += static_cast<double>(lengths.input.value() + lengths.output.value()) * 4 *
+             static_cast<double>(referee_.players());
+  }
+  const double free = static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) *
+                      static_cast<double>(::sysconf(_SC_PAGESIZE));
+  return bytes < free / 2;
+}
+
+/// Checks a player's result and finds out how many calls fill its turn.
+void Contest::enter(std::size_t player) {
+  Entry& entry = entries_[player];
+  entry.takes_part = !referee_.out(player) && !tell(player, Order::Kind::prepare).failed;
+  if (!entry.takes_part) return;
+  if (options_.check) entry.wrong = tell(player, Order::Kind::check).wrong;
+  const double turn = options_.seconds / options_.rounds;
+  for (std::uint32_t calls = 1;; calls *= 8) {
+    const double seconds = tell(player, Order::Kind::time, calls).seconds;
+    entry.calls = static_cast<std::uint32_t>(
+        std::clamp(turn * calls / std::max(seconds, 1e-9), 1.0, 50000.0));
+    if (seconds > turn / 20 || calls > 10000) break;
+  }
+  if (!keep_buffers_) tell(player, Order::Kind::release);
+}
+
+void Contest::measure(std::size_t player) {
+  Entry& entry = entries_[player];
+  if (!keep_buffers_ && tell(player, Order::Kind::prepare).failed) entry.takes_part = false;
+  if (!entry.takes_part) return;
+  const Answer answer = tell(player, Order::Kind::time, entry.calls);
+  if (answer.failed)
+    entry.takes_part = false;
+  else
+    entry.seconds.push_back(answer.seconds / entry.calls);
+  if (!keep_buffers_) tell(player, Order::Kind::release);
+}
+
+Duel Contest::run(Collective collective, Bytes size) {
+  Cell cell = cell_of(collective, DataType::f32, ReduceOp::sum, size, ranks_);
+  if (collective != Collective::barrier && cell.shape.count == Elements{0})
+    cell.shape.count = Elements{1};  // the smallest there is
+  cell_ = {.collective = static_cast<std::uint32_t>(collective), .count = cell.shape.count.value()};
+  keep_buffers_ = fits_in_memory(cell);
+  entries_.assign(referee_.players(), {});
+  const std::size_t n = entries_.size();
+  for (std::size_t player = 0; player < n; ++player) enter(player);
+  for (int round = 0; round < options_.rounds; ++round)
+    for (std::size_t i = 0; i < n; ++i) measure((i + static_cast<std::size_t>(round)) % n);
+  for (std::size_t player = 0; player < n && keep_buffers_; ++player)
+    if (entries_[player].takes_part) tell(player, Order::Kind::release);
+  return result(collective, size);
+}
+
+Duel Contest::result(Collective collective, Bytes size) const {
+  Duel duel{.collective = collective, .ranks = ranks_, .size = size};
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    const PlayerSpec& spec = referee_.spec(i);
+    if (!entry.takes_part || entry.seconds.empty()) continue;
+    const Times times = times_of(entry.seconds);
+    if (spec.library == own_library) {
+      duel.own = times;
+      duel.wrong = entry.wrong;
+      continue;
+    }
+    if (spec.library == bound_library) {
+      duel.bound = times;
+      continue;
+    }
+    const Duel::Peer peer{spec.library, spec.name, times, entry.wrong};
+    const auto same = std::ranges::find(duel.peers, spec.library, &Duel::Peer::library);
+    if (same == duel.peers.end())
+      duel.peers.push_back(peer);
+    else if (times.median < same->times.median)
+      *same = peer;
+  }
+  return duel;
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace capstan::cli {
+
+/// One configuration of one library that takes part in a comparison.
+struct PlayerSpec {
+  std::string name;           ///< "openmpi-sm"
+  std::string library;        ///< "openmpi": the better of its configurations counts
+  std::string configuration;  ///< what was chosen, for the record
+  std::filesystem::path program{};
+  std::vector<std::string> launcher;  ///< starts `ranks` copies of what follows it
+  std::vector<std::string> arguments{};
+  std::vector<std::pair<std::string, std::string>> environment{};
+
+  std::vector<std::string> command() const;
+};
+
+inline constexpr const char* own_library = "capstan";
+inline constexpr const char* bound_library = "bound";
+
+/// Capstan, the machine's bound, and all configurations of these libraries (openmpi, mpich, gloo).
+/// Throws InvalidArgument for a library that is not known, or not there with what to install.
+std::vector<PlayerSpec> players_of(const std::vector<std::string>& libraries, int ranks);
+
+}  // namespace capstan::cli

@@ -1,0 +1,154 @@
+#include "core/cli/against/verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace capstan::cli {
+namespace {
+
+constexpr double tolerance = 1.1;
+
+const Duel* find(const std::vector<Duel>& duels, Collective collective, int ranks, Bytes size) {
+  const auto found = std::ranges::find_if(duels, [&](const Duel& duel) {
+    return duel.collective == collective && duel.ranks == ranks && duel.size == size;
+  });
+  return found == duels.end() ? nullptr : &*found;
+}
+
+void check_growth(const std::vector<Duel>& duels, std::vector<std::string>& cliffs) {
+  for (const Duel& duel : duels) {
+    const Duel* next = nullptr;  // the next larger size
+    for (const Duel& other : duels)
+      if (other.collective == duel.collective && other.ranks == duel.ranks &&
+          other.size > duel.size && (!next || other.size < next->size))
+        next = &other;
+    if (next && duel.own.median > next->own.median * tolerance)
+      cliffs.push_back(fmt::format("{} takes {:.2f} us, {} only {:.2f} us", name_of(duel),
+                                   duel.own.median, short_size(next->size), next->own.median));
+  }
+}
+
+/// An all-reduce is also a reduce and a broadcast, and a reduce-scatter and an all-gather.
+void check_composition(const std::vector<Duel>& duels, std::vector<std::string>& cliffs) {
+  const std::pair<Collective, Collective> ways[] = {
+      {Collective::reduce, Collective::broadcast},
+      {Collective::reduce_scatter, Collective::all_gather}};
+  for (const Duel& duel : duels)
+    for (const auto& [first, second] : ways) {
+      if (duel.collective != Collective::all_reduce) continue;
+      const Duel* a = find(duels, first, duel.ranks, duel.size);
+      const Duel* b = find(duels, second, duel.ranks, duel.size);
+      if (a && b && duel.own.median > (a->own.median + b->own.median) * tolerance)
+        cliffs.push_back(fmt::format("{} takes {:.2f} us, {} and {} together {:.2f} us",
+                                     name_of(duel), duel.own.median, name_of(first),
+                                     name_of(second), a->own.median + b->own.median));
+    }
+}
+
+nlohmann::json to_json(const Times& times) {
+  return {{"median_us", times.median}, {"min_us", times.least}, {"spread", times.spread}};
+}
+
+}  // namespace
+
+std::string short_size(Bytes size) {
+  const std::uint64_t bytes = size.value();
+  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{}M", bytes >> 20);
+  if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{}K", bytes >> 10);
+  return fmt::to_string(bytes);
+}
+
+std::string name_of(const Duel& duel) {
+  return fmt::format("{} of {} on {} ranks", name_of(duel.collective), short_size(duel.size),
+                     duel.ranks);
+}
+
+Verdict verdict_on(const std::vector<Duel>& duels) {
+  Verdict verdict;
+  double sum = 0;
+  int count = 0;
+  for (const Duel& duel : duels) {
+    if (!duel.ratio()) continue;
+    sum += std::log(*duel.ratio());
+    ++count;
+    if (!verdict.worst || *duel.ratio() < *verdict.worst->ratio()) verdict.worst = &duel;
+    if (*duel.ratio() <= 1) verdict.lost.push_back(&duel);
+  }
+  if (count > 0) verdict.geometric_mean = std::exp(sum / count);
+  check_growth(duels, verdict.cliffs);
+  check_composition(duels, verdict.cliffs);
+  return verdict;
+}
+
+std::string duel_head(const std::vector<std::string>& libraries) {
+  std::string head = fmt::format("#{:>14} {:>5} {:>6} {:>11} {:>6} {:>11} {:>7}", "collective",
+                                 "ranks", "size", "capstan", "spread", "bound", "x bound");
+  for (const std::string& library : libraries) head += fmt::format(" {:>11}", library);
+  return head + fmt::format(" {:>7} {:>6} {:>12}\n", "ratio", "spread", "best peer");
+}
+
+std::string duel_line(const Duel& duel, const std::vector<std::string>& libraries) {
+  std::string line = fmt::format("{:>15} {:>5} {:>6} {:>11.2f} {:>5.0f}% {:>11.2f} {:>7.2f}",
+                                 name_of(duel.collective), duel.ranks, short_size(duel.size),
+                                 duel.own.median, 100 * duel.own.spread, duel.bound.median,
+                                 duel.bound.median > 0 ? duel.own.median / duel.bound.median : 0);
+  for (const std::string& library : libraries) {
+    const auto peer = std::ranges::find(duel.peers, library, &Duel::Peer::library);
+    line += peer == duel.peers.end() ? fmt::format(" {:>11}", "-")
+                                     : fmt::format(" {:>11.2f}", peer->times.median);
+  }
+  if (const auto* best = duel.best())
+    line += fmt::format(" {:>7.2f} {:>5.0f}% {:>12}", *duel.ratio(), 100 * best->times.spread,
+                        best->player);
+  if (duel.wrong > 0) line += fmt::format("  {} WRONG VALUES", duel.wrong);
+  for (const Duel::Peer& peer : duel.peers)
+    if (peer.wrong > 0) line += fmt::format("  {}: {} wrong", peer.player, peer.wrong);
+  return line + "\n";
+}
+
+std::string summary(const Verdict& verdict) {
+  std::string text;
+  if (verdict.worst) {
+    text += fmt::format("# ahead of the best peer {:.2f} times (geometric mean)\n",
+                        verdict.geometric_mean);
+    text += fmt::format("# worst: {}, {:.2f} times ({})\n", name_of(*verdict.worst),
+                        *verdict.worst->ratio(), verdict.worst->best()->player);
+    text += fmt::format("# cells lost: {}\n", verdict.lost.size());
+    for (const Duel* duel : verdict.lost)
+      text += fmt::format("#   {}: {:.2f} ({})\n", name_of(*duel), *duel->ratio(),
+                          duel->best()->player);
+  }
+  text += fmt::format("# cliffs: {}\n", verdict.cliffs.size());
+  for (const std::string& cliff : verdict.cliffs) text += fmt::format("#   {}\n", cliff);
+  return text;
+}
+
+nlohmann::json to_json(const std::vector<Duel>& duels, const Verdict& verdict) {
+  nlohmann::json cells = nlohmann::json::array();
+  for (const Duel& duel : duels) {
+    nlohmann::json peers = nlohmann::json::object();
+    for (const Duel::Peer& peer : duel.peers) {
+      peers[peer.library] = to_json(peer.times);
+      peers[peer.library]["configuration"] = peer.player;
+      peers[peer.library]["wrong"] = peer.wrong;
+    }
+    cells.push_back({{"collective", name_of(duel.collective)},
+                     {"ranks", duel.ranks},
+                     {"bytes", duel.size.value()},
+                     {"capstan", to_json(duel.own)},
+                     {"bound", to_json(duel.bound)},
+                     {"wrong", duel.wrong},
+                     {"peers", peers}});
+    if (duel.ratio()) cells.back()["ratio"] = *duel.ratio();
+  }
+  nlohmann::json lost = nlohmann::json::array();
+  for (const Duel* duel : verdict.lost) lost.push_back(name_of(*duel));
+  return {{"cells", cells},
+          {"geometric_mean", verdict.geometric_mean},
+          {"lost", lost},
+          {"cliffs", verdict.cliffs}};
+}
+
+}  // namespace capstan::cli

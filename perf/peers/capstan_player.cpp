@@ -1,0 +1,29 @@
+// Capstan in a comparison: the public API with plain buffers and default settings.
+
+#include "perf/peers/player.hpp"
+
+namespace capstan::peers {
+namespace {
+
+class Capstan : public Library {
+ public:
+  int rank() const override { return world_.rank(); }
+  int size() const override { return world_.size(); }
+
+  Call prepare(const cli::Cell& cell, float* input, float* output) override {
+    const auto request = cli::request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
+                                         reinterpret_cast<std::byte*>(output));
+    return [this, request] { world_.run(request); };
+  }
+  void barrier() override { world_.barrier(); }
+
+ private:
+  Communicator world_ = Communicator::from_environment();
+};
+
+}  // namespace
+}  // namespace capstan::peers
+
+int main() {
+  return capstan::peers::play([] { return std::make_unique<capstan::peers::Capstan>(); });
+}
