@@ -39,6 +39,8 @@ struct Algorithm {
   Cost (*cost)(int ranks, Elements count);
   int max_ranks;  ///< above it a rank's schedule would be unreasonably long
   Guarantees guarantees{};
+  /// Nearly all that travels comes straight out of inputs: peers may as well read it there.
+  bool sends_inputs = false;
 
   /// The schedule of one rank of `group`. A group of one only copies. Throws InvalidArgument when
   /// the group is larger than max_ranks.

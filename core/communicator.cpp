@@ -188,7 +188,7 @@ std::optional<int> Communicator::rank_of(int world_rank) const {
 std::string Communicator::explain(const Request& request) const {
   const Choice choice = impl_->engine.choice(check(request, rank(), size()).call);
   return fmt::format("{} ({}), {}: {}", choice.algorithm->name, choice.algorithm->summary,
-                     choice.form == Form::packets ? "in packets" : "with flags", choice.reason);
+                     name_of(choice.form), choice.reason);
 }
 
 std::string Communicator::algorithm(const Request& request) const {

@@ -73,6 +73,9 @@ class Transport {
     return false;
   }
 
+  /// Whether addresses of a peer's memory are this rank's own, so that it can load from there.
+  virtual bool shares_addresses() const { return false; }
+
   /// Lets the transport do what it has to do in the background. Called while waiting.
   virtual void progress() = 0;
 

@@ -7,29 +7,30 @@
 namespace capstan {
 namespace {
 
-#define CAPSTAN_ALL_REDUCE(name, max_ranks, order, summary)                \
+#define CAPSTAN_ALL_REDUCE(name, max_ranks, order, sends, summary)         \
   Algorithm {                                                              \
 #name, Collective::all_reduce, summary, &counted < name##_all_reduce>, \
-        &name##_all_reduce_cost, max_ranks, {                              \
-      .synchronizes = true, .paced = true, .ordered = order                \
-    }                                                                      \
+        &name##_all_reduce_cost, max_ranks,                                \
+        {.synchronizes = true, .paced = true, .ordered = order }, sends    \
   }
 
-constexpr bool in_order = true, any_order = false;
+constexpr bool in_order = true, any_order = false, sends_sums = false;
 
 // Of two that promise the same, the selector takes the one that stands first.
 const std::array list{
-    CAPSTAN_ALL_REDUCE(flat, all_pairs, in_order,
+    CAPSTAN_ALL_REDUCE(flat, all_pairs, in_order, sends_sums,
                        "everybody sends everything to everybody: one step"),
-    CAPSTAN_ALL_REDUCE(direct, all_pairs, in_order,
+    CAPSTAN_ALL_REDUCE(direct, all_pairs, in_order, sends_inputs,
                        "each rank reduces one block for all: two steps"),
-    CAPSTAN_ALL_REDUCE(recursive_doubling, any_size, in_order, "log2(p) exchanges of everything"),
-    CAPSTAN_ALL_REDUCE(binomial_tree, any_size, in_order, "reduce to one rank, then broadcast"),
-    CAPSTAN_ALL_REDUCE(double_binary_tree, any_size, any_order,
+    CAPSTAN_ALL_REDUCE(recursive_doubling, any_size, in_order, sends_sums,
+                       "log2(p) exchanges of everything"),
+    CAPSTAN_ALL_REDUCE(binomial_tree, any_size, in_order, sends_sums,
+                       "reduce to one rank, then broadcast"),
+    CAPSTAN_ALL_REDUCE(double_binary_tree, any_size, any_order, sends_sums,
                        "two trees, each for half of the data"),
-    CAPSTAN_ALL_REDUCE(rabenseifner, any_size, any_order,
+    CAPSTAN_ALL_REDUCE(rabenseifner, any_size, any_order, sends_sums,
                        "recursive halving, then recursive doubling"),
-    CAPSTAN_ALL_REDUCE(ring, 4096, any_order, "blocks travel twice round a ring"),
+    CAPSTAN_ALL_REDUCE(ring, 4096, any_order, sends_sums, "blocks travel twice round a ring"),
 };
 
 #undef CAPSTAN_ALL_REDUCE

@@ -48,11 +48,12 @@ Engine::Engine(std::shared_ptr<Progress> progress, std::shared_ptr<Transport> tr
       self_(self),
       ranks_(ranks),
       layout_(layout),
-      placement_{placement.oversubscribed, chunk_of(placement, settings),
+      placement_{placement.oversubscribed, chunk_of(placement, settings), placement.reads_peers,
                  placement.spare_processors},
       settings_(settings),
       rules_(AlgorithmRules::parse(settings.algorithm)),
       spins_(placement.oversubscribed ? spins_sharing_a_core : spins_alone),
+      links_{.reads_peers = placement.reads_peers && settings.single_copy},
       executor_(*transport_, progress_->bell(), bells_, layout, self, ranks, spins_),
       watch_(*transport_, self, ranks),
       messages_(
@@ -67,8 +68,9 @@ Engine::~Engine() {
   {
     const Progress::Lock lock{*progress_};
     const std::string text = fmt::format("rank {} destroyed its communicator", self_.value());
-    fail_all(std::make_exception_ptr(Aborted(text + " while this operation was pending")));
+    // Said before buffers are given back: peers may be reading them.
     control_of(transport_->segment().data()).left.store(1, std::memory_order_release);
+    fail_all(std::make_exception_ptr(Aborted(text + " while this operation was pending")));
     wake_all();
   }
   progress_->remove(*this);
@@ -76,7 +78,7 @@ Engine::~Engine() {
 }
 
 Choice Engine::choice(const Call& call) const {
-  return choose(call, ranks_, rules_, !call.user || call.user->commutative);
+  return choose(call, ranks_, rules_, !call.user || call.user->commutative, links_);
 }
 
 const Plan& Engine::plan(const Call& call) {
@@ -291,6 +293,7 @@ bool Engine::detach(const Operation& operation) {
   for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
     if (task->operation.get() != &operation) continue;
     const bool started = running_ && task == tasks_.begin();
+    if (started && task->plan->form == Form::direct) return false;  // peers read its input
     capstan::detach(*task, started);
     task->operation.reset();
     if (started) executor_.redirect(task->input, task->output);

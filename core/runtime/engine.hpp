@@ -23,6 +23,7 @@ class Progress;
 struct Placement {
   bool oversubscribed = false;  ///< some ranks share a core: give it up early while waiting
   Bytes chunk{256 << 10};       ///< staged bytes per rank and block that stay in its cache
+  bool reads_peers = false;     ///< every rank can read every other's memory
   CpuSet spare_processors{};  ///< a core that no rank is bound to, for this rank's progress thread
 };
 
@@ -101,6 +102,7 @@ class Engine {
   const Settings settings_;
   const AlgorithmRules rules_;
   const int spins_;
+  const LinkModel links_;
   Executor executor_;
   PeerWatch watch_;
   Messages messages_;

@@ -35,7 +35,8 @@ bool soon(int spins, Condition condition) {
 
 Executor::Executor(Transport& transport, Transport& bell, const std::vector<const Link*>& bells,
                    const SegmentLayout& layout, Rank self, int ranks, int spins)
-    : bell_(bell),
+    : transport_(transport),
+      bell_(bell),
       bells_(bells),
       layout_(layout),
       self_(self.value()),
@@ -49,7 +50,7 @@ Executor::Executor(Transport& transport, Transport& bell, const std::vector<cons
   packet_slot_user_.resize(SegmentLayout::packet_slots);
   board_slot_user_.resize(SegmentLayout::board_slots);
   marks_.resize(CallRecord::kept);
-  bases_.resize(BoundOperand::first_board + size);
+  bases_.resize(BoundOperand::bases(ranks));
 }
 
 void Executor::start(const Plan& plan, const void* input, void* output) {
@@ -57,6 +58,7 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   input_ = static_cast<const std::byte*>(input);
   output_ = static_cast<std::byte*>(output);
   if (scratch_.size() < plan.scratch.value()) scratch_.resize(plan.scratch.value());
+  keep_input();
   round_ = 0;
   phase_ = 0;
   packet_index_ = 0;
@@ -64,6 +66,17 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   tag_ = packet_tag(packet_messages_, plan.mark.digest());
   record_call();
   enter_phase();
+}
+
+/// In place, what this rank receives may overwrite what peers have yet to read.
+void Executor::keep_input() {
+  if (plan_->form != Form::direct || !overwrites_input(plan_->call.collective)) return;
+  const std::size_t length = plan_->input_bytes.value();
+  const std::byte* const output = output_;
+  if (length == 0 || output >= input_ + length || input_ >= output + plan_->output_bytes.value())
+    return;
+  kept_.assign(input_, input_ + length);
+  input_ = kept_.data();
 }
 
 void Executor::redirect(const void* input, void* output) {
@@ -110,9 +123,9 @@ void Executor::place_block() {
   bases_[2] = scratch_.data();
   const std::uint64_t slot = plan_->form == Form::packets ? packet_slot() : board_slot();
   for (std::size_t rank = 0; rank < links_.size(); ++rank)
-    bases_[BoundOperand::first_board + rank] =
+    bases_[BoundOperand::board_of(static_cast<int>(rank))] =
         const_cast<std::byte*>(links_[rank]->segment) + slot;  // only the own one is written
-  bases_[BoundOperand::first_board + static_cast<std::size_t>(self_)] = segment_ + slot;
+  bases_[BoundOperand::board_of(self_)] = segment_ + slot;
 }
 
 std::uint64_t Executor::packet_slot() const {
@@ -180,8 +193,7 @@ bool Executor::execute(const BoundOp& op) {
   switch (op.code) {
     case OpCode::gather:
       if (plan_->form == Form::packets) return gather_packets(op);
-      gather(op);
-      return true;
+      return op.reads_peers ? gather_from_peers(op) : gather(op);
     case OpCode::signal:
       signal(op.peer);
       return true;
@@ -194,26 +206,99 @@ bool Executor::execute(const BoundOp& op) {
   return true;
 }
 
-void Executor::gather(const BoundOp& op) {
-  const BoundOperand* operand = &program_->operands[op.first_operand];
-  const BoundOperand& first = *operand;
-  void* const second = op.destination_count == 2 ? address(operand[1]) : nullptr;
-  const BoundOperand* const sources = operand + op.destination_count;
-  const bool stream = plan_->stream_output && first.base == static_cast<int>(Place::output);
-
-  if (op.source_count == 1 && op.divisor == 1 && !second)
-    return kernels::copy(address(first), address(sources[0]), op.count * plan_->element.value(),
-                         stream);
+bool Executor::gather(const BoundOp& op) {
+  const BoundOperand* const destinations = &program_->operands[op.first_operand];
+  const BoundOperand* const sources = destinations + op.destination_count;
+  if (op.source_count == 1 && op.divisor == 1 && op.destination_count == 1) {
+    std::byte* const to = address(destinations[0]);
+    const std::byte* const from = address(sources[0]);
+    if (to != from)  // in place there is nothing to do, and peers may be reading
+      kernels::copy(to, from, op.count * plan_->element.value(), streams_to(destinations[0]));
+    return true;
+  }
   sources_.resize(op.source_count);
   for (std::uint32_t i = 0; i < op.source_count; ++i) sources_[i] = address(sources[i]);
-  plan_->reduce({.destination = address(first),
-                 .second_destination = second,
-                 .sources = sources_.data(),
-                 .source_count = op.source_count,
-                 .element_count = op.count,
-                 .divisor = op.divisor,
-                 .stream_destination = stream,
-                 .context = &plan_->user});
+  reduce(op, destinations, 0, op.count);
+  return true;
+}
+
+/// Elements [first, first + count) of the operation, from sources_.
+void Executor::reduce(const BoundOp& op, const BoundOperand* destinations, std::uint64_t first,
+                      std::uint64_t count) {
+  const std::uint64_t at = first * plan_->element.value();
+  plan_->reduce(
+      {.destination = address(destinations[0]) + at,
+       .second_destination = op.destination_count == 2 ? address(destinations[1]) + at : nullptr,
+       .sources = sources_.data(),
+       .source_count = op.source_count,
+       .element_count = count,
+       .divisor = op.divisor,
+       .stream_destination = streams_to(destinations[0]),
+       .context = &plan_->user});
+}
+
+/// Sources that cannot be addressed go through the cache in pieces; a copy goes straight to where
+/// it is wanted. False when a peer's input cannot be read (any more): whoever looks after the peers
+/// finds out why.
+bool Executor::gather_from_peers(const BoundOp& op) {
+  constexpr std::uint64_t piece_bytes = 64 << 10;
+  const BoundOperand* const destinations = &program_->operands[op.first_operand];
+  const BoundOperand* const sources = destinations + op.destination_count;
+  const std::uint64_t element = plan_->element.value(), piece = piece_bytes / element;
+  if (op.source_count == 1 && op.divisor == 1 && op.destination_count == 1 &&
+      !transport_.shares_addresses())
+    return fetch(sources[0], 0, address(destinations[0]), op.count * element) && owners_stand(op);
+
+  sources_.resize(op.source_count);
+  fetched_.resize(op.source_count * piece_bytes);
+  for (std::uint64_t first = 0; first < op.count; first += piece) {
+    const std::uint64_t count = std::min(piece, op.count - first), at = first * element;
+    for (std::uint32_t i = 0; i < op.source_count; ++i) {
+      std::byte* const room = fetched_.data() + i * piece_bytes;
+      if (!sources[i].in_peer_input()) {
+        sources_[i] = address(sources[i]) + at;
+      } else if (transport_.shares_addresses()) {
+        sources_[i] = peer_input(sources[i]) + at;
+      } else {
+        if (!fetch(sources[i], at, room, count * element)) return false;
+        sources_[i] = room;
+      }
+    }
+    reduce(op, destinations, first, count);
+  }
+  return owners_stand(op);
+}
+
+/// Where an operand lies in its owner's memory.
+const std::byte* Executor::peer_input(const BoundOperand& operand) const {
+  const Control& theirs = control_of(links_[static_cast<std::size_t>(operand.owner())]->segment);
+  const std::uint64_t input =
+      theirs.calls[call_ % CallRecord::kept].input.load(std::memory_order_acquire);
+  const std::uint64_t shift = block_ * bytes_of(plan_->block_count, plan_->element).value();
+  return reinterpret_cast<const std::byte*>(input + shift + operand.offset);
+}
+
+bool Executor::fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes) {
+  const auto address = reinterpret_cast<std::uint64_t>(peer_input(operand)) + at;
+  return transport_.read_remote(Rank{operand.owner()}, address, to, Bytes{bytes});
+}
+
+/// A peer that gives up gives its input back to the caller: what was read since may be anything.
+/// It says so before.
+bool Executor::owners_stand(const BoundOp& op) const {
+  const BoundOperand* const sources = &program_->operands[op.first_operand] + op.destination_count;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return std::all_of(sources, sources + op.source_count, [&](const BoundOperand& source) {
+    if (!source.in_peer_input()) return true;
+    const Control& owner = control_of(links_[static_cast<std::size_t>(source.owner())]->segment);
+    return owner.abort.kind.load(std::memory_order_acquire) == 0 &&
+           owner.left.load(std::memory_order_acquire) == 0;
+  });
+}
+
+/// Whether it is written past the cache.
+bool Executor::streams_to(const BoundOperand& destination) const {
+  return plan_->stream_output && destination.base == static_cast<std::uint32_t>(Place::output);
 }
 
 bool Executor::gather_packets(const BoundOp& op) {
@@ -300,6 +385,7 @@ void Executor::record_call() {
   record.count.store(plan_->mark.count, std::memory_order_relaxed);
   record.root.store(plan_->mark.root, std::memory_order_relaxed);
   record.tensor.store(plan_->mark.tensor, std::memory_order_relaxed);
+  record.input.store(reinterpret_cast<std::uint64_t>(input_), std::memory_order_relaxed);
   record.call.store(call_, std::memory_order_release);
 }
 

@@ -56,7 +56,15 @@ class Executor {
   std::uint64_t board_slot() const;
   bool run_phase();
   bool execute(const BoundOp& op);
-  void gather(const BoundOp& op);
+  bool gather(const BoundOp& op);
+  void reduce(const BoundOp& op, const BoundOperand* destinations, std::uint64_t first,
+              std::uint64_t count);
+  bool gather_from_peers(const BoundOp& op);
+  bool fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes);
+  const std::byte* peer_input(const BoundOperand& operand) const;
+  bool owners_stand(const BoundOp& op) const;
+  bool streams_to(const BoundOperand& destination) const;
+  void keep_input();
   bool gather_packets(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);
   std::byte* address(const BoundOperand& operand) const;
@@ -70,6 +78,7 @@ class Executor {
 
   void wake(int peer) { bell_.wake(*bells_[static_cast<std::size_t>(peer)]); }
 
+  Transport& transport_;
   Transport& bell_;
   const std::vector<const Link*> bells_;
   const SegmentLayout layout_;
@@ -104,6 +113,8 @@ class Executor {
   std::uint64_t tag_ = 0;
   std::vector<std::byte*> bases_;  // see BoundOperand
   std::vector<const void*> sources_;
+  std::vector<std::byte> fetched_;  // pieces of peers' inputs, on their way through the cache
+  std::vector<std::byte> kept_;     // the input, where the output is about to overwrite it
 };
 
 }  // namespace capstan

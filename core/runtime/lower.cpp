@@ -26,7 +26,12 @@ bool contains(const Span& outer, const Span& inner) {
 struct Export {
   std::uint8_t region;
   Elements board;
-  bool fresh;  ///< false: an earlier put sent the same bytes, which are on the board already
+  bool fresh;  ///< false: the bytes are there already: in the input, or put by an earlier put
+  bool in_input = false;  ///< `board` is the place in the input, which is read itself
+
+  Operand operand(Rank owner) const {
+    return {in_input ? Place::peer_input : Place::board, owner, region, board};
+  }
 };
 
 struct Exports {
@@ -56,8 +61,12 @@ Exports exports_of(const Schedule& schedule, Form form) {
     if (step.verb != Verb::put) continue;
 
     const Span source = schedule.sources(step).front();
+    if (form == Form::direct && source.buffer == Buffer::input) {
+      exports.puts.push_back({0, source.offset, false, true});
+      continue;
+    }
     const auto same = std::ranges::find(live, source, &Live::source);
-    if (form == Form::flags && same != live.end()) {
+    if (form != Form::packets && same != live.end()) {
       exports.puts.push_back(same->area);
       exports.puts.back().fresh = false;
       continue;
@@ -85,9 +94,7 @@ std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, Rank 
   for (const Step& step : sender.steps()) {
     if (step.verb == Verb::put) {
       if (step.peer == receiver)
-        signals.back().push_back(
-            {step.destination,
-             {Place::board, sender.self(), next_export->region, next_export->board}});
+        signals.back().push_back({step.destination, next_export->operand(sender.self())});
       ++next_export;
     } else if (step.verb == Verb::signal && step.peer == receiver) {
       signals.emplace_back();
@@ -112,12 +119,62 @@ class Lowering {
   }
 
   Program run() && {
-    for (step_ = 0; step_ < schedule_.steps().size(); ++step_) lower(schedule_.steps()[step_]);
-    if (!uses_scratch_) program_.extents.scratch = Elements{0};
+    lower_steps();
+    if (form_ == Form::direct) close();
     return std::move(program_);
   }
 
  private:
+  void lower_steps() {
+    for (step_ = 0; step_ < schedule_.steps().size(); ++step_) lower(schedule_.steps()[step_]);
+    if (!uses_scratch_) program_.extents.scratch = Elements{0};
+  }
+
+  /// Readers of inputs say when they have read the last of them, and owners wait for that. The
+  /// waits are a phase of their own: blocks that follow go on meanwhile.
+  void close() {
+    const int last = program_.phases - 1;
+    if (last > 0) ++program_.phases;
+    for (const Rank owner : owners_read()) emit_closing(OpCode::signal, owner, last);
+    std::vector<Rank> readers;
+    auto area = exports_.puts.begin();
+    for (const Step& step : schedule_.steps()) {
+      if (step.verb != Verb::put) continue;
+      const bool reads = (area++)->in_input;
+      if (reads && std::ranges::find(readers, step.peer) == readers.end())
+        readers.push_back(step.peer);
+    }
+    for (const Rank reader : readers) {
+      Lowering theirs{schedule_of_, reader, form_};
+      theirs.lower_steps();
+      const auto read = theirs.owners_read();
+      if (std::ranges::find(read, program_.self) != read.end())
+        emit_closing(OpCode::wait, reader, program_.phases - 1);
+    }
+  }
+
+  /// Whose inputs are read after the last signal to them.
+  std::vector<Rank> owners_read() const {
+    std::vector<Rank> owners;
+    for (const Op& op : program_.ops) {
+      if (op.code == OpCode::signal) std::erase(owners, op.peer);
+      if (op.code != OpCode::gather) continue;
+      for (const Operand& source : program_.sources(op))
+        if (source.place == Place::peer_input &&
+            std::ranges::find(owners, source.owner) == owners.end())
+          owners.push_back(source.owner);
+    }
+    return owners;
+  }
+
+  void emit_closing(OpCode code, Rank peer, int phase) {
+    program_.ops.push_back({.code = code,
+                            .phase = static_cast<std::uint8_t>(phase),
+                            .first_operand = static_cast<std::uint32_t>(program_.operands.size()),
+                            .step = static_cast<std::uint32_t>(schedule_.steps().size()),
+                            .peer = peer});
+  }
+
   void lower(const Step& step) {
     switch (step.verb) {
       case Verb::copy:
@@ -270,17 +327,34 @@ class Lowering {
 };
 
 std::string to_string(const Operand& operand, Elements length) {
-  constexpr std::string_view names[] = {"input", "output", "scratch", "board"};
+  constexpr std::string_view names[] = {"input", "output", "scratch", "board", "input"};
   const std::string owner =
-      operand.place == Place::board ? fmt::format("rank {} ", operand.owner.value()) : "";
+      operand.place >= Place::board ? fmt::format("rank {} ", operand.owner.value()) : "";
   return fmt::format("{}{}[{},{})", owner, names[static_cast<int>(operand.place)],
                      operand.offset.value(), (operand.offset + length).value());
 }
 
 }  // namespace
 
+std::string_view name_of(Form form) {
+  constexpr std::string_view names[] = {"with flags", "in packets", "reading inputs"};
+  return names[static_cast<std::size_t>(form)];
+}
+
 Program lower(const ScheduleOf& schedule_of, Rank self, Form form) {
   return Lowering{schedule_of, self, form}.run();
+}
+
+bool overwrites_input(Collective collective) {
+  switch (collective) {
+    case Collective::all_to_all:
+    case Collective::all_to_all_v:
+    case Collective::scan:
+    case Collective::exscan:
+      return true;
+    default:
+      return false;
+  }
 }
 
 Elements board_extent(const Schedule& schedule, Form form) {

@@ -21,7 +21,7 @@ std::uint64_t packets_per_unit(Bytes element) {
 }
 
 Bytes board_bytes(Elements board, Form form, Bytes element) {
-  if (form == Form::flags) return bytes_of(board, element);
+  if (form != Form::packets) return bytes_of(board, element);
   return Bytes{board.value() / board_unit.value() * packets_per_unit(element) * sizeof(Packet)};
 }
 
@@ -74,12 +74,16 @@ class Binder {
       : call_(call), form_(form), ranks_(ranks), self_(self.value()), layout_(layout) {}
 
   BoundProgram bind(Program program, const Shape& block) const {
-    const PartMap input = map_of(block, &Contract::input_blocks),
-                  output = map_of(block, &Contract::output_blocks);
+    std::vector<PartMap> inputs;  // by rank
+    for (int rank = 0; rank < ranks_; ++rank)
+      inputs.push_back(rank == self_ || form_ == Form::direct
+                           ? map_of(block, &Contract::input_blocks, rank)
+                           : PartMap{});
+    const PartMap output = map_of(block, &Contract::output_blocks, self_);
     BoundProgram bound;
     bound.phase_end.assign(static_cast<std::size_t>(program.phases), 0);
     for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
-      bind(program, i, input, output, bound);
+      bind(program, i, inputs, output, bound);
       bound.phase_end[program.ops[i].phase] = static_cast<std::uint32_t>(bound.ops.size());
     }
     for (std::size_t k = 1; k < bound.phase_end.size(); ++k)
@@ -91,14 +95,14 @@ class Binder {
  private:
   using BlocksOf = std::optional<Blocks> (Contract::*)(int) const;
 
-  PartMap map_of(const Shape& block, BlocksOf blocks_of) const {
-    const auto parts = (call_.contract(ranks_).*blocks_of)(self_);
+  PartMap map_of(const Shape& block, BlocksOf blocks_of, int rank) const {
+    const auto parts = (call_.contract(ranks_).*blocks_of)(rank);
     if (!parts || block == call_.shape) return {};
-    return {*(Contract{call_.collective, block, ranks_}.*blocks_of)(self_), *parts};
+    return {*(Contract{call_.collective, block, ranks_}.*blocks_of)(rank), *parts};
   }
 
   /// One operation becomes several where its operands reach over the ends of parts.
-  void bind(const Program& program, std::uint32_t index, const PartMap& input,
+  void bind(const Program& program, std::uint32_t index, const std::vector<PartMap>& inputs,
             const PartMap& output, BoundProgram& bound) const {
     const Op& op = program.ops[index];
     const auto operands = std::span{program.operands}.subspan(
@@ -109,13 +113,21 @@ class Binder {
       const auto first = static_cast<std::uint32_t>(bound.operands.size());
       for (Operand operand : operands) {
         operand.offset += done;
-        if (operand.place == Place::input) operand.offset = input.find(operand.offset, piece);
+        if (operand.place == Place::input || operand.place == Place::peer_input)
+          operand.offset =
+              inputs[static_cast<std::size_t>(owner_of(operand))].find(operand.offset, piece);
         if (operand.place == Place::output) operand.offset = output.find(operand.offset, piece);
         bound.operands.push_back(bind(operand));
       }
       bound.ops.push_back(bind(op, index, first, piece));
+      bound.ops.back().reads_peers = std::ranges::any_of(
+          operands, [](const Operand& o) { return o.place == Place::peer_input; });
       done += piece;
     } while (done < op.length);
+  }
+
+  int owner_of(const Operand& operand) const {
+    return operand.place == Place::peer_input ? operand.owner.value() : self_;
   }
 
   BoundOp bind(const Op& op, std::uint32_t index, std::uint32_t first_operand,
@@ -123,6 +135,7 @@ class Binder {
     const bool divide = op.completes && call_.op == ReduceOp::average;
     return {.code = op.code,
             .destination_count = op.destination_count,
+            .reads_peers = false,
             .source_count = op.source_count,
             .first_operand = first_operand,
             .divisor = divide ? static_cast<std::uint32_t>(ranks_) : 1,
@@ -133,9 +146,11 @@ class Binder {
 
   BoundOperand bind(const Operand& operand) const {
     const Bytes element = call_.element();
-    if (operand.place != Place::board)
-      return {static_cast<std::uint32_t>(operand.place), bytes_of(operand.offset, element).value()};
-    return {BoundOperand::first_board + static_cast<std::uint32_t>(operand.owner.value()),
+    const std::uint64_t offset = bytes_of(operand.offset, element).value();
+    if (operand.place == Place::peer_input)
+      return {BoundOperand::input_of(operand.owner.value()), offset};
+    if (operand.place != Place::board) return {static_cast<std::uint32_t>(operand.place), offset};
+    return {BoundOperand::board_of(operand.owner.value()),
             (layout_.region(form_ == Form::packets) * operand.region +
              board_bytes(operand.offset, form_, element))
                 .value()};
@@ -162,12 +177,12 @@ Elements part_length(const Call& call) {
 }
 
 /// The largest block, in elements, that is at most `limit` and whose boards fit a region.
-Elements fitting_block(const Algorithm& algorithm, int ranks, const Call& call, Elements limit,
+Elements fitting_block(const Choice& choice, int ranks, const Call& call, Elements limit,
                        Bytes region) {
   Elements block = limit;
   while (block > Elements{1} &&
-         board_bytes(largest_board(algorithm, Form::flags, ranks, with_length(call, block)),
-                     Form::flags, call.element()) > region)
+         board_bytes(largest_board(*choice.algorithm, choice.form, ranks, with_length(call, block)),
+                     choice.form, call.element()) > region)
     block = block / 2;
   return block;
 }
@@ -185,13 +200,17 @@ Elements block_of(const Call& call, const Choice& choice, int ranks, Bytes block
                   const SegmentLayout& layout) {
   const Elements length = part_length(call);
   if (choice.form == Form::packets || ranks == 1) return length;
+  const bool staged =
+      choice.form == Form::flags || largest_board(*choice.algorithm, choice.form, ranks,
+                                                  with_length(call, Elements{1})) > Elements{0};
+  if (!staged) return length;
   const bool has_parts =
       call.contract(ranks).input_blocks(0) || call.contract(ranks).output_blocks(0);
   const std::uint64_t parts = has_parts ? static_cast<std::uint64_t>(ranks) : 1;
   const Elements limit{
       std::max<std::uint64_t>(block_bytes.value() / call.element().value() / parts, 1)};
   const Elements fitting =
-      fitting_block(*choice.algorithm, ranks, call, std::min(length, limit), layout.region(false));
+      fitting_block(choice, ranks, call, std::min(length, limit), layout.region(false));
   return length <= fitting ? length : equal_blocks(length, fitting);
 }
 
@@ -247,6 +266,9 @@ Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Byt
         kernels::reduce_kernel(call.type, reduces(call.collective) ? call.op : ReduceOp::sum);
   }
   plan.stream_output = bytes_of(call.contract(ranks).extent(), plan.element) >= streamed_output;
+  const BufferLengths lengths = call.contract(ranks).lengths(self.value());
+  plan.input_bytes = bytes_of(lengths.input, plan.element);
+  plan.output_bytes = bytes_of(lengths.output, plan.element);
   plan.block_count = block_of(call, choice, ranks, block_bytes, layout);
   plan.mark = mark_of(call, manner_of(plan));
 

@@ -12,19 +12,27 @@
 namespace capstan {
 
 /// An operand with its byte offset. Bases are numbered: the local buffers in the order of Place,
-/// then the board of each rank.
+/// then for each rank its board and its input.
 struct BoundOperand {
-  static constexpr std::uint32_t first_board = 3;
+  static constexpr std::uint32_t first_of_peers = 3;
+  static constexpr std::uint32_t bases(int ranks) {
+    return first_of_peers + 2 * static_cast<std::uint32_t>(ranks);
+  }
+  static constexpr std::uint32_t board_of(int rank) { return bases(rank); }
+  static constexpr std::uint32_t input_of(int rank) { return bases(rank) + 1; }
 
   std::uint32_t base;
   std::uint64_t offset;
 
-  bool on_board() const { return base >= first_board; }
+  bool on_board() const { return base >= first_of_peers && (base - first_of_peers) % 2 == 0; }
+  bool in_peer_input() const { return base >= first_of_peers && (base - first_of_peers) % 2 == 1; }
+  int owner() const { return static_cast<int>((base - first_of_peers) / 2); }
 };
 
 struct BoundOp {
   OpCode code;
   std::uint8_t destination_count;
+  bool reads_peers;  ///< inputs of other ranks are among the sources
   std::uint32_t source_count;
   std::uint32_t first_operand;
   std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed
@@ -57,7 +65,8 @@ struct Plan {
   kernels::ReduceKernel reduce = nullptr;
   kernels::UserReduction user{};  ///< of an operation that the program brought
   Guarantees guarantees{};
-  bool stream_output = false;  ///< the output exceeds the cache: write it past the cache
+  Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
+  bool stream_output = false;           ///< the output exceeds the cache: write it past the cache
 
   const BoundProgram& program(std::uint64_t index) const {
     return programs[program_of.empty() ? 0 : program_of[index]];

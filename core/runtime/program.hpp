@@ -16,13 +16,13 @@ namespace capstan {
 inline constexpr int board_regions = 2;
 
 /// Memory that a lowered program addresses. A board belongs to one rank, which alone writes it;
-/// peers read it in place.
-enum class Place : std::uint8_t { input, output, scratch, board };
+/// peers read it in place. So do they a peer's input, where a program is lowered to that form.
+enum class Place : std::uint8_t { input, output, scratch, board, peer_input };
 
 /// A relocatable operand of a lowered program. Its length is the operation's.
 struct Operand {
   Place place = Place::input;
-  Rank owner;               ///< board only
+  Rank owner;               ///< board and peer_input only
   std::uint8_t region = 0;  ///< board only: 0 for what phase 0 sends, 1 for later phases
   Elements offset{};
 

@@ -88,7 +88,7 @@ class Scripts : public proof::BlockLayout {
   /// Packets of one gather are waited for and sent one after the other, in pieces as small as one
   /// element: less synchronisation than a gather as a whole.
   static void push(std::vector<Effect>& script, Effect effect, Form form) {
-    if (form == Form::flags || effect.kind != Effect::Kind::transfer) {
+    if (form != Form::packets || effect.kind != Effect::Kind::transfer) {
       script.push_back(std::move(effect));
       return;
     }
@@ -146,6 +146,7 @@ class Scripts : public proof::BlockLayout {
       const Slot slot = slots_[static_cast<std::size_t>(block)];
       return {slot.kind, operand.owner, operand.region, slot.instance};
     }
+    if (operand.place == Place::peer_input) return {Memory::Kind::input, operand.owner, 0, block};
     // One scratch for all blocks: it must not carry anything from one phase to the next.
     return {static_cast<Memory::Kind>(operand.place), self, 0,
             operand.place == Place::scratch ? 0 : block};

@@ -20,6 +20,7 @@ struct alignas(64) CallRecord {
   std::atomic<std::uint64_t> count;
   std::atomic<std::uint64_t> root;
   std::atomic<std::uint64_t> tensor;
+  std::atomic<std::uint64_t> input;  ///< where the rank's input lies in its own memory
 };
 
 /// Why a rank has given up; adopted by all others.

@@ -15,16 +15,18 @@ struct Candidate {
   double nanoseconds = std::numeric_limits<double>::infinity();
 };
 
-/// The cheaper form of one algorithm.
+/// The cheapest form of one algorithm.
 Candidate best_form(const Algorithm& algorithm, int ranks, const Call& call,
                     const LinkModel& model) {
-  const Candidate flags{&algorithm, Form::flags,
-                        predict(algorithm, Form::flags, ranks, call, model)};
-  const Candidate packets{&algorithm, Form::packets,
-                          predict(algorithm, Form::packets, ranks, call, model)};
-  const bool use_packets =
-      packets.nanoseconds < flags.nanoseconds && fits_packets(algorithm, ranks, call);
-  return use_packets ? packets : flags;
+  Candidate best;
+  for (const Form form : {Form::packets, Form::flags, Form::direct}) {
+    if (form == Form::direct && !(model.reads_peers && algorithm.sends_inputs)) continue;
+    const Candidate candidate{&algorithm, form, predict(algorithm, form, ranks, call, model)};
+    if (candidate.nanoseconds >= best.nanoseconds) continue;
+    if (form == Form::packets && !fits_packets(algorithm, ranks, call)) continue;
+    best = candidate;
+  }
+  return best;
 }
 
 bool suits(const Algorithm& algorithm, int ranks, bool commutative) {
@@ -49,8 +51,16 @@ double predict(const Algorithm& algorithm, Form form, int ranks, const Call& cal
   const double element = static_cast<double>(size_of(call.type).value());
   // What is sent is read from boards by its receivers; boards are written once for all of them.
   const double moved = (cost.sent + cost.reduced) * element;
-  return form == Form::packets ? cost.steps * model.packet_step + moved * model.packet_byte
-                               : cost.steps * model.flag_step + moved * model.flag_byte;
+  switch (form) {
+    case Form::packets:
+      return cost.steps * model.packet_step + moved * model.packet_byte;
+    case Form::flags:
+      return cost.steps * model.flag_step + moved * model.flag_byte;
+    case Form::direct:  // one more message says that all has been read
+      return (cost.steps + 1) * model.flag_step + (ranks - 1) * model.read_call +
+             moved * model.read_byte;
+  }
+  return std::numeric_limits<double>::infinity();
 }
 
 Choice choose(const Call& call, int ranks, const AlgorithmRules& rules, bool commutative,

@@ -15,6 +15,9 @@ struct LinkModel {
   double packet_step = 90;   ///< a message whose flag travels in its line
   double flag_byte = 0.09;   ///< moving one byte to or from a board
   double packet_byte = 0.3;  ///< the same in packets
+  bool reads_peers = false;  ///< inputs of peers can be read in place
+  double read_call = 900;    ///< beginning to read the input of one peer
+  double read_byte = 0.055;  ///< one byte of it
 };
 
 /// Chooses how a call runs: the rule that the user gave, or else the candidate of least predicted

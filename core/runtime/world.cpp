@@ -106,6 +106,30 @@ void agree_on_layout(Store& store, int rank, int size, const SegmentLayout& layo
   }
 }
 
+/// Whether all ranks can read each other's memory: each tries with all.
+bool agree_on_reading(Store& store, Transport& transport, int rank, int size, Deadline deadline) {
+  static constexpr std::uint64_t pattern = 0x6361'7073'7461'6e21;
+  static const std::uint64_t probe = pattern;
+  const auto own = reinterpret_cast<std::uint64_t>(&probe);
+  const auto all =
+      exchange(store, "probe", rank, size, std::as_bytes(std::span{&own, 1}), deadline);
+  bool readable = true;
+  for (int peer = 0; peer < size; ++peer) {
+    std::uint64_t theirs = 0, found = 0;
+    const auto& bytes = all[static_cast<std::size_t>(peer)];
+    std::memcpy(&theirs, bytes.data(), std::min(bytes.size(), sizeof theirs));
+    readable =
+        readable &&
+        (peer == rank || (transport.read_remote(Rank{peer}, theirs, &found, Bytes{sizeof found}) &&
+                          found == pattern));
+  }
+  const std::string word = readable ? "yes" : "no";
+  for (const auto& answer :
+       exchange(store, "reads", rank, size, std::as_bytes(std::span{word}), deadline))
+    readable = readable && answer.size() == word.size();
+  return readable;
+}
+
 /// A rank of a world, which sleeps on its own transport.
 Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
                    const SegmentLayout& layout, const Placement& placement,
@@ -126,7 +150,7 @@ Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
 
 Member build(Store& store, int rank, int size, const Settings& settings, Deadline deadline) {
   barrier(store, "joined", rank, size, deadline);
-  const Placement placement = agree_on_placement(store, rank, size, deadline);
+  Placement placement = agree_on_placement(store, rank, size, deadline);
   const SegmentLayout layout = segment_layout(size, placement, settings);
   agree_on_layout(store, rank, size, layout, deadline);
 
@@ -134,6 +158,7 @@ Member build(Store& store, int rank, int size, const Settings& settings, Deadlin
   const auto addresses = exchange(store, "address", rank, size, transport->address(), deadline);
   transport->connect(addresses, deadline);
   barrier(store, "connected", rank, size, deadline);
+  placement.reads_peers = agree_on_reading(store, *transport, rank, size, deadline);
   return make_member(std::move(transport), rank, size, layout, placement, settings);
 }
 
@@ -186,7 +211,8 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
   const Placement placement{
       .oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks),
-      .chunk = ranks > 1 ? chunk_bytes_for(Machine::discover(), ranks) : Bytes{0}};
+      .chunk = ranks > 1 ? chunk_bytes_for(Machine::discover(), ranks) : Bytes{0},
+      .reads_peers = true};
   const SegmentLayout layout = segment_layout(ranks, placement, settings);
   std::vector<Member> members;
   for (auto& transport : make_thread_transports(ranks, layout.total()))

@@ -81,33 +81,50 @@ void prove_streams(const Algorithm* algorithm, int ranks) {
                             << messages(verdict);
 }
 
+/// In place where the executor runs it in place.
+bool in_place(const Algorithm& algorithm, Form form) {
+  return form != Form::direct || !overwrites_input(algorithm.collective);
+}
+
+std::vector<Form> forms_of(const Algorithm& algorithm) {
+  std::vector<Form> forms{Form::flags, Form::packets};
+  if (algorithm.sends_inputs) forms.push_back(Form::direct);
+  return forms;
+}
+
 void prove_lowered(const Algorithm* algorithm, int ranks) {
-  for (const Form form : {Form::flags, Form::packets})
+  for (const Form form : forms_of(*algorithm))
     for (const Shape& shape : awkward_shapes(algorithm->collective, ranks)) {
       const LoweredCall call{algorithm, form, {shape}};
-      const auto verdict = prove_programs({call, call, call, call, call}, ranks, true);
-      ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ", " << ranks << " ranks, "
-                                << to_string(shape) << "\n"
+      const auto verdict =
+          prove_programs({call, call, call, call, call}, ranks, in_place(*algorithm, form));
+      ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(form) << ", " << ranks
+                                << " ranks, " << to_string(shape) << "\n"
                                 << messages(verdict);
     }
 }
 
 /// A call cut into blocks of `length`, as plans cut it.
-LoweredCall stream_of(const Algorithm& algorithm, const Shape& shape, int length) {
+LoweredCall stream_of(const Algorithm& algorithm, const Shape& shape, int length,
+                      Form form = Form::flags) {
   const Call call{.collective = algorithm.collective, .shape = shape};
-  return {&algorithm, Form::flags,
-          block_shapes(call, Elements{static_cast<std::uint64_t>(length)})};
+  return {&algorithm, form, block_shapes(call, Elements{static_cast<std::uint64_t>(length)})};
 }
 
 void prove_lowered_streams(const Algorithm* algorithm, int ranks) {
   const Collective collective = algorithm->collective;
   const int last = has_root(collective) ? ranks - 1 : 0, scale = ranks <= 5 ? ranks : 2;
-  const auto large =
-      stream_of(*algorithm, stream_shape(collective, ranks, 6 * scale + 1, 0), scale);
-  const auto small = stream_of(*algorithm, stream_shape(collective, ranks, 3 * scale, last), scale);
-  const auto verdict = prove_programs({large, small, large}, ranks, true);
-  ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ", " << ranks << " ranks\n"
-                            << messages(verdict);
+  for (const Form form : forms_of(*algorithm)) {
+    if (form == Form::packets) continue;
+    const auto large =
+        stream_of(*algorithm, stream_shape(collective, ranks, 6 * scale + 1, 0), scale, form);
+    const auto small =
+        stream_of(*algorithm, stream_shape(collective, ranks, 3 * scale, last), scale, form);
+    const auto verdict = prove_programs({large, small, large}, ranks, in_place(*algorithm, form));
+    ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(form) << ", " << ranks
+                              << " ranks\n"
+                              << messages(verdict);
+  }
 }
 
 TEST_P(Proof, Schedules) {
@@ -133,15 +150,19 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
   for (int round = 0; round < 150; ++round) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     std::vector<LoweredCall> calls;
+    bool apart = false;
     for (int i = 0; i < 10; ++i) {
       const Algorithm& algorithm = *known[random() % known.size()];
       const int root = has_root(algorithm.collective) ? static_cast<int>(random() % ranks) : 0;
       const Shape shape =
           stream_shape(algorithm.collective, ranks, 1 + static_cast<int>(random() % 9), root);
-      calls.push_back(stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9)));
+      calls.push_back(
+          stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9),
+                    algorithm.sends_inputs && random() % 2 == 0 ? Form::direct : Form::flags));
+      apart = apart || !in_place(algorithm, calls.back().form);
       if (calls.back().blocks.size() == 1 && random() % 2 == 0) calls.back().form = Form::packets;
     }
-    const auto verdict = prove_programs(calls, ranks, random() % 2 == 0);
+    const auto verdict = prove_programs(calls, ranks, !apart && random() % 2 == 0);
     ASSERT_TRUE(verdict.ok()) << "round " << round << "\n" << messages(verdict);
   }
 }

@@ -46,7 +46,7 @@ std::string read_boot_id() {
 }
 
 std::uint64_t namespace_id(const char* path) {
-  struct stat status{};
+  struct stat status {};
   return ::stat(path, &status) == 0 ? status.st_ino : 0;
 }
 

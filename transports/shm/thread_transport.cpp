@@ -35,6 +35,8 @@ class ThreadTransport final : public shm::MappedTransport {
     return true;
   }
 
+  bool shares_addresses() const override { return true; }
+
   std::optional<std::string> departed(Rank peer) override {
     if (place(peer).header.left.load(std::memory_order_acquire) == 0) return std::nullopt;
     return fmt::format("the thread of rank {} has destroyed its transport", peer.value());

@@ -53,6 +53,7 @@ Machine::Machine(std::vector<std::vector<Effect>> scripts, const Layout& layout)
       clocks_(scripts_.size(), Clock(scripts_.size())),
       entered_(scripts_.size()),
       left_(scripts_.size()),
+      blocks_(scripts_.size()),
       finished_(scripts_.size()) {}
 
 void Machine::run() {
@@ -122,6 +123,7 @@ void Machine::enter(int rank, const Effect& effect) {
   const auto r = static_cast<std::size_t>(rank);
   const Clock& now = tick(rank);
   entered_[r].try_emplace(effect.call, now[r]);
+  blocks_[r][effect.call].push_back(effect.block);
   const Piece input{{.owner = Rank{rank}, .instance = effect.block}};
   const Elements length = layout_.extent(input.memory);
   Cell* given = cells(input, length);
@@ -135,6 +137,7 @@ void Machine::leave(int rank, const Effect& effect) {
   const auto r = static_cast<std::size_t>(rank);
   const Clock& now = tick(rank);
   left_[r][effect.call] = now[r];
+  check_input_is_read(rank, effect.call, now);
   if (!effect.synchronizes) return;
   for (std::size_t peer = 0; peer < scripts_.size(); ++peer) {
     const auto entry = entered_[peer].find(effect.call);
@@ -142,6 +145,22 @@ void Machine::leave(int rank, const Effect& effect) {
       report(Flaw::unsynchronized, Rank{rank}, -1,
              rank_name(rank) + " may return from call " + std::to_string(effect.call) + " before " +
                  rank_name(static_cast<int>(peer)) + " has entered it");
+  }
+}
+
+/// From here on the caller may change what peers have read in its input.
+void Machine::check_input_is_read(int rank, int call, const Clock& now) {
+  for (const int block : blocks_[static_cast<std::size_t>(rank)][call]) {
+    const Piece input{{.owner = Rank{rank}, .instance = block}};
+    const Elements length = layout_.extent(input.memory);
+    const Cell* cell = cells(input, length);
+    for (Elements i; i < length; i += Elements{1}, ++cell)
+      for (const Access& reader : cell->read)
+        if (!before(reader, now))
+          report(Flaw::race, Rank{reader.rank}, reader.step,
+                 "step " + std::to_string(reader.step) + " of " + rank_name(reader.rank) +
+                     " may read element " + number(i.value()) + " of " + to_string(input.memory) +
+                     " after " + rank_name(rank) + " has returned from the call");
   }
 }
 
@@ -178,6 +197,7 @@ void Machine::transfer(int rank, const Effect& effect) {
   for (const Piece& source : effect.sources)
     if (source.memory.kind == Memory::Kind::packets)
       merge(now, published_[{source.memory, source.offset, effect.block}]);
+  if (copies_to_itself(effect)) return;  // in place: nothing is touched
   check_overlap(rank, effect);
   const auto result = read(rank, effect);
   const Access access{
@@ -187,6 +207,14 @@ void Machine::transfer(int rank, const Effect& effect) {
     if (destination.memory.kind == Memory::Kind::packets)
       published_[{destination.memory, destination.offset, effect.block}] = now;
   }
+}
+
+bool Machine::copies_to_itself(const Effect& effect) const {
+  if (effect.completes || effect.sources.size() != 1 || effect.destinations.size() != 1)
+    return false;
+  const Piece from = layout_.home(effect.sources.front()),
+              to = layout_.home(effect.destinations.front());
+  return from.memory == to.memory && from.offset == to.offset;
 }
 
 /// A kernel may write an element that it reads, but not one that it has yet to read.

@@ -149,11 +149,13 @@ class Machine {
   bool wait(int rank, const Effect& effect);
   bool packets_ready(const Effect& effect);
   void transfer(int rank, const Effect& effect);
+  bool copies_to_itself(const Effect& effect) const;
   void check_overlap(int rank, const Effect& effect);
   void put(int rank, const Effect& effect);
   void land(const Put& put, int issuer, int taken_by, int time);
   void enter(int rank, const Effect& effect);
   void leave(int rank, const Effect& effect);
+  void check_input_is_read(int rank, int call, const Clock& now);
   bool acquire(int rank, const Effect& effect);
   void report_deadlock();
   void report_unheard();
@@ -181,6 +183,7 @@ class Machine {
   std::map<std::pair<int, int>, std::vector<Put>> unannounced_;
   std::map<std::tuple<Memory, Elements, int>, Clock> published_;  // by place and block
   std::vector<std::map<int, int>> entered_, left_;                // by rank: call -> time
+  std::vector<std::map<int, std::vector<int>>> blocks_;           // by rank: those of a call
   std::vector<std::map<int, Clock>> finished_;                    // by rank: block -> clock
   std::vector<Finding> findings_;
 };
