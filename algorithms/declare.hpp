@@ -11,7 +11,6 @@
 namespace capstan {
 
 inline constexpr int any_size = 1 << 20;
-inline constexpr bool sends_inputs = true;
 inline constexpr int all_pairs = 256;  ///< schedules with a step for every peer
 
 /// f(group)

@@ -29,6 +29,13 @@ struct Guarantees {
   bool ordered = false;
 };
 
+/// Where nearly all that travels comes from: peers may as well read it there.
+enum class Sends : std::uint8_t {
+  sums,    ///< partial results
+  inputs,  ///< straight out of inputs
+  outputs  ///< out of inputs, then out of finished parts of outputs
+};
+
 /// An algorithm as declared in the registry: a pure function from (group, shape) to a schedule.
 struct Algorithm {
   std::string_view name;
@@ -39,8 +46,7 @@ struct Algorithm {
   Cost (*cost)(int ranks, Elements count);
   int max_ranks;  ///< above it a rank's schedule would be unreasonably long
   Guarantees guarantees{};
-  /// Nearly all that travels comes straight out of inputs: peers may as well read it there.
-  bool sends_inputs = false;
+  Sends sends = Sends::sums;
 
   /// The schedule of one rank of `group`. A group of one only copies. Throws InvalidArgument when
   /// the group is larger than max_ranks.

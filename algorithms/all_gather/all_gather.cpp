@@ -16,7 +16,7 @@ const std::array list{
               &direct_all_gather_cost,
               all_pairs,
               {.synchronizes = true},
-              sends_inputs},
+              Sends::inputs},
     Algorithm{"recursive_doubling",
               Collective::all_gather,
               "log2(p) exchanges of all that is there",

@@ -14,23 +14,23 @@ namespace {
         {.synchronizes = true, .paced = true, .ordered = order }, sends    \
   }
 
-constexpr bool in_order = true, any_order = false, sends_sums = false;
+constexpr bool in_order = true, any_order = false;
 
 // Of two that promise the same, the selector takes the one that stands first.
 const std::array list{
-    CAPSTAN_ALL_REDUCE(flat, all_pairs, in_order, sends_sums,
+    CAPSTAN_ALL_REDUCE(flat, all_pairs, in_order, Sends::sums,
                        "everybody sends everything to everybody: one step"),
-    CAPSTAN_ALL_REDUCE(direct, all_pairs, in_order, sends_inputs,
+    CAPSTAN_ALL_REDUCE(direct, all_pairs, in_order, Sends::outputs,
                        "each rank reduces one block for all: two steps"),
-    CAPSTAN_ALL_REDUCE(recursive_doubling, any_size, in_order, sends_sums,
+    CAPSTAN_ALL_REDUCE(recursive_doubling, any_size, in_order, Sends::sums,
                        "log2(p) exchanges of everything"),
-    CAPSTAN_ALL_REDUCE(binomial_tree, any_size, in_order, sends_sums,
+    CAPSTAN_ALL_REDUCE(binomial_tree, any_size, in_order, Sends::sums,
                        "reduce to one rank, then broadcast"),
-    CAPSTAN_ALL_REDUCE(double_binary_tree, any_size, any_order, sends_sums,
+    CAPSTAN_ALL_REDUCE(double_binary_tree, any_size, any_order, Sends::sums,
                        "two trees, each for half of the data"),
-    CAPSTAN_ALL_REDUCE(rabenseifner, any_size, any_order, sends_sums,
+    CAPSTAN_ALL_REDUCE(rabenseifner, any_size, any_order, Sends::sums,
                        "recursive halving, then recursive doubling"),
-    CAPSTAN_ALL_REDUCE(ring, 4096, any_order, sends_sums, "blocks travel twice round a ring"),
+    CAPSTAN_ALL_REDUCE(ring, 4096, any_order, Sends::sums, "blocks travel twice round a ring"),
 };
 
 #undef CAPSTAN_ALL_REDUCE

@@ -16,7 +16,7 @@ const std::array list{
               &direct_all_to_all_cost,
               all_pairs,
               {.synchronizes = true},
-              sends_inputs},
+              Sends::inputs},
     Algorithm{"pairwise",
               Collective::all_to_all,
               "p-1 steps, each rank talks to one at a time",
@@ -24,7 +24,7 @@ const std::array list{
               &pairwise_all_to_all_cost,
               4096,
               {.synchronizes = true, .paced = true},
-              sends_inputs},
+              Sends::inputs},
     Algorithm{"bruck",
               Collective::all_to_all,
               "log2(p) steps, blocks travel several hops",
@@ -42,7 +42,7 @@ const std::array list_with_counts{
               &direct_all_to_all_cost,
               all_pairs,
               {.synchronizes = true},
-              sends_inputs},
+              Sends::inputs},
     Algorithm{"pairwise",
               Collective::all_to_all_v,
               "p-1 steps, each rank talks to one at a time",
@@ -50,7 +50,7 @@ const std::array list_with_counts{
               &pairwise_all_to_all_cost,
               4096,
               {.synchronizes = true, .paced = true},
-              sends_inputs},
+              Sends::inputs},
 };
 
 }  // namespace

@@ -13,6 +13,8 @@ std::span<const Algorithm> broadcast_algorithms();
 Schedule flat_broadcast(const Group& group, int root, Elements count);
 Schedule binomial_broadcast(const Group& group, int root, Elements count);
 Schedule chain_broadcast(const Group& group, int root, Elements count);
+Schedule direct_broadcast(const Group& group, int root, Elements count);
+Cost direct_broadcast_cost(int ranks, Elements count);
 Schedule scatter_all_gather_broadcast(const Group& group, int root, Elements count);
 
 Cost flat_broadcast_cost(int ranks, Elements count);

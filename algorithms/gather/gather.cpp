@@ -16,7 +16,7 @@ const std::array list{
               &direct_gather_cost,
               all_pairs,
               {},
-              sends_inputs},
+              Sends::inputs},
     Algorithm{"binomial",
               Collective::gather,
               "up a binomial tree: log2(p) steps",

@@ -16,7 +16,7 @@ const std::array list{
               &flat_reduce_cost,
               all_pairs,
               {.ordered = true},
-              sends_inputs},
+              Sends::inputs},
     Algorithm{"binomial",
               Collective::reduce,
               "up a binomial tree: log2(p) steps",

@@ -16,7 +16,7 @@ const std::array list{
               &direct_reduce_scatter_cost,
               all_pairs,
               {.synchronizes = true, .ordered = true},
-              sends_inputs},
+              Sends::inputs},
     Algorithm{"recursive_halving",
               Collective::reduce_scatter,
               "log2(p) exchanges of halves",

@@ -16,7 +16,7 @@ const std::array list{
               &direct_scatter_cost,
               all_pairs,
               {},
-              sends_inputs},
+              Sends::inputs},
     Algorithm{"binomial",
               Collective::scatter,
               "down a binomial tree: log2(p) steps",

@@ -120,9 +120,9 @@ Result verify(const Algorithm& algorithm, int ranks, const std::vector<Shape>& s
                                          .synchronizes = algorithm.guarantees.synchronizes,
                                          .paced = algorithm.guarantees.paced,
                                          .ordered = algorithm.guarantees.ordered}));
-      for (const Form form : {Form::flags, Form::packets, Form::direct}) {
+      for (const Form form : {Form::flags, Form::packets, Form::direct, Form::open}) {
         const bool apart = in_place && overwrites_input(algorithm.collective);
-        if (form == Form::direct && (apart || !algorithm.sends_inputs)) continue;
+        if (reads_buffers(form) && (apart || algorithm.sends == Sends::sums)) continue;
         const LoweredCall call{&algorithm, form, {shape}};
         result.add(prove_programs({call, call, call, call, call}, ranks, in_place));
       }

@@ -69,7 +69,7 @@ Engine::~Engine() {
     const Progress::Lock lock{*progress_};
     const std::string text = fmt::format("rank {} destroyed its communicator", self_.value());
     // Said before buffers are given back: peers may be reading them.
-    control_of(transport_->segment().data()).left.store(1, std::memory_order_release);
+    control_of(transport_->segment().data()).left.store(1, std::memory_order_seq_cst);
     fail_all(std::make_exception_ptr(Aborted(text + " while this operation was pending")));
     wake_all();
   }
@@ -293,7 +293,6 @@ bool Engine::detach(const Operation& operation) {
   for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
     if (task->operation.get() != &operation) continue;
     const bool started = running_ && task == tasks_.begin();
-    if (started && task->plan->form == Form::direct) return false;  // peers read its input
     capstan::detach(*task, started);
     task->operation.reset();
     if (started) executor_.redirect(task->input, task->output);
@@ -326,6 +325,7 @@ void Engine::fail(const Failure& failure) {
 
 void Engine::fail_all(const std::exception_ptr& error) {
   running_ = false;
+  executor_.withdraw_buffers();
   for (Task& task : std::exchange(tasks_, {})) tell(task, error);
   messages_.fail_all(error);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "core/ir/error.hpp"
 
@@ -47,8 +48,10 @@ Executor::Executor(Transport& transport, Transport& bell, const std::vector<cons
   sent_.resize(size);
   received_.resize(size);
   checked_.resize(size);
-  packet_slot_user_.resize(SegmentLayout::packet_slots);
-  board_slot_user_.resize(SegmentLayout::board_slots);
+  known_finished_.resize(size);
+  for (const SlotKind kind : {SlotKind::small_packets, SlotKind::packets, SlotKind::board})
+    slots_[static_cast<std::size_t>(kind)].resize(
+        static_cast<std::size_t>(SegmentLayout::slots(kind)));
   marks_.resize(CallRecord::kept);
   bases_.resize(BoundOperand::bases(ranks));
 }
@@ -63,14 +66,15 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   phase_ = 0;
   packet_index_ = 0;
   ++call_;
-  tag_ = packet_tag(packet_messages_, plan.mark.digest());
+  tag_ = packet_tag(call_, plan.mark.digest());
   record_call();
   enter_phase();
 }
 
 /// In place, what this rank receives may overwrite what peers have yet to read.
 void Executor::keep_input() {
-  if (plan_->form != Form::direct || !overwrites_input(plan_->call.collective)) return;
+  kept_.clear();
+  if (!reads_buffers(plan_->form) || !overwrites_input(plan_->call.collective)) return;
   const std::size_t length = plan_->input_bytes.value();
   const std::byte* const output = output_;
   if (length == 0 || output >= input_ + length || input_ >= output + plan_->output_bytes.value())
@@ -80,9 +84,28 @@ void Executor::keep_input() {
 }
 
 void Executor::redirect(const void* input, void* output) {
-  input_ = static_cast<const std::byte*>(input);
+  if (kept_.empty()) input_ = static_cast<const std::byte*>(input);
   output_ = static_cast<std::byte*>(output);
+  CallRecord& record = control_of(segment_).calls[call_ % CallRecord::kept];
+  record.input.store(reinterpret_cast<std::uint64_t>(input_), std::memory_order_seq_cst);
+  record.output.store(reinterpret_cast<std::uint64_t>(output_), std::memory_order_seq_cst);
+  withdraw_buffers();
   if (has_block()) place_block();
+}
+
+/// A peer either sees that the buffers are withdrawn, or is seen reading them and waited for. One
+/// that has been stopped meanwhile notices afterwards.
+void Executor::withdraw_buffers() {
+  constexpr std::chrono::milliseconds longest_read{500};
+  if (!plan_ || !reads_buffers(plan_->form)) return;
+  const auto end = std::chrono::steady_clock::now() + longest_read;
+  for (int peer = 0; peer < static_cast<int>(links_.size()); ++peer) {
+    const auto& reading = control_of(links_[static_cast<std::size_t>(peer)]->segment).reading;
+    while (peer != self_ && reading.load(std::memory_order_seq_cst) != 0 &&
+           !transport_.departed(Rank{peer}) &&
+           (transport_.shares_addresses() || std::chrono::steady_clock::now() < end))
+      std::this_thread::yield();
+  }
 }
 
 bool Executor::advance() {
@@ -121,56 +144,45 @@ void Executor::place_block() {
   bases_[0] = const_cast<std::byte*>(input_) + shift;  // programs never write to the input
   bases_[1] = output_ + shift;
   bases_[2] = scratch_.data();
-  const std::uint64_t slot = plan_->form == Form::packets ? packet_slot() : board_slot();
+  const std::uint64_t slot = layout_.slot(plan_->slots, slot_number()).value();
   for (std::size_t rank = 0; rank < links_.size(); ++rank)
     bases_[BoundOperand::board_of(static_cast<int>(rank))] =
         const_cast<std::byte*>(links_[rank]->segment) + slot;  // only the own one is written
   bases_[BoundOperand::board_of(self_)] = segment_ + slot;
 }
 
-std::uint64_t Executor::packet_slot() const {
-  return (layout_.packets() +
-          SegmentLayout::packet_slot * (packet_messages_ % SegmentLayout::packet_slots))
-      .value();
-}
-
-std::uint64_t Executor::board_slot() const {
-  const std::uint64_t slot = (board_blocks_ + block_) % SegmentLayout::board_slots;
-  return (layout_.boards() + layout_.board_slot() * slot).value();
+std::uint64_t Executor::slot_number() const {
+  return used_[static_cast<std::size_t>(plan_->slots)] + block_;
 }
 
 /// A slot comes round: its last readers must be done with it. After calls that synchronize that is
 /// known without looking (see finish); within a paced one the order of its steps sees to it.
 bool Executor::acquire_slot() {
-  const bool packets = plan_->form == Form::packets;
-  std::uint64_t& user =
-      packets ? packet_slot_user_[packet_messages_ % SegmentLayout::packet_slots]
-              : board_slot_user_[(board_blocks_ + block_) % SegmentLayout::board_slots];
-  const bool own_stream = plan_->guarantees.paced && user > first_block_;
-  if (user > known_finished_ && !own_stream && !learn_finished(user)) return false;
-  user = first_block_ + block_ + 1;
+  auto& slots = slots_[static_cast<std::size_t>(plan_->slots)];
+  if (program_->readers.empty()) return acquired_ = true;  // nothing is written to it
+  Slot& slot = slots[slot_number() % slots.size()];
+  const bool own_stream = plan_->guarantees.paced && slot.user > first_block_;
+  for (const int reader : slot.readers)
+    if (!own_stream && !has_finished(reader, slot.user)) return false;
+  slot.user = first_block_ + block_ + 1;
+  if (slot.readers != program_->readers) slot.readers = program_->readers;
   return acquired_ = true;
 }
 
-/// Looks at what peers have finished; true when it is at least `blocks` for all.
-bool Executor::learn_finished(std::uint64_t blocks) {
-  std::uint64_t least = ~std::uint64_t{0};
-  for (int peer = 0; peer < static_cast<int>(links_.size()); ++peer) {
-    if (peer == self_) continue;
-    const auto& finished = control_of(links_[static_cast<std::size_t>(peer)]->segment).finished;
-    const auto enough = [&] { return finished.load(std::memory_order_acquire) >= blocks; };
-    if (!enough() && !soon(spins_, enough)) return false;
-    least = std::min(least, finished.load(std::memory_order_acquire));
-    check_history(peer);
-  }
-  known_finished_ = std::min(least, first_block_ + block_);
+bool Executor::has_finished(int peer, std::uint64_t blocks) {
+  std::uint64_t& known = known_finished_[static_cast<std::size_t>(peer)];
+  if (known >= blocks) return true;
+  const auto& finished = control_of(links_[static_cast<std::size_t>(peer)]->segment).finished;
+  const auto look = [&] { return (known = finished.load(std::memory_order_acquire)) >= blocks; };
+  if (!look() && !soon(spins_, look)) return false;
+  check_history(peer);
   return true;
 }
 
-/// The last phase of a block is over: nothing of it is read here any more.
+/// From the last phase on that reads boards, nothing of the block is read here any more.
 void Executor::leave_phase() {
-  const bool last = phase_ + 1 == static_cast<int>(plan_->programs.front().phase_end.size());
-  if (last && !plan_->guarantees.paced && has_block() && block_ + 1 < plan_->blocks)
+  if (has_block() && phase_ == program_->last_reading_phase && !plan_->guarantees.paced &&
+      block_ + 1 < plan_->blocks)
     publish_finished(first_block_ + block_ + 1);
 }
 
@@ -237,63 +249,76 @@ void Executor::reduce(const BoundOp& op, const BoundOperand* destinations, std::
        .context = &plan_->user});
 }
 
-/// Sources that cannot be addressed go through the cache in pieces; a copy goes straight to where
-/// it is wanted. False when a peer's input cannot be read (any more): whoever looks after the peers
-/// finds out why.
+/// False when a peer's buffer cannot be read (any more): whoever looks after the peers finds out
+/// why.
 bool Executor::gather_from_peers(const BoundOp& op) {
+  auto& reading = control_of(segment_).reading;
+  reading.store(1, std::memory_order_seq_cst);
+  const bool read = read_pieces(op);
+  reading.store(0, std::memory_order_release);
+  return read;
+}
+
+/// Sources that cannot be addressed go through the cache in pieces; a copy goes straight to where
+/// it is wanted.
+bool Executor::read_pieces(const BoundOp& op) {
   constexpr std::uint64_t piece_bytes = 64 << 10;
   const BoundOperand* const destinations = &program_->operands[op.first_operand];
   const BoundOperand* const sources = destinations + op.destination_count;
   const std::uint64_t element = plan_->element.value(), piece = piece_bytes / element;
-  if (op.source_count == 1 && op.divisor == 1 && op.destination_count == 1 &&
-      !transport_.shares_addresses())
-    return fetch(sources[0], 0, address(destinations[0]), op.count * element) && owners_stand(op);
+  const bool addressed = transport_.shares_addresses();
+  if (op.source_count == 1 && op.divisor == 1 && op.destination_count == 1 && !addressed)
+    return fetch(sources[0], 0, address(destinations[0]), op.count * element);
 
   sources_.resize(op.source_count);
-  fetched_.resize(op.source_count * piece_bytes);
+  if (!addressed) fetched_.resize(op.source_count * piece_bytes);
   for (std::uint64_t first = 0; first < op.count; first += piece) {
     const std::uint64_t count = std::min(piece, op.count - first), at = first * element;
-    for (std::uint32_t i = 0; i < op.source_count; ++i) {
-      std::byte* const room = fetched_.data() + i * piece_bytes;
-      if (!sources[i].in_peer_input()) {
+    for (std::uint32_t k = 1; k <= op.source_count; ++k) {
+      // Every rank begins with another peer: two that read the same one hinder each other.
+      const std::uint32_t i = (static_cast<std::uint32_t>(self_) + k) % op.source_count;
+      std::byte* const room = addressed ? nullptr : fetched_.data() + i * piece_bytes;
+      if (!sources[i].in_peer_buffer())
         sources_[i] = address(sources[i]) + at;
-      } else if (transport_.shares_addresses()) {
-        sources_[i] = peer_input(sources[i]) + at;
-      } else {
-        if (!fetch(sources[i], at, room, count * element)) return false;
-        sources_[i] = room;
-      }
+      else if (!stands(sources[i].owner()) ||
+               (!addressed && !fetch(sources[i], at, room, count * element)))
+        return false;
+      else
+        sources_[i] = addressed ? address_at_owner(sources[i]) + at : room;
     }
     reduce(op, destinations, first, count);
   }
-  return owners_stand(op);
+  return true;
+}
+
+/// Reads until the owner has not moved the buffer meanwhile.
+bool Executor::fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes) {
+  for (;;) {
+    const std::byte* const from = address_at_owner(operand);
+    const bool read = transport_.read_remote(
+        Rank{operand.owner()}, reinterpret_cast<std::uint64_t>(from) + at, to, Bytes{bytes});
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (!read || !stands(operand.owner())) return false;
+    if (address_at_owner(operand) == from) return true;
+  }
 }
 
 /// Where an operand lies in its owner's memory.
-const std::byte* Executor::peer_input(const BoundOperand& operand) const {
+const std::byte* Executor::address_at_owner(const BoundOperand& operand) const {
   const Control& theirs = control_of(links_[static_cast<std::size_t>(operand.owner())]->segment);
-  const std::uint64_t input =
-      theirs.calls[call_ % CallRecord::kept].input.load(std::memory_order_acquire);
+  const CallRecord& record = theirs.calls[call_ % CallRecord::kept];
+  const std::uint64_t buffer =
+      (operand.in_peer_input() ? record.input : record.output).load(std::memory_order_seq_cst);
   const std::uint64_t shift = block_ * bytes_of(plan_->block_count, plan_->element).value();
-  return reinterpret_cast<const std::byte*>(input + shift + operand.offset);
+  return reinterpret_cast<const std::byte*>(buffer + shift + operand.offset);
 }
 
-bool Executor::fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes) {
-  const auto address = reinterpret_cast<std::uint64_t>(peer_input(operand)) + at;
-  return transport_.read_remote(Rank{operand.owner()}, address, to, Bytes{bytes});
-}
-
-/// A peer that gives up gives its input back to the caller: what was read since may be anything.
+/// A peer that gives up gives its buffers back to the caller: what is read since may be anything.
 /// It says so before.
-bool Executor::owners_stand(const BoundOp& op) const {
-  const BoundOperand* const sources = &program_->operands[op.first_operand] + op.destination_count;
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return std::all_of(sources, sources + op.source_count, [&](const BoundOperand& source) {
-    if (!source.in_peer_input()) return true;
-    const Control& owner = control_of(links_[static_cast<std::size_t>(source.owner())]->segment);
-    return owner.abort.kind.load(std::memory_order_acquire) == 0 &&
-           owner.left.load(std::memory_order_acquire) == 0;
-  });
+bool Executor::stands(int peer) const {
+  const Control& theirs = control_of(links_[static_cast<std::size_t>(peer)]->segment);
+  return theirs.abort.kind.load(std::memory_order_seq_cst) == 0 &&
+         theirs.left.load(std::memory_order_seq_cst) == 0;
 }
 
 /// Whether it is written past the cache.
@@ -369,9 +394,9 @@ bool Executor::wait(int peer) {
 }
 
 void Executor::finish() {
-  (plan_->form == Form::packets ? packet_messages_ : board_blocks_) += plan_->blocks;
+  used_[static_cast<std::size_t>(plan_->slots)] += plan_->blocks;
   // All peers have entered this call, and so have finished what came before it.
-  if (plan_->guarantees.synchronizes) known_finished_ = first_block_;
+  if (plan_->guarantees.synchronizes) std::ranges::fill(known_finished_, first_block_);
   first_block_ += plan_->blocks;
   plan_ = nullptr;
   publish_finished(first_block_);
@@ -386,6 +411,7 @@ void Executor::record_call() {
   record.root.store(plan_->mark.root, std::memory_order_relaxed);
   record.tensor.store(plan_->mark.tensor, std::memory_order_relaxed);
   record.input.store(reinterpret_cast<std::uint64_t>(input_), std::memory_order_relaxed);
+  record.output.store(reinterpret_cast<std::uint64_t>(output_), std::memory_order_relaxed);
   record.call.store(call_, std::memory_order_release);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,8 +26,11 @@ class Executor {
   /// until advance() returns true.
   void start(const Plan& plan, const void* input, void* output);
 
-  /// Goes on with other buffers, which hold what these ones hold by now.
+  /// Goes on with other buffers, which hold what these ones hold by now. When it returns, no peer
+  /// reads the former ones any more.
   void redirect(const void* input, void* output);
+  /// The same for an operation that has failed; its peers have been told.
+  void withdraw_buffers();
   void set_spins(int spins) { spins_ = spins; }
 
   /// Runs on. True when the operation is finished: the output is complete, the input may change.
@@ -49,11 +53,10 @@ class Executor {
   void enter_phase();
   void place_block();
   bool acquire_slot();
-  bool learn_finished(std::uint64_t blocks);
+  bool has_finished(int peer, std::uint64_t blocks);
   void leave_phase();
   void publish_finished(std::uint64_t blocks);
-  std::uint64_t packet_slot() const;
-  std::uint64_t board_slot() const;
+  std::uint64_t slot_number() const;
   bool run_phase();
   bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
@@ -61,8 +64,9 @@ class Executor {
               std::uint64_t count);
   bool gather_from_peers(const BoundOp& op);
   bool fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes);
-  const std::byte* peer_input(const BoundOperand& operand) const;
-  bool owners_stand(const BoundOp& op) const;
+  bool read_pieces(const BoundOp& op);
+  const std::byte* address_at_owner(const BoundOperand& operand) const;
+  bool stands(int peer) const;
   bool streams_to(const BoundOperand& destination) const;
   void keep_input();
   bool gather_packets(const BoundOp& op);
@@ -89,13 +93,16 @@ class Executor {
   std::vector<std::uint64_t> sent_, received_;  // signals, by peer
   std::vector<std::uint64_t> checked_;          // the last call in which a peer was compared
 
-  std::uint64_t call_ = 0;            // number of the current (or last) operation, from 1
-  std::uint64_t first_block_ = 0;     // number of its first block; blocks of all calls are numbered
-  std::uint64_t known_finished_ = 0;  // so many blocks all peers are known to have finished
-  std::vector<std::uint64_t> packet_slot_user_, board_slot_user_;  // 1 + the last block in a slot
-  std::vector<CallMark> marks_;        // of the last calls, as published
-  std::uint64_t packet_messages_ = 0;  // packet operations so far: choose the slot, tag packets
-  std::uint64_t board_blocks_ = 0;     // blocks of finished flag operations: choose the slot
+  std::uint64_t call_ = 0;         // number of the current (or last) operation, from 1
+  std::uint64_t first_block_ = 0;  // number of its first block; blocks of all calls are numbered
+  std::vector<std::uint64_t> known_finished_;  // so many blocks, by peer
+  struct Slot {
+    std::uint64_t user = 0;      // 1 + the last block that was written to it
+    std::vector<int> readers{};  // of that
+  };
+  std::array<std::vector<Slot>, slot_kinds> slots_;
+  std::array<std::uint64_t, slot_kinds> used_{};  // slots so far: choose the next
+  std::vector<CallMark> marks_;                   // of the last calls, as published
   std::uint64_t progress_ = 0;
 
   // The operation that runs, and where it stands.
@@ -113,7 +120,7 @@ class Executor {
   std::uint64_t tag_ = 0;
   std::vector<std::byte*> bases_;  // see BoundOperand
   std::vector<const void*> sources_;
-  std::vector<std::byte> fetched_;  // pieces of peers' inputs, on their way through the cache
+  std::vector<std::byte> fetched_;  // pieces of peers' buffers, on their way through the cache
   std::vector<std::byte> kept_;     // the input, where the output is about to overwrite it
 };
 

@@ -35,7 +35,7 @@ void publish(AbortRecord& record, const Failure& failure) {
   const std::size_t length = std::min(failure.text.size(), AbortRecord::text_bytes - 1);
   std::copy_n(failure.text.data(), length, record.text);
   record.text[length] = '\0';
-  record.kind.store(static_cast<std::uint32_t>(failure.kind), std::memory_order_release);
+  record.kind.store(static_cast<std::uint32_t>(failure.kind), std::memory_order_seq_cst);
 }
 
 std::optional<Failure> read(const AbortRecord& record) {

@@ -26,12 +26,10 @@ bool contains(const Span& outer, const Span& inner) {
 struct Export {
   std::uint8_t region;
   Elements board;
-  bool fresh;  ///< false: the bytes are there already: in the input, or put by an earlier put
-  bool in_input = false;  ///< `board` is the place in the input, which is read itself
+  bool fresh;  ///< false: the bytes are there already: in a buffer, or put by an earlier put
+  Place place = Place::board;  ///< or the buffer that is read itself; `board` is the place in it
 
-  Operand operand(Rank owner) const {
-    return {in_input ? Place::peer_input : Place::board, owner, region, board};
-  }
+  Operand operand(Rank owner) const { return {place, owner, region, board}; }
 };
 
 struct Exports {
@@ -42,6 +40,21 @@ struct Exports {
 Elements round_up(Elements length) {
   const auto unit = board_unit.value();
   return Elements{(length.value() + unit - 1) / unit * unit};
+}
+
+/// The buffer in which peers can read what a put sends: it does not change any more.
+std::optional<Place> read_in_place(const Schedule& schedule, const Step& put, Form form) {
+  const Span source = schedule.sources(put).front();
+  if (form != Form::direct && form != Form::open) return std::nullopt;
+  if (source.buffer == Buffer::input) return Place::peer_input;
+  if (source.buffer != Buffer::output || form != Form::open) return std::nullopt;
+  const auto steps = std::span{schedule.steps()};
+  const auto later = steps.subspan(static_cast<std::size_t>(&put - steps.data()) + 1);
+  const bool changes = std::ranges::any_of(later, [&](const Step& step) {
+    return (step.verb == Verb::copy || step.verb == Verb::reduce) &&
+           step.destination.buffer == Buffer::output && overlap(step.destination, source);
+  });
+  return changes ? std::nullopt : std::optional{Place::peer_output};
 }
 
 /// Assigns board areas to the puts of a schedule: a pure function of it, so that readers and the
@@ -61,8 +74,8 @@ Exports exports_of(const Schedule& schedule, Form form) {
     if (step.verb != Verb::put) continue;
 
     const Span source = schedule.sources(step).front();
-    if (form == Form::direct && source.buffer == Buffer::input) {
-      exports.puts.push_back({0, source.offset, false, true});
+    if (const auto place = read_in_place(schedule, step, form)) {
+      exports.puts.push_back({0, source.offset, false, *place});
       continue;
     }
     const auto same = std::ranges::find(live, source, &Live::source);
@@ -120,7 +133,7 @@ class Lowering {
 
   Program run() && {
     lower_steps();
-    if (form_ == Form::direct) close();
+    if (form_ == Form::direct || form_ == Form::open) close();
     return std::move(program_);
   }
 
@@ -130,7 +143,7 @@ class Lowering {
     if (!uses_scratch_) program_.extents.scratch = Elements{0};
   }
 
-  /// Readers of inputs say when they have read the last of them, and owners wait for that. The
+  /// Readers of buffers say when they have read the last of them, and owners wait for that. The
   /// waits are a phase of their own: blocks that follow go on meanwhile.
   void close() {
     const int last = program_.phases - 1;
@@ -140,7 +153,7 @@ class Lowering {
     auto area = exports_.puts.begin();
     for (const Step& step : schedule_.steps()) {
       if (step.verb != Verb::put) continue;
-      const bool reads = (area++)->in_input;
+      const bool reads = (area++)->place != Place::board;
       if (reads && std::ranges::find(readers, step.peer) == readers.end())
         readers.push_back(step.peer);
     }
@@ -153,14 +166,14 @@ class Lowering {
     }
   }
 
-  /// Whose inputs are read after the last signal to them.
+  /// Whose buffers are read after the last signal to them.
   std::vector<Rank> owners_read() const {
     std::vector<Rank> owners;
     for (const Op& op : program_.ops) {
       if (op.code == OpCode::signal) std::erase(owners, op.peer);
       if (op.code != OpCode::gather) continue;
       for (const Operand& source : program_.sources(op))
-        if (source.place == Place::peer_input &&
+        if (is_buffer_of_peer(source.place) &&
             std::ranges::find(owners, source.owner) == owners.end())
           owners.push_back(source.owner);
     }
@@ -327,7 +340,7 @@ class Lowering {
 };
 
 std::string to_string(const Operand& operand, Elements length) {
-  constexpr std::string_view names[] = {"input", "output", "scratch", "board", "input"};
+  constexpr std::string_view names[] = {"input", "output", "scratch", "board", "input", "output"};
   const std::string owner =
       operand.place >= Place::board ? fmt::format("rank {} ", operand.owner.value()) : "";
   return fmt::format("{}{}[{},{})", owner, names[static_cast<int>(operand.place)],
@@ -337,7 +350,8 @@ std::string to_string(const Operand& operand, Elements length) {
 }  // namespace
 
 std::string_view name_of(Form form) {
-  constexpr std::string_view names[] = {"with flags", "in packets", "reading inputs"};
+  constexpr std::string_view names[] = {"with flags", "in packets", "reading inputs",
+                                        "reading buffers"};
   return names[static_cast<std::size_t>(form)];
 }
 
@@ -359,6 +373,29 @@ bool overwrites_input(Collective collective) {
 
 Elements board_extent(const Schedule& schedule, Form form) {
   return std::ranges::max(exports_of(schedule, form).board);
+}
+
+std::vector<int> readers_of(const Program& program) {
+  std::vector<int> readers;
+  bool writes = false;
+  for (const Op& op : program.ops) {
+    const int peer = op.peer.value();
+    if (op.code == OpCode::gather)
+      writes = writes || program.destinations(op).back().place == Place::board;
+    else if (op.code != OpCode::wait && std::ranges::find(readers, peer) == readers.end())
+      readers.push_back(peer);
+  }
+  return writes ? readers : std::vector<int>{};
+}
+
+int last_reading_phase(const Program& program) {
+  int phase = 0;
+  for (const Op& op : program.ops)
+    if (op.code == OpCode::gather && std::ranges::any_of(program.sources(op), [](const Operand& o) {
+          return o.place == Place::board;
+        }))
+      phase = std::max<int>(phase, op.phase);
+  return phase;
 }
 
 std::string to_string(const Program& program, const Op& op) {

@@ -12,10 +12,11 @@ namespace capstan {
 enum class Form : std::uint8_t {
   flags,    ///< data on the board, then a flag: for anything but the smallest messages
   packets,  ///< each cache line carries its own sequence number: no separate flag to wait for
-  direct    ///< as flags, but what comes out of an input is read there: one copy instead of two
+  direct,   ///< as flags, but what comes out of an input is read there: one copy instead of two
+  open      ///< the same for outputs, where they do not change any more
 };
 
-/// "in packets", "with flags", "reading inputs".
+/// "in packets", "with flags", "reading inputs", "reading buffers".
 std::string_view name_of(Form form);
 
 /// The schedule of any rank of the group; lowering asks for those that this rank hears from.
@@ -28,14 +29,19 @@ using ScheduleOf = std::function<const Schedule&(Rank)>;
 /// once. Imports: a put that lands in scratch is never copied there; whoever reads the landing
 /// reads the peer's board instead. A put that lands in the output is copied there when its signal
 /// is awaited. In the direct form, what a put takes from the input is not written to the board but
-/// read in the input, and whoever has been read waits at the end until that is over, unless what
-/// its readers send it later tells as much. The area is safe to read until the peer reuses the
+/// read in the input, in the open form also what it takes from a part of the output that this rank
+/// computes no more; and whoever has been read waits at the end until that is over, unless what its
+/// readers send it later tells as much. The area is safe to read until the peer reuses the
 /// board's slot, which is what the verifier proves of the lowered programs.
 Program lower(const ScheduleOf& schedule_of, Rank self, Form form);
 
 /// Whether a rank that calls this in place would overwrite parts of its input that peers have yet
 /// to read in the direct form. Such inputs are read in a copy.
 bool overwrites_input(Collective collective);
+
+inline constexpr bool reads_buffers(Form form) {
+  return form == Form::direct || form == Form::open;
+}
 
 /// The extent of the larger region of the board that a rank with this schedule needs.
 Elements board_extent(const Schedule& schedule, Form form);

@@ -11,10 +11,6 @@
 namespace capstan {
 namespace {
 
-/// Outputs at least this long are written past the cache: they would only push out what is still
-/// needed there.
-constexpr Bytes streamed_output{4 << 20};
-
 /// Packets that one unit of a board becomes.
 std::uint64_t packets_per_unit(Bytes element) {
   return packets_for(board_unit, element);
@@ -70,24 +66,32 @@ class PartMap {
 /// Turns programs for blocks of one call into what the executor runs.
 class Binder {
  public:
-  Binder(const Call& call, Form form, int ranks, Rank self, const SegmentLayout& layout)
-      : call_(call), form_(form), ranks_(ranks), self_(self.value()), layout_(layout) {}
+  Binder(const Call& call, Form form, SlotKind slots, int ranks, Rank self,
+         const SegmentLayout& layout)
+      : call_(call),
+        form_(form),
+        slots_(slots),
+        ranks_(ranks),
+        self_(self.value()),
+        layout_(layout) {}
 
   BoundProgram bind(Program program, const Shape& block) const {
-    std::vector<PartMap> inputs;  // by rank
-    for (int rank = 0; rank < ranks_; ++rank)
-      inputs.push_back(rank == self_ || form_ == Form::direct
-                           ? map_of(block, &Contract::input_blocks, rank)
-                           : PartMap{});
-    const PartMap output = map_of(block, &Contract::output_blocks, self_);
+    std::vector<PartMap> inputs, outputs;  // by rank
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const bool wanted = rank == self_ || reads_buffers(form_);
+      inputs.push_back(wanted ? map_of(block, &Contract::input_blocks, rank) : PartMap{});
+      outputs.push_back(wanted ? map_of(block, &Contract::output_blocks, rank) : PartMap{});
+    }
     BoundProgram bound;
     bound.phase_end.assign(static_cast<std::size_t>(program.phases), 0);
     for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
-      bind(program, i, inputs, output, bound);
+      bind(program, i, inputs, outputs, bound);
       bound.phase_end[program.ops[i].phase] = static_cast<std::uint32_t>(bound.ops.size());
     }
     for (std::size_t k = 1; k < bound.phase_end.size(); ++k)
       bound.phase_end[k] = std::max(bound.phase_end[k], bound.phase_end[k - 1]);
+    bound.readers = readers_of(program);
+    bound.last_reading_phase = last_reading_phase(program);
     bound.source = std::move(program);
     return bound;
   }
@@ -103,7 +107,7 @@ class Binder {
 
   /// One operation becomes several where its operands reach over the ends of parts.
   void bind(const Program& program, std::uint32_t index, const std::vector<PartMap>& inputs,
-            const PartMap& output, BoundProgram& bound) const {
+            const std::vector<PartMap>& outputs, BoundProgram& bound) const {
     const Op& op = program.ops[index];
     const auto operands = std::span{program.operands}.subspan(
         op.first_operand, op.code == OpCode::gather ? op.destination_count + op.source_count : 0);
@@ -113,21 +117,22 @@ class Binder {
       const auto first = static_cast<std::uint32_t>(bound.operands.size());
       for (Operand operand : operands) {
         operand.offset += done;
+        const auto owner = static_cast<std::size_t>(owner_of(operand));
         if (operand.place == Place::input || operand.place == Place::peer_input)
-          operand.offset =
-              inputs[static_cast<std::size_t>(owner_of(operand))].find(operand.offset, piece);
-        if (operand.place == Place::output) operand.offset = output.find(operand.offset, piece);
+          operand.offset = inputs[owner].find(operand.offset, piece);
+        if (operand.place == Place::output || operand.place == Place::peer_output)
+          operand.offset = outputs[owner].find(operand.offset, piece);
         bound.operands.push_back(bind(operand));
       }
       bound.ops.push_back(bind(op, index, first, piece));
       bound.ops.back().reads_peers = std::ranges::any_of(
-          operands, [](const Operand& o) { return o.place == Place::peer_input; });
+          operands, [](const Operand& o) { return is_buffer_of_peer(o.place); });
       done += piece;
     } while (done < op.length);
   }
 
   int owner_of(const Operand& operand) const {
-    return operand.place == Place::peer_input ? operand.owner.value() : self_;
+    return is_buffer_of_peer(operand.place) ? operand.owner.value() : self_;
   }
 
   BoundOp bind(const Op& op, std::uint32_t index, std::uint32_t first_operand,
@@ -149,15 +154,17 @@ class Binder {
     const std::uint64_t offset = bytes_of(operand.offset, element).value();
     if (operand.place == Place::peer_input)
       return {BoundOperand::input_of(operand.owner.value()), offset};
+    if (operand.place == Place::peer_output)
+      return {BoundOperand::output_of(operand.owner.value()), offset};
     if (operand.place != Place::board) return {static_cast<std::uint32_t>(operand.place), offset};
     return {BoundOperand::board_of(operand.owner.value()),
-            (layout_.region(form_ == Form::packets) * operand.region +
-             board_bytes(operand.offset, form_, element))
+            (layout_.region(slots_) * operand.region + board_bytes(operand.offset, form_, element))
                 .value()};
   }
 
   const Call& call_;
   const Form form_;
+  const SlotKind slots_;
   const int ranks_, self_;
   const SegmentLayout& layout_;
 };
@@ -200,22 +207,32 @@ Elements block_of(const Call& call, const Choice& choice, int ranks, Bytes block
                   const SegmentLayout& layout) {
   const Elements length = part_length(call);
   if (choice.form == Form::packets || ranks == 1) return length;
-  const bool staged =
-      choice.form == Form::flags || largest_board(*choice.algorithm, choice.form, ranks,
-                                                  with_length(call, Elements{1})) > Elements{0};
-  if (!staged) return length;
+  if (reads_buffers(choice.form) && choice.algorithm->sends == Sends::inputs) return length;
   const bool has_parts =
       call.contract(ranks).input_blocks(0) || call.contract(ranks).output_blocks(0);
   const std::uint64_t parts = has_parts ? static_cast<std::uint64_t>(ranks) : 1;
   const Elements limit{
       std::max<std::uint64_t>(block_bytes.value() / call.element().value() / parts, 1)};
   const Elements fitting =
-      fitting_block(choice, ranks, call, std::min(length, limit), layout.region(false));
+      fitting_block(choice, ranks, call, std::min(length, limit), layout.region(SlotKind::board));
   return length <= fitting ? length : equal_blocks(length, fitting);
 }
 
 void accumulate(const void* state, void* accumulator, const void* next, std::size_t count) {
   static_cast<const UserOperation*>(state)->accumulate(accumulator, next, count);
+}
+
+/// The largest board that any rank needs, in packets.
+Bytes packet_bytes(const Algorithm& algorithm, int ranks, const Call& call) {
+  return board_bytes(largest_board(algorithm, Form::packets, ranks, call.shape), Form::packets,
+                     call.element());
+}
+
+SlotKind slots_for(const Call& call, const Choice& choice, int ranks) {
+  if (choice.form != Form::packets) return SlotKind::board;
+  const Bytes bytes = packet_bytes(*choice.algorithm, ranks, call);
+  return bytes <= SegmentLayout::packet_region(SlotKind::small_packets) ? SlotKind::small_packets
+                                                                        : SlotKind::packets;
 }
 
 CallManner manner_of(const Plan& plan) {
@@ -243,11 +260,10 @@ std::vector<Shape> block_shapes(const Call& call, Elements length) {
 
 bool fits_packets(const Algorithm& algorithm, int ranks, const Call& call) {
   // A board holds at least what a rank sends once; most calls are decided without any schedule.
-  constexpr Bytes region = SegmentLayout::packet_slot / 2;
+  constexpr Bytes region = SegmentLayout::packet_region(SlotKind::packets);
   if (has_counts(call.collective) || bytes_of(call.shape.count, call.element()) > region)
     return false;
-  return board_bytes(largest_board(algorithm, Form::packets, ranks, call.shape), Form::packets,
-                     call.element()) <= region;
+  return packet_bytes(algorithm, ranks, call) <= region;
 }
 
 Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Bytes block_bytes,
@@ -256,6 +272,7 @@ Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Byt
     throw InvalidArgument(
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));
   Plan plan{.call = call, .algorithm = choice.algorithm, .form = choice.form};
+  plan.slots = slots_for(call, choice, ranks);
   plan.element = call.element();
   plan.guarantees = choice.algorithm->guarantees;
   if (call.user) {
@@ -265,14 +282,16 @@ Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Byt
     plan.reduce =
         kernels::reduce_kernel(call.type, reduces(call.collective) ? call.op : ReduceOp::sum);
   }
-  plan.stream_output = bytes_of(call.contract(ranks).extent(), plan.element) >= streamed_output;
+  // What peers are going to read from here stays in the cache.
+  plan.stream_output = choice.form != Form::open &&
+                       bytes_of(call.contract(ranks).extent(), plan.element) >= streamed_output;
   const BufferLengths lengths = call.contract(ranks).lengths(self.value());
   plan.input_bytes = bytes_of(lengths.input, plan.element);
   plan.output_bytes = bytes_of(lengths.output, plan.element);
   plan.block_count = block_of(call, choice, ranks, block_bytes, layout);
   plan.mark = mark_of(call, manner_of(plan));
 
-  const Binder binder{call, choice.form, ranks, self, layout};
+  const Binder binder{call, choice.form, plan.slots, ranks, self, layout};
   const auto shapes = block_shapes(call, plan.block_count);
   plan.blocks = shapes.size();
   for (std::size_t b = 0; b < shapes.size(); ++b) {

@@ -12,27 +12,29 @@
 namespace capstan {
 
 /// An operand with its byte offset. Bases are numbered: the local buffers in the order of Place,
-/// then for each rank its board and its input.
+/// then for each rank its board, its input and its output.
 struct BoundOperand {
   static constexpr std::uint32_t first_of_peers = 3;
   static constexpr std::uint32_t bases(int ranks) {
-    return first_of_peers + 2 * static_cast<std::uint32_t>(ranks);
+    return first_of_peers + 3 * static_cast<std::uint32_t>(ranks);
   }
   static constexpr std::uint32_t board_of(int rank) { return bases(rank); }
   static constexpr std::uint32_t input_of(int rank) { return bases(rank) + 1; }
+  static constexpr std::uint32_t output_of(int rank) { return bases(rank) + 2; }
 
   std::uint32_t base;
   std::uint64_t offset;
 
-  bool on_board() const { return base >= first_of_peers && (base - first_of_peers) % 2 == 0; }
-  bool in_peer_input() const { return base >= first_of_peers && (base - first_of_peers) % 2 == 1; }
-  int owner() const { return static_cast<int>((base - first_of_peers) / 2); }
+  bool on_board() const { return base >= first_of_peers && (base - first_of_peers) % 3 == 0; }
+  bool in_peer_input() const { return base >= first_of_peers && (base - first_of_peers) % 3 == 1; }
+  bool in_peer_buffer() const { return base >= first_of_peers && !on_board(); }
+  int owner() const { return static_cast<int>((base - first_of_peers) / 3); }
 };
 
 struct BoundOp {
   OpCode code;
   std::uint8_t destination_count;
-  bool reads_peers;  ///< inputs of other ranks are among the sources
+  bool reads_peers;  ///< buffers of other ranks are among the sources
   std::uint32_t source_count;
   std::uint32_t first_operand;
   std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed
@@ -41,12 +43,19 @@ struct BoundOp {
   std::uint64_t count;      ///< elements
 };
 
+/// Outputs at least this long are written past the cache: they would only push out what is still
+/// needed there.
+inline constexpr Bytes streamed_output{4 << 20};
+
 /// A program with offsets in bytes for one element size and the ranges of its phases.
 struct BoundProgram {
   Program source;  ///< what it was made of, for reports
   std::vector<BoundOp> ops;
   std::vector<BoundOperand> operands;
   std::vector<std::uint32_t> phase_end;  ///< ops of phase k end here
+  /// Who reads the own board, if it is written at all.
+  std::vector<int> readers;
+  int last_reading_phase = 0;  ///< of others' boards
 };
 
 /// All that is needed to run one kind of call again and again: made once, kept, never changed.
@@ -55,6 +64,7 @@ struct Plan {
   Call call;
   const Algorithm* algorithm = nullptr;
   Form form = Form::flags;
+  SlotKind slots = SlotKind::board;
   std::uint64_t blocks = 1;
   Elements block_count{};  ///< elements per block (of each rank's part, where buffers have parts)
   std::vector<BoundProgram> programs{};

@@ -16,13 +16,17 @@ namespace capstan {
 inline constexpr int board_regions = 2;
 
 /// Memory that a lowered program addresses. A board belongs to one rank, which alone writes it;
-/// peers read it in place. So do they a peer's input, where a program is lowered to that form.
-enum class Place : std::uint8_t { input, output, scratch, board, peer_input };
+/// peers read it in place. So do they a peer's buffers, where a program is lowered to such a form.
+enum class Place : std::uint8_t { input, output, scratch, board, peer_input, peer_output };
+
+inline constexpr bool is_buffer_of_peer(Place place) {
+  return place >= Place::peer_input;
+}
 
 /// A relocatable operand of a lowered program. Its length is the operation's.
 struct Operand {
   Place place = Place::input;
-  Rank owner;               ///< board and peer_input only
+  Rank owner;               ///< of boards and of peers' buffers
   std::uint8_t region = 0;  ///< board only: 0 for what phase 0 sends, 1 for later phases
   Elements offset{};
 
@@ -69,6 +73,12 @@ struct Program {
     return std::span{operands}.subspan(op.first_operand + op.destination_count, op.source_count);
   }
 };
+
+/// Who is told of what the program writes to the own board; nobody if it writes nothing there.
+std::vector<int> readers_of(const Program& program);
+
+/// The phase after which the program reads no board any more.
+int last_reading_phase(const Program& program);
 
 /// One operation as text, e.g. "gather input[0,4), rank 1 board[0,4) -> output[0,4)".
 std::string to_string(const Program& program, const Op& op);

@@ -1,7 +1,7 @@
 #include "core/runtime/prove_programs.hpp"
 
+#include <array>
 #include <map>
-#include <optional>
 
 #include "core/runtime/segment.hpp"
 
@@ -28,10 +28,16 @@ std::vector<Program> programs_of(const LoweredCall& call, const Shape& shape, in
 
 /// Where a block's boards lie, numbered as the executor numbers them.
 struct Slot {
-  Memory::Kind kind = Memory::Kind::board;
-  int instance = 0;
+  SlotKind kind = SlotKind::board;
+  int number = 0;
 
   auto operator<=>(const Slot&) const = default;
+};
+
+/// What has to be finished before a slot is written again, and by whom.
+struct Acquisition {
+  int block = -1;
+  std::vector<int> readers{};
 };
 
 class Scripts : public proof::BlockLayout {
@@ -53,12 +59,12 @@ class Scripts : public proof::BlockLayout {
     const int first = static_cast<int>(slots_.size());
     const int blocks = static_cast<int>(call.blocks.size());
     const Guarantees& guarantees = call.algorithm->guarantees;
-    std::vector<std::vector<Program>> programs;  // by block and rank
-    std::vector<std::optional<int>> acquired;    // by block: what has to be finished before it
+    std::vector<std::vector<Program>> programs;      // by block and rank
+    std::vector<std::vector<Acquisition>> acquired;  // by block and rank
     for (const Shape& shape : call.blocks) {
       programs.push_back(programs_of(call, shape, ranks_));
       BlockLayout::add(call.algorithm->collective, shape, ranks_, guarantees.ordered);
-      acquired.push_back(next_slot(call.form, first, guarantees.paced));
+      acquired.push_back(next_slot(call.form, programs.back(), first, guarantees.paced));
       for (const Program& program : programs.back()) note(program);
     }
     const int phases = programs.front().front().phases;
@@ -68,13 +74,17 @@ class Scripts : public proof::BlockLayout {
         script.push_back({.kind = Effect::Kind::enter, .call = number, .block = first + block});
       proof::for_each_phase(blocks, phases, [&](int block, int phase) {
         const auto b = static_cast<std::size_t>(block);
-        if (phase == 0 && acquired[b])
-          script.push_back({.kind = Effect::Kind::acquire, .call = number, .block = *acquired[b]});
+        const Acquisition& before = acquired[b][static_cast<std::size_t>(rank)];
+        if (phase == 0 && !before.readers.empty())
+          script.push_back({.kind = Effect::Kind::acquire,
+                            .call = number,
+                            .block = before.block,
+                            .peers = before.readers});
         const Program& program = programs[b][static_cast<std::size_t>(rank)];
         for (const Op& op : program.ops)
           if (op.phase == phase && op.code != OpCode::notify)
             push(script, effect_of(program, op, number, first + block), call.form);
-        if (phase + 1 == phases && !guarantees.paced)
+        if (phase == last_reading_phase(program) && !guarantees.paced)
           script.push_back({.kind = Effect::Kind::finish, .call = number, .block = first + block});
       });
       for (int block = 0; block < blocks && guarantees.paced; ++block)
@@ -101,21 +111,32 @@ class Scripts : public proof::BlockLayout {
     }
   }
 
-  /// Gives the next block a slot. The block that has to be finished before, unless the executor
-  /// knows that it is: see Executor::acquire_slot().
-  std::optional<int> next_slot(Form form, int first_of_call, bool paced) {
-    const Slot slot =
-        form == Form::packets
-            ? Slot{Memory::Kind::packets, packet_calls_++ % SegmentLayout::packet_slots}
-            : Slot{Memory::Kind::board, blocks_++ % SegmentLayout::board_slots};
-    const auto used = last_user_.find(slot);
-    std::optional<int> before;
-    if (used != last_user_.end()) before = used->second;
-    if (before && (*before < known_finished_ || (paced && *before >= first_of_call)))
-      before.reset();
-    last_user_[slot] = static_cast<int>(slots_.size());
+  /// Gives the next block a slot. By rank, who has to have finished what before it is written: see
+  /// Executor::acquire_slot().
+  std::vector<Acquisition> next_slot(Form form, const std::vector<Program>& programs,
+                                     int first_of_call, bool paced) {
+    const SlotKind kind = kind_of(form, programs);
+    const int number = used_[static_cast<std::size_t>(kind)]++ % SegmentLayout::slots(kind);
+    const Slot slot{kind, number};
+    std::vector<Acquisition> before;
+    for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+      Acquisition& last = last_user_[{slot, rank}];
+      const bool known = last.block < known_finished_ || (paced && last.block >= first_of_call);
+      auto readers = readers_of(programs[rank]);
+      before.push_back(known || readers.empty() ? Acquisition{} : last);
+      if (!readers.empty()) last = {static_cast<int>(slots_.size()), std::move(readers)};
+    }
     slots_.push_back(slot);
     return before;
+  }
+
+  /// Small packets here are those of one unit, so that both kinds occur.
+  static SlotKind kind_of(Form form, const std::vector<Program>& programs) {
+    if (form != Form::packets) return SlotKind::board;
+    const bool small = std::ranges::all_of(programs, [](const Program& program) {
+      return std::ranges::max(program.board) <= board_unit;
+    });
+    return small ? SlotKind::small_packets : SlotKind::packets;
   }
 
   void note(const Program& program) {
@@ -144,9 +165,13 @@ class Scripts : public proof::BlockLayout {
   Memory memory_of(const Operand& operand, Rank self, int block) const {
     if (operand.place == Place::board) {
       const Slot slot = slots_[static_cast<std::size_t>(block)];
-      return {slot.kind, operand.owner, operand.region, slot.instance};
+      constexpr int most_slots = 64;
+      return {slot.kind == SlotKind::board ? Memory::Kind::board : Memory::Kind::packets,
+              operand.owner, operand.region,
+              static_cast<int>(slot.kind) * most_slots + slot.number};
     }
     if (operand.place == Place::peer_input) return {Memory::Kind::input, operand.owner, 0, block};
+    if (operand.place == Place::peer_output) return {Memory::Kind::output, operand.owner, 0, block};
     // One scratch for all blocks: it must not carry anything from one phase to the next.
     return {static_cast<Memory::Kind>(operand.place), self, 0,
             operand.place == Place::scratch ? 0 : block};
@@ -154,10 +179,11 @@ class Scripts : public proof::BlockLayout {
 
   int ranks_;
   std::vector<std::vector<Effect>> scripts_;
-  std::vector<Slot> slots_;        // by block
-  std::map<Slot, int> last_user_;  // the block that used a slot last
+  std::vector<Slot> slots_;                                        // by block
+  std::map<std::pair<Slot, std::size_t>, Acquisition> last_user_;  // by slot and rank
   Elements scratch_{}, board_{};
-  int packet_calls_ = 0, blocks_ = 0, known_finished_ = 0;
+  std::array<int, slot_kinds> used_{};
+  int known_finished_ = 0;
 };
 
 }  // namespace

@@ -7,20 +7,21 @@
 #include "core/ir/quantity.hpp"
 #include "core/runtime/messages/messages.hpp"
 #include "core/runtime/packet.hpp"
+#include "core/runtime/program.hpp"
 
 namespace capstan {
 
 /// What a rank has called, for its peers to compare with what they have called. Written at the
 /// start of each call; the n-th call stands in entry n % kept of the list.
 struct alignas(64) CallRecord {
-  static constexpr std::size_t kept = 16;
+  static constexpr std::size_t kept = 32;
 
   std::atomic<std::uint64_t> call;       ///< number of the call, from 1; written last
   std::atomic<std::uint64_t> signature;  ///< see CallMark
   std::atomic<std::uint64_t> count;
   std::atomic<std::uint64_t> root;
   std::atomic<std::uint64_t> tensor;
-  std::atomic<std::uint64_t> input;  ///< where the rank's input lies in its own memory
+  std::atomic<std::uint64_t> input, output;  ///< where they lie in the rank's own memory
 };
 
 /// Why a rank has given up; adopted by all others.
@@ -37,7 +38,8 @@ struct Control {
   /// Blocks that this rank has finished, over all calls: what it read of peers' boards up to there
   /// may be overwritten.
   alignas(64) std::atomic<std::uint64_t> finished;
-  alignas(64) std::atomic<std::uint32_t> left;  ///< this rank's communicator is gone
+  alignas(64) std::atomic<std::uint32_t> left;     ///< this rank's communicator is gone
+  alignas(64) std::atomic<std::uint32_t> reading;  ///< in buffers of peers, at this moment
   CallRecord calls[CallRecord::kept];
   AbortRecord abort;
 };
@@ -48,35 +50,57 @@ struct alignas(64) Flag {
   std::atomic<std::uint64_t> signals;
 };
 
+/// The kinds of slots: what a call sends goes into one of them.
+enum class SlotKind : std::uint8_t {
+  small_packets,  ///< many, so that who only sends may run ahead
+  packets,
+  board
+};
+inline constexpr int slot_kinds = 3;
+
 /// Where things lie in a segment, the same on all ranks:
 ///
-///   control | flag per peer | packet slots | board slots | messages
+///   control | flag per peer | slots of small packets | of packets | of boards | messages
 ///
 /// Slots rotate from one operation (or one block of a long one) to the next, so that nobody waits
 /// for the readers of the last one. For calls that finish only after all have entered them, two
 /// packet slots and three board slots (a stream's blocks overlap) never meet a reader; others look
-/// at what peers have finished when a slot comes round. The verifier checks it all.
+/// at what the readers have finished when a slot comes round. The verifier checks it all.
 class SegmentLayout {
  public:
-  static constexpr int packet_slots = 4;
-  static constexpr int board_slots = 3;
-  static constexpr Bytes packet_slot{64 << 10};
   static constexpr Bytes message_ring{64 << 10};
+  static constexpr int slots(SlotKind kind) {
+    return kind == SlotKind::small_packets ? 16 : kind == SlotKind::packets ? 4 : 3;
+  }
 
   SegmentLayout(int ranks, Bytes board_region)
       : ranks_(ranks), board_region_(round(board_region)) {}
 
   Bytes flags() const { return Bytes{page}; }
-  Bytes packets() const { return flags() + round(Bytes{sizeof(Flag)} * ranks()); }
-  Bytes boards() const { return packets() + packet_slot * packet_slots; }
-  Bytes messages() const { return boards() + board_slot() * board_slots; }
+  Bytes slot(SlotKind kind, std::uint64_t number) const {
+    Bytes begin = flags() + round(Bytes{sizeof(Flag)} * ranks());
+    for (const SlotKind before : {SlotKind::small_packets, SlotKind::packets})
+      if (before < kind) begin += slot_bytes(before) * count(before);
+    return begin + slot_bytes(kind) * (number % count(kind));
+  }
+  Bytes messages() const {
+    return slot(SlotKind::board, 0) + slot_bytes(SlotKind::board) * count(SlotKind::board);
+  }
   Bytes total() const { return messages() + round(Messages::area(ranks_, message_ring)); }
-  Bytes board_slot() const { return board_region_ * 2; }
-  /// One of the two regions of a board slot, or of a packet slot.
-  Bytes region(bool packets) const { return packets ? packet_slot / 2 : board_region_; }
+  /// One of the two regions of a slot.
+  Bytes region(SlotKind kind) const {
+    return kind == SlotKind::board ? board_region_ : packet_region(kind);
+  }
+  static constexpr Bytes packet_region(SlotKind kind) {
+    return Bytes{kind == SlotKind::small_packets ? std::uint64_t{4 << 10} : 32 << 10};
+  }
 
  private:
   static constexpr std::uint64_t page = 4096;
+  static constexpr std::uint64_t count(SlotKind kind) {
+    return static_cast<std::uint64_t>(slots(kind));
+  }
+  Bytes slot_bytes(SlotKind kind) const { return region(kind) * board_regions; }
   static Bytes round(Bytes bytes) { return Bytes{(bytes.value() + page - 1) / page * page}; }
   std::uint64_t ranks() const { return static_cast<std::uint64_t>(ranks_); }
 

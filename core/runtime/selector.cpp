@@ -15,12 +15,17 @@ struct Candidate {
   double nanoseconds = std::numeric_limits<double>::infinity();
 };
 
+bool allows(const Algorithm& algorithm, Form form) {
+  return algorithm.sends == Sends::outputs ||
+         (algorithm.sends == Sends::inputs && form == Form::direct);
+}
+
 /// The cheapest form of one algorithm.
 Candidate best_form(const Algorithm& algorithm, int ranks, const Call& call,
                     const LinkModel& model) {
   Candidate best;
-  for (const Form form : {Form::packets, Form::flags, Form::direct}) {
-    if (form == Form::direct && !(model.reads_peers && algorithm.sends_inputs)) continue;
+  for (const Form form : {Form::packets, Form::flags, Form::direct, Form::open}) {
+    if (reads_buffers(form) && !(model.reads_peers && allows(algorithm, form))) continue;
     const Candidate candidate{&algorithm, form, predict(algorithm, form, ranks, call, model)};
     if (candidate.nanoseconds >= best.nanoseconds) continue;
     if (form == Form::packets && !fits_packets(algorithm, ranks, call)) continue;
@@ -56,9 +61,17 @@ double predict(const Algorithm& algorithm, Form form, int ranks, const Call& cal
       return cost.steps * model.packet_step + moved * model.packet_byte;
     case Form::flags:
       return cost.steps * model.flag_step + moved * model.flag_byte;
-    case Form::direct:  // one more message says that all has been read
+    case Form::direct: {  // one more message says that all has been read
+      const double relayed = algorithm.sends == Sends::outputs ? moved / 2 : 0;
       return (cost.steps + 1) * model.flag_step + (ranks - 1) * model.read_call +
-             moved * model.read_byte;
+             (moved - relayed) * model.read_byte + relayed * model.flag_byte;
+    }
+    case Form::open: {
+      const bool streams =
+          bytes_of(call.contract(ranks).extent(), call.element()) >= streamed_output;
+      return (cost.steps + 1) * model.flag_step + 2 * (ranks - 1) * model.read_call +
+             moved * (streams ? model.read_byte_uncached : model.read_byte);
+    }
   }
   return std::numeric_limits<double>::infinity();
 }

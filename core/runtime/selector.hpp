@@ -11,13 +11,14 @@ namespace capstan {
 /// What the links of one host cost, in nanoseconds; the defaults are measured between cores that
 /// share a cache.
 struct LinkModel {
-  double flag_step = 260;    ///< a message with a separate flag, from store to use
-  double packet_step = 90;   ///< a message whose flag travels in its line
-  double flag_byte = 0.09;   ///< moving one byte to or from a board
-  double packet_byte = 0.3;  ///< the same in packets
-  bool reads_peers = false;  ///< inputs of peers can be read in place
-  double read_call = 900;    ///< beginning to read the input of one peer
-  double read_byte = 0.055;  ///< one byte of it
+  double flag_step = 260;            ///< a message with a separate flag, from store to use
+  double packet_step = 90;           ///< a message whose flag travels in its line
+  double flag_byte = 0.09;           ///< moving one byte to or from a board
+  double packet_byte = 0.3;          ///< the same in packets
+  bool reads_peers = false;          ///< inputs of peers can be read in place
+  double read_call = 1500;           ///< beginning to read the buffer of one peer
+  double read_byte = 0.055;          ///< one byte of it
+  double read_byte_uncached = 0.12;  ///< where outputs are longer than the cache
 };
 
 /// Chooses how a call runs: the rule that the user gave, or else the candidate of least predicted

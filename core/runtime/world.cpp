@@ -157,8 +157,8 @@ Member build(Store& store, int rank, int size, const Settings& settings, Deadlin
   auto transport = make_shm_transport(Rank{rank}, size, layout.total());
   const auto addresses = exchange(store, "address", rank, size, transport->address(), deadline);
   transport->connect(addresses, deadline);
-  barrier(store, "connected", rank, size, deadline);
   placement.reads_peers = agree_on_reading(store, *transport, rank, size, deadline);
+  barrier(store, "connected", rank, size, deadline);
   return make_member(std::move(transport), rank, size, layout, placement, settings);
 }
 

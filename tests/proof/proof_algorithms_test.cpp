@@ -83,12 +83,13 @@ void prove_streams(const Algorithm* algorithm, int ranks) {
 
 /// In place where the executor runs it in place.
 bool in_place(const Algorithm& algorithm, Form form) {
-  return form != Form::direct || !overwrites_input(algorithm.collective);
+  return !reads_buffers(form) || !overwrites_input(algorithm.collective);
 }
 
 std::vector<Form> forms_of(const Algorithm& algorithm) {
   std::vector<Form> forms{Form::flags, Form::packets};
-  if (algorithm.sends_inputs) forms.push_back(Form::direct);
+  if (algorithm.sends != Sends::sums) forms.push_back(Form::direct);
+  if (algorithm.sends == Sends::outputs) forms.push_back(Form::open);
   return forms;
 }
 
@@ -102,6 +103,12 @@ void prove_lowered(const Algorithm* algorithm, int ranks) {
                                 << " ranks, " << to_string(shape) << "\n"
                                 << messages(verdict);
     }
+}
+
+Form random_form(const Algorithm& algorithm, std::mt19937& random) {
+  const auto forms = forms_of(algorithm);
+  const Form form = forms[random() % forms.size()];
+  return form == Form::packets ? Form::flags : form;  // packets have no streams
 }
 
 /// A call cut into blocks of `length`, as plans cut it.
@@ -156,9 +163,8 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
       const int root = has_root(algorithm.collective) ? static_cast<int>(random() % ranks) : 0;
       const Shape shape =
           stream_shape(algorithm.collective, ranks, 1 + static_cast<int>(random() % 9), root);
-      calls.push_back(
-          stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9),
-                    algorithm.sends_inputs && random() % 2 == 0 ? Form::direct : Form::flags));
+      calls.push_back(stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9),
+                                random_form(algorithm, random)));
       apart = apart || !in_place(algorithm, calls.back().form);
       if (calls.back().blocks.size() == 1 && random() % 2 == 0) calls.back().form = Form::packets;
     }

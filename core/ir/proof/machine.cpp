@@ -165,10 +165,16 @@ void Machine::check_input_is_read(int rank, int call, const Clock& now) {
 }
 
 bool Machine::acquire(int rank, const Effect& effect) {
-  const auto finished = [&](const auto& blocks) { return blocks.contains(effect.block); };
-  if (!std::ranges::all_of(finished_, finished)) return false;
+  std::vector<int> peers = effect.peers;
+  for (int peer = 0; effect.peers.empty() && peer < static_cast<int>(scripts_.size()); ++peer)
+    peers.push_back(peer);
+  const auto blocks_of = [&](int peer) -> auto& {
+    return finished_[static_cast<std::size_t>(peer)];
+  };
+  const auto finished = [&](int peer) { return blocks_of(peer).contains(effect.block); };
+  if (!std::ranges::all_of(peers, finished)) return false;
   Clock& now = tick(rank);
-  for (const auto& blocks : finished_) merge(now, blocks.at(effect.block));
+  for (const int peer : peers) merge(now, blocks_of(peer).at(effect.block));
   return true;
 }
 

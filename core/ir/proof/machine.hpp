@@ -72,7 +72,7 @@ struct Effect {
     enter,   ///< into a call: its input and output exist from here ...
     leave,   ///< ... to here; own puts have landed
     finish,  ///< with a block: nothing of it is read any more
-    acquire  ///< wait until all ranks have finished the block
+    acquire  ///< wait until the peers, or all ranks, have finished the block
   };
 
   Kind kind = Kind::transfer;
@@ -82,6 +82,7 @@ struct Effect {
   int block = 0;  ///< numbered through all calls
   int step = -1;
   Rank peer{};
+  std::vector<int> peers{};  ///< acquire; nobody in particular: all ranks
   Elements length{};
   std::vector<Piece> destinations{}, sources{};
   std::string text{};  ///< for messages
