@@ -20,6 +20,10 @@ void relax() {
 #endif
 }
 
+bool is_copy(const BoundOp& op) {
+  return op.source_count == 1 && op.divisor == 1 && op.destination_count == 1;
+}
+
 /// Looks at a condition for a short while: long enough for a peer that runs at the same time,
 /// short enough not to keep the core from one that shares it.
 template <class Condition>
@@ -221,32 +225,33 @@ bool Executor::execute(const BoundOp& op) {
 bool Executor::gather(const BoundOp& op) {
   const BoundOperand* const destinations = &program_->operands[op.first_operand];
   const BoundOperand* const sources = destinations + op.destination_count;
-  if (op.source_count == 1 && op.divisor == 1 && op.destination_count == 1) {
-    std::byte* const to = address(destinations[0]);
-    const std::byte* const from = address(sources[0]);
-    if (to != from)  // in place there is nothing to do, and peers may be reading
-      kernels::copy(to, from, op.count * plan_->element.value(), streams_to(destinations[0]));
-    return true;
-  }
   sources_.resize(op.source_count);
   for (std::uint32_t i = 0; i < op.source_count; ++i) sources_[i] = address(sources[i]);
-  reduce(op, destinations, 0, op.count);
+  combine(op, destinations, 0, op.count);
   return true;
 }
 
 /// Elements [first, first + count) of the operation, from sources_.
-void Executor::reduce(const BoundOp& op, const BoundOperand* destinations, std::uint64_t first,
-                      std::uint64_t count) {
-  const std::uint64_t at = first * plan_->element.value();
-  plan_->reduce(
-      {.destination = address(destinations[0]) + at,
-       .second_destination = op.destination_count == 2 ? address(destinations[1]) + at : nullptr,
-       .sources = sources_.data(),
-       .source_count = op.source_count,
-       .element_count = count,
-       .divisor = op.divisor,
-       .stream_destination = streams_to(destinations[0]),
-       .context = &plan_->user});
+void Executor::combine(const BoundOp& op, const BoundOperand* destinations, std::uint64_t first,
+                       std::uint64_t count) {
+  const std::uint64_t element = plan_->element.value();
+  std::byte* const to = address(destinations[0]) + first * element;
+  const bool stream = streams_to(destinations[0]);
+  if (is_copy(op)) {
+    // In place there is nothing to do, and peers may be reading.
+    if (to != sources_[0]) kernels::copy(to, sources_[0], count * element, stream);
+    return;
+  }
+  std::byte* const second =
+      op.destination_count == 2 ? address(destinations[1]) + first * element : nullptr;
+  plan_->reduce({.destination = to,
+                 .second_destination = second,
+                 .sources = sources_.data(),
+                 .source_count = op.source_count,
+                 .element_count = count,
+                 .divisor = op.divisor,
+                 .stream_destination = stream,
+                 .context = &plan_->user});
 }
 
 /// False when a peer's buffer cannot be read (any more): whoever looks after the peers finds out
@@ -267,7 +272,7 @@ bool Executor::read_pieces(const BoundOp& op) {
   const BoundOperand* const sources = destinations + op.destination_count;
   const std::uint64_t element = plan_->element.value(), piece = piece_bytes / element;
   const bool addressed = transport_.shares_addresses();
-  if (op.source_count == 1 && op.divisor == 1 && op.destination_count == 1 && !addressed)
+  if (is_copy(op) && !addressed)
     return fetch(sources[0], 0, address(destinations[0]), op.count * element);
 
   sources_.resize(op.source_count);
@@ -286,7 +291,7 @@ bool Executor::read_pieces(const BoundOp& op) {
       else
         sources_[i] = addressed ? address_at_owner(sources[i]) + at : room;
     }
-    reduce(op, destinations, first, count);
+    combine(op, destinations, first, count);
   }
   return true;
 }

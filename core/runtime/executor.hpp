@@ -60,8 +60,8 @@ class Executor {
   bool run_phase();
   bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
-  void reduce(const BoundOp& op, const BoundOperand* destinations, std::uint64_t first,
-              std::uint64_t count);
+  void combine(const BoundOp& op, const BoundOperand* destinations, std::uint64_t first,
+               std::uint64_t count);
   bool gather_from_peers(const BoundOp& op);
   bool fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes);
   bool read_pieces(const BoundOp& op);

@@ -56,22 +56,21 @@ double predict(const Algorithm& algorithm, Form form, int ranks, const Call& cal
   const double element = static_cast<double>(size_of(call.type).value());
   // What is sent is read from boards by its receivers; boards are written once for all of them.
   const double moved = (cost.sent + cost.reduced) * element;
+  const double relayed = algorithm.sends == Sends::outputs ? moved / 2 : 0;
+  const bool long_buffers =
+      bytes_of(call.contract(ranks).extent(), call.element()) >= model.read_until;
+  const double read_byte = long_buffers ? model.read_byte_uncached : model.read_byte;
   switch (form) {
     case Form::packets:
       return cost.steps * model.packet_step + moved * model.packet_byte;
     case Form::flags:
       return cost.steps * model.flag_step + moved * model.flag_byte;
-    case Form::direct: {  // one more message says that all has been read
-      const double relayed = algorithm.sends == Sends::outputs ? moved / 2 : 0;
+    case Form::direct:  // one more message says that all has been read
       return (cost.steps + 1) * model.flag_step + (ranks - 1) * model.read_call +
-             (moved - relayed) * model.read_byte + relayed * model.flag_byte;
-    }
-    case Form::open: {
-      const bool streams =
-          bytes_of(call.contract(ranks).extent(), call.element()) >= streamed_output;
-      return (cost.steps + 1) * model.flag_step + 2 * (ranks - 1) * model.read_call +
-             moved * (streams ? model.read_byte_uncached : model.read_byte);
-    }
+             (moved - relayed) * read_byte + relayed * model.flag_byte;
+    case Form::open:
+      return (cost.steps + 1) * model.flag_step + cost.steps * (ranks - 1) * model.read_call +
+             moved * read_byte;
   }
   return std::numeric_limits<double>::infinity();
 }

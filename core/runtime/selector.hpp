@@ -18,7 +18,8 @@ struct LinkModel {
   bool reads_peers = false;          ///< inputs of peers can be read in place
   double read_call = 1500;           ///< beginning to read the buffer of one peer
   double read_byte = 0.055;          ///< one byte of it
-  double read_byte_uncached = 0.12;  ///< where outputs are longer than the cache
+  double read_byte_uncached = 0.15;  ///< of buffers longer than `read_until`
+  Bytes read_until{16 << 20};
 };
 
 /// Chooses how a call runs: the rule that the user gave, or else the candidate of least predicted

@@ -54,8 +54,7 @@ std::uint64_t wrong_values(Communicator& world, const Cell& cell) {
   // Vectors need not be aligned for any element, but the allocator does that anyway.
   const std::size_t bytes = bytes_of(contract.extent(), size_of(cell.type)).value() + 64;
   std::vector<std::byte> input(bytes), output(bytes);
-  const Request request =
-      request_of(cell, world.rank(), world.size(), input.data(), output.data());
+  const Request request = request_of(cell, world.rank(), world.size(), input.data(), output.data());
   data.spoil(output.data(), contract.extent());
   data.fill(const_cast<void*>(request.input), world.rank());
   world.run(request);

@@ -91,8 +91,9 @@ std::uint64_t Bench::check(const Cell& cell) {
 }
 
 Measurement Bench::measure(const Cell& cell) {
-  Measurement result{.cell = cell, .ranks = world_.size(), .algorithm = {}};
+  Measurement result{.cell = cell, .ranks = world_.size(), .algorithm = {}, .explanation = {}};
   result.algorithm = world_.algorithm(request_of(cell));
+  result.explanation = world_.explain(request_of(cell));
   if (options_.check) result.wrong = check(cell);
 
   // In place the values grow with each call: zeros stay what they are.

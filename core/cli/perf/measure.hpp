@@ -13,7 +13,7 @@ namespace capstan::cli {
 struct Measurement {
   Cell cell;
   int ranks = 0;
-  std::string algorithm;
+  std::string algorithm, explanation;
   double median = 0, least = 0;
   double spread = 0;  ///< distance between the quartiles, as a share of the median
   std::uint64_t wrong = 0;
@@ -23,8 +23,8 @@ struct Measurement {
   Bytes bytes() const { return bytes_of(cell.contract(ranks).extent(), size_of(cell.type)); }
   /// Bytes per call over time, GB/s.
   double algorithm_bandwidth() const;
-  /// What each link has to carry at least, GB/s, as nccl-tests defines it per collective: comparable
-  /// between numbers of ranks.
+  /// What each link has to carry at least, GB/s, as nccl-tests defines it per collective:
+  /// comparable between numbers of ranks.
   double bus_bandwidth() const;
 };
 

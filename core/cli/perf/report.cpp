@@ -18,9 +18,9 @@ std::string table_line(const Measurement& m) {
   return fmt::format(
       "{:>12} {:>12} {:>5} {:>8} {:>19} {:>11.2f} {:>11.2f} {:>7.1f} {:>8.2f} "
       "{:>8.2f} {:>7}\n",
-      m.bytes().value(), m.cell.contract(m.ranks).typical_count().value(), name_of(m.cell.type), reduces(m.cell.collective) ? name_of(m.cell.op) : "-",
-      m.algorithm, m.median, m.least, 100 * m.spread, m.algorithm_bandwidth(), m.bus_bandwidth(),
-      m.wrong);
+      m.bytes().value(), m.cell.contract(m.ranks).typical_count().value(), name_of(m.cell.type),
+      reduces(m.cell.collective) ? name_of(m.cell.op) : "-", m.algorithm, m.median, m.least,
+      100 * m.spread, m.algorithm_bandwidth(), m.bus_bandwidth(), m.wrong);
 }
 
 nlohmann::json to_json(const Measurement& m) {
@@ -32,6 +32,7 @@ nlohmann::json to_json(const Measurement& m) {
           {"op", name_of(m.cell.op)},
           {"in_place", m.cell.in_place},
           {"algorithm", m.algorithm},
+          {"explanation", m.explanation},
           {"median_us", m.median},
           {"min_us", m.least},
           {"spread", m.spread},
