@@ -37,6 +37,19 @@ Collective take_collective(std::string_view& text) {
   return *collective;
 }
 
+/// "direct" or "direct/flags".
+AlgorithmRules::Rule parse_target(Collective collective, std::string_view text, Bytes from,
+                                  Bytes to) {
+  const std::size_t slash = text.find('/');
+  AlgorithmRules::Rule rule{from, to, &algorithm_named(collective, text.substr(0, slash))};
+  if (slash == std::string_view::npos) return rule;
+  constexpr std::string_view forms[] = {"flags", "packets", "inputs", "buffers"};
+  for (std::size_t i = 0; i < std::size(forms); ++i)
+    if (text.substr(slash + 1) == forms[i]) rule.form = static_cast<Form>(i);
+  if (!rule.form) refuse(text, "after '/' stands one of flags, packets, inputs and buffers");
+  return rule;
+}
+
 }  // namespace
 
 std::optional<Bytes> parse_bytes(std::string_view text) {
@@ -62,7 +75,7 @@ AlgorithmRules AlgorithmRules::parse(std::string_view text) {
     for (const std::string_view rule : split(part, ',')) {
       const std::size_t colon = rule.find(':');
       if (colon == std::string_view::npos) {
-        rules.rules_.push_back({Bytes{0}, *parse_bytes("inf"), &algorithm_named(collective, rule)});
+        rules.rules_.push_back(parse_target(collective, rule, Bytes{0}, *parse_bytes("inf")));
         continue;
       }
       const std::string_view range = rule.substr(0, colon);
@@ -71,18 +84,18 @@ AlgorithmRules AlgorithmRules::parse(std::string_view text) {
       const auto to =
           dash == std::string_view::npos ? std::nullopt : parse_bytes(range.substr(dash + 1));
       if (!from || !to || *from >= *to) refuse(rule, "its sizes are not 'from-to'");
-      rules.rules_.push_back({*from, *to, &algorithm_named(collective, rule.substr(colon + 1))});
+      rules.rules_.push_back(parse_target(collective, rule.substr(colon + 1), *from, *to));
     }
   }
   return rules;
 }
 
-const Algorithm* AlgorithmRules::find(Collective collective, Bytes bytes) const {
+const AlgorithmRules::Rule* AlgorithmRules::find(Collective collective, Bytes bytes) const {
   constexpr Bytes inf{std::numeric_limits<std::uint64_t>::max()};
   for (const Rule& rule : rules_)
     if (rule.algorithm->collective == collective && rule.from <= bytes &&
         (bytes < rule.to || rule.to == inf))
-      return rule.algorithm;
+      return &rule;
   return nullptr;
 }
 

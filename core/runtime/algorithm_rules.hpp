@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
+#include "core/runtime/lower.hpp"
 
 namespace capstan {
 
@@ -13,18 +14,20 @@ class AlgorithmRules {
  public:
   /// Parses "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring", where sizes are bytes, k, m and g are
   /// powers of 1024 and the upper bound is exclusive; several collectives are separated by ';'.
-  /// A collective followed by a name alone means all sizes. Empty text has no rules. Throws
+  /// A collective followed by a name alone means all sizes. A name may say how data travel, too:
+  /// "direct/flags", ".../packets", ".../inputs" or ".../buffers". Empty text has no rules. Throws
   /// InvalidArgument that shows the part that it could not read and an example.
   static AlgorithmRules parse(std::string_view text);
 
-  /// The algorithm that a rule names for messages of `bytes`, or null.
-  const Algorithm* find(Collective collective, Bytes bytes) const;
-
- private:
   struct Rule {
     Bytes from, to;
     const Algorithm* algorithm;
+    std::optional<Form> form{};
   };
+  /// The rule for messages of `bytes`, or null.
+  const Rule* find(Collective collective, Bytes bytes) const;
+
+ private:
   std::vector<Rule> rules_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <optional>
 
 #include "core/ir/error.hpp"
 
@@ -21,10 +22,11 @@ bool allows(const Algorithm& algorithm, Form form) {
 }
 
 /// The cheapest form of one algorithm.
-Candidate best_form(const Algorithm& algorithm, int ranks, const Call& call,
-                    const LinkModel& model) {
+Candidate best_form(const Algorithm& algorithm, int ranks, const Call& call, const LinkModel& model,
+                    std::optional<Form> wanted = {}) {
   Candidate best;
   for (const Form form : {Form::packets, Form::flags, Form::direct, Form::open}) {
+    if (wanted && form != *wanted) continue;
     if (reads_buffers(form) && !(model.reads_peers && allows(algorithm, form))) continue;
     const Candidate candidate{&algorithm, form, predict(algorithm, form, ranks, call, model)};
     if (candidate.nanoseconds >= best.nanoseconds) continue;
@@ -78,10 +80,11 @@ double predict(const Algorithm& algorithm, Form form, int ranks, const Call& cal
 Choice choose(const Call& call, int ranks, const AlgorithmRules& rules, bool commutative,
               const LinkModel& model) {
   const Bytes bytes = bytes_of(call.contract(ranks).extent(), call.element());
-  const Algorithm* ruled = rules.find(call.collective, bytes);
-  if (ruled && (commutative || ruled->guarantees.ordered)) {
-    const Candidate candidate = best_form(*ruled, ranks, call, model);
-    return {ruled, candidate.form, "asked for by a rule"};
+  const AlgorithmRules::Rule* rule = rules.find(call.collective, bytes);
+  if (rule && (commutative || rule->algorithm->guarantees.ordered)) {
+    Candidate candidate = best_form(*rule->algorithm, ranks, call, model, rule->form);
+    if (!candidate.algorithm) candidate = best_form(*rule->algorithm, ranks, call, model);
+    return {rule->algorithm, candidate.form, "asked for by a rule"};
   }
   const Candidate winner = best(call, ranks, commutative, model);
   if (!winner.algorithm)

@@ -25,7 +25,7 @@ TEST(ParseBytes, ReadsUnits) {
 TEST(AlgorithmRules, ChooseBySize) {
   const auto rules = AlgorithmRules::parse("all_reduce:0-4k:flat,4k-1m:rabenseifner,1m-inf:ring");
   const auto name = [&](std::uint64_t bytes) {
-    return rules.find(Collective::all_reduce, Bytes{bytes})->name;
+    return rules.find(Collective::all_reduce, Bytes{bytes})->algorithm->name;
   };
   EXPECT_EQ(name(0), "flat");
   EXPECT_EQ(name(4095), "flat");
