@@ -24,6 +24,7 @@ class AlgorithmRules {
     const Algorithm* algorithm;
     std::optional<Form> form{};
   };
+  bool empty() const { return rules_.empty(); }
   /// The rule for messages of `bytes`, or null.
   const Rule* find(Collective collective, Bytes bytes) const;
 

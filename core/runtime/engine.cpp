@@ -77,8 +77,18 @@ Engine::~Engine() {
   progress_->announce();
 }
 
-Choice Engine::choice(const Call& call) const {
-  return choose(call, ranks_, rules_, !call.user || call.user->commutative, links_);
+/// Choosing takes much longer than making a plan: calls of about the same size share one choice.
+Choice Engine::choice(const Call& call) {
+  const bool commutative = !call.user || call.user->commutative;
+  const auto choose_for = [&](const Call& c) {
+    return choose(c, ranks_, rules_, commutative, links_);
+  };
+  if (!rules_.empty() || has_counts(call.collective)) return choose_for(call);
+  const Call key = typical(call);
+  if (choices_.size() >= most_plans) choices_.clear();
+  const auto found = choices_.find(key);
+  return found != choices_.end() ? found->second
+                                 : choices_.emplace(key, choose_for(key)).first->second;
 }
 
 const Plan& Engine::plan(const Call& call) {

@@ -63,7 +63,7 @@ class Engine {
   std::optional<MessageInfo> probe(int source, int tag);
   MessageInfo wait_for_message(int source, int tag);
 
-  Choice choice(const Call& call) const;
+  Choice choice(const Call& call);
 
   /// Goes as far as what has arrived allows; true if that was anywhere.
   bool poll();
@@ -118,6 +118,7 @@ class Engine {
     std::size_t operator()(const Call& call) const;
   };
   std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
+  std::unordered_map<Call, Choice, CallHash> choices_;  // by typical call
   const Plan* last_plan_ = nullptr;
   std::optional<Failure> failure_;
 };

@@ -185,7 +185,7 @@ bool Executor::has_finished(int peer, std::uint64_t blocks) {
 
 /// From the last phase on that reads boards, nothing of the block is read here any more.
 void Executor::leave_phase() {
-  if (has_block() && phase_ == program_->last_reading_phase && !plan_->guarantees.paced &&
+  if (has_block() && phase_ == plan_->last_reading_phase && !plan_->guarantees.paced &&
       block_ + 1 < plan_->blocks)
     publish_finished(first_block_ + block_ + 1);
 }

@@ -91,7 +91,6 @@ class Binder {
     for (std::size_t k = 1; k < bound.phase_end.size(); ++k)
       bound.phase_end[k] = std::max(bound.phase_end[k], bound.phase_end[k - 1]);
     bound.readers = readers_of(program);
-    bound.last_reading_phase = last_reading_phase(program);
     bound.source = std::move(program);
     return bound;
   }
@@ -297,6 +296,7 @@ Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Byt
   for (std::size_t b = 0; b < shapes.size(); ++b) {
     if (b == 0 || shapes[b] != shapes[b - 1]) {
       Program program = lower_block(*choice.algorithm, choice.form, ranks, self, shapes[b]);
+      plan.last_reading_phase = std::max(plan.last_reading_phase, last_reading_phase(program));
       plan.scratch = std::max(plan.scratch, bytes_of(program.extents.scratch, plan.element));
       plan.programs.push_back(binder.bind(std::move(program), shapes[b]));
     }

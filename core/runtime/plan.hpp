@@ -55,7 +55,6 @@ struct BoundProgram {
   std::vector<std::uint32_t> phase_end;  ///< ops of phase k end here
   /// Who reads the own board, if it is written at all.
   std::vector<int> readers;
-  int last_reading_phase = 0;  ///< of others' boards
 };
 
 /// All that is needed to run one kind of call again and again: made once, kept, never changed.
@@ -75,6 +74,9 @@ struct Plan {
   kernels::ReduceKernel reduce = nullptr;
   kernels::UserReduction user{};  ///< of an operation that the program brought
   Guarantees guarantees{};
+  /// Of all programs: after it nothing of a block is read on boards. One for all, as blocks have to
+  /// be finished in order.
+  int last_reading_phase = 0;
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
   bool stream_output = false;           ///< the output exceeds the cache: write it past the cache
 

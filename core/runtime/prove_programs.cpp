@@ -70,6 +70,10 @@ class Scripts : public proof::BlockLayout {
     const int phases = programs.front().front().phases;
     for (int rank = 0; rank < ranks_; ++rank) {
       auto& script = scripts_[static_cast<std::size_t>(rank)];
+      int last_phase = 0;
+      for (const auto& block : programs)
+        last_phase =
+            std::max(last_phase, last_reading_phase(block[static_cast<std::size_t>(rank)]));
       for (int block = 0; block < blocks; ++block)
         script.push_back({.kind = Effect::Kind::enter, .call = number, .block = first + block});
       proof::for_each_phase(blocks, phases, [&](int block, int phase) {
@@ -84,7 +88,7 @@ class Scripts : public proof::BlockLayout {
         for (const Op& op : program.ops)
           if (op.phase == phase && op.code != OpCode::notify)
             push(script, effect_of(program, op, number, first + block), call.form);
-        if (phase == last_reading_phase(program) && !guarantees.paced)
+        if (phase == last_phase && !guarantees.paced)
           script.push_back({.kind = Effect::Kind::finish, .call = number, .block = first + block});
       });
       for (int block = 0; block < blocks && guarantees.paced; ++block)

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 #include <optional>
 
 #include "core/ir/error.hpp"
+#include "core/runtime/packet.hpp"
 
 namespace capstan {
 namespace {
@@ -16,22 +19,76 @@ struct Candidate {
   double nanoseconds = std::numeric_limits<double>::infinity();
 };
 
+/// Up to so many ranks programs are simulated; above it, costs that algorithms declare must do.
+constexpr int most_simulated = 16;
+
 bool allows(const Algorithm& algorithm, Form form) {
+  if (!reads_buffers(form)) return true;
   return algorithm.sends == Sends::outputs ||
          (algorithm.sends == Sends::inputs && form == Form::direct);
 }
 
-/// The cheapest form of one algorithm.
+/// Predicts what an algorithm needs in each of its forms.
+class Predictor {
+ public:
+  Predictor(const Algorithm& algorithm, int ranks, const Call& call, const LinkModel& model)
+      : algorithm_(algorithm),
+        ranks_(ranks),
+        call_(typical(call)),
+        model_(model),
+        bytes_(bytes_of(call.contract(ranks).extent(), call.element())) {}
+
+  double predict(Form form) { return ranks_ <= most_simulated ? simulated(form) : declared(form); }
+
+ private:
+  double simulated(Form form) {
+    if (schedules_.empty())
+      for (int rank = 0; rank < ranks_; ++rank)
+        schedules_.push_back(algorithm_.schedule(Group::world(ranks_, Rank{rank}), call_.shape));
+    const auto schedule_of = [&](Rank rank) -> const Schedule& {
+      return schedules_[static_cast<std::size_t>(rank.value())];
+    };
+    std::vector<Program> programs;
+    for (int rank = 0; rank < ranks_; ++rank)
+      programs.push_back(lower(schedule_of, Rank{rank}, form));
+    return simulate(programs, call_.element(), bytes_ >= model_.long_buffer, model_);
+  }
+
+  double declared(Form form) const {
+    const Cost cost = algorithm_.cost(ranks_, call_.contract(ranks_).typical_count());
+    const double element = static_cast<double>(call_.element().value());
+    // What is sent is read from boards by its receivers; boards are written once for all of them.
+    const double moved = (cost.sent + cost.reduced) * element;
+    if (form == Form::packets)
+      return cost.steps * model_.packet +
+             moved / Packet::payload_bytes * (model_.packet_write + model_.next_packet);
+    if (form == Form::flags)
+      return cost.steps * (model_.flag + 2 * model_.miss) +
+             moved * (model_.board_write + model_.board_read) / 2;
+    // One more message says that all has been read.
+    return (cost.steps + 1) * (model_.flag + 2 * model_.miss) + (ranks_ - 1) * model_.read_call +
+           moved * model_.read_byte * (bytes_ >= model_.long_buffer ? model_.long_factor : 1);
+  }
+
+  const Algorithm& algorithm_;
+  const int ranks_;
+  const Call call_;
+  const LinkModel& model_;
+  const Bytes bytes_;
+  std::vector<Schedule> schedules_;
+};
+
+/// The cheapest form of one algorithm, or the one that is wanted.
 Candidate best_form(const Algorithm& algorithm, int ranks, const Call& call, const LinkModel& model,
                     std::optional<Form> wanted = {}) {
+  Predictor predictor{algorithm, ranks, call, model};
   Candidate best;
   for (const Form form : {Form::packets, Form::flags, Form::direct, Form::open}) {
-    if (wanted && form != *wanted) continue;
-    if (reads_buffers(form) && !(model.reads_peers && allows(algorithm, form))) continue;
-    const Candidate candidate{&algorithm, form, predict(algorithm, form, ranks, call, model)};
-    if (candidate.nanoseconds >= best.nanoseconds) continue;
+    if ((wanted && form != *wanted) || !allows(algorithm, form)) continue;
+    if (reads_buffers(form) && !model.reads_peers) continue;
     if (form == Form::packets && !fits_packets(algorithm, ranks, call)) continue;
-    best = candidate;
+    const double nanoseconds = predictor.predict(form);
+    if (nanoseconds < best.nanoseconds) best = {&algorithm, form, nanoseconds};
   }
   return best;
 }
@@ -52,29 +109,12 @@ Candidate best(const Call& call, int ranks, bool commutative, const LinkModel& m
 
 }  // namespace
 
-double predict(const Algorithm& algorithm, Form form, int ranks, const Call& call,
-               const LinkModel& model) {
-  const Cost cost = algorithm.cost(ranks, call.contract(ranks).typical_count());
-  const double element = static_cast<double>(size_of(call.type).value());
-  // What is sent is read from boards by its receivers; boards are written once for all of them.
-  const double moved = (cost.sent + cost.reduced) * element;
-  const double relayed = algorithm.sends == Sends::outputs ? moved / 2 : 0;
-  const bool long_buffers =
-      bytes_of(call.contract(ranks).extent(), call.element()) >= model.read_until;
-  const double read_byte = long_buffers ? model.read_byte_uncached : model.read_byte;
-  switch (form) {
-    case Form::packets:
-      return cost.steps * model.packet_step + moved * model.packet_byte;
-    case Form::flags:
-      return cost.steps * model.flag_step + moved * model.flag_byte;
-    case Form::direct:  // one more message says that all has been read
-      return (cost.steps + 1) * model.flag_step + (ranks - 1) * model.read_call +
-             (moved - relayed) * read_byte + relayed * model.flag_byte;
-    case Form::open:
-      return (cost.steps + 1) * model.flag_step + cost.steps * (ranks - 1) * model.read_call +
-             moved * read_byte;
-  }
-  return std::numeric_limits<double>::infinity();
+Call typical(Call call) {
+  const std::uint64_t count = call.shape.count.value();
+  const int shift = std::max(0, static_cast<int>(std::bit_width(count)) - 3);
+  call.shape.count = Elements{(count + (std::uint64_t{1} << shift) - 1) >> shift << shift};
+  call.shape.root = 0;
+  return call;
 }
 
 Choice choose(const Call& call, int ranks, const AlgorithmRules& rules, bool commutative,

@@ -168,13 +168,17 @@ bool Machine::acquire(int rank, const Effect& effect) {
   std::vector<int> peers = effect.peers;
   for (int peer = 0; effect.peers.empty() && peer < static_cast<int>(scripts_.size()); ++peer)
     peers.push_back(peer);
-  const auto blocks_of = [&](int peer) -> auto& {
-    return finished_[static_cast<std::size_t>(peer)];
+  // A rank tells only up to which block it has finished: a later block stands for all before it.
+  const auto told = [&](int peer) -> const Clock* {
+    const auto p = static_cast<std::size_t>(peer);
+    const Clock* first = nullptr;
+    for (auto entry = finished_[p].lower_bound(effect.block); entry != finished_[p].end(); ++entry)
+      if (!first || entry->second[p] < (*first)[p]) first = &entry->second;
+    return first;
   };
-  const auto finished = [&](int peer) { return blocks_of(peer).contains(effect.block); };
-  if (!std::ranges::all_of(peers, finished)) return false;
+  if (!std::ranges::all_of(peers, told)) return false;
   Clock& now = tick(rank);
-  for (const int peer : peers) merge(now, blocks_of(peer).at(effect.block));
+  for (const int peer : peers) merge(now, *told(peer));
   return true;
 }
 

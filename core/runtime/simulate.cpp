@@ -1,0 +1,172 @@
+#include "core/runtime/simulate.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "core/ir/types.hpp"
+#include "core/runtime/packet.hpp"
+#include "core/runtime/segment.hpp"
+
+namespace capstan {
+namespace {
+
+/// Runs all ranks at once, each at its own time. What one waits for another has done at a time that
+/// is known when it gets there: ranks take turns until all are through.
+class Simulation {
+ public:
+  Simulation(const std::vector<Program>& programs, Bytes element, bool long_buffers,
+             const LinkModel& model)
+      : programs_(programs),
+        element_(element),
+        factor_(long_buffers ? model.long_factor : 1),
+        model_(model),
+        ranks_(programs.size()) {}
+
+  /// Per call, once the first calls have filled the pipeline.
+  double run() {
+    constexpr std::size_t calls = 10, to_fill = 5;
+    double filled = 0;
+    while (finished_.size() < calls) {
+      run_call();
+      if (finished_.size() == to_fill) filled = latest();
+    }
+    return (latest() - filled) / (calls - to_fill);
+  }
+
+ private:
+  struct State {
+    double now = 0;
+    std::size_t op = 0;
+    std::map<int, std::vector<double>> signals;  // to a peer: when
+    std::map<int, std::size_t> taken;            // from a peer
+  };
+
+  void run_call() {
+    packets_.clear();
+    for (std::size_t r = 0; r < ranks_.size(); ++r) begin_call(r);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t r = 0; r < ranks_.size(); ++r)
+        while (step(r)) moved = true;
+    }
+    auto& times = finished_.emplace_back();
+    for (const State& rank : ranks_) times.push_back(rank.now);
+  }
+
+  /// What is written goes into a slot that its last readers have to be done with.
+  void begin_call(std::size_t r) {
+    State& rank = ranks_[r];
+    rank.op = 0;
+    rank.now += model_.call;
+    const auto slots = static_cast<std::size_t>(
+        SegmentLayout::slots(programs_[r].packets ? SlotKind::packets : SlotKind::board));
+    if (finished_.size() < slots) return;
+    for (const int reader : readers_of(programs_[r]))
+      rank.now =
+          std::max(rank.now, finished_[finished_.size() - slots][static_cast<std::size_t>(reader)] +
+                                 model_.miss);
+  }
+
+  double latest() const { return std::ranges::max(ranks_, {}, &State::now).now; }
+
+  bool step(std::size_t r) {
+    State& rank = ranks_[r];
+    const Program& program = programs_[r];
+    if (rank.op == program.ops.size()) return false;
+    const Op& op = program.ops[rank.op];
+    switch (op.code) {
+      case OpCode::gather:
+        if (!(program.packets ? gather_packets(r, op) : gather(rank, program, op))) return false;
+        break;
+      case OpCode::signal:
+        rank.now += model_.signal;
+        rank.signals[op.peer.value()].push_back(rank.now);
+        break;
+      case OpCode::wait:
+        if (!wait(r, op.peer.value())) return false;
+        break;
+      case OpCode::notify:
+        break;
+    }
+    ++rank.op;
+    return true;
+  }
+
+  bool wait(std::size_t r, int peer) {
+    State& rank = ranks_[r];
+    const auto& sent = ranks_[static_cast<std::size_t>(peer)].signals[static_cast<int>(r)];
+    std::size_t& taken = rank.taken[peer];
+    if (taken == sent.size()) return false;
+    rank.now = std::max(rank.now + model_.miss, sent[taken++] + model_.flag);
+    return true;
+  }
+
+  bool gather(State& rank, const Program& program, const Op& op) {
+    const double bytes = static_cast<double>(bytes_of(op.length, element_).value());
+    double boards = 0;
+    for (const Operand& source : program.sources(op)) {
+      if (source.place == Place::board)
+        rank.now +=
+            boards++ == 0 ? model_.miss + bytes * model_.board_read : bytes * model_.next_board;
+      else if (is_buffer_of_peer(source.place))
+        rank.now += read_peer(source, op, bytes);
+      else if (op.source_count > 1)
+        rank.now += bytes * model_.local_byte;
+    }
+    if (op.source_count > 1) rank.now += bytes * op.source_count * model_.reduce_byte;
+    for (const Operand& destination : program.destinations(op)) {
+      const bool board = destination.place == Place::board;
+      const bool local = op.source_count > 1 || is_local(program.sources(op).front());
+      rank.now += bytes * (board ? model_.board_write : local ? model_.local_byte : 0);
+    }
+    return true;
+  }
+
+  static bool is_local(const Operand& operand) { return operand.place < Place::board; }
+
+  double read_peer(const Operand& source, const Op& op, double bytes) const {
+    constexpr double piece = 64 << 10;  // what is reduced is read in pieces
+    const double calls =
+        op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece : model_.read_call;
+    const bool fresh = source.place == Place::peer_output;
+    return calls + bytes * (fresh ? model_.read_fresh : model_.read_byte) * factor_;
+  }
+
+  bool gather_packets(std::size_t r, const Op& op) {
+    State& rank = ranks_[r];
+    const Program& program = programs_[r];
+    const auto packets = static_cast<double>(packets_for(op.length, element_));
+    double ready = rank.now;
+    for (const Operand& source : program.sources(op)) {
+      if (source.place != Place::board) continue;
+      const auto written = packets_.find({source.owner.value(), source.region, source.offset});
+      if (written == packets_.end()) return false;
+      ready = std::max(ready + packets * model_.next_packet, written->second + model_.packet);
+    }
+    rank.now = ready;
+    for (const Operand& destination : program.destinations(op)) {
+      if (destination.place != Place::board) continue;
+      rank.now += packets * model_.packet_write;
+      packets_[{static_cast<int>(r), destination.region, destination.offset}] = rank.now;
+    }
+    return true;
+  }
+
+  const std::vector<Program>& programs_;
+  const Bytes element_;
+  const double factor_;
+  const LinkModel& model_;
+  std::vector<State> ranks_;
+  std::vector<std::vector<double>> finished_;                 // by call and rank: when
+  std::map<std::tuple<int, int, Elements>, double> packets_;  // when written, in this call
+};
+
+}  // namespace
+
+double simulate(const std::vector<Program>& programs, Bytes element, bool long_buffers,
+                const LinkModel& model) {
+  return Simulation{programs, element, long_buffers, model}.run();
+}
+
+}  // namespace capstan

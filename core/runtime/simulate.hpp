@@ -1,0 +1,39 @@
+#pragma once
+
+#include <vector>
+
+#include "core/runtime/program.hpp"
+
+namespace capstan {
+
+/// What a rank of one host needs for its share of a program, in nanoseconds. The defaults were
+/// fitted to measurements between four cores that share a last-level cache (`capstan perf` with
+/// `--algorithm NAME/FORM`, see docs/performance.md).
+struct LinkModel {
+  double call = 60;            ///< any call: looking its plan up, publishing it
+  double signal = 40;          ///< raising a flag
+  double flag = 100;           ///< from a raised flag to the end of its wait
+  double miss = 70;            ///< the first line of a peer's memory
+  double local_byte = 0.02;    ///< reading or writing the own cache
+  double reduce_byte = 0.008;  ///< adding up, on top of reading
+  double board_write = 0.06;   ///< a byte of the own board, whose readers have a copy of it
+  double board_read = 0.08;    ///< a byte of a peer's board, which it has just written
+  double next_board = 0.005;   ///< the same of each further board that is read at the same time
+  double packet_write = 8;
+  double packet = 90;        ///< from writing a packet to having read it
+  double next_packet = 48;   ///< each further packet that is waited for
+  bool reads_peers = false;  ///< buffers of peers can be read in place
+  double read_call = 900;    ///< one read of a peer's buffer
+  double read_piece = 2000;  ///< the same, of a piece that is to be reduced
+  double read_byte = 0.036;  ///< a byte of it, if it has not changed for a while
+  double read_fresh = 0.11;  ///< if the peer has just written it
+  double long_factor = 4;    ///< reading is slower by this where buffers are longer than ...
+  Bytes long_buffer{16 << 20};
+};
+
+/// Predicted time of one call among calls that follow one another, of which `programs` are the
+/// programs of all ranks for one block.
+double simulate(const std::vector<Program>& programs, Bytes element, bool long_buffers,
+                const LinkModel& model);
+
+}  // namespace capstan
