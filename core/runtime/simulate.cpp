@@ -44,6 +44,7 @@ class Simulation {
 
   void run_call() {
     packets_.clear();
+    reads_.clear();
     for (std::size_t r = 0; r < ranks_.size(); ++r) begin_call(r);
     for (bool moved = true; moved;) {
       moved = false;
@@ -110,7 +111,7 @@ class Simulation {
         rank.now +=
             boards++ == 0 ? model_.miss + bytes * model_.board_read : bytes * model_.next_board;
       else if (is_buffer_of_peer(source.place))
-        rank.now += read_peer(source, op, bytes);
+        read_peer(rank, source, op, bytes);
       else if (op.source_count > 1)
         rank.now += bytes * model_.local_byte;
     }
@@ -125,12 +126,19 @@ class Simulation {
 
   static bool is_local(const Operand& operand) { return operand.place < Place::board; }
 
-  double read_peer(const Operand& source, const Op& op, double bytes) const {
+  /// Ranks that read the same memory at the same time hinder each other.
+  void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
     constexpr double piece = 64 << 10;  // what is reduced is read in pieces
     const double calls =
         op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece : model_.read_call;
     const bool fresh = source.place == Place::peer_output;
-    return calls + bytes * (fresh ? model_.read_fresh : model_.read_byte) * factor_;
+    const double alone = calls + bytes * (fresh ? model_.read_fresh : model_.read_byte) * factor_;
+    auto& others = reads_[source.owner.value()];
+    const auto overlapping = std::ranges::count_if(others, [&](const Interval& other) {
+      return other.begin < rank.now + alone && rank.now < other.end;
+    });
+    others.push_back({rank.now, rank.now + alone * static_cast<double>(1 + overlapping)});
+    rank.now = others.back().end;
   }
 
   bool gather_packets(std::size_t r, const Op& op) {
@@ -158,7 +166,11 @@ class Simulation {
   const double factor_;
   const LinkModel& model_;
   std::vector<State> ranks_;
-  std::vector<std::vector<double>> finished_;                 // by call and rank: when
+  std::vector<std::vector<double>> finished_;  // by call and rank: when
+  struct Interval {
+    double begin, end;
+  };
+  std::map<int, std::vector<Interval>> reads_;                // of a rank's buffers, in this call
   std::map<std::tuple<int, int, Elements>, double> packets_;  // when written, in this call
 };
 
