@@ -64,6 +64,10 @@ std::string describe(Collective collective, DataType type, ReduceOp op, std::uin
 
 }  // namespace
 
+std::uint64_t CallMark::after(std::uint64_t history) const {
+  return mix(mix(mix(mix(mix(history) + signature) + count) + root) + tensor);
+}
+
 std::uint32_t CallMark::digest() const {
   return static_cast<std::uint32_t>(mix(mix(mix(mix(signature) + count) + root) + tensor));
 }

@@ -35,6 +35,8 @@ struct CallMark {
   std::uint64_t tensor = 0;  ///< see Call::tensor: lengths in 16 bits each, or a digest
 
   bool operator==(const CallMark&) const = default;
+  /// The digest of a sequence of marks: of the one before this, and this.
+  std::uint64_t after(std::uint64_t history) const;
   /// 32 bits that differ, in all likelihood, between different marks.
   std::uint32_t digest() const;
 };

@@ -179,7 +179,8 @@ bool Executor::has_finished(int peer, std::uint64_t blocks) {
   const auto& finished = control_of(links_[static_cast<std::size_t>(peer)]->segment).finished;
   const auto look = [&] { return (known = finished.load(std::memory_order_acquire)) >= blocks; };
   if (!look() && !soon(spins_, look)) return false;
-  check_history(peer);
+  compare(peer, control_of(links_[static_cast<std::size_t>(peer)]->segment)
+                    .finished_calls.load(std::memory_order_relaxed));
   return true;
 }
 
@@ -394,11 +395,12 @@ bool Executor::wait(int peer) {
   const std::uint64_t next = received_[p] + 1;
   if (!soon(spins_, [&] { return signals.load(std::memory_order_acquire) >= next; })) return false;
   received_[p] = next;
-  if (checked_[p] != call_) check_history(peer);
+  if (checked_[p] != call_) compare(peer, call_);
   return true;
 }
 
 void Executor::finish() {
+  control_of(segment_).finished_calls.store(call_, std::memory_order_relaxed);
   used_[static_cast<std::size_t>(plan_->slots)] += plan_->blocks;
   // All peers have entered this call, and so have finished what came before it.
   if (plan_->guarantees.synchronizes) std::ranges::fill(known_finished_, first_block_);
@@ -409,7 +411,9 @@ void Executor::finish() {
 }
 
 void Executor::record_call() {
+  const std::uint64_t history = plan_->mark.after(histories_[(call_ - 1) % CallRecord::kept]);
   marks_[call_ % CallRecord::kept] = plan_->mark;
+  histories_[call_ % CallRecord::kept] = history;
   CallRecord& record = control_of(segment_).calls[call_ % CallRecord::kept];
   record.signature.store(plan_->mark.signature, std::memory_order_relaxed);
   record.count.store(plan_->mark.count, std::memory_order_relaxed);
@@ -417,6 +421,7 @@ void Executor::record_call() {
   record.tensor.store(plan_->mark.tensor, std::memory_order_relaxed);
   record.input.store(reinterpret_cast<std::uint64_t>(input_), std::memory_order_relaxed);
   record.output.store(reinterpret_cast<std::uint64_t>(output_), std::memory_order_relaxed);
+  record.history.store(history, std::memory_order_relaxed);
   record.call.store(call_, std::memory_order_release);
 }
 
@@ -438,6 +443,25 @@ bool Executor::check_call(int peer, std::uint64_t call) const {
       "ranks disagree about call {}: rank {} called {}, rank {} called {}: all ranks must call the "
       "same collectives in the same order with the same count, type, operation, root and settings",
       call, self_, to_string(own), peer, to_string(mark)));
+}
+
+/// Compares all calls up to one that the peer has entered, at one glance.
+void Executor::compare(int peer, std::uint64_t call) {
+  std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
+  if (call <= checked || call > call_ || call + CallRecord::kept <= call_) return;
+  const CallRecord& theirs =
+      control_of(links_[static_cast<std::size_t>(peer)]->segment).calls[call % CallRecord::kept];
+  if (theirs.call.load(std::memory_order_acquire) != call) return;
+  const std::uint64_t history = theirs.history.load(std::memory_order_relaxed);
+  // A peer that is ahead may have begun to reuse the record meanwhile.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (theirs.call.load(std::memory_order_relaxed) != call) return;
+  if (history != histories_[call % CallRecord::kept]) {
+    check_history(peer);  // names the first difference
+    throw Mismatch(fmt::format("ranks {} and {} have not made the same calls up to call {}", self_,
+                               peer, call));
+  }
+  checked = call;
 }
 
 /// Compares this call, and earlier ones in which nothing came from the peer.

@@ -79,6 +79,7 @@ class Executor {
   void record_call();
   bool check_call(int peer, std::uint64_t call) const;
   void check_history(int peer);
+  void compare(int peer, std::uint64_t call);
 
   void wake(int peer) { bell_.wake(*bells_[static_cast<std::size_t>(peer)]); }
 
@@ -102,7 +103,8 @@ class Executor {
   };
   std::array<std::vector<Slot>, slot_kinds> slots_;
   std::array<std::uint64_t, slot_kinds> used_{};  // slots so far: choose the next
-  std::vector<CallMark> marks_;                   // of the last calls, as published
+  std::vector<std::uint64_t> histories_{std::vector<std::uint64_t>(CallRecord::kept)};
+  std::vector<CallMark> marks_;  // of the last calls, as published
   std::uint64_t progress_ = 0;
 
   // The operation that runs, and where it stands.

@@ -12,7 +12,8 @@
 namespace capstan {
 
 /// What a rank has called, for its peers to compare with what they have called. Written at the
-/// start of each call; the n-th call stands in entry n % kept of the list.
+/// start of each call; the n-th call stands in entry n % kept of the list. One look at the history
+/// compares all calls so far.
 struct alignas(64) CallRecord {
   static constexpr std::size_t kept = 32;
 
@@ -22,6 +23,7 @@ struct alignas(64) CallRecord {
   std::atomic<std::uint64_t> root;
   std::atomic<std::uint64_t> tensor;
   std::atomic<std::uint64_t> input, output;  ///< where they lie in the rank's own memory
+  std::atomic<std::uint64_t> history;        ///< digest of this and all calls before it
 };
 
 /// Why a rank has given up; adopted by all others.
@@ -38,6 +40,7 @@ struct Control {
   /// Blocks that this rank has finished, over all calls: what it read of peers' boards up to there
   /// may be overwritten.
   alignas(64) std::atomic<std::uint64_t> finished;
+  std::atomic<std::uint64_t> finished_calls;       ///< the last call that has ended, by then
   alignas(64) std::atomic<std::uint32_t> left;     ///< this rank's communicator is gone
   alignas(64) std::atomic<std::uint32_t> reading;  ///< in buffers of peers, at this moment
   CallRecord calls[CallRecord::kept];
