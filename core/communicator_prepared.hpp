@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/communicator.hpp"
+#include "core/runtime/checked_call.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"
 #include "core/runtime/task.hpp"
@@ -17,6 +18,12 @@ class Communicator::Impl {
   explicit Impl(Member owned) : member(std::move(owned)), engine(*member.engine) {}
   Member member;
   Engine& engine;
+
+  struct Last {
+    Request request;
+    CheckedCall checked;
+  };
+  std::optional<Last> last{};  ///< blocking call, for the next one is often the same
 };
 
 struct Communicator::Prepared {

@@ -61,6 +61,7 @@ class Reducer {
   bool scales() const { return scales_; }
   double factor() const { return factor_; }
   const std::shared_ptr<const UserOperation>& user() const { return user_; }
+  bool operator==(const Reducer&) const = default;
 
  private:
   ReduceOp op_ = ReduceOp::sum;

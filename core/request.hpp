@@ -41,6 +41,8 @@ struct Request {
   std::vector<Elements> counts{};
   /// all_to_all_v: how much this rank receives from each.
   std::vector<Elements> receive_counts{};
+
+  bool operator==(const Request&) const = default;
 };
 
 /// How requests are written from ranges.

@@ -149,6 +149,10 @@ void Executor::place_block() {
   bases_[1] = output_ + shift;
   bases_[2] = scratch_.data();
   const std::uint64_t slot = layout_.slot(plan_->slots, slot_number()).value();
+  next_slot_ = 0;
+  if (plan_->form == Form::packets && !plan_->guarantees.synchronizes)
+    next_slot_ =
+        static_cast<std::ptrdiff_t>(layout_.slot(plan_->slots, slot_number() + 1).value() - slot);
   for (std::size_t rank = 0; rank < links_.size(); ++rank)
     bases_[BoundOperand::board_of(static_cast<int>(rank))] =
         const_cast<std::byte*>(links_[rank]->segment) + slot;  // only the own one is written
@@ -353,6 +357,9 @@ bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
     const auto* packet = static_cast<const Packet*>(sources_[i]);
     if (!packet->arrived(tag_) && !soon(spins_, [&] { return packet->arrived(tag_); }))
       return false;
+    // A sender that waits for nobody is probably ahead already.
+    if (next_slot_ != 0)
+      __builtin_prefetch(static_cast<const std::byte*>(sources_[i]) + next_slot_);
   }
 
   std::byte* const first = packet_address(destinations[0]);

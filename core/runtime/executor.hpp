@@ -119,6 +119,7 @@ class Executor {
   bool acquired_ = false;  // the slots of block_ may be written
   std::uint32_t op_ = 0;
   std::uint64_t packet_index_ = 0;  // within the current gather
+  std::ptrdiff_t next_slot_ = 0;    // from the current slot; 0: unlikely to be written already
   std::uint64_t tag_ = 0;
   std::vector<std::byte*> bases_;  // see BoundOperand
   std::vector<const void*> sources_;

@@ -150,7 +150,8 @@ class Simulation {
       if (source.place != Place::board) continue;
       const auto written = packets_.find({source.owner.value(), source.region, source.offset});
       if (written == packets_.end()) return false;
-      ready = std::max(ready + packets * model_.next_packet, written->second + model_.packet);
+      ready = std::max(ready + model_.next_source, written->second + model_.packet) +
+              (packets - 1) * model_.next_packet;
     }
     rank.now = ready;
     for (const Operand& destination : program.destinations(op)) {

@@ -20,8 +20,9 @@ struct LinkModel {
   double board_read = 0.08;    ///< a byte of a peer's board, which it has just written
   double next_board = 0.005;   ///< the same of each further board that is read at the same time
   double packet_write = 8;
-  double packet = 90;        ///< from writing a packet to having read it
-  double next_packet = 48;   ///< each further packet that is waited for
+  double packet = 140;       ///< from writing a packet to having read it
+  double next_packet = 48;   ///< each further packet of the same sender
+  double next_source = 20;   ///< the packet of a further sender
   bool reads_peers = false;  ///< buffers of peers can be read in place
   double read_call = 900;    ///< one read of a peer's buffer
   double read_piece = 2000;  ///< the same, of a piece that is to be reduced
