@@ -9,6 +9,13 @@ namespace {
 
 // Of two that promise the same, the selector takes the one that stands first.
 const std::array list{
+    Algorithm{"flat",
+              Collective::barrier,
+              "everybody tells everybody: one step",
+              &plain<flat_barrier>,
+              &flat_barrier_cost,
+              all_pairs,
+              {.synchronizes = true, .paced = true}},
     Algorithm{"dissemination",
               Collective::barrier,
               "log2(p) rounds, each rank tells one further away",

@@ -108,8 +108,8 @@ class Simulation {
     double boards = 0;
     for (const Operand& source : program.sources(op)) {
       if (source.place == Place::board)
-        rank.now +=
-            boards++ == 0 ? model_.miss + bytes * model_.board_read : bytes * model_.next_board;
+        boards++ == 0 ? read_board(rank, source, bytes)
+                      : static_cast<void>(rank.now += bytes * model_.next_board);
       else if (is_buffer_of_peer(source.place))
         read_peer(rank, source, op, bytes);
       else if (op.source_count > 1)
@@ -119,26 +119,41 @@ class Simulation {
     for (const Operand& destination : program.destinations(op)) {
       const bool board = destination.place == Place::board;
       const bool local = op.source_count > 1 || is_local(program.sources(op).front());
-      rank.now += bytes * (board ? model_.board_write : local ? model_.local_byte : 0);
+      rank.now += board   ? bytes * model_.board_write + first_bytes(bytes)
+                  : local ? bytes * model_.local_byte
+                          : 0;
     }
     return true;
   }
 
   static bool is_local(const Operand& operand) { return operand.place < Place::board; }
 
-  /// Ranks that read the same memory at the same time hinder each other.
+  /// The hardware reads ahead in what is longer.
+  double first_bytes(double bytes) const { return std::min(bytes, 4096.0) * model_.first_bytes; }
+
+  void read_board(State& rank, const Operand& source, double bytes) {
+    const double alone = model_.miss + bytes * model_.board_read + first_bytes(bytes);
+    read(rank, {Place::board, source.owner.value()}, alone, model_.hindrance);
+  }
+
   void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
     constexpr double piece = 64 << 10;  // what is reduced is read in pieces
     const double calls =
         op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece : model_.read_call;
     const bool fresh = source.place == Place::peer_output;
     const double alone = calls + bytes * (fresh ? model_.read_fresh : model_.read_byte) * factor_;
-    auto& others = reads_[source.owner.value()];
+    read(rank, {Place::peer_input, source.owner.value()}, alone, 1);
+  }
+
+  /// Ranks that read the same memory at the same time hinder each other.
+  void read(State& rank, std::pair<Place, int> memory, double alone, double hindrance) {
+    auto& others = reads_[memory];
     const auto overlapping = std::ranges::count_if(others, [&](const Interval& other) {
       return other.begin < rank.now + alone && rank.now < other.end;
     });
-    others.push_back({rank.now, rank.now + alone * static_cast<double>(1 + overlapping)});
-    rank.now = others.back().end;
+    const double time = alone * (1 + hindrance * static_cast<double>(overlapping));
+    others.push_back({rank.now, rank.now + time});
+    rank.now += time;
   }
 
   bool gather_packets(std::size_t r, const Op& op) {
@@ -171,8 +186,8 @@ class Simulation {
   struct Interval {
     double begin, end;
   };
-  std::map<int, std::vector<Interval>> reads_;                // of a rank's buffers, in this call
-  std::map<std::tuple<int, int, Elements>, double> packets_;  // when written, in this call
+  std::map<std::pair<Place, int>, std::vector<Interval>> reads_;  // of memory of a rank, this call
+  std::map<std::tuple<int, int, Elements>, double> packets_;      // when written, in this call
 };
 
 }  // namespace

@@ -12,22 +12,24 @@ namespace capstan {
 struct LinkModel {
   double call = 60;            ///< any call: looking its plan up, publishing it
   double signal = 40;          ///< raising a flag
-  double flag = 100;           ///< from a raised flag to the end of its wait
+  double flag = 250;           ///< from a raised flag to the end of its wait
   double miss = 70;            ///< the first line of a peer's memory
   double local_byte = 0.02;    ///< reading or writing the own cache
   double reduce_byte = 0.008;  ///< adding up, on top of reading
-  double board_write = 0.06;   ///< a byte of the own board, whose readers have a copy of it
-  double board_read = 0.08;    ///< a byte of a peer's board, which it has just written
+  double board_write = 0.045;  ///< a byte of the own board, whose readers have a copy of it
+  double board_read = 0.06;    ///< a byte of a peer's board, which it has just written
   double next_board = 0.005;   ///< the same of each further board that is read at the same time
+  double first_bytes = 0.1;    ///< each of the first 4 KiB of a board, read or written, costs more
+  double hindrance = 0.7;      ///< boards: by so much more for each other reader at the same time
   double packet_write = 8;
   double packet = 140;       ///< from writing a packet to having read it
   double next_packet = 48;   ///< each further packet of the same sender
   double next_source = 20;   ///< the packet of a further sender
   bool reads_peers = false;  ///< buffers of peers can be read in place
   double read_call = 900;    ///< one read of a peer's buffer
-  double read_piece = 2000;  ///< the same, of a piece that is to be reduced
+  double read_piece = 1000;  ///< the same, of a piece that is to be reduced
   double read_byte = 0.036;  ///< a byte of it, if it has not changed for a while
-  double read_fresh = 0.11;  ///< if the peer has just written it
+  double read_fresh = 0.13;  ///< if the peer has just written it
   double long_factor = 4;    ///< reading is slower by this where buffers are longer than ...
   Bytes long_buffer{16 << 20};
 };
