@@ -8,6 +8,7 @@
 #include "algorithms/registry.hpp"
 #include "core/ir/types.hpp"
 #include "tests/multiprocess/processes.hpp"
+#include "tests/ways.hpp"
 
 namespace capstan {
 namespace {
@@ -42,14 +43,14 @@ TEST_F(Processes, EveryTypeAndOperation) {
 
 TEST_F(Processes, EveryAlgorithm) {
   for (const Collective collective : all_collectives())
-    for (const Algorithm& algorithm : algorithms(collective)) {
-      const std::string name{name_of(collective)};
-      const auto result =
-          run_ranks(4, "everything", name,
-                    {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, algorithm.name)},
-                     {"CAPSTAN_CHUNK", "16k"}});
-      EXPECT_EQ(result.status, 0) << name << ", " << algorithm.name << ": " << result.output;
-    }
+    for (const Algorithm& algorithm : algorithms(collective))
+      for (const std::string& way : ways_of(algorithm)) {
+        const std::string name{name_of(collective)};
+        const auto result = run_ranks(
+            4, "everything", name,
+            {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, way)}, {"CAPSTAN_CHUNK", "16k"}});
+        EXPECT_EQ(result.status, 0) << name << ", " << way << ": " << result.output;
+      }
 }
 
 TEST_F(Processes, RandomDelaysAndMoreRanksThanCores) {

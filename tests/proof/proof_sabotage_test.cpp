@@ -351,6 +351,49 @@ TEST(Sabotage, SlotsThatAreNotAcquiredAreOverrun) {
   EXPECT_TRUE(has(overrun, Flaw::race)) << text(overrun);
 }
 
+/// In place, a flat all-reduce overwrites its input while peers may be reading it.
+TEST(Sabotage, AnInputThatIsOverwrittenWhileItIsRead) {
+  const Shape shape{.count = Elements{5}};
+  const LoweredCall all_reduce{
+      &algorithm_named(Collective::all_reduce, "flat"), Form::direct, {shape}};
+  const LoweredCall all_to_all{
+      &algorithm_named(Collective::all_to_all, "direct"), Form::direct, {shape}};
+  for (const LoweredCall& call : {all_reduce, all_to_all}) {
+    EXPECT_TRUE(prove_programs({call, call}, 3, false).ok());
+    const auto verdict = prove_programs({call, call}, 3, true);
+    ASSERT_FALSE(verdict.ok());
+    EXPECT_EQ(verdict.findings.front().flaw, Flaw::race);
+  }
+}
+
+/// What reads a peer's input has to tell when it is over.
+TEST(Sabotage, AnInputThatIsReadAfterItsOwnerHasReturned) {
+  struct OneInput : proof::Layout {
+    Elements extent(const proof::Memory&) const override { return Elements{4}; }
+  } layout;
+  using proof::Effect;
+  const proof::Piece input{{proof::Memory::Kind::input, Rank{0}}},
+      output{{proof::Memory::Kind::output, Rank{1}}};
+  const Effect enter{.kind = Effect::Kind::enter}, leave{.kind = Effect::Kind::leave};
+  const Effect tell{.kind = Effect::Kind::signal, .peer = Rank{1}},
+      answer{.kind = Effect::Kind::signal, .peer = Rank{0}},
+      hear{.kind = Effect::Kind::wait, .peer = Rank{0}},
+      heard{.kind = Effect::Kind::wait, .peer = Rank{1}};
+  const Effect read{.length = Elements{4}, .destinations = {output}, .sources = {input}};
+
+  proof::Machine right{{{enter, tell, heard, leave}, {enter, hear, read, answer, leave}}, layout};
+  right.run();
+  EXPECT_TRUE(right.findings().empty());
+  proof::Machine early{{{enter, tell, leave}, {enter, hear, read, leave}}, layout};
+  early.run();
+  ASSERT_FALSE(early.findings().empty());
+  EXPECT_THAT(early.findings().front().message, HasSubstr("has returned from the call"));
+  proof::Machine unasked{{{enter, heard, leave}, {enter, read, answer, leave}}, layout};
+  unasked.run();
+  ASSERT_FALSE(unasked.findings().empty());
+  EXPECT_EQ(unasked.findings().front().flaw, Flaw::race);
+}
+
 TEST(Sabotage, AFalsePromiseToSynchronize) {
   const auto verdict =
       prove_schedules(Collective::broadcast, {.count = count}, one_way(), {.calls = 1});

@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.hpp"
 #include "core/cli/perf/cell.hpp"
+#include "tests/ways.hpp"
 
 namespace capstan {
 namespace {
@@ -28,11 +29,16 @@ void on_threads(int ranks, const Settings& settings, Body body) {
     });
 }
 
-Settings settings_for(const Algorithm& algorithm) {
+/// One way to run one algorithm.
+struct Way {
+  const Algorithm* algorithm;
+  std::string rule;
+};
+
+Settings settings_for(const Way& way) {
   Settings settings;
   settings.timeout = std::chrono::seconds{60};
-  settings.algorithm =
-      std::string{name_of(algorithm.collective)} + ":" + std::string{algorithm.name};
+  settings.algorithm = std::string{name_of(way.algorithm->collective)} + ":" + way.rule;
   settings.chunk = Bytes{4096};  // long operations are cut into many blocks
   return settings;
 }
@@ -71,12 +77,12 @@ std::vector<Shape> shapes_of(Collective collective, int ranks) {
   return shapes;
 }
 
-class EveryAlgorithm : public ::testing::TestWithParam<const Algorithm*> {};
+class EveryAlgorithm : public ::testing::TestWithParam<Way> {};
 
 TEST_P(EveryAlgorithm, IsRightOnThreads) {
-  const Algorithm& algorithm = *GetParam();
+  const Algorithm& algorithm = *GetParam().algorithm;
   for (const int ranks : {1, 2, 3, 4, 5, 8})
-    on_threads(ranks, settings_for(algorithm), [&](Communicator& world) {
+    on_threads(ranks, settings_for(GetParam()), [&](Communicator& world) {
       for (Shape& shape : shapes_of(algorithm.collective, ranks))
         for (int root = 0; root < (has_root(algorithm.collective) ? ranks : 1); ++root) {
           shape.root = root;
@@ -86,10 +92,10 @@ TEST_P(EveryAlgorithm, IsRightOnThreads) {
 }
 
 TEST_P(EveryAlgorithm, KnowsEveryTypeAndOperation) {
-  const Algorithm& algorithm = *GetParam();
+  const Algorithm& algorithm = *GetParam().algorithm;
   const Collective collective = algorithm.collective;
   const bool prefix = collective == Collective::scan || collective == Collective::exscan;
-  on_threads(3, settings_for(algorithm), [&](Communicator& world) {
+  on_threads(3, settings_for(GetParam()), [&](Communicator& world) {
     for (const DataType type : all_data_types())
       for (const ReduceOp op : all_reduce_ops()) {
         if (reduces(collective) && !supports(type, op)) continue;
@@ -107,17 +113,20 @@ TEST_P(EveryAlgorithm, KnowsEveryTypeAndOperation) {
   });
 }
 
-std::vector<const Algorithm*> every_algorithm() {
-  std::vector<const Algorithm*> all;
+std::vector<Way> every_way() {
+  std::vector<Way> all;
   for (const Collective collective : all_collectives())
-    for (const Algorithm& algorithm : algorithms(collective)) all.push_back(&algorithm);
+    for (const Algorithm& algorithm : algorithms(collective))
+      for (std::string& rule : ways_of(algorithm)) all.push_back({&algorithm, std::move(rule)});
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(every_algorithm()),
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(every_way()),
                          [](const auto& test) {
-                           return std::string{name_of(test.param->collective)} + "_" +
-                                  std::string{test.param->name};
+                           std::string name{name_of(test.param.algorithm->collective)};
+                           name += "_" + test.param.rule;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
                          });
 
 /// Collectives of all kinds follow one another, chosen by the selector, with some ranks dawdling.

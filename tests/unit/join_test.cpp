@@ -30,8 +30,8 @@ TEST(Join, RanksMeetThroughAUniqueId) {
     });
 }
 
-/// The thread that serves the id stays with its process; whatever lock it held at the fork is nothing
-/// that the child waits for.
+/// The thread that serves the id stays with its process; whatever lock it held at the fork is
+/// nothing that the child waits for.
 TEST(Join, AProcessThatIsForkedAfterTheIdWasMadeJoins) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer does not follow a fork beside other threads";

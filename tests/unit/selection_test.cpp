@@ -60,6 +60,35 @@ TEST(Selector, ARuleWins) {
   EXPECT_THAT(choice.reason, HasSubstr("rule"));
 }
 
+TEST(Selector, ARuleMaySayHowDataTravel) {
+  const Call call{.collective = Collective::all_gather, .shape = {.count = Elements{100'000}}};
+  const LinkModel readable{.reads_peers = true};
+  const auto form_by = [&](const char* rule, const LinkModel& model) {
+    return choose(call, 4, AlgorithmRules::parse(rule), true, model).form;
+  };
+  EXPECT_EQ(form_by("all_gather:direct/flags", readable), Form::flags);
+  EXPECT_EQ(form_by("all_gather:0-inf:direct/inputs", readable), Form::direct);
+  EXPECT_EQ(form_by("all_gather:direct/inputs", {}), Form::flags) << "not possible here";
+  EXPECT_THROW(AlgorithmRules::parse("all_gather:direct/magic"), InvalidArgument);
+}
+
+TEST(Selector, LongMessagesAreReadInPlaceWhereThatIsPossible) {
+  const Call call{.collective = Collective::all_to_all, .shape = {.count = Elements{100'000}}};
+  EXPECT_EQ(choose(call, 4, {}, true, {.reads_peers = true}).form, Form::direct);
+  EXPECT_EQ(choose(call, 4, {}, true, {}).form, Form::flags);
+}
+
+TEST(Selector, CallsOfAboutTheSameSizeShareAChoice) {
+  const auto count_of = [](std::uint64_t n) {
+    return typical({.shape = {.count = Elements{n}, .root = 3}}).shape.count.value();
+  };
+  EXPECT_EQ(count_of(0), 0u);
+  EXPECT_EQ(count_of(7), 7u);
+  EXPECT_EQ(count_of(1000), 1024u);
+  EXPECT_EQ(count_of(1025), 1280u);
+  for (std::uint64_t n = 1; n < 100'000; n = n * 3 / 2 + 1) EXPECT_GE(count_of(n), n);
+}
+
 TEST(Selector, TinyMessagesTravelInPacketsAndLargeOnesDoNot) {
   for (const int ranks : {2, 3, 4, 8, 16}) {
     EXPECT_EQ(choose({.shape = {.count = Elements{2}}}, ranks, {}).form, Form::packets) << ranks;

@@ -137,7 +137,7 @@ void Machine::leave(int rank, const Effect& effect) {
   const auto r = static_cast<std::size_t>(rank);
   const Clock& now = tick(rank);
   left_[r][effect.call] = now[r];
-  check_input_is_read(rank, effect.call, now);
+  check_buffers_are_read(rank, effect.call, now);
   if (!effect.synchronizes) return;
   for (std::size_t peer = 0; peer < scripts_.size(); ++peer) {
     const auto entry = entered_[peer].find(effect.call);
@@ -148,20 +148,32 @@ void Machine::leave(int rank, const Effect& effect) {
   }
 }
 
-/// From here on the caller may change what peers have read in its input.
-void Machine::check_input_is_read(int rank, int call, const Clock& now) {
-  for (const int block : blocks_[static_cast<std::size_t>(rank)][call]) {
-    const Piece input{{.owner = Rank{rank}, .instance = block}};
-    const Elements length = layout_.extent(input.memory);
-    const Cell* cell = cells(input, length);
-    for (Elements i; i < length; i += Elements{1}, ++cell)
-      for (const Access& reader : cell->read)
-        if (!before(reader, now))
-          report(Flaw::race, Rank{reader.rank}, reader.step,
-                 "step " + std::to_string(reader.step) + " of " + rank_name(reader.rank) +
-                     " may read element " + number(i.value()) + " of " + to_string(input.memory) +
-                     " after " + rank_name(rank) + " has returned from the call");
-  }
+/// What belongs to a caller may be read by others only while that is in the call.
+void Machine::check_owner_is_in(int rank, const Effect& effect, const Memory& memory) {
+  const bool of_caller = memory.kind == Memory::Kind::input || memory.kind == Memory::Kind::output;
+  const int owner = memory.owner.value();
+  if (of_caller && owner != rank && left_[static_cast<std::size_t>(owner)].contains(effect.call))
+    report(Flaw::race, Rank{rank}, effect.step,
+           effect.text + " of " + rank_name(rank) + " may read " + to_string(memory) + " after " +
+               rank_name(owner) + " has returned from the call");
+}
+
+/// From here on the caller may change what peers have read in its buffers.
+void Machine::check_buffers_are_read(int rank, int call, const Clock& now) {
+  for (const int block : blocks_[static_cast<std::size_t>(rank)][call])
+    for (const auto kind : {Memory::Kind::input, Memory::Kind::output}) {
+      const Piece buffer{{.kind = kind, .owner = Rank{rank}, .instance = block}};
+      const Elements length = layout_.extent(buffer.memory);
+      const Cell* cell = cells(buffer, length);
+      for (Elements i; i < length; i += Elements{1}, ++cell)
+        for (const Access& reader : cell->read)
+          if (!before(reader, now))
+            report(Flaw::race, Rank{reader.rank}, reader.step,
+                   "step " + std::to_string(reader.step) + " of " + rank_name(reader.rank) +
+                       " may read element " + number(i.value()) + " of " +
+                       to_string(buffer.memory) + " after " + rank_name(rank) +
+                       " has returned from the call");
+    }
 }
 
 bool Machine::acquire(int rank, const Effect& effect) {
@@ -276,6 +288,7 @@ std::vector<ValueId> Machine::read(int rank, const Effect& effect) {
   for (std::size_t s = 0; s < effect.sources.size(); ++s) {
     const Piece& source = effect.sources[s];
     if (!in_range(rank, effect, source)) return result;
+    check_owner_is_in(rank, effect, source.memory);
     Cell* const memory = cells(source, effect.length);
     for (std::size_t i = 0; i < result.size(); ++i) {
       Cell& cell = memory[i];

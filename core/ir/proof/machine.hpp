@@ -156,7 +156,8 @@ class Machine {
   void land(const Put& put, int issuer, int taken_by, int time);
   void enter(int rank, const Effect& effect);
   void leave(int rank, const Effect& effect);
-  void check_input_is_read(int rank, int call, const Clock& now);
+  void check_owner_is_in(int rank, const Effect& effect, const Memory& memory);
+  void check_buffers_are_read(int rank, int call, const Clock& now);
   bool acquire(int rank, const Effect& effect);
   void report_deadlock();
   void report_unheard();
