@@ -31,8 +31,9 @@ struct Settings {
   /// CAPSTAN_PROGRESS_THREAD, 0 or 1.
   bool progress_thread = false;
 
-  /// Long messages are read straight from their sender's memory where the system lets one process
-  /// read another; otherwise, or when this is off, they are copied through shared memory.
+  /// Long messages, and in collectives long inputs and outputs, are read straight from the memory of
+  /// the rank that they belong to where the system lets one process read another; otherwise, or when
+  /// this is off, they are copied through shared memory. The same on all ranks.
   /// CAPSTAN_SINGLE_COPY, 0 or 1.
   bool single_copy = true;
 

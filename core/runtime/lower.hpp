@@ -4,19 +4,12 @@
 #include <string_view>
 
 #include "core/ir/collective.hpp"
+#include "core/runtime/form.hpp"
 #include "core/runtime/program.hpp"
 
 namespace capstan {
 
-/// How data and notice of them travel.
-enum class Form : std::uint8_t {
-  flags,    ///< data on the board, then a flag: for anything but the smallest messages
-  packets,  ///< each cache line carries its own sequence number: no separate flag to wait for
-  direct,   ///< as flags, but what comes out of an input is read there: one copy instead of two
-  open      ///< the same for outputs, where they do not change any more
-};
-
-/// "in packets", "with flags", "reading inputs", "reading buffers".
+/// "with flags", "in packets", "reading inputs", "reading buffers".
 std::string_view name_of(Form form);
 
 /// The schedule of any rank of the group; lowering asks for those that this rank hears from.
@@ -38,10 +31,6 @@ Program lower(const ScheduleOf& schedule_of, Rank self, Form form);
 /// Whether a rank that calls this in place would overwrite parts of its input that peers have yet
 /// to read in the direct form. Such inputs are read in a copy.
 bool overwrites_input(Collective collective);
-
-inline constexpr bool reads_buffers(Form form) {
-  return form == Form::direct || form == Form::open;
-}
 
 /// The extent of the larger region of the board that a rank with this schedule needs.
 Elements board_extent(const Schedule& schedule, Form form);

@@ -43,6 +43,7 @@ const Names below_cli = {"core/base",
                          "core/runtime",
                          "core/runtime/bootstrap",
                          "core/runtime/algorithm_rules",
+                         "core/runtime/form",
                          "core/communicator"};
 
 Names also(Names names, std::string_view more) {
@@ -55,8 +56,9 @@ const std::vector<Rule>& rules() {
   static const std::vector<Rule> all = {
       {"core/base", {}, {}},
       {"core/ir", {}, {"fmt"}, true},
-      {"core/runtime/algorithm_rules", {"core/ir", "algorithms"}, {"fmt"}},
-      {"core/settings", {"core/ir", "core/runtime/algorithm_rules"}, {"fmt"}},
+      {"core/runtime/form", {}, {}},
+      {"core/runtime/algorithm_rules", {"core/ir", "core/runtime/form", "algorithms"}, {"fmt"}},
+      {"core/settings", {"core/ir", "core/runtime/algorithm_rules", "core/runtime/form"}, {"fmt"}},
       {"core/unique_id", {"core/ir"}, {}},
       {"core/message_info", {"core/ir"}, {}},
       {"core/reducer", {"core/ir"}, {}},
@@ -76,7 +78,8 @@ const std::vector<Rule>& rules() {
       {"core/runtime",
        {"core/ir", "core/base", "core/async", "core/message_info", "core/reducer", "core/request",
         "core/settings", "core/unique_id", "algorithms", "kernels", "topology", "transports",
-        "transports/*", "core/runtime/bootstrap", "core/runtime/algorithm_rules"},
+        "transports/*", "core/runtime/bootstrap", "core/runtime/algorithm_rules",
+        "core/runtime/form"},
        {"fmt", "spdlog"}},
       {"core/communicator", also(below_cli, "core/communicator_prepared"), {"fmt", "spdlog"}},
       {"core/communicator_prepared", below_cli, {}},
@@ -85,7 +88,7 @@ const std::vector<Rule>& rules() {
       {"core/cli", below_cli, {"fmt", "spdlog", "CLI", "nlohmann"}},
       {"perf",
        also(below_cli, "core/cli"),
-       {"fmt", "spdlog", "CLI", "nlohmann", "hwy", "benchmark"}},
+       {"fmt", "spdlog", "CLI", "nlohmann", "hwy", "benchmark", "mpi", "gloo"}},
       {"tests",
        also(below_cli, "core/cli"),
        {"fmt", "spdlog", "CLI", "nlohmann", "hwy", "hwloc", "sodium", "gtest", "gmock",
@@ -97,7 +100,7 @@ const std::vector<Rule>& rules() {
 
 const std::set<std::string_view> known_libraries = {
     "fmt",   "spdlog", "CLI",     "nlohmann",   "hwloc",     "hwy", "sodium",
-    "gtest", "gmock",  "capstan", "rapidcheck", "benchmark", "mpi"};
+    "gtest", "gmock",  "capstan", "rapidcheck", "benchmark", "mpi", "gloo"};
 
 const std::set<std::string_view> impure_headers = {
     "atomic",  "barrier",    "chrono",       "condition_variable",

@@ -150,6 +150,26 @@ TEST(Perf, BadOptionsAreRefusedOnce) {
   EXPECT_THAT(size.output, HasSubstr("--min-bytes"));
 }
 
+TEST(Perf, ComparesWithAPeer) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "perf", "all_reduce,broadcast,barrier", "-n", "2", "--against",
+                   "openmpi", "--sizes", "8,64K", "--rounds", "2", "--seconds", "0.01"});
+  if (result.output.find("was not built") != std::string::npos)
+    GTEST_SKIP() << "no libopenmpi-dev, or built with sanitizers";
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("2 ranks, openmpi-sm: coll_sm_priority"));
+  EXPECT_THAT(result.output, HasSubstr("(geometric mean)"));
+  EXPECT_THAT(result.output, HasSubstr("# cells lost: "));
+  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("left out")));
+  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("wrong")));
+}
+
+TEST(Perf, KnowsItsPeers) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "perf", "--against", "telepathy"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.output, HasSubstr("choose from openmpi, mpich, gloo"));
+}
+
 TEST(Perf, WritesJson) {
   const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "64", "--json", "-",
                                    "--rounds", "2", "--seconds", "0.01"});

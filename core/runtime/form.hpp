@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+namespace capstan {
+
+/// How data and notice of them travel.
+enum class Form : std::uint8_t {
+  flags,    ///< data on the board, then a flag: for anything but the smallest messages
+  packets,  ///< each cache line carries its own sequence number: no separate flag to wait for
+  direct,   ///< as flags, but what comes out of an input is read there: one copy instead of two
+  open      ///< the same for outputs, where they do not change any more
+};
+
+constexpr bool reads_buffers(Form form) {
+  return form == Form::direct || form == Form::open;
+}
+
+}  // namespace capstan
