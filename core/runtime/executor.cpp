@@ -272,7 +272,9 @@ bool Executor::gather_from_peers(const BoundOp& op) {
 /// Sources that cannot be addressed go through the cache in pieces; a copy goes straight to where
 /// it is wanted.
 bool Executor::read_pieces(const BoundOp& op) {
-  constexpr std::uint64_t piece_bytes = 64 << 10;
+  // All pieces together stay in the cache.
+  constexpr std::uint64_t most = 64 << 10, least = 4 << 10, all = 1 << 20;
+  const std::uint64_t piece_bytes = std::clamp(all / op.source_count / least * least, least, most);
   const BoundOperand* const destinations = &program_->operands[op.first_operand];
   const BoundOperand* const sources = destinations + op.destination_count;
   const std::uint64_t element = plan_->element.value(), piece = piece_bytes / element;
@@ -281,7 +283,8 @@ bool Executor::read_pieces(const BoundOp& op) {
     return fetch(sources[0], 0, address(destinations[0]), op.count * element);
 
   sources_.resize(op.source_count);
-  if (!addressed) fetched_.resize(op.source_count * piece_bytes);
+  if (const std::size_t room = op.source_count * piece_bytes; !addressed && fetched_.size() < room)
+    fetched_.resize(room);
   for (std::uint64_t first = 0; first < op.count; first += piece) {
     const std::uint64_t count = std::min(piece, op.count - first), at = first * element;
     for (std::uint32_t k = 1; k <= op.source_count; ++k) {
