@@ -90,8 +90,9 @@ class SegmentLayout {
     return slot(SlotKind::board, 0) + slot_bytes(SlotKind::board) * count(SlotKind::board);
   }
   Bytes total() const { return messages() + round(Messages::area(ranks_, message_ring)); }
-  /// One of the two regions of a slot.
+  /// One of the two regions of a slot. A rank on its own has nothing to stage.
   Bytes region(SlotKind kind) const {
+    if (ranks_ == 1) return Bytes{0};
     return kind == SlotKind::board ? board_region_ : packet_region(kind);
   }
   static constexpr Bytes packet_region(SlotKind kind) {

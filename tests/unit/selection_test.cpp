@@ -3,6 +3,7 @@
 
 #include "core/ir/error.hpp"
 #include "core/runtime/algorithm_rules.hpp"
+#include "core/runtime/engine.hpp"
 #include "core/runtime/selector.hpp"
 #include "core/settings.hpp"
 
@@ -58,6 +59,15 @@ TEST(Selector, ARuleWins) {
   const Choice choice = choose({.shape = {.count = Elements{2}}}, 4, rules);
   EXPECT_EQ(choice.algorithm->name, "ring");
   EXPECT_THAT(choice.reason, HasSubstr("rule"));
+}
+
+TEST(Segments, AreSmall) {
+  const auto bytes = [](int ranks, Bytes chunk) {
+    return segment_layout(ranks, {.chunk = chunk}, {}).total();
+  };
+  EXPECT_LT(bytes(4, Bytes{256 << 10}), Bytes{8 << 20});
+  EXPECT_LT(bytes(4, Bytes{16 << 10}), Bytes{2 << 20}) << "as the user wants it";
+  EXPECT_LT(bytes(1, Bytes{256 << 10}), Bytes{128 << 10}) << "nothing to stage";
 }
 
 TEST(Selector, ARuleMaySayHowDataTravel) {
