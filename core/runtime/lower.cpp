@@ -42,17 +42,26 @@ Elements round_up(Elements length) {
   return Elements{(length.value() + unit - 1) / unit * unit};
 }
 
+/// Which parts of the output a schedule computes, and with which steps.
+using OutputWrites = std::vector<std::pair<const Step*, Span>>;
+
+OutputWrites output_writes(const Schedule& schedule) {
+  OutputWrites writes;
+  for (const Step& step : schedule.steps())
+    if ((step.verb == Verb::copy || step.verb == Verb::reduce) &&
+        step.destination.buffer == Buffer::output)
+      writes.emplace_back(&step, step.destination);
+  return writes;
+}
+
 /// The buffer in which peers can read what a put sends: it does not change any more.
-std::optional<Place> read_in_place(const Schedule& schedule, const Step& put, Form form) {
-  const Span source = schedule.sources(put).front();
-  if (form != Form::direct && form != Form::open) return std::nullopt;
+std::optional<Place> read_in_place(const Span& source, const Step& put, const OutputWrites& writes,
+                                   Form form) {
+  if (!reads_buffers(form)) return std::nullopt;
   if (source.buffer == Buffer::input) return Place::peer_input;
   if (source.buffer != Buffer::output || form != Form::open) return std::nullopt;
-  const auto steps = std::span{schedule.steps()};
-  const auto later = steps.subspan(static_cast<std::size_t>(&put - steps.data()) + 1);
-  const bool changes = std::ranges::any_of(later, [&](const Step& step) {
-    return (step.verb == Verb::copy || step.verb == Verb::reduce) &&
-           step.destination.buffer == Buffer::output && overlap(step.destination, source);
+  const bool changes = std::ranges::any_of(writes, [&](const auto& write) {
+    return write.first > &put && overlap(write.second, source);
   });
   return changes ? std::nullopt : std::optional{Place::peer_output};
 }
@@ -66,6 +75,7 @@ Exports exports_of(const Schedule& schedule, Form form) {
     Export area;
   };
   std::vector<Live> live;  // areas whose source has not changed since
+  const OutputWrites writes = output_writes(schedule);
   Exports exports;
   for (const Step& step : schedule.steps()) {
     if (step.verb == Verb::copy || step.verb == Verb::reduce)
@@ -74,7 +84,7 @@ Exports exports_of(const Schedule& schedule, Form form) {
     if (step.verb != Verb::put) continue;
 
     const Span source = schedule.sources(step).front();
-    if (const auto place = read_in_place(schedule, step, form)) {
+    if (const auto place = read_in_place(source, step, writes, form)) {
       exports.puts.push_back({0, source.offset, false, *place});
       continue;
     }
@@ -99,9 +109,8 @@ struct Arrival {
 };
 
 /// What each signal from `sender` to `receiver` announces, in order of the signals.
-std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, Rank receiver,
-                                                   Form form) {
-  const Exports exports = exports_of(sender, form);
+std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, const Exports& exports,
+                                                   Rank receiver) {
   auto next_export = exports.puts.begin();
   std::vector<std::vector<Arrival>> signals(1);
   for (const Step& step : sender.steps()) {
@@ -117,15 +126,36 @@ std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, Rank 
   return signals;
 }
 
+/// What is found out once about the schedules of a group, for the programs of all its ranks.
+class LoweringGroup {
+ public:
+  LoweringGroup(const ScheduleOf& of, Form way) : schedule_of(of), form(way) {}
+
+  const ScheduleOf& schedule_of;
+  const Form form;
+
+  const Exports& exports(Rank rank) {
+    const auto found = exports_.find(rank);
+    if (found != exports_.end()) return found->second;
+    return exports_.emplace(rank, exports_of(schedule_of(rank), form)).first->second;
+  }
+  /// Whose buffers a rank reads after its last signal to them.
+  const std::vector<Rank>& owners_read_by(Rank reader);
+
+ private:
+  std::map<Rank, Exports> exports_;
+  std::map<Rank, std::vector<Rank>> owners_read_;
+};
+
 class Lowering {
  public:
-  Lowering(const ScheduleOf& schedule_of, Rank self, Form form)
-      : schedule_of_(schedule_of),
-        schedule_(schedule_of(self)),
-        form_(form),
-        exports_(exports_of(schedule_, form)) {
+  Lowering(LoweringGroup& group, Rank self)
+      : group_(group),
+        schedule_(group.schedule_of(self)),
+        form_(group.form),
+        exports_(group.exports(self)) {
     program_.self = self;
-    program_.packets = form == Form::packets;
+    program_.packets = form_ == Form::packets;
     program_.phases = schedule_.phases();
     program_.extents = schedule_.extents();
     program_.board = exports_.board;
@@ -133,8 +163,14 @@ class Lowering {
 
   Program run() && {
     lower_steps();
-    if (form_ == Form::direct || form_ == Form::open) close();
+    if (reads_buffers(form_)) close();
     return std::move(program_);
+  }
+
+  /// Whose buffers are read after the last signal to them, before anything is said about it.
+  std::vector<Rank> owners_read_in_the_end() && {
+    lower_steps();
+    return owners_read();
   }
 
  private:
@@ -158,9 +194,7 @@ class Lowering {
         readers.push_back(step.peer);
     }
     for (const Rank reader : readers) {
-      Lowering theirs{schedule_of_, reader, form_};
-      theirs.lower_steps();
-      const auto read = theirs.owners_read();
+      const auto& read = group_.owners_read_by(reader);
       if (std::ranges::find(read, program_.self) != read.end())
         emit_closing(OpCode::wait, reader, program_.phases - 1);
     }
@@ -245,7 +279,9 @@ class Lowering {
   const std::vector<Arrival>& next_arrivals(Rank peer) {
     auto [entry, is_new] = heard_.try_emplace(peer);
     Heard& heard = entry->second;
-    if (is_new) heard.signals = arrivals_between(schedule_of_(peer), program_.self, form_);
+    if (is_new)
+      heard.signals =
+          arrivals_between(group_.schedule_of(peer), group_.exports(peer), program_.self);
     static const std::vector<Arrival> nothing;  // a wait too many: the verifier's business
     return heard.next < heard.signals.size() ? heard.signals[heard.next++] : nothing;
   }
@@ -325,10 +361,10 @@ class Lowering {
     std::size_t next = 0;
   };
 
-  const ScheduleOf& schedule_of_;
+  LoweringGroup& group_;
   const Schedule& schedule_;
   const Form form_;
-  const Exports exports_;
+  const Exports& exports_;
   std::vector<Export>::const_iterator next_export_ = exports_.puts.begin();
   std::map<Rank, Heard> heard_;
   std::map<Rank, bool> carried_;     // a put to the peer since the last signal to it
@@ -338,6 +374,13 @@ class Lowering {
   std::size_t step_ = 0;
   bool uses_scratch_ = false;
 };
+
+const std::vector<Rank>& LoweringGroup::owners_read_by(Rank reader) {
+  const auto found = owners_read_.find(reader);
+  if (found != owners_read_.end()) return found->second;
+  return owners_read_.emplace(reader, Lowering{*this, reader}.owners_read_in_the_end())
+      .first->second;
+}
 
 std::string to_string(const Operand& operand, Elements length) {
   constexpr std::string_view names[] = {"input", "output", "scratch", "board", "input", "output"};
@@ -356,7 +399,15 @@ std::string_view name_of(Form form) {
 }
 
 Program lower(const ScheduleOf& schedule_of, Rank self, Form form) {
-  return Lowering{schedule_of, self, form}.run();
+  LoweringGroup group(schedule_of, form);
+  return Lowering{group, self}.run();
+}
+
+std::vector<Program> lower_all(const ScheduleOf& schedule_of, int ranks, Form form) {
+  LoweringGroup group(schedule_of, form);
+  std::vector<Program> programs;
+  for (int rank = 0; rank < ranks; ++rank) programs.push_back(Lowering{group, Rank{rank}}.run());
+  return programs;
 }
 
 bool overwrites_input(Collective collective) {

@@ -27,6 +27,8 @@ using ScheduleOf = std::function<const Schedule&(Rank)>;
 /// readers send it later tells as much. The area is safe to read until the peer reuses the
 /// board's slot, which is what the verifier proves of the lowered programs.
 Program lower(const ScheduleOf& schedule_of, Rank self, Form form);
+/// Those of all ranks, for less than one by one.
+std::vector<Program> lower_all(const ScheduleOf& schedule_of, int ranks, Form form);
 
 /// Whether a rank that calls this in place would overwrite parts of its input that peers have yet
 /// to read in the direct form. Such inputs are read in a copy.

@@ -16,14 +16,11 @@ std::vector<Program> programs_of(const LoweredCall& call, const Shape& shape, in
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < ranks; ++rank)
     schedules.push_back(call.algorithm->schedule(Group::world(ranks, Rank{rank}), shape));
-  std::vector<Program> programs;
-  for (int rank = 0; rank < ranks; ++rank)
-    programs.push_back(lower(
-        [&](Rank peer) -> const Schedule& {
-          return schedules[static_cast<std::size_t>(peer.value())];
-        },
-        Rank{rank}, call.form));
-  return programs;
+  return lower_all(
+      [&](Rank peer) -> const Schedule& {
+        return schedules[static_cast<std::size_t>(peer.value())];
+      },
+      ranks, call.form);
 }
 
 /// Where a block's boards lie, numbered as the executor numbers them.

@@ -48,10 +48,8 @@ class Predictor {
     const auto schedule_of = [&](Rank rank) -> const Schedule& {
       return schedules_[static_cast<std::size_t>(rank.value())];
     };
-    std::vector<Program> programs;
-    for (int rank = 0; rank < ranks_; ++rank)
-      programs.push_back(lower(schedule_of, Rank{rank}, form));
-    return simulate(programs, call_.element(), bytes_ >= model_.long_buffer, model_);
+    return simulate(lower_all(schedule_of, ranks_, form), call_.element(),
+                    bytes_ >= model_.long_buffer, model_);
   }
 
   double declared(Form form) const {
