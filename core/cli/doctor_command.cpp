@@ -132,8 +132,9 @@ Probe cross_memory_attach() {
   ::waitpid(child, nullptr, 0);
   if (got == sizeof copy && copy == value)
     return {"cross-memory attach", Probe::Status::ok, "process_vm_readv works", ""};
-  return {"cross-memory attach", Probe::Status::note, std::strerror(error),
-          "see /proc/sys/kernel/yama/ptrace_scope; nothing depends on it so far"};
+  return {
+      "cross-memory attach", Probe::Status::note, std::strerror(error),
+      "see /proc/sys/kernel/yama/ptrace_scope; long messages are staged instead, which is slower"};
 }
 
 Probe huge_pages() {

@@ -93,18 +93,19 @@ std::vector<std::string> PlayerSpec::command() const {
 }
 
 std::vector<PlayerSpec> players_of(const std::vector<std::string>& libraries, int ranks) {
-  std::vector<std::string> all{own_library, bound_library};
-  all.insert(all.end(), libraries.begin(), libraries.end());
   std::vector<PlayerSpec> players;
-  for (const std::string& library : all)
-    for (PlayerSpec& player : configurations(library, ranks)) {
-      if (player.program.empty())
-        throw InvalidArgument(
-            fmt::format("--against {}: its program was not built: install lib{}-dev, build with "
-                        "CAPSTAN_BUILD_PERF, and see the summary of CMake",
-                        library, library));
-      players.push_back(std::move(player));
-    }
+  const auto add = [&](const std::string& library) {
+    for (PlayerSpec& player : configurations(library, ranks)) players.push_back(std::move(player));
+  };
+  add(own_library);
+  add(bound_library);
+  for (const std::string& library : libraries) add(library);
+  for (const PlayerSpec& player : players)
+    if (player.program.empty())
+      throw InvalidArgument(fmt::format(
+          "--against: the program of '{}' was not built: configure with CAPSTAN_BUILD_PERF=ON, "
+          "without sanitizers, and see which libraries CMake has found to compare with",
+          player.name));
   return players;
 }
 
