@@ -183,8 +183,8 @@ bool Executor::has_finished(int peer, std::uint64_t blocks) {
   const auto& finished = control_of(links_[static_cast<std::size_t>(peer)]->segment).finished;
   const auto look = [&] { return (known = finished.load(std::memory_order_acquire)) >= blocks; };
   if (!look() && !soon(spins_, look)) return false;
-  compare(peer, control_of(links_[static_cast<std::size_t>(peer)]->segment)
-                    .finished_calls.load(std::memory_order_relaxed));
+  const auto& calls = control_of(links_[static_cast<std::size_t>(peer)]->segment).finished_calls;
+  compare(peer, std::min(calls.load(std::memory_order_relaxed), call_));
   return true;
 }
 

@@ -7,8 +7,8 @@
 namespace capstan {
 
 /// What a rank of one host needs for its share of a program, in nanoseconds. The defaults were
-/// fitted to measurements between four cores that share a last-level cache (`capstan perf` with
-/// `--algorithm NAME/FORM`, see docs/performance.md).
+/// fitted by hand to measurements on 2 and 4 cores of one machine (`capstan perf` with `--algorithm
+/// NAME/FORM`).
 struct LinkModel {
   double call = 60;            ///< any call: looking its plan up, publishing it
   double signal = 40;          ///< raising a flag

@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -93,16 +95,18 @@ TEST(Run, ATakenPortIsOneError) {
 
 TEST(Run, KillingTheLauncherEndsTheRanksAndWhatTheyHaveStarted) {
   // The inner launcher kills itself through its rank; neither the rank nor its child survives it.
-  const auto result =
-      run_command({"sh", "-c",
-                   fmt::format("{} run -n 1 -- sh -c 'sleep 1000 & echo pids $$ $!; sleep 0.2; "
-                               "kill -9 $PPID; exec sleep 1000'; true",
-                               CAPSTAN_PROGRAM)});
-  std::istringstream words{
-      result.output.substr(std::min(result.output.find("pids "), result.output.size()))};
-  std::string word, rank, child;
-  words >> word >> rank >> child;
-  ASSERT_FALSE(child.empty()) << result.output;
+  std::string file = (std::filesystem::temp_directory_path() / "capstan-XXXXXX").string();
+  const int made = ::mkstemp(file.data());
+  ASSERT_GE(made, 0);
+  ::close(made);
+  run_command({"sh", "-c",
+               fmt::format("{} run -n 1 -- sh -c 'sleep 1000 & echo $$ $! > {}; kill -9 $PPID; "
+                           "exec sleep 1000'; true",
+                           CAPSTAN_PROGRAM, file)});
+  std::string rank, child;
+  std::ifstream{file} >> rank >> child;
+  std::filesystem::remove(file);
+  ASSERT_FALSE(child.empty());
   const auto lives = [](const std::string& pid) { return std::filesystem::exists("/proc/" + pid); };
   for (int i = 0; i < 600 && (lives(rank) || lives(child)); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds{50});

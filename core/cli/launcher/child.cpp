@@ -57,6 +57,7 @@ struct Prepared {
   cpu_set_t cpus;
   bool bind;
   bool inherit_stdin;
+  int announce;
   pid_t parent;
 };
 
@@ -64,7 +65,9 @@ struct Prepared {
                             const Pipe& failure) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != prepared.parent) ::_exit(127);  // it died before the line above
+  const pid_t self = ::getpid();
+  static_cast<void>(!::write(prepared.announce, &self, sizeof self));
+  if (::getppid() != prepared.parent) ::_exit(127);  // it died before the lines above
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -92,6 +95,7 @@ Child start_child(const ChildOptions& options) {
                     .cpus = {},
                     .bind = !options.cpus.empty(),
                     .inherit_stdin = options.inherit_stdin,
+                    .announce = options.announce,
                     .parent = ::getpid()};
   prepared.envp = pointers(prepared.environment);
   CPU_ZERO(&prepared.cpus);

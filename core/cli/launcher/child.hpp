@@ -18,6 +18,7 @@ struct ChildOptions {
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's own
   CpuSet cpus;                                                   ///< empty: not bound
   bool inherit_stdin = false;                                    ///< otherwise it reads nothing
+  int announce = -1;  ///< where the child writes its process number before it becomes the program
 };
 
 /// A started process: its group is its own, and it dies with this process.

@@ -104,9 +104,9 @@ class Job {
       ranks_.push_back({start_child({.command = options_.command,
                                      .environment = environment_of(rank, cpus),
                                      .cpus = options_.bind ? cpus : CpuSet{},
-                                     .inherit_stdin = rank == 0 && ::isatty(STDIN_FILENO) == 0}),
+                                     .inherit_stdin = rank == 0 && ::isatty(STDIN_FILENO) == 0,
+                                     .announce = warden_.announce()}),
                         LineForwarder{tag, STDOUT_FILENO}, LineForwarder{tag, STDERR_FILENO}});
-      warden_.watch(ranks_.back().child.pid);
     }
   }
 
@@ -221,7 +221,7 @@ class Job {
 
   void reap_all() {
     for (RankProcess& rank : ranks_)
-      if (rank.running) ::waitpid(rank.child.pid, nullptr, 0);
+      if (rank.running) warden_.forget(rank.child.pid), ::waitpid(rank.child.pid, nullptr, 0);
   }
 
   const LaunchOptions& options_;

@@ -54,8 +54,9 @@ Warden::~Warden() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-void Warden::tell(pid_t group) {
-  static_cast<void>(!::write(pipe_.get(), &group, sizeof group));
+void Warden::forget(pid_t group) {
+  const pid_t gone = -group;
+  static_cast<void>(!::write(pipe_.get(), &gone, sizeof gone));
 }
 
 }  // namespace capstan::cli

@@ -15,12 +15,11 @@ class Warden {
   ~Warden();
   Warden(const Warden&) = delete;
 
-  void watch(pid_t group) { tell(group); }
-  void forget(pid_t group) { tell(-group); }
+  /// Where each rank writes the number of its group, itself and before it can do anything else.
+  int announce() const { return pipe_.get(); }
+  void forget(pid_t group);
 
  private:
-  void tell(pid_t group);
-
   FileDescriptor pipe_;
   pid_t pid_ = -1;
 };
