@@ -25,6 +25,7 @@ struct Link {
   /// owner alone.
   const std::byte* segment = nullptr;
   /// Non-zero while the peer sleeps (see Transport::wake); null when the peer cannot be woken so.
+  /// Always non-zero when the link is not mapped: waking sends what has been pushed.
   std::atomic<std::uint32_t>* doorbell = nullptr;
   /// The peer's stores to its segment are visible here without a push.
   bool mapped = false;
@@ -39,7 +40,8 @@ struct Link {
 /// shared (push does nothing) and memory that is not (push writes to the mirror at the peer).
 ///
 /// Pushes to one peer become visible in the order in which they were made, and a word of 8 bytes
-/// becomes visible as a whole. A segment starts as zeros.
+/// becomes visible as a whole. A segment starts as zeros. What is pushed may be kept back until the
+/// peer is woken: so data and their flag travel together.
 ///
 /// Lifetime: construct, exchange `address()` by other means, `connect()`, use, destroy. All calls
 /// come from one thread at a time, except `wake`, which is thread-safe. Nothing blocks longer than
@@ -54,8 +56,9 @@ class Transport {
   /// What peers need to connect to this rank.
   virtual Address address() const = 0;
 
-  /// Connects to every peer; `addresses` holds one entry per rank (this rank's own is ignored).
-  /// Throws BootstrapError that names the ranks that could not be reached or not be trusted.
+  /// Connects to every peer; `addresses` holds one entry per rank. This rank's own is ignored, and
+  /// an empty one stands for a peer that is reached otherwise and has no link here. Throws
+  /// BootstrapError that names the ranks that could not be reached or not be trusted.
   virtual void connect(std::span<const Address> addresses, Deadline deadline) = 0;
 
   /// This rank's own segment.
@@ -64,8 +67,20 @@ class Transport {
   /// The way to `peer`. Valid after connect() and as long as the transport lives.
   virtual const Link& link(Rank peer) const = 0;
 
-  /// Makes [offset, offset + length) of this rank's segment visible to `peer`.
+  /// Makes [offset, offset + length) of this rank's segment visible to `peer`. Ranges of up to
+  /// `snapshot` bytes are taken as they are now. Longer ones may be read until the peer sees them,
+  /// and must not change before. Does nothing when the link is mapped.
   virtual void push(Rank peer, Bytes offset, Bytes length) = 0;
+  static constexpr Bytes snapshot{64};
+
+  /// The same with bytes from elsewhere in this process's memory, which must not change before
+  /// pushed(peer): the peer sees them at `offset` of this rank's segment, where nothing is written
+  /// here. Only for links that are not mapped.
+  virtual void push_from(Rank /*peer*/, Bytes /*offset*/, const void* /*from*/, Bytes /*length*/) {}
+
+  /// Whether nothing that was pushed to `peer`, and followed by a wake, is read here any more.
+  /// progress() makes it so.
+  virtual bool pushed(Rank /*peer*/) const { return true; }
 
   /// Reads `size` bytes at `address` of the peer's memory, which the peer keeps as it is meanwhile.
   /// False when this transport, or this machine, does not let it.
@@ -76,8 +91,14 @@ class Transport {
   /// Whether addresses of a peer's memory are this rank's own, so that it can load from there.
   virtual bool shares_addresses() const { return false; }
 
-  /// Lets the transport do what it has to do in the background. Called while waiting.
+  /// Sends what could not be sent at once and takes in what has come. Called again and again while
+  /// waiting, so it costs little when there is nothing to do. Mirrors change in it alone, unless
+  /// the hardware writes to them.
   virtual void progress() = 0;
+
+  /// After prepare_to_sleep: readable as soon as progress() has something to do, so that one sleep
+  /// can watch several transports; -1 when there is no such thing.
+  virtual int descriptor() const { return -1; }
 
   /// Sleeping without losing a wake-up: `prepare_to_sleep`, look once more at what is awaited,
   /// then `sleep` (returns when woken, after `at_most`, or for no reason) or `cancel_sleep`. A
