@@ -66,9 +66,8 @@ TEST(Memfd, CannotBeResizedNorMappedForWritingByOthers) {
   EXPECT_NE(::ftruncate(memory.fd.get(), 0), 0);
   EXPECT_NE(::ftruncate(memory.fd.get(), 8192), 0);
   memory.mapping.data()[4095] = std::byte{9};
-  EXPECT_THROW(shm::Mapping::shared(memory.fd.get(), Bytes{4096}, PROT_READ | PROT_WRITE),
-               SystemError);
-  const auto view = shm::Mapping::shared(memory.fd.get(), Bytes{4096}, PROT_READ);
+  EXPECT_THROW(Mapping::shared(memory.fd.get(), Bytes{4096}, PROT_READ | PROT_WRITE), SystemError);
+  const auto view = Mapping::shared(memory.fd.get(), Bytes{4096}, PROT_READ);
   EXPECT_EQ(view.data()[4095], std::byte{9});
 }
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "transports/shm/system_call.hpp"
+#include "transports/system_call.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -51,7 +51,7 @@ std::optional<std::string> unsafe_to_map(int fd, Bytes size) {
   if (seals < 0) return "it handed over a descriptor that is no memfd";
   if ((seals & fixed_size) != fixed_size) return "its memory is not sealed against resizing";
 
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) != 0) return "its memory cannot be examined";
   const auto expected = whole_pages(size).value();
   if (static_cast<std::uint64_t>(status.st_size) != expected) {

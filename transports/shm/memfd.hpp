@@ -5,7 +5,7 @@
 
 #include "core/base/file_descriptor.hpp"
 #include "core/ir/quantity.hpp"
-#include "transports/shm/mapping.hpp"
+#include "transports/mapping.hpp"
 
 namespace capstan::shm {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "transports/shm/memfd.hpp"
-#include "transports/shm/system_call.hpp"
+#include "transports/system_call.hpp"
 
 namespace capstan::shm {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "transports/shm/mapping.hpp"
-#include "transports/shm/system_call.hpp"
+#include "transports/mapping.hpp"
+#include "transports/system_call.hpp"
 
 namespace capstan::shm {
 namespace {
@@ -46,7 +46,7 @@ std::string read_boot_id() {
 }
 
 std::uint64_t namespace_id(const char* path) {
-  struct stat status {};
+  struct stat status{};
   return ::stat(path, &status) == 0 ? status.st_ino : 0;
 }
 

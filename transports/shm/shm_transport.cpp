@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "core/ir/error.hpp"
+#include "transports/mapping.hpp"
 #include "transports/shm/liveness.hpp"
 #include "transports/shm/mapped_transport.hpp"
-#include "transports/shm/mapping.hpp"
 #include "transports/shm/memfd.hpp"
 #include "transports/shm/rendezvous.hpp"
 #include "transports/shm/shm_address.hpp"
@@ -26,7 +26,7 @@ struct SharedMemory {
   explicit SharedMemory(Bytes size)
       : segment(shm::Memfd::create(size, shm::Writers::creator)),
         header(shm::Memfd::create(Bytes{sizeof(shm::Header)}, shm::Writers::everybody)),
-        shared_header(new (header.mapping.data()) shm::Header) {}
+        shared_header(new(header.mapping.data()) shm::Header) {}
 
   shm::Memfd segment;
   shm::Memfd header;
@@ -35,8 +35,8 @@ struct SharedMemory {
 
 /// What it has of a peer.
 struct Peer {
-  shm::Mapping segment;
-  shm::Mapping header;
+  Mapping segment;
+  Mapping header;
   shm::Liveness liveness;
 };
 
@@ -129,9 +129,9 @@ std::vector<shm::ShmAddress> ShmTransport::decode(std::span<const Address> addre
 
 void ShmTransport::adopt(Rank rank, const shm::ShmAddress& address, shm::Partner partner) {
   Peer& peer = peers_[index(rank)];
-  peer.segment = shm::Mapping::shared(partner.segment.get(), Bytes{address.segment}, PROT_READ);
-  peer.header = shm::Mapping::shared(partner.header.get(), Bytes{sizeof(shm::Header)},
-                                     PROT_READ | PROT_WRITE);
+  peer.segment = Mapping::shared(partner.segment.get(), Bytes{address.segment}, PROT_READ);
+  peer.header =
+      Mapping::shared(partner.header.get(), Bytes{sizeof(shm::Header)}, PROT_READ | PROT_WRITE);
   peer.liveness = std::move(partner.liveness);
   if (!partner.membarrier) sleeper().expect_lost_wakeups();
   set_link(rank, peer.segment.data(), *reinterpret_cast<shm::Header*>(peer.header.data()));
@@ -171,7 +171,7 @@ std::optional<std::string> ShmTransport::departed(Rank peer) {
 
 std::unique_ptr<Transport> make_shm_transport(Rank self, int ranks, Bytes segment,
                                               ShmFacilities facilities) {
-  shm::require_segment_size(segment);
+  require_segment_size(segment);
   try {
     return std::make_unique<ShmTransport>(self, ranks, segment, SharedMemory{segment}, facilities);
   } catch (const SystemError& error) {

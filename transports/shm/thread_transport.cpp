@@ -5,17 +5,17 @@
 #include <cstring>
 
 #include "core/ir/error.hpp"
+#include "transports/mapping.hpp"
 #include "transports/shm/mapped_transport.hpp"
-#include "transports/shm/mapping.hpp"
 
 namespace capstan {
 namespace {
 
 /// What one rank shares with the others.
 struct Place {
-  explicit Place(Bytes size) : segment(shm::Mapping::anonymous(size)) {}
+  explicit Place(Bytes size) : segment(Mapping::anonymous(size)) {}
   shm::Header header;
-  shm::Mapping segment;
+  Mapping segment;
 };
 
 using Arena = std::vector<std::unique_ptr<Place>>;
@@ -62,7 +62,7 @@ class ThreadTransport final : public shm::MappedTransport {
 std::vector<std::unique_ptr<Transport>> make_thread_transports(int ranks, Bytes segment) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("{} ranks were asked for; 1 is the least", ranks));
-  shm::require_segment_size(segment);
+  require_segment_size(segment);
 
   auto arena = std::make_shared<Arena>();
   for (int rank = 0; rank < ranks; ++rank) arena->push_back(std::make_unique<Place>(segment));

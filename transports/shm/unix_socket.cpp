@@ -8,7 +8,7 @@
 #include <array>
 #include <cstring>
 
-#include "transports/shm/system_call.hpp"
+#include "transports/system_call.hpp"
 
 namespace capstan::shm {
 namespace {

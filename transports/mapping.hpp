@@ -4,7 +4,7 @@
 
 #include "core/ir/quantity.hpp"
 
-namespace capstan::shm {
+namespace capstan {
 
 /// `size` rounded up to whole pages.
 Bytes whole_pages(Bytes size);
@@ -39,4 +39,4 @@ class Mapping {
   std::size_t length_ = 0;  // with the guard page
 };
 
-}  // namespace capstan::shm
+}  // namespace capstan

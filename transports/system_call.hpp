@@ -8,7 +8,7 @@
 
 #include "core/ir/error.hpp"
 
-namespace capstan::shm {
+namespace capstan {
 
 /// Throws SystemError "<call> failed: <text of errno>[; <remedy>]".
 [[noreturn]] inline void throw_errno(std::string_view call, std::string_view remedy = {}) {
@@ -23,4 +23,4 @@ inline int checked(int result, std::string_view call, std::string_view remedy = 
   return result;
 }
 
-}  // namespace capstan::shm
+}  // namespace capstan

@@ -1,4 +1,4 @@
-#include "transports/shm/mapping.hpp"
+#include "transports/mapping.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "core/ir/error.hpp"
-#include "transports/shm/system_call.hpp"
+#include "transports/system_call.hpp"
 
-namespace capstan::shm {
+namespace capstan {
 namespace {
 
 constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
@@ -95,4 +95,4 @@ Mapping::~Mapping() {
   if (data_) ::munmap(data_, length_);
 }
 
-}  // namespace capstan::shm
+}  // namespace capstan

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "transports/mapping.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan {
+
+/// What transports without shared memory have in common: the own segment, and for each peer a
+/// mirror of what it has pushed to this rank. Mirrors cost memory only where they are touched.
+class MirroredTransport : public Transport {
+ public:
+  std::span<std::byte> segment() final { return segment_; }
+  const Link& link(Rank peer) const final { return links_[index(peer)]; }
+
+ protected:
+  /// `shared` is a segment of this size that lives longer and belongs to another transport of this
+  /// rank as well; null: it has its own. Throws InvalidArgument for an impossible size, SystemError
+  /// when there is no memory.
+  MirroredTransport(Rank self, int ranks, Bytes segment, std::byte* shared);
+
+  Rank self() const { return self_; }
+  int ranks() const { return static_cast<int>(links_.size()); }
+  /// Throws InvalidArgument unless `peer` is one of the ranks.
+  std::size_t index(Rank peer) const;
+  /// The rank that a link leads to, for ring().
+  Rank peer_of(const Link& link) const {
+    return Rank{static_cast<std::int32_t>(&link - links_.data())};
+  }
+  /// Makes the mirror of a peer's segment, and the link that shows it.
+  void make_mirror(Rank peer);
+  /// What the peer has pushed goes here.
+  std::byte* mirror(Rank peer) { return mirrors_[index(peer)].data(); }
+
+ private:
+  const Rank self_;
+  Mapping own_;
+  std::span<std::byte> segment_;
+  std::vector<Mapping> mirrors_;  // by peer
+  std::vector<Link> links_;
+  std::atomic<std::uint32_t> always_{1};  // the doorbell of every link
+};
+
+}  // namespace capstan
