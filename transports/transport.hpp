@@ -82,6 +82,11 @@ class Transport {
   /// progress() makes it so.
   virtual bool pushed(Rank /*peer*/) const { return true; }
 
+  /// Makes sure that nothing pushed to `peer` is read any more when this returns: what is still to
+  /// be sent is copied or, where hardware is reading it and cannot be waited for, the connection is
+  /// given up.
+  virtual void detach_sources(Rank /*peer*/) {}
+
   /// Reads `size` bytes at `address` of the peer's memory, which the peer keeps as it is meanwhile.
   /// False when this transport, or this machine, does not let it.
   virtual bool read_remote(Rank, std::uint64_t /*address*/, void* /*to*/, Bytes /*size*/) {

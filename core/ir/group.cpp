@@ -7,11 +7,14 @@
 
 namespace capstan {
 
-Group Group::world(int size, Rank self) {
+Group Group::world(const Hosts& hosts, Rank self) {
+  const int size = hosts.ranks();
   if (self.value() < 0 || self.value() >= size)
     throw InvalidArgument("rank " + std::to_string(self.value()) + " is not in a world of " +
                           std::to_string(size) + " ranks: use ranks 0 to size-1");
-  return Group{size, self.value()};
+  Group world{size, self.value()};
+  if (!hosts.single()) world.hosts_ = std::make_shared<const Hosts>(hosts);
+  return world;
 }
 
 Group::Group(std::vector<Rank> members, Rank self)

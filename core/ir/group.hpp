@@ -1,7 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "hosts.hpp"
 #include "quantity.hpp"
 
 namespace capstan {
@@ -11,10 +13,14 @@ namespace capstan {
 /// world, over the ranks of one host, or over one rank of every host.
 class Group {
  public:
-  /// Ranks 0 .. size-1 as seen by `self`. Takes constant space.
-  static Group world(int size, Rank self);
+  /// All ranks of `hosts` as seen by `self`. Takes constant space when that is one host.
+  static Group world(const Hosts& hosts, Rank self);
   /// Throws InvalidArgument when `members` repeats a rank or lacks `self`.
   Group(std::vector<Rank> members, Rank self);
+
+  /// Where the ranks of the world are, for algorithms that treat links within a host and between
+  /// hosts differently. A group of some ranks counts as being on one host.
+  Hosts hosts() const { return hosts_ ? *hosts_ : Hosts{size_}; }
 
   int size() const { return size_; }
   /// Where in the group this rank stands.
@@ -33,7 +39,8 @@ class Group {
  private:
   Group(int size, int position) : size_(size), position_(position) {}
 
-  std::vector<Rank> members_;  // empty: the world
+  std::vector<Rank> members_;           // empty: the world
+  std::shared_ptr<const Hosts> hosts_;  // null: one host
   int size_;
   int position_;
 };

@@ -132,7 +132,6 @@ inline constexpr std::optional<DataType> data_type_of<std::complex<double>> = Da
 
 /// A C++ type that the collectives accept as an element.
 template <class T>
-concept Element = data_type_of<T>
-.has_value();
+concept Element = data_type_of<T>.has_value();
 
 }  // namespace capstan

@@ -40,26 +40,24 @@ std::size_t Engine::CallHash::operator()(const Call& call) const {
 }
 
 Engine::Engine(std::shared_ptr<Progress> progress, std::shared_ptr<Transport> transport,
-               std::vector<const Link*> bells, Rank self, int ranks, const SegmentLayout& layout,
+               std::vector<const Link*> bells, Rank self, const SegmentLayout& layout,
                const Placement& placement, const Settings& settings)
     : progress_(std::move(progress)),
       transport_(std::move(transport)),
-      bells_(std::move(bells)),
       self_(self),
-      ranks_(ranks),
+      ranks_(placement.hosts.ranks()),
       layout_(layout),
-      placement_{placement.oversubscribed, chunk_of(placement, settings), placement.reads_peers,
-                 placement.spare_processors},
+      placement_{placement.hosts, placement.oversubscribed, chunk_of(placement, settings),
+                 placement.reads_peers, placement.spare_processors},
       settings_(settings),
       rules_(AlgorithmRules::parse(settings.algorithm)),
       spins_(placement.oversubscribed ? spins_sharing_a_core : spins_alone),
       links_{.reads_peers = placement.reads_peers && settings.single_copy},
-      executor_(*transport_, progress_->bell(), bells_, layout, self, ranks, spins_),
-      watch_(*transport_, self, ranks),
-      messages_(
-          *transport_, layout.messages(), self, ranks,
-          [this](int peer) { progress_->bell().wake(*bells_[static_cast<std::size_t>(peer)]); },
-          {.ring = SegmentLayout::message_ring, .read_remote = settings.single_copy}) {
+      peers_(*transport_, progress_->bell(), std::move(bells), self, ranks_),
+      executor_(peers_, layout, spins_),
+      watch_(peers_),
+      messages_(peers_, layout.messages(),
+                {.ring = SegmentLayout::message_ring, .read_remote = settings.single_copy}) {
   progress_->add(*this);
   if (settings.progress_thread) progress_->ensure_progress();
 }
@@ -69,9 +67,9 @@ Engine::~Engine() {
     const Progress::Lock lock{*progress_};
     const std::string text = fmt::format("rank {} destroyed its communicator", self_.value());
     // Said before buffers are given back: peers may be reading them.
-    control_of(transport_->segment().data()).left.store(1, std::memory_order_seq_cst);
+    peers_.own_control().left.store(1, std::memory_order_seq_cst);
     fail_all(std::make_exception_ptr(Aborted(text + " while this operation was pending")));
-    wake_all();
+    peers_.show_end();
   }
   progress_->remove(*this);
   progress_->announce();
@@ -81,7 +79,7 @@ Engine::~Engine() {
 Choice Engine::choice(const Call& call) {
   const bool commutative = !call.user || call.user->commutative;
   const auto choose_for = [&](const Call& c) {
-    return choose(c, ranks_, rules_, commutative, links_);
+    return choose(c, placement_.hosts, rules_, commutative, links_);
   };
   if (!rules_.empty() || has_counts(call.collective)) return choose_for(call);
   const Call key = typical(call);
@@ -96,7 +94,7 @@ const Plan& Engine::plan(const Call& call) {
   if (plans_.size() >= most_plans && tasks_.empty()) plans_.clear();
   auto& entry = plans_[call];
   if (!entry)
-    entry = std::make_unique<const Plan>(make_plan(call, choice(call), ranks_, self_,
+    entry = std::make_unique<const Plan>(make_plan(call, choice(call), placement_.hosts, self_,
                                                    block_bytes(ranks_, placement_.chunk), layout_));
   return *(last_plan_ = entry.get());
 }
@@ -279,7 +277,7 @@ void Engine::check(std::chrono::steady_clock::time_point now) {
 }
 
 std::optional<std::string> Engine::departed(int peer) {
-  if (control_of(transport_->link(Rank{peer}).segment).left.load(std::memory_order_acquire) != 0)
+  if (peers_.control(peer).left.load(std::memory_order_acquire) != 0)
     return "it left the communicator";
   return transport_->departed(Rank{peer});
 }
@@ -324,8 +322,8 @@ bool Engine::detach_messages(const Operation& operation) {
 
 void Engine::fail(const Failure& failure) {
   failure_ = failure;
-  publish(control_of(transport_->segment().data()).abort, failure);
-  wake_all();
+  publish(peers_.own_control().abort, failure);
+  peers_.show_end();
   try {
     failure.raise();
   } catch (const Error&) {
@@ -338,11 +336,6 @@ void Engine::fail_all(const std::exception_ptr& error) {
   executor_.withdraw_buffers();
   for (Task& task : std::exchange(tasks_, {})) tell(task, error);
   messages_.fail_all(error);
-}
-
-void Engine::wake_all() {
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != self_.value()) progress_->bell().wake(*bells_[static_cast<std::size_t>(peer)]);
 }
 
 }  // namespace capstan

@@ -21,6 +21,7 @@ class Progress;
 /// What the ranks of a world have found out about the machine they share; equal on all of them,
 /// but for the processors.
 struct Placement {
+  Hosts hosts{1};               ///< of the ranks
   bool oversubscribed = false;  ///< some ranks share a core: give it up early while waiting
   Bytes chunk{256 << 10};       ///< staged bytes per rank and block that stay in its cache
   bool reads_peers = false;     ///< every rank can read every other's memory
@@ -36,7 +37,7 @@ class Engine {
   /// `transport` is connected. `bells[r]` is the link by which rank r is woken, of the transport
   /// that `progress` sleeps on.
   Engine(std::shared_ptr<Progress> progress, std::shared_ptr<Transport> transport,
-         std::vector<const Link*> bells, Rank self, int ranks, const SegmentLayout& layout,
+         std::vector<const Link*> bells, Rank self, const SegmentLayout& layout,
          const Placement& placement, const Settings& settings);
   Engine(const Engine&) = delete;
   /// Fails what is pending with Aborted.
@@ -90,11 +91,9 @@ class Engine {
   void wait_for(const Outcome& outcome);
   void fail(const Failure& failure);
   void fail_all(const std::exception_ptr& error);
-  void wake_all();
 
   const std::shared_ptr<Progress> progress_;
   const std::shared_ptr<Transport> transport_;
-  const std::vector<const Link*> bells_;
   const Rank self_;
   const int ranks_;
   const SegmentLayout layout_;
@@ -103,6 +102,7 @@ class Engine {
   const AlgorithmRules rules_;
   const int spins_;
   const LinkModel links_;
+  Peers peers_;
   Executor executor_;
   PeerWatch watch_;
   Messages messages_;

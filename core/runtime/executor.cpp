@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "core/ir/error.hpp"
 
@@ -38,26 +37,22 @@ bool soon(int spins, Condition condition) {
 
 }  // namespace
 
-Executor::Executor(Transport& transport, Transport& bell, const std::vector<const Link*>& bells,
-                   const SegmentLayout& layout, Rank self, int ranks, int spins)
-    : transport_(transport),
-      bell_(bell),
-      bells_(bells),
+Executor::Executor(Peers& peers, const SegmentLayout& layout, int spins)
+    : peers_(peers),
+      transport_(peers.transport()),
       layout_(layout),
-      self_(self.value()),
+      self_(peers.self()),
       spins_(spins),
-      segment_(transport.segment().data()) {
-  const auto size = static_cast<std::size_t>(ranks);
-  for (int rank = 0; rank < ranks; ++rank) links_.push_back(&transport.link(Rank{rank}));
+      segment_(peers.own_segment()),
+      log_(peers) {
+  const auto size = static_cast<std::size_t>(peers.count());
   sent_.resize(size);
   received_.resize(size);
-  checked_.resize(size);
   known_finished_.resize(size);
   for (const SlotKind kind : {SlotKind::small_packets, SlotKind::packets, SlotKind::board})
     slots_[static_cast<std::size_t>(kind)].resize(
         static_cast<std::size_t>(SegmentLayout::slots(kind)));
-  marks_.resize(CallRecord::kept);
-  bases_.resize(BoundOperand::bases(ranks));
+  bases_.resize(BoundOperand::bases(peers.count()));
 }
 
 void Executor::start(const Plan& plan, const void* input, void* output) {
@@ -69,9 +64,8 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   round_ = 0;
   phase_ = 0;
   packet_index_ = 0;
-  ++call_;
-  tag_ = packet_tag(call_, plan.mark.digest());
-  record_call();
+  log_.begin(plan.mark, input_, output_);
+  tag_ = packet_tag(log_.call(), plan.mark.digest());
   enter_phase();
 }
 
@@ -90,26 +84,14 @@ void Executor::keep_input() {
 void Executor::redirect(const void* input, void* output) {
   if (kept_.empty()) input_ = static_cast<const std::byte*>(input);
   output_ = static_cast<std::byte*>(output);
-  CallRecord& record = control_of(segment_).calls[call_ % CallRecord::kept];
-  record.input.store(reinterpret_cast<std::uint64_t>(input_), std::memory_order_seq_cst);
-  record.output.store(reinterpret_cast<std::uint64_t>(output_), std::memory_order_seq_cst);
+  log_.move_buffers(input_, output_);
   withdraw_buffers();
   if (has_block()) place_block();
 }
 
-/// A peer either sees that the buffers are withdrawn, or is seen reading them and waited for. One
-/// that has been stopped meanwhile notices afterwards.
 void Executor::withdraw_buffers() {
-  constexpr std::chrono::milliseconds longest_read{500};
-  if (!plan_ || !reads_buffers(plan_->form)) return;
-  const auto end = std::chrono::steady_clock::now() + longest_read;
-  for (int peer = 0; peer < static_cast<int>(links_.size()); ++peer) {
-    const auto& reading = control_of(links_[static_cast<std::size_t>(peer)]->segment).reading;
-    while (peer != self_ && reading.load(std::memory_order_seq_cst) != 0 &&
-           !transport_.departed(Rank{peer}) &&
-           (transport_.shares_addresses() || std::chrono::steady_clock::now() < end))
-      std::this_thread::yield();
-  }
+  if (plan_ && reads_buffers(plan_->form)) peers_.wait_for_readers();
+  if (plan_) peers_.detach_sources();
 }
 
 bool Executor::advance() {
@@ -122,6 +104,7 @@ bool Executor::advance() {
     if (++phase_ == static_cast<int>(phases)) phase_ = 0, ++round_;
     if (round_ < rounds) enter_phase();
   }
+  if (!flush_buffers()) return false;
   finish();
   return true;
 }
@@ -153,9 +136,9 @@ void Executor::place_block() {
   if (plan_->form == Form::packets && !plan_->guarantees.synchronizes)
     next_slot_ =
         static_cast<std::ptrdiff_t>(layout_.slot(plan_->slots, slot_number() + 1).value() - slot);
-  for (std::size_t rank = 0; rank < links_.size(); ++rank)
-    bases_[BoundOperand::board_of(static_cast<int>(rank))] =
-        const_cast<std::byte*>(links_[rank]->segment) + slot;  // only the own one is written
+  for (int rank = 0; rank < peers_.count(); ++rank)
+    bases_[BoundOperand::board_of(rank)] =
+        const_cast<std::byte*>(peers_.segment(rank)) + slot;  // only the own one is written
   bases_[BoundOperand::board_of(self_)] = segment_ + slot;
 }
 
@@ -177,28 +160,62 @@ bool Executor::acquire_slot() {
   return acquired_ = true;
 }
 
+/// Looks for what is to come from a peer. What comes from other hosts has to be taken in.
+template <class Condition>
+bool Executor::comes(int peer, Condition condition) {
+  if (peers_.posted().empty()) return soon(spins_, condition);
+  constexpr int now_and_then = 64, most_from_afar = 100;
+  const bool mapped = peers_.mapped(peer);
+  const int spins = mapped ? spins_ : std::min(spins_, most_from_afar);
+  for (int i = 0; i < spins; ++i) {
+    if (condition()) return true;
+    if (!mapped || i % now_and_then == 0)
+      transport_.progress();
+    else
+      relax();
+  }
+  return false;
+}
+
 bool Executor::has_finished(int peer, std::uint64_t blocks) {
   std::uint64_t& known = known_finished_[static_cast<std::size_t>(peer)];
   if (known >= blocks) return true;
-  const auto& finished = control_of(links_[static_cast<std::size_t>(peer)]->segment).finished;
-  const auto look = [&] { return (known = finished.load(std::memory_order_acquire)) >= blocks; };
-  if (!look() && !soon(spins_, look)) return false;
-  const auto& calls = control_of(links_[static_cast<std::size_t>(peer)]->segment).finished_calls;
-  compare(peer, std::min(calls.load(std::memory_order_relaxed), call_));
+  const Control& theirs = peers_.control(peer);
+  const auto look = [&] {
+    return (known = theirs.finished.load(std::memory_order_acquire)) >= blocks;
+  };
+  if (!look() && !comes(peer, look)) return false;
+  log_.compare(peer, std::min(theirs.finished_calls.load(std::memory_order_relaxed), log_.call()));
   return true;
 }
 
 /// From the last phase on that reads boards, nothing of the block is read here any more.
 void Executor::leave_phase() {
   if (has_block() && phase_ == plan_->last_reading_phase && !plan_->guarantees.paced &&
-      block_ + 1 < plan_->blocks)
+      block_ + 1 < plan_->blocks) {
     publish_finished(first_block_ + block_ + 1);
+    tell_writers();
+  }
 }
 
 void Executor::publish_finished(std::uint64_t blocks) {
-  control_of(segment_).finished.store(blocks, std::memory_order_release);
-  for (std::size_t peer = 0; peer < links_.size(); ++peer)
-    if (static_cast<int>(peer) != self_) wake(static_cast<int>(peer));
+  peers_.own_control().finished.store(blocks, std::memory_order_release);
+  for (int peer = 0; peer < peers_.count(); ++peer)
+    if (peer != self_ && peers_.mapped(peer)) peers_.wake(peer);
+}
+
+/// Those on other hosts whose boards have been read need to know before they write to the slot
+/// again. There are many small slots: now and then is enough for them.
+void Executor::tell_writers() {
+  constexpr int rarely = SegmentLayout::slots(SlotKind::small_packets) / 2;
+  if (plan_->remote_writers.empty() || plan_->guarantees.synchronizes) return;
+  if (plan_->slots == SlotKind::small_packets && ++untold_ < rarely) return;
+  untold_ = 0;
+  const Control& own = peers_.own_control();
+  for (const int peer : plan_->remote_writers) {
+    peers_.show(peer, &own.finished, 2 * sizeof own.finished);
+    peers_.wake(peer);
+  }
 }
 
 bool Executor::run_phase() {
@@ -215,13 +232,17 @@ bool Executor::execute(const BoundOp& op) {
     case OpCode::gather:
       if (plan_->form == Form::packets) return gather_packets(op);
       return op.reads_peers ? gather_from_peers(op) : gather(op);
+    case OpCode::push:
+      return push(op);
+    case OpCode::flush:
+      return flush(op.peer);
     case OpCode::signal:
       signal(op.peer);
       return true;
     case OpCode::wait:
       return wait(op.peer);
     case OpCode::notify:
-      wake(op.peer);
+      peers_.wake(op.peer);
       return true;
   }
   return true;
@@ -259,14 +280,39 @@ void Executor::combine(const BoundOp& op, const BoundOperand* destinations, std:
                  .context = &plan_->user});
 }
 
+/// To where the peer, on another host, sees the own board.
+bool Executor::push(const BoundOp& op) {
+  const BoundOperand& seen = program_->operands[op.first_operand];
+  const BoundOperand& source = (&seen)[op.destination_count];
+  const std::uint64_t count = plan_->form == Form::packets
+                                  ? packets_for(Elements{op.count}, plan_->element) * sizeof(Packet)
+                                  : op.count * plan_->element.value();
+  const Bytes offset{static_cast<std::uint64_t>(address(seen) - segment_)};
+  if (source.base == seen.base)
+    transport_.push(Rank{op.peer}, offset, Bytes{count});
+  else
+    transport_.push_from(Rank{op.peer}, offset, address(source), Bytes{count});
+  return true;
+}
+
+/// Nearly always what has been pushed has gone by now.
+bool Executor::flush(int peer) {
+  if (transport_.pushed(Rank{peer})) return true;
+  peers_.wake(peer);
+  transport_.progress();
+  return transport_.pushed(Rank{peer});
+}
+
+/// The caller may change its buffers when the call ends.
+bool Executor::flush_buffers() {
+  return std::ranges::all_of(plan_->pushed_to, [&](int peer) { return flush(peer); });
+}
+
 /// False when a peer's buffer cannot be read (any more): whoever looks after the peers finds out
 /// why.
 bool Executor::gather_from_peers(const BoundOp& op) {
-  auto& reading = control_of(segment_).reading;
-  reading.store(1, std::memory_order_seq_cst);
-  const bool read = read_pieces(op);
-  reading.store(0, std::memory_order_release);
-  return read;
+  const Peers::Reading reading{peers_};
+  return read_pieces(op);
 }
 
 /// Sources that cannot be addressed go through the cache in pieces; a copy goes straight to where
@@ -293,7 +339,7 @@ bool Executor::read_pieces(const BoundOp& op) {
       std::byte* const room = addressed ? nullptr : fetched_.data() + i * piece_bytes;
       if (!sources[i].in_peer_buffer())
         sources_[i] = address(sources[i]) + at;
-      else if (!stands(sources[i].owner()) ||
+      else if (!peers_.stands(sources[i].owner()) ||
                (!addressed && !fetch(sources[i], at, room, count * element)))
         return false;
       else
@@ -311,27 +357,17 @@ bool Executor::fetch(const BoundOperand& operand, std::uint64_t at, void* to, st
     const bool read = transport_.read_remote(
         Rank{operand.owner()}, reinterpret_cast<std::uint64_t>(from) + at, to, Bytes{bytes});
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (!read || !stands(operand.owner())) return false;
+    if (!read || !peers_.stands(operand.owner())) return false;
     if (address_at_owner(operand) == from) return true;
   }
 }
 
 /// Where an operand lies in its owner's memory.
 const std::byte* Executor::address_at_owner(const BoundOperand& operand) const {
-  const Control& theirs = control_of(links_[static_cast<std::size_t>(operand.owner())]->segment);
-  const CallRecord& record = theirs.calls[call_ % CallRecord::kept];
   const std::uint64_t buffer =
-      (operand.in_peer_input() ? record.input : record.output).load(std::memory_order_seq_cst);
+      operand.in_peer_input() ? log_.input_of(operand.owner()) : log_.output_of(operand.owner());
   const std::uint64_t shift = block_ * bytes_of(plan_->block_count, plan_->element).value();
   return reinterpret_cast<const std::byte*>(buffer + shift + operand.offset);
-}
-
-/// A peer that gives up gives its buffers back to the caller: what is read since may be anything.
-/// It says so before.
-bool Executor::stands(int peer) const {
-  const Control& theirs = control_of(links_[static_cast<std::size_t>(peer)]->segment);
-  return theirs.abort.kind.load(std::memory_order_seq_cst) == 0 &&
-         theirs.left.load(std::memory_order_seq_cst) == 0;
 }
 
 /// Whether it is written past the cache.
@@ -358,7 +394,7 @@ bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
     sources_[i] = packet_address(sources[i]);
     if (!sources[i].on_board()) continue;
     const auto* packet = static_cast<const Packet*>(sources_[i]);
-    if (!packet->arrived(tag_) && !soon(spins_, [&] { return packet->arrived(tag_); }))
+    if (!packet->arrived(tag_) && !comes(sources[i].owner(), [&] { return packet->arrived(tag_); }))
       return false;
     // A sender that waits for nobody is probably ahead already.
     if (next_slot_ != 0)
@@ -394,109 +430,48 @@ std::byte* Executor::packet_address(const BoundOperand& operand) const {
 }
 
 void Executor::signal(int peer) {
-  const auto p = static_cast<std::size_t>(peer);
-  flag_of(segment_, layout_, peer).signals.store(++sent_[p], std::memory_order_release);
-  wake(peer);
+  Flag& flag = flag_of(segment_, layout_, peer);
+  flag.signals.store(++sent_[static_cast<std::size_t>(peer)], std::memory_order_release);
+  if (!peers_.mapped(peer)) {
+    log_.show(peer);
+    peers_.show(peer, flag.signals);
+  }
+  peers_.wake(peer);
 }
 
 bool Executor::wait(int peer) {
   const auto p = static_cast<std::size_t>(peer);
-  const auto& signals = flag_of(links_[p]->segment, layout_, self_).signals;
+  const auto& signals = flag_of(peers_.segment(peer), layout_, self_).signals;
   const std::uint64_t next = received_[p] + 1;
-  if (!soon(spins_, [&] { return signals.load(std::memory_order_acquire) >= next; })) return false;
+  if (!comes(peer, [&] { return signals.load(std::memory_order_acquire) >= next; })) return false;
   received_[p] = next;
-  if (checked_[p] != call_) compare(peer, call_);
+  log_.compare(peer);
   return true;
 }
 
 void Executor::finish() {
-  control_of(segment_).finished_calls.store(call_, std::memory_order_relaxed);
+  peers_.own_control().finished_calls.store(log_.call(), std::memory_order_relaxed);
   used_[static_cast<std::size_t>(plan_->slots)] += plan_->blocks;
   // All peers have entered this call, and so have finished what came before it.
   if (plan_->guarantees.synchronizes) std::ranges::fill(known_finished_, first_block_);
   first_block_ += plan_->blocks;
-  plan_ = nullptr;
   publish_finished(first_block_);
+  tell_writers();
+  plan_ = nullptr;
   ++progress_;
-}
-
-void Executor::record_call() {
-  const std::uint64_t history = plan_->mark.after(histories_[(call_ - 1) % CallRecord::kept]);
-  marks_[call_ % CallRecord::kept] = plan_->mark;
-  histories_[call_ % CallRecord::kept] = history;
-  CallRecord& record = control_of(segment_).calls[call_ % CallRecord::kept];
-  record.signature.store(plan_->mark.signature, std::memory_order_relaxed);
-  record.count.store(plan_->mark.count, std::memory_order_relaxed);
-  record.root.store(plan_->mark.root, std::memory_order_relaxed);
-  record.tensor.store(plan_->mark.tensor, std::memory_order_relaxed);
-  record.input.store(reinterpret_cast<std::uint64_t>(input_), std::memory_order_relaxed);
-  record.output.store(reinterpret_cast<std::uint64_t>(output_), std::memory_order_relaxed);
-  record.history.store(history, std::memory_order_relaxed);
-  record.call.store(call_, std::memory_order_release);
-}
-
-/// Compares one call with a peer's; false when the peer has not entered it yet.
-bool Executor::check_call(int peer, std::uint64_t call) const {
-  const CallRecord& theirs =
-      control_of(links_[static_cast<std::size_t>(peer)]->segment).calls[call % CallRecord::kept];
-  const std::uint64_t recorded = theirs.call.load(std::memory_order_acquire);
-  if (recorded != call) return recorded > call;
-  const CallMark mark{.signature = theirs.signature.load(std::memory_order_relaxed),
-                      .count = theirs.count.load(std::memory_order_relaxed),
-                      .root = theirs.root.load(std::memory_order_relaxed),
-                      .tensor = theirs.tensor.load(std::memory_order_relaxed)};
-  const CallMark& own = marks_[call % CallRecord::kept];
-  // A peer that is ahead may have begun to reuse the record meanwhile.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (theirs.call.load(std::memory_order_relaxed) != call || mark == own) return true;
-  throw Mismatch(fmt::format(
-      "ranks disagree about call {}: rank {} called {}, rank {} called {}: all ranks must call the "
-      "same collectives in the same order with the same count, type, operation, root and settings",
-      call, self_, to_string(own), peer, to_string(mark)));
-}
-
-/// Compares all calls up to one that the peer has entered, at one glance.
-void Executor::compare(int peer, std::uint64_t call) {
-  std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
-  if (call <= checked || call > call_ || call + CallRecord::kept <= call_) return;
-  const CallRecord& theirs =
-      control_of(links_[static_cast<std::size_t>(peer)]->segment).calls[call % CallRecord::kept];
-  if (theirs.call.load(std::memory_order_acquire) != call) return;
-  const std::uint64_t history = theirs.history.load(std::memory_order_relaxed);
-  // A peer that is ahead may have begun to reuse the record meanwhile.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (theirs.call.load(std::memory_order_relaxed) != call) return;
-  if (history != histories_[call % CallRecord::kept]) {
-    check_history(peer);  // names the first difference
-    throw Mismatch(fmt::format("ranks {} and {} have not made the same calls up to call {}", self_,
-                               peer, call));
-  }
-  checked = call;
-}
-
-/// Compares this call, and earlier ones in which nothing came from the peer.
-void Executor::check_history(int peer) {
-  std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
-  if (call_ > CallRecord::kept) checked = std::max(checked, call_ - CallRecord::kept);
-  while (checked < call_ && check_call(peer, checked + 1)) ++checked;
-}
-
-void Executor::check_calls() {
-  if (!plan_) return;
-  for (int peer = 0; peer < static_cast<int>(links_.size()); ++peer)
-    if (peer != self_) check_history(peer);
 }
 
 std::string Executor::position() const {
   if (!plan_) return "between calls";
-  if (program_->ops.empty()) return fmt::format("{} (call {})", to_string(plan_->call), call_);
+  if (program_->ops.empty())
+    return fmt::format("{} (call {})", to_string(plan_->call), log_.call());
   const BoundOp& bound = program_->ops[std::min<std::size_t>(op_, program_->ops.size() - 1)];
   const Op& op = program_->source.ops[bound.source_op];
   std::string what = to_string(program_->source, op);
   if (bound.code == OpCode::gather) what = "packets for: " + what;
   if (!acquired_) what = "all ranks to finish earlier blocks";
   return fmt::format("{} (call {}), algorithm {}, step {} of block {} of {}: {}",
-                     to_string(plan_->call), call_, plan_->algorithm->name, op.step, block_,
+                     to_string(plan_->call), log_.call(), plan_->algorithm->name, op.step, block_,
                      plan_->blocks, what);
 }
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/runtime/call_log.hpp"
+#include "core/runtime/peers.hpp"
 #include "core/runtime/plan.hpp"
-#include "core/runtime/segment.hpp"
-#include "transports/transport.hpp"
 
 namespace capstan {
 
@@ -17,10 +17,8 @@ namespace capstan {
 /// Used by one thread at a time.
 class Executor {
  public:
-  /// `bells[r]` is the link of `bell` by which rank r is woken. `spins`: how often advance() looks
-  /// for something that has not arrived before it gives up.
-  Executor(Transport& transport, Transport& bell, const std::vector<const Link*>& bells,
-           const SegmentLayout& layout, Rank self, int ranks, int spins);
+  /// `spins`: how often advance() looks for something that has not arrived before it gives up.
+  Executor(Peers& peers, const SegmentLayout& layout, int spins);
 
   /// Begins an operation; the one before it must be finished. Plan and buffers must stay valid
   /// until advance() returns true.
@@ -46,7 +44,9 @@ class Executor {
 
   /// Throws Mismatch when a peer has entered this call with other arguments. advance() compares
   /// with every peer whose signal it consumes; this is for waits that last.
-  void check_calls();
+  void check_calls() {
+    if (plan_) log_.compare_all();
+  }
 
  private:
   bool has_block() const;
@@ -56,6 +56,12 @@ class Executor {
   bool has_finished(int peer, std::uint64_t blocks);
   void leave_phase();
   void publish_finished(std::uint64_t blocks);
+  void tell_writers();
+  bool push(const BoundOp& op);
+  bool flush(int peer);
+  bool flush_buffers();
+  template <class Condition>
+  bool comes(int peer, Condition condition);
   std::uint64_t slot_number() const;
   bool run_phase();
   bool execute(const BoundOp& op);
@@ -66,7 +72,6 @@ class Executor {
   bool fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes);
   bool read_pieces(const BoundOp& op);
   const std::byte* address_at_owner(const BoundOperand& operand) const;
-  bool stands(int peer) const;
   bool streams_to(const BoundOperand& destination) const;
   void keep_input();
   bool gather_packets(const BoundOp& op);
@@ -76,25 +81,16 @@ class Executor {
   void signal(int peer);
   bool wait(int peer);
   void finish();
-  void record_call();
-  bool check_call(int peer, std::uint64_t call) const;
-  void check_history(int peer);
-  void compare(int peer, std::uint64_t call);
 
-  void wake(int peer) { bell_.wake(*bells_[static_cast<std::size_t>(peer)]); }
-
+  Peers& peers_;
   Transport& transport_;
-  Transport& bell_;
-  const std::vector<const Link*> bells_;
   const SegmentLayout layout_;
   const int self_;
   int spins_;
   std::byte* const segment_;
-  std::vector<const Link*> links_;              // by rank
+  CallLog log_;
   std::vector<std::uint64_t> sent_, received_;  // signals, by peer
-  std::vector<std::uint64_t> checked_;          // the last call in which a peer was compared
 
-  std::uint64_t call_ = 0;         // number of the current (or last) operation, from 1
   std::uint64_t first_block_ = 0;  // number of its first block; blocks of all calls are numbered
   std::vector<std::uint64_t> known_finished_;  // so many blocks, by peer
   struct Slot {
@@ -103,9 +99,8 @@ class Executor {
   };
   std::array<std::vector<Slot>, slot_kinds> slots_;
   std::array<std::uint64_t, slot_kinds> used_{};  // slots so far: choose the next
-  std::vector<std::uint64_t> histories_{std::vector<std::uint64_t>(CallRecord::kept)};
-  std::vector<CallMark> marks_;  // of the last calls, as published
   std::uint64_t progress_ = 0;
+  int untold_ = 0;  // small calls since peers on other hosts were told what is finished
 
   // The operation that runs, and where it stands.
   const Plan* plan_ = nullptr;

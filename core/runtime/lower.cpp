@@ -129,10 +129,12 @@ std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, const
 /// What is found out once about the schedules of a group, for the programs of all its ranks.
 class LoweringGroup {
  public:
-  LoweringGroup(const ScheduleOf& of, Form way) : schedule_of(of), form(way) {}
+  LoweringGroup(const ScheduleOf& of, Form way, const Hosts& where)
+      : schedule_of(of), form(way), hosts(where) {}
 
   const ScheduleOf& schedule_of;
   const Form form;
+  const Hosts& hosts;
 
   const Exports& exports(Rank rank) {
     const auto found = exports_.find(rank);
@@ -175,7 +177,13 @@ class Lowering {
 
  private:
   void lower_steps() {
-    for (step_ = 0; step_ < schedule_.steps().size(); ++step_) lower(schedule_.steps()[step_]);
+    int phase = 0;
+    for (step_ = 0; step_ < schedule_.steps().size(); ++step_) {
+      const Step& step = schedule_.steps()[step_];
+      if (step.phase != phase) flush_own(std::exchange(phase, step.phase));
+      lower(step);
+    }
+    flush_own(phase);
     if (!uses_scratch_) program_.extents.scratch = Elements{0};
   }
 
@@ -184,7 +192,7 @@ class Lowering {
   void close() {
     const int last = program_.phases - 1;
     if (last > 0) ++program_.phases;
-    for (const Rank owner : owners_read()) emit_closing(OpCode::signal, owner, last);
+    for (const Rank owner : owners_read()) emit_between(OpCode::signal, owner, last);
     std::vector<Rank> readers;
     auto area = exports_.puts.begin();
     for (const Step& step : schedule_.steps()) {
@@ -196,7 +204,7 @@ class Lowering {
     for (const Rank reader : readers) {
       const auto& read = group_.owners_read_by(reader);
       if (std::ranges::find(read, program_.self) != read.end())
-        emit_closing(OpCode::wait, reader, program_.phases - 1);
+        emit_between(OpCode::wait, reader, program_.phases - 1);
     }
   }
 
@@ -214,11 +222,11 @@ class Lowering {
     return owners;
   }
 
-  void emit_closing(OpCode code, Rank peer, int phase) {
+  void emit_between(OpCode code, Rank peer, int phase) {
     program_.ops.push_back({.code = code,
                             .phase = static_cast<std::uint8_t>(phase),
                             .first_operand = static_cast<std::uint32_t>(program_.operands.size()),
-                            .step = static_cast<std::uint32_t>(schedule_.steps().size()),
+                            .step = static_cast<std::uint32_t>(step_),
                             .peer = peer});
   }
 
@@ -246,14 +254,65 @@ class Lowering {
   void put(const Step& step) {
     const Export& area = *next_export_++;
     carried_[step.peer] = true;
-    if (!area.fresh) return;
-    const Operand board{Place::board, program_.self, area.region, area.board};
+    if (area.place != Place::board) return;  // read where it is
+    const bool shared = group_.hosts.together(program_.self, step.peer);
+    if (shared || program_.packets) write_board(step, area);
+    if (!shared) push(step, area.operand(program_.self));
+  }
+
+  void write_board(const Step& step, const Export& area) {
+    const Operand board = area.operand(program_.self);
+    const bool all_written = group_.hosts.single();  // what is not fresh
+    if (!area.fresh && (all_written || std::ranges::find(written_, board) != written_.end()))
+      return;
+    if (!all_written) written_.push_back(board);
     const Span source = schedule_.sources(step).front();
     const Op* last = program_.ops.empty() ? nullptr : &program_.ops.back();
-    if (last_result_ == source && last->destination_count == 1 && last->phase == step.phase)
+    if (last_result_ == source && last->code == OpCode::gather && last->destination_count == 1 &&
+        last->phase == step.phase)
       return add_destination(board);
     gather(board, resolve({&source, 1}), source.length, false);
     last_result_.reset();
+  }
+
+  /// To the peer it is as if the board had been written, which packets are in fact.
+  void push(const Step& step, const Operand& board) {
+    const Span span = schedule_.sources(step).front();
+    const Operand source = program_.packets ? board : resolve(span);
+    emit({.code = OpCode::push,
+          .destination_count = 1,
+          .source_count = 1,
+          .peer = step.peer,
+          .length = span.length});
+    program_.operands.push_back(board);
+    program_.operands.push_back(source);
+    if (source != board) pushed_.push_back({step.peer, source, span.length});
+  }
+
+  /// What is being pushed must not be overwritten.
+  void flush_what_overlaps(const Span& written) {
+    const auto overwritten = [&](const Pushed& push) {
+      return push.source.place <= Place::scratch &&
+             overlap(written,
+                     {static_cast<Buffer>(push.source.place), push.source.offset, push.length});
+    };
+    flush(overwritten, schedule_.steps()[step_].phase);
+  }
+
+  /// Scratch and boards belong to the next block from the end of a phase on.
+  void flush_own(int phase) {
+    flush([](const Pushed& push) { return push.source.place >= Place::scratch; }, phase);
+  }
+
+  template <class Concerned>
+  void flush(Concerned concerned, int phase) {
+    for (auto push = std::ranges::find_if(pushed_, concerned); push != pushed_.end();
+         push = std::ranges::find_if(pushed_, concerned)) {
+      const Rank peer = push->peer;
+      emit_between(OpCode::flush, peer, phase);
+      std::erase_if(pushed_, [&](const Pushed& other) { return other.peer == peer; });
+      last_result_.reset();
+    }
   }
 
   void signal(const Step& step) {
@@ -332,6 +391,8 @@ class Lowering {
 
   void gather(const Operand& destination, const std::vector<Operand>& sources, Elements length,
               bool completes) {
+    if (destination.place <= Place::scratch)
+      flush_what_overlaps({static_cast<Buffer>(destination.place), destination.offset, length});
     emit({.code = OpCode::gather,
           .completes = completes,
           .destination_count = 1,
@@ -360,6 +421,11 @@ class Lowering {
     std::vector<std::vector<Arrival>> signals;
     std::size_t next = 0;
   };
+  struct Pushed {
+    Rank peer;
+    Operand source;
+    Elements length;
+  };
 
   LoweringGroup& group_;
   const Schedule& schedule_;
@@ -368,6 +434,8 @@ class Lowering {
   std::vector<Export>::const_iterator next_export_ = exports_.puts.begin();
   std::map<Rank, Heard> heard_;
   std::map<Rank, bool> carried_;     // a put to the peer since the last signal to it
+  std::vector<Operand> written_;     // areas of the own board, if some puts write to none
+  std::vector<Pushed> pushed_;       // since the last flush
   std::vector<Arrival> landings_;    // scratch whose bytes are still on a peer's board
   std::optional<Span> last_result_;  // what the last operation computed, if nothing came after it
   Program program_;
@@ -380,6 +448,10 @@ const std::vector<Rank>& LoweringGroup::owners_read_by(Rank reader) {
   if (found != owners_read_.end()) return found->second;
   return owners_read_.emplace(reader, Lowering{*this, reader}.owners_read_in_the_end())
       .first->second;
+}
+
+void note(std::vector<int>& ranks, Rank rank) {
+  if (std::ranges::find(ranks, rank.value()) == ranks.end()) ranks.push_back(rank.value());
 }
 
 std::string to_string(const Operand& operand, Elements length) {
@@ -398,15 +470,16 @@ std::string_view name_of(Form form) {
   return names[static_cast<std::size_t>(form)];
 }
 
-Program lower(const ScheduleOf& schedule_of, Rank self, Form form) {
-  LoweringGroup group(schedule_of, form);
+Program lower(const ScheduleOf& schedule_of, Rank self, Form form, const Hosts& hosts) {
+  LoweringGroup group(schedule_of, form, hosts);
   return Lowering{group, self}.run();
 }
 
-std::vector<Program> lower_all(const ScheduleOf& schedule_of, int ranks, Form form) {
-  LoweringGroup group(schedule_of, form);
+std::vector<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts, Form form) {
+  LoweringGroup group(schedule_of, form, hosts);
   std::vector<Program> programs;
-  for (int rank = 0; rank < ranks; ++rank) programs.push_back(Lowering{group, Rank{rank}}.run());
+  for (int rank = 0; rank < hosts.ranks(); ++rank)
+    programs.push_back(Lowering{group, Rank{rank}}.run());
   return programs;
 }
 
@@ -430,30 +503,42 @@ std::vector<int> readers_of(const Program& program) {
   std::vector<int> readers;
   bool writes = false;
   for (const Op& op : program.ops) {
-    const int peer = op.peer.value();
-    if (op.code == OpCode::gather)
-      writes = writes || program.destinations(op).back().place == Place::board;
-    else if (op.code != OpCode::wait && std::ranges::find(readers, peer) == readers.end())
-      readers.push_back(peer);
+    writes =
+        writes || (has_operands(op.code) && program.destinations(op).back().place == Place::board);
+    if (op.code == OpCode::signal || op.code == OpCode::notify) note(readers, op.peer);
   }
   return writes ? readers : std::vector<int>{};
 }
 
+std::vector<int> writers_to(const Program& program) {
+  std::vector<int> writers;
+  for (const Op& op : program.ops) {
+    if (op.code == OpCode::wait) note(writers, op.peer);
+    if (!has_operands(op.code)) continue;
+    for (const Operand& source : program.sources(op))
+      if (source.place == Place::board && source.owner != program.self) note(writers, source.owner);
+  }
+  return writers;
+}
+
 int last_reading_phase(const Program& program) {
+  const auto on_board = [&](const Operand& o) {
+    return o.place == Place::board && o.owner != program.self;
+  };
   int phase = 0;
   for (const Op& op : program.ops)
-    if (op.code == OpCode::gather && std::ranges::any_of(program.sources(op), [](const Operand& o) {
-          return o.place == Place::board;
-        }))
+    if (has_operands(op.code) && std::ranges::any_of(program.sources(op), on_board))
       phase = std::max<int>(phase, op.phase);
   return phase;
 }
 
 std::string to_string(const Program& program, const Op& op) {
-  constexpr std::string_view names[] = {"gather", "signal", "wait", "notify"};
-  if (op.code != OpCode::gather)
+  constexpr std::string_view names[] = {"gather", "push", "flush", "signal", "wait", "notify"};
+  if (!has_operands(op.code))
     return fmt::format("{} rank {}", names[static_cast<int>(op.code)], op.peer.value());
-  std::string text = op.source_count == 1 ? "copy" : "reduce";
+  std::string text = op.code == OpCode::push ? fmt::format("push to rank {}", op.peer.value())
+                     : op.source_count == 1  ? "copy"
+                                             : "reduce";
   const char* separator = " ";
   for (const Operand& source : program.sources(op))
     text += separator + to_string(source, op.length), separator = ", ";

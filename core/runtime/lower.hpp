@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/ir/collective.hpp"
+#include "core/ir/hosts.hpp"
 #include "core/runtime/form.hpp"
 #include "core/runtime/program.hpp"
 
@@ -26,9 +27,14 @@ using ScheduleOf = std::function<const Schedule&(Rank)>;
 /// computes no more; and whoever has been read waits at the end until that is over, unless what its
 /// readers send it later tells as much. The area is safe to read until the peer reuses the
 /// board's slot, which is what the verifier proves of the lowered programs.
-Program lower(const ScheduleOf& schedule_of, Rank self, Form form);
+///
+/// Between hosts a put is a push straight from where its source is. What is being pushed is not
+/// overwritten before a flush, and at the end of a phase nothing but the caller's buffers is still
+/// being pushed; those at the end of the call (see Executor). Forms that read buffers need all
+/// ranks on one host.
+Program lower(const ScheduleOf& schedule_of, Rank self, Form form, const Hosts& hosts);
 /// Those of all ranks, for less than one by one.
-std::vector<Program> lower_all(const ScheduleOf& schedule_of, int ranks, Form form);
+std::vector<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts, Form form);
 
 /// Whether a rank that calls this in place would overwrite parts of its input that peers have yet
 /// to read in the direct form. Such inputs are read in a copy.

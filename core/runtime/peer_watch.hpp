@@ -4,15 +4,14 @@
 #include <string>
 
 #include "core/runtime/failure.hpp"
-#include "transports/transport.hpp"
+#include "core/runtime/peers.hpp"
 
 namespace capstan {
 
 /// Looks after the peers while this rank waits: has one given up, died, or left?
 class PeerWatch {
  public:
-  PeerWatch(Transport& transport, Rank self, int ranks)
-      : transport_(transport), self_(self), ranks_(ranks) {}
+  explicit PeerWatch(Peers& peers) : peers_(peers) {}
 
   /// Throws what a peer has given up with, so that all ranks report the same cause. Reads memory
   /// only.
@@ -23,11 +22,7 @@ class PeerWatch {
   void check_departures(std::uint64_t blocks, const std::string& position) const;
 
  private:
-  const Control& control(int peer) const;
-
-  Transport& transport_;
-  Rank self_;
-  int ranks_;
+  Peers& peers_;
 };
 
 }  // namespace capstan

@@ -22,25 +22,26 @@ Bytes board_bytes(Elements board, Form form, Bytes element) {
 }
 
 /// The largest board that any rank needs for a block of this shape.
-Elements largest_board(const Algorithm& algorithm, Form form, int ranks, const Shape& shape) {
+Elements largest_board(const Algorithm& algorithm, Form form, const Hosts& hosts,
+                       const Shape& shape) {
   Elements largest;
-  for (int rank = 0; rank < ranks; ++rank)
+  for (int rank = 0; rank < hosts.ranks(); ++rank)
     largest = std::max(
-        largest, board_extent(algorithm.schedule(Group::world(ranks, Rank{rank}), shape), form));
+        largest, board_extent(algorithm.schedule(Group::world(hosts, Rank{rank}), shape), form));
   return largest;
 }
 
 /// A program for a block of this shape, as seen by one rank.
-Program lower_block(const Algorithm& algorithm, Form form, int ranks, Rank self,
+Program lower_block(const Algorithm& algorithm, Form form, const Hosts& hosts, Rank self,
                     const Shape& shape) {
   std::map<Rank, Schedule> schedules;
   const auto schedule_of = [&](Rank rank) -> const Schedule& {
     const auto found = schedules.find(rank);
     if (found != schedules.end()) return found->second;
-    return schedules.emplace(rank, algorithm.schedule(Group::world(ranks, rank), shape))
+    return schedules.emplace(rank, algorithm.schedule(Group::world(hosts, rank), shape))
         .first->second;
   };
-  return lower(schedule_of, self, form);
+  return lower(schedule_of, self, form, hosts);
 }
 
 /// Where the elements of a block's buffer lie in the call's: part i of the one is a piece of part i
@@ -66,12 +67,12 @@ class PartMap {
 /// Turns programs for blocks of one call into what the executor runs.
 class Binder {
  public:
-  Binder(const Call& call, Form form, SlotKind slots, int ranks, Rank self,
+  Binder(const Call& call, Form form, SlotKind slots, const Hosts& hosts, Rank self,
          const SegmentLayout& layout)
       : call_(call),
         form_(form),
         slots_(slots),
-        ranks_(ranks),
+        ranks_(hosts.ranks()),
         self_(self.value()),
         layout_(layout) {}
 
@@ -109,7 +110,7 @@ class Binder {
             const std::vector<PartMap>& outputs, BoundProgram& bound) const {
     const Op& op = program.ops[index];
     const auto operands = std::span{program.operands}.subspan(
-        op.first_operand, op.code == OpCode::gather ? op.destination_count + op.source_count : 0);
+        op.first_operand, has_operands(op.code) ? op.destination_count + op.source_count : 0);
     Elements done;
     do {
       Elements piece = op.length - done;
@@ -183,11 +184,11 @@ Elements part_length(const Call& call) {
 }
 
 /// The largest block, in elements, that is at most `limit` and whose boards fit a region.
-Elements fitting_block(const Choice& choice, int ranks, const Call& call, Elements limit,
+Elements fitting_block(const Choice& choice, const Hosts& hosts, const Call& call, Elements limit,
                        Bytes region) {
   Elements block = limit;
   while (block > Elements{1} &&
-         board_bytes(largest_board(*choice.algorithm, choice.form, ranks, with_length(call, block)),
+         board_bytes(largest_board(*choice.algorithm, choice.form, hosts, with_length(call, block)),
                      choice.form, call.element()) > region)
     block = block / 2;
   return block;
@@ -202,8 +203,9 @@ Elements equal_blocks(Elements count, Elements largest) {
 }
 
 /// A call of any size that fits goes in one block; a longer one is cut.
-Elements block_of(const Call& call, const Choice& choice, int ranks, Bytes block_bytes,
+Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, Bytes block_bytes,
                   const SegmentLayout& layout) {
+  const int ranks = hosts.ranks();
   const Elements length = part_length(call);
   if (choice.form == Form::packets || ranks == 1) return length;
   if (reads_buffers(choice.form) && choice.algorithm->sends == Sends::inputs) return length;
@@ -213,7 +215,7 @@ Elements block_of(const Call& call, const Choice& choice, int ranks, Bytes block
   const Elements limit{
       std::max<std::uint64_t>(block_bytes.value() / call.element().value() / parts, 1)};
   const Elements fitting =
-      fitting_block(choice, ranks, call, std::min(length, limit), layout.region(SlotKind::board));
+      fitting_block(choice, hosts, call, std::min(length, limit), layout.region(SlotKind::board));
   return length <= fitting ? length : equal_blocks(length, fitting);
 }
 
@@ -222,16 +224,29 @@ void accumulate(const void* state, void* accumulator, const void* next, std::siz
 }
 
 /// The largest board that any rank needs, in packets.
-Bytes packet_bytes(const Algorithm& algorithm, int ranks, const Call& call) {
-  return board_bytes(largest_board(algorithm, Form::packets, ranks, call.shape), Form::packets,
+Bytes packet_bytes(const Algorithm& algorithm, const Hosts& hosts, const Call& call) {
+  return board_bytes(largest_board(algorithm, Form::packets, hosts, call.shape), Form::packets,
                      call.element());
 }
 
-SlotKind slots_for(const Call& call, const Choice& choice, int ranks) {
+SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts) {
   if (choice.form != Form::packets) return SlotKind::board;
-  const Bytes bytes = packet_bytes(*choice.algorithm, ranks, call);
+  const Bytes bytes = packet_bytes(*choice.algorithm, hosts, call);
   return bytes <= SegmentLayout::packet_region(SlotKind::small_packets) ? SlotKind::small_packets
                                                                         : SlotKind::packets;
+}
+
+/// What a program has to do with peers on other hosts.
+void note_remote(const Program& program, const Hosts& hosts, Plan& plan) {
+  const auto note = [](std::vector<int>& peers, int peer) {
+    if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(peer);
+  };
+  if (hosts.single()) return;
+  for (const Op& op : program.ops)
+    if (op.code == OpCode::push && program.sources(op).front().place < Place::scratch)
+      note(plan.pushed_to, op.peer.value());
+  for (const int writer : writers_to(program))
+    if (!hosts.together(program.self, Rank{writer})) note(plan.remote_writers, writer);
 }
 
 CallManner manner_of(const Plan& plan) {
@@ -257,21 +272,22 @@ std::vector<Shape> block_shapes(const Call& call, Elements length) {
   return shapes;
 }
 
-bool fits_packets(const Algorithm& algorithm, int ranks, const Call& call) {
+bool fits_packets(const Algorithm& algorithm, const Hosts& hosts, const Call& call) {
   // A board holds at least what a rank sends once; most calls are decided without any schedule.
   constexpr Bytes region = SegmentLayout::packet_region(SlotKind::packets);
   if (has_counts(call.collective) || bytes_of(call.shape.count, call.element()) > region)
     return false;
-  return packet_bytes(algorithm, ranks, call) <= region;
+  return packet_bytes(algorithm, hosts, call) <= region;
 }
 
-Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Bytes block_bytes,
-               const SegmentLayout& layout) {
-  if (choice.form == Form::packets && !fits_packets(*choice.algorithm, ranks, call))
+Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
+               Bytes block_bytes, const SegmentLayout& layout) {
+  const int ranks = hosts.ranks();
+  if (choice.form == Form::packets && !fits_packets(*choice.algorithm, hosts, call))
     throw InvalidArgument(
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));
   Plan plan{.call = call, .algorithm = choice.algorithm, .form = choice.form};
-  plan.slots = slots_for(call, choice, ranks);
+  plan.slots = slots_for(call, choice, hosts);
   plan.element = call.element();
   plan.guarantees = choice.algorithm->guarantees;
   if (call.user) {
@@ -287,15 +303,16 @@ Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Byt
   const BufferLengths lengths = call.contract(ranks).lengths(self.value());
   plan.input_bytes = bytes_of(lengths.input, plan.element);
   plan.output_bytes = bytes_of(lengths.output, plan.element);
-  plan.block_count = block_of(call, choice, ranks, block_bytes, layout);
+  plan.block_count = block_of(call, choice, hosts, block_bytes, layout);
   plan.mark = mark_of(call, manner_of(plan));
 
-  const Binder binder{call, choice.form, plan.slots, ranks, self, layout};
+  const Binder binder{call, choice.form, plan.slots, hosts, self, layout};
   const auto shapes = block_shapes(call, plan.block_count);
   plan.blocks = shapes.size();
   for (std::size_t b = 0; b < shapes.size(); ++b) {
     if (b == 0 || shapes[b] != shapes[b - 1]) {
-      Program program = lower_block(*choice.algorithm, choice.form, ranks, self, shapes[b]);
+      Program program = lower_block(*choice.algorithm, choice.form, hosts, self, shapes[b]);
+      note_remote(program, hosts, plan);
       plan.last_reading_phase = std::max(plan.last_reading_phase, last_reading_phase(program));
       plan.scratch = std::max(plan.scratch, bytes_of(program.extents.scratch, plan.element));
       plan.programs.push_back(binder.bind(std::move(program), shapes[b]));

@@ -78,6 +78,8 @@ struct Plan {
   /// be finished in order.
   int last_reading_phase = 0;
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
+  std::vector<int> pushed_to{};         ///< peers on other hosts, straight from these buffers
+  std::vector<int> remote_writers{};    ///< peers on other hosts whose boards are read
   bool stream_output = false;           ///< the output exceeds the cache: write it past the cache
 
   const BoundProgram& program(std::uint64_t index) const {
@@ -96,14 +98,14 @@ struct Choice {
 /// (b+1)·length) of the buffers, or of each rank's part of them.
 std::vector<Shape> block_shapes(const Call& call, Elements length);
 
-/// Makes the plan of `self` for a call over `ranks` ranks. Blocks hold at most `block_bytes` and
-/// are made smaller until every rank's board fits its slot: the same on every rank. Throws
+/// Makes the plan of `self` for a call over the ranks of `hosts`. Blocks hold at most `block_bytes`
+/// and are made smaller until every rank's board fits its slot: the same on every rank. Throws
 /// InvalidArgument when a packet board would not fit (the selector asks fits_packets first).
-Plan make_plan(const Call& call, const Choice& choice, int ranks, Rank self, Bytes block_bytes,
-               const SegmentLayout& layout);
+Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
+               Bytes block_bytes, const SegmentLayout& layout);
 
 /// Whether the largest board that any rank needs fits a packet slot. Calls with counts do without
 /// packets.
-bool fits_packets(const Algorithm& algorithm, int ranks, const Call& call);
+bool fits_packets(const Algorithm& algorithm, const Hosts& hosts, const Call& call);
 
 }  // namespace capstan

@@ -37,10 +37,17 @@ struct Operand {
 ///
 ///   gather   destinations = source 0 ⊕ source 1 ⊕ ...; one source is a copy. In a packet program
 ///            reading a peer's board waits for the packets, and writing the own board sends them.
+///   push     to a peer without shared memory: the source, to be seen at the destination, which is
+///            a place of the own board as the peer sees it
+///   flush    go on only when nothing pushed to the peer is read here any more
 ///   signal   raise the flag that the peer watches
 ///   wait     until the peer's next signal
 ///   notify   packets for the peer have been sent: wake it should it sleep
-enum class OpCode : std::uint8_t { gather, signal, wait, notify };
+enum class OpCode : std::uint8_t { gather, push, flush, signal, wait, notify };
+
+inline constexpr bool has_operands(OpCode code) {
+  return code <= OpCode::push;
+}
 
 struct Op {
   OpCode code = OpCode::gather;
@@ -50,13 +57,14 @@ struct Op {
   std::uint32_t source_count = 0;
   std::uint32_t first_operand = 0;  ///< destinations, then sources
   std::uint32_t step = 0;           ///< the schedule's step that this came from
-  Rank peer{};                      ///< signal, wait, notify
+  Rank peer{};                      ///< all but gather
   Elements length{};
 };
 
-/// A schedule made ready for links over which peers' boards can be read: every put has become a
-/// write to the own board (one write, however many peers it is for), every landing a read of a
-/// peer's board at the place where it is used.
+/// A schedule made ready for the links at hand. Every put to a peer that shares memory has become a
+/// write to the own board (one write, however many peers it is for), every other put a push to
+/// where that peer sees the board, every landing a read of a peer's board at the place where it is
+/// used.
 struct Program {
   Rank self;
   bool packets = false;  ///< payload and sequence number share a cache line; see packet.hpp
@@ -76,6 +84,9 @@ struct Program {
 
 /// Who is told of what the program writes to the own board; nobody if it writes nothing there.
 std::vector<int> readers_of(const Program& program);
+
+/// Whose signals or packets the program awaits.
+std::vector<int> writers_to(const Program& program);
 
 /// The phase after which the program reads no board any more.
 int last_reading_phase(const Program& program);

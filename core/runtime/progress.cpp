@@ -85,7 +85,9 @@ void Progress::remove(Engine& engine) {
   }
   if (!last || !thread_.joinable()) return;
   thread_.request_stop();
-  { const std::lock_guard lock{mutex_}; }
+  {
+    const std::lock_guard lock{mutex_};
+  }
   work_.notify_all();
   // A callback on the thread itself may have dropped the last communicator.
   if (thread_.get_id() == std::this_thread::get_id())
@@ -149,7 +151,9 @@ void Progress::announce() {
 
 void Progress::there_is_work() {
   if (!threaded_.load(std::memory_order_relaxed)) return;
-  { const std::lock_guard lock{mutex_}; }  // the thread has seen what it looks at, or sleeps
+  {
+    const std::lock_guard lock{mutex_};
+  }  // the thread has seen what it looks at, or sleeps
   work_.notify_one();
 }
 

@@ -12,15 +12,15 @@ using proof::Effect;
 using proof::Memory;
 
 /// The programs of all ranks for a block of one shape.
-std::vector<Program> programs_of(const LoweredCall& call, const Shape& shape, int ranks) {
+std::vector<Program> programs_of(const LoweredCall& call, const Shape& shape, const Hosts& hosts) {
   std::vector<Schedule> schedules;
-  for (int rank = 0; rank < ranks; ++rank)
-    schedules.push_back(call.algorithm->schedule(Group::world(ranks, Rank{rank}), shape));
+  for (int rank = 0; rank < hosts.ranks(); ++rank)
+    schedules.push_back(call.algorithm->schedule(Group::world(hosts, Rank{rank}), shape));
   return lower_all(
       [&](Rank peer) -> const Schedule& {
         return schedules[static_cast<std::size_t>(peer.value())];
       },
-      ranks, call.form);
+      hosts, call.form);
 }
 
 /// Where a block's boards lie, numbered as the executor numbers them.
@@ -39,9 +39,13 @@ struct Acquisition {
 
 class Scripts : public proof::BlockLayout {
  public:
-  Scripts(const std::vector<LoweredCall>& calls, int ranks, bool in_place)
-      : BlockLayout(in_place), ranks_(ranks), scripts_(static_cast<std::size_t>(ranks)) {
-    for (std::size_t i = 0; i < calls.size(); ++i) add(calls[i], static_cast<int>(i));
+  Scripts(const std::vector<LoweredCall>& calls, const Hosts& hosts, bool in_place,
+          const std::function<void(Program&)>& change)
+      : BlockLayout(in_place),
+        hosts_(hosts),
+        ranks_(hosts.ranks()),
+        scripts_(static_cast<std::size_t>(ranks_)) {
+    for (std::size_t i = 0; i < calls.size(); ++i) add(calls[i], static_cast<int>(i), change);
   }
 
   std::vector<std::vector<Effect>> take() { return std::move(scripts_); }
@@ -52,14 +56,15 @@ class Scripts : public proof::BlockLayout {
     return memory.kind == Memory::Kind::scratch ? scratch_ : std::min(unlimited, board_);
   }
 
-  void add(const LoweredCall& call, int number) {
+  void add(const LoweredCall& call, int number, const std::function<void(Program&)>& change) {
     const int first = static_cast<int>(slots_.size());
     const int blocks = static_cast<int>(call.blocks.size());
     const Guarantees& guarantees = call.algorithm->guarantees;
     std::vector<std::vector<Program>> programs;      // by block and rank
     std::vector<std::vector<Acquisition>> acquired;  // by block and rank
     for (const Shape& shape : call.blocks) {
-      programs.push_back(programs_of(call, shape, ranks_));
+      programs.push_back(programs_of(call, shape, hosts_));
+      if (change) std::ranges::for_each(programs.back(), change);
       BlockLayout::add(call.algorithm->collective, shape, ranks_, guarantees.ordered);
       acquired.push_back(next_slot(call.form, programs.back(), first, guarantees.paced));
       for (const Program& program : programs.back()) note(program);
@@ -90,6 +95,8 @@ class Scripts : public proof::BlockLayout {
       });
       for (int block = 0; block < blocks && guarantees.paced; ++block)
         script.push_back({.kind = Effect::Kind::finish, .call = number, .block = first + block});
+      for (int peer = 0; peer < ranks_; ++peer)
+        script.push_back({.kind = Effect::Kind::flush, .call = number, .peer = Rank{peer}});
       script.push_back(
           {.kind = Effect::Kind::leave, .synchronizes = guarantees.synchronizes, .call = number});
     }
@@ -155,9 +162,15 @@ class Scripts : public proof::BlockLayout {
     effect.text = to_string(program, op);
     if (op.code == OpCode::signal) effect.kind = Effect::Kind::signal;
     if (op.code == OpCode::wait) effect.kind = Effect::Kind::wait;
-    if (op.code != OpCode::gather) return effect;
-    for (const Operand& operand : program.destinations(op))
-      effect.destinations.push_back({memory_of(operand, program.self, block), operand.offset});
+    if (op.code == OpCode::flush) effect.kind = Effect::Kind::flush;
+    // Packets arrive one by one: it is as if they were written there.
+    if (op.code == OpCode::push && !program.packets) effect.kind = Effect::Kind::put;
+    if (!has_operands(op.code)) return effect;
+    for (const Operand& operand : program.destinations(op)) {
+      Memory memory = memory_of(operand, program.self, block);
+      if (op.code == OpCode::push) memory.viewer = op.peer.value();
+      effect.destinations.push_back({memory, operand.offset});
+    }
     for (const Operand& operand : program.sources(op))
       effect.sources.push_back({memory_of(operand, program.self, block), operand.offset});
     return effect;
@@ -168,8 +181,8 @@ class Scripts : public proof::BlockLayout {
       const Slot slot = slots_[static_cast<std::size_t>(block)];
       constexpr int most_slots = 64;
       return {slot.kind == SlotKind::board ? Memory::Kind::board : Memory::Kind::packets,
-              operand.owner, operand.region,
-              static_cast<int>(slot.kind) * most_slots + slot.number};
+              operand.owner, operand.region, static_cast<int>(slot.kind) * most_slots + slot.number,
+              hosts_.together(operand.owner, self) ? -1 : self.value()};
     }
     if (operand.place == Place::peer_input) return {Memory::Kind::input, operand.owner, 0, block};
     if (operand.place == Place::peer_output) return {Memory::Kind::output, operand.owner, 0, block};
@@ -178,7 +191,8 @@ class Scripts : public proof::BlockLayout {
             operand.place == Place::scratch ? 0 : block};
   }
 
-  int ranks_;
+  const Hosts& hosts_;
+  const int ranks_;
   std::vector<std::vector<Effect>> scripts_;
   std::vector<Slot> slots_;                                        // by block
   std::map<std::pair<Slot, std::size_t>, Acquisition> last_user_;  // by slot and rank
@@ -189,8 +203,9 @@ class Scripts : public proof::BlockLayout {
 
 }  // namespace
 
-proof::Verdict prove_programs(const std::vector<LoweredCall>& calls, int ranks, bool in_place) {
-  Scripts scripts{calls, ranks, in_place};
+proof::Verdict prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
+                              bool in_place, const std::function<void(Program&)>& change) {
+  Scripts scripts{calls, hosts, in_place, change};
   proof::Machine machine{scripts.take(), scripts};
   machine.run();
   scripts.check_results(machine);

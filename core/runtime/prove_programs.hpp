@@ -17,7 +17,8 @@ struct LoweredCall {
 
 /// Proves the lowered programs of all ranks right, as prove_schedules does for schedules, for
 /// calls of any kind that follow one another on one communicator with the executor's own rotation
-/// of slots.
-proof::Verdict prove_programs(const std::vector<LoweredCall>& calls, int ranks, bool in_place);
+/// of slots. `change` may spoil programs, to see that it is found.
+proof::Verdict prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
+                              bool in_place, const std::function<void(Program&)>& change = {});
 
 }  // namespace capstan

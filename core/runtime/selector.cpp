@@ -31,12 +31,14 @@ bool allows(const Algorithm& algorithm, Form form) {
 /// Predicts what an algorithm needs in each of its forms.
 class Predictor {
  public:
-  Predictor(const Algorithm& algorithm, int ranks, const Call& call, const LinkModel& model)
+  Predictor(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
+            const LinkModel& model)
       : algorithm_(algorithm),
-        ranks_(ranks),
+        hosts_(hosts),
+        ranks_(hosts.ranks()),
         call_(typical(call)),
         model_(model),
-        bytes_(bytes_of(call.contract(ranks).extent(), call.element())) {}
+        bytes_(bytes_of(call.contract(ranks_).extent(), call.element())) {}
 
   double predict(Form form) { return ranks_ <= most_simulated ? simulated(form) : declared(form); }
 
@@ -44,11 +46,11 @@ class Predictor {
   double simulated(Form form) {
     if (schedules_.empty())
       for (int rank = 0; rank < ranks_; ++rank)
-        schedules_.push_back(algorithm_.schedule(Group::world(ranks_, Rank{rank}), call_.shape));
+        schedules_.push_back(algorithm_.schedule(Group::world(hosts_, Rank{rank}), call_.shape));
     const auto schedule_of = [&](Rank rank) -> const Schedule& {
       return schedules_[static_cast<std::size_t>(rank.value())];
     };
-    return simulate(lower_all(schedule_of, ranks_, form), call_.element(),
+    return simulate(lower_all(schedule_of, hosts_, form), hosts_, call_.element(),
                     bytes_ >= model_.long_buffer, model_);
   }
 
@@ -69,6 +71,7 @@ class Predictor {
   }
 
   const Algorithm& algorithm_;
+  const Hosts& hosts_;
   const int ranks_;
   const Call call_;
   const LinkModel& model_;
@@ -77,29 +80,29 @@ class Predictor {
 };
 
 /// The cheapest form of one algorithm, or the one that is wanted.
-Candidate best_form(const Algorithm& algorithm, int ranks, const Call& call, const LinkModel& model,
-                    std::optional<Form> wanted = {}) {
-  Predictor predictor{algorithm, ranks, call, model};
+Candidate best_form(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
+                    const LinkModel& model, std::optional<Form> wanted = {}) {
+  Predictor predictor{algorithm, hosts, call, model};
   Candidate best;
   for (const Form form : {Form::packets, Form::flags, Form::direct, Form::open}) {
     if ((wanted && form != *wanted) || !allows(algorithm, form)) continue;
-    if (reads_buffers(form) && !model.reads_peers) continue;
-    if (form == Form::packets && !fits_packets(algorithm, ranks, call)) continue;
+    if (reads_buffers(form) && !(model.reads_peers && hosts.single())) continue;
+    if (form == Form::packets && !fits_packets(algorithm, hosts, call)) continue;
     const double nanoseconds = predictor.predict(form);
     if (nanoseconds < best.nanoseconds) best = {&algorithm, form, nanoseconds};
   }
   return best;
 }
 
-bool suits(const Algorithm& algorithm, int ranks, bool commutative) {
-  return ranks <= algorithm.max_ranks && (commutative || algorithm.guarantees.ordered);
+bool suits(const Algorithm& algorithm, const Hosts& hosts, bool commutative) {
+  return hosts.ranks() <= algorithm.max_ranks && (commutative || algorithm.guarantees.ordered);
 }
 
-Candidate best(const Call& call, int ranks, bool commutative, const LinkModel& model) {
+Candidate best(const Call& call, const Hosts& hosts, bool commutative, const LinkModel& model) {
   Candidate best;
   for (const Algorithm& algorithm : algorithms(call.collective)) {
-    if (!suits(algorithm, ranks, commutative)) continue;
-    const Candidate candidate = best_form(algorithm, ranks, call, model);
+    if (!suits(algorithm, hosts, commutative)) continue;
+    const Candidate candidate = best_form(algorithm, hosts, call, model);
     if (candidate.nanoseconds < best.nanoseconds) best = candidate;
   }
   return best;
@@ -115,17 +118,18 @@ Call typical(Call call) {
   return call;
 }
 
-Choice choose(const Call& call, int ranks, const AlgorithmRules& rules, bool commutative,
+Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, bool commutative,
               const LinkModel& model) {
+  const int ranks = hosts.ranks();
   const Bytes bytes = bytes_of(call.contract(ranks).extent(), call.element());
   const AlgorithmRules::Rule* rule = rules.find(call.collective, bytes);
   if (rule && (commutative || rule->algorithm->guarantees.ordered)) {
-    Candidate candidate = best_form(*rule->algorithm, ranks, call, model, rule->form);
-    if (!candidate.algorithm) candidate = best_form(*rule->algorithm, ranks, call, model);
+    Candidate candidate = best_form(*rule->algorithm, hosts, call, model, rule->form);
+    if (!candidate.algorithm) candidate = best_form(*rule->algorithm, hosts, call, model);
     return {rule->algorithm, candidate.form,
             fmt::format("asked for by a rule, predicted {:.2f} us", candidate.nanoseconds / 1000)};
   }
-  const Candidate winner = best(call, ranks, commutative, model);
+  const Candidate winner = best(call, hosts, commutative, model);
   if (!winner.algorithm)
     throw InvalidArgument(
         fmt::format("no {} algorithm runs on {} ranks{}", name_of(call.collective), ranks,

@@ -15,7 +15,7 @@ Call typical(Call call);
 /// Chooses how a call runs: the rule that the user gave, or else the candidate of least predicted
 /// time. A pure function of its arguments, so that all ranks choose alike. When `commutative` is
 /// false, only algorithms that keep the order of ranks are candidates.
-Choice choose(const Call& call, int ranks, const AlgorithmRules& rules, bool commutative = true,
-              const LinkModel& model = {});
+Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
+              bool commutative = true, const LinkModel& model = {});
 
 }  // namespace capstan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "core/ir/types.hpp"
 #include "core/runtime/packet.hpp"
@@ -15,9 +16,10 @@ namespace {
 /// is known when it gets there: ranks take turns until all are through.
 class Simulation {
  public:
-  Simulation(const std::vector<Program>& programs, Bytes element, bool long_buffers,
-             const LinkModel& model)
+  Simulation(const std::vector<Program>& programs, const Hosts& hosts, Bytes element,
+             bool long_buffers, const LinkModel& model)
       : programs_(programs),
+        hosts_(hosts),
         element_(element),
         factor_(long_buffers ? model.long_factor : 1),
         model_(model),
@@ -38,7 +40,12 @@ class Simulation {
   struct State {
     double now = 0;
     std::size_t op = 0;
-    std::map<int, std::vector<double>> signals;  // to a peer: when
+    struct Signal {
+      double sent;
+      double bytes;  // pushed before it
+    };
+    std::map<int, std::vector<Signal>> signals;  // to a peer
+    std::map<Rank, double> pushed;               // bytes, since the last signal to it
     std::map<int, std::size_t> taken;            // from a peer
   };
 
@@ -80,14 +87,20 @@ class Simulation {
       case OpCode::gather:
         if (!(program.packets ? gather_packets(r, op) : gather(rank, program, op))) return false;
         break;
+      case OpCode::push:
+        push(rank, program, op);
+        break;
+      case OpCode::flush:  // nearly always long done
+        break;
       case OpCode::signal:
-        rank.now += model_.signal;
-        rank.signals[op.peer.value()].push_back(rank.now);
+        rank.now += together(r, op.peer) ? model_.signal : model_.post;
+        rank.signals[op.peer.value()].push_back({rank.now, std::exchange(rank.pushed[op.peer], 0)});
         break;
       case OpCode::wait:
         if (!wait(r, op.peer.value())) return false;
         break;
       case OpCode::notify:
+        if (!together(r, op.peer)) rank.now += model_.post;
         break;
     }
     ++rank.op;
@@ -99,8 +112,24 @@ class Simulation {
     const auto& sent = ranks_[static_cast<std::size_t>(peer)].signals[static_cast<int>(r)];
     std::size_t& taken = rank.taken[peer];
     if (taken == sent.size()) return false;
-    rank.now = std::max(rank.now + model_.miss, sent[taken++] + model_.flag);
+    const State::Signal& signal = sent[taken++];
+    if (together(r, Rank{peer}))
+      rank.now = std::max(rank.now + model_.miss, signal.sent + model_.flag);
+    else
+      rank.now = std::max(rank.now, signal.sent + model_.post_latency) + model_.post +
+                 signal.bytes * model_.post_byte;
     return true;
+  }
+
+  bool together(std::size_t r, Rank peer) const {
+    return hosts_.together(Rank{static_cast<std::int32_t>(r)}, peer);
+  }
+
+  void push(State& rank, const Program& program, const Op& op) {
+    if (program.packets) return;  // see gather_packets
+    const double bytes = static_cast<double>(bytes_of(op.length, element_).value());
+    rank.now += bytes * model_.post_byte;
+    rank.pushed[op.peer] += bytes;
   }
 
   bool gather(State& rank, const Program& program, const Op& op) {
@@ -165,8 +194,10 @@ class Simulation {
       if (source.place != Place::board) continue;
       const auto written = packets_.find({source.owner.value(), source.region, source.offset});
       if (written == packets_.end()) return false;
-      ready = std::max(ready + model_.next_source, written->second + model_.packet) +
-              (packets - 1) * model_.next_packet;
+      const bool shared = together(r, source.owner);
+      ready = std::max(ready + (shared ? model_.next_source : model_.post),
+                       written->second + (shared ? model_.packet : model_.post_latency)) +
+              (packets - 1) * (shared ? model_.next_packet : sizeof(Packet) * model_.post_byte);
     }
     rank.now = ready;
     for (const Operand& destination : program.destinations(op)) {
@@ -178,6 +209,7 @@ class Simulation {
   }
 
   const std::vector<Program>& programs_;
+  const Hosts& hosts_;
   const Bytes element_;
   const double factor_;
   const LinkModel& model_;
@@ -192,9 +224,9 @@ class Simulation {
 
 }  // namespace
 
-double simulate(const std::vector<Program>& programs, Bytes element, bool long_buffers,
-                const LinkModel& model) {
-  return Simulation{programs, element, long_buffers, model}.run();
+double simulate(const std::vector<Program>& programs, const Hosts& hosts, Bytes element,
+                bool long_buffers, const LinkModel& model) {
+  return Simulation{programs, hosts, element, long_buffers, model}.run();
 }
 
 }  // namespace capstan

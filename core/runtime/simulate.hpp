@@ -2,11 +2,12 @@
 
 #include <vector>
 
+#include "core/ir/hosts.hpp"
 #include "core/runtime/program.hpp"
 
 namespace capstan {
 
-/// What a rank of one host needs for its share of a program, in nanoseconds. The defaults were
+/// What a rank needs for its share of a program, in nanoseconds. The defaults were
 /// fitted by hand to measurements on 2 and 4 cores of one machine (`capstan perf` with `--algorithm
 /// NAME/FORM`).
 struct LinkModel {
@@ -32,11 +33,14 @@ struct LinkModel {
   double read_fresh = 0.13;  ///< if the peer has just written it
   double long_factor = 4;    ///< reading is slower by this where buffers are longer than ...
   Bytes long_buffer{16 << 20};
+  double post = 2000;          ///< sending to another host, whatever the length
+  double post_byte = 0.2;      ///< a byte sent to another host, or taken in from there
+  double post_latency = 5000;  ///< from having sent it to its being there
 };
 
 /// Predicted time of one call among calls that follow one another, of which `programs` are the
 /// programs of all ranks for one block.
-double simulate(const std::vector<Program>& programs, Bytes element, bool long_buffers,
-                const LinkModel& model);
+double simulate(const std::vector<Program>& programs, const Hosts& hosts, Bytes element,
+                bool long_buffers, const LinkModel& model);
 
 }  // namespace capstan

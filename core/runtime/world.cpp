@@ -84,7 +84,8 @@ Placement agree_on_placement(Store& store, int rank, int size, Deadline deadline
   const Machine machine = Machine::discover();
   // One rank decides how much is staged at a time, so that all lay out their segments alike.
   if (rank == 0) store.put_text("chunk", fmt::format("{}", chunk_bytes_for(machine, size).value()));
-  return {.oversubscribed = oversubscribed(all),
+  return {.hosts = size,
+          .oversubscribed = oversubscribed(all),
           .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))},
           .spare_processors = spare_core(machine, cpu_sets(all), rank)};
 }
@@ -143,7 +144,7 @@ Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
   const std::shared_ptr<Transport> shared = std::move(transport);
   auto progress = std::make_shared<Progress>(
       shared, Progress::Options{placement.oversubscribed, placement.spare_processors});
-  return {std::make_unique<Engine>(std::move(progress), shared, std::move(bells), Rank{rank}, size,
+  return {std::make_unique<Engine>(std::move(progress), shared, std::move(bells), Rank{rank},
                                    layout, placement, settings),
           std::move(world_ranks)};
 }
@@ -210,6 +211,7 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
   const Placement placement{
+      .hosts = ranks,
       .oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks),
       .chunk = ranks > 1 ? chunk_bytes_for(Machine::discover(), ranks) : Bytes{0},
       .reads_peers = true};
@@ -272,6 +274,13 @@ class Formation {
   std::shared_ptr<Transport> transport() { return std::move(transport_); }
   const SegmentLayout& layout() const { return layout_; }
   int position() const { return position_; }
+  Placement placement() const {
+    Placement placement = parent_.placement();
+    std::vector<int> hosts;
+    for (const int member : members_) hosts.push_back(placement.hosts.host_of(Rank{member}));
+    placement.hosts = Hosts{hosts};
+    return placement;
+  }
 
  private:
   int size() const { return static_cast<int>(members_.size()); }
@@ -341,11 +350,10 @@ std::optional<Member> make_group(Member& parent, const std::vector<int>& members
     world_ranks.push_back(parent.world_ranks[static_cast<std::size_t>(member)]);
     bells.push_back(&engine.progress()->bell().link(Rank{world_ranks.back()}));
   }
-  return Member{
-      std::make_unique<Engine>(engine.progress(), formation.transport(), std::move(bells),
-                               Rank{formation.position()}, static_cast<int>(members.size()),
-                               formation.layout(), engine.placement(), engine.settings()),
-      std::move(world_ranks)};
+  return Member{std::make_unique<Engine>(engine.progress(), formation.transport(), std::move(bells),
+                                         Rank{formation.position()}, formation.layout(),
+                                         formation.placement(), engine.settings()),
+                std::move(world_ranks)};
 }
 
 }  // namespace capstan

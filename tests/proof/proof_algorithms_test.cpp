@@ -90,27 +90,41 @@ bool in_place(const Algorithm& algorithm, Form form) {
   return !reads_buffers(form) || !overwrites_input(algorithm.collective);
 }
 
-std::vector<Form> forms_of(const Algorithm& algorithm) {
+std::vector<Form> forms_of(const Algorithm& algorithm, const Hosts& hosts) {
   std::vector<Form> forms{Form::flags, Form::packets};
+  if (!hosts.single()) return forms;
   if (algorithm.sends != Sends::sums) forms.push_back(Form::direct);
   if (algorithm.sends == Sends::outputs) forms.push_back(Form::open);
   return forms;
 }
 
-void prove_lowered(const Algorithm* algorithm, int ranks) {
-  for (const Form form : forms_of(*algorithm))
+/// Every rank alone, pairs of neighbours, two hosts by turns, and the last rank apart.
+std::vector<Hosts> hosts_of(int ranks) {
+  std::vector<int> alone, pairs, turns, last_apart;
+  for (int rank = 0; rank < ranks; ++rank) {
+    alone.push_back(rank);
+    pairs.push_back(rank / 2);
+    turns.push_back(rank % 2);
+    last_apart.push_back(rank + 1 == ranks);
+  }
+  return {Hosts{alone}, Hosts{pairs}, Hosts{turns}, Hosts{last_apart}};
+}
+
+void prove_lowered(const Algorithm* algorithm, const Hosts& hosts) {
+  const int ranks = hosts.ranks();
+  for (const Form form : forms_of(*algorithm, hosts))
     for (const Shape& shape : awkward_shapes(algorithm->collective, ranks)) {
       const LoweredCall call{algorithm, form, {shape}};
       const auto verdict =
-          prove_programs({call, call, call, call, call}, ranks, in_place(*algorithm, form));
+          prove_programs({call, call, call, call, call}, hosts, in_place(*algorithm, form));
       ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(form) << ", " << ranks
                                 << " ranks, " << to_string(shape) << "\n"
                                 << messages(verdict);
     }
 }
 
-Form random_form(const Algorithm& algorithm, std::mt19937& random) {
-  const auto forms = forms_of(algorithm);
+Form random_form(const Algorithm& algorithm, const Hosts& hosts, std::mt19937& random) {
+  const auto forms = forms_of(algorithm, hosts);
   const Form form = forms[random() % forms.size()];
   return form == Form::packets ? Form::flags : form;  // packets have no streams
 }
@@ -122,16 +136,17 @@ LoweredCall stream_of(const Algorithm& algorithm, const Shape& shape, int length
   return {&algorithm, form, block_shapes(call, Elements{static_cast<std::uint64_t>(length)})};
 }
 
-void prove_lowered_streams(const Algorithm* algorithm, int ranks) {
+void prove_lowered_streams(const Algorithm* algorithm, const Hosts& hosts) {
   const Collective collective = algorithm->collective;
+  const int ranks = hosts.ranks();
   const int last = has_root(collective) ? ranks - 1 : 0, scale = ranks <= 5 ? ranks : 2;
-  for (const Form form : forms_of(*algorithm)) {
+  for (const Form form : forms_of(*algorithm, hosts)) {
     if (form == Form::packets) continue;
     const auto large =
         stream_of(*algorithm, stream_shape(collective, ranks, 6 * scale + 1, 0), scale, form);
     const auto small =
         stream_of(*algorithm, stream_shape(collective, ranks, 3 * scale, last), scale, form);
-    const auto verdict = prove_programs({large, small, large}, ranks, in_place(*algorithm, form));
+    const auto verdict = prove_programs({large, small, large}, hosts, in_place(*algorithm, form));
     ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(form) << ", " << ranks
                               << " ranks\n"
                               << messages(verdict);
@@ -150,6 +165,14 @@ TEST_P(Proof, LoweredPrograms) {
 TEST_P(Proof, LoweredStreamsWithShorterLastBlocks) {
   for (const int ranks : rank_counts(17)) prove_lowered_streams(GetParam(), ranks);
 }
+TEST_P(Proof, LoweredProgramsAcrossHosts) {
+  for (const int ranks : rank_counts(9))
+    for (const Hosts& hosts : hosts_of(ranks)) prove_lowered(GetParam(), hosts);
+}
+TEST_P(Proof, LoweredStreamsAcrossHosts) {
+  for (const int ranks : rank_counts(9))
+    for (const Hosts& hosts : hosts_of(ranks)) prove_lowered_streams(GetParam(), hosts);
+}
 
 INSTANTIATE_TEST_SUITE_P(All, Proof, ::testing::ValuesIn(every_algorithm()),
                          [](const auto& test) { return full_name(*test.param); });
@@ -160,6 +183,11 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
   const auto known = every_algorithm();
   for (int round = 0; round < 150; ++round) {
     const int ranks = 2 + static_cast<int>(random() % 7);
+    std::vector<int> places;
+    const int places_in_use = 1 + static_cast<int>(random() % 2) * static_cast<int>(random() % 5);
+    for (int rank = 0; rank < ranks; ++rank)
+      places.push_back(static_cast<int>(random()) % places_in_use);
+    const Hosts hosts{places};
     std::vector<LoweredCall> calls;
     bool apart = false;
     for (int i = 0; i < 10; ++i) {
@@ -168,11 +196,11 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
       const Shape shape =
           stream_shape(algorithm.collective, ranks, 1 + static_cast<int>(random() % 9), root);
       calls.push_back(stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9),
-                                random_form(algorithm, random)));
+                                random_form(algorithm, hosts, random)));
       apart = apart || !in_place(algorithm, calls.back().form);
       if (calls.back().blocks.size() == 1 && random() % 2 == 0) calls.back().form = Form::packets;
     }
-    const auto verdict = prove_programs(calls, ranks, !apart && random() % 2 == 0);
+    const auto verdict = prove_programs(calls, hosts, !apart && random() % 2 == 0);
     ASSERT_TRUE(verdict.ok()) << "round " << round << "\n" << messages(verdict);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace capstan::proof {
 namespace {
@@ -43,7 +44,8 @@ std::string_view name_of(Flaw flaw) {
 std::string to_string(const Memory& memory) {
   constexpr std::string_view names[] = {"input", "output", "scratch", "board", "packets"};
   return rank_name(memory.owner.value()) + " " +
-         std::string{names[static_cast<std::size_t>(memory.kind)]};
+         std::string{names[static_cast<std::size_t>(memory.kind)]} +
+         (memory.viewer < 0 ? "" : " as seen by " + rank_name(memory.viewer));
 }
 
 Machine::Machine(std::vector<std::vector<Effect>> scripts, const Layout& layout)
@@ -96,6 +98,9 @@ bool Machine::step(int rank) {
       break;
     case Effect::Kind::put:
       put(rank, effect);
+      break;
+    case Effect::Kind::flush:
+      flush(rank, effect);
       break;
     case Effect::Kind::signal: {
       const auto pair = std::pair{rank, effect.peer.value()};
@@ -254,8 +259,18 @@ void Machine::check_overlap(int rank, const Effect& effect) {
 
 void Machine::put(int rank, const Effect& effect) {
   const Clock& now = tick(rank);
-  auto values = read(rank, effect);
-  unannounced_[{rank, effect.peer.value()}].push_back({&effect, now, std::move(values)});
+  const Put put{&effect, now, read(rank, effect)};
+  unannounced_[{rank, effect.peer.value()}].push_back(put);
+  unflushed_[{rank, effect.peer.value()}].push_back(put);
+}
+
+/// Where puts may be under way for a while, what they send must be the same until here.
+void Machine::flush(int rank, const Effect& effect) {
+  tick(rank);
+  for (const Put& put : std::exchange(unflushed_[{rank, effect.peer.value()}], {}))
+    if (read(rank, *put.effect) != put.values)
+      report(Flaw::race, Rank{rank}, put.effect->step,
+             put.effect->text + " of " + rank_name(rank) + " may send what is written later");
 }
 
 /// The put's data arrive, at the latest moment: when the signal after it is taken.
@@ -263,7 +278,7 @@ void Machine::land(const Put& put, int issuer, int taken_by, int time) {
   const Effect& effect = *put.effect;
   const auto peer = static_cast<std::size_t>(taken_by);
   const Memory& memory = effect.destinations.front().memory;
-  if (memory.kind != Memory::Kind::scratch) {
+  if (memory.kind == Memory::Kind::input || memory.kind == Memory::Kind::output) {
     const auto entry = entered_[peer].find(effect.call);
     const std::string what = effect.text + " of " + rank_name(issuer);
     if (entry == entered_[peer].end() || put.issued[peer] < entry->second)

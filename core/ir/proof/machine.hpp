@@ -50,6 +50,7 @@ struct Memory {
   Rank owner{};
   int region = 0;  ///< boards and packets
   int instance = 0;
+  int viewer = -1;  ///< boards and packets: the mirror of them at this rank, on another host
 
   auto operator<=>(const Memory&) const = default;
 };
@@ -67,6 +68,7 @@ struct Effect {
   enum class Kind : std::uint8_t {
     transfer,  ///< destinations = sum of the sources
     put,       ///< a transfer that lands at some time before the peer sees the next signal
+    flush,     ///< until here what was put to the peer may have been read
     signal,
     wait,
     enter,   ///< into a call: its input and output exist from here ...
@@ -153,6 +155,7 @@ class Machine {
   bool copies_to_itself(const Effect& effect) const;
   void check_overlap(int rank, const Effect& effect);
   void put(int rank, const Effect& effect);
+  void flush(int rank, const Effect& effect);
   void land(const Put& put, int issuer, int taken_by, int time);
   void enter(int rank, const Effect& effect);
   void leave(int rank, const Effect& effect);
@@ -182,7 +185,7 @@ class Machine {
   std::map<Memory, std::vector<Cell>> memory_;
   std::map<std::pair<int, int>, std::vector<Signal>> signals_;  // by (from, to)
   std::map<std::pair<int, int>, std::size_t> taken_;
-  std::map<std::pair<int, int>, std::vector<Put>> unannounced_;
+  std::map<std::pair<int, int>, std::vector<Put>> unannounced_, unflushed_;
   std::map<std::tuple<Memory, Elements, int>, Clock> published_;  // by place and block
   std::vector<std::map<int, int>> entered_, left_;                // by rank: call -> time
   std::vector<std::map<int, std::vector<int>>> blocks_;           // by rank: those of a call

@@ -3,17 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "core/ir/error.hpp"
+#include "core/runtime/peers.hpp"
 
 namespace capstan {
 namespace {
 
 constexpr std::uint64_t pull_at_once = 1 << 20;
-
-// A reader needs far less for what it pulls at once, unless it has been stopped.
-constexpr std::chrono::milliseconds longest_read{200};
 
 template <class Error, class... Args>
 std::exception_ptr error_of(fmt::format_string<Args...> text, Args&&... args) {
@@ -22,19 +19,17 @@ std::exception_ptr error_of(fmt::format_string<Args...> text, Args&&... args) {
 
 }  // namespace
 
-Messages::Messages(Transport& transport, Bytes offset, Rank self, int ranks,
-                   std::function<void(int)> wake, const Options& options)
-    : transport_(transport),
-      self_(self.value()),
-      ranks_(ranks),
-      wake_(std::move(wake)),
+Messages::Messages(Peers& peers, Bytes offset, const Options& options)
+    : peers_(peers),
+      self_(peers.self()),
+      ranks_(peers.count()),
       options_(options),
-      layout_(ranks, options.ring),
+      layout_(ranks_, options.ring),
       offset_(offset),
-      own_(transport.segment().data() + offset.value()),
-      produced_(static_cast<std::size_t>(ranks)),
-      consumed_(static_cast<std::size_t>(ranks)),
-      outgoing_(static_cast<std::size_t>(ranks)) {}
+      own_(peers.own_segment() + offset.value()),
+      produced_(static_cast<std::size_t>(ranks_)),
+      consumed_(static_cast<std::size_t>(ranks_)),
+      outgoing_(static_cast<std::size_t>(ranks_)) {}
 
 Bytes Messages::area(int ranks, Bytes ring) {
   return RingLayout{ranks, ring}.total();
@@ -44,14 +39,14 @@ RingHead& Messages::head_to(int peer) {
   return *reinterpret_cast<RingHead*>(own_ + layout_.head(peer).value());
 }
 const RingHead& Messages::head_from(int peer) {
-  const std::byte* const theirs = transport_.link(Rank{peer}).segment + offset_.value();
+  const std::byte* const theirs = peers_.segment(peer) + offset_.value();
   return *reinterpret_cast<const RingHead*>(theirs + layout_.head(self_).value());
 }
 RingTail& Messages::own_tail(int peer) {
   return *reinterpret_cast<RingTail*>(own_ + layout_.tail(peer).value());
 }
 const RingTail& Messages::tail_of(int peer) {
-  const std::byte* const theirs = transport_.link(Rank{peer}).segment + offset_.value();
+  const std::byte* const theirs = peers_.segment(peer) + offset_.value();
   return *reinterpret_cast<const RingTail*>(theirs + layout_.tail(self_).value());
 }
 
@@ -154,14 +149,25 @@ bool Messages::flush(int peer) {
   }
   if (produced == before) return false;
   head_to(peer).produced.store(produced, std::memory_order_release);
-  wake_(peer);
+  if (!peers_.mapped(peer)) show_ring(peer, before, produced);
+  peers_.wake(peer);
   return true;
+}
+
+/// To a peer on another host: the bytes, then their number.
+void Messages::show_ring(int peer, std::uint64_t from, std::uint64_t to) {
+  const std::byte* const ring = own_ + layout_.bytes(peer).value();
+  const std::uint64_t size = options_.ring.value(), begin = from % size,
+                      first = std::min(to - from, size - begin);
+  peers_.show(peer, ring + begin, first);
+  if (first < to - from) peers_.show(peer, ring, to - from - first);
+  peers_.show(peer, head_to(peer).produced);
 }
 
 /// Reads what has arrived from a peer.
 bool Messages::poll(int peer) {
   const auto p = static_cast<std::size_t>(peer);
-  const std::byte* const theirs = transport_.link(Rank{peer}).segment + offset_.value();
+  const std::byte* const theirs = peers_.segment(peer) + offset_.value();
   const std::uint64_t produced = head_from(peer).produced.load(std::memory_order_acquire);
   std::uint64_t& consumed = consumed_[p];
   if (consumed == produced) return false;
@@ -184,14 +190,14 @@ bool Messages::poll(int peer) {
     consumed += length;
   }
   own_tail(peer).consumed.store(consumed, std::memory_order_release);
-  wake_(peer);
+  peers_.show(peer, own_tail(peer).consumed);
+  peers_.wake(peer);
   return true;
 }
 
 /// One frame, whose payload begins at `at` in the ring.
 void Messages::handle(int source, const Frame& frame, std::uint64_t at) {
-  const std::byte* const ring =
-      transport_.link(Rank{source}).segment + (offset_ + layout_.bytes(self_)).value();
+  const std::byte* const ring = peers_.segment(source) + (offset_ + layout_.bytes(self_)).value();
   switch (frame.kind) {
     case Frame::Kind::eager:
     case Frame::Kind::offer:
@@ -262,55 +268,33 @@ bool Messages::refuse(const RequestPointer& request, int source, const Frame& fr
 
 /// Reads on in the sender's memory; true if anything moved.
 bool Messages::pull(Incoming& incoming) {
-  if (incoming.streams || incoming.withdrawn) return false;
+  if (incoming.streams) return false;
   Request& request = *incoming.request;
   const std::uint64_t length = std::min(pull_at_once, incoming.frame.size - request.done);
   request.since = std::chrono::steady_clock::now();
-  switch (read_offer(incoming, length)) {
-    case Reading::done:
-      request.done += length;
-      return true;
-    case Reading::withdrawn:  // check() ends it, and knows why
-      incoming.withdrawn = true;
-      return false;
-    case Reading::impossible:
-      break;
+  if (read_offer(incoming, length)) {
+    request.done += length;
+    return true;
   }
+  if (!peers_.stands(incoming.source)) return false;  // check() ends it, and knows why
   incoming.streams = true;
   request.done = 0;
   queue(incoming.source, {Frame{.kind = Frame::Kind::stream, .id = incoming.frame.id}});
   return true;
 }
 
-/// Reads the next bytes of an offer, unless they have been given back to their owner: either this
-/// rank sees that the offer is withdrawn, or the sender sees that this rank reads, and waits.
-Messages::Reading Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
-  if (!options_.read_remote) return Reading::impossible;
-  const auto& withdrawn = head_from(incoming.source).withdrawn;
-  auto& reading = own_tail(incoming.source).reading;
+/// Reads the next bytes of an offer, unless they have been given back to their owner.
+bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
+  if (!options_.read_remote || !peers_.mapped(incoming.source)) return false;
   const Request& request = *incoming.request;
-  reading.store(1, std::memory_order_seq_cst);
-  const bool allowed = withdrawn.load(std::memory_order_seq_cst) == 0;
-  const bool read = allowed && transport_.read_remote(Rank{incoming.source},
-                                                      incoming.frame.address + request.done,
-                                                      request.data + request.done, Bytes{length});
-  reading.store(0, std::memory_order_release);
+  const Peers::Reading reading{peers_};
+  const bool read =
+      peers_.stands(incoming.source) &&
+      peers_.transport().read_remote(Rank{incoming.source}, incoming.frame.address + request.done,
+                                     request.data + request.done, Bytes{length});
   // Once more, for a sender that could not wait.
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (withdrawn.load(std::memory_order_relaxed) != 0) return Reading::withdrawn;
-  return read ? Reading::done : Reading::impossible;
-}
-
-/// Sends to a peer end early: before their owners get the buffers back, nobody reads them.
-void Messages::withdraw_offers(int peer) {
-  const auto offers = [&](const auto& offer) { return offer.second->peer == peer; };
-  if (std::ranges::none_of(offered_, offers)) return;
-  head_to(peer).withdrawn.store(1, std::memory_order_seq_cst);
-  const auto& reading = tail_of(peer).reading;
-  const auto end = std::chrono::steady_clock::now() + longest_read;
-  while (reading.load(std::memory_order_seq_cst) != 0 && !transport_.departed(Rank{peer}) &&
-         std::chrono::steady_clock::now() < end)
-    std::this_thread::yield();
+  return read && peers_.stands(incoming.source);
 }
 
 /// The receiver of an offer cannot read this rank's memory.
@@ -339,8 +323,7 @@ void Messages::take_fragment(int source, const Frame& frame, std::uint64_t at) {
   if (frame.payload > found->frame.size - request.done)
     throw Aborted(
         fmt::format("rank {} got more of a message of rank {} than was offered", self_, source));
-  const std::byte* const ring =
-      transport_.link(Rank{source}).segment + (offset_ + layout_.bytes(self_)).value();
+  const std::byte* const ring = peers_.segment(source) + (offset_ + layout_.bytes(self_)).value();
   read_ring(ring, options_.ring.value(), at, request.data + request.done, frame.payload);
   request.done += frame.payload;
   request.since = std::chrono::steady_clock::now();
@@ -432,16 +415,6 @@ void Messages::check(std::chrono::steady_clock::time_point now, std::chrono::mil
         request.tag == any_tag ? "any value" : fmt::to_string(request.tag));
   };
 
-  const auto withdrawn = [&](const Incoming& incoming) -> std::exception_ptr {
-    if (!incoming.withdrawn) return nullptr;
-    return std::make_exception_ptr(PeerLost(
-        Rank{incoming.source},
-        fmt::format("rank {} received a message of {} bytes with tag {} from rank {}, which took "
-                    "it back: its communicator failed or was destroyed before the message had "
-                    "arrived",
-                    self_, incoming.frame.size, incoming.frame.tag, incoming.source)));
-  };
-
   std::vector<std::pair<RequestPointer, std::exception_ptr>> failed;
   const auto fail_if = [&](const RequestPointer& request, const std::exception_ptr& error) {
     if (error) failed.emplace_back(request, error);
@@ -452,11 +425,8 @@ void Messages::check(std::chrono::steady_clock::time_point now, std::chrono::mil
     return fail_if(request, error ? error : late(*request));
   });
   std::erase_if(incoming_, [&](const Incoming& incoming) {
-    const auto error = lost(*incoming.request, incoming.source);
-    return fail_if(incoming.request, error ? error : withdrawn(incoming));
+    return fail_if(incoming.request, lost(*incoming.request, incoming.source));
   });
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != self_ && reasons[static_cast<std::size_t>(peer)]) withdraw_offers(peer);
   std::erase_if(offered_, [&](const auto& offer) {
     return fail_if(offer.second, lost(*offer.second, offer.second->peer));
   });
@@ -472,8 +442,8 @@ void Messages::check(std::chrono::steady_clock::time_point now, std::chrono::mil
 }
 
 void Messages::fail_all(const std::exception_ptr& error) {
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != self_) withdraw_offers(peer);
+  // This rank does not stand any more: before owners get their buffers back, nobody reads them.
+  if (!offered_.empty()) peers_.wait_for_readers();
   std::vector<RequestPointer> requests(posted_.begin(), posted_.end());
   for (const Incoming& incoming : incoming_) requests.push_back(incoming.request);
   for (const auto& offer : offered_) requests.push_back(offer.second);

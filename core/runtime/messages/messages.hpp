@@ -13,9 +13,10 @@
 #include "core/ir/types.hpp"
 #include "core/message_info.hpp"
 #include "core/runtime/messages/ring.hpp"
-#include "transports/transport.hpp"
 
 namespace capstan {
+
+class Peers;
 
 /// Point-to-point messages of one rank of a communicator.
 ///
@@ -52,9 +53,8 @@ class Messages {
     bool read_remote = true;  ///< off: offered messages always travel in fragments
   };
 
-  /// The area starts at `offset` in every rank's segment. `wake` wakes a peer.
-  Messages(Transport& transport, Bytes offset, Rank self, int ranks, std::function<void(int)> wake,
-           const Options& options);
+  /// The area starts at `offset` in every rank's segment.
+  Messages(Peers& peers, Bytes offset, const Options& options);
 
   static Bytes area(int ranks, Bytes ring);
 
@@ -100,15 +100,13 @@ class Messages {
     int source;
     Frame frame;
     bool streams = false;
-    bool withdrawn = false;
   };
-  enum class Reading { done, impossible, withdrawn };
 
   bool flush(int peer);
   bool poll(int peer);
   bool pull(Incoming& incoming);
-  Reading read_offer(const Incoming& incoming, std::uint64_t length);
-  void withdraw_offers(int peer);
+  bool read_offer(const Incoming& incoming, std::uint64_t length);
+  void show_ring(int peer, std::uint64_t from, std::uint64_t to);
   void handle(int source, const Frame& frame, std::uint64_t at);
   void arrive(int source, const Frame& frame, const std::function<void(std::byte*)>& read);
   void accept(const RequestPointer& request, int source, const Frame& frame,
@@ -129,9 +127,8 @@ class Messages {
   RingTail& own_tail(int peer);
   const RingTail& tail_of(int peer);
 
-  Transport& transport_;
+  Peers& peers_;
   const int self_, ranks_;
-  const std::function<void(int)> wake_;
   const Options options_;
   const RingLayout layout_;
   const Bytes offset_;

@@ -33,11 +33,9 @@ static_assert(sizeof(Frame) == 40);
 /// how many have been read in the receiver's. Single producer, single consumer.
 struct RingHead {
   alignas(64) std::atomic<std::uint64_t> produced;
-  std::atomic<std::uint32_t> withdrawn;  ///< what was offered must not be read any more
 };
 struct RingTail {
   alignas(64) std::atomic<std::uint64_t> consumed;
-  std::atomic<std::uint32_t> reading;  ///< in the peer's memory, at this moment
 };
 
 /// Where the rings of one rank lie in its segment: first how much it has read of each peer's ring,

@@ -1,0 +1,101 @@
+#include "core/runtime/call_log.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+
+CallLog::CallLog(Peers& peers)
+    : peers_(peers),
+      marks_(CallRecord::kept),
+      histories_(CallRecord::kept),
+      checked_(static_cast<std::size_t>(peers.count())),
+      shown_(static_cast<std::size_t>(peers.count())),
+      shown_all_(static_cast<std::size_t>(peers.count())) {}
+
+void CallLog::begin(const CallMark& mark, const void* input, void* output) {
+  const std::uint64_t history = mark.after(histories_[call_ % CallRecord::kept]);
+  ++call_;
+  marks_[call_ % CallRecord::kept] = mark;
+  histories_[call_ % CallRecord::kept] = history;
+  CallRecord& own = own_record();
+  own.signature.store(mark.signature, std::memory_order_relaxed);
+  own.count.store(mark.count, std::memory_order_relaxed);
+  own.root.store(mark.root, std::memory_order_relaxed);
+  own.tensor.store(mark.tensor, std::memory_order_relaxed);
+  own.input.store(reinterpret_cast<std::uint64_t>(input), std::memory_order_relaxed);
+  own.output.store(reinterpret_cast<std::uint64_t>(output), std::memory_order_relaxed);
+  own.history.store(history, std::memory_order_relaxed);
+  own.call.store(call_, std::memory_order_release);
+}
+
+void CallLog::move_buffers(const void* input, void* output) {
+  own_record().input.store(reinterpret_cast<std::uint64_t>(input), order);
+  own_record().output.store(reinterpret_cast<std::uint64_t>(output), order);
+}
+
+/// False when the peer has not entered the call yet.
+bool CallLog::compare_one(int peer, std::uint64_t call) const {
+  const CallRecord& theirs = record(peer, call);
+  const std::uint64_t recorded = theirs.call.load(std::memory_order_acquire);
+  if (recorded != call) return recorded > call;
+  const CallMark mark{.signature = theirs.signature.load(std::memory_order_relaxed),
+                      .count = theirs.count.load(std::memory_order_relaxed),
+                      .root = theirs.root.load(std::memory_order_relaxed),
+                      .tensor = theirs.tensor.load(std::memory_order_relaxed)};
+  const CallMark& own = marks_[call % CallRecord::kept];
+  // A peer that is ahead may have begun to reuse the record meanwhile.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (theirs.call.load(std::memory_order_relaxed) != call || mark == own) return true;
+  throw Mismatch(fmt::format(
+      "ranks disagree about call {}: rank {} called {}, rank {} called {}: all ranks must call the "
+      "same collectives in the same order with the same count, type, operation, root and settings",
+      call, peers_.self(), to_string(own), peer, to_string(mark)));
+}
+
+void CallLog::compare(int peer, std::uint64_t call) {
+  std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
+  if (call <= checked || call > call_ || call + CallRecord::kept <= call_) return;
+  const CallRecord& theirs = record(peer, call);
+  if (theirs.call.load(std::memory_order_acquire) != call) return;
+  const std::uint64_t history = theirs.history.load(std::memory_order_relaxed);
+  // A peer that is ahead may have begun to reuse the record meanwhile.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (theirs.call.load(std::memory_order_relaxed) != call) return;
+  if (history != histories_[call % CallRecord::kept]) {
+    find_difference(peer);
+    throw Mismatch(fmt::format("ranks {} and {} have not made the same calls up to call {}",
+                               peers_.self(), peer, call));
+  }
+  checked = call;
+}
+
+/// Compares this call, and earlier ones in which nothing came from the peer.
+void CallLog::find_difference(int peer) {
+  std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
+  if (call_ > CallRecord::kept) checked = std::max(checked, call_ - CallRecord::kept);
+  while (checked < call_ && compare_one(peer, checked + 1)) ++checked;
+}
+
+void CallLog::compare_all() {
+  for (const int peer : peers_.posted())
+    if (shown_all_[static_cast<std::size_t>(peer)] != call_) {
+      show_until_now(peer);
+      peers_.wake(peer);
+    }
+  for (int peer = 0; peer < peers_.count(); ++peer)
+    if (peer != peers_.self()) find_difference(peer);
+}
+
+/// Each as a whole, so that the peer never sees half of a record.
+void CallLog::show_until_now(int peer) {
+  static_assert(sizeof(CallRecord) <= Transport::snapshot.value());
+  std::uint64_t& shown = shown_all_[static_cast<std::size_t>(peer)];
+  if (call_ - shown > CallRecord::kept) shown = call_ - CallRecord::kept;
+  while (shown < call_) peers_.show(peer, peers_.own_control().calls[++shown % CallRecord::kept]);
+}
+
+}  // namespace capstan

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/runtime/call.hpp"
+#include "core/runtime/peers.hpp"
+
+namespace capstan {
+
+/// What this rank has called, published for its peers to compare, and the comparison: ranks that do
+/// not call the same are told so instead of getting wrong results or none.
+class CallLog {
+ public:
+  explicit CallLog(Peers& peers);
+
+  /// Number of the current (or last) call, from 1.
+  std::uint64_t call() const { return call_; }
+  /// A call begins, whose buffers peers may read.
+  void begin(const CallMark& mark, const void* input, void* output);
+  /// Its buffers are elsewhere from now on.
+  void move_buffers(const void* input, void* output);
+  /// Where the buffers of a peer lie, in its own memory, which has entered the current call.
+  std::uint64_t input_of(int peer) const { return record(peer, call_).input.load(order); }
+  std::uint64_t output_of(int peer) const { return record(peer, call_).output.load(order); }
+
+  /// Compares all calls up to `call`, if the peer has entered that, at one glance. Throws Mismatch
+  /// that names the first difference.
+  void compare(int peer, std::uint64_t call);
+  /// The same for the current call, for a peer that something has come from.
+  void compare(int peer) {
+    if (checked_[static_cast<std::size_t>(peer)] != call_) compare(peer, call_);
+  }
+  /// Compares every call with every peer, for waits that last.
+  void compare_all();
+  /// Shows the current call to a peer on another host, with the next wake.
+  void show(int peer) {
+    if (std::exchange(shown_[static_cast<std::size_t>(peer)], call_) != call_)
+      peers_.show(peer, own_record());
+  }
+
+ private:
+  static constexpr auto order = std::memory_order_seq_cst;
+
+  const CallRecord& record(int peer, std::uint64_t call) const {
+    return peers_.control(peer).calls[call % CallRecord::kept];
+  }
+  CallRecord& own_record() { return peers_.own_control().calls[call_ % CallRecord::kept]; }
+  bool compare_one(int peer, std::uint64_t call) const;
+  void find_difference(int peer);
+  void show_until_now(int peer);
+
+  Peers& peers_;
+  std::uint64_t call_ = 0;
+  std::vector<CallMark> marks_;           // of the last calls, as published
+  std::vector<std::uint64_t> histories_;  // digests of all calls up to one of these
+  std::vector<std::uint64_t> checked_;    // the last call in which a peer was compared
+  std::vector<std::uint64_t> shown_;      // the last call that a peer has been shown
+  std::vector<std::uint64_t> shown_all_;  // the last one up to which it has been shown all
+};
+
+}  // namespace capstan

@@ -1,0 +1,60 @@
+#include "core/runtime/peers.hpp"
+
+#include <thread>
+
+namespace capstan {
+
+Peers::Peers(Transport& transport, Transport& bell, std::vector<const Link*> bells, Rank self,
+             int ranks)
+    : transport_(transport),
+      bell_(bell),
+      bells_(std::move(bells)),
+      self_(self.value()),
+      segment_(transport.segment().data()) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    links_.push_back(&transport.link(Rank{rank}));
+    if (rank != self_ && !links_.back()->mapped) posted_.push_back(rank);
+  }
+}
+
+void Peers::push(int peer, const void* begin, std::size_t bytes) {
+  const auto offset = static_cast<const std::byte*>(begin) - segment_;
+  transport_.push(Rank{peer}, Bytes{static_cast<std::uint64_t>(offset)}, Bytes{bytes});
+}
+
+void Peers::wake_all() {
+  for (int peer = 0; peer < count(); ++peer)
+    if (peer != self_) wake(peer);
+}
+
+/// The text of a failure before its kind: who sees the kind sees the whole.
+void Peers::show_end() {
+  const Control& own = own_control();
+  for (const int peer : posted_) {
+    push(peer, &own.finished, 2 * sizeof own.finished);
+    if (own.abort.kind.load(std::memory_order_relaxed) != 0) {
+      push(peer, &own.abort, sizeof own.abort);
+      push(peer, &own.abort.kind, sizeof own.abort.kind);
+    }
+    push(peer, &own.left, sizeof own.left);
+  }
+  wake_all();
+}
+
+void Peers::wait_for_readers() {
+  constexpr std::chrono::milliseconds longest_read{500};
+  const auto end = std::chrono::steady_clock::now() + longest_read;
+  for (int peer = 0; peer < count(); ++peer) {
+    if (peer == self_ || !mapped(peer)) continue;
+    const auto& reading = control(peer).reading;
+    while (reading.load(std::memory_order_seq_cst) != 0 && !transport_.departed(Rank{peer}) &&
+           (transport_.shares_addresses() || std::chrono::steady_clock::now() < end))
+      std::this_thread::yield();
+  }
+}
+
+void Peers::detach_sources() {
+  for (const int peer : posted_) transport_.detach_sources(Rank{peer});
+}
+
+}  // namespace capstan

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <vector>
+
+#include "core/runtime/segment.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan {
+
+/// The peers of one rank of a communicator: where their segments are seen, how they are told of
+/// something, and who reads whose buffers at this moment.
+///
+/// Used by one thread at a time.
+class Peers {
+ public:
+  /// `bells[r]` is the link of `bell`, a transport that is slept on, by which rank r is woken if it
+  /// shares memory with this one.
+  Peers(Transport& transport, Transport& bell, std::vector<const Link*> bells, Rank self,
+        int ranks);
+
+  int self() const { return self_; }
+  int count() const { return static_cast<int>(links_.size()); }
+  Transport& transport() { return transport_; }
+
+  std::byte* own_segment() { return segment_; }
+  const std::byte* segment(int peer) const { return link(peer).segment; }
+  Control& own_control() { return control_of(segment_); }
+  const Control& control(int peer) const { return control_of(segment(peer)); }
+
+  /// Whether the peer's segment is its very memory. Otherwise it is a mirror of what the peer has
+  /// shown to this rank.
+  bool mapped(int peer) const { return link(peer).mapped; }
+  /// Those for which it is not.
+  const std::vector<int>& posted() const { return posted_; }
+
+  /// Shows a part of the own segment to a peer that cannot see it, with the next wake.
+  void show(int peer, const void* begin, std::size_t bytes) {
+    if (!mapped(peer)) push(peer, begin, bytes);
+  }
+  template <class Object>
+  void show(int peer, const Object& object) {
+    show(peer, &object, sizeof object);
+  }
+  /// The peer looks for what has been published and shown.
+  void wake(int peer) {
+    if (mapped(peer))
+      bell_.wake(*bells_[static_cast<std::size_t>(peer)]);
+    else
+      transport_.wake(link(peer));
+  }
+  void wake_all();
+  /// Shows everybody that this rank has left or given up, and what it had finished.
+  void show_end();
+
+  /// Whether the buffers that a peer has offered for reading are still its to offer. When it gives
+  /// them back to its caller before it is sure that they have been read, it says so before.
+  bool stands(int peer) const {
+    return control(peer).abort.kind.load(std::memory_order_seq_cst) == 0 &&
+           control(peer).left.load(std::memory_order_seq_cst) == 0;
+  }
+  /// While it lives, this rank may be reading buffers of peers.
+  class Reading {
+   public:
+    explicit Reading(Peers& peers) : flag_(peers.own_control().reading) {
+      flag_.store(1, std::memory_order_seq_cst);
+    }
+    ~Reading() { flag_.store(0, std::memory_order_release); }
+    Reading(const Reading&) = delete;
+
+   private:
+    std::atomic<std::uint32_t>& flag_;
+  };
+  /// Buffers of this rank have been withdrawn: by a record, or because it no longer stands. A peer
+  /// either sees that, or is seen reading here and waited for. One that has been stopped meanwhile
+  /// notices afterwards.
+  void wait_for_readers();
+  /// What is being sent to other hosts is no longer read where it is.
+  void detach_sources();
+
+ private:
+  const Link& link(int peer) const { return *links_[static_cast<std::size_t>(peer)]; }
+  void push(int peer, const void* begin, std::size_t bytes);
+
+  Transport& transport_;
+  Transport& bell_;
+  const std::vector<const Link*> bells_;
+  const int self_;
+  std::byte* const segment_;
+  std::vector<const Link*> links_;  // by rank
+  std::vector<int> posted_;
+};
+
+}  // namespace capstan
