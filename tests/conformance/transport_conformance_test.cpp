@@ -113,6 +113,7 @@ TEST_P(TransportConformance, LargeSegmentsCostNothingUntilTouched) {
     const auto transport = member.connected(Bytes{huge});
     transport->segment()[huge - 1] = std::byte{5};
     transport->push(member.peers()[0], Bytes{huge - 1}, Bytes{1});
+    transport->wake(transport->link(member.peers()[0]));
     member.meet();
     wait_until(
         [&] {

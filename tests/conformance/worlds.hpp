@@ -4,21 +4,33 @@
 #include <vector>
 
 #include "tests/conformance/world.hpp"
+#include "transports/posted/posted_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
 
 namespace capstan::conformance {
 
-/// Rank 0 makes the transports of all.
-inline Member::Maker make_threads() {
-  auto made = std::make_shared<std::vector<std::unique_ptr<Transport>>>();
-  return [made](const Member& member, Bytes segment) {
-    if (member.id() == 0) *made = make_thread_transports(member.ranks(), segment);
+using Transports = std::vector<std::unique_ptr<Transport>>;
+
+/// Ranks that are threads: rank 0 makes the transports of all.
+inline Member::Maker made_by_one(std::function<Transports(int ranks, Bytes segment)> make) {
+  auto made = std::make_shared<Transports>();
+  return [made, make](const Member& member, Bytes segment) {
+    if (member.id() == 0) *made = make(member.ranks(), segment);
     member.meet();
     std::unique_ptr<Transport> own = std::move(made->at(static_cast<std::size_t>(member.id())));
     member.meet();
     return own;
   };
+}
+
+inline Member::Maker make_threads() {
+  return made_by_one(make_thread_transports);
+}
+
+inline Member::Maker make_posted_threads() {
+  return made_by_one(
+      [](int ranks, Bytes segment) { return make_posted_thread_transports(ranks, segment); });
 }
 
 inline Member::Maker make_shm(ShmFacilities facilities) {
@@ -32,6 +44,7 @@ inline std::vector<World> all_worlds() {
   return {
       {"threads", false, make_threads},
       {"shm", true, [] { return make_shm({}); }},
+      {"posted_threads", false, make_posted_threads},
       {"shm_on_old_kernel", true, [] { return make_shm({.pidfd = false, .membarrier = false}); }},
   };
 }

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <chrono>
+#include <mutex>
+
+#include "core/base/file_descriptor.hpp"
+
+namespace capstan::posted {
+
+/// Lets one thread sleep until another rings. A ring after prepare() is never lost. All but
+/// prepare(), sleep() and cancel() is thread-safe.
+class Bell {
+ public:
+  /// Throws SystemError.
+  Bell();
+
+  void ring();
+  void prepare();
+  /// Returns when rung since prepare(), or after `at_most`.
+  void sleep(std::chrono::nanoseconds at_most);
+  void cancel();
+  /// Readable from the first ring after prepare() to the end of the sleep.
+  int descriptor() const { return event_.get(); }
+
+ private:
+  FileDescriptor event_;
+  std::mutex mutex_;
+  bool armed_ = false;  // whether rings are to be noted
+};
+
+}  // namespace capstan::posted

@@ -1,0 +1,56 @@
+#include "transports/posted/channel.hpp"
+
+#include <cstring>
+
+namespace capstan::posted {
+
+const std::byte* Channel::Post::source() const {
+  if (is_short()) return copy.data();
+  return saved ? saved.get() : from;
+}
+
+void Channel::push(Bytes offset, const std::byte* from, Bytes length) {
+  if (length == Bytes{0}) return;
+  const std::lock_guard lock{mutex_};
+  if (closed_) return;
+  Post& post = posts_.emplace_back(Post{offset, length, from, {}, nullptr});
+  if (post.is_short()) std::memcpy(post.copy.data(), from, length.value());
+}
+
+void Channel::release() {
+  const std::lock_guard lock{mutex_};
+  released_.store(delivered() + posts_.size(), std::memory_order_release);
+}
+
+void Channel::close_sender() {
+  const std::lock_guard lock{mutex_};
+  posts_.resize(waiting());
+  for (Post& post : posts_) {
+    if (post.is_short()) continue;
+    post.saved = std::make_unique_for_overwrite<std::byte[]>(post.length.value());
+    std::memcpy(post.saved.get(), post.from, post.length.value());
+  }
+}
+
+void Channel::close_receiver() {
+  const std::lock_guard lock{mutex_};
+  closed_ = true;
+  posts_.clear();
+  delivered_.store(released(), std::memory_order_release);
+}
+
+bool Channel::deliver(std::byte* mirror) {
+  if (waiting() == 0) return false;  // without the lock: there may be more a moment later anyway
+  const std::lock_guard lock{mutex_};
+  bool read_late = false;
+  for (std::uint64_t left = waiting(); left > 0; --left) {
+    const Post& post = posts_.front();
+    std::memcpy(mirror + post.offset.value(), post.source(), post.length.value());
+    read_late |= !post.is_short();
+    posts_.pop_front();
+  }
+  delivered_.store(released(), std::memory_order_release);
+  return read_late;
+}
+
+}  // namespace capstan::posted
