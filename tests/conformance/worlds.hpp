@@ -12,7 +12,7 @@ namespace capstan::conformance {
 /// Rank 0 makes the transports of all.
 inline Member::Maker make_threads() {
   auto made = std::make_shared<std::vector<std::unique_ptr<Transport>>>();
-  return [made](const Member& member, Bytes segment) {
+  return [made](const Member& member, Bytes segment, std::byte*) {
     if (member.id() == 0) *made = make_thread_transports(member.ranks(), segment);
     member.meet();
     std::unique_ptr<Transport> own = std::move(made->at(static_cast<std::size_t>(member.id())));
@@ -22,7 +22,7 @@ inline Member::Maker make_threads() {
 }
 
 inline Member::Maker make_shm(ShmFacilities facilities) {
-  return [facilities](const Member& member, Bytes segment) {
+  return [facilities](const Member& member, Bytes segment, std::byte*) {
     return make_shm_transport(member.self(), member.ranks(), segment, facilities);
   };
 }
@@ -34,6 +34,13 @@ inline std::vector<World> all_worlds() {
       {"shm", true, [] { return make_shm({}); }},
       {"shm_on_old_kernel", true, [] { return make_shm({.pidfd = false, .membarrier = false}); }},
   };
+}
+
+/// Those whose links are not mapped.
+inline std::vector<World> posted_worlds() {
+  std::vector<World> worlds = all_worlds();
+  std::erase_if(worlds, [](const World& world) { return !world.posted; });
+  return worlds;
 }
 
 }  // namespace capstan::conformance
