@@ -31,6 +31,13 @@ struct Link {
   bool mapped = false;
 };
 
+/// What has gone over the wire to one peer.
+struct Traffic {
+  std::uint64_t bytes = 0;   // of what was pushed: without what the transport adds
+  std::uint64_t frames = 0;  // pushes
+  bool operator==(const Traffic&) const = default;
+};
+
 /// Moves bytes between the ranks of one communicator.
 ///
 /// Every rank owns one segment, which only it writes, and sees the segments of its peers. To send,
@@ -86,6 +93,9 @@ class Transport {
   /// be sent is copied or, where hardware is reading it and cannot be waited for, the connection is
   /// given up.
   virtual void detach_sources(Rank /*peer*/) {}
+
+  /// What this rank has sent to `peer` so far; zeros where the link is mapped.
+  virtual Traffic traffic(Rank /*peer*/) const { return {}; }
 
   /// Reads `size` bytes at `address` of the peer's memory, which the peer keeps as it is meanwhile.
   /// False when this transport, or this machine, does not let it.

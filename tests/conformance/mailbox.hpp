@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <span>
@@ -40,6 +41,14 @@ class Mailbox {
     flag(transport_.segment().data() + offset).store(round, std::memory_order_release);
     transport_.push(peer, Bytes{offset}, Bytes{sizeof(std::uint64_t)});
     transport_.wake(transport_.link(peer));
+  }
+
+  /// Returns when everything that was sent is on its way, so that the peers get it although this
+  /// rank makes no more progress.
+  void settle() {
+    const auto sent = [&](Rank peer) { return transport_.pushed(peer); };
+    wait_until([&] { return transport_.progress(), std::ranges::all_of(member_.peers(), sent); },
+               "what was pushed to be sent");
   }
 
   bool has_come(Rank peer, std::uint64_t round) const { return flag_of(peer) >= round; }

@@ -38,6 +38,7 @@ TEST_P(SleepConformance, NoWakeUpIsLostBetweenTwo) {
       mailbox.await_asleep(peer, round);
       if (member.id() == 1) mailbox.raise_flag(peer, round);
     }
+    mailbox.settle();
     member.meet();
   });
 }
@@ -83,6 +84,7 @@ TEST_P(SleepConformance, NoWakeUpIsLostWhileFallingAsleep) {
         mailbox.raise_flag(peer, round);
       }
     }
+    mailbox.settle();
     member.meet();
   });
 }
@@ -107,15 +109,22 @@ TEST_P(SleepConformance, AWakeBeforeTheSleepEndsIt) {
     const auto transport = member.connected(Mailbox::segment_for(2, Bytes{8}));
     Mailbox mailbox{member, *transport, Bytes{8}};
     const Rank peer = member.peers()[0];
+    mailbox.raise_flag(peer, 1);  // so that the way there is open
+    mailbox.await(peer, 1);
+    mailbox.settle();
+    member.meet();
     if (member.id() == 0) transport->prepare_to_sleep();
     member.meet();
-    if (member.id() == 1) mailbox.raise_flag(peer, 1);
+    if (member.id() == 1) {
+      mailbox.raise_flag(peer, 2);
+      mailbox.settle();
+    }
     member.meet();
     if (member.id() == 0) {
       const Deadline deadline = Deadline::in(patience);
       transport->sleep(2 * patience);
       EXPECT_FALSE(deadline.expired());
-      mailbox.await(peer, 1);
+      mailbox.await(peer, 2);
     }
     member.meet();
   });

@@ -93,7 +93,9 @@ class Board {
 /// What the body of a test sees of the world: one rank.
 class Member {
  public:
-  using Maker = std::function<std::unique_ptr<Transport>(const Member&, Bytes segment)>;
+  /// `shared`: a segment that belongs to another transport as well, for those that are not mapped.
+  using Maker =
+      std::function<std::unique_ptr<Transport>(const Member&, Bytes segment, std::byte* shared)>;
 
   Member(Rank self, int ranks, Board& board, const Maker& maker)
       : self_(self), ranks_(ranks), board_(&board), maker_(&maker) {}
@@ -111,7 +113,9 @@ class Member {
 
   /// These are called by all ranks together.
   void meet() const { board_->meet(ranks_); }
-  std::unique_ptr<Transport> make(Bytes segment) const { return (*maker_)(*this, segment); }
+  std::unique_ptr<Transport> make(Bytes segment, std::byte* shared = nullptr) const {
+    return (*maker_)(*this, segment, shared);
+  }
   std::vector<Address> exchange(const Address& own) const {
     board_->post(self_, own);
     meet();
@@ -155,6 +159,8 @@ struct World {
   std::string name;
   bool processes;
   std::function<Member::Maker()> new_maker;  // one per run
+  bool posted = false;                       // links are not mapped: a wake sends what was pushed
+  bool lazy = false;                         // connect() waits for nobody
 
   /// Runs `body` once per rank; its failed assertions and exceptions fail the test.
   void run(int ranks, const Body& body) const;

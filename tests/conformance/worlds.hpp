@@ -13,10 +13,19 @@ namespace capstan::conformance {
 using Transports = std::vector<std::unique_ptr<Transport>>;
 
 /// Ranks that are threads: rank 0 makes the transports of all.
-inline Member::Maker made_by_one(std::function<Transports(int ranks, Bytes segment)> make) {
+inline Member::Maker made_by_one(
+    std::function<Transports(int ranks, Bytes segment, std::span<std::byte* const> shared)> make) {
   auto made = std::make_shared<Transports>();
-  return [made, make](const Member& member, Bytes segment) {
-    if (member.id() == 0) *made = make(member.ranks(), segment);
+  auto segments = std::make_shared<std::vector<std::byte*>>();
+  return [=](const Member& member, Bytes segment, std::byte* shared) {
+    if (member.id() == 0) segments->resize(static_cast<std::size_t>(member.ranks()));
+    member.meet();
+    segments->at(static_cast<std::size_t>(member.id())) = shared;
+    member.meet();
+    if (member.id() == 0) {
+      if (!shared) segments->clear();
+      *made = make(member.ranks(), segment, *segments);
+    }
     member.meet();
     std::unique_ptr<Transport> own = std::move(made->at(static_cast<std::size_t>(member.id())));
     member.meet();
@@ -25,16 +34,17 @@ inline Member::Maker made_by_one(std::function<Transports(int ranks, Bytes segme
 }
 
 inline Member::Maker make_threads() {
-  return made_by_one(make_thread_transports);
+  return made_by_one([](int ranks, Bytes segment, std::span<std::byte* const>) {
+    return make_thread_transports(ranks, segment);
+  });
 }
 
 inline Member::Maker make_posted_threads() {
-  return made_by_one(
-      [](int ranks, Bytes segment) { return make_posted_thread_transports(ranks, segment); });
+  return made_by_one(make_posted_thread_transports);
 }
 
 inline Member::Maker make_shm(ShmFacilities facilities) {
-  return [facilities](const Member& member, Bytes segment) {
+  return [facilities](const Member& member, Bytes segment, std::byte*) {
     return make_shm_transport(member.self(), member.ranks(), segment, facilities);
   };
 }
@@ -44,9 +54,16 @@ inline std::vector<World> all_worlds() {
   return {
       {"threads", false, make_threads},
       {"shm", true, [] { return make_shm({}); }},
-      {"posted_threads", false, make_posted_threads},
+      {"posted_threads", false, make_posted_threads, true},
       {"shm_on_old_kernel", true, [] { return make_shm({.pidfd = false, .membarrier = false}); }},
   };
+}
+
+/// Those whose links are not mapped.
+inline std::vector<World> posted_worlds() {
+  std::vector<World> worlds = all_worlds();
+  std::erase_if(worlds, [](const World& world) { return !world.posted; });
+  return worlds;
 }
 
 }  // namespace capstan::conformance

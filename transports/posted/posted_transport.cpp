@@ -32,11 +32,7 @@ class PostedTransport final : public MirroredTransport {
   PostedTransport(Rank self, std::shared_ptr<Arena> arena, Bytes segment, std::byte* shared)
       : MirroredTransport(self, static_cast<int>(arena->size), segment, shared),
         arena_(std::move(arena)),
-        seen_delivered_(arena_->size) {
-    for (int peer = 0; peer < ranks(); ++peer) {
-      if (Rank{peer} != self) make_mirror(Rank{peer});
-    }
-  }
+        seen_delivered_(arena_->size) {}
   ~PostedTransport() override {
     for (int peer = 0; peer < ranks(); ++peer) {
       to(Rank{peer}).close_sender();
@@ -46,8 +42,16 @@ class PostedTransport final : public MirroredTransport {
   }
 
   std::string_view name() const override { return "posted"; }
-  Address address() const override { return {}; }
-  void connect(std::span<const Address>, Deadline) override {}
+  Address address() const override { return {std::byte{1}}; }
+  void connect(std::span<const Address> addresses, Deadline) override {
+    if (addresses.size() != static_cast<std::size_t>(ranks()))
+      throw InvalidArgument(fmt::format("rank {}: connect: {} addresses for {} ranks",
+                                        self().value(), addresses.size(), ranks()));
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const Rank peer{rank};
+      if (peer != self() && !addresses[index(peer)].empty()) make_mirror(peer);
+    }
+  }
 
   void push(Rank peer, Bytes offset, Bytes length) override {
     require_range(offset, length);
@@ -59,13 +63,14 @@ class PostedTransport final : public MirroredTransport {
   }
 
   bool pushed(Rank peer) const override {
-    return seen_delivered_[index(peer)] >= to(peer).released();
+    return seen_delivered_[index(peer)] >= to(peer).awaited();
   }
+  void detach_sources(Rank peer) override { to(peer).detach(); }
 
   void progress() override {
     for (int rank = 0; rank < ranks(); ++rank) {
       const Rank peer{rank};
-      if (peer == self()) continue;
+      if (peer == self() || !link(peer).segment) continue;
       seen_delivered_[index(peer)] = to(peer).delivered();
       // A sender may sleep until its memory is its own again.
       if (from(peer).deliver(mirror(peer))) place(peer).bell.ring();
