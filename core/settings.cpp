@@ -53,6 +53,14 @@ void read_switch(const char* name, bool& setting) {
   setting = *text == "1";
 }
 
+void read_number(const char* name, int& setting) {
+  const auto text = variable(name);
+  if (!text) return;
+  const char* const end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, setting);
+  if (error != std::errc{} || stop != end || setting < 0) refuse(name, *text, "a number from 0 on");
+}
+
 }  // namespace
 
 Settings Settings::from_environment() {
@@ -62,6 +70,7 @@ Settings Settings::from_environment() {
   read_bytes("CAPSTAN_CHUNK", settings.chunk);
   read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
+  read_number("CAPSTAN_VIRTUAL_HOSTS", settings.virtual_hosts);
   if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;
   AlgorithmRules::parse(settings.algorithm);  // refuses early what it cannot read
   return settings;

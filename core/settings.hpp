@@ -37,6 +37,11 @@ struct Settings {
   /// CAPSTAN_SINGLE_COPY, 0 or 1.
   bool single_copy = true;
 
+  /// Pretends that the ranks are spread evenly over so many hosts, so that what runs over several
+  /// can be tried on one: ranks of different ones use the network between them. 0: as it is. The
+  /// same on all ranks. CAPSTAN_VIRTUAL_HOSTS.
+  int virtual_hosts = 0;
+
   /// Reads the variables named above. Throws InvalidArgument that names the variable, its value
   /// and what it should look like.
   static Settings from_environment();

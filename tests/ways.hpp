@@ -17,4 +17,21 @@ inline std::vector<std::string> ways_of(const Algorithm& algorithm) {
   return ways;
 }
 
+/// Sizes from nothing to many blocks; forms with counts get unlike ones.
+inline std::vector<Shape> shapes_of(Collective collective, int ranks) {
+  std::vector<Shape> shapes;
+  for (const int n : {0, 1, 3, 14, 15, 100, 1000, 5003, 40001}) {
+    Shape shape{.count = Elements{static_cast<std::uint64_t>(n)}};
+    if (has_counts(collective)) {
+      const int lengths = collective == Collective::all_to_all_v ? ranks * ranks : ranks;
+      for (int i = 0; i < lengths; ++i)
+        shape.counts.emplace_back(static_cast<std::uint64_t>(n) * ((i * 7 + 3) % 5) / 4);
+      shape.count = Elements{0};
+    }
+    if (collective == Collective::barrier) shape.count = Elements{0};
+    shapes.push_back(shape);
+  }
+  return shapes;
+}
+
 }  // namespace capstan

@@ -48,7 +48,7 @@ class Engine {
   const std::shared_ptr<Progress>& progress() const { return progress_; }
   const Placement& placement() const { return placement_; }
   const Settings& settings() const { return settings_; }
-  bool is_of_threads() const { return transport_->name() == "threads"; }
+  bool is_of_threads() const { return transport_->shares_addresses(); }
 
   /// Runs a call to its end. Throws what it fails with.
   void run(const Call& call, const void* input, void* output);

@@ -49,6 +49,8 @@ Executor::Executor(Peers& peers, const SegmentLayout& layout, int spins)
   sent_.resize(size);
   received_.resize(size);
   known_finished_.resize(size);
+  read_.resize(size);
+  told_.resize(size);
   for (const SlotKind kind : {SlotKind::small_packets, SlotKind::packets, SlotKind::board})
     slots_[static_cast<std::size_t>(kind)].resize(
         static_cast<std::size_t>(SegmentLayout::slots(kind)));
@@ -66,6 +68,7 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   packet_index_ = 0;
   log_.begin(plan.mark, input_, output_);
   tag_ = packet_tag(log_.call(), plan.mark.digest());
+  if (plan.blocks > 1) tell_writers();  // slots come round within the call
   enter_phase();
 }
 
@@ -194,6 +197,7 @@ void Executor::leave_phase() {
   if (has_block() && phase_ == plan_->last_reading_phase && !plan_->guarantees.paced &&
       block_ + 1 < plan_->blocks) {
     publish_finished(first_block_ + block_ + 1);
+    note_read(first_block_ + block_ + 1);
     tell_writers();
   }
 }
@@ -204,18 +208,32 @@ void Executor::publish_finished(std::uint64_t blocks) {
     if (peer != self_ && peers_.mapped(peer)) peers_.wake(peer);
 }
 
-/// Those on other hosts whose boards have been read need to know before they write to the slot
-/// again. There are many small slots: now and then is enough for them.
+/// Boards of peers on other hosts have been read up to here.
+void Executor::note_read(std::uint64_t blocks) {
+  for (const int peer : plan_->remote_writers) read_[static_cast<std::size_t>(peer)] = blocks;
+}
+
+/// Those whose boards have been read need to know before they write to the slots again.
 void Executor::tell_writers() {
-  constexpr int rarely = SegmentLayout::slots(SlotKind::small_packets) / 2;
-  if (plan_->remote_writers.empty() || plan_->guarantees.synchronizes) return;
-  if (plan_->slots == SlotKind::small_packets && ++untold_ < rarely) return;
-  untold_ = 0;
   const Control& own = peers_.own_control();
-  for (const int peer : plan_->remote_writers) {
+  for (const int peer : peers_.posted()) {
+    std::uint64_t& told = told_[static_cast<std::size_t>(peer)];
+    if (told >= read_[static_cast<std::size_t>(peer)]) continue;
+    told = own.finished.load(std::memory_order_relaxed);
     peers_.show(peer, &own.finished, 2 * sizeof own.finished);
     peers_.wake(peer);
   }
+}
+
+/// Whether those on other hosts are told now of what has been finished. Slots of single blocks come
+/// round only after calls that tell, or synchronize themselves; there are many small ones.
+bool Executor::tells_writers() {
+  constexpr int rarely = SegmentLayout::slots(SlotKind::small_packets) / 2;
+  if (plan_->blocks > 1) return true;
+  if (plan_->guarantees.synchronizes) return false;
+  if (plan_->slots == SlotKind::small_packets && ++untold_ < rarely) return false;
+  untold_ = 0;
+  return true;
 }
 
 bool Executor::run_phase() {
@@ -456,7 +474,8 @@ void Executor::finish() {
   if (plan_->guarantees.synchronizes) std::ranges::fill(known_finished_, first_block_);
   first_block_ += plan_->blocks;
   publish_finished(first_block_);
-  tell_writers();
+  note_read(first_block_);
+  if (tells_writers()) tell_writers();
   plan_ = nullptr;
   ++progress_;
 }

@@ -56,7 +56,9 @@ class Executor {
   bool has_finished(int peer, std::uint64_t blocks);
   void leave_phase();
   void publish_finished(std::uint64_t blocks);
+  void note_read(std::uint64_t blocks);
   void tell_writers();
+  bool tells_writers();
   bool push(const BoundOp& op);
   bool flush(int peer);
   bool flush_buffers();
@@ -93,6 +95,9 @@ class Executor {
 
   std::uint64_t first_block_ = 0;  // number of its first block; blocks of all calls are numbered
   std::vector<std::uint64_t> known_finished_;  // so many blocks, by peer
+  // By peer on another host: up to which block its boards have been read, and the last number of
+  // finished blocks that it has been told.
+  std::vector<std::uint64_t> read_, told_;
   struct Slot {
     std::uint64_t user = 0;      // 1 + the last block that was written to it
     std::vector<int> readers{};  // of that

@@ -10,10 +10,9 @@
 
 #include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
+#include "core/runtime/links.hpp"
 #include "core/runtime/progress.hpp"
 #include "topology/machine.hpp"
-#include "transports/shm/shm_transport.hpp"
-#include "transports/shm/thread_transport.hpp"
 
 namespace capstan {
 namespace {
@@ -72,7 +71,8 @@ std::vector<std::vector<std::byte>> exchange(Store& store, const char* what, int
   return all;
 }
 
-Placement agree_on_placement(Store& store, int rank, int size, Deadline deadline) {
+Placement agree_on_placement(Store& store, int rank, int size, const Settings& settings,
+                             Deadline deadline) {
   const Processors own = own_processors();
   std::vector<Processors> all;
   for (const auto& bytes :
@@ -84,7 +84,12 @@ Placement agree_on_placement(Store& store, int rank, int size, Deadline deadline
   const Machine machine = Machine::discover();
   // One rank decides how much is staged at a time, so that all lay out their segments alike.
   if (rank == 0) store.put_text("chunk", fmt::format("{}", chunk_bytes_for(machine, size).value()));
-  return {.hosts = size,
+  const std::string own_host = host_identity();
+  std::vector<std::string> hosts;
+  for (const auto& bytes :
+       exchange(store, "host", rank, size, std::as_bytes(std::span{own_host}), deadline))
+    hosts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return {.hosts = hosts_of(hosts, settings),
           .oversubscribed = oversubscribed(all),
           .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))},
           .spare_processors = spare_core(machine, cpu_sets(all), rank)};
@@ -151,11 +156,11 @@ Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
 
 Member build(Store& store, int rank, int size, const Settings& settings, Deadline deadline) {
   barrier(store, "joined", rank, size, deadline);
-  Placement placement = agree_on_placement(store, rank, size, deadline);
+  Placement placement = agree_on_placement(store, rank, size, settings, deadline);
   const SegmentLayout layout = segment_layout(size, placement, settings);
   agree_on_layout(store, rank, size, layout, deadline);
 
-  auto transport = make_shm_transport(Rank{rank}, size, layout.total());
+  auto transport = make_transport(Rank{rank}, placement.hosts, layout.total(), settings);
   const auto addresses = exchange(store, "address", rank, size, transport->address(), deadline);
   transport->connect(addresses, deadline);
   placement.reads_peers = agree_on_reading(store, *transport, rank, size, deadline);
@@ -211,13 +216,13 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
   const Placement placement{
-      .hosts = ranks,
+      .hosts = virtual_hosts(ranks, settings),
       .oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks),
       .chunk = ranks > 1 ? chunk_bytes_for(Machine::discover(), ranks) : Bytes{0},
       .reads_peers = true};
   const SegmentLayout layout = segment_layout(ranks, placement, settings);
   std::vector<Member> members;
-  for (auto& transport : make_thread_transports(ranks, layout.total()))
+  for (auto& transport : make_transports_of_threads(placement.hosts, layout.total()))
     members.push_back(make_member(std::move(transport), static_cast<int>(members.size()), ranks,
                                   layout, placement, settings));
   return members;
@@ -252,11 +257,12 @@ class Formation {
   Card open() {
     if (members_.empty()) return {};
     if (!threads_) {
-      transport_ = make_shm_transport(Rank{position_}, size(), layout_.total());
+      transport_ = make_transport(Rank{position_}, hosts(), layout_.total(), parent_.settings());
       return card_of(transport_->address());
     }
     if (position_ > 0) return {};
-    auto* handoff = new Handoff{make_thread_transports(size(), layout_.total()), members_.size()};
+    auto* handoff =
+        new Handoff{make_transports_of_threads(hosts(), layout_.total()), members_.size()};
     return card_of(std::as_bytes(std::span{&handoff, 1}));
   }
 
@@ -276,14 +282,19 @@ class Formation {
   int position() const { return position_; }
   Placement placement() const {
     Placement placement = parent_.placement();
-    std::vector<int> hosts;
-    for (const int member : members_) hosts.push_back(placement.hosts.host_of(Rank{member}));
-    placement.hosts = Hosts{hosts};
+    placement.hosts = hosts();
     return placement;
   }
 
  private:
   int size() const { return static_cast<int>(members_.size()); }
+
+  Hosts hosts() const {
+    std::vector<int> hosts;
+    for (const int member : members_)
+      hosts.push_back(parent_.placement().hosts.host_of(Rank{member}));
+    return Hosts{std::move(hosts)};
+  }
 
   static Card card_of(std::span<const std::byte> address) {
     Card card{.length = static_cast<std::uint32_t>(address.size())};

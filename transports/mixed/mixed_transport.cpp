@@ -1,0 +1,145 @@
+#include "transports/mixed/mixed_transport.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+namespace {
+
+/// Addresses of both transports in one: the length of the first before them.
+Address join(const Address& near, const Address& far) {
+  const auto length = static_cast<std::uint32_t>(near.size());
+  Address both(sizeof length);
+  std::memcpy(both.data(), &length, sizeof length);
+  both.insert(both.end(), near.begin(), near.end());
+  both.insert(both.end(), far.begin(), far.end());
+  return both;
+}
+
+struct Addresses {
+  Address near, far;
+};
+
+Addresses split(const Address& both, int rank) {
+  std::uint32_t length = 0;
+  if (both.size() < sizeof length)
+    throw BootstrapError(fmt::format("rank {} has no address", rank));
+  std::memcpy(&length, both.data(), sizeof length);
+  if (length > both.size() - sizeof length)
+    throw BootstrapError(fmt::format("the address of rank {} makes no sense", rank));
+  const auto middle = both.begin() + sizeof length + length;
+  return {{both.begin() + sizeof length, middle}, {middle, both.end()}};
+}
+
+class MixedTransport final : public Transport {
+ public:
+  MixedTransport(Rank self, const Hosts& hosts, std::unique_ptr<Transport> near,
+                 std::unique_ptr<Transport> far)
+      : self_(self), near_(std::move(near)), far_(std::move(far)) {
+    const auto neighbours = hosts.on(hosts.host_of(self));
+    near_rank_.assign(static_cast<std::size_t>(hosts.ranks()), -1);
+    for (std::size_t i = 0; i < neighbours.size(); ++i)
+      near_rank_[static_cast<std::size_t>(neighbours[i].value())] = static_cast<std::int32_t>(i);
+    name_ = fmt::format("{}+{}", near_->name(), far_->name());
+  }
+
+  std::string_view name() const override { return name_; }
+  Address address() const override { return join(near_->address(), far_->address()); }
+
+  void connect(std::span<const Address> addresses, Deadline deadline) override {
+    std::vector<Address> near, far;
+    for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
+      auto both = split(addresses[rank], static_cast<int>(rank));
+      const bool is_near = near_rank_.at(rank) >= 0;
+      if (is_near) near.push_back(std::move(both.near));
+      far.push_back(is_near ? Address{} : std::move(both.far));
+    }
+    near_->connect(near, deadline);
+    far_->connect(far, deadline);
+  }
+
+  std::span<std::byte> segment() override { return near_->segment(); }
+  const Link& link(Rank peer) const override {
+    return is_near(peer) ? near_->link(near_rank(peer)) : far_->link(peer);
+  }
+
+  void push(Rank peer, Bytes offset, Bytes length) override {
+    if (!is_near(peer)) far_->push(peer, offset, length);
+  }
+  void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override {
+    if (!is_near(peer)) far_->push_from(peer, offset, from, length);
+  }
+  bool pushed(Rank peer) const override { return is_near(peer) || far_->pushed(peer); }
+  void detach_sources(Rank peer) override {
+    if (!is_near(peer)) far_->detach_sources(peer);
+  }
+  Traffic traffic(Rank peer) const override {
+    return is_near(peer) ? Traffic{} : far_->traffic(peer);
+  }
+
+  bool read_remote(Rank peer, std::uint64_t address, void* to, Bytes size) override {
+    return is_near(peer) && near_->read_remote(near_rank(peer), address, to, size);
+  }
+  bool shares_addresses() const override { return near_->shares_addresses(); }
+
+  void progress() override {
+    near_->progress();
+    far_->progress();
+  }
+
+  void prepare_to_sleep() override {
+    near_->prepare_to_sleep();
+    far_->prepare_to_sleep();
+  }
+  /// Near peers ring a futex, which cannot be waited for together with a descriptor.
+  void sleep(std::chrono::nanoseconds at_most) override {
+    constexpr std::chrono::milliseconds longest{1};
+    const auto time = std::min<std::chrono::nanoseconds>(at_most, longest);
+    const timespec limit{0, static_cast<long>(time.count())};
+    pollfd far{far_->descriptor(), POLLIN, 0};
+    ::ppoll(&far, far.fd >= 0 ? 1 : 0, &limit, nullptr);
+    cancel_sleep();
+  }
+  void cancel_sleep() override {
+    near_->cancel_sleep();
+    far_->cancel_sleep();
+  }
+
+  std::optional<std::string> departed(Rank peer) override {
+    return is_near(peer) ? near_->departed(near_rank(peer)) : far_->departed(peer);
+  }
+
+ private:
+  /// Throws InvalidArgument for a rank that does not exist.
+  bool is_near(Rank peer) const {
+    if (peer.value() < 0 || static_cast<std::size_t>(peer.value()) >= near_rank_.size())
+      throw InvalidArgument(fmt::format("rank {}: there is no rank {} among {} ranks",
+                                        self_.value(), peer.value(), near_rank_.size()));
+    return near_rank_[static_cast<std::size_t>(peer.value())] >= 0;
+  }
+  Rank near_rank(Rank peer) const {
+    return Rank{near_rank_[static_cast<std::size_t>(peer.value())]};
+  }
+
+  void ring(const Link& link) override { (link.mapped ? near_ : far_)->wake(link); }
+
+  const Rank self_;
+  const std::unique_ptr<Transport> near_, far_;  // far goes first: it uses near's segment
+  std::vector<std::int32_t> near_rank_;          // by rank; -1: far
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_mixed_transport(Rank self, const Hosts& hosts,
+                                                std::unique_ptr<Transport> near,
+                                                std::unique_ptr<Transport> far) {
+  return std::make_unique<MixedTransport>(self, hosts, std::move(near), std::move(far));
+}
+
+}  // namespace capstan

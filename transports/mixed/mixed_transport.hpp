@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/ir/hosts.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan {
+
+/// One transport of two: `near` reaches the ranks on this rank's host, in the order of
+/// `hosts.on(...)`, and maps their segments; `far` reaches all others and shares near's segment. A
+/// sleep watches both; one that only a near peer ends may last a millisecond longer.
+std::unique_ptr<Transport> make_mixed_transport(Rank self, const Hosts& hosts,
+                                                std::unique_ptr<Transport> near,
+                                                std::unique_ptr<Transport> far);
+
+}  // namespace capstan
