@@ -350,7 +350,11 @@ TEST_P(PostedConformance, AnotherThreadMayWake) {
     mailbox.raise_flag(peer, 1);
     mailbox.await(peer, 1);
     std::jthread waker{[&](const std::stop_token& stop) {
-      while (!stop.stop_requested()) transport->wake(transport->link(peer));
+      while (!stop.stop_requested()) {
+        transport->wake(transport->link(peer));
+        std::this_thread::yield();
+      }
+      transport->wake(transport->link(peer));
     }};
     std::uint64_t outgoing = 1;
     for (std::uint64_t round = 2; round <= 3000; ++round) {
@@ -360,10 +364,9 @@ TEST_P(PostedConformance, AnotherThreadMayWake) {
       wait_until([&] { return transport->progress(), mailbox.flag_of(peer) + 1 >= round; },
                  "a flag");
     }
-    transport->wake(transport->link(peer));  // the other thread may just be slow
-    mailbox.await(peer, 3000);
     waker.request_stop();
     waker.join();
+    mailbox.await(peer, 3000);
     mailbox.settle();
     member.meet();
   });

@@ -7,6 +7,7 @@
 #include "transports/posted/posted_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
+#include "transports/tcp/tcp_transport.hpp"
 
 namespace capstan::conformance {
 
@@ -49,6 +50,16 @@ inline Member::Maker make_shm(ShmFacilities facilities) {
   };
 }
 
+/// Over loopback, whatever else the host has.
+inline Member::Maker make_tcp(bool lazy) {
+  TcpOptions options;
+  options.interface = "127.0.0.1";
+  options.lazy = lazy;
+  return [options](const Member& member, Bytes segment, std::byte* shared) {
+    return make_tcp_transport(member.self(), member.ranks(), segment, options, shared);
+  };
+}
+
 /// Every transport there is; a new one joins the suite by a line here.
 inline std::vector<World> all_worlds() {
   return {
@@ -56,6 +67,9 @@ inline std::vector<World> all_worlds() {
       {"shm", true, [] { return make_shm({}); }},
       {"posted_threads", false, make_posted_threads, true},
       {"shm_on_old_kernel", true, [] { return make_shm({.pidfd = false, .membarrier = false}); }},
+      {"tcp", true, [] { return make_tcp(true); }, true, true},
+      {"tcp_eager", true, [] { return make_tcp(false); }, true, false},
+      {"tcp_threads", false, [] { return make_tcp(true); }, true, true},
   };
 }
 

@@ -71,7 +71,7 @@ const std::vector<Rule>& rules() {
       {"kernels", {"core/ir"}, {"fmt", "hwy"}},
       {"topology", {"core/ir", "core/base"}, {"fmt", "hwloc", "nlohmann"}},
       {"transports", {"core/ir", "core/base"}, {"fmt", "spdlog"}},
-      {"transports/*", {"core/ir", "core/base", "transports"}, {"fmt", "spdlog"}},
+      {"transports/*", {"core/ir", "core/base", "transports"}, {"fmt", "spdlog", "sodium"}},
       {"core/runtime/bootstrap",
        {"core/ir", "core/base", "core/settings", "core/unique_id"},
        {"fmt", "spdlog", "sodium"}},

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <variant>
+
+#include "core/ir/quantity.hpp"
+
+/// What ranks say to each other once they are connected: frames, each a header and a payload. All
+/// numbers are in the order of the machine, as is what is in segments; the handshake sees to it
+/// that both ends have the same.
+namespace capstan::tcp {
+
+/// `length` bytes follow, for `offset` of the sender's segment.
+struct FrameHeader {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  bool operator==(const FrameHeader&) const = default;
+};
+
+/// The last frame of a rank that destroys its transport. It has no payload.
+inline constexpr FrameHeader goodbye{.offset = ~std::uint64_t{0}, .length = 0};
+
+/// Bytes that do not follow the protocol.
+class Malformed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Cuts what comes from a peer into pieces of payload. Pure: bytes in, events out.
+///
+/// Payload is handed out in whole words of the segment (8 bytes, aligned) as far as frames have
+/// them, so that no word is ever seen in parts. What cannot be handed out yet stays in the input:
+/// fewer than `most_left` bytes, to be offered again in front of what comes next.
+class FrameDecoder {
+ public:
+  static constexpr std::size_t word = 8;
+  static constexpr std::size_t most_left = sizeof(FrameHeader);
+
+  struct Piece {
+    std::uint64_t offset;
+    std::span<const std::byte> bytes;
+  };
+  struct Goodbye {};
+  struct NeedsMore {};
+  using Event = std::variant<NeedsMore, Piece, Goodbye>;
+
+  /// `segment` is the size of the sender's segment, beyond which nothing may be written.
+  explicit FrameDecoder(Bytes segment) : segment_(segment.value()) {}
+
+  /// The next event, whose bytes are taken off the front of `input`. Throws Malformed, after which
+  /// the decoder is of no more use.
+  Event next(std::span<const std::byte>& input);
+
+  /// The payload of the current frame that is still to come, and where it belongs.
+  FrameHeader outstanding() const { return current_; }
+  /// The first `count` bytes of it have been put there by other means.
+  void skip(std::uint64_t count);
+  /// How many of `available` bytes may be put there, so that no word is cut.
+  std::uint64_t whole_words(std::uint64_t available) const;
+
+ private:
+  bool start_frame(std::span<const std::byte>& input);
+
+  std::uint64_t segment_;
+  FrameHeader current_;
+};
+
+}  // namespace capstan::tcp

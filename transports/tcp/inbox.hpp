@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "transports/tcp/frame.hpp"
+
+namespace capstan::tcp {
+
+/// Takes in what comes from one peer and puts it into the mirror of its segment: small frames
+/// through a buffer, many with one system call, and large ones straight into place.
+class Inbox {
+ public:
+  /// `mirror` holds `segment` bytes.
+  Inbox(std::byte* mirror, Bytes segment) : mirror_(mirror), decoder_(segment) {}
+
+  enum class State {
+    open,    // all that has come for now has been read, or as much as one turn allows
+    left,    // that was a goodbye
+    ended,   // the connection was closed without a goodbye
+    broken,  // by an error, which is in errno
+  };
+
+  /// Reads from `socket` what is there. `buffer` may be shared with others. Throws Malformed.
+  State receive(int socket, std::span<std::byte> buffer);
+
+  /// What receive() would find next, without reading it: anything but left, ended and broken
+  /// counts as open.
+  State peek(int socket) const;
+
+ private:
+  std::uint64_t direct_bytes(int socket) const;
+  bool deliver(std::span<const std::byte> input);
+
+  std::byte* mirror_;
+  FrameDecoder decoder_;
+  std::array<std::byte, FrameDecoder::most_left> rest_{};  // read, but not delivered yet
+  std::size_t rest_size_ = 0;
+  bool flood_ = false;  // of small frames
+};
+
+}  // namespace capstan::tcp

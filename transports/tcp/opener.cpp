@@ -1,0 +1,226 @@
+#include "transports/tcp/opener.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "transports/tcp/socket.hpp"
+
+namespace capstan::tcp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto head_start = 250ms;  // of each address before the next is tried as well
+constexpr auto first_pause = 50ms;  // before a peer that hung up is tried again; then twice that...
+constexpr int most_rounds = 8;
+
+std::string with_remedy(int error) {
+  const bool descriptors = error == EMFILE || error == ENFILE;
+  return descriptors ? fmt::format("{}: {}", error_text(error), descriptor_remedy)
+                     : error_text(error);
+}
+
+}  // namespace
+
+void Opener::open(Rank peer) {
+  if (meeting_.is_settled(peer) || openings_.contains(peer)) return;
+  Opening& opening = openings_[peer];
+  opening.endpoints = order_to_try(meeting_.own, meeting_.local, *meeting_.address_of(peer));
+  if (opening.endpoints.empty()) {
+    opening.failures =
+        "it listens on no address that another host can reach: give its transport "
+        "another interface";
+  }
+  step(peer);
+}
+
+void Opener::schedule(Opening& opening, Deadline when) {
+  opening.next_step = when;
+  meeting_.wake_at(when);
+}
+
+void Opener::step(Rank peer) {
+  Opening& opening = openings_.at(peer);
+  opening.next_step = Deadline::never();
+  while (opening.next < opening.endpoints.size()) {
+    if (try_next(peer, opening)) return schedule(opening, Deadline::in(head_start));
+  }
+  if (!has_attempts(peer)) retry_or_give_up(peer, opening);
+}
+
+bool Opener::try_next(Rank peer, Opening& opening) {
+  const Endpoint endpoint = opening.endpoints[opening.next++];
+  Attempt attempt{next_id_++, peer, begin_connect(endpoint), endpoint,
+                  Deadline::in(meeting_.connect_timeout)};
+  if (!attempt.socket.valid()) return fail(attempt, with_remedy(errno));
+  tune(attempt.socket.get(), meeting_.peer_timeout);
+  meeting_.poller.add(attempt.socket.get(), {Kind::attempt, attempt.id}, false, true);
+  meeting_.wake_at(attempt.due);
+  attempts_.emplace(attempt.id, std::move(attempt));
+  return true;
+}
+
+void Opener::retry_or_give_up(Rank peer, Opening& opening) {
+  if (opening.crossed) return schedule(opening, Deadline::in(meeting_.handshake_timeout));
+  if (opening.may_retry && opening.rounds < most_rounds) {
+    opening.may_retry = false;
+    opening.next = 0;
+    return schedule(opening, Deadline::in(first_pause * (1 << opening.rounds++)));
+  }
+  meeting_.settle(
+      {peer, {}, {}, fmt::format("no connection to rank {}: {}", peer.value(), opening.failures)});
+}
+
+/// False, as the attempt is over.
+bool Opener::fail(const Attempt& attempt, std::string_view reason) {
+  std::string& failures = openings_.at(attempt.peer).failures;
+  const std::string line = fmt::format("{}: {}", attempt.endpoint.text(), reason);
+  if (failures.find(line) == std::string::npos) failures += (failures.empty() ? "" : "; ") + line;
+  return false;
+}
+
+void Opener::drop(Attempts::iterator attempt) {
+  if (attempt->second.socket.valid()) meeting_.poller.remove(attempt->second.socket.get());
+  attempts_.erase(attempt);
+}
+
+bool Opener::has_attempts(Rank peer) const {
+  return std::ranges::any_of(attempts_, [&](const auto& a) { return a.second.peer == peer; });
+}
+
+void Opener::serve(std::uint32_t id) {
+  const auto found = attempts_.find(id);
+  if (found == attempts_.end()) return;
+  Attempt& attempt = found->second;
+  const Rank peer = attempt.peer;
+  if (meeting_.is_settled(peer)) return;  // otherwise, a moment ago
+  bool goes_on = false;
+  try {
+    goes_on = attempt.connected ? listen_to(attempt) : finish_connecting(attempt);
+  } catch (const Malformed& error) {
+    fail(attempt, error.what());
+  }
+  if (goes_on) return;
+  drop(found);
+  if (!meeting_.is_settled(peer)) step(peer);
+}
+
+/// The socket is there, or will never be.
+bool Opener::finish_connecting(Attempt& attempt) {
+  const int error = connect_result(attempt.socket.get());
+  if (error != 0) return fail(attempt, error_text(error));
+  attempt.connected = true;
+  attempt.due = Deadline::never();
+  attempt.hello = {.segment = meeting_.segment.value(),
+                   .from = meeting_.self.value(),
+                   .to = attempt.peer.value(),
+                   .ranks = meeting_.ranks,
+                   .nonce = random_nonce()};
+  if (!send_all(attempt.socket.get(), bytes_of(attempt.hello))) {
+    openings_.at(attempt.peer).may_retry = true;
+    return fail(attempt, error_text(errno));
+  }
+  meeting_.poller.modify(attempt.socket.get(), {Kind::attempt, attempt.id}, true, false);
+  return true;
+}
+
+bool Opener::listen_to(Attempt& attempt) {
+  while (true) {
+    const auto space = attempt.reader.space();
+    const ssize_t got = ::recv(attempt.socket.get(), space.data(), space.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && would_block(errno)) return true;
+    if (got <= 0) {
+      openings_.at(attempt.peer).may_retry = true;
+      return fail(attempt, got == 0 ? "it hung up" : error_text(errno));
+    }
+    attempt.reader.commit(static_cast<std::size_t>(got));
+    const auto message = attempt.reader.take();
+    if (message && !hear(attempt, *message)) return false;
+  }
+}
+
+bool Opener::hear(Attempt& attempt, const Message& message) {
+  if (const auto* refusal = std::get_if<Refusal>(&message)) {
+    openings_.at(attempt.peer).crossed |= refusal->reason == Reason::crossed;
+    return fail(attempt, tcp::describe(*refusal));
+  }
+  const auto* reply = std::get_if<Reply>(&message);
+  if (reply && !attempt.proved) return check(attempt, *reply);
+  if (std::holds_alternative<Welcome>(message) && attempt.proved) return settle(attempt);
+  return fail(attempt, "it sends a message out of turn");
+}
+
+bool Opener::check(Attempt& attempt, const Reply& reply) {
+  const Token& peer_token = meeting_.address_of(attempt.peer)->token;
+  const auto proof_of = [&](Speaker speaker) {
+    return prove(speaker, meeting_.own.token, peer_token, attempt.hello, reply.nonce);
+  };
+  if (!same(reply.proof, proof_of(Speaker::acceptor))) {
+    meeting_.complaints.about(
+        attempt.endpoint.text(),
+        fmt::format("it is not rank {}, as it lacks the token", attempt.peer.value()));
+    return fail(attempt, "it lacks the token of that rank");
+  }
+  if (!send_all(attempt.socket.get(), bytes_of(Proof{.proof = proof_of(Speaker::opener)}))) {
+    openings_.at(attempt.peer).may_retry = true;
+    return fail(attempt, error_text(errno));
+  }
+  attempt.proved = true;
+  return meeting_.leads(attempt.peer) ? settle(attempt) : true;
+}
+
+/// False, as the attempt is over.
+bool Opener::settle(Attempt& attempt) {
+  meeting_.poller.remove(attempt.socket.get());
+  meeting_.settle({attempt.peer, std::move(attempt.socket), attempt.endpoint.text(), {}});
+  return false;
+}
+
+void Opener::stop(Rank peer) {
+  for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
+    const auto next = std::next(attempt);
+    if (attempt->second.peer == peer) drop(attempt);
+    attempt = next;
+  }
+  openings_.erase(peer);
+}
+
+void Opener::look_at_clock() {
+  for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
+    const auto next = std::next(attempt);
+    const Rank peer = attempt->second.peer;
+    if (attempt->second.due.expired()) {
+      fail(attempt->second, fmt::format("no answer within {}", attempt->second.due.budget()));
+      drop(attempt);
+      if (!meeting_.is_settled(peer) && openings_.at(peer).next_step.is_never()) step(peer);
+    } else {
+      meeting_.wake_at(attempt->second.due);
+    }
+    attempt = next;
+  }
+  for (auto& [peer, opening] : openings_) {
+    if (opening.next_step.expired()) {
+      opening.may_retry |= std::exchange(opening.crossed, false);
+      if (!meeting_.is_settled(peer)) step(peer);
+    }
+    meeting_.wake_at(opening.next_step);
+  }
+}
+
+std::string Opener::describe(Rank peer) const {
+  const auto opening = openings_.find(peer);
+  std::string text = opening == openings_.end() ? "" : opening->second.failures;
+  for (const auto& [id, attempt] : attempts_) {
+    if (attempt.peer != peer) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", attempt.endpoint.text(),
+                        attempt.connected ? "it accepts, but does not answer" : "no answer yet");
+  }
+  return text;
+}
+
+}  // namespace capstan::tcp

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transports/tcp/handshake.hpp"
+#include "transports/tcp/meeting.hpp"
+
+namespace capstan::tcp {
+
+/// Opens connections. All the addresses of a peer are tried, each a moment after the one before, as
+/// long as none has answered; those before stay in the race. A connection that is there may get no
+/// answer for long, because that rank is busy elsewhere: this is no reason to give up.
+class Opener {
+ public:
+  explicit Opener(Meeting& meeting) : meeting_(meeting) {}
+
+  /// Begins to connect to `peer`, unless that is under way or done.
+  void open(Rank peer);
+  void serve(std::uint32_t id);
+  void look_at_clock();
+  /// The peer is connected, or cannot be: no more attempts.
+  void stop(Rank peer);
+  bool busy() const { return !openings_.empty(); }
+  /// What has been tried to reach `peer`, and what came of it.
+  std::string describe(Rank peer) const;
+
+ private:
+  struct Attempt {
+    std::uint32_t id;
+    Rank peer;
+    FileDescriptor socket;
+    Endpoint endpoint;
+    Deadline due;  // for the connection, not for what is said over it
+    bool connected = false;
+    bool proved = false;  // only a Welcome is missing
+    Hello hello{};
+    MessageReader reader{};
+  };
+  struct Opening {
+    std::vector<Endpoint> endpoints;
+    std::size_t next = 0;  // of endpoints
+    Deadline next_step = Deadline::never();
+    int rounds = 0;
+    bool may_retry = false;  // somebody listened, but hung up
+    bool crossed = false;    // the peer has chosen a connection that it has opened
+    std::string failures{};
+  };
+  using Attempts = std::map<std::uint32_t, Attempt>;
+
+  void step(Rank peer);
+  bool try_next(Rank peer, Opening& opening);
+  void retry_or_give_up(Rank peer, Opening& opening);
+  bool finish_connecting(Attempt& attempt);
+  bool listen_to(Attempt& attempt);
+  bool hear(Attempt& attempt, const Message& message);
+  bool check(Attempt& attempt, const Reply& reply);
+  bool settle(Attempt& attempt);
+  bool fail(const Attempt& attempt, std::string_view reason);
+  void drop(Attempts::iterator attempt);
+  bool has_attempts(Rank peer) const;
+  void schedule(Opening& opening, Deadline when);
+
+  Meeting& meeting_;
+  std::map<Rank, Opening> openings_;
+  Attempts attempts_;
+  std::uint32_t next_id_ = 0;
+};
+
+}  // namespace capstan::tcp

@@ -1,0 +1,183 @@
+#include "transports/tcp/outbox.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transports/tcp/socket.hpp"
+
+namespace capstan::tcp {
+namespace {
+
+/// Bytes of one system call: as many as stay in the cache between here and the other end's copy.
+constexpr std::uint64_t batch_bytes = 256 * 1024;
+constexpr int most_batches = 4;  // then others get their turn
+constexpr std::size_t most_ranges = 128;
+constexpr std::size_t worth_compacting = 256;
+
+}  // namespace
+
+/// What one system call sends.
+struct Outbox::Batch {
+  std::array<iovec, most_ranges> ranges;
+  std::size_t count = 0;
+  std::uint64_t bytes = 0;
+
+  bool full() const { return count + 2 > most_ranges || bytes >= batch_bytes; }
+
+  /// Adds the range without its first `skip` bytes, which are taken off `skip`.
+  void add(const void* data, std::uint64_t length, std::uint64_t& skip) {
+    const std::uint64_t skipped = std::min(skip, length);
+    skip -= skipped;
+    length = std::min(length - skipped, batch_bytes - std::min(bytes, batch_bytes));
+    if (length == 0) return;
+    auto* start = const_cast<char*>(static_cast<const char*>(data)) + skipped;
+    ranges[count++] = {start, static_cast<std::size_t>(length)};
+    bytes += length;
+  }
+};
+
+void Outbox::push(std::uint64_t offset, const std::byte* data, std::uint64_t length) {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return;
+  Frame& frame = frames_.emplace_back();
+  frame.header = {offset, length};
+  if (length <= Transport::snapshot.value()) {
+    std::memcpy(frame.copy.data(), data, static_cast<std::size_t>(length));
+  } else {
+    frame.data = data;
+  }
+  unsent_.store(true, std::memory_order_relaxed);
+}
+
+void Outbox::say_goodbye() {
+  const std::lock_guard lock{mutex_};
+  if (closed_) return;
+  frames_.emplace_back().header = goodbye;
+  woken_ = frames_.size();
+  flush_locked();
+}
+
+void Outbox::wake(bool watched) {
+  if (!unsent_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock{mutex_};
+  woken_ = frames_.size();
+  flush_locked();
+  if (watched) sync_interest_locked();
+}
+
+void Outbox::flush() {
+  if (!stuck_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock{mutex_};
+  flush_locked();
+}
+
+void Outbox::flush_locked() {
+  if (next_ >= woken_ || socket_ < 0) return;
+  for (int i = 0; i < most_batches && next_ < frames_.size(); ++i) {
+    if (!send_batch()) break;
+  }
+  drop_sent();
+  stuck_.store(next_ < woken_, std::memory_order_relaxed);
+  unsent_.store(next_ < frames_.size(), std::memory_order_relaxed);
+}
+
+/// False when no more can be sent for now.
+bool Outbox::send_batch() {
+  Batch batch = gather();
+  msghdr message{};
+  message.msg_iov = batch.ranges.data();
+  message.msg_iovlen = batch.count;
+  ssize_t sent;
+  do {
+    sent = ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0 && !would_block(errno)) {
+    error_ = errno;
+    next_ = frames_.size();
+    partial_ = 0;
+    closed_ = true;
+    full_ = false;
+    return false;
+  }
+  advance(static_cast<std::uint64_t>(std::max<ssize_t>(sent, 0)));
+  full_ = sent < static_cast<ssize_t>(batch.bytes);
+  return !full_;
+}
+
+Outbox::Batch Outbox::gather() const {
+  Batch batch;
+  std::uint64_t skip = partial_;
+  for (std::size_t i = next_; i < frames_.size() && !batch.full(); ++i) {
+    const Frame& frame = frames_[i];
+    batch.add(&frame.header, frame.inline_size(), skip);
+    if (frame.data) batch.add(frame.data, frame.header.length, skip);
+  }
+  return batch;
+}
+
+void Outbox::advance(std::uint64_t count) {
+  partial_ += count;
+  while (next_ < frames_.size() && partial_ >= frames_[next_].size()) {
+    partial_ -= frames_[next_].size();
+    const std::uint64_t length = frames_[next_++].header.length;
+    traffic_.bytes += length;
+    traffic_.frames += length > 0 ? 1 : 0;  // a goodbye was not pushed
+  }
+}
+
+void Outbox::drop_sent() {
+  if (next_ < frames_.size() && (next_ < worth_compacting || next_ < frames_.size() / 2)) return;
+  frames_.erase(frames_.begin(), frames_.begin() + static_cast<std::ptrdiff_t>(next_));
+  woken_ -= std::min(woken_, next_);
+  next_ = 0;
+}
+
+void Outbox::open(int socket, Poller& poller, Poller::Tag tag) {
+  const std::lock_guard lock{mutex_};
+  socket_ = socket;
+  poller_ = &poller;
+  tag_ = tag;
+  flush_locked();
+}
+
+void Outbox::close() {
+  const std::lock_guard lock{mutex_};
+  closed_ = true;
+  socket_ = -1;
+  full_ = false;
+  frames_.clear();
+  next_ = woken_ = 0;
+  partial_ = 0;
+}
+
+bool Outbox::sent() const {
+  const std::lock_guard lock{mutex_};
+  return next_ >= woken_;
+}
+
+void Outbox::sync_interest() {
+  const std::lock_guard lock{mutex_};
+  sync_interest_locked();
+}
+
+void Outbox::sync_interest_locked() {
+  if (socket_ < 0 || full_ == watching_) return;
+  poller_->modify(socket_, tag_, true, full_);
+  watching_ = full_;
+}
+
+int Outbox::error() const {
+  const std::lock_guard lock{mutex_};
+  return error_;
+}
+
+Traffic Outbox::traffic() const {
+  const std::lock_guard lock{mutex_};
+  return traffic_;
+}
+
+}  // namespace capstan::tcp

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "transports/tcp/frame.hpp"
+#include "transports/tcp/poller.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan::tcp {
+
+/// What has been pushed to one peer and is not sent yet. Thread-safe, so that any thread can wake
+/// the peer. Does not allocate once it has been as long as it gets.
+class Outbox {
+ public:
+  /// Adds a frame. `data` is copied when it is short (Transport::snapshot), and otherwise read
+  /// until it is sent.
+  void push(std::uint64_t offset, const std::byte* data, std::uint64_t length);
+  /// Sends what has been pushed so far, or what fits; flush() goes on with it. While `watched`,
+  /// the poller is told at once when something remains.
+  void wake(bool watched);
+  /// Goes on where wake() had to stop. Cheap when there is nothing to do.
+  void flush();
+
+  /// The connection is there. The socket stays open until close().
+  void open(int socket, Poller& poller, Poller::Tag tag);
+  /// Adds the last frame, and has all sent from now on.
+  void say_goodbye();
+  /// Drops all that is left, and whatever comes; the socket is no longer used.
+  void close();
+
+  /// Whether all that was pushed before the last wake() has been sent.
+  bool sent() const;
+  /// Has the poller watch for room in the socket, if that is what it waits for.
+  void sync_interest();
+  /// The error that ended sending, 0 if none has.
+  int error() const;
+  Traffic traffic() const;
+
+ private:
+  /// A header and what follows it: in `copy`, right behind the header, or at `data`.
+  struct Frame {
+    FrameHeader header;
+    std::array<std::byte, Transport::snapshot.value()> copy;
+    const std::byte* data;  // null: copied
+
+    std::size_t inline_size() const { return sizeof(header) + (data ? 0 : header.length); }
+    std::uint64_t size() const { return sizeof(header) + header.length; }
+  };
+
+  struct Batch;
+  void flush_locked();
+  bool send_batch();
+  Batch gather() const;
+  void advance(std::uint64_t count);
+  void drop_sent();
+  void sync_interest_locked();
+
+  mutable std::mutex mutex_;
+  std::vector<Frame> frames_;
+  std::size_t next_ = 0;       // of frames_: sent up to there
+  std::uint64_t partial_ = 0;  // bytes of frame next_ that are sent
+  std::size_t woken_ = 0;      // of frames_: to be sent up to there
+  int socket_ = -1;
+  Poller* poller_ = nullptr;
+  Poller::Tag tag_;
+  bool closed_ = false;
+  bool full_ = false;      // the socket has no room
+  bool watching_ = false;  // the poller looks for room
+  int error_ = 0;
+  Traffic traffic_;
+  std::atomic<bool> unsent_{false};  // something is left
+  std::atomic<bool> stuck_{false};   // and was to be sent already
+};
+
+}  // namespace capstan::tcp

@@ -1,0 +1,81 @@
+#include "transports/tcp/tcp_address.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+namespace capstan::tcp {
+namespace {
+
+constexpr std::uint64_t current_format = 0x3130'7063'7470'6163;  // "captcp01"
+
+}  // namespace
+
+std::string Endpoint::text() const {
+  return fmt::format(fmt::runtime(ip.v6 ? "[{}]:{}" : "{}:{}"), ip.text(), port);
+}
+
+std::uint64_t TcpAddress::id_of_this_host() {
+  std::string boot_id;
+  std::getline(std::ifstream{"/proc/sys/kernel/random/boot_id"}, boot_id);
+  struct stat net{};
+  const bool known = ::stat("/proc/self/ns/net", &net) == 0;
+  return fingerprint(fmt::format("{} {}", boot_id, known ? net.st_ino : 0));
+}
+
+Address TcpAddress::encode() const {
+  TcpAddress copy = *this;
+  copy.format = current_format;
+  Address bytes(sizeof(copy));
+  std::memcpy(bytes.data(), &copy, sizeof(copy));
+  return bytes;
+}
+
+std::optional<TcpAddress> TcpAddress::decode(const Address& address) {
+  TcpAddress result;
+  if (address.size() != sizeof(result)) return std::nullopt;
+  std::memcpy(&result, address.data(), sizeof(result));
+  if (result.format != current_format || result.count > most_endpoints) return std::nullopt;
+  const auto used = std::span{result.entries}.first(result.count);
+  const auto known = [](const Entry& entry) { return entry.family == 4 || entry.family == 6; };
+  if (!std::ranges::all_of(used, known)) return std::nullopt;
+  return result;
+}
+
+void TcpAddress::add(const Endpoint& endpoint) {
+  entries.at(count++) = {endpoint.ip.bytes, endpoint.port, std::uint16_t(endpoint.ip.v6 ? 6 : 4)};
+}
+
+std::vector<Endpoint> TcpAddress::endpoints() const {
+  std::vector<Endpoint> result;
+  for (const Entry& entry : std::span{entries}.first(count)) {
+    result.push_back({{entry.ip, entry.family == 6}, entry.port});
+  }
+  return result;
+}
+
+std::vector<Endpoint> order_to_try(const TcpAddress& own, std::span<const LocalAddress> local,
+                                   const TcpAddress& peer) {
+  const auto distance = [&](const Endpoint& endpoint) {
+    if (endpoint.ip.is_loopback()) return 0;
+    const auto shares_network = [&](const LocalAddress& mine) {
+      return mine.ip.in_same_network(endpoint.ip, mine.prefix);
+    };
+    const auto same_family = [&](const LocalAddress& mine) {
+      return mine.ip.v6 == endpoint.ip.v6 && !mine.ip.is_loopback();
+    };
+    if (std::ranges::any_of(local, shares_network)) return 1;
+    return std::ranges::any_of(local, same_family) ? 2 : 3;
+  };
+  std::vector<Endpoint> order = peer.endpoints();
+  if (own.host != peer.host) {
+    std::erase_if(order, [](const Endpoint& endpoint) { return endpoint.ip.is_loopback(); });
+  }
+  std::ranges::stable_sort(order, {}, distance);
+  return order;
+}
+
+}  // namespace capstan::tcp

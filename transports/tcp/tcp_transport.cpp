@@ -1,0 +1,432 @@
+#include "transports/tcp/tcp_transport.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <optional>
+#include <utility>
+
+#include "core/ir/error.hpp"
+#include "transports/mirrored_transport.hpp"
+#include "transports/tcp/acceptor.hpp"
+#include "transports/tcp/inbox.hpp"
+#include "transports/tcp/opener.hpp"
+#include "transports/tcp/outbox.hpp"
+#include "transports/tcp/socket.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+using tcp::Inbox;
+
+/// Up to here it costs less to try each connection than to ask the poller which of them to try.
+constexpr std::size_t few_connections = 8;
+/// How many calls of progress() may look at nothing but the connections.
+constexpr unsigned calls_between_looks = 32;
+constexpr std::size_t buffer_bytes = 64 * 1024;
+
+/// What a rank has of a peer.
+struct Peer {
+  Peer(Rank its_rank, std::byte* mirror, Bytes segment) : rank(its_rank), inbox(mirror, segment) {}
+
+  Rank rank;
+  tcp::Outbox outbox;
+  Inbox inbox;
+  FileDescriptor socket;
+  std::string address;
+  std::optional<std::string> lost;  // why
+
+  tcp::Flight flight;  // when it was last looked at
+  Deadline stalled = Deadline::never();
+  Deadline next_look = Deadline::in(0s);
+};
+
+/// Where this rank can be reached.
+struct Listeners {
+  std::vector<FileDescriptor> sockets;
+  tcp::TcpAddress address;
+};
+
+Listeners listen_on(std::span<const tcp::LocalAddress> local) {
+  Listeners result;
+  int error = 0;
+  for (const tcp::LocalAddress& own : local) {
+    if (result.sockets.size() == tcp::TcpAddress::most_endpoints) break;
+    FileDescriptor socket = tcp::listen_on(own.ip);
+    if (!socket.valid()) {
+      error = errno;
+      continue;
+    }
+    result.address.add(tcp::local_endpoint(socket.get()));
+    result.sockets.push_back(std::move(socket));
+  }
+  if (result.sockets.empty()) {
+    throw SystemError(
+        fmt::format("cannot listen on any of this host's addresses: {}: is a network "
+                    "interface up?",
+                    tcp::error_text(error)));
+  }
+  result.address.host = tcp::TcpAddress::id_of_this_host();
+  result.address.token = tcp::random_token();
+  return result;
+}
+
+class TcpTransport final : public MirroredTransport {
+ public:
+  TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options, std::byte* shared,
+               std::vector<tcp::LocalAddress> local, Listeners listeners);
+  ~TcpTransport() override;
+
+  std::string_view name() const override { return "tcp"; }
+  Address address() const override { return meeting_.own.encode(); }
+  void connect(std::span<const Address> addresses, Deadline deadline) override;
+  void push(Rank peer, Bytes offset, Bytes length) override;
+  void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
+  bool pushed(Rank peer) const override;
+  Traffic traffic(Rank peer) const override;
+  void progress() override;
+  int descriptor() const override { return poller_.descriptor(); }
+  void prepare_to_sleep() override;
+  void sleep(std::chrono::nanoseconds at_most) override;
+  void cancel_sleep() override;
+  std::optional<std::string> departed(Rank peer) override;
+
+ protected:
+  void ring(const Link& link) override;
+
+ private:
+  void open_all(Deadline deadline);
+  std::string describe_unreached(const Peer& peer, Deadline deadline) const;
+  void look_around();
+  void dispatch(const tcp::Poller::Event& event);
+  void take_outcomes();
+  void begin(Peer& peer, tcp::Outcome outcome);
+  void serve(Peer& peer);
+  void lose(Peer& peer, Inbox::State state, int error);
+  void lose(Peer& peer, std::string why);
+  bool has_stalled(Peer& peer);
+  void leave();
+  template <class Condition>
+  void work_until(Condition condition, Deadline deadline);
+
+  const TcpOptions options_;
+  const pid_t process_ = ::getpid();
+  tcp::Poller poller_;
+  tcp::Meeting meeting_;
+  tcp::Acceptor acceptor_;
+  tcp::Opener opener_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null where there is no link
+  std::vector<Peer*> connected_;
+  std::vector<std::byte> buffer_;
+  std::atomic<bool> sleeping_{false};  // or about to
+  bool started_ = false;
+  bool look_around_ = false;
+  unsigned calls_ = 0;
+};
+
+TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options,
+                           std::byte* shared, std::vector<tcp::LocalAddress> local,
+                           Listeners listeners)
+    : MirroredTransport(self, ranks, segment, shared),
+      options_(options),
+      meeting_{.self = self,
+               .ranks = ranks,
+               .segment = segment,
+               .peer_timeout = options.peer_timeout,
+               .connect_timeout = options.connect_timeout,
+               .handshake_timeout = options.handshake_timeout,
+               .own = listeners.address,
+               .local = std::move(local),
+               .poller = poller_},
+      acceptor_(meeting_, std::move(listeners.sockets)),
+      opener_(meeting_),
+      peers_(static_cast<std::size_t>(ranks)),
+      buffer_(buffer_bytes) {}
+
+// --- Connecting ---
+
+void TcpTransport::connect(std::span<const Address> addresses, Deadline deadline) {
+  const int rank = self().value();
+  if (started_)
+    throw InvalidArgument(fmt::format("rank {}: connect was called a second time", rank));
+  if (addresses.size() != peers_.size()) {
+    throw InvalidArgument(fmt::format("rank {}: connect: {} addresses for {} ranks", rank,
+                                      addresses.size(), peers_.size()));
+  }
+  started_ = true;
+  meeting_.peers.resize(peers_.size());
+  meeting_.settled.resize(peers_.size());
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const Rank peer{static_cast<std::int32_t>(i)};
+    if (peer == self() || addresses[i].empty()) continue;
+    meeting_.peers[i] = tcp::TcpAddress::decode(addresses[i]);
+    if (!meeting_.peers[i]) {
+      throw BootstrapError(fmt::format(
+          "rank {}: connect: rank {} cannot be met: its address is none of this version's TCP: use "
+          "the same release of Capstan on all ranks",
+          rank, i));
+    }
+    make_mirror(peer);
+    peers_[i] = std::make_unique<Peer>(peer, mirror(peer), Bytes{segment().size()});
+  }
+  acceptor_.start();
+  if (!options_.lazy) open_all(deadline);
+}
+
+void TcpTransport::open_all(Deadline deadline) {
+  for (const auto& peer : peers_) {
+    if (peer) opener_.open(peer->rank);
+  }
+  const auto unreached = [&](const auto& peer) {
+    return peer && (!meeting_.is_settled(peer->rank) || (!peer->socket.valid() && peer->lost));
+  };
+  work_until(
+      [&] {
+        return std::ranges::all_of(
+            peers_, [&](const auto& p) { return !p || meeting_.is_settled(p->rank); });
+      },
+      deadline);
+  std::string missing;
+  for (const auto& peer : peers_) {
+    if (unreached(peer)) missing += "; " + describe_unreached(*peer, deadline);
+  }
+  if (missing.empty()) return;
+  throw BootstrapError(fmt::format("rank {}: connect: {}", self().value(), missing.substr(2)));
+}
+
+std::string TcpTransport::describe_unreached(const Peer& peer, Deadline deadline) const {
+  if (peer.lost) return *peer.lost;
+  return fmt::format(
+      "rank {} ({}) did not connect within {}: is it alive, and does it call connect()?",
+      peer.rank.value(), opener_.describe(peer.rank), deadline.budget());
+}
+
+void TcpTransport::take_outcomes() {
+  while (!meeting_.outcomes.empty()) {
+    std::vector<tcp::Outcome> outcomes = std::exchange(meeting_.outcomes, {});
+    for (tcp::Outcome& outcome : outcomes) {
+      opener_.stop(outcome.peer);
+      acceptor_.turn_away(outcome.peer);
+      Peer& peer = *peers_[index(outcome.peer)];
+      outcome.socket.valid() ? begin(peer, std::move(outcome)) : lose(peer, outcome.failure);
+    }
+  }
+}
+
+void TcpTransport::begin(Peer& peer, tcp::Outcome outcome) {
+  peer.socket = std::move(outcome.socket);
+  peer.address = std::move(outcome.address);
+  const tcp::Poller::Tag tag{tcp::connection, static_cast<std::uint32_t>(peer.rank.value())};
+  poller_.add(peer.socket.get(), tag, true, false);
+  connected_.push_back(&peer);
+  peer.outbox.open(peer.socket.get(), poller_, tag);
+  serve(peer);
+}
+
+// --- Sending ---
+
+void TcpTransport::push(Rank peer, Bytes offset, Bytes length) {
+  push_from(peer, offset, segment().data() + offset.value(), length);
+}
+
+void TcpTransport::push_from(Rank peer, Bytes offset, const void* from, Bytes length) {
+  Peer* to = peers_[index(peer)].get();
+  if (!to || length.value() == 0) return;
+  to->outbox.push(offset.value(), static_cast<const std::byte*>(from), length.value());
+  if (meeting_.is_settled(peer)) return;
+  opener_.open(peer);
+  take_outcomes();
+}
+
+void TcpTransport::ring(const Link& link) {
+  if (Peer* peer = peers_[index(peer_of(link))].get()) peer->outbox.wake(sleeping_.load());
+}
+
+bool TcpTransport::pushed(Rank peer) const {
+  const Peer* to = peers_[index(peer)].get();
+  return !to || to->outbox.sent();
+}
+
+Traffic TcpTransport::traffic(Rank peer) const {
+  const Peer* to = peers_[index(peer)].get();
+  return to ? to->outbox.traffic() : Traffic{};
+}
+
+// --- Receiving ---
+
+void TcpTransport::progress() {
+  if (connected_.size() <= few_connections) {
+    // Downwards, as a connection that ends is taken out.
+    for (std::size_t i = connected_.size(); i-- > 0;) serve(*connected_[i]);
+    const bool often_enough = ++calls_ % calls_between_looks != 0;
+    if (often_enough && !look_around_ && !acceptor_.busy() && !opener_.busy()) return;
+  }
+  look_around();
+}
+
+void TcpTransport::look_around() {
+  look_around_ = false;
+  for (const tcp::Poller::Event& event : poller_.wait(0)) dispatch(event);
+  take_outcomes();
+  if (!meeting_.alarm.expired()) return;
+  meeting_.alarm = Deadline::never();
+  opener_.look_at_clock();
+  acceptor_.look_at_clock();
+  take_outcomes();
+}
+
+void TcpTransport::dispatch(const tcp::Poller::Event& event) {
+  switch (event.tag.kind) {
+    case tcp::listener:
+      return acceptor_.accept_from_listener(event.tag.id);
+    case tcp::guest:
+      return acceptor_.serve(event.tag.id);
+    case tcp::attempt:
+      return opener_.serve(event.tag.id);
+    default:
+      if (connected_.size() <= few_connections) return;  // has been served without being asked
+      if (Peer& peer = *peers_[event.tag.id]; peer.socket.valid()) serve(peer);
+  }
+}
+
+void TcpTransport::serve(Peer& peer) {
+  peer.outbox.flush();
+  try {
+    const Inbox::State state = peer.inbox.receive(peer.socket.get(), buffer_);
+    if (state != Inbox::State::open) lose(peer, state, errno);
+  } catch (const tcp::Malformed& error) {
+    meeting_.complaints.about(peer.address, error.what());
+    lose(peer, fmt::format("connection to rank {} at {} was dropped: it sent {}", peer.rank.value(),
+                           peer.address, error.what()));
+  }
+}
+
+// --- Losing peers ---
+
+void TcpTransport::lose(Peer& peer, Inbox::State state, int error) {
+  if (state == Inbox::State::ended) error = peer.outbox.error();  // the first to find out keeps it
+  std::string_view what = "was closed without a goodbye: its process has probably died";
+  if (error == ECONNRESET || error == EPIPE) what = "was reset: its process has probably died";
+  if (error == ETIMEDOUT || error == EHOSTUNREACH) what = "timed out: its host does not answer";
+  if (state == Inbox::State::left) what = "was closed: it has destroyed its transport";
+  lose(peer, fmt::format("connection to rank {} at {} {}", peer.rank.value(), peer.address, what));
+}
+
+void TcpTransport::lose(Peer& peer, std::string why) {
+  peer.lost = std::move(why);
+  peer.outbox.close();
+  std::erase(connected_, &peer);
+  if (!peer.socket.valid()) return;
+  poller_.remove(peer.socket.get());
+  peer.socket.reset();
+}
+
+std::optional<std::string> TcpTransport::departed(Rank peer) {
+  Peer* which = peers_[index(peer)].get();
+  if (!which) return std::nullopt;
+  if (which->lost || !which->socket.valid()) return which->lost;
+  const Inbox::State state = which->inbox.peek(which->socket.get());
+  if (state != Inbox::State::open) {
+    lose(*which, state, errno);
+  } else if (has_stalled(*which)) {
+    lose(*which, Inbox::State::broken, ETIMEDOUT);
+  }
+  return which->lost;
+}
+
+/// Whether the peer's host has acknowledged nothing of what is on its way to it for the whole of
+/// peer_timeout. The kernel's own limit would be a quarter of an hour.
+bool TcpTransport::has_stalled(Peer& peer) {
+  if (!peer.next_look.expired()) return false;
+  peer.next_look = Deadline::in(options_.peer_timeout / 8);
+  const tcp::Flight now = tcp::flight(peer.socket.get());
+  const bool moves = !now.unacknowledged || now.acknowledged != peer.flight.acknowledged;
+  if (moves || peer.stalled.is_never()) {
+    peer.stalled = now.unacknowledged ? Deadline::in(options_.peer_timeout) : Deadline::never();
+  }
+  peer.flight = now;
+  return peer.stalled.expired();
+}
+
+TcpTransport::~TcpTransport() {
+  if (::getpid() != process_) return;  // a forked child's copy: the rank is still there
+  try {
+    leave();
+  } catch (const std::exception& error) {
+    meeting_.complaints.about("all peers", error.what());
+  }
+}
+
+/// Sends what is left and says goodbye. A socket that is closed while the peer still sends drops
+/// what the peer's host has not taken yet: so this waits for it, within bounds.
+void TcpTransport::leave() {
+  const Deadline deadline = Deadline::in(options_.linger);
+  const auto all_sent = [&] {
+    return std::ranges::all_of(peers_, [](const auto& p) { return !p || p->outbox.sent(); });
+  };
+  work_until(all_sent, deadline);
+  for (Peer* peer : connected_) peer->outbox.say_goodbye();
+  work_until(all_sent, deadline);
+  for (const Peer* peer : connected_) ::shutdown(peer->socket.get(), SHUT_WR);
+  const auto taken = [&] {
+    return std::ranges::all_of(connected_,
+                               [](const Peer* p) { return tcp::unsent(p->socket.get()) == 0; });
+  };
+  while (!taken() && !deadline.expired()) {
+    progress();
+    poller_.wait(1);
+  }
+}
+
+/// Makes progress until the condition is met or the time is up.
+template <class Condition>
+void TcpTransport::work_until(Condition condition, Deadline deadline) {
+  while (true) {
+    prepare_to_sleep();
+    progress();
+    if (condition() || deadline.expired()) return cancel_sleep();
+    sleep(deadline.remaining());
+  }
+}
+
+// --- Sleeping ---
+
+void TcpTransport::prepare_to_sleep() {
+  // First this, so that a thread that fills a socket after the look below tells the poller itself.
+  sleeping_.store(true);
+  for (Peer* peer : connected_) peer->outbox.sync_interest();
+  poller_.alarm(meeting_.alarm);
+  look_around_ = true;
+}
+
+void TcpTransport::sleep(std::chrono::nanoseconds at_most) {
+  const auto time = std::chrono::ceil<std::chrono::milliseconds>(std::max(at_most, 0ns));
+  poller_.wait(static_cast<int>(std::min<std::int64_t>(time.count(), INT_MAX)));
+  cancel_sleep();
+}
+
+void TcpTransport::cancel_sleep() {
+  sleeping_.store(false);
+  look_around_ = true;
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segment,
+                                              TcpOptions options, std::byte* shared_segment) {
+  if (self.value() < 0 || self.value() >= ranks) {
+    throw InvalidArgument(fmt::format("there is no rank {} among {} ranks", self.value(), ranks));
+  }
+  std::vector<tcp::LocalAddress> local = tcp::choose(tcp::local_addresses(), options.interface);
+  Listeners listeners = listen_on(local);
+  return std::make_unique<TcpTransport>(self, ranks, segment, options, shared_segment,
+                                        std::move(local), std::move(listeners));
+}
+
+}  // namespace capstan

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "transports/transport.hpp"
+
+namespace capstan {
+
+struct TcpOptions {
+  /// Which of this host's addresses peers may use: an interface ("eth0"), an address or a prefix
+  /// ("10.0.0.0/8"). Empty: all, up to eight.
+  std::string interface;
+  /// Connections are opened when they are first needed. Otherwise connect() opens all of them, and
+  /// throws BootstrapError when a rank cannot be reached.
+  bool lazy = true;
+  /// A host that answers nothing for that long is taken for lost.
+  std::chrono::milliseconds peer_timeout{10'000};
+  /// How long one address of a peer may take to accept a connection.
+  std::chrono::milliseconds connect_timeout{5'000};
+  /// How long somebody who connects may take to prove that it is a rank.
+  std::chrono::milliseconds handshake_timeout{10'000};
+  /// How long the destructor waits for what was pushed to be taken by the peers' hosts.
+  std::chrono::milliseconds linger{2'000};
+};
+
+/// The transport of rank `self` of `ranks` that are processes on any hosts, over TCP connections,
+/// one for each pair of ranks that talk. All ranks give the same size of `segment`. With
+/// `shared_segment`, memory of that size that outlives the transport, this is the segment.
+///
+/// Connections are opened by the first push, or accepted from a peer that pushes first; both take
+/// progress() of both. A peer that cannot be reached is reported by departed().
+///
+/// Ranks prove to each other that they know their addresses' tokens. What they send is neither
+/// encrypted nor signed: use it where the network can be trusted, as with other libraries of this
+/// kind.
+///
+/// Mirrors are written in ascending order, in whole words. wake() may be called by any thread.
+/// A child that this process forks may drop its copy but not use it; while it lives and does not
+/// exec, peers don't notice the end of this process.
+///
+/// Throws InvalidArgument (size, rank, interface) and SystemError (no descriptors or memory left).
+std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segment,
+                                              TcpOptions options = {},
+                                              std::byte* shared_segment = nullptr);
+
+}  // namespace capstan
