@@ -61,12 +61,25 @@ void read_number(const char* name, int& setting) {
   if (error != std::errc{} || stop != end || setting < 0) refuse(name, *text, "a number from 0 on");
 }
 
+void read_bootstrap(Bootstrap& setting) {
+  constexpr const char* name = "CAPSTAN_BOOTSTRAP";
+  const auto text = variable(name);
+  if (!text) return;
+  if (*text != "auto" && *text != "tcp" && *text != "pmix")
+    refuse(name, *text, "auto, tcp or pmix");
+  setting = *text == "auto"  ? Bootstrap::automatic
+            : *text == "tcp" ? Bootstrap::tcp
+                             : Bootstrap::pmix;
+}
+
 }  // namespace
 
 Settings Settings::from_environment() {
   Settings settings;
   read_seconds("CAPSTAN_JOIN_TIMEOUT", settings.join_timeout);
   read_seconds("CAPSTAN_TIMEOUT", settings.timeout);
+  read_bootstrap(settings.bootstrap);
+  if (const auto text = variable("CAPSTAN_INTERFACE")) settings.interface = *text;
   read_bytes("CAPSTAN_CHUNK", settings.chunk);
   read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);

@@ -7,11 +7,27 @@
 
 namespace capstan {
 
+/// How ranks on several hosts find their meeting point when no address of it is set.
+enum class Bootstrap {
+  automatic,  ///< on one host its local sockets, over several PMIx where the launcher offers it
+  tcp,        ///< only by an address that is set (CAPSTAN_STORE, MASTER_ADDR), or on one host
+  pmix,       ///< by the launcher's PMIx, also on one host; an error where there is none
+};
+
 /// Every setting of the engine. Each can be set in the program or by the environment variable
 /// named beside it; nothing else in the library reads the environment except launch detection.
 struct Settings {
   /// How long start-up waits for all ranks to join. CAPSTAN_JOIN_TIMEOUT, seconds.
   std::chrono::milliseconds join_timeout = std::chrono::seconds{60};
+
+  /// How start-up finds the other ranks. CAPSTAN_BOOTSTRAP: auto, tcp or pmix.
+  Bootstrap bootstrap = Bootstrap::automatic;
+
+  /// The interface of this host under which ranks on other hosts reach it: its name, an address of
+  /// it or a network that the address is in, for example eth0, 192.0.2.7, 192.0.2.0/24 or ::/0 (any
+  /// IPv6). A network fits hosts whose interfaces have different names. Empty: the first that is
+  /// up. CAPSTAN_INTERFACE.
+  std::string interface;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.
   /// CAPSTAN_TIMEOUT, seconds.
@@ -31,9 +47,9 @@ struct Settings {
   /// CAPSTAN_PROGRESS_THREAD, 0 or 1.
   bool progress_thread = false;
 
-  /// Long messages, and in collectives long inputs and outputs, are read straight from the memory of
-  /// the rank that they belong to where the system lets one process read another; otherwise, or when
-  /// this is off, they are copied through shared memory. The same on all ranks.
+  /// Long messages, and in collectives long inputs and outputs, are read straight from the memory
+  /// of the rank that they belong to where the system lets one process read another; otherwise, or
+  /// when this is off, they are copied through shared memory. The same on all ranks.
   /// CAPSTAN_SINGLE_COPY, 0 or 1.
   bool single_copy = true;
 

@@ -16,9 +16,12 @@
 #include <sstream>
 
 #include "core/base/file_descriptor.hpp"
+#include "core/base/network.hpp"
 #include "core/cli/commands.hpp"
 #include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
+#include "core/runtime/bootstrap/pmix.hpp"
+#include "core/settings.hpp"
 #include "kernels/cpu/reduce.hpp"
 #include "topology/machine.hpp"
 
@@ -154,6 +157,22 @@ Probe locked_memory() {
           unlimited ? "" : "shared memory does not need it; RDMA would: ulimit -l unlimited"};
 }
 
+/// Under which address ranks on other hosts would reach this one, and why that one.
+Probe network() {
+  const auto addresses = host_addresses();
+  const auto chosen = choose_address(Settings::from_environment().interface, addresses);
+  std::string others;
+  for (const HostAddress& each : addresses)
+    if (each.text != chosen.address.text && !each.loopback)
+      others += fmt::format("{} {} {}{}", others.empty() ? "; not" : ",", each.interface, each.text,
+                            each.up && each.running ? "" : " (not connected)");
+  const auto value = fmt::format("{} {}: {}{}", chosen.address.interface, chosen.address.text,
+                                 chosen.reason, others);
+  if (!chosen.address.loopback) return {"network", Probe::Status::ok, value, ""};
+  return {"network", Probe::Status::note, value,
+          "a job over several hosts takes an interface that they share: CAPSTAN_INTERFACE"};
+}
+
 bool on_path(const std::string& program) {
   std::istringstream path{std::getenv("PATH") ? std::getenv("PATH") : ""};
   for (std::string folder; std::getline(path, folder, ':');)
@@ -173,7 +192,10 @@ Probe launched_by() {
   try {
     const Launch launch = detect_launch(process_environment());
     return {"this process", Probe::Status::ok,
-            fmt::format("rank {} of {}, started by {}", launch.rank, launch.size, launch.launcher),
+            fmt::format("rank {} of {}, started by {}{}", launch.rank, launch.size, launch.launcher,
+                        !launch.offers_pmix ? ""
+                        : pmix::built()     ? ", which offers PMIx"
+                                            : ", which offers PMIx; this build has none"),
             ""};
   } catch (const Error& error) {
     return {"this process", Probe::Status::problem, "the environment contradicts itself",
@@ -199,7 +221,7 @@ int run(bool json) {
   nlohmann::json lines = nlohmann::json::array();
   for (const auto probe :
        {build, kernels_built, transports, system, processors, memory, memfd, pidfd, membarrier,
-        cross_memory_attach, huge_pages, locked_memory, launchers, launched_by}) {
+        cross_memory_attach, huge_pages, locked_memory, network, launchers, launched_by}) {
     const Probe result = safely(probe);
     lines.push_back({{"name", result.name},
                      {"status", name_of(result.status)},

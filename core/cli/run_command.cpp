@@ -1,4 +1,8 @@
+#include <cstdlib>
+#include <filesystem>
+
 #include "core/cli/commands.hpp"
+#include "core/cli/launcher/daemon.hpp"
 #include "core/cli/launcher/launcher.hpp"
 #include "core/ir/error.hpp"
 
@@ -11,39 +15,99 @@ struct RunOptions {
   double timeout = 0;
   double grace = 3;
   std::vector<std::string> environment;
+  std::string hosts, hostfile;
 };
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  capstan run -n 4 -- ./train --epochs 3                    four ranks here\n"
+    "  capstan run --hosts node1:4,node2:4 -- ./train            eight on two hosts, through ssh\n"
+    "  capstan run --hostfile nodes -n 6 --env OMP_NUM_THREADS=2 -- ./train\n"
+    "  capstan run --hosts a:2,b:2 --agent \"ip netns exec {host}\" -- ./train\n\n"
+    "Each rank finds CAPSTAN_RANK, CAPSTAN_SIZE and what it needs to join in its environment:\n"
+    "Communicator::from_environment() does the rest. When a rank fails, the others are ended and\n"
+    "its exit status becomes that of the job. Rank 0 reads standard input, unless that is a\n"
+    "terminal.\n\n"
+    "On other hosts, the program and Capstan are expected at the same paths as here; ranks get\n"
+    "the CAPSTAN_ variables that are set here and those of --env. They meet at this host, at the\n"
+    "address that CAPSTAN_INTERFACE chooses (`capstan doctor` shows which one).";
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1000)};
 }
 
+/// NAME=VALUE, or NAME with the value that it has here.
+std::pair<std::string, std::string> variable(const std::string& entry) {
+  const std::size_t equals = entry.find('=');
+  if (equals == 0 || entry.empty())
+    throw InvalidArgument("--env " + entry + ": expected NAME=VALUE or NAME");
+  if (equals != std::string::npos) return {entry.substr(0, equals), entry.substr(equals + 1)};
+  const char* value = std::getenv(entry.c_str());
+  if (!value)
+    throw InvalidArgument("--env " + entry + ": it is not set here; expected NAME=VALUE or NAME");
+  return {entry, value};
+}
+
+std::vector<HostSlots> hosts_of(const RunOptions& options) {
+  if (!options.hosts.empty()) return first_slots(parse_hosts(options.hosts), options.launch.ranks);
+  if (!options.hostfile.empty())
+    return first_slots(read_hostfile(options.hostfile), options.launch.ranks);
+  return {};
+}
+
 LaunchOptions finished(RunOptions options) {
-  options.launch.bind = options.bind == "core";
-  if (options.timeout > 0) options.launch.timeout = milliseconds(options.timeout);
-  options.launch.grace = milliseconds(options.grace);
-  for (const std::string& entry : options.environment) {
-    const std::size_t equals = entry.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw InvalidArgument("--env " + entry + ": expected NAME=VALUE");
-    options.launch.environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  LaunchOptions& launch = options.launch;
+  launch.hosts = hosts_of(options);
+  if (!launch.hosts.empty()) {
+    launch.ranks = 0;
+    for (const HostSlots& each : launch.hosts) launch.ranks += each.ranks;
   }
-  return options.launch;
+  if (launch.ranks == 0) throw CLI::RequiredError("--ranks or --hosts");
+  launch.bind = options.bind == "core";
+  if (options.timeout > 0) launch.timeout = milliseconds(options.timeout);
+  launch.grace = milliseconds(options.grace);
+  for (const std::string& entry : options.environment)
+    launch.environment.push_back(variable(entry));
+  if (launch.capstan.empty()) launch.capstan = std::filesystem::read_symlink("/proc/self/exe");
+  if (launch.directory.empty()) launch.directory = std::filesystem::current_path();
+  return launch;
+}
+
+void add_hosts(CLI::App& command, RunOptions& options) {
+  auto* hosts = command.add_option("--hosts", options.hosts,
+                                   "Hosts and how many ranks each takes: node1:4,node2:4");
+  command
+      .add_option("--hostfile", options.hostfile,
+                  "The same from a file with a host per line: node1:4, or node1 slots=4")
+      ->excludes(hosts);
+  options.launch.agent = "ssh -oBatchMode=yes -- {host}";
+  command.add_option("--agent", options.launch.agent, "What starts a program on a host")
+      ->capture_default_str();
+  command.add_option("--capstan", options.launch.capstan,
+                     "Where this program is on the hosts (as here, if not given)");
+  command.add_option("--directory", options.launch.directory,
+                     "Where ranks start on the hosts (as here, if not given)");
 }
 
 }  // namespace
 
 void add_run_command(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("run", "Start a program as N ranks on this host");
+  auto* command = app.add_subcommand("run", "Start a program as N ranks, on one host or several");
   const auto options = std::make_shared<RunOptions>();
-  command->add_option("-n,--ranks", options->launch.ranks, "Number of ranks")
-      ->required()
+  options->launch.ranks = 0;  // not given
+  command
+      ->add_option("-n,--ranks", options->launch.ranks,
+                   "Number of ranks; with hosts, no more than they take")
       ->check(CLI::Range(1, 4096));
+  add_hosts(*command, *options);
   command->add_option("--bind", options->bind, "Bind each rank to a core, or leave it free")
       ->check(CLI::IsMember({"core", "none"}))
       ->capture_default_str();
   command->add_flag("--tag,!--no-tag", options->launch.tag_lines,
                     "Put [rank] before each line of output (the default)");
-  command->add_option("--env", options->environment, "NAME=VALUE for the ranks; may be repeated")
+  command
+      ->add_option("--env", options->environment,
+                   "NAME=VALUE for the ranks, or NAME to pass on; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--timeout", options->timeout, "End the job after this many seconds")
       ->check(CLI::PositiveNumber);
@@ -56,15 +120,13 @@ void add_run_command(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("program", options->launch.command, "The program and its arguments, after --")
       ->required();
-  command->footer(
-      "Example:\n"
-      "  capstan run -n 4 -- ./train --epochs 3\n\n"
-      "Each rank finds CAPSTAN_RANK, CAPSTAN_SIZE and what it needs to join in its environment:\n"
-      "Communicator::from_environment() does the rest. When a rank fails, the others are ended "
-      "and\n"
-      "its exit status becomes that of the job. Rank 0 reads standard input, unless that is a\n"
-      "terminal.");
+  command->footer(examples);
   command->callback([options, &status] { status = launch(finished(*options)); });
+
+  // What `capstan run` starts on other hosts; in no list of commands.
+  auto* daemon = app.add_subcommand("daemon", "Start ranks for a launcher on another host");
+  daemon->group("");
+  daemon->callback([&status] { status = serve_launcher(CAPSTAN_VERSION); });
 }
 
 }  // namespace capstan::cli

@@ -10,14 +10,17 @@
 #include "transports/posted/posted_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
+#include "transports/tcp/tcp_transport.hpp"
 
 namespace capstan {
 namespace {
 
 /// What reaches ranks on other hosts.
-std::unique_ptr<Transport> make_network_transport(Rank, int, Bytes, const Settings&,
-                                                  std::byte* = nullptr) {
-  throw InvalidArgument("ranks are on several hosts, and this build has no network transport");
+std::unique_ptr<Transport> make_network_transport(Rank self, int ranks, Bytes segment,
+                                                  const Settings& settings,
+                                                  std::byte* shared = nullptr) {
+  const TcpOptions options{.interface = settings.interface};
+  return make_tcp_transport(self, ranks, segment, options, shared);
 }
 
 }  // namespace

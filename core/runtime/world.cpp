@@ -196,7 +196,7 @@ Member join_launched_world(const Launch& launch, const Settings& settings) {
   if (launch.size == 1) return build_alone(settings);
   const Deadline deadline = Deadline::in(settings.join_timeout);
   return naming(launch.rank, launch.size, [&] {
-    const auto store = join(launch, deadline);
+    const auto store = join(launch, deadline, settings);
     return build(*store, launch.rank, launch.size, settings, deadline);
   });
 }

@@ -15,6 +15,12 @@ message(STATUS "Capstan ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${_library} lib
 message(STATUS "  sanitizers   ${_sanitizers}")
 message(STATUS "  tests        ${CAPSTAN_BUILD_TESTS}")
 message(STATUS "  benchmarks   ${CAPSTAN_BUILD_PERF}")
+if(CAPSTAN_HAS_PMIX)
+  message(STATUS "  PMIx         yes")
+else()
+  message(STATUS "  PMIx         left out: mpirun and srun over several hosts need CAPSTAN_STORE set; "
+                 "apt-get install libpmix-dev")
+endif()
 
 # Optional: found or not, and then what to do. Tests that need a missing one are skipped.
 function(capstan_report title program package consequence)

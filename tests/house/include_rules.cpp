@@ -54,7 +54,7 @@ Names also(Names names, std::string_view more) {
 /// The longest folder that matches counts.
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> all = {
-      {"core/base", {}, {}},
+      {"core/base", {"core/ir"}, {"fmt"}},
       {"core/ir", {}, {"fmt"}, true},
       {"core/runtime/form", {}, {}},
       {"core/runtime/algorithm_rules", {"core/ir", "core/runtime/form", "algorithms"}, {"fmt"}},
@@ -74,7 +74,7 @@ const std::vector<Rule>& rules() {
       {"transports/*", {"core/ir", "core/base", "transports"}, {"fmt", "spdlog", "sodium"}},
       {"core/runtime/bootstrap",
        {"core/ir", "core/base", "core/settings", "core/unique_id"},
-       {"fmt", "spdlog", "sodium"}},
+       {"fmt", "spdlog", "sodium", "pmix"}},
       {"core/runtime",
        {"core/ir", "core/base", "core/async", "core/message_info", "core/reducer", "core/request",
         "core/settings", "core/unique_id", "algorithms", "kernels", "topology", "transports",
@@ -99,8 +99,8 @@ const std::vector<Rule>& rules() {
 }
 
 const std::set<std::string_view> known_libraries = {
-    "fmt",   "spdlog", "CLI",     "nlohmann",   "hwloc",     "hwy", "sodium",
-    "gtest", "gmock",  "capstan", "rapidcheck", "benchmark", "mpi", "gloo"};
+    "fmt",   "spdlog",  "CLI",        "nlohmann",  "hwloc", "hwy",  "sodium", "gtest",
+    "gmock", "capstan", "rapidcheck", "benchmark", "mpi",   "gloo", "pmix"};
 
 const std::set<std::string_view> impure_headers = {
     "atomic",  "barrier",    "chrono",       "condition_variable",

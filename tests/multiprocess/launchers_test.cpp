@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "core/runtime/bootstrap/pmix.hpp"
 #include "tests/multiprocess/processes.hpp"
 
 namespace capstan {
@@ -55,6 +56,40 @@ TEST(Launchers, Slurm) {
   const auto perf = run_command({SLURM_NODE, "--", "srun", "-n", "4", CAPSTAN_PROGRAM, "perf",
                                  "all_reduce", "-e", "1k", "--rounds", "2", "--seconds", "0.01"});
   EXPECT_THAT(perf.output, HasSubstr("wrong values: 0"));
+  EXPECT_THAT(leftovers(), IsEmpty());
+}
+
+/// All three ranks have met, five times over.
+void expect_joined(const CommandResult& result) {
+  EXPECT_EQ(result.status, 0) << result.output;
+  int lines = 0;
+  for (auto at = result.output.find(" of 3 on "); at != result.output.npos;
+       at = result.output.find(" of 3 on ", at + 1))
+    ++lines;
+  EXPECT_EQ(lines, 3 * 5) << result.output;
+}
+
+TEST(Launchers, OpenMpiByPmix) {
+  if (!pmix::built()) GTEST_SKIP() << "built without libpmix-dev";
+  if (!installed("mpirun.openmpi")) GTEST_SKIP() << "install openmpi-bin";
+  expect_joined(run_command({"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "3",
+                             JOINER_PROGRAM, "again"},
+                            {{"CAPSTAN_BOOTSTRAP", "pmix"}}));
+}
+
+TEST(Launchers, SlurmByPmixAndPmi2) {
+  const auto srun = [](const char* mpi, const char* bootstrap) {
+    return run_command(
+        {SLURM_NODE, "--", "srun", std::string{"--mpi="} + mpi, "-n", "3", JOINER_PROGRAM, "again"},
+        {{"CAPSTAN_BOOTSTRAP", bootstrap}});
+  };
+  const auto pmi2 = srun("pmi2", "auto");
+  if (pmi2.status == 77) GTEST_SKIP() << pmi2.output;
+  expect_joined(pmi2);
+  EXPECT_THAT(srun("pmi2", "pmix").output, HasSubstr("Slurm offers no PMIx here"));
+  if (!pmix::built()) GTEST_SKIP() << "built without libpmix-dev";
+  expect_joined(srun("pmix", "auto"));
+  expect_joined(srun("pmix", "pmix"));
   EXPECT_THAT(leftovers(), IsEmpty());
 }
 

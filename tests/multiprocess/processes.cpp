@@ -84,7 +84,8 @@ std::set<std::string> traces() {
       found.insert(entry.path());
   for (const auto& entry : fs::directory_iterator{"/proc"}) {
     std::error_code gone;
-    if (fs::read_symlink(entry.path() / "exe", gone) == WORKER_PROGRAM)
+    const auto program = fs::read_symlink(entry.path() / "exe", gone);
+    if (program == WORKER_PROGRAM || program == JOINER_PROGRAM)
       found.insert("process " + entry.path().filename().string());
   }
   return found;

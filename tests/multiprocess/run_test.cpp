@@ -135,6 +135,26 @@ TEST(Run, StoppingTheLauncherStopsTheRanksAndContinuingItContinuesThem) {
   EXPECT_THAT(result.output, HasSubstr("continued"));
 }
 
+TEST(Run, OptionsThatMakeNoSenseAreRefusedBeforeAnythingStarts) {
+  const auto refused = [](std::vector<std::string> options) {
+    options.insert(options.begin(), {CAPSTAN_PROGRAM, "run"});
+    options.insert(options.end(), {"--", "echo", "started"});
+    const auto result = run_command(options);
+    EXPECT_NE(result.status, 0);
+    EXPECT_THAT(result.output, ::testing::Not(HasSubstr("started")));
+    return result.output;
+  };
+  EXPECT_THAT(refused({}), HasSubstr("--ranks or --hosts is required"));
+  EXPECT_THAT(refused({"--hosts", "a:2", "-n", "3"}), HasSubstr("places for 2 ranks, not for 3"));
+  EXPECT_THAT(refused({"--hosts", "a:2,b:0"}), HasSubstr("\"b:0\""));
+  EXPECT_THAT(refused({"--hosts", "a", "--hostfile", "b"}), HasSubstr("excludes"));
+  EXPECT_THAT(refused({"--hosts", "a", "--agent", "ssh a"}), HasSubstr("no {host}"));
+  EXPECT_THAT(refused({"--hosts", "a", "--capstan", "/a path/capstan"}),
+              HasSubstr("without blanks"));
+  EXPECT_THAT(refused({"-n", "1", "--env", "=1"}), HasSubstr("NAME=VALUE or NAME"));
+  EXPECT_THAT(refused({"-n", "1", "--env", "NOT_SET_ANYWHERE"}), HasSubstr("not set here"));
+}
+
 TEST(Run, HelpTeaches) {
   for (const char* command : {"run", "perf", "verify", "topo", "doctor"}) {
     const auto help = run_command({CAPSTAN_PROGRAM, command, "--help"});

@@ -159,6 +159,27 @@ TEST(Launch, SlurmStep) {
   EXPECT_EQ(detect(without(slurm, "SLURM_STEP_NUM_TASKS")).size, 7);
 }
 
+TEST(Launch, MasterMayBeAnIpv6AddressWithOrWithoutBrackets) {
+  for (const char* address : {"fd00::7", "[fd00::7]"})
+    EXPECT_EQ(detect(with(torchrun, {{"MASTER_ADDR", address}})).store->endpoint,
+              (TcpEndpoint{"fd00::7", 29501}));
+}
+
+TEST(Launch, PmixIsTheLaunchersOwn) {
+  const Variables pmix{{"PMIX_NAMESPACE", "a"}, {"PMIX_RANK", "4"}};
+  EXPECT_TRUE(detect(with(slurm, pmix)).offers_pmix);
+  EXPECT_FALSE(detect(slurm).offers_pmix);
+  EXPECT_FALSE(detect(open_mpi).offers_pmix) << "the rank is not set";
+  EXPECT_TRUE(detect(with(open_mpi, {{"PMIX_RANK", "2"}})).offers_pmix);
+  EXPECT_FALSE(detect(with(open_mpi, {{"PMIX_RANK", "1"}})).offers_pmix) << "an outer launcher's";
+  EXPECT_FALSE(detect(with(torchrun, pmix)).offers_pmix);
+}
+
+TEST(Launch, MpichOnSeveralHostsIsOneJobThroughItsStore) {
+  const Variables store{{"CAPSTAN_STORE", "node0:4711"}, {"CAPSTAN_SECRET", "0123456789abcdef"}};
+  EXPECT_EQ(detect(with(mpich, store)).job, "MPICH at node0:4711");
+}
+
 TEST(Launch, SlurmBatchScriptIsNoStep) {
   EXPECT_EQ(detect(without(slurm, "SLURM_STEP_ID")).launcher, "none");
 }

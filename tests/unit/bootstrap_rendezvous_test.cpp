@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/ir/error.hpp"
+#include "core/runtime/bootstrap/hosted_store.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
 #include "core/runtime/bootstrap/store_server.hpp"
 
@@ -219,6 +220,54 @@ TEST(Rendezvous, SeveralHostsNeedAnAddress) {
   Launch loopback = at_port(fresh_job(), 0, 4, free_port(), false);
   loopback.local_size = 2;
   EXPECT_THAT(complaint<InvalidArgument>(loopback), HasSubstr("loopback"));
+}
+
+Settings at_interface(const std::string& interface) {
+  Settings settings;
+  settings.interface = interface;
+  return settings;
+}
+
+TEST(Rendezvous, RankZeroListensAtTheInterfaceThatIsSet) {
+  Launch launch = at_port(fresh_job(), 0, 2, free_port(), false);
+  launch.store->endpoint.host = "0.0.0.0";  // anywhere on this host
+  std::jthread other{[=]() mutable {
+    launch.rank = 1;
+    launch.store->endpoint.host = "127.0.0.1";
+    EXPECT_NO_THROW(join(launch, patience()));
+  }};
+  const auto store = join(launch, patience(), at_interface("lo"));
+  EXPECT_THAT(to_string(dynamic_cast<HostedStore&>(*store).endpoint()), HasSubstr("127.0.0.1:"));
+  other.join();
+}
+
+TEST(Rendezvous, AnInterfaceWithoutTheNamedAddressIsRefused) {
+  const Launch launch = at_port(fresh_job(), 0, 2, free_port(), false);
+  const auto refused = [&](const std::string& interface, const std::string& host) {
+    Launch at = launch;
+    at.store->endpoint.host = host;
+    try {
+      join(at, Deadline::in(50ms), at_interface(interface));
+    } catch (const InvalidArgument& error) {
+      return std::string{error.what()};
+    }
+    return std::string{"no complaint"};
+  };
+  EXPECT_THAT(refused("eth99", "127.0.0.1"), HasSubstr("no such interface"));
+  EXPECT_THAT(
+      refused("lo", "192.0.2.1"),
+      AllOf(HasSubstr("192.0.2.1"), HasSubstr("CAPSTAN_INTERFACE=lo"), HasSubstr("127.0.0.1")));
+}
+
+TEST(Rendezvous, PmixIsRefusedWhereThereIsNone) {
+  try {
+    Settings settings;
+    settings.bootstrap = Bootstrap::pmix;
+    join(member(fresh_job(), 0, 2), Deadline::in(50ms), settings);
+    FAIL() << "joined";
+  } catch (const BootstrapError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("offers no PMIx"), HasSubstr("rank 0")));
+  }
 }
 
 TEST(Rendezvous, TakenNameIsNamed) {

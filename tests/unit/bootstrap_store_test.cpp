@@ -119,7 +119,9 @@ TEST(Store, ScopesShareNothing) {
 TEST(Store, TimeOutNamesTheKeyAndTheMissingRanks) {
   StoreServer server{on_loopback()};
   StoreClient zero{rank_of(server, 0, 4), patience()}, two{rank_of(server, 2, 4), patience()};
-  { StoreClient one{rank_of(server, 1, 4), patience()}; }
+  {
+    StoreClient one{rank_of(server, 1, 4), patience()};
+  }
   while (true) {  // the server learns of rank 1's end in its own time
     const auto text = message_of<TimedOut>([&] { zero.get("address/3", soon()); });
     if (text.find("left early") == text.npos) continue;
@@ -143,13 +145,9 @@ TEST(Store, WrongSecretIsNamedAsSuch) {
 TEST(Store, OnlyOneProcessMayBeARank) {
   StoreServer server{on_loopback()};
   StoreClient first{rank_of(server, 1, 2), patience()};
-  EXPECT_THAT(message_of<BootstrapError>([&] {
-                StoreClient{rank_of(server, 1, 2), patience()};
-              }),
+  EXPECT_THAT(message_of<BootstrapError>([&] { StoreClient{rank_of(server, 1, 2), patience()}; }),
               HasSubstr("rank 1 is connected already"));
-  EXPECT_THAT(message_of<BootstrapError>([&] {
-                StoreClient{rank_of(server, 0, 3), patience()};
-              }),
+  EXPECT_THAT(message_of<BootstrapError>([&] { StoreClient{rank_of(server, 0, 3), patience()}; }),
               HasSubstr("others said 2"));
 }
 
@@ -184,9 +182,7 @@ TEST(Store, NobodyListeningIsNamedAsSuch) {
 TEST(Store, UnknownHostIsNamedAsSuch) {
   const StoreClient::Settings settings{.endpoint = TcpEndpoint{"host.invalid", 4711},
                                        .secret = secret()};
-  EXPECT_THAT(message_of<BootstrapError>([&] {
-                StoreClient{settings, soon()};
-              }),
+  EXPECT_THAT(message_of<BootstrapError>([&] { StoreClient{settings, soon()}; }),
               HasSubstr("cannot be resolved"));
 }
 
@@ -214,9 +210,7 @@ TEST(Store, ClosedListenerKeepsItsConnections) {
   client.put_text("key", "value");
   EXPECT_EQ(client.get_text("key", patience()), "value");
   const StoreClient::Settings late{.endpoint = server.endpoint(), .secret = secret()};
-  EXPECT_THAT(message_of<BootstrapError>([&] {
-                StoreClient{late, soon()};
-              }),
+  EXPECT_THAT(message_of<BootstrapError>([&] { StoreClient{late, soon()}; }),
               HasSubstr("connection refused"));
 }
 
@@ -241,10 +235,9 @@ TEST(Store, ScopeThatIsNotOpenIsTriedAgain) {
   auto settings = on_loopback();
   settings.any_scope = false;
   StoreServer server{settings};
-  EXPECT_THAT(message_of<BootstrapError>([&] {
-                StoreClient{rank_of(server, 1, 2), while_all_come()};
-              }),
-              HasSubstr("does not serve this communicator"));
+  EXPECT_THAT(
+      message_of<BootstrapError>([&] { StoreClient{rank_of(server, 1, 2), while_all_come()}; }),
+      HasSubstr("does not serve this communicator"));
   std::jthread opener{[&] { server.open_scope(""); }};
   StoreClient client{rank_of(server, 1, 2), patience()};
   client.put_text("key", "value");
@@ -325,6 +318,25 @@ TEST(Endpoint, ReadsHostAndPort) {
                 HasSubstr("CAPSTAN_STORE"))
         << text;
   }
+}
+
+TEST(Endpoint, TeachesWhatIsWrong) {
+  const auto refused = [](const char* text) {
+    return message_of<InvalidArgument>([&] { parse_endpoint(text, "CAPSTAN_STORE"); });
+  };
+  for (const char* text : {"host", "[::1]", ""}) EXPECT_THAT(refused(text), HasSubstr("no port"));
+  for (const char* text : {":1", "[]:1"}) EXPECT_THAT(refused(text), HasSubstr("no host"));
+  EXPECT_THAT(refused("fd00::7:4711"),
+              AllOf(HasSubstr("in brackets"), HasSubstr("[fd00::1]:4711")));
+  EXPECT_THAT(refused("[host]:1"), HasSubstr("only an IPv6 address"));
+  EXPECT_THAT(refused("host:0"), HasSubstr("1 to 65535"));
+}
+
+TEST(Endpoint, KeepsTheInterfaceOfALinkLocalAddress) {
+  const auto endpoint = parse_endpoint("[fe80::1%lo]:7", "X");
+  EXPECT_EQ(endpoint, (TcpEndpoint{"fe80::1%lo", 7}));
+  EXPECT_EQ(resolve(endpoint).front().endpoint(), Endpoint{endpoint});
+  EXPECT_EQ(to_string(endpoint), "[fe80::1%lo]:7");
 }
 
 }  // namespace

@@ -84,10 +84,8 @@ void Referee::start(std::size_t index) {
   for (int stream = 0; stream < 2; ++stream)
     player.output.emplace_back(fmt::format("[{}] ", player.spec.name), STDERR_FILENO);
   try {
-    player.child = start_child({.command = player.spec.command(),
-                                .environment = environment,
-                                .cpus = {},
-                                .inherit_stdin = false});
+    player.child =
+        start_child({.command = player.spec.command(), .environment = environment, .cpus = {}});
   } catch (const Error& error) {
     player.out = error.what();
   }

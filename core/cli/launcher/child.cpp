@@ -19,17 +19,6 @@ extern char** environ;
 namespace capstan::cli {
 namespace {
 
-struct Pipe {
-  FileDescriptor read, write;
-};
-
-Pipe make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw SystemError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  return {FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
-}
-
 std::vector<std::string> merged_environment(const ChildOptions& options) {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry; ++entry) {
@@ -56,7 +45,7 @@ struct Prepared {
   std::vector<char*> argv, envp;
   cpu_set_t cpus;
   bool bind;
-  bool inherit_stdin;
+  int input;
   int announce;
   pid_t parent;
 };
@@ -72,10 +61,9 @@ struct Prepared {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
-  if (!prepared.inherit_stdin) {
-    const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    ::dup2(nothing, STDIN_FILENO);
-  }
+  const int input =
+      prepared.input >= 0 ? prepared.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::dup2(input, STDIN_FILENO);
   ::dup2(out.write.get(), STDOUT_FILENO);
   ::dup2(err.write.get(), STDERR_FILENO);
   if (prepared.bind) ::sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
@@ -88,13 +76,20 @@ struct Prepared {
 
 }  // namespace
 
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw SystemError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  return {FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
+}
+
 Child start_child(const ChildOptions& options) {
   Prepared prepared{.environment = merged_environment(options),
                     .argv = pointers(options.command),
                     .envp = {},
                     .cpus = {},
                     .bind = !options.cpus.empty(),
-                    .inherit_stdin = options.inherit_stdin,
+                    .input = options.input,
                     .announce = options.announce,
                     .parent = ::getpid()};
   prepared.envp = pointers(prepared.environment);

@@ -12,12 +12,19 @@
 
 namespace capstan::cli {
 
+/// Both ends close when this process becomes another program.
+struct Pipe {
+  FileDescriptor read, write;
+};
+/// Throws SystemError.
+Pipe make_pipe();
+
 /// How one rank's process is to be started.
 struct ChildOptions {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's own
   CpuSet cpus;                                                   ///< empty: not bound
-  bool inherit_stdin = false;                                    ///< otherwise it reads nothing
+  int input = -1;     ///< the descriptor that becomes its standard input; -1: it reads nothing
   int announce = -1;  ///< where the child writes its process number before it becomes the program
 };
 

@@ -13,6 +13,21 @@ constexpr std::size_t longest_line = 1 << 20;  // what never ends a line does no
 
 }  // namespace
 
+bool write_all(int out, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(out, bytes.data(), bytes.size());
+    if (written > 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd writable{out, POLLOUT, 0};
+      ::poll(&writable, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void LineForwarder::take(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
@@ -39,18 +54,7 @@ void LineForwarder::write_line(std::string_view line) {
 }
 
 void LineForwarder::flush() {
-  std::string_view rest = ready_;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(out_, rest.data(), rest.size());
-    if (written > 0) {
-      rest.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {
-      pollfd writable{out_, POLLOUT, 0};
-      ::poll(&writable, 1, -1);
-    } else if (errno != EINTR) {
-      break;  // nobody reads any more
-    }
-  }
+  write_all(out_, ready_);
   ready_.clear();
 }
 

@@ -5,6 +5,9 @@
 
 namespace capstan::cli {
 
+/// Writes all of it, however long that takes. False if nobody reads any more.
+bool write_all(int out, std::string_view bytes);
+
 /// Copies what a rank writes to one of this process's own streams, line by line, so that lines of
 /// different ranks never mix.
 class LineForwarder {

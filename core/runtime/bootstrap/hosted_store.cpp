@@ -5,6 +5,14 @@
 #include <utility>
 
 namespace capstan {
+namespace {
+
+StoreClient::Settings located(StoreClient::Settings settings, const Endpoint& endpoint) {
+  settings.endpoint = endpoint;
+  return settings;
+}
+
+}  // namespace
 
 std::shared_ptr<StoreServer> host_scope(const Endpoint& endpoint, const Secret& secret,
                                         const std::string& name) {
@@ -31,7 +39,7 @@ HostedStore::OpenScope::~OpenScope() {
 }
 
 HostedStore::HostedStore(StoreClient::Settings settings, Deadline deadline)
-    : scope_(settings), client_(std::move(settings), deadline) {}
+    : scope_(settings), client_(located(std::move(settings), scope_.endpoint()), deadline) {}
 
 HostedStore::~HostedStore() = default;
 

@@ -17,7 +17,7 @@ std::shared_ptr<StoreServer> host_scope(const Endpoint& endpoint, const Secret& 
 /// the server stops.
 class HostedStore final : public Store {
  public:
-  /// Hosts the scope that `settings` names, then joins it.
+  /// Hosts the scope that `settings` names, then joins it. Port 0: the system chooses one.
   HostedStore(StoreClient::Settings settings, Deadline deadline);
   ~HostedStore() override;
   HostedStore(const HostedStore&) = delete;
@@ -27,6 +27,9 @@ class HostedStore final : public Store {
   std::vector<std::byte> get(std::string_view key, Deadline deadline) override;
   std::optional<std::vector<std::byte>> try_get(std::string_view key) override;
 
+  /// Where the others find it.
+  const Endpoint& endpoint() const { return scope_.endpoint(); }
+
  private:
   class OpenScope {
    public:
@@ -34,6 +37,8 @@ class HostedStore final : public Store {
     ~OpenScope();
     OpenScope(const OpenScope&) = delete;
     OpenScope& operator=(const OpenScope&) = delete;
+
+    const Endpoint& endpoint() const { return server_->endpoint(); }
 
    private:
     std::string name_;

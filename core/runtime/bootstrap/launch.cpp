@@ -130,6 +130,11 @@ std::optional<Launch> from_capstan_run(const Variables& variables) {
   return launch;
 }
 
+/// An outer launcher's PMIx, where ranks have other numbers, does not count.
+bool offers_pmix(const Variables& variables, int rank) {
+  return variables.has("PMIX_NAMESPACE") && variables.text("PMIX_RANK") == std::to_string(rank);
+}
+
 std::optional<Launch> from_open_mpi(const Variables& variables) {
   if (!variables.has(open_mpi_names.rank) && !variables.has(open_mpi_names.size)) {
     return std::nullopt;
@@ -138,6 +143,7 @@ std::optional<Launch> from_open_mpi(const Variables& variables) {
   auto job = variables.text("PMIX_NAMESPACE");
   if (!job) job = variables.text("OMPI_MCA_ess_base_jobid");
   launch.job = "Open MPI " + (job ? *job : launcher_process_identity());
+  launch.offers_pmix = offers_pmix(variables, launch.rank);
   return launch;
 }
 
@@ -146,13 +152,17 @@ std::optional<Launch> from_mpich(const Variables& variables) {
   const bool by_srun = variables.has("SLURM_STEP_ID") && !variables.has(mpich_names.local_rank);
   if (by_srun) return std::nullopt;
   Launch launch = read(variables, mpich_names);
-  launch.job = "MPICH " + launcher_process_identity();
+  // On each host another process starts the ranks.
+  const auto store = variables.text("CAPSTAN_STORE");
+  launch.job = "MPICH " + (store ? "at " + *store : launcher_process_identity());
   return launch;
 }
 
 /// Where torchrun's ranks meet: the agent may occupy MASTER_PORT for a store of its own.
 TcpEndpoint master_of(const Variables& variables) {
-  const auto host = variables.text_of("MASTER_ADDR", "torchrun");
+  auto host = variables.text_of("MASTER_ADDR", "torchrun");
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
   const bool occupied = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   const int port = variables.count("MASTER_PORT", "torchrun") + (occupied ? 1 : 0);
   if (port >= 1 && port <= 65535) return {host, static_cast<std::uint16_t>(port)};
@@ -216,6 +226,7 @@ std::optional<Launch> from_slurm(const Variables& variables) {
   }
   launch.job = fmt::format("Slurm {}.{}", variables.text_of("SLURM_JOB_ID", "Slurm"),
                            variables.text_of("SLURM_STEP_ID", "Slurm"));
+  launch.offers_pmix = offers_pmix(variables, launch.rank);
   return launch;
 }
 

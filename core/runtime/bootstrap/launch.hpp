@@ -32,6 +32,7 @@ struct Launch {
   std::string job;      ///< tells this job apart from others; the same on all its ranks of a host
   std::string launcher;
   std::optional<StoreLocation> store = {};
+  bool offers_pmix = false;  ///< the launcher serves PMIx to this rank
 };
 
 /// Reads what the launcher left in the environment. The first of these that is there counts:
@@ -40,9 +41,9 @@ struct Launch {
 ///   torchrun       as below, if TORCHELASTIC_RUN_ID shows that torchrun itself started this
 ///                  process: then it is the innermost launcher, whatever started torchrun
 ///   Open MPI       OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE; job: PMIX_NAMESPACE
-///   MPICH          PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS; job: the process that
-///                  started the ranks of this host. (srun --mpi=pmi2 sets PMI_RANK, too, and
-///                  counts as Slurm.)
+///   MPICH          PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS; job: the store if one is
+///                  named, else the process that started the ranks of this host. (srun --mpi=pmi2
+///                  sets PMI_RANK, too, and counts as Slurm.)
 ///   torchrun       RANK with WORLD_SIZE or MASTER_ADDR, by hand or by another program;
 ///                  LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT
 ///   Slurm          SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, only in a step that srun started
@@ -56,6 +57,8 @@ struct Launch {
 /// agent occupies that one (TORCHELASTIC_USE_AGENT_STORE). Without CAPSTAN_SECRET the secret then
 /// comes from the job's identity, which protects from accidents and not from attackers who reach
 /// the port.
+///
+/// PMIX_NAMESPACE and PMIX_RANK show that Open MPI or Slurm offers PMIx.
 ///
 /// Throws InvalidArgument that names the variable, its value and the remedy if one is missing,
 /// malformed or contradicts another.

@@ -6,9 +6,11 @@
 #include <map>
 #include <mutex>
 
+#include "core/base/network.hpp"
 #include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/hosted_store.hpp"
 #include "core/runtime/bootstrap/local_store.hpp"
+#include "core/runtime/bootstrap/pmix.hpp"
 #include "core/runtime/bootstrap/store_client.hpp"
 #include "core/runtime/bootstrap/unique_id_registry.hpp"
 
@@ -31,15 +33,54 @@ void check(int rank, int size) {
                   rank, size));
 }
 
+bool on_several_hosts(const Launch& launch) {
+  return launch.local_size >= 0 && launch.local_size < launch.size;
+}
+
+std::string numeric_host(const SocketAddress& address) {
+  return std::get<TcpEndpoint>(address.endpoint()).host;
+}
+
 /// Some systems give a host's own name a loopback address, which no other host can reach.
-void check_reachable(const Launch& launch, const TcpEndpoint& endpoint) {
-  const bool several_hosts = launch.local_size >= 0 && launch.local_size < launch.size;
-  if (!several_hosts || !resolve(endpoint).front().is_loopback()) return;
+void check_reachable(const Launch& launch, const TcpEndpoint& endpoint,
+                     const SocketAddress& address) {
+  if (!on_several_hosts(launch) || !(address.is_loopback() || address.is_wildcard())) return;
   throw InvalidArgument(fmt::format(
-      "rank {}: join: the store's address {} is a loopback address on this host, but {} of {} "
-      "ranks are on other hosts: name an address that they can reach (CAPSTAN_STORE or "
-      "MASTER_ADDR)",
-      launch.rank, to_string(endpoint), launch.size - launch.local_size, launch.size));
+      "rank {}: join: the store's address {} is {} on this host, but {} of {} ranks are on other "
+      "hosts: name an address that they can reach (CAPSTAN_STORE or MASTER_ADDR), or the interface "
+      "that has it (CAPSTAN_INTERFACE)",
+      launch.rank, to_string(endpoint),
+      address.is_loopback() ? "a loopback address" : "no address in particular",
+      launch.size - launch.local_size, launch.size));
+}
+
+/// Where rank 0 listens for those who come to `endpoint`: nowhere but at that address, or, where
+/// that is no more than a name for this host, at the interface that is set.
+TcpEndpoint listening_endpoint(const Launch& launch, const TcpEndpoint& endpoint,
+                               const std::string& interface) {
+  const auto addresses = resolve(endpoint);
+  if (interface.empty()) {
+    check_reachable(launch, endpoint, addresses.front());
+    return endpoint;
+  }
+  const auto chosen = choose_address(interface).address;
+  const TcpEndpoint at_interface{chosen.text, endpoint.port};
+  for (const SocketAddress& address : addresses) {
+    const bool any = address.is_loopback() || address.is_wildcard();
+    if (any || numeric_host(address) == chosen.text) return at_interface;
+  }
+  // The setting may fit several addresses, of which the named one is not the first.
+  for (const SocketAddress& address : addresses) {
+    for (const HostAddress& own : host_addresses()) {
+      if (own.text == numeric_host(address) && own.interface == chosen.interface)
+        return {own.text, endpoint.port};
+    }
+  }
+  throw InvalidArgument(fmt::format(
+      "rank 0: join: the store is to be at {}, which is not an address of the interface "
+      "that CAPSTAN_INTERFACE={} chooses here ({} {}): make CAPSTAN_STORE or "
+      "MASTER_ADDR name {}, or set another interface",
+      to_string(endpoint), interface, chosen.interface, chosen.text, chosen.text));
 }
 
 std::unique_ptr<Store> host_or_connect(StoreClient::Settings settings, Deadline deadline) {
@@ -56,22 +97,89 @@ StoreClient::Settings settings_for(const Launch& launch, Endpoint endpoint, cons
           .size = launch.size};
 }
 
-std::unique_ptr<Store> join_at(const Launch& launch, int sequence, Deadline deadline) {
+std::unique_ptr<Store> join_at(const Launch& launch, int sequence, Deadline deadline,
+                               const Settings& options) {
   const auto& [endpoint, secret, hosted_by_launcher] = *launch.store;
   auto scope = fmt::format("{}-{}", fingerprint(launch.job), sequence);
   auto settings = settings_for(launch, endpoint, secret, std::move(scope));
   if (hosted_by_launcher) return std::make_unique<StoreClient>(std::move(settings), deadline);
-  if (launch.rank == 0) check_reachable(launch, endpoint);
+  if (launch.rank == 0) settings.endpoint = listening_endpoint(launch, endpoint, options.interface);
   return host_or_connect(std::move(settings), deadline);
 }
 
+constexpr std::string_view refusal = "! ";
+
+/// Whether ranks meet by PMIx. Throws if they were to and cannot.
+bool by_pmix(const Launch& launch, Bootstrap bootstrap) {
+  if (bootstrap == Bootstrap::automatic)
+    return on_several_hosts(launch) && launch.offers_pmix && pmix::built();
+  if (bootstrap == Bootstrap::pmix && !launch.offers_pmix) {
+    throw BootstrapError(fmt::format(
+        "rank {}: join: CAPSTAN_BOOTSTRAP is pmix, but {} offers no PMIx here: start the "
+        "job with srun --mpi=pmix or Open MPI's mpirun, or set it to auto",
+        launch.rank, launch.launcher));
+  }
+  return bootstrap == Bootstrap::pmix;
+}
+
+/// What else would help a job whose ranks do not know where to meet.
+std::string pmix_advice(const Launch& launch) {
+  if (!launch.offers_pmix) return "; srun --mpi=pmix and Open MPI's mpirun need neither";
+  return pmix::built() ? "; or let CAPSTAN_BOOTSTRAP be auto"
+                       : "; a Capstan that was built with libpmix-dev needs neither";
+}
+
+/// Rank 0 opens a store and leaves its address and secret with the launcher, or why it cannot.
+std::unique_ptr<Store> host_by_pmix(const Launch& launch, const std::string& key, Deadline deadline,
+                                    const Settings& options) {
+  try {
+    const std::string secret = random_text();
+    const bool one_host = launch.local_size == launch.size;
+    const TcpEndpoint endpoint{one_host && options.interface.empty()
+                                   ? "127.0.0.1"
+                                   : choose_address(options.interface).address.text,
+                               0};
+    auto store = std::make_unique<HostedStore>(
+        settings_for(launch, endpoint, Secret::from_text(secret), key), deadline);
+    pmix::put(key, fmt::format("{} {}", to_string(store->endpoint()), secret));
+    return store;
+  } catch (const Error& error) {
+    pmix::put(key, fmt::format("{}{}", refusal, error.what()));
+    pmix::meet(deadline);
+    throw;
+  }
+}
+
+std::unique_ptr<Store> join_by_pmix(const Launch& launch, int sequence, Deadline deadline,
+                                    const Settings& options) {
+  const std::string key = fmt::format("capstan.{}", sequence);
+  if (launch.rank == 0) return host_by_pmix(launch, key, deadline, options);
+  std::string card;
+  try {
+    card = pmix::get(0, key, deadline);
+  } catch (const TimedOut& error) {
+    throw BootstrapError(fmt::format("rank {}: join: {}", launch.rank, error.what()));
+  }
+  if (card.starts_with(refusal)) {
+    pmix::meet(deadline);
+    throw BootstrapError(fmt::format("rank {}: join: rank 0 opened no store: {}", launch.rank,
+                                     card.substr(refusal.size())));
+  }
+  const auto blank = card.find(' ');
+  const auto secret = blank == card.npos ? std::string{} : card.substr(blank + 1);
+  return std::make_unique<StoreClient>(
+      settings_for(launch, parse_endpoint(card.substr(0, blank), "what rank 0 left with PMIx"),
+                   Secret::from_text(secret), key),
+      deadline);
+}
+
 std::unique_ptr<Store> join_on_this_host(const Launch& launch, int sequence, Deadline deadline) {
-  if (launch.local_size >= 0 && launch.local_size < launch.size) {
+  if (on_several_hosts(launch)) {
     throw BootstrapError(fmt::format(
         "rank {}: join: {} has started {} of {} ranks on this host, the others elsewhere, and no "
         "address is known where all can meet: set CAPSTAN_STORE=host:port, on the host of rank 0, "
-        "and CAPSTAN_SECRET for all ranks",
-        launch.rank, launch.launcher, launch.local_size, launch.size));
+        "and CAPSTAN_SECRET for all ranks{}",
+        launch.rank, launch.launcher, launch.local_size, launch.size, pmix_advice(launch)));
   }
   AbstractEndpoint endpoint{
       fmt::format("capstan-{}-{}-{}", ::geteuid(), fingerprint(launch.job), sequence)};
@@ -106,12 +214,15 @@ class IdentifiedStore final : public Store {
 
 }  // namespace
 
-std::unique_ptr<Store> join(const Launch& launch, Deadline deadline) {
+std::unique_ptr<Store> join(const Launch& launch, Deadline deadline, const Settings& settings) {
   check(launch.rank, launch.size);
   const int sequence = next_sequence_number(launch);
   const bool by_launcher = launch.store && launch.store->hosted_by_launcher;
   if (launch.size == 1 && !by_launcher) return std::make_unique<LocalStore>();
-  if (launch.store) return join_at(launch, sequence, deadline);
+  if (launch.store && settings.bootstrap != Bootstrap::pmix)
+    return join_at(launch, sequence, deadline, settings);
+  if (by_pmix(launch, settings.bootstrap))
+    return join_by_pmix(launch, sequence, deadline, settings);
   return join_on_this_host(launch, sequence, deadline);
 }
 

@@ -5,6 +5,7 @@
 #include "core/base/deadline.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
 #include "core/runtime/bootstrap/store.hpp"
+#include "core/settings.hpp"
 #include "core/unique_id.hpp"
 
 namespace capstan {
@@ -13,7 +14,11 @@ namespace capstan {
 /// launcher does:
 ///
 ///   capstan run               the launcher's store (CAPSTAN_STORE)
-///   CAPSTAN_STORE, torchrun   rank 0 listens there until all ranks have joined
+///   CAPSTAN_STORE, torchrun   rank 0 listens there until all ranks have joined, at the interface
+///                             that `settings` names if the address leaves that open
+///   PMIx, several hosts       rank 0 listens at its interface; address and a fresh secret reach
+///   the
+///                             others through the launcher (also on one host: Bootstrap::pmix)
 ///   mpirun, srun, one host    rank 0 listens on the abstract Unix socket
 ///                             @capstan-<user>-<hash of the job>-<sequence number>. The kernel
 ///                             vouches that both ends are of one user; nothing is left in the file
@@ -29,7 +34,7 @@ namespace capstan {
 /// Throws BootstrapError if this rank cannot join in time (see StoreClient), or if the ranks are
 /// on several hosts and no address is known where they could meet; SystemError if rank 0 cannot
 /// listen; InvalidArgument for a Launch that contradicts itself. May be called from any thread.
-std::unique_ptr<Store> join(const Launch& launch, Deadline deadline);
+std::unique_ptr<Store> join(const Launch& launch, Deadline deadline, const Settings& settings = {});
 
 /// Connects rank `rank` of `size` to the store behind a unique id. Throws as above, and
 /// InvalidArgument for an id that is damaged.

@@ -64,6 +64,13 @@ Secret::Bytes random_bytes() {
   return out;
 }
 
+std::string random_text() {
+  const auto bytes = random_bytes();
+  std::array<char, 2 * bytes.size() + 1> hex;
+  sodium_bin2hex(hex.data(), hex.size(), raw(bytes.data()), bytes.size());
+  return hex.data();
+}
+
 std::string fingerprint(std::string_view text) {
   const auto digest = hash<16>(text, "capstan fingerprint v1");
   std::array<char, 2 * digest.size() + 1> hex;

@@ -40,6 +40,9 @@ bool same_proof(const Secret::Bytes& a, const Secret::Bytes& b);
 /// 32 fresh random bytes.
 Secret::Bytes random_bytes();
 
+/// 32 fresh random bytes as 64 hexadecimal digits, for a secret that has to travel as text.
+std::string random_text();
+
 /// The first 128 bits of a hash of `text`, as 32 hexadecimal digits: a short stand-in for long
 /// identities.
 std::string fingerprint(std::string_view text);

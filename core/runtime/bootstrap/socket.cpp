@@ -127,20 +127,27 @@ std::string to_string(const Endpoint& endpoint) {
 }
 
 TcpEndpoint parse_endpoint(std::string_view text, std::string_view source) {
+  const auto refuse = [&](std::string_view why) {
+    throw InvalidArgument(
+        fmt::format("{} is \"{}\": {}: write host:port, such as 192.0.2.1:4711 or [fd00::1]:4711",
+                    source, text, why));
+  };
   const auto colon = text.rfind(':');
-  auto host = text.substr(0, std::min(colon, text.size()));
-  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const bool ends_in_bracket = text.ends_with(']');
+  if (colon == text.npos || ends_in_bracket) refuse("it has no port");
+  auto host = text.substr(0, colon);
+  const bool bracketed = host.starts_with('[') && host.ends_with(']');
   if (bracketed) host = host.substr(1, host.size() - 2);
-  const auto digits = colon == text.npos ? std::string_view{} : text.substr(colon + 1);
+  if (host.empty()) refuse("it has no host");
+  if (!bracketed && host.find(':') != host.npos) refuse("an IPv6 address goes in brackets");
+  if (host.find_first_of("[] \t") != host.npos || (bracketed && host.find(':') == host.npos))
+    refuse("only an IPv6 address goes in brackets");
+  const auto digits = text.substr(colon + 1);
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  const bool port_ok = error == std::errc{} && end == digits.data() + digits.size() && port != 0;
-  const bool host_ok = !host.empty() && (bracketed || host.find_first_of(":[]") == host.npos);
-  if (port_ok && host_ok) return {std::string{host}, port};
-  throw InvalidArgument(fmt::format(
-      "{} is \"{}\": write host:port with a port from 1 to 65535, such as 192.0.2.1:4711 or "
-      "[::1]:4711",
-      source, text));
+  if (error != std::errc{} || end != digits.data() + digits.size() || port == 0)
+    refuse("a port is a number from 1 to 65535");
+  return {std::string{host}, port};
 }
 
 bool SocketAddress::is_loopback() const {
@@ -159,11 +166,10 @@ Endpoint SocketAddress::endpoint() const {
     if (length <= skip) return AbstractEndpoint{};
     return AbstractEndpoint{{as<sockaddr_un>(*this).sun_path + 1, length - skip}};
   }
-  char text[INET6_ADDRSTRLEN] = "";
+  // Unlike inet_ntop, this keeps the interface of an address that has one (fe80::1%eth0).
+  char text[NI_MAXHOST] = "";
+  ::getnameinfo(generic(storage), length, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
   const bool v6 = family() == AF_INET6;
-  const void* bytes = v6 ? static_cast<const void*>(&as<sockaddr_in6>(*this).sin6_addr)
-                         : &as<sockaddr_in>(*this).sin_addr;
-  ::inet_ntop(family(), bytes, text, sizeof text);
   const auto port = v6 ? as<sockaddr_in6>(*this).sin6_port : as<sockaddr_in>(*this).sin_port;
   return TcpEndpoint{text, ntohs(port)};
 }

@@ -93,7 +93,9 @@ StoreClient::StoreClient(Settings settings, Deadline deadline) : settings_(std::
     }
     if (deadline.expired()) {
       failed("join", fmt::format("{} ({} attempts within {}): check that the process which hosts "
-                                 "the store runs, and that all ranks name the same address",
+                                 "the store runs, that all ranks name the same address, and that "
+                                 "this host has a way to it (CAPSTAN_INTERFACE, on the host of the "
+                                 "store, or CAPSTAN_STORE chooses another)",
                                  reason, attempts, deadline.budget()));
     }
     sleep_within(pause, deadline);
@@ -119,8 +121,8 @@ void StoreClient::connect(Deadline deadline) {
 
 void StoreClient::try_connect(const SocketAddress& address, Deadline deadline) {
   Connected connected = connect_to(address, deadline);
-  if (connected.error == ETIMEDOUT) throw Unanswered(explain_connect_error(ETIMEDOUT));
-  if (!connected.socket.valid()) throw NotYet(explain_connect_error(connected.error));
+  if (connected.error == ETIMEDOUT) throw Unanswered(explain(ETIMEDOUT, address));
+  if (!connected.socket.valid()) throw NotYet(explain(connected.error, address));
   socket_ = std::move(connected.socket);
   reader_ = wire::FrameReader{wire::max_payload};
   tune(socket_, address.family());
@@ -136,6 +138,13 @@ void StoreClient::try_connect(const SocketAddress& address, Deadline deadline) {
   } catch (const TimedOut&) {
     throw Unanswered("something accepts connections there, but does not answer as a Capstan store");
   }
+}
+
+/// Names the address that a host's name has led to.
+std::string StoreClient::explain(int error, const SocketAddress& address) const {
+  const auto numeric = address.endpoint();
+  if (numeric == settings_.endpoint) return explain_connect_error(error);
+  return fmt::format("{}: {}", to_string(numeric), explain_connect_error(error));
 }
 
 /// On a Unix socket the name could have been taken by anybody on this host.

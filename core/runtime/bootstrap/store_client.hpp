@@ -45,6 +45,7 @@ class StoreClient final : public Store {
  private:
   void connect(Deadline deadline);
   void try_connect(const SocketAddress& address, Deadline deadline);
+  std::string explain(int error, const SocketAddress& address) const;
   void check_owner() const;
   void shake_hands(Deadline deadline);
   [[noreturn]] void refused(const wire::Refusal& refusal) const;

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace capstan::cli {
+
+/// A host and how many ranks it takes.
+struct HostSlots {
+  std::string host;
+  int ranks = 1;
+  bool operator==(const HostSlots&) const = default;
+};
+
+/// Reads "a:2,b,[fd00::7]:4": hosts in the order of ranks, one rank where no number is given. A
+/// host that is named twice takes both numbers together. Throws InvalidArgument that says what is
+/// wrong with which part.
+std::vector<HostSlots> parse_hosts(std::string_view text);
+
+/// Reads a file with a host per line, "a:2" or "a slots=2"; "#" starts a comment. Throws as above.
+std::vector<HostSlots> read_hostfile(const std::string& path);
+
+/// The first `ranks` places of `hosts`, all of them if it is 0. Throws InvalidArgument if there are
+/// not so many.
+std::vector<HostSlots> first_slots(std::vector<HostSlots> hosts, int ranks);
+
+/// The words of an agent such as "ssh -oBatchMode=yes {host}", with the host in its place. Throws
+/// InvalidArgument if it has no {host}.
+std::vector<std::string> agent_command(std::string_view agent, const std::string& host);
+
+}  // namespace capstan::cli

@@ -1,0 +1,111 @@
+#include "core/cli/launcher/job.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace capstan::cli {
+namespace {
+
+std::string describe_status(int status) {
+  if (WIFSIGNALED(status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status),
+                       ::strsignal(WTERMSIG(status)));
+  return fmt::format("exited with status {}", WEXITSTATUS(status));
+}
+
+int shell_status(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+Job::Job(const JobOptions& options, const SignalSource& signals)
+    : options_(options),
+      signals_(signals),
+      deadline_(options.timeout ? Deadline::in(*options.timeout) : Deadline::never()) {
+  const bool colours = ::isatty(STDOUT_FILENO) != 0;
+  for (int rank = 0; rank < options.size; ++rank) {
+    std::string tag = options.tag_lines ? fmt::format("[{}] ", rank) : "";
+    if (colours && options.tag_lines) tag = fmt::format("\033[3{}m{}\033[0m", 1 + rank % 6, tag);
+    lines_.push_back({LineForwarder{tag, STDOUT_FILENO}, LineForwarder{tag, STDERR_FILENO}});
+  }
+}
+
+int Job::run() {
+  std::vector<Ranks*> all;
+  for (const auto& ranks : ranks_) all.push_back(ranks.get());
+  while (!finished()) {
+    const auto happened = poll_ranks(all, {{signals_.fd(), POLLIN, 0}}, deadline_);
+    if (happened.front()) pass_on_signal();
+    if (deadline_.expired()) expire();
+  }
+  for (Lines& lines : lines_) lines.output.finish(), lines.errors.finish();
+  return status_;
+}
+
+bool Job::finished() const {
+  return std::ranges::all_of(ranks_, [](const auto& ranks) { return ranks->finished(); });
+}
+
+void Job::on_output(int rank, Stream stream, std::string_view bytes) {
+  Lines& lines = lines_[static_cast<std::size_t>(rank)];
+  LineForwarder& forwarder = stream == Stream::output ? lines.output : lines.errors;
+  bytes.empty() ? forwarder.finish() : forwarder.take(bytes);
+}
+
+void Job::on_end(int rank, pid_t pid, int status, const std::string& where) {
+  if (status == 0 || ending_) return;
+  status_ = shell_status(status);
+  fmt::print(stderr, "capstan run: rank {}{} (pid {}) {}; ending the others\n", rank, where, pid,
+             describe_status(status));
+  end_all();
+}
+
+void Job::on_trouble(const std::string& what, int exit_status) {
+  if (ending_) return;
+  status_ = exit_status;
+  fmt::print(stderr, "capstan run: {}\n", what);
+  end_all();
+}
+
+void Job::pass_on_signal() {
+  const int signal = signals_.next();
+  if (signal == 0) return;
+  send_signal(signal);
+  if (signal == SIGTSTP) ::raise(SIGSTOP);  // the SIGCONT that ends this is passed on, too
+  if (signal == SIGTSTP || signal == SIGCONT || signal == SIGUSR1 || signal == SIGUSR2) return;
+  if (ending_) return;
+  fmt::print(stderr, "capstan run: got signal {} ({}); ending all ranks\n", signal,
+             ::strsignal(signal));
+  status_ = 128 + signal;
+  end_all();
+}
+
+/// First politely, then, when the grace is over, for good.
+void Job::end_all() {
+  ending_ = true;
+  send_signal(SIGTERM);
+  deadline_ = Deadline::in(options_.grace);
+}
+
+void Job::expire() {
+  if (!ending_) {
+    fmt::print(stderr, "capstan run: the job took longer than {} s; ending all ranks\n",
+               std::chrono::duration<double>(*options_.timeout).count());
+    status_ = 124;
+    return end_all();
+  }
+  send_signal(SIGKILL);
+  deadline_ = Deadline::in(options_.grace);
+}
+
+void Job::send_signal(int signal) {
+  for (const auto& ranks : ranks_) ranks->send_signal(signal);
+}
+
+}  // namespace capstan::cli

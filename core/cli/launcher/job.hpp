@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/cli/launcher/output.hpp"
+#include "core/cli/launcher/ranks.hpp"
+#include "core/cli/launcher/signals.hpp"
+
+namespace capstan::cli {
+
+/// How a job is looked after.
+struct JobOptions {
+  int size = 1;
+  bool tag_lines = true;
+  std::optional<std::chrono::milliseconds> timeout;
+  std::chrono::milliseconds grace{3000};
+};
+
+/// Looks after all ranks of a job, wherever they run: prints what they write, hands on signals, and
+/// ends all when one fails, when the time is up, or when this process is told to end.
+class Job final : public RankListener {
+ public:
+  /// `signals` must outlive this.
+  Job(const JobOptions& options, const SignalSource& signals);
+
+  void add(std::unique_ptr<Ranks> ranks) { ranks_.push_back(std::move(ranks)); }
+  /// Until all have ended. Returns the exit status for the shell.
+  int run();
+
+  void on_output(int rank, Stream stream, std::string_view bytes) override;
+  void on_end(int rank, pid_t pid, int status, const std::string& where) override;
+  void on_trouble(const std::string& what, int exit_status) override;
+
+ private:
+  struct Lines {
+    LineForwarder output, errors;
+  };
+
+  bool finished() const;
+  void pass_on_signal();
+  void end_all();
+  void expire();
+  void send_signal(int signal);
+
+  const JobOptions options_;
+  const SignalSource& signals_;
+  std::vector<Lines> lines_;
+  std::vector<std::unique_ptr<Ranks>> ranks_;
+  Deadline deadline_;
+  bool ending_ = false;
+  int status_ = 0;
+};
+
+}  // namespace capstan::cli

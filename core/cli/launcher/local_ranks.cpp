@@ -1,0 +1,102 @@
+#include "core/cli/launcher/local_ranks.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "topology/machine.hpp"
+
+namespace capstan::cli {
+
+LocalRanks::~LocalRanks() {
+  send_signal(SIGKILL);
+  for (Process& process : processes_) {
+    if (!process.running) continue;
+    warden_.forget(process.child.pid);
+    ::waitpid(process.child.pid, nullptr, 0);
+  }
+}
+
+void LocalRanks::start() {
+  const auto places = place_ranks(Machine::discover(), options_.count);
+  for (int i = 0; i < options_.count; ++i) {
+    const int rank = options_.first + i;
+    const CpuSet& cpus = places[static_cast<std::size_t>(i)];
+    processes_.push_back({rank, start_child({.command = options_.command,
+                                             .environment = environment_of(rank, cpus),
+                                             .cpus = options_.bind ? cpus : CpuSet{},
+                                             .input = rank == 0 ? options_.input : -1,
+                                             .announce = warden_.announce()})});
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> LocalRanks::environment_of(
+    int rank, const CpuSet& cpus) const {
+  auto variables = options_.environment;
+  variables.insert(variables.end(), {{"CAPSTAN_RANK", std::to_string(rank)},
+                                     {"CAPSTAN_SIZE", std::to_string(options_.size)},
+                                     {"CAPSTAN_LOCAL_RANK", std::to_string(rank - options_.first)},
+                                     {"CAPSTAN_LOCAL_SIZE", std::to_string(options_.count)}});
+  if (options_.bind) variables.emplace_back("CAPSTAN_BINDING", to_string(cpus));
+  return variables;
+}
+
+void LocalRanks::watch(std::vector<pollfd>& entries) const {
+  const auto watched = [&](const FileDescriptor& fd) {
+    entries.push_back({fd.valid() ? fd.get() : -1, POLLIN, 0});
+  };
+  for (const Process& process : processes_) {
+    watched(process.child.output);
+    watched(process.child.errors);
+    entries.push_back({process.running ? process.child.pidfd.get() : -1, POLLIN, 0});
+  }
+}
+
+void LocalRanks::handle(std::span<const pollfd> entries) {
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (entries[3 * i].revents) forward(processes_[i], Stream::output);
+    if (entries[3 * i + 1].revents) forward(processes_[i], Stream::errors);
+    if (entries[3 * i + 2].revents) reap(processes_[i]);
+  }
+}
+
+void LocalRanks::forward(Process& process, Stream stream) {
+  FileDescriptor& from = stream == Stream::output ? process.child.output : process.child.errors;
+  char buffer[65536];
+  const ssize_t got = ::read(from.get(), buffer, sizeof buffer);
+  if (got > 0)
+    return listener_.on_output(process.rank, stream, {buffer, static_cast<std::size_t>(got)});
+  if (got < 0 && errno == EINTR) return;
+  from.reset();
+  listener_.on_output(process.rank, stream, {});
+}
+
+void LocalRanks::reap(Process& process) {
+  siginfo_t ended{};
+  const auto pid = static_cast<id_t>(process.child.pid);
+  if (::waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0) return;
+  // What the rank started and left behind keeps its pipes open: it ends with the rank, whose
+  // number nobody else can have before it is reaped.
+  ::kill(-process.child.pid, SIGKILL);
+  int status = 0;
+  warden_.forget(process.child.pid);
+  ::waitpid(process.child.pid, &status, 0);
+  process.running = false;
+  listener_.on_end(process.rank, process.child.pid, status, "");
+}
+
+void LocalRanks::send_signal(int signal) {
+  for (const Process& process : processes_)
+    if (process.running) ::kill(-process.child.pid, signal), ::kill(process.child.pid, signal);
+}
+
+bool LocalRanks::finished() const {
+  return std::ranges::none_of(processes_, [](const Process& process) {
+    return process.running || process.child.output.valid() || process.child.errors.valid();
+  });
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/cli/launcher/child.hpp"
+#include "core/cli/launcher/ranks.hpp"
+#include "core/cli/launcher/warden.hpp"
+
+namespace capstan::cli {
+
+/// Which ranks of a job run on this host, and how.
+struct LocalRanksOptions {
+  int first = 0;
+  int count = 1;
+  int size = 1;  ///< of the whole job
+  std::vector<std::string> command;
+  std::vector<std::pair<std::string, std::string>> environment;  ///< that of the job
+  bool bind = true;
+  int input = -1;  ///< what rank 0 reads, if it is here; -1: nothing
+};
+
+/// The ranks of this host, as processes that die with this one.
+class LocalRanks final : public Ranks {
+ public:
+  /// `listener` and `warden` must outlive this.
+  LocalRanks(LocalRanksOptions options, RankListener& listener, Warden& warden)
+      : options_(std::move(options)), listener_(listener), warden_(warden) {}
+  /// Kills those that still run.
+  ~LocalRanks() override;
+  LocalRanks(const LocalRanks&) = delete;
+
+  /// Throws CannotRun, SystemError.
+  void start();
+
+  void watch(std::vector<pollfd>& entries) const override;
+  void handle(std::span<const pollfd> entries) override;
+  void send_signal(int signal) override;
+  bool finished() const override;
+
+ private:
+  struct Process {
+    int rank;
+    Child child;
+    bool running = true;
+  };
+
+  std::vector<std::pair<std::string, std::string>> environment_of(int rank,
+                                                                  const CpuSet& cpus) const;
+  void forward(Process& process, Stream stream);
+  void reap(Process& process);
+
+  LocalRanksOptions options_;
+  RankListener& listener_;
+  Warden& warden_;
+  std::vector<Process> processes_;
+};
+
+}  // namespace capstan::cli

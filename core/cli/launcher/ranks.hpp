@@ -1,0 +1,50 @@
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/deadline.hpp"
+
+namespace capstan::cli {
+
+enum class Stream { output, errors };
+
+/// Hears of what ranks do.
+class RankListener {
+ public:
+  virtual ~RankListener() = default;
+  /// What a rank wrote; empty: it writes no more to this stream.
+  virtual void on_output(int rank, Stream stream, std::string_view bytes) = 0;
+  /// `status` is that of waitpid(2); `where` is " on host a", or empty for this host.
+  virtual void on_end(int rank, pid_t pid, int status, const std::string& where) = 0;
+  /// Ranks are lost, or could not be started: why, and the exit status for the shell.
+  virtual void on_trouble(const std::string& what, int exit_status) = 0;
+};
+
+/// Ranks of a job in one place, driven by the poll(2) of whoever owns them.
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+  /// Adds what it waits for, always the same number of entries.
+  virtual void watch(std::vector<pollfd>& entries) const = 0;
+  /// Takes its entries back after the poll.
+  virtual void handle(std::span<const pollfd> entries) = 0;
+  /// When handle() is to be called at the latest.
+  virtual Deadline due() const { return Deadline::never(); }
+  /// To all ranks and what they have started.
+  virtual void send_signal(int signal) = 0;
+  /// All have ended, and all that they wrote has been passed on.
+  virtual bool finished() const = 0;
+};
+
+/// Polls all of them once, until `deadline` at most, and `more` with them; returns what happened to
+/// the entries of `more`.
+std::vector<short> poll_ranks(std::span<Ranks* const> ranks, std::vector<pollfd> more,
+                              Deadline deadline);
+
+}  // namespace capstan::cli

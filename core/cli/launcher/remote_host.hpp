@@ -1,0 +1,73 @@
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/cli/launcher/child.hpp"
+#include "core/cli/launcher/host_list.hpp"
+#include "core/cli/launcher/host_protocol.hpp"
+#include "core/cli/launcher/output.hpp"
+#include "core/cli/launcher/ranks.hpp"
+#include "core/cli/launcher/warden.hpp"
+
+namespace capstan::cli {
+
+/// Which ranks run on another host, and how to get there.
+struct RemoteHostOptions {
+  HostSlots place;
+  std::vector<std::string> agent;  ///< starts Capstan's daemon there, through ssh for example
+  nlohmann::json start;            ///< the daemon's orders
+  bool feeds_input = false;        ///< this process's standard input goes to rank 0, there
+  std::chrono::milliseconds patience{60000};  ///< for the daemon to answer
+};
+
+/// The ranks of another host, seen through the daemon there.
+class RemoteHost final : public Ranks {
+ public:
+  /// Starts the agent. `listener` and `warden` must outlive this. Throws CannotRun, SystemError.
+  RemoteHost(RemoteHostOptions options, RankListener& listener, Warden& warden);
+  /// Kills the agent, at which the daemon ends its ranks.
+  ~RemoteHost() override;
+  RemoteHost(const RemoteHost&) = delete;
+
+  void watch(std::vector<pollfd>& entries) const override;
+  void handle(std::span<const pollfd> entries) override;
+  Deadline due() const override;
+  void send_signal(int signal) override;
+  bool finished() const override;
+
+ private:
+  void read_messages();
+  void take(const nlohmann::json& message);
+  void take_hello(const nlohmann::json& message);
+  void forward_errors();
+  void feed_input();
+  void say(const nlohmann::json& message);
+  void flush();
+  void reap();
+  void kill_agent(int signal);
+  void lose(const std::string& what, int exit_status);
+  std::string agent_text() const;
+
+  const RemoteHostOptions options_;
+  RankListener& listener_;
+  Warden& warden_;
+  Child agent_;
+  FileDescriptor control_;  ///< what the daemon reads
+  std::string outgoing_;
+  MessageReader reader_{true};
+  LineForwarder errors_;
+  Deadline answer_due_;
+  std::size_t input_on_the_way_ = 0;
+  int left_;  ///< ranks that have not ended
+  int agent_status_ = 0;
+  bool agent_runs_ = true;
+  bool answered_ = false;
+  bool feeding_;
+  bool kill_asked_ = false;
+  bool lost_ = false;
+};
+
+}  // namespace capstan::cli

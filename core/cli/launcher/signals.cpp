@@ -1,0 +1,26 @@
+#include "core/cli/launcher/signals.hpp"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace capstan::cli {
+
+SignalSource::SignalSource() {
+  ::sigemptyset(&signals_);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
+    ::sigaddset(&signals_, signal);
+  ::sigprocmask(SIG_BLOCK, &signals_, &previous_);
+  fd_ = FileDescriptor{::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK)};
+}
+
+SignalSource::~SignalSource() {
+  ::sigprocmask(SIG_SETMASK, &previous_, nullptr);
+}
+
+int SignalSource::next() const {
+  signalfd_siginfo info;
+  const bool came = ::read(fd_.get(), &info, sizeof info) == sizeof info;
+  return came ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+}  // namespace capstan::cli

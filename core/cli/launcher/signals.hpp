@@ -1,0 +1,26 @@
+#pragma once
+
+#include <signal.h>
+
+#include "core/base/file_descriptor.hpp"
+
+namespace capstan::cli {
+
+/// Blocks the signals that a job's loop reads from a descriptor instead, for as long as it lives.
+class SignalSource {
+ public:
+  SignalSource();
+  ~SignalSource();
+  SignalSource(const SignalSource&) = delete;
+
+  /// Readable when a signal has come.
+  int fd() const { return fd_.get(); }
+  /// 0 if none has.
+  int next() const;
+
+ private:
+  sigset_t signals_{}, previous_{};
+  FileDescriptor fd_;
+};
+
+}  // namespace capstan::cli

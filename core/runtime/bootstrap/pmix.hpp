@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/base/deadline.hpp"
+
+namespace capstan::pmix {
+
+// What Capstan asks of PMIx, the interface through which launchers (Open MPI's mpirun, srun
+// --mpi=pmix) let the ranks of a job leave each other values. Only processes of the job's user get
+// at them. The first call connects to the launcher, and the end of the process disconnects. All
+// functions may be called from any thread.
+
+/// Whether this build has PMIx. Without it the functions below throw BootstrapError.
+bool built();
+
+/// Leaves `value` under `key` (up to 511 bytes) for the other ranks; a key serves once. Throws
+/// BootstrapError.
+void put(const std::string& key, const std::string& value);
+
+/// Waits for what rank `rank` of the job leaves under `key`. Throws TimedOut, BootstrapError.
+std::string get(int rank, const std::string& key, Deadline deadline);
+
+/// Waits until all ranks of the job have called it, or until `deadline`: what a rank has put is not
+/// to be had any more when it has ended.
+void meet(Deadline deadline);
+
+}  // namespace capstan::pmix

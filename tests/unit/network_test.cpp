@@ -1,0 +1,103 @@
+#include "core/base/network.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::vector<HostAddress> host{
+    {.interface = "lo", .text = "127.0.0.1", .loopback = true},
+    {.interface = "docker0", .text = "172.17.0.1"},
+    {.interface = "ib0", .text = "fd00:1::7"},
+    {.interface = "eth1", .text = "198.51.100.7", .running = false},
+    {.interface = "eth0", .text = "192.0.2.7"},
+    {.interface = "eth0", .text = "2001:db8::7"},
+    {.interface = "ib0", .text = "10.1.0.7"},
+    {.interface = "eth2", .text = "203.0.113.7", .up = false},
+    {.interface = "lo", .text = "::1", .loopback = true},
+};
+
+std::string chosen(std::string_view wanted) {
+  return choose_address(wanted, host).address.text;
+}
+
+std::string complaint(std::string_view wanted) {
+  try {
+    return "chose " + choose_address(wanted, host).address.text;
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+}
+
+TEST(Network, ByItselfTakesTheFirstThatIsUpConnectedAndNoContainers) {
+  EXPECT_EQ(chosen(""), "192.0.2.7");
+}
+
+TEST(Network, FallsBackInSteps) {
+  auto left = host;
+  const auto next = [&] {
+    const auto text = choose_address("", left).address.text;
+    std::erase_if(left, [&](const HostAddress& address) { return address.text == text; });
+    return text;
+  };
+  for (const char* expected : {"192.0.2.7", "10.1.0.7", "fd00:1::7", "2001:db8::7", "172.17.0.1",
+                               "198.51.100.7", "127.0.0.1", "::1"})
+    EXPECT_EQ(next(), expected);
+  EXPECT_THROW(next(), InvalidArgument) << "only one that is down is left";
+}
+
+TEST(Network, SaysThatLoopbackIsNotReachable) {
+  EXPECT_THAT(choose_address("", std::span{host}.first(1)).reason, HasSubstr("cannot reach"));
+}
+
+TEST(Network, ByNameOfTheInterface) {
+  EXPECT_EQ(chosen("ib0"), "10.1.0.7") << "IPv4 first";
+  EXPECT_EQ(chosen("eth1"), "198.51.100.7") << "though it is not connected";
+  EXPECT_EQ(chosen("lo"), "127.0.0.1");
+  EXPECT_EQ(chosen("docker0"), "172.17.0.1");
+}
+
+TEST(Network, ByAddress) {
+  EXPECT_EQ(chosen("2001:db8::7"), "2001:db8::7");
+  EXPECT_EQ(chosen("2001:0db8:0:0::0007"), "2001:db8::7") << "however it is written";
+  EXPECT_EQ(chosen("10.1.0.7"), "10.1.0.7");
+}
+
+TEST(Network, ByNetwork) {
+  EXPECT_EQ(chosen("10.0.0.0/8"), "10.1.0.7");
+  EXPECT_EQ(chosen("10.1.0.6/31"), "10.1.0.7");
+  EXPECT_EQ(chosen("2001:db8::/32"), "2001:db8::7");
+  EXPECT_EQ(chosen("::/0"), "fd00:1::7") << "any IPv6";
+  EXPECT_EQ(chosen("0.0.0.0/0"), "192.0.2.7");
+  EXPECT_EQ(chosen("198.51.100.7/32"), "198.51.100.7");
+}
+
+TEST(Network, WhatDoesNotFitIsRefusedWithWhatThereIs) {
+  EXPECT_THAT(complaint("eth9"),
+              AllOf(HasSubstr("CAPSTAN_INTERFACE is \"eth9\""), HasSubstr("no such interface"),
+                    HasSubstr("eth0 192.0.2.7"), HasSubstr("eth2 203.0.113.7 (down)")));
+  EXPECT_THAT(complaint("eth2"), HasSubstr("this interface is down"));
+  EXPECT_THAT(complaint("10.1.0.8"), HasSubstr("no address of this host"));
+  EXPECT_THAT(complaint("10.1.0.8/32"), HasSubstr("no address of this host"));
+  EXPECT_THAT(complaint("10.2.0.0/16"), HasSubstr("no address of this host"));
+  EXPECT_THAT(complaint("203.0.113.0/24"), HasSubstr("no address of this host that is up"));
+  for (const char* text : {"10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x", "10.0.0.0/-1", "::/129", "/8",
+                           "eth0/24", "10.0.0/8"})
+    EXPECT_THAT(complaint(text), HasSubstr("not a network")) << text;
+}
+
+TEST(Network, ThisHostHasALoopback) {
+  const auto addresses = host_addresses();
+  EXPECT_THAT(addresses, ::testing::Contains(::testing::Field(&HostAddress::loopback, true)));
+  for (const HostAddress& each : addresses)
+    EXPECT_EQ(choose_address(each.text, addresses).address.text, each.text);
+}
+
+}  // namespace
+}  // namespace capstan
