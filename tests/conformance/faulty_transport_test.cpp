@@ -1,0 +1,440 @@
+// What each fault does, and what it never does. The ranks are on one thread here, so that calls of
+// progress() can be counted; tests with `faults` in their trace can be had again with it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "core/ir/error.hpp"
+#include "tests/conformance/mailbox.hpp"
+#include "tests/conformance/worlds.hpp"
+
+namespace capstan::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr Bytes size{1 << 16};
+
+/// Ranks with faults over threads, or over posted threads.
+class Ranks {
+ public:
+  explicit Ranks(const FaultPlan& plan, int ranks = 2, bool posted = false, Bytes segment = size)
+      : trace_(__FILE__, __LINE__, "faults: " + plan.to_string()) {
+    const Bytes whole = FaultyTransport::inner_segment(segment, ranks);
+    Transports inner =
+        posted ? make_posted_thread_transports(ranks, whole) : make_thread_transports(ranks, whole);
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto& own = inner[static_cast<std::size_t>(rank)];
+      all_.push_back(
+          std::make_unique<FaultyTransport>(std::move(own), Rank{rank}, ranks, segment, plan));
+    }
+  }
+
+  Transport& operator[](int rank) { return *all_[static_cast<std::size_t>(rank)]; }
+  void leave(int rank) { all_[static_cast<std::size_t>(rank)].reset(); }
+
+  /// Publishes a word at a place of the sender's segment.
+  void send(int from, int to, std::uint64_t place, std::uint64_t value) {
+    std::memcpy((*this)[from].segment().data() + place * 8, &value, sizeof value);
+    (*this)[from].push(Rank{to}, Bytes{place * 8}, Bytes{8});
+    wake(from, to);
+  }
+  void wake(int from, int to) { (*this)[from].wake((*this)[from].link(Rank{to})); }
+  std::uint64_t seen(int at, int from, std::uint64_t place) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, (*this)[at].link(Rank{from}).segment + place * 8, sizeof value);
+    return value;
+  }
+  /// Calls progress() of a rank until what it sees of the peer is so; how many calls it took.
+  int calls_until_seen(int at, int from, std::uint64_t place, std::uint64_t value) {
+    for (int calls = 1; calls < 100'000; ++calls) {
+      (*this)[at].progress();
+      if (seen(at, from, place) == value) return calls;
+    }
+    ADD_FAILURE() << "never seen: " << value;
+    return -1;
+  }
+
+ private:
+  testing::ScopedTrace trace_;
+  Transports all_;
+};
+
+TEST(FaultyTransport, WithoutFaultsShowsWhatWasPushedInTheNextProgress) {
+  for (const bool posted : {false, true}) {
+    Ranks ranks({}, 2, posted);
+    EXPECT_FALSE(ranks[0].link(Rank{1}).mapped);
+    EXPECT_FALSE(ranks[0].shares_addresses());
+    EXPECT_THAT(std::string(ranks[0].name()), testing::StartsWith("faulty "));
+    ranks.send(0, 1, 3, 7);
+    EXPECT_EQ(ranks.seen(1, 0, 3), 0u);
+    EXPECT_EQ(ranks.calls_until_seen(1, 0, 3, 7), 1);
+  }
+}
+
+TEST(FaultyTransport, KeepsBackWhatNobodyWasWokenFor) {
+  Ranks ranks({});
+  ranks[0].segment()[0] = std::byte{1};
+  ranks[0].push(Rank{1}, Bytes{0}, Bytes{1});
+  ranks[0].progress();
+  ranks[1].progress();
+  EXPECT_EQ(ranks.seen(1, 0, 0), 0u);
+  ranks.wake(0, 1);
+  EXPECT_EQ(ranks.calls_until_seen(1, 0, 0, 1), 1);
+}
+
+TEST(FaultyTransport, DelaysPushesByCallsOfProgressAndCanBeHadAgain) {
+  const auto run = [](std::uint64_t seed) {
+    Ranks ranks({.seed = seed, .delay = 0.5, .delay_calls = 10});
+    std::vector<int> calls;
+    for (std::uint64_t i = 1; i <= 100; ++i) {
+      ranks.send(0, 1, 0, i);
+      calls.push_back(ranks.calls_until_seen(1, 0, 0, i));
+    }
+    return calls;
+  };
+  const std::vector<int> calls = run(1);
+  EXPECT_EQ(std::ranges::min(calls), 1);
+  EXPECT_EQ(std::ranges::max(calls), 11);
+  EXPECT_EQ(run(1), calls);
+  EXPECT_NE(run(2), calls);
+}
+
+TEST(FaultyTransport, PushesOfOneLinkKeepTheirOrderWhateverHappensToThem) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Ranks ranks(all_faults(seed), 3, seed % 2 == 0);
+    for (std::uint64_t i = 1; i <= 50; ++i) {
+      for (const int from : {0, 1}) {
+        ranks.send(from, 2, i, i);
+        ranks.send(from, 2, 0, i);
+      }
+      ranks[2].progress();
+      for (const int from : {0, 1}) {
+        const std::uint64_t last = ranks.seen(2, from, 0);
+        for (std::uint64_t j = 1; j <= last; ++j) EXPECT_EQ(ranks.seen(2, from, j), j);
+      }
+    }
+    ranks.calls_until_seen(2, 0, 0, 50);
+    ranks.calls_until_seen(2, 1, 0, 50);
+  }
+}
+
+TEST(FaultyTransport, LongRangesAreReadWhenTheyShow) {
+  Ranks ranks({.seed = 1, .delay = 1});
+  const auto fill = [&](int value) { std::memset(ranks[0].segment().data(), value, 800); };
+  fill(1);
+  ranks[0].push(Rank{1}, Bytes{0}, Bytes{800});
+  ranks.wake(0, 1);
+  ranks[1].progress();
+  EXPECT_EQ(ranks.seen(1, 0, 99), 0u);
+  fill(2);  // too early, which shows
+  ranks.calls_until_seen(1, 0, 99, 0x0202'0202'0202'0202);
+}
+
+TEST(FaultyTransport, PushedBecomesTrueOnceLongRangesHaveShown) {
+  Ranks ranks({.seed = 1, .delay = 1, .delay_calls = 1});
+  EXPECT_TRUE(ranks[0].pushed(Rank{1}));
+  ranks[0].push(Rank{1}, Bytes{0}, Bytes{800});
+  ranks.wake(0, 1);
+  ranks[1].progress();
+  ranks[0].progress();
+  EXPECT_FALSE(ranks[0].pushed(Rank{1}));
+  ranks[1].progress();
+  EXPECT_FALSE(ranks[0].pushed(Rank{1}));
+  ranks[0].progress();
+  EXPECT_TRUE(ranks[0].pushed(Rank{1}));
+}
+
+TEST(FaultyTransport, LongRangesShowInPiecesOfWholeWordsAndBeforeTheirFlag) {
+  int cut = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Ranks ranks({.seed = seed, .partial = 1});
+    constexpr std::uint64_t words = 100;
+    for (std::uint64_t i = 1; i <= words; ++i)
+      std::memset(ranks[0].segment().data() + i * 8, 0x11, 8);
+    ranks[0].push(Rank{1}, Bytes{8}, Bytes{words * 8});
+    ranks.send(0, 1, 0, 1);
+    while (ranks.seen(1, 0, 0) == 0) {
+      ranks[1].progress();
+      std::uint64_t shown = 0;
+      while (shown < words && ranks.seen(1, 0, 1 + shown) == 0x1111'1111'1111'1111) ++shown;
+      for (std::uint64_t i = shown; i < words; ++i) EXPECT_EQ(ranks.seen(1, 0, 1 + i), 0u);
+      if (ranks.seen(1, 0, 0) == 1) {
+        EXPECT_EQ(shown, words);
+      }
+      cut += shown > 0 && shown < words ? 1 : 0;
+    }
+  }
+  EXPECT_GT(cut, 0);
+}
+
+TEST(FaultyTransport, WhatIsLostIsSentAgainBeforeAllThatFollows) {
+  Ranks ranks({.seed = 1, .drop = 1, .resend_calls = 20});
+  std::memset(ranks[0].segment().data(), 1, 800);
+  ranks[0].push(Rank{1}, Bytes{0}, Bytes{800});
+  ranks.send(0, 1, 200, 5);
+  ranks[1].progress();
+  EXPECT_NE(ranks.seen(1, 0, 0), 0u) << "a first part gets through";
+  EXPECT_EQ(ranks.seen(1, 0, 99), 0u);
+  std::memset(ranks[0].segment().data(), 2, 800);  // too early, which shows in all of it
+  EXPECT_EQ(ranks.calls_until_seen(1, 0, 99, 0x0202'0202'0202'0202), 20);
+  EXPECT_EQ(ranks.seen(1, 0, 0), 0x0202'0202'0202'0202u);
+  EXPECT_EQ(ranks.seen(1, 0, 200), 0u);
+  EXPECT_EQ(ranks.calls_until_seen(1, 0, 200, 5), 20);
+}
+
+TEST(FaultyTransport, LinksOvertakeEachOther) {
+  Ranks ranks({.seed = 1, .reorder = 0.5}, 3);
+  int zero_first = 0, one_first = 0;
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    ranks.send(0, 2, 0, i);
+    ranks.send(1, 2, 0, i);
+    while (ranks.seen(2, 0, 0) < i || ranks.seen(2, 1, 0) < i) {
+      ranks[2].progress();
+      if (ranks.seen(2, 0, 0) > ranks.seen(2, 1, 0)) ++zero_first;
+      if (ranks.seen(2, 1, 0) > ranks.seen(2, 0, 0)) ++one_first;
+    }
+    ranks.send(0, 2, 1, i);  // alone, so there is nobody to be passed over for
+    EXPECT_EQ(ranks.calls_until_seen(2, 0, 1, i), 1);
+  }
+  EXPECT_GT(zero_first, 0);
+  EXPECT_GT(one_first, 0);
+}
+
+TEST(FaultyTransport, AStoppedPeerIsSilentForAWhileAndOthersAreNot) {
+  Ranks ranks(FaultPlan::parse("seed=1,stop=0@3:50"), 3);
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    ranks.send(0, 2, 0, i);
+    EXPECT_EQ(ranks.calls_until_seen(2, 0, 0, i), 1);
+  }
+  ranks.send(0, 2, 0, 4);
+  ranks.send(1, 2, 0, 4);
+  EXPECT_EQ(ranks.calls_until_seen(2, 1, 0, 4), 1);
+  EXPECT_EQ(ranks.calls_until_seen(2, 0, 0, 4), 50);
+  EXPECT_EQ(ranks[2].departed(Rank{0}), std::nullopt);
+}
+
+TEST(FaultyTransport, AConnectionBreaksForBothOfItsEndsAndNobodyElse) {
+  for (const bool posted : {false, true}) {
+    Ranks ranks(FaultPlan::parse("seed=9,reset=0-1@5"), 3, posted);
+    for (std::uint64_t i = 1; i <= 5; ++i) {
+      EXPECT_EQ(ranks[1].departed(Rank{0}), std::nullopt);
+      ranks.send(0, 1, 0, i);
+      EXPECT_EQ(ranks.calls_until_seen(1, 0, 0, i), 1);
+    }
+    EXPECT_THAT(ranks[1].departed(Rank{0}).value_or("nothing"),
+                HasSubstr("injected fault: the connection was reset after 5 pushes (seed=9"));
+    ranks[0].progress();
+    EXPECT_THAT(ranks[0].departed(Rank{1}).value_or("nothing"), HasSubstr("injected fault"));
+
+    ranks[0].push(Rank{1}, Bytes{0}, Bytes{800});
+    ranks.send(0, 1, 0, 6);
+    ranks[1].progress();
+    ranks[0].progress();
+    EXPECT_EQ(ranks.seen(1, 0, 0), 5u);
+    EXPECT_TRUE(ranks[0].pushed(Rank{1}));
+    for (const int other : {0, 1}) {
+      ranks.send(2, other, 0, 8);
+      EXPECT_EQ(ranks.calls_until_seen(other, 2, 0, 8), 1);
+      EXPECT_EQ(ranks[other].departed(Rank{2}), std::nullopt);
+    }
+  }
+}
+
+TEST(FaultyTransport, APeerDiesForAllTheOthers) {
+  Ranks ranks(FaultPlan::parse("seed=1,death=1@2"), 4);
+  for (const int other : {0, 2, 3}) {
+    for (std::uint64_t i = 1; i <= 9; ++i) ranks.send(1, other, 0, i);
+    ranks[other].progress();
+    EXPECT_EQ(ranks.seen(other, 1, 0), 2u);
+    EXPECT_THAT(ranks[other].departed(Rank{1}).value_or("nothing"),
+                HasSubstr("injected fault: rank 1 died after 2 pushes"));
+  }
+  ranks[1].progress();
+  EXPECT_TRUE(ranks[1].departed(Rank{0})) << "the dead one learns of it, so that it ends";
+  ranks.send(0, 2, 0, 3);
+  EXPECT_EQ(ranks.calls_until_seen(2, 0, 0, 3), 1);
+  EXPECT_EQ(ranks[2].departed(Rank{0}), std::nullopt);
+}
+
+TEST(FaultyTransport, OneThatHasLeftIsNotMissedBeforeAllOfItHasShown) {
+  for (const bool posted : {false, true}) {
+    Ranks ranks({.seed = 1, .delay = 1, .delay_calls = 20}, 2, posted);
+    for (std::uint64_t i = 1; i <= 10; ++i) ranks.send(0, 1, 0, i);
+    ranks.leave(0);
+    for (int calls = 0; !ranks[1].departed(Rank{0}); ++calls) {
+      ASSERT_LT(calls, 1000);
+      ranks[1].progress();
+    }
+    EXPECT_EQ(ranks.seen(1, 0, 0), 10u);
+  }
+}
+
+// --- Bytes from elsewhere ---
+
+TEST(FaultyTransport, LongBytesFromElsewhereArriveInOrderAsThereIsRoom) {
+  constexpr std::uint64_t words = (5 << 20) / 8;  // of which not all fits on its way
+  for (const bool posted : {false, true}) {
+    Ranks ranks(all_faults(7), 2, posted, Bytes{6 << 20});
+    std::vector<std::uint64_t> elsewhere(words);
+    for (std::uint64_t i = 0; i < words; ++i) elsewhere[i] = word_of(Rank{0}, Rank{1}, 0, i);
+    ranks[0].push_from(Rank{1}, Bytes{8 + 3}, elsewhere.data(), Bytes{words * 8});
+    ranks.send(0, 1, 0, 1);
+    EXPECT_FALSE(ranks[0].pushed(Rank{1}));
+    for (int calls = 0; ranks.seen(1, 0, 0) == 0; ++calls) {
+      ASSERT_LT(calls, 100'000);
+      ranks[0].progress();
+      ranks[1].progress();
+    }
+    ranks[0].progress();
+    EXPECT_TRUE(ranks[0].pushed(Rank{1}));
+    const std::byte* place = ranks[1].link(Rank{0}).segment + 8 + 3;
+    EXPECT_EQ(wrong_words(place, Rank{0}, Rank{1}, 0, words), 0u);
+    EXPECT_EQ(ranks[0].segment()[11], std::byte{0});
+  }
+}
+
+TEST(FaultyTransport, WhatHasNoRoomYetWhenItsSenderLeavesStillArrives) {
+  Ranks ranks(all_faults(8), 2, false, Bytes{6 << 20});
+  const std::vector<std::byte> elsewhere(5 << 20, std::byte{3});
+  ranks[0].push_from(Rank{1}, Bytes{8}, elsewhere.data(), Bytes{elsewhere.size()});
+  ranks.send(0, 1, 0, 1);
+  const std::jthread receiver{[&] {
+    wait_until([&] { return ranks[1].progress(), ranks.seen(1, 0, 0) == 1; }, "the flag");
+  }};
+  ranks.leave(0);
+}
+
+TEST(FaultyTransport, NothingWaitsForOneThatHasLeft) {
+  Ranks ranks({}, 2, false, Bytes{6 << 20});
+  ranks.leave(1);
+  const std::vector<std::byte> elsewhere(5 << 20, std::byte{3});
+  ranks[0].push(Rank{1}, Bytes{0}, Bytes{5 << 20});
+  ranks[0].push_from(Rank{1}, Bytes{8}, elsewhere.data(), Bytes{elsewhere.size()});
+  ranks.wake(0, 1);
+  for (int calls = 0; !ranks[0].pushed(Rank{1}); ++calls) {
+    ASSERT_LT(calls, 10'000);
+    ranks[0].progress();
+  }
+}
+
+// --- Sleeping ---
+
+/// A rank on its own that notes how long it is told to sleep.
+class SleepRecorder final : public MirroredTransport {
+ public:
+  explicit SleepRecorder(std::vector<std::chrono::nanoseconds>& sleeps)
+      : MirroredTransport(Rank{0}, 1, FaultyTransport::inner_segment(size, 1), nullptr),
+        sleeps_(sleeps) {}
+  std::string_view name() const override { return "recorder"; }
+  Address address() const override { return {}; }
+  void connect(std::span<const Address>, Deadline) override {}
+  void push(Rank, Bytes, Bytes) override {}
+  void progress() override {}
+  void prepare_to_sleep() override {}
+  void sleep(std::chrono::nanoseconds at_most) override { sleeps_.push_back(at_most); }
+  void cancel_sleep() override {}
+  std::optional<std::string> departed(Rank) override { return std::nullopt; }
+
+ private:
+  void ring(const Link&) override {}
+  std::vector<std::chrono::nanoseconds>& sleeps_;
+};
+
+std::vector<std::chrono::nanoseconds> recorded_sleeps(const FaultPlan& plan,
+                                                      std::chrono::nanoseconds at_most) {
+  std::vector<std::chrono::nanoseconds> sleeps;
+  FaultyTransport transport(std::make_unique<SleepRecorder>(sleeps), Rank{0}, 1, size, plan);
+  for (int i = 0; i < 100; ++i) {
+    transport.prepare_to_sleep();
+    transport.progress();
+    transport.sleep(at_most);
+  }
+  return sleeps;
+}
+
+TEST(FaultyTransport, SleepsEndForNoReasonOrEarly) {
+  EXPECT_EQ(recorded_sleeps({}, 7s), std::vector<std::chrono::nanoseconds>(100, 7s));
+  EXPECT_TRUE(recorded_sleeps({.seed = 1, .spurious = 1}, 7s).empty());
+  const auto some = recorded_sleeps({.seed = 1, .spurious = 0.5}, 7s).size();
+  EXPECT_TRUE(some > 20 && some < 80) << some;
+  for (const auto sleep : recorded_sleeps({.seed = 1, .early = 1}, 7s)) EXPECT_LT(sleep, 7s);
+  constexpr auto for_ever = std::chrono::nanoseconds::max();
+  for (const auto sleep : recorded_sleeps({.seed = 1, .early = 1}, for_ever)) EXPECT_GE(sleep, 0ns);
+}
+
+bool is_readable(int descriptor) {
+  pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return ::poll(&entry, 1, 0) == 1;
+}
+
+TEST(FaultyTransport, NobodySleepsOnWhatIsHeldBack) {
+  for (const bool posted : {false, true}) {
+    Ranks ranks({.seed = 1, .delay = 1, .delay_calls = 50}, 2, posted);
+    const Deadline deadline = Deadline::in(patience);
+    for (std::uint64_t i = 1; i <= 10; ++i) {
+      ranks.send(0, 1, 0, i);
+      while (ranks.seen(1, 0, 0) < i) {
+        ranks[1].prepare_to_sleep();
+        ranks[1].progress();
+        if (ranks.seen(1, 0, 0) == i) {
+          ranks[1].cancel_sleep();
+          break;
+        }
+        if (posted) {
+          EXPECT_TRUE(is_readable(ranks[1].descriptor()));
+        }
+        ranks[1].sleep(2 * patience);
+      }
+    }
+    EXPECT_FALSE(deadline.expired());
+    ranks[1].prepare_to_sleep();
+    EXPECT_EQ(ranks[1].descriptor() >= 0, posted);
+    if (posted) {
+      ranks[1].progress();
+      EXPECT_FALSE(is_readable(ranks[1].descriptor()));
+      ranks.send(0, 1, 0, 11);
+      EXPECT_TRUE(is_readable(ranks[1].descriptor()));
+    }
+    ranks[1].cancel_sleep();
+  }
+}
+
+TEST(FaultyTransport, ManyMayWakeAtOnce) {
+  Ranks ranks(all_faults(11));
+  constexpr std::uint64_t rounds = 2000;
+  std::jthread waker{[&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) ranks.wake(0, 1);
+  }};
+  const std::jthread receiver{[&] {
+    wait_until([&] { return ranks[1].progress(), ranks.seen(1, 0, 0) == rounds; }, "the end");
+    waker.request_stop();
+  }};
+  for (std::uint64_t round = 1; round <= rounds; ++round) {
+    ranks.send(0, 1, 0, round);
+    ranks[0].progress();
+  }
+}
+
+TEST(FaultyTransport, RefusesWhatCannotBe) {
+  Ranks ranks({});
+  EXPECT_THROW(ranks[0].push(Rank{1}, size, Bytes{1}), InvalidArgument);
+  EXPECT_THROW(ranks[0].push_from(Rank{1}, Bytes{1}, &ranks, size), InvalidArgument);
+  EXPECT_THROW(FaultyTransport::inner_segment(Bytes{0}, 2), InvalidArgument);
+  auto inner = make_thread_transports(1, size);
+  try {
+    FaultyTransport(std::move(inner[0]), Rank{0}, 1, size, {});
+    ADD_FAILURE() << "took an inner transport whose segment is too small";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("inner_segment()"));
+  }
+}
+
+}  // namespace
+}  // namespace capstan::conformance
