@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "core/base/statistics.hpp"
 
 namespace capstan::cli {
 
@@ -13,12 +16,8 @@ using against::Order;
 namespace {
 
 Times times_of(std::vector<double> seconds) {
-  std::ranges::sort(seconds);
-  const auto quantile = [&](double share) {
-    return seconds[static_cast<std::size_t>(share * static_cast<double>(seconds.size() - 1) + 0.5)];
-  };
-  const double median = quantile(0.5);
-  return {median * 1e6, seconds.front() * 1e6, (quantile(0.75) - quantile(0.25)) / median};
+  const Statistics statistics{std::move(seconds)};
+  return {statistics.median() * 1e6, statistics.least() * 1e6, statistics.spread()};
 }
 
 }  // namespace
