@@ -107,17 +107,17 @@ Duel Contest::result(Collective collective, Bytes size) const {
     const PlayerSpec& spec = referee_.spec(i);
     if (!entry.takes_part || entry.seconds.empty()) continue;
     const Times times = times_of(entry.seconds);
-    if (spec.library == own_library) {
+    if (spec.peer_name == own_name) {
       duel.own = times;
       duel.wrong = entry.wrong;
       continue;
     }
-    if (spec.library == bound_library) {
+    if (spec.peer_name == bound_name) {
       duel.bound = times;
       continue;
     }
-    const Duel::Peer peer{spec.library, spec.name, times, entry.wrong};
-    const auto same = std::ranges::find(duel.peers, spec.library, &Duel::Peer::library);
+    const Duel::Peer peer{spec.peer_name, spec.name, times, entry.wrong};
+    const auto same = std::ranges::find(duel.peers, spec.peer_name, &Duel::Peer::name);
     if (same == duel.peers.end())
       duel.peers.push_back(peer);
     else if (times.median < same->times.median)
