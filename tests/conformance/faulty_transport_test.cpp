@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -123,6 +124,22 @@ TEST(FaultyTransport, PushesOfOneLinkKeepTheirOrderWhateverHappensToThem) {
     ranks.calls_until_seen(2, 0, 0, 50);
     ranks.calls_until_seen(2, 1, 0, 50);
   }
+}
+
+TEST(FaultyTransport, ShortRangesAreTakenAsTheyAreAtThePush) {
+  Ranks ranks({.seed = 1, .delay = 1});
+  std::array<std::byte, Transport::snapshot.value()> elsewhere;
+  elsewhere.fill(std::byte{3});
+  std::memset(ranks[0].segment().data(), 1, 64);
+  ranks[0].push(Rank{1}, Bytes{0}, Transport::snapshot);
+  ranks[0].push_from(Rank{1}, Bytes{64}, elsewhere.data(), Transport::snapshot);
+  std::memset(ranks[0].segment().data(), 2, 64);
+  elsewhere.fill(std::byte{4});
+  ranks.wake(0, 1);
+  ranks.calls_until_seen(1, 0, 15, 0x0303'0303'0303'0303);
+  EXPECT_EQ(ranks.seen(1, 0, 0), 0x0101'0101'0101'0101u);
+  EXPECT_EQ(ranks.seen(1, 0, 7), 0x0101'0101'0101'0101u);
+  EXPECT_EQ(ranks.seen(1, 0, 8), 0x0303'0303'0303'0303u);
 }
 
 TEST(FaultyTransport, LongRangesAreReadWhenTheyShow) {
