@@ -79,10 +79,9 @@ inline std::vector<World> all_worlds() {
       {"shm_on_old_kernel", true, [] { return make_shm({.pidfd = false, .membarrier = false}); }},
       faulty(threads, 1),
       faulty(threads, 2),
-      faulty(threads, 3),
+      faulty(shm, 3),
       faulty(shm, 4),
-      faulty(shm, 5),
-      faulty(posted_threads, 6),
+      faulty(posted_threads, 5),
   };
 }
 
