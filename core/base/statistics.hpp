@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <stdexcept>
 #include <utility>
@@ -22,7 +23,7 @@ class Statistics {
   /// nearest in rank, the greater one of two that are equally near.
   double quantile(double share) const {
     const auto last = static_cast<double>(sorted_.size() - 1);
-    return sorted_[static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * last + 0.5)];
+    return sorted_[static_cast<std::size_t>(std::round(std::clamp(share, 0.0, 1.0) * last))];
   }
   double least() const { return sorted_.front(); }
   double median() const { return quantile(0.5); }
