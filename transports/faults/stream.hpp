@@ -116,7 +116,11 @@ class Inbound : public Side {
   /// Shows the bytes from `begin` to `end` of the push that is next.
   void show(std::byte* mirror, std::uint64_t begin, std::uint64_t end) const;
   /// Counts a call off; whether there was none left.
-  static bool passed(std::uint64_t& calls) { return calls == 0 || (--calls, false); }
+  static bool passed(std::uint64_t& calls) {
+    if (calls == 0) return true;
+    --calls;
+    return false;
+  }
 
   FaultDice dice_;
   std::uint64_t taken_ = 0;   // position in the stream
