@@ -175,7 +175,7 @@ std::vector<Bytes> sizes_of(const PerfOptions& options) {
 }
 
 int perf_against(const PerfOptions& options) {
-  AgainstOptions all{.libraries = options.against,
+  AgainstOptions all{.peers = options.against,
                      .collectives = {},
                      .ranks = options.ranks,
                      .sizes = sizes_of(options),

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/base/statistics.hpp"
 #include "core/communicator.hpp"
 #include "kernels/cpu/reduce.hpp"
 #include "topology/machine.hpp"
@@ -52,33 +53,18 @@ float* large_buffer(float value) {
   return memory;
 }
 
-class Rounds {
- public:
-  void add(double microseconds) { times_.push_back(microseconds); }
-  double median() { return quantile(0.5); }
-  double least() { return quantile(0); }
-  double spread() { return (quantile(0.75) - quantile(0.25)) / median(); }
-
- private:
-  double quantile(double share) {
-    std::ranges::sort(times_);
-    return times_[static_cast<std::size_t>(share * static_cast<double>(times_.size() - 1))];
-  }
-  std::vector<double> times_;
-};
-
 class Bench {
  public:
   Bench(Communicator& world, Shared& shared) : world_(world), shared_(shared) {}
 
   void run(int rounds) {
     for (int i = 0; i < rounds; ++i) {
-      flags_.add(slowest([&] { exchange_flags(); }) / small_calls);
-      small_.add(slowest([&] { reduce_small(); }) / small_calls);
+      flags_.push_back(slowest([&] { exchange_flags(); }) / small_calls);
+      small_.push_back(slowest([&] { reduce_small(); }) / small_calls);
     }
     for (int i = 0; i < rounds; ++i) {
-      copy_.add(slowest([&] { kernels::copy(output_, input_, large_bytes, true); }));
-      large_.add(slowest([&] {
+      copy_.push_back(slowest([&] { kernels::copy(output_, input_, large_bytes, true); }));
+      large_.push_back(slowest([&] {
         world_.all_reduce(std::span<const float>{input_, large_bytes / sizeof(float)},
                           std::span{output_, large_bytes / sizeof(float)}, ReduceOp::max);
       }));
@@ -119,21 +105,21 @@ class Bench {
   }
 
   void report(int rounds) {
-    const double ratio = small_.median() / flags_.median();
-    const double share = copy_.median() / large_.median();
-    const double gigabytes = world_.size() * large_bytes / copy_.median() / 1e3;
+    const Statistics flags{flags_}, small{small_}, copy{copy_}, large{large_};
+    const double gigabytes = world_.size() * large_bytes / copy.median() / 1e3;
     fmt::print("{} ranks, {} rounds, medians (least; quartile distance)\n", world_.size(), rounds);
-    const auto line = [](const char* what, Rounds& times, double scale, const char* unit) {
+    const auto line = [](const char* what, const Statistics& times, double scale,
+                         const char* unit) {
       fmt::print("  {:<34} {:>9.3f} {} ({:.3f}; {:.0f} %)\n", what, times.median() / scale, unit,
                  times.least() / scale, 100 * times.spread());
     };
-    line("bare flag exchange", flags_, 1, "us");
-    line("all_reduce of 8 bytes", small_, 1, "us");
-    fmt::print("  -> {:.2f} times the bare exchange\n", ratio);
-    line("copy of 64 MiB on every core", copy_, 1e3, "ms");
-    line("all_reduce of 64 MiB", large_, 1e3, "ms");
-    fmt::print("  -> {:.0f} % of the memory bound ({:.1f} GB/s copied by all)\n", 100 * share,
-               gigabytes);
+    line("bare flag exchange", flags, 1, "us");
+    line("all_reduce of 8 bytes", small, 1, "us");
+    fmt::print("  -> {:.2f} times the bare exchange\n", small.median() / flags.median());
+    line("copy of 64 MiB on every core", copy, 1e3, "ms");
+    line("all_reduce of 64 MiB", large, 1e3, "ms");
+    fmt::print("  -> {:.0f} % of the memory bound ({:.1f} GB/s copied by all)\n",
+               100 * copy.median() / large.median(), gigabytes);
   }
 
   Communicator& world_;
@@ -141,7 +127,7 @@ class Bench {
   float* const input_ = large_buffer(1);
   float* const output_ = large_buffer(0);
   std::uint64_t sequence_ = 0;
-  Rounds flags_, small_, copy_, large_;
+  std::vector<double> flags_, small_, copy_, large_;  // microseconds, by round
 };
 
 int run_rank(const UniqueId& id, int rank, int ranks, const CpuSet& place, Shared& shared,
@@ -162,6 +148,10 @@ int run(int ranks, int rounds) {
   if (ranks == 0) ranks = static_cast<int>(machine.cores().size());
   if (ranks < 2 || ranks > most_ranks) {
     fmt::print(stderr, "bounds_bench: {} ranks; choose from 2 to {}\n", ranks, most_ranks);
+    return 2;
+  }
+  if (rounds < 1) {
+    fmt::print(stderr, "bounds_bench: {} rounds; choose 1 at least\n", rounds);
     return 2;
   }
   auto& shared = *map<Shared>(sizeof(Shared), MAP_SHARED);

@@ -12,8 +12,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <utility>
 #include <vector>
 
+#include "core/base/statistics.hpp"
 #include "core/communicator.hpp"
 
 namespace capstan {
@@ -87,18 +90,17 @@ class Bench {
   std::vector<float> data_;
 };
 
-double median(std::vector<Sample>& samples, double (*value)(const Sample&), double share = 0.5) {
-  std::ranges::sort(samples, {}, value);
-  return value(samples[static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1))]);
-}
-
-void report(const char* how, std::vector<Sample> samples) {
-  const auto hidden = [](const Sample& s) { return 100 * s.hidden(); };
+void report(const char* how, const std::vector<Sample>& samples) {
+  const auto statistics = [&](auto value) {
+    std::vector<double> values;
+    for (const Sample& sample : samples) values.push_back(std::invoke(value, sample));
+    return Statistics{std::move(values)};
+  };
+  const Statistics hidden = statistics([](const Sample& s) { return 100 * s.hidden(); });
   fmt::print("{:<24} {:>9.3f} {:>9.3f} {:>11.3f} {:>8.0f} %   ({:.0f} to {:.0f} %)\n", how,
-             median(samples, [](const Sample& s) { return s.sync; }),
-             median(samples, [](const Sample& s) { return s.compute; }),
-             median(samples, [](const Sample& s) { return s.overlapped; }), median(samples, hidden),
-             median(samples, hidden, 0.25), median(samples, hidden, 0.75));
+             statistics(&Sample::sync).median(), statistics(&Sample::compute).median(),
+             statistics(&Sample::overlapped).median(), hidden.median(), hidden.quantile(0.25),
+             hidden.quantile(0.75));
 }
 
 int run(std::size_t bytes, int rounds) {

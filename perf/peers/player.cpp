@@ -83,7 +83,7 @@ class Player {
     switch (order.kind) {
       case Order::Kind::begin:
         if (order.processors[0] != '\0') bind_this_thread(CpuSet::parse(order.processors));
-        library_ = start_();
+        peer_ = start_();
         return;
       case Order::Kind::prepare:
         return prepare(order);
@@ -105,25 +105,25 @@ class Player {
     cell_ = {.collective = static_cast<Collective>(order.collective)};
     cell_.shape.count = Elements{order.count};
     cell_.in_place = cell_.collective == Collective::broadcast;
-    buffers_.emplace(cell_, library_->rank(), library_->size());
-    call_ = library_->prepare(cell_, buffers_->input(), buffers_->output());
+    buffers_.emplace(cell_, peer_->rank(), peer_->size());
+    call_ = peer_->prepare(cell_, buffers_->input(), buffers_->output());
     if (!call_) throw InvalidArgument("it has no such collective");
   }
 
   std::uint64_t check() {
-    if (!library_->computes()) return call_(), 0;
-    const Contract contract = cell_.contract(library_->size());
-    const cli::TestData data{cell_.type, cell_.op, contract, library_->size()};
-    data.spoil(buffers_->output(), contract.lengths(library_->rank()).output);
-    data.fill(cell_.in_place ? buffers_->output() : buffers_->input(), library_->rank());
+    if (!peer_->computes()) return call_(), 0;
+    const Contract contract = cell_.contract(peer_->size());
+    const cli::TestData data{cell_.type, cell_.op, contract, peer_->size()};
+    data.spoil(buffers_->output(), contract.lengths(peer_->rank()).output);
+    data.fill(cell_.in_place ? buffers_->output() : buffers_->input(), peer_->rank());
     call_();
-    return data.count_wrong(buffers_->output(), library_->rank());
+    return data.count_wrong(buffers_->output(), peer_->rank());
   }
 
   /// Seconds for all calls, after a warm-up that brings caches and connections back.
   double time(std::uint32_t calls) {
     for (std::uint32_t i = 0; i < 1 + calls / 8; ++i) call_();
-    library_->barrier();
+    peer_->barrier();
     const auto start = std::chrono::steady_clock::now();
     for (std::uint32_t i = 0; i < calls; ++i) call_();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -131,7 +131,7 @@ class Player {
 
   const std::function<std::unique_ptr<Library>()>& start_;
   FileDescriptor socket_;
-  std::unique_ptr<Library> library_;
+  std::unique_ptr<Library> peer_;
   cli::Cell cell_;
   std::optional<Buffers> buffers_;
   Library::Call call_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/conformance/world.hpp"
+#include "transports/faults/faulty_transport.hpp"
 #include "transports/posted/posted_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
@@ -60,16 +61,48 @@ inline Member::Maker make_tcp(bool lazy) {
   };
 }
 
+/// Faults that the contract allows, all at once and often.
+inline FaultPlan all_faults(std::uint64_t seed) {
+  return {.seed = seed,
+          .delay = 0.1,
+          .delay_calls = 8,
+          .reorder = 0.2,
+          .partial = 0.2,
+          .drop = 0.02,
+          .resend_calls = 20,
+          .spurious = 0.1,
+          .early = 0.1};
+}
+
+inline Member::Maker with_faults(const Member::Maker& make_inner, std::uint64_t seed) {
+  return [make_inner, seed](const Member& member, Bytes segment,
+                            std::byte*) -> std::unique_ptr<Transport> {
+    const Bytes whole = FaultyTransport::inner_segment(segment, member.ranks());
+    return std::make_unique<FaultyTransport>(make_inner(member, whole, nullptr), member.self(),
+                                             member.ranks(), segment, all_faults(seed));
+  };
+}
+
+/// The world with faults of this seed.
+inline World faulty(const World& world, std::uint64_t seed) {
+  return {fmt::format("faulty_{}_seed_{}", world.name, seed), world.processes,
+          [world, seed] { return with_faults(world.new_maker(), seed); }};
+}
+
 /// Every transport there is; a new one joins the suite by a line here.
 inline std::vector<World> all_worlds() {
+  const World threads{"threads", false, make_threads};
+  const World shm{"shm", true, [] { return make_shm({}); }};
   return {
-      {"threads", false, make_threads},
-      {"shm", true, [] { return make_shm({}); }},
+      threads,
+      shm,
       {"posted_threads", false, make_posted_threads, true},
       {"shm_on_old_kernel", true, [] { return make_shm({.pidfd = false, .membarrier = false}); }},
       {"tcp", true, [] { return make_tcp(true); }, true, true},
       {"tcp_eager", true, [] { return make_tcp(false); }, true, false},
       {"tcp_threads", false, [] { return make_tcp(true); }, true, true},
+      faulty(threads, 1),
+      faulty(shm, 3),
   };
 }
 

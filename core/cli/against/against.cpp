@@ -39,10 +39,10 @@ int compare(const AgainstOptions& options) {
   std::size_t done = 0;
   const std::size_t all = options.ranks.size() * options.collectives.size() * options.sizes.size();
   for (const int ranks : options.ranks) {
-    Referee referee{players_of(options.libraries, ranks), ranks};
+    Referee referee{players_of(options.peers, ranks), ranks};
     if (table) fmt::print("# {}\n", Machine::discover().name());
     print_players(referee, ranks, table);
-    if (table) fmt::print("{}", duel_head(options.libraries)), std::fflush(stdout);
+    if (table) fmt::print("{}", duel_head(options.peers)), std::fflush(stdout);
     Contest contest{referee, ranks, options.measure};
     for (const Collective collective : options.collectives)
       for (const Bytes size : options.sizes) {
@@ -52,8 +52,7 @@ int compare(const AgainstOptions& options) {
         duels.push_back(contest.run(collective, size));
         wrong += duels.back().wrong;
         if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
-        if (table)
-          fmt::print("{}", duel_line(duels.back(), options.libraries)), std::fflush(stdout);
+        if (table) fmt::print("{}", duel_line(duels.back(), options.peers)), std::fflush(stdout);
       }
   }
   const Verdict verdict = verdict_on(duels);
@@ -63,7 +62,7 @@ int compare(const AgainstOptions& options) {
     fmt::print("{}", document);
   else if (!options.json.empty())
     write(options.json, document);
-  if (!options.chart.empty()) write(options.chart, chart_page(duels, verdict, options.libraries));
+  if (!options.chart.empty()) write(options.chart, chart_page(duels, verdict, options.peers));
   return wrong == 0 ? 0 : 1;
 }
 

@@ -9,7 +9,7 @@ namespace capstan::cli {
 
 /// What `capstan perf --against` compares.
 struct AgainstOptions {
-  std::vector<std::string> libraries;
+  std::vector<std::string> peers;
   std::vector<Collective> collectives;
   std::vector<int> ranks;
   std::vector<Bytes> sizes;

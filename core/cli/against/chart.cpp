@@ -35,18 +35,18 @@ std::vector<Panel> panels_of(const std::vector<Duel>& duels) {
   return panels;
 }
 
-std::vector<Curve> curves_of(const Panel& panel, const std::vector<std::string>& libraries) {
+std::vector<Curve> curves_of(const Panel& panel, const std::vector<std::string>& peers) {
   Curve own{"capstan", colours[0], "", {}}, bound{"bound", "#888", "4 3", {}};
   std::vector<Curve> curves;
-  for (std::size_t i = 0; i < libraries.size(); ++i)
-    curves.push_back({libraries[i], colours[1 + i % 4], "", {}});
+  for (std::size_t i = 0; i < peers.size(); ++i)
+    curves.push_back({peers[i], colours[1 + i % 4], "", {}});
   for (const Duel* duel : panel) {
     const double bytes = static_cast<double>(std::max<std::uint64_t>(duel->size.value(), 1));
     own.points.emplace_back(bytes, duel->own.median);
     if (duel->bound.median > 0) bound.points.emplace_back(bytes, duel->bound.median);
     for (const Duel::Peer& peer : duel->peers)
       for (Curve& curve : curves)
-        if (curve.name == peer.library) curve.points.emplace_back(bytes, peer.times.median);
+        if (curve.name == peer.name) curve.points.emplace_back(bytes, peer.times.median);
   }
   curves.push_back(own);
   curves.push_back(bound);
@@ -91,8 +91,8 @@ std::string axes(const Panel& panel, const Axis& x, const Axis& y, double least,
   return svg;
 }
 
-std::string diagram(const Panel& panel, const std::vector<std::string>& libraries) {
-  const auto curves = curves_of(panel, libraries);
+std::string diagram(const Panel& panel, const std::vector<std::string>& peers) {
+  const auto curves = curves_of(panel, peers);
   double least = 1e30, most = 0, smallest = 1e30, largest = 0;
   for (const Curve& curve : curves)
     for (const auto& [bytes, time] : curve.points) {
@@ -153,7 +153,7 @@ std::string heat_map(const std::vector<Panel>& panels, const std::vector<Duel>& 
 }  // namespace
 
 std::string chart_page(const std::vector<Duel>& duels, const Verdict& verdict,
-                       const std::vector<std::string>& libraries) {
+                       const std::vector<std::string>& peers) {
   const auto panels = panels_of(duels);
   std::string page =
       "<!DOCTYPE html>\n<html lang='en'><meta charset='utf-8'><title>Capstan and its "
@@ -166,7 +166,7 @@ std::string chart_page(const std::vector<Duel>& duels, const Verdict& verdict,
       "ahead. Geometric mean {:.2f}; cells lost: {}.</p>\n",
       verdict.geometric_mean, verdict.lost.size());
   page += heat_map(panels, duels);
-  for (const Panel& panel : panels) page += diagram(panel, libraries);
+  for (const Panel& panel : panels) page += diagram(panel, peers);
   return page + "</html>\n";
 }
 

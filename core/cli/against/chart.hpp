@@ -8,8 +8,8 @@
 namespace capstan::cli {
 
 /// A self-contained HTML page: a heat map of the ratios, and for each collective and number of
-/// ranks a diagram of time over size, both logarithmic, with one line per library and the bound.
+/// ranks a diagram of time over size, both logarithmic, with one line per peer and the bound.
 std::string chart_page(const std::vector<Duel>& duels, const Verdict& verdict,
-                       const std::vector<std::string>& libraries);
+                       const std::vector<std::string>& peers);
 
 }  // namespace capstan::cli

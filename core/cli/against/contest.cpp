@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "core/base/statistics.hpp"
 
 namespace capstan::cli {
 
@@ -13,12 +16,8 @@ using against::Order;
 namespace {
 
 Times times_of(std::vector<double> seconds) {
-  std::ranges::sort(seconds);
-  const auto quantile = [&](double share) {
-    return seconds[static_cast<std::size_t>(share * static_cast<double>(seconds.size() - 1) + 0.5)];
-  };
-  const double median = quantile(0.5);
-  return {median * 1e6, seconds.front() * 1e6, (quantile(0.75) - quantile(0.25)) / median};
+  const Statistics statistics{std::move(seconds)};
+  return {statistics.median() * 1e6, statistics.least() * 1e6, statistics.spread()};
 }
 
 }  // namespace
@@ -108,17 +107,17 @@ Duel Contest::result(Collective collective, Bytes size) const {
     const PlayerSpec& spec = referee_.spec(i);
     if (!entry.takes_part || entry.seconds.empty()) continue;
     const Times times = times_of(entry.seconds);
-    if (spec.library == own_library) {
+    if (spec.peer_name == own_name) {
       duel.own = times;
       duel.wrong = entry.wrong;
       continue;
     }
-    if (spec.library == bound_library) {
+    if (spec.peer_name == bound_name) {
       duel.bound = times;
       continue;
     }
-    const Duel::Peer peer{spec.library, spec.name, times, entry.wrong};
-    const auto same = std::ranges::find(duel.peers, spec.library, &Duel::Peer::library);
+    const Duel::Peer peer{spec.peer_name, spec.name, times, entry.wrong};
+    const auto same = std::ranges::find(duel.peers, spec.peer_name, &Duel::Peer::name);
     if (same == duel.peers.end())
       duel.peers.push_back(peer);
     else if (times.median < same->times.median)

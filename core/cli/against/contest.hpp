@@ -25,7 +25,7 @@ struct Duel {
   std::uint64_t wrong = 0;
 
   struct Peer {
-    std::string library, player;  ///< the better of the library's configurations
+    std::string name, player;  ///< the better of the peer's configurations
     Times times{};
     std::uint64_t wrong = 0;
   };

@@ -41,46 +41,46 @@ std::vector<std::string> mpich(int ranks) {
   return {"mpirun.mpich", "-bind-to", "none", "-n", std::to_string(ranks)};
 }
 
-std::vector<PlayerSpec> configurations(const std::string& library, int ranks) {
-  if (library == "openmpi")
-    return {{"openmpi", library, "defaults (coll/tuned over btl/vader)",
+std::vector<PlayerSpec> configurations(const std::string& peer, int ranks) {
+  if (peer == "openmpi")
+    return {{"openmpi", peer, "defaults (coll/tuned over btl/vader)",
              find_program("openmpi_player"), open_mpi(ranks, {})},
-            {"openmpi-sm", library, "coll_sm_priority 100", find_program("openmpi_player"),
+            {"openmpi-sm", peer, "coll_sm_priority 100", find_program("openmpi_player"),
              open_mpi(ranks, {"--mca", "coll_sm_priority", "100"})}};
-  if (library == "mpich") {
+  if (peer == "mpich") {
     std::vector<std::pair<std::string, std::string>> variables;
     for (const char* collective : {"BCAST", "REDUCE", "ALLREDUCE", "BARRIER"})
       variables.emplace_back(fmt::format("MPIR_CVAR_{}_POSIX_INTRA_ALGORITHM", collective),
                              "release_gather");
-    return {{"mpich", library, "defaults", find_program("mpich_player"), mpich(ranks)},
+    return {{"mpich", peer, "defaults", find_program("mpich_player"), mpich(ranks)},
             {"mpich-rg",
-             library,
+             peer,
              "release_gather for bcast, reduce, allreduce, barrier",
              find_program("mpich_player"),
              mpich(ranks),
              {},
              variables}};
   }
-  if (library == "gloo")
+  if (peer == "gloo")
     return {{"gloo",
-             library,
+             peer,
              "tcp on loopback, ring",
              find_program("gloo_player"),
              own_launcher(ranks),
              {"ring"}},
             {"gloo-bcube",
-             library,
+             peer,
              "tcp on loopback, bcube",
              find_program("gloo_player"),
              own_launcher(ranks),
              {"bcube"}}};
-  if (library == own_library)
-    return {{"capstan", library, "defaults", find_program("capstan_player"), own_launcher(ranks)}};
-  if (library == bound_library)
-    return {{"bound", library, "flag exchange, and each rank's share of the bytes copied",
+  if (peer == own_name)
+    return {{"capstan", peer, "defaults", find_program("capstan_player"), own_launcher(ranks)}};
+  if (peer == bound_name)
+    return {{"bound", peer, "flag exchange, and each rank's share of the bytes copied",
              find_program("bound_player"), own_launcher(ranks)}};
   throw InvalidArgument(
-      fmt::format("--against does not know '{}': choose from openmpi, mpich, gloo", library));
+      fmt::format("--against does not know '{}': choose from openmpi, mpich, gloo", peer));
 }
 
 }  // namespace
@@ -92,14 +92,14 @@ std::vector<std::string> PlayerSpec::command() const {
   return all;
 }
 
-std::vector<PlayerSpec> players_of(const std::vector<std::string>& libraries, int ranks) {
+std::vector<PlayerSpec> players_of(const std::vector<std::string>& peers, int ranks) {
   std::vector<PlayerSpec> players;
-  const auto add = [&](const std::string& library) {
-    for (PlayerSpec& player : configurations(library, ranks)) players.push_back(std::move(player));
+  const auto add = [&](const std::string& peer) {
+    for (PlayerSpec& player : configurations(peer, ranks)) players.push_back(std::move(player));
   };
-  add(own_library);
-  add(bound_library);
-  for (const std::string& library : libraries) add(library);
+  add(own_name);
+  add(bound_name);
+  for (const std::string& peer : peers) add(peer);
   for (const PlayerSpec& player : players)
     if (player.program.empty())
       throw InvalidArgument(fmt::format(

@@ -7,10 +7,10 @@
 
 namespace capstan::cli {
 
-/// One configuration of one library that takes part in a comparison.
+/// One configuration of one peer, or of Capstan or the bound, that takes part in a comparison.
 struct PlayerSpec {
   std::string name;           ///< "openmpi-sm"
-  std::string library;        ///< "openmpi": the better of its configurations counts
+  std::string peer_name;      ///< "openmpi": the better of its configurations counts
   std::string configuration;  ///< what was chosen, for the record
   std::filesystem::path program{};
   std::vector<std::string> launcher;  ///< starts `ranks` copies of what follows it
@@ -20,11 +20,11 @@ struct PlayerSpec {
   std::vector<std::string> command() const;
 };
 
-inline constexpr const char* own_library = "capstan";
-inline constexpr const char* bound_library = "bound";
+inline constexpr const char* own_name = "capstan";
+inline constexpr const char* bound_name = "bound";
 
-/// Capstan, the machine's bound, and all configurations of these libraries (openmpi, mpich, gloo).
-/// Throws InvalidArgument for a library that is not known, or not there with what to install.
-std::vector<PlayerSpec> players_of(const std::vector<std::string>& libraries, int ranks);
+/// Capstan, the machine's bound, and all configurations of these peers (openmpi, mpich, gloo).
+/// Throws InvalidArgument for a peer that is not known, or not there with what to install.
+std::vector<PlayerSpec> players_of(const std::vector<std::string>& peers, int ranks);
 
 }  // namespace capstan::cli

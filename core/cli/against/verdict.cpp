@@ -82,20 +82,20 @@ Verdict verdict_on(const std::vector<Duel>& duels) {
   return verdict;
 }
 
-std::string duel_head(const std::vector<std::string>& libraries) {
+std::string duel_head(const std::vector<std::string>& peers) {
   std::string head = fmt::format("#{:>14} {:>5} {:>6} {:>11} {:>6} {:>11} {:>7}", "collective",
                                  "ranks", "size", "capstan", "spread", "bound", "x bound");
-  for (const std::string& library : libraries) head += fmt::format(" {:>11}", library);
+  for (const std::string& name : peers) head += fmt::format(" {:>11}", name);
   return head + fmt::format(" {:>7} {:>6} {:>12}\n", "ratio", "spread", "best peer");
 }
 
-std::string duel_line(const Duel& duel, const std::vector<std::string>& libraries) {
+std::string duel_line(const Duel& duel, const std::vector<std::string>& peers) {
   std::string line = fmt::format("{:>15} {:>5} {:>6} {:>11.2f} {:>5.0f}% {:>11.2f} {:>7.2f}",
                                  name_of(duel.collective), duel.ranks, short_size(duel.size),
                                  duel.own.median, 100 * duel.own.spread, duel.bound.median,
                                  duel.bound.median > 0 ? duel.own.median / duel.bound.median : 0);
-  for (const std::string& library : libraries) {
-    const auto peer = std::ranges::find(duel.peers, library, &Duel::Peer::library);
+  for (const std::string& name : peers) {
+    const auto peer = std::ranges::find(duel.peers, name, &Duel::Peer::name);
     line += peer == duel.peers.end() ? fmt::format(" {:>11}", "-")
                                      : fmt::format(" {:>11.2f}", peer->times.median);
   }
@@ -130,9 +130,9 @@ nlohmann::json to_json(const std::vector<Duel>& duels, const Verdict& verdict) {
   for (const Duel& duel : duels) {
     nlohmann::json peers = nlohmann::json::object();
     for (const Duel::Peer& peer : duel.peers) {
-      peers[peer.library] = to_json(peer.times);
-      peers[peer.library]["configuration"] = peer.player;
-      peers[peer.library]["wrong"] = peer.wrong;
+      peers[peer.name] = to_json(peer.times);
+      peers[peer.name]["configuration"] = peer.player;
+      peers[peer.name]["wrong"] = peer.wrong;
     }
     cells.push_back({{"collective", name_of(duel.collective)},
                      {"ranks", duel.ranks},

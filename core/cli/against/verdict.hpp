@@ -19,8 +19,8 @@ struct Verdict {
 };
 Verdict verdict_on(const std::vector<Duel>& duels);
 
-std::string duel_head(const std::vector<std::string>& libraries);
-std::string duel_line(const Duel& duel, const std::vector<std::string>& libraries);
+std::string duel_head(const std::vector<std::string>& peers);
+std::string duel_line(const Duel& duel, const std::vector<std::string>& peers);
 std::string summary(const Verdict& verdict);
 std::string name_of(const Duel& duel);
 nlohmann::json to_json(const std::vector<Duel>& duels, const Verdict& verdict);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
+#include "core/base/statistics.hpp"
 #include "core/cli/perf/data.hpp"
 
 namespace capstan::cli {
@@ -18,10 +20,6 @@ std::byte* allocate(std::size_t bytes) {
   ::madvise(memory, bytes, MADV_HUGEPAGE);
   std::memset(memory, 0, bytes);
   return static_cast<std::byte*>(memory);
-}
-
-double quantile(const std::vector<double>& sorted, double share) {
-  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
 /// Bytes on each link per byte of the call's size.
@@ -107,10 +105,10 @@ Measurement Bench::measure(const Cell& cell) {
   std::vector<double> times;
   for (int i = 0; i < options_.rounds; ++i)
     times.push_back(slowest(time_calls(cell, calls)) / static_cast<double>(calls) * 1e6);
-  std::ranges::sort(times);
-  result.median = quantile(times, 0.5);
-  result.least = times.front();
-  result.spread = (quantile(times, 0.75) - quantile(times, 0.25)) / result.median;
+  const Statistics statistics{std::move(times)};
+  result.median = statistics.median();
+  result.least = statistics.least();
+  result.spread = statistics.spread();
   result.calls = calls * static_cast<std::uint64_t>(options_.rounds);
   return result;
 }

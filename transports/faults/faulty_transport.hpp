@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "transports/faults/stream.hpp"
+#include "transports/faults/watch.hpp"
+#include "transports/mirrored_transport.hpp"
+
+namespace capstan {
+
+/// Lets another transport misbehave as a FaultPlan says, within what transports/transport.hpp
+/// allows: the rules of order, of whole words and of wake-ups that are not lost hold all the same.
+/// For tests. Its links are never mapped, whatever those of the inner transport are, so that what
+/// peers publish shows in a mirror, late: pushes travel as streams through the inner segment, and
+/// the rank that takes them in injects the faults. All ranks use the same plan.
+///
+/// Long ranges of the segment are read when they show, if the inner transport is mapped; bytes of
+/// push_from() when there is room for them on their way. A rank whose peers do not call progress()
+/// may have to call it for these to arrive. The destructor waits a second for them at most.
+class FaultyTransport final : public MirroredTransport {
+ public:
+  /// How large the segment of the inner transport must be. Throws InvalidArgument.
+  static Bytes inner_segment(Bytes segment, int ranks);
+
+  /// `segment` is what it shows of the inner transport's, which nobody else writes. The inner one
+  /// can be connected already. Throws InvalidArgument and SystemError.
+  FaultyTransport(std::unique_ptr<Transport> inner, Rank self, int ranks, Bytes segment,
+                  FaultPlan plan);
+  ~FaultyTransport() override;
+
+  std::string_view name() const override { return name_; }
+  Address address() const override { return inner_->address(); }
+  void connect(std::span<const Address> addresses, Deadline deadline) override;
+  void push(Rank peer, Bytes offset, Bytes length) override;
+  void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
+  bool pushed(Rank peer) const override;
+  void progress() override;
+  int descriptor() const override { return watch_ ? watch_->descriptor() : -1; }
+  void prepare_to_sleep() override;
+  void sleep(std::chrono::nanoseconds at_most) override;
+  void cancel_sleep() override;
+  /// Names the injected fault when that is why.
+  std::optional<std::string> departed(Rank peer) override;
+
+ private:
+  /// The way to a peer and back.
+  struct Connection {
+    faults::Outbound out;
+    faults::Inbound in;
+    bool settled = true;       // as of the last progress()
+    std::uint64_t waited = 0;  // calls of progress() since it was settled
+  };
+
+  void ring(const Link& link) override;
+  /// Makes the connections to peers that the inner transport has a link to.
+  void open_connections();
+  /// Null for this rank itself and for peers without a link.
+  Connection* connection(Rank peer) const { return connections_[index(peer)].get(); }
+  void post(Rank peer, Bytes offset, const void* from, Bytes length);
+  void serve(Rank peer, Connection& connection, bool others_have_news);
+  void forget_if_gone(Rank peer, Connection& connection);
+  void linger();
+
+  const std::unique_ptr<Transport> inner_;
+  const FaultPlan plan_;
+  const faults::Layout layout_;
+  const std::string name_;
+
+  /// Guards what follows, as wake() is called from anywhere. Not held while asleep: the inner
+  /// transport may be pushed to meanwhile.
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> connections_;  // by peer
+  std::optional<faults::Watch> watch_;
+  bool held_back_ = false;  // something has come and does not show yet
+  bool preparing_ = false;  // between prepare_to_sleep() and the sleep
+  std::uint64_t sleeps_ = 0;
+};
+
+}  // namespace capstan

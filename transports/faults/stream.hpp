@@ -1,0 +1,135 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+
+#include "transports/faults/fault_dice.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan::faults {
+
+/// Where what is in the segment of the inner transport: first the segment that the decorator
+/// shows, then a line of cursors per peer, then a ring per peer with the stream of pushes to it.
+struct Layout {
+  Bytes segment;
+  int ranks;
+
+  static constexpr std::uint64_t line = 64;
+  static constexpr std::uint64_t ring_size = std::uint64_t{1} << 20;
+
+  std::uint64_t cursors(Rank peer) const { return shown() + at(peer) * line; }
+  std::uint64_t ring(Rank peer) const { return shown() + all() * line + at(peer) * ring_size; }
+  Bytes total() const { return Bytes{shown() + all() * (line + ring_size)}; }
+
+ private:
+  static std::uint64_t at(Rank peer) { return static_cast<std::uint64_t>(peer.value()); }
+  std::uint64_t all() const { return static_cast<std::uint64_t>(ranks); }
+  std::uint64_t shown() const { return (segment.value() + line - 1) / line * line; }
+};
+
+/// One rank's side of what it and a peer send each other over the inner transport: a stream of
+/// pushes each way. A push is a header, and its bytes unless it refers to the sender's segment.
+class Side {
+ public:
+  Side(Transport& inner, const Layout& layout, Rank self, Rank peer)
+      : inner_(&inner), layout_(layout), self_(self), peer_(peer) {}
+
+ protected:
+  /// One of the words of the line of cursors. Positions in streams only grow.
+  enum class Cursor : std::uint64_t { written, taken, broken };
+
+  struct Header {
+    std::uint64_t offset = 0;
+    std::uint64_t length : 63 = 0;
+    std::uint64_t refers : 1 = 0;
+  };
+
+  std::uint64_t theirs(Cursor cursor) const;
+  void publish(Cursor cursor, std::uint64_t value);
+
+  /// Bytes of the stream that a push takes, in whole words.
+  static std::uint64_t size_of(const Header& header);
+  /// Copies from the peer's ring, or to the own one and pushes it.
+  void read(std::uint64_t position, void* to, std::uint64_t length) const;
+  void write(std::uint64_t position, const void* from, std::uint64_t length);
+
+  Transport* inner_;
+  Layout layout_;
+  Rank self_, peer_;
+};
+
+/// Sends pushes to one peer.
+class Outbound : public Side {
+ public:
+  using Side::Side;
+
+  /// Bytes of the own segment (`from` is null), or from elsewhere. Short ones are copied now.
+  void push(Bytes offset, const void* from, Bytes length);
+  /// What was pushed before may go.
+  void release() { released_ = posts_.size(); }
+  /// Sends as much as there is room for; whether that was anything.
+  bool pump();
+  /// Whether nothing that was released is read here any more.
+  bool settled() const { return released_ == 0 && theirs(Cursor::taken) >= last_reference_; }
+  bool unsent() const { return released_ > 0; }
+  /// Nobody listens any more: forgets all, and what will be pushed.
+  void abandon();
+
+ private:
+  enum class Kind { copied, of_segment, elsewhere };
+  struct Post {
+    Kind kind;
+    std::uint64_t offset, length;
+    const std::byte* from;  // elsewhere
+    std::array<std::byte, Transport::snapshot.value()> copy;
+  };
+  bool send_some(Post& post);
+
+  std::deque<Post> posts_;
+  std::size_t released_ = 0;          // how many of them may go
+  std::uint64_t written_ = 0;         // position in the stream
+  std::uint64_t last_reference_ = 0;  // where the last push that refers to the segment ends
+  bool abandoned_ = false;
+};
+
+/// Takes in the pushes of one peer, each after what the dice say.
+class Inbound : public Side {
+ public:
+  Inbound(Transport& inner, const Layout& layout, Rank self, Rank peer, const FaultPlan& plan)
+      : Side(inner, layout, self, peer), dice_(plan, self, peer) {}
+
+  /// Whether something has come that does not show yet.
+  bool has_news() const { return !broken_ && theirs(Cursor::written) > taken_; }
+  /// Whether faults pass it over for this call, now that others have news as well.
+  bool passed_over();
+  /// One call: shows in the mirror what is due. Whether a push was taken in, which is told the
+  /// peer; the inner transport is to be woken for it.
+  bool take(std::byte* mirror);
+
+  /// Breaks the connection when the plan says so, or the peer; whether it has just done so.
+  bool break_if_due();
+  const std::optional<std::string>& broken() const { return broken_; }
+
+ private:
+  /// Shows the bytes from `begin` to `end` of the push that is next.
+  void show(std::byte* mirror, std::uint64_t begin, std::uint64_t end) const;
+  /// Counts a call off; whether there was none left.
+  static bool passed(std::uint64_t& calls) {
+    if (calls == 0) return true;
+    --calls;
+    return false;
+  }
+
+  FaultDice dice_;
+  std::uint64_t taken_ = 0;   // position in the stream
+  std::uint64_t pushes_ = 0;  // taken in
+  bool passed_over_ = false;  // already, with the push that is next
+  bool opened_ = false;       // whether header_ and fate_ are of the push that is next
+  Header header_;
+  Fate fate_;
+  std::optional<std::string> broken_;
+};
+
+}  // namespace capstan::faults
