@@ -84,7 +84,8 @@ std::optional<GpuVendor> GpuDirectProbes::find_vendor() const {
 Finding GpuDirectProbes::gpu() const {
   if (vendor_) return yes("GPU", fmt::format("one of {}'s", name_of(*vendor_)));
   return no("GPU", "this machine has no GPU of NVIDIA's or AMD's",
-            "a container needs the device files ('--gpus all', '--device /dev/kfd')");
+            "if it has one, a container must be given its device files: '--gpus all', '--device "
+            "/dev/kfd'");
 }
 
 Finding GpuDirectProbes::driver(GpuVendor vendor) const {
