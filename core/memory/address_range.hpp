@@ -20,7 +20,9 @@ struct AddressRange {
   bool empty() const { return begin >= end; }
   bool contains(AddressRange other) const { return begin <= other.begin && other.end <= end; }
   bool overlaps(AddressRange other) const { return begin < other.end && other.begin < end; }
-  void* data() const { return reinterpret_cast<void*>(begin); }
+  void* data() const {
+    return reinterpret_cast<void*>(begin);  // NOLINT(performance-no-int-to-ptr)
+  }
   bool operator==(const AddressRange&) const = default;
 };
 

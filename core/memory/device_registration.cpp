@@ -60,8 +60,9 @@ DmaBuf export_dma_buf(const GpuDirectFunctions& functions, DeviceMemory memory,
 /// The registration keeps the dma-buf: its descriptor is not needed any longer.
 ibv_mr* try_dma_buf(const GpuDirectFunctions& functions, ibv_pd* domain, DeviceMemory memory,
                     int access, std::string& error) {
-  if (!(error = functions.dma_buf_obstacle).empty()) return nullptr;
-  if (functions.reg_dmabuf_mr == nullptr) return error = "no ibv_reg_dmabuf_mr", nullptr;
+  error = functions.dma_buf_obstacle;
+  if (error.empty() && functions.reg_dmabuf_mr == nullptr) error = "no ibv_reg_dmabuf_mr";
+  if (!error.empty()) return nullptr;
   const DmaBuf exported = export_dma_buf(functions, memory, error);
   if (!error.empty()) return nullptr;
   ibv_mr* region = functions.reg_dmabuf_mr(domain, exported.offset, memory.length, memory.address,
@@ -72,8 +73,9 @@ ibv_mr* try_dma_buf(const GpuDirectFunctions& functions, ibv_pd* domain, DeviceM
 
 ibv_mr* try_peer_memory(const GpuDirectFunctions& functions, ibv_pd* domain, DeviceMemory memory,
                         int access, std::string& error) {
-  if (!(error = functions.peer_memory_obstacle).empty()) return nullptr;
-  if (functions.reg_mr == nullptr) return error = "no ibv_reg_mr", nullptr;
+  error = functions.peer_memory_obstacle;
+  if (error.empty() && functions.reg_mr == nullptr) error = "no ibv_reg_mr";
+  if (!error.empty()) return nullptr;
   const AddressRange range{memory.address, memory.address + memory.length};
   ibv_mr* region = functions.reg_mr(domain, range.data(), memory.length, access);
   if (region == nullptr) error = "ibv_reg_mr: " + errno_text();

@@ -141,7 +141,8 @@ AddressRange RegistrationCache::joined(AddressRange wanted) const {
 RegistrationCache::Kept RegistrationCache::how_to_keep(AddressRange range,
                                                        std::optional<std::uint64_t>& identity) {
   if (trusted_.covers(range)) return Kept::trusted;
-  if ((identity = registrar_.identity(range))) return Kept::identified;
+  identity = registrar_.identity(range);
+  if (identity) return Kept::identified;
   return monitor_->watch(range) ? Kept::watched : Kept::no;
 }
 
