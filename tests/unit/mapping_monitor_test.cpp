@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/file_descriptor.hpp"
@@ -46,11 +47,27 @@ void stamp(std::byte* memory, std::uint64_t value) {
   std::memcpy(memory, &value, sizeof value);
 }
 
+/// Memory below free addresses of some size, which others are given first: so that what the test
+/// unmaps for a moment stays free.
+std::byte* map_out_of_the_way() {
+  constexpr std::size_t size = 256 << 20;
+  std::byte* const above = map_at(nullptr, size);
+  std::vector<std::byte*> higher;
+  std::byte* memory = map_at(nullptr, length);
+  while (memory > above && higher.size() < 1000) {
+    higher.push_back(memory);
+    memory = map_at(nullptr, length);
+  }
+  for (std::byte* one : higher) ::munmap(one, length);
+  ::munmap(above, size);
+  return memory;
+}
+
 class Unmapping : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     if (GetParam() && !monitor_->active()) GTEST_SKIP() << monitor_->description();
-    memory_ = map_at(nullptr, length);
+    memory_ = map_out_of_the_way();
     ASSERT_NE(memory_, nullptr);
     stamp(memory_, 1);
     ASSERT_EQ(registered(), 1U);
@@ -59,6 +76,12 @@ class Unmapping : public ::testing::TestWithParam<bool> {
   }
   void TearDown() override {
     if (memory_ != nullptr) ::munmap(memory_, length);
+  }
+
+  void map_again() {
+    std::byte* const wanted = std::exchange(memory_, nullptr);
+    ASSERT_EQ(map_at(wanted, length, MAP_FIXED_NOREPLACE), wanted) << "somebody was quicker";
+    memory_ = wanted;
   }
 
   /// The stamp that the memory had when it was registered.
@@ -74,7 +97,7 @@ class Unmapping : public ::testing::TestWithParam<bool> {
 TEST_P(Unmapping, OtherMemoryAtTheSameAddress) {
   for (std::uint64_t round = 2; round < 50; ++round) {
     ASSERT_EQ(::munmap(memory_, length), 0);
-    ASSERT_EQ(map_at(memory_, length, MAP_FIXED_NOREPLACE), memory_);
+    ASSERT_NO_FATAL_FAILURE(map_again());
     stamp(memory_, round);
     EXPECT_EQ(registered(), round);
     EXPECT_EQ(registered(), round);
@@ -98,7 +121,7 @@ TEST_P(Unmapping, OnePageMappedOver) {
 TEST_P(Unmapping, MovedAway) {
   std::byte* target = map_at(nullptr, length);
   ASSERT_EQ(::mremap(memory_, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
-  ASSERT_EQ(map_at(memory_, length, MAP_FIXED_NOREPLACE), memory_);
+  ASSERT_NO_FATAL_FAILURE(map_again());
   stamp(memory_, 2);
   EXPECT_EQ(registered(), 2U);
   ::munmap(target, length);
