@@ -60,9 +60,11 @@ DmaBuf export_dma_buf(const GpuDirectFunctions& functions, DeviceMemory memory,
 /// The registration keeps the dma-buf: its descriptor is not needed any longer.
 ibv_mr* try_dma_buf(const GpuDirectFunctions& functions, ibv_pd* domain, DeviceMemory memory,
                     int access, std::string& error) {
-  error = functions.dma_buf_obstacle;
-  if (error.empty() && functions.reg_dmabuf_mr == nullptr) error = "no ibv_reg_dmabuf_mr";
-  if (!error.empty()) return nullptr;
+  if (functions.reg_dmabuf_mr == nullptr || !functions.dma_buf_obstacle.empty()) {
+    error =
+        functions.dma_buf_obstacle.empty() ? "no ibv_reg_dmabuf_mr" : functions.dma_buf_obstacle;
+    return nullptr;
+  }
   const DmaBuf exported = export_dma_buf(functions, memory, error);
   if (!error.empty()) return nullptr;
   ibv_mr* region = functions.reg_dmabuf_mr(domain, exported.offset, memory.length, memory.address,
@@ -73,9 +75,11 @@ ibv_mr* try_dma_buf(const GpuDirectFunctions& functions, ibv_pd* domain, DeviceM
 
 ibv_mr* try_peer_memory(const GpuDirectFunctions& functions, ibv_pd* domain, DeviceMemory memory,
                         int access, std::string& error) {
-  error = functions.peer_memory_obstacle;
-  if (error.empty() && functions.reg_mr == nullptr) error = "no ibv_reg_mr";
-  if (!error.empty()) return nullptr;
+  if (functions.reg_mr == nullptr || !functions.peer_memory_obstacle.empty()) {
+    error =
+        functions.peer_memory_obstacle.empty() ? "no ibv_reg_mr" : functions.peer_memory_obstacle;
+    return nullptr;
+  }
   const AddressRange range{memory.address, memory.address + memory.length};
   ibv_mr* region = functions.reg_mr(domain, range.data(), memory.length, access);
   if (region == nullptr) error = "ibv_reg_mr: " + errno_text();
