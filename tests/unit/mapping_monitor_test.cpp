@@ -127,6 +127,16 @@ TEST_P(Unmapping, MovedAway) {
   ::munmap(target, length);
 }
 
+#ifdef MREMAP_DONTUNMAP
+TEST_P(Unmapping, MovedAwayButStillMapped) {
+  void* target = ::mremap(memory_, length, length, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, nullptr);
+  if (target == MAP_FAILED) GTEST_SKIP() << "MREMAP_DONTUNMAP needs Linux 5.7";
+  stamp(memory_, 2);
+  EXPECT_EQ(registered(), 2U);
+  ::munmap(target, length);
+}
+#endif
+
 TEST_P(Unmapping, MovedOver) {
   std::byte* source = map_at(nullptr, length);
   stamp(source, 2);
