@@ -28,6 +28,12 @@ class SystemError : public Error {
   using Error::Error;
 };
 
+/// Memory cannot be pinned or registered because a limit is reached: the caller's or the system's.
+class LimitReached : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Ranks could not find or would not trust each other: a rank never joined, the secret was wrong.
 class BootstrapError : public Error {
  public:

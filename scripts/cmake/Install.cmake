@@ -95,4 +95,4 @@ install(FILES ${PROJECT_BINARY_DIR}/package/capstan.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/capstan
         FILES_MATCHING REGEX "/core/((ir|async)/)?[^/]+\\.hpp$|/core/base/deadline\\.hpp$"
-        REGEX "/core/(cli|runtime)$|/core/ir/[a-z_]+$|_prepared\\.hpp$" EXCLUDE)
+        REGEX "/core/(cli|memory|runtime)$|/core/ir/[a-z_]+$|_prepared\\.hpp$" EXCLUDE)

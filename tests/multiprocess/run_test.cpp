@@ -164,6 +164,21 @@ TEST(Run, HelpTeaches) {
   EXPECT_EQ(run_command({CAPSTAN_PROGRAM, "nonsense"}).status, 2);
 }
 
+TEST(Doctor, EveryAnswerThatIsNotOkHasAReasonAndARemedy) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "doctor"});
+  EXPECT_EQ(result.status, 0) << result.output;
+  for (const char* name : {"kernels", "memfd", "pinned memory", "registrations", "dma-buf",
+                           "peer memory", "libfabric FI_HMEM", "launchers"})
+    EXPECT_THAT(result.output, HasSubstr(std::string{"\n"} + name));
+  std::istringstream lines{result.output};
+  for (std::string line, next; std::getline(lines, line);) {
+    if (line.size() < 29 || line.compare(21, 2, "OK") == 0 || line[0] == ' ') continue;
+    EXPECT_FALSE(line.substr(29).empty()) << line;
+    ASSERT_TRUE(std::getline(lines, next)) << line;
+    EXPECT_THAT(next, HasSubstr("     ")) << "no remedy follows: " << line;
+  }
+}
+
 TEST(Perf, BadOptionsAreRefusedOnce) {
   const auto algorithm =
       run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "--algorithm", "quantum"});

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/base/file_descriptor.hpp"
+#include "core/memory/gpu_direct.hpp"
+
+// As <infiniband/verbs.h> declares them; whoever uses a registration includes that.
+struct ibv_pd;
+struct ibv_mr;
+
+namespace capstan {
+
+/// The functions that register a GPU's memory with a network card, each null where the machine
+/// does not have it. Tests fill in their own.
+struct GpuDirectFunctions {
+  // libibverbs
+  ibv_mr* (*reg_mr)(ibv_pd*, void*, std::size_t, int access) = nullptr;
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t offset, std::size_t, std::uint64_t iova, int fd,
+                           int access) = nullptr;
+  int (*dereg_mr)(ibv_mr*) = nullptr;
+  // The GPU's: whichever of these its libraries have; 0 is success
+  int (*cuda_range_handle)(void* handle, unsigned long long address, std::size_t, int type,
+                           unsigned long long flags) = nullptr;
+  int (*hip_range_handle)(void* handle, void* address, std::size_t, int type,
+                          unsigned long long flags) = nullptr;
+  int (*hsa_export)(const void* address, std::size_t, int* fd, std::uint64_t* offset) = nullptr;
+  /// CUDA's pointer attributes, which tell allocations apart.
+  int (*cuda_pointer_attribute)(void* value, int attribute, unsigned long long address) = nullptr;
+
+  std::string dma_buf_obstacle;      ///< why the route is closed, empty when it is open
+  std::string peer_memory_obstacle;  ///< the same
+};
+
+/// From the machine's libraries, for the routes that the report found open.
+GpuDirectFunctions load_gpu_direct(const GpuDirectReport& report,
+                                   const LibraryLoader& loader = system_loader());
+
+/// Memory of a GPU.
+struct DeviceMemory {
+  std::uint64_t address = 0;
+  std::size_t length = 0;
+};
+
+/// How a network card reaches memory of a GPU; owns the registration.
+class DeviceRegistration {
+ public:
+  enum class Path { dma_buf, peer_memory, staged };
+
+  DeviceRegistration(DeviceRegistration&&) noexcept = default;
+  DeviceRegistration& operator=(DeviceRegistration&&) noexcept = default;
+
+  Path path() const { return path_; }
+  /// Null when the memory has to be staged through pinned host memory (see PinnedMemory).
+  ibv_mr* region() const { return region_.get(); }
+  /// Why a better path was not taken; empty when the best was.
+  const std::string& reason() const { return reason_; }
+
+ private:
+  friend DeviceRegistration register_device_memory(const GpuDirectFunctions& functions,
+                                                   ibv_pd* domain, DeviceMemory memory, int access);
+  using Region = std::unique_ptr<ibv_mr, int (*)(ibv_mr*)>;
+  DeviceRegistration(Path path, Region region, std::string reason)
+      : path_(path), region_(std::move(region)), reason_(std::move(reason)) {}
+
+  Path path_;
+  Region region_;
+  std::string reason_;
+};
+
+/// Registers memory of a GPU in a protection domain: by dma-buf, else by peer memory, else not at
+/// all: then it says why, and the caller stages. `access` are IBV_ACCESS flags. Remote keys are for
+/// the addresses of the GPU's memory. Never throws for what the machine cannot do.
+DeviceRegistration register_device_memory(const GpuDirectFunctions& functions, ibv_pd* domain,
+                                          DeviceMemory memory, int access);
+
+/// A number that is another one as soon as other memory lies at the address: what a Registrar of
+/// CUDA memory returns as identity(). Nothing when CUDA does not know the address.
+std::optional<std::uint64_t> cuda_identity(const GpuDirectFunctions& functions,
+                                           std::uint64_t address);
+
+}  // namespace capstan

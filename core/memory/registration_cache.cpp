@@ -1,0 +1,247 @@
+#include "core/memory/registration_cache.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <exception>
+#include <vector>
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+
+AddressRange RegistrationCache::Lease::range() const {
+  return entry_->range;
+}
+const MemoryKeys& RegistrationCache::Lease::keys() const {
+  return entry_->keys;
+}
+
+void RegistrationCache::Lease::reset() noexcept {
+  if (entry_ != nullptr) cache_->release(*std::exchange(entry_, nullptr));
+}
+
+RegistrationCache::RegistrationCache(Registrar& registrar, Limits limits,
+                                     std::shared_ptr<MappingMonitor> monitor)
+    : registrar_(registrar),
+      limits_(limits),
+      monitor_(std::move(monitor)),
+      process_(::getpid()),
+      log_position_(monitor_->log_end()) {}
+
+RegistrationCache::~RegistrationCache() {
+  if (!busy_.empty()) {
+    spdlog::critical(
+        "a registration cache ends while {} of its registrations are in use: end the operations "
+        "first",
+        busy_.size());
+    std::terminate();
+  }
+  clear();
+}
+
+RegistrationCache::Lease RegistrationCache::acquire(const void* address, Bytes length) {
+  const AddressRange wanted = address_range(address, length, "register memory");
+  if (wanted.empty()) throw InvalidArgument("register memory: there is nothing to register");
+  check_process();
+  const std::lock_guard lock{mutex_};
+  take_in_changes();
+  Entry* entry = find(wanted);
+  if (entry != nullptr) {
+    ++statistics_.hits;
+  } else {
+    ++statistics_.misses;
+    entry = &add(wanted);
+  }
+  lease(*entry);
+  return {*this, *entry};
+}
+
+void RegistrationCache::check_process() const {
+  if (::getpid() != process_)
+    throw Error(fmt::format(
+        "register memory: this process was forked from {}, whose registrations it does not have: "
+        "create a communicator after fork()",
+        process_));
+}
+
+void RegistrationCache::take_in_changes() {
+  if (index_.empty()) {  // spares the system call
+    log_position_ = monitor_->log_end();
+    return;
+  }
+  const bool known = monitor_->read_log(log_position_, [this](AddressRange changed) {
+    retire_overlapping(changed, &Statistics::invalidations);
+  });
+  if (known) return;
+  std::vector<Entry*> doubtful;
+  for (const auto& [begin, entry] : index_)
+    if (entry->kept == Kept::watched) doubtful.push_back(entry);
+  for (Entry* entry : doubtful) retire(*entry);
+  statistics_.invalidations += doubtful.size();
+}
+
+/// The one registration that covers the range, if it is still of the same memory.
+RegistrationCache::Entry* RegistrationCache::find(AddressRange range) {
+  auto next = index_.upper_bound(range.begin);
+  if (next == index_.begin()) return nullptr;
+  Entry& entry = *std::prev(next)->second;
+  if (!entry.range.contains(range)) return nullptr;
+  if (entry.kept == Kept::identified && registrar_.identity(entry.range) != entry.identity) {
+    retire(entry);
+    ++statistics_.invalidations;
+    return nullptr;
+  }
+  return &entry;
+}
+
+RegistrationCache::Entry& RegistrationCache::add(AddressRange wanted) {
+  const auto unit = registrar_.granularity().value();
+  Entries fresh(1);
+  Entry& entry = fresh.front();
+  entry.self = fresh.begin();
+  entry.range = joined(rounded_out(wanted, unit));
+  // Watched before it is registered, so that no change can come between.
+  entry.kept = how_to_keep(entry.range, entry.identity);
+  if (entry.kept == Kept::no) {
+    entry.range = rounded_out(wanted, unit);
+    ++statistics_.unkept;
+  } else {
+    retire_overlapping(entry.range, &Statistics::replacements);
+  }
+  try {
+    make_room(entry.range.size());
+    entry.keys = register_or_make_room(entry.range);
+  } catch (...) {
+    if (entry.kept == Kept::watched) monitor_->unwatch(entry.range);
+    throw;
+  }
+  entry.indexed = entry.kept != Kept::no;
+  if (entry.indexed) index_.emplace(entry.range.begin, &entry);
+  statistics_.bytes += entry.range.size();
+  ++statistics_.count;
+  idle_.splice(idle_.end(), fresh);
+  return entry;
+}
+
+/// With all watched ones that it overlaps, provided that they fit into the limit together.
+AddressRange RegistrationCache::joined(AddressRange wanted) const {
+  AddressRange all = wanted;
+  auto at = index_.upper_bound(wanted.begin);
+  if (at != index_.begin()) --at;
+  for (; at != index_.end() && at->first < wanted.end; ++at) {
+    const Entry& entry = *at->second;
+    if (!entry.range.overlaps(wanted) || entry.kept != Kept::watched) continue;
+    all = {std::min(all.begin, entry.range.begin), std::max(all.end, entry.range.end)};
+  }
+  return busy_bytes_ + all.size() <= limits_.bytes ? all : wanted;
+}
+
+RegistrationCache::Kept RegistrationCache::how_to_keep(AddressRange range,
+                                                       std::optional<std::uint64_t>& identity) {
+  if (trusted_.covers(range)) return Kept::trusted;
+  identity = registrar_.identity(range);
+  if (identity) return Kept::identified;
+  return monitor_->watch(range) ? Kept::watched : Kept::no;
+}
+
+/// The system may have a limit of its own that is lower than ours.
+MemoryKeys RegistrationCache::register_or_make_room(AddressRange range) {
+  try {
+    return registrar_.register_memory(range);
+  } catch (const Error&) {
+    if (idle_.empty()) throw;
+  }
+  while (!idle_.empty()) evict(idle_.front());
+  return registrar_.register_memory(range);
+}
+
+void RegistrationCache::make_room(Bytes bytes) {
+  if (busy_bytes_ + bytes > limits_.bytes || busy_.size() >= limits_.count)
+    throw LimitReached(fmt::format(
+        "register memory: {} do not fit in: {} in {} registrations are in use, of at most {} in "
+        "{}: wait for operations to end, use shorter buffers, or raise the limit",
+        readable(bytes), readable(busy_bytes_), busy_.size(), readable(limits_.bytes),
+        limits_.count));
+  while (statistics_.bytes + bytes > limits_.bytes || statistics_.count >= limits_.count)
+    evict(idle_.front());
+}
+
+void RegistrationCache::lease(Entry& entry) {
+  if (entry.leases++ > 0) return;
+  busy_.splice(busy_.end(), idle_, entry.self);
+  busy_bytes_ += entry.range.size();
+}
+
+void RegistrationCache::release(Entry& entry) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (--entry.leases > 0) return;
+  idle_.splice(idle_.end(), busy_, entry.self);
+  busy_bytes_ -= entry.range.size();
+  if (!entry.indexed) deregister(entry);
+}
+
+/// It will not be found again.
+void RegistrationCache::retire(Entry& entry) {
+  index_.erase(entry.range.begin);
+  entry.indexed = false;
+  if (entry.kept == Kept::watched) monitor_->unwatch(entry.range);
+  if (entry.leases == 0) deregister(entry);
+}
+
+void RegistrationCache::retire_overlapping(AddressRange range, std::uint64_t Statistics::* reason) {
+  auto at = index_.upper_bound(range.begin);
+  if (at != index_.begin()) --at;
+  while (at != index_.end() && at->first < range.end) {
+    Entry& entry = *(at++)->second;
+    if (!entry.range.overlaps(range)) continue;
+    retire(entry);
+    ++(statistics_.*reason);
+  }
+}
+
+void RegistrationCache::evict(Entry& entry) {
+  retire(entry);
+  ++statistics_.evictions;
+}
+
+/// Takes an entry that no lease holds and that is not indexed out of existence. A forked child
+/// leaves its parent's registrations alone.
+void RegistrationCache::deregister(Entry& entry) {
+  if (::getpid() == process_) registrar_.deregister_memory(entry.keys);
+  statistics_.bytes -= entry.range.size();
+  --statistics_.count;
+  idle_.erase(entry.self);
+}
+
+void RegistrationCache::trust(const void* address, Bytes length) {
+  const AddressRange range = address_range(address, length, "trust memory");
+  const std::lock_guard lock{mutex_};
+  trusted_.forget(range);
+  trusted_.add(rounded_out(range, registrar_.granularity().value()));
+}
+
+void RegistrationCache::invalidate(const void* address, Bytes length) {
+  const AddressRange range = address_range(address, length, "invalidate memory");
+  const std::lock_guard lock{mutex_};
+  trusted_.forget(rounded_out(range, registrar_.granularity().value()));
+  retire_overlapping(range, &Statistics::invalidations);
+}
+
+void RegistrationCache::collect() {
+  const std::lock_guard lock{mutex_};
+  take_in_changes();
+}
+
+void RegistrationCache::clear() {
+  const std::lock_guard lock{mutex_};
+  while (!idle_.empty()) retire(idle_.front());
+}
+
+RegistrationCache::Statistics RegistrationCache::statistics() const {
+  const std::lock_guard lock{mutex_};
+  return statistics_;
+}
+
+}  // namespace capstan

@@ -1,0 +1,34 @@
+#include "core/memory/shared_library.hpp"
+
+#include <dlfcn.h>
+
+namespace capstan {
+namespace {
+
+class LoadedLibrary : public SharedLibrary {
+ public:
+  explicit LoadedLibrary(void* handle) : handle_(handle) {}
+  void* symbol(const char* name) const override { return ::dlsym(handle_, name); }
+
+ private:
+  void* handle_;
+};
+
+class SystemLoader : public LibraryLoader {
+ public:
+  std::shared_ptr<SharedLibrary> open(const std::vector<std::string>& names) const override {
+    for (const std::string& name : names)
+      if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE))
+        return std::make_shared<LoadedLibrary>(handle);
+    return nullptr;
+  }
+};
+
+}  // namespace
+
+const LibraryLoader& system_loader() {
+  static const SystemLoader loader;
+  return loader;
+}
+
+}  // namespace capstan
