@@ -36,6 +36,13 @@ enum class Sends : std::uint8_t {
   outputs  ///< out of inputs, then out of finished parts of outputs
 };
 
+/// For which hosts an algorithm is meant. It is right on all.
+enum class Meant : std::uint8_t {
+  anywhere,
+  several_hosts,
+  even_hosts  ///< several, with equal numbers of ranks
+};
+
 /// An algorithm as declared in the registry: a pure function from (group, shape) to a schedule.
 struct Algorithm {
   std::string_view name;
@@ -47,6 +54,12 @@ struct Algorithm {
   int max_ranks;  ///< above it a rank's schedule would be unreasonably long
   Guarantees guarantees{};
   Sends sends = Sends::sums;
+  Meant meant = Meant::anywhere;
+
+  bool is_meant_for(const Hosts& hosts) const {
+    return meant == Meant::anywhere ||
+           (!hosts.single() && (meant == Meant::several_hosts || hosts.even()));
+  }
 
   /// The schedule of one rank of `group`. A group of one only copies. Throws InvalidArgument when
   /// the group is larger than max_ranks.

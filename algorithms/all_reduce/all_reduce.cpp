@@ -7,11 +7,11 @@
 namespace capstan {
 namespace {
 
-#define CAPSTAN_ALL_REDUCE(name, max_ranks, order, sends, summary)         \
-  Algorithm {                                                              \
-#name, Collective::all_reduce, summary, &counted < name##_all_reduce>, \
-        &name##_all_reduce_cost, max_ranks,                                \
-        {.synchronizes = true, .paced = true, .ordered = order }, sends    \
+#define CAPSTAN_ALL_REDUCE(name, max_ranks, order, sends, summary, ...)                           \
+  Algorithm {                                                                                     \
+    #name, Collective::all_reduce, summary, &counted<name##_all_reduce>, &name##_all_reduce_cost, \
+        max_ranks, {.synchronizes = true, .paced = true, .ordered = order},                       \
+        sends __VA_OPT__(, ) __VA_ARGS__                                                          \
   }
 
 constexpr bool in_order = true, any_order = false;
@@ -31,6 +31,11 @@ const std::array list{
     CAPSTAN_ALL_REDUCE(rabenseifner, any_size, any_order, Sends::sums,
                        "recursive halving, then recursive doubling"),
     CAPSTAN_ALL_REDUCE(ring, 4096, any_order, Sends::sums, "blocks travel twice round a ring"),
+    CAPSTAN_ALL_REDUCE(two_level, 4096, any_order, Sends::sums,
+                       "within hosts, then between hosts by all their ranks at once",
+                       Meant::even_hosts),
+    CAPSTAN_ALL_REDUCE(leaders, 4096, any_order, Sends::sums,
+                       "to one rank of each host, which exchange sums", Meant::several_hosts),
 };
 
 #undef CAPSTAN_ALL_REDUCE

@@ -16,6 +16,8 @@ Schedule recursive_doubling_all_reduce(const Group& group, Elements count);
 Schedule rabenseifner_all_reduce(const Group& group, Elements count);
 Schedule flat_all_reduce(const Group& group, Elements count);
 Schedule direct_all_reduce(const Group& group, Elements count);
+Schedule two_level_all_reduce(const Group& group, Elements count);
+Schedule leaders_all_reduce(const Group& group, Elements count);
 
 Cost ring_all_reduce_cost(int ranks, Elements count);
 Cost binomial_tree_all_reduce_cost(int ranks, Elements count);
@@ -24,5 +26,7 @@ Cost recursive_doubling_all_reduce_cost(int ranks, Elements count);
 Cost rabenseifner_all_reduce_cost(int ranks, Elements count);
 Cost flat_all_reduce_cost(int ranks, Elements count);
 Cost direct_all_reduce_cost(int ranks, Elements count);
+Cost two_level_all_reduce_cost(int ranks, Elements count);
+Cost leaders_all_reduce_cost(int ranks, Elements count);
 
 }  // namespace capstan

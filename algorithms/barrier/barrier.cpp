@@ -30,6 +30,15 @@ const std::array list{
               &binomial_tree_barrier_cost,
               any_size,
               {.synchronizes = true, .paced = true}},
+    Algorithm{"leaders",
+              Collective::barrier,
+              "one rank of each host tells those of the others",
+              &plain<leaders_barrier>,
+              &leaders_barrier_cost,
+              4096,
+              {.synchronizes = true, .paced = true},
+              Sends::sums,
+              Meant::several_hosts},
 };
 
 }  // namespace

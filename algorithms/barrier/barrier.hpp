@@ -12,9 +12,11 @@ std::span<const Algorithm> barrier_algorithms();
 Schedule flat_barrier(const Group& group);
 Schedule dissemination_barrier(const Group& group);
 Schedule binomial_tree_barrier(const Group& group);
+Schedule leaders_barrier(const Group& group);
 
 Cost flat_barrier_cost(int ranks, Elements count);
 Cost dissemination_barrier_cost(int ranks, Elements count);
 Cost binomial_tree_barrier_cost(int ranks, Elements count);
+Cost leaders_barrier_cost(int ranks, Elements count);
 
 }  // namespace capstan

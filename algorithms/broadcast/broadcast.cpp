@@ -46,6 +46,15 @@ const std::array list{
               &chain_broadcast_cost,
               any_size,
               {}},
+    Algorithm{"leaders",
+              Collective::broadcast,
+              "to one rank of each host, then within hosts",
+              &rooted<leaders_broadcast>,
+              &leaders_broadcast_cost,
+              4096,
+              {},
+              Sends::sums,
+              Meant::several_hosts},
 };
 
 }  // namespace

@@ -14,12 +14,14 @@ Schedule flat_broadcast(const Group& group, int root, Elements count);
 Schedule binomial_broadcast(const Group& group, int root, Elements count);
 Schedule chain_broadcast(const Group& group, int root, Elements count);
 Schedule direct_broadcast(const Group& group, int root, Elements count);
-Cost direct_broadcast_cost(int ranks, Elements count);
+Schedule leaders_broadcast(const Group& group, int root, Elements count);
 Schedule scatter_all_gather_broadcast(const Group& group, int root, Elements count);
 
 Cost flat_broadcast_cost(int ranks, Elements count);
 Cost binomial_broadcast_cost(int ranks, Elements count);
 Cost chain_broadcast_cost(int ranks, Elements count);
 Cost scatter_all_gather_broadcast_cost(int ranks, Elements count);
+Cost direct_broadcast_cost(int ranks, Elements count);
+Cost leaders_broadcast_cost(int ranks, Elements count);
 
 }  // namespace capstan

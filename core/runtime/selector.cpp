@@ -95,7 +95,7 @@ Candidate best_form(const Algorithm& algorithm, const Hosts& hosts, const Call& 
 }
 
 bool suits(const Algorithm& algorithm, const Hosts& hosts, bool commutative) {
-  return hosts.ranks() <= algorithm.max_ranks && (commutative || algorithm.guarantees.ordered);
+  return hosts.ranks() <= algorithm.max_ranks && algorithm.is_meant_for(hosts) && (commutative || algorithm.guarantees.ordered);
 }
 
 Candidate best(const Call& call, const Hosts& hosts, bool commutative, const LinkModel& model) {
