@@ -14,8 +14,8 @@ namespace capstan {
 /// launcher does:
 ///
 ///   capstan run               the launcher's store (CAPSTAN_STORE)
-///   CAPSTAN_STORE, torchrun   rank 0 listens there until all ranks have joined, at the interface
-///                             that `settings` names if the address leaves that open
+///   CAPSTAN_STORE, torchrun   rank 0 listens there until all ranks have joined; at the interface
+///                             that `settings` chooses, where that is a name of several addresses
 ///   PMIx, several hosts       rank 0 listens at its interface; address and a fresh secret reach
 ///   the
 ///                             others through the launcher (also on one host: Bootstrap::pmix)
