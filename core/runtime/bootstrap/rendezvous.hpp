@@ -16,8 +16,8 @@ namespace capstan {
 ///   capstan run               the launcher's store (CAPSTAN_STORE)
 ///   CAPSTAN_STORE, torchrun   rank 0 listens there until all ranks have joined; at the interface
 ///                             that `settings` chooses, where that is a name of several addresses
-///   PMIx, several hosts       rank 0 listens at its interface; address and a fresh secret reach all
-///                             through the launcher (also on one host: Bootstrap::pmix)
+///   PMIx, several hosts       rank 0 listens at its interface; address and a new secret go
+///                             through the launcher (on one host, too: Bootstrap::pmix)
 ///   mpirun, srun, one host    rank 0 listens on the abstract Unix socket
 ///                             @capstan-<user>-<hash of the job>-<sequence number>. The kernel
 ///                             vouches that both ends are of one user; nothing is left in the file
