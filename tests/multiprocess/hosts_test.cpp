@@ -128,6 +128,15 @@ TEST(HostsRun, ReadsAHostFileAndStartsThroughAnAgentLikeRsh) {
   expect_joined(result, 3, 2);
 }
 
+TEST(HostsRun, AllReduceIsRight) {
+  const auto result = beside_hosts(2, R"(
+    launch ${host[0]}:2,${host[1]}:2 -- $CAPSTAN perf all_reduce -b 8 -e 64k --factor 64 \
+      --rounds 2 --seconds 0.01)");
+  REQUIRE_BED(result);
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("over 4 ranks"), HasSubstr("wrong values: 0")));
+}
+
 TEST(HostsRun, MeetsByIpv6) {
   const auto result = beside_hosts(2, R"(
     export CAPSTAN_INTERFACE=::/0
