@@ -128,6 +128,15 @@ TEST(HostsRun, ReadsAHostFileAndStartsThroughAnAgentLikeRsh) {
   expect_joined(result, 3, 2);
 }
 
+TEST(HostsRun, AllReduceIsRight) {
+  const auto result = beside_hosts(2, R"(
+    launch ${host[0]}:2,${host[1]}:2 -- $CAPSTAN perf all_reduce -b 8 -e 64k --factor 64 \
+      --rounds 2 --seconds 0.01)");
+  REQUIRE_BED(result);
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("over 4 ranks"), HasSubstr("wrong values: 0")));
+}
+
 TEST(HostsRun, MeetsByIpv6) {
   const auto result = beside_hosts(2, R"(
     export CAPSTAN_INTERFACE=::/0
@@ -274,12 +283,14 @@ TEST(HostsTorchrun, ChecksTheInterfaceAgainstTheAddress) {
     export MASTER_ADDR=${v4[0]} CAPSTAN_JOIN_TIMEOUT=1
     CAPSTAN_INTERFACE=lo by_hand 0 1; echo "status $?"
     CAPSTAN_JOIN_TIMEOUT=60 CAPSTAN_INTERFACE=eth0 MASTER_ADDR=${v6[0]} by_hand 0 1; echo "status $?"
+    CAPSTAN_JOIN_TIMEOUT=60 CAPSTAN_INTERFACE=::/0 MASTER_ADDR=${host[0]} by_hand 0 1; echo "status $?"
     export LOCAL_RANK=0 LOCAL_WORLD_SIZE=1
     MASTER_ADDR=127.0.0.1 by_hand 0 1; echo "status $?"
     MASTER_ADDR=10.99.0.1 by_hand 0 1; echo "status $?")");
   REQUIRE_BED(result);
   EXPECT_THAT(result.output, HasSubstr("CAPSTAN_INTERFACE=lo chooses here (lo 127.0.0.1)"));
-  EXPECT_THAT(result.output, HasSubstr("status 0")) << "eth0 has that address, too";
+  EXPECT_EQ(count_of(result.output, "status 0\n"), 2)
+      << result.output;  // eth0 has that address, too
   EXPECT_THAT(result.output, HasSubstr("is a loopback address on this host"));
   EXPECT_THAT(result.output, HasSubstr("it is not an address of this host"));
   EXPECT_THAT(result.output, HasSubstr("rank 1: join at store 10.99.0.1:4711: unreachable"));

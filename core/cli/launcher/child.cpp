@@ -28,7 +28,7 @@ std::vector<std::string> merged_environment(const ChildOptions& options) {
   }
   for (const auto& [name, value] : options.environment) variables[name] = value;
   std::vector<std::string> merged;
-  for (const auto& [name, value] : variables) merged.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables) merged.push_back(fmt::format("{}={}", name, value));
   return merged;
 }
 
@@ -61,9 +61,9 @@ struct Prepared {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
-  const int input =
-      prepared.input >= 0 ? prepared.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  ::dup2(input, STDIN_FILENO);
+  int input = prepared.input;
+  if (input < 0) input = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (input >= 0) ::dup2(input, STDIN_FILENO);
   ::dup2(out.write.get(), STDOUT_FILENO);
   ::dup2(err.write.get(), STDERR_FILENO);
   if (prepared.bind) ::sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);

@@ -137,7 +137,8 @@ class Daemon final : public RankListener {
       const auto happened = poll_ranks(
           all, {{launcher_here ? STDIN_FILENO : -1, POLLIN, 0}, input.watch()}, deadline);
       if (happened[1]) say({{"is", "taken"}, {"bytes", input.flush()}});
-      if (happened[0] && !(launcher_here = read_more())) {
+      if (happened[0]) launcher_here = read_more();
+      if (happened[0] && !launcher_here) {
         ranks.send_signal(SIGTERM);
         deadline = Deadline::in(grace);
       }

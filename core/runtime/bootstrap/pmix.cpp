@@ -143,8 +143,7 @@ std::string get(int rank, const std::string& key, Deadline deadline) {
     if (deadline.expired()) {
       throw TimedOut(
           fmt::format("rank {} left nothing with the launcher's PMIx within {}: see whether it "
-                      "started, crashed "
-                      "or hangs",
+                      "started, crashed or hangs",
                       rank, deadline.budget()));
     }
     std::this_thread::sleep_for(20ms);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -47,39 +48,33 @@ void check_reachable(const Launch& launch, const TcpEndpoint& endpoint,
   if (!on_several_hosts(launch) || !(address.is_loopback() || address.is_wildcard())) return;
   throw InvalidArgument(fmt::format(
       "rank {}: join: the store's address {} is {} on this host, but {} of {} ranks are on other "
-      "hosts: name an address that they can reach (CAPSTAN_STORE or MASTER_ADDR), or the interface "
-      "that has it (CAPSTAN_INTERFACE)",
+      "hosts: name an address that they can reach (CAPSTAN_STORE or MASTER_ADDR)",
       launch.rank, to_string(endpoint),
       address.is_loopback() ? "a loopback address" : "no address in particular",
       launch.size - launch.local_size, launch.size));
 }
 
-/// Where rank 0 listens for those who come to `endpoint`: nowhere but at that address, or, where
-/// that is no more than a name for this host, at the interface that is set.
+/// Where rank 0 listens for those who come to `endpoint`: there, and where that is a name of
+/// several addresses, at the one that is the set interface's. Ranks of the same host need no
+/// interface.
 TcpEndpoint listening_endpoint(const Launch& launch, const TcpEndpoint& endpoint,
                                const std::string& interface) {
   const auto addresses = resolve(endpoint);
-  if (interface.empty()) {
-    check_reachable(launch, endpoint, addresses.front());
-    return endpoint;
-  }
+  check_reachable(launch, endpoint, addresses.front());
+  if (interface.empty() || addresses.front().is_loopback()) return endpoint;
   const auto chosen = choose_address(interface).address;
-  const TcpEndpoint at_interface{chosen.text, endpoint.port};
-  for (const SocketAddress& address : addresses) {
-    const bool any = address.is_loopback() || address.is_wildcard();
-    if (any || numeric_host(address) == chosen.text) return at_interface;
-  }
-  // The setting may fit several addresses, of which the named one is not the first.
-  for (const SocketAddress& address : addresses) {
-    for (const HostAddress& own : host_addresses()) {
-      if (own.text == numeric_host(address) && own.interface == chosen.interface)
-        return {own.text, endpoint.port};
-    }
-  }
+  const auto is_named = [&](const HostAddress& own) {
+    return own.interface == chosen.interface &&
+           std::ranges::find(addresses, own.text, numeric_host) != addresses.end();
+  };
+  if (is_named(chosen)) return {chosen.text, endpoint.port};
+  const auto others = host_addresses();  // the setting fits several, of which another is named
+  const auto own = std::ranges::find_if(others, is_named);
+  if (own != others.end()) return {own->text, endpoint.port};
   throw InvalidArgument(fmt::format(
-      "rank 0: join: the store is to be at {}, which is not an address of the interface "
-      "that CAPSTAN_INTERFACE={} chooses here ({} {}): make CAPSTAN_STORE or "
-      "MASTER_ADDR name {}, or set another interface",
+      "rank 0: join: the store is to be at {}, which is not an address of the interface that "
+      "CAPSTAN_INTERFACE={} chooses here ({} {}): make CAPSTAN_STORE or MASTER_ADDR name {}, or "
+      "set another interface",
       to_string(endpoint), interface, chosen.interface, chosen.text, chosen.text));
 }
 

@@ -14,11 +14,10 @@ namespace capstan {
 /// launcher does:
 ///
 ///   capstan run               the launcher's store (CAPSTAN_STORE)
-///   CAPSTAN_STORE, torchrun   rank 0 listens there until all ranks have joined, at the interface
-///                             that `settings` names if the address leaves that open
-///   PMIx, several hosts       rank 0 listens at its interface; address and a fresh secret reach
-///   the
-///                             others through the launcher (also on one host: Bootstrap::pmix)
+///   CAPSTAN_STORE, torchrun   rank 0 listens there until all ranks have joined; at the interface
+///                             that `settings` chooses, where that is a name of several addresses
+///   PMIx, several hosts       rank 0 listens at its interface; address and a new secret go
+///                             through the launcher (on one host, too: Bootstrap::pmix)
 ///   mpirun, srun, one host    rank 0 listens on the abstract Unix socket
 ///                             @capstan-<user>-<hash of the job>-<sequence number>. The kernel
 ///                             vouches that both ends are of one user; nothing is left in the file
