@@ -345,6 +345,16 @@ void Exchange::say_goodbye() {
   }
 }
 
+bool Exchange::receives_payload() const {
+  return std::ranges::any_of(peers_,
+                             [](const auto& peer) { return peer && peer->receiver.landing(); });
+}
+
+void Exchange::abandon(std::unique_ptr<Exchange> exchange) {
+  exchange->post_.say_goodbye();
+  static_cast<void>(exchange.release());
+}
+
 bool Exchange::all_taken() const {
   return std::ranges::all_of(peers_, [](const auto& peer) {
     if (!peer || !peer->met || peer->failure) return true;

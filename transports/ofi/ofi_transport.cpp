@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 
 constexpr auto longest_blind_sleep = 1ms;  // while something waits that no descriptor tells of
 constexpr auto linger = 1s;                // for peers to take what was pushed to them
+constexpr auto longest_linger = 10s;       // for a message that has begun to come to end
 
 class OfiTransport final : public MirroredTransport {
  public:
@@ -49,6 +50,7 @@ class OfiTransport final : public MirroredTransport {
 
  private:
   void ring(const Link& link) override;
+  void leave();
   void require_range(Bytes offset, Bytes length) const;
   void await_peers(Deadline deadline);
   void set_alarm();
@@ -70,14 +72,24 @@ OfiTransport::~OfiTransport() {
     return;
   }
   try {
-    exchange_->say_goodbye();
-    const Deadline deadline = Deadline::in(linger);
-    while (!exchange_->all_taken() && !deadline.expired()) {
-      exchange_->progress();
-      std::this_thread::yield();
-    }
+    leave();
   } catch (const Error& error) {
     spdlog::warn("rank {}: leaving: {}", self().value(), error.what());
+  }
+  if (!exchange_->receives_payload()) return;
+  spdlog::warn("rank {}: leaving in the middle of a message that does not end; its memory stays",
+               self().value());
+  ofi::Exchange::abandon(std::move(exchange_));
+}
+
+void OfiTransport::leave() {
+  exchange_->say_goodbye();
+  const Deadline until_taken = Deadline::in(linger);
+  const Deadline until_received = Deadline::in(longest_linger);
+  while ((!exchange_->all_taken() && !until_taken.expired()) ||
+         (exchange_->receives_payload() && !until_received.expired())) {
+    exchange_->progress();
+    std::this_thread::yield();
   }
 }
 
