@@ -313,7 +313,8 @@ TEST_P(TransportConformance, LeavesNothingBehind) {
         pages = mapped_pages();
       } else if (member.id() == 0) {
         EXPECT_EQ(open_descriptors(), descriptors);
-        EXPECT_LT(mapped_pages(), pages + size / 4096);
+        // Room for what is kept once; ten rounds that leak show far above.
+        EXPECT_LT(mapped_pages(), pages + 2 * size / 4096);
       }
       member.meet();
     }
