@@ -38,6 +38,11 @@ if(CAPSTAN_BUILD_PERF)
   capstan_require(benchmark libbenchmark-dev)
 endif()
 
+# Optional: Summary.cmake says what is left out without it.
+if(PkgConfig_FOUND)
+  pkg_check_modules(LIBFABRIC QUIET libfabric)
+endif()
+
 if(_missing)
   list(JOIN _missing " " _missing)
   message(FATAL_ERROR "Capstan needs packages that are not installed. On Debian: run scripts/setup, or\n"

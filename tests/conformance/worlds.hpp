@@ -1,10 +1,14 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/conformance/world.hpp"
 #include "transports/faults/faulty_transport.hpp"
+#include "transports/ofi/ofi_transport.hpp"
 #include "transports/posted/posted_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
@@ -89,11 +93,26 @@ inline World faulty(const World& world, std::uint64_t seed) {
           [world, seed] { return with_faults(world.new_maker(), seed); }};
 }
 
+inline World ofi_world(std::string name, std::string provider, OfiPushes pushes) {
+  OfiOptions options;
+  options.provider = std::move(provider);
+  options.pushes = pushes;
+  const auto make = [options](const Member& member, Bytes segment, std::byte* shared) {
+    return make_ofi_transport(member.self(), member.ranks(), segment, options, shared);
+  };
+  return {std::move(name), true, [make] { return make; }, true};
+}
+
+inline bool has_rdma_device() {
+  const std::filesystem::path devices{"/sys/class/infiniband"};
+  return std::filesystem::exists(devices) && !std::filesystem::is_empty(devices);
+}
+
 /// Every transport there is; a new one joins the suite by a line here.
 inline std::vector<World> all_worlds() {
   const World threads{"threads", false, make_threads};
   const World shm{"shm", true, [] { return make_shm({}); }};
-  return {
+  std::vector<World> worlds{
       threads,
       shm,
       {"posted_threads", false, make_posted_threads, true},
@@ -104,6 +123,16 @@ inline std::vector<World> all_worlds() {
       faulty(threads, 1),
       faulty(shm, 3),
   };
+  if (ofi_is_built_in()) {
+    worlds.push_back(ofi_world("ofi_tcp", "tcp", OfiPushes::write));
+    worlds.push_back(ofi_world("ofi_tcp_messages", "tcp", OfiPushes::messages));
+    worlds.push_back(ofi_world("ofi_shm", "shm", OfiPushes::automatic));
+  }
+  if (ofi_is_built_in() && has_rdma_device()) {
+    worlds.push_back(ofi_world("ofi_verbs", "verbs", OfiPushes::write));
+    worlds.push_back(ofi_world("ofi_verbs_messages", "verbs", OfiPushes::messages));
+  }
+  return worlds;
 }
 
 /// Those whose links are not mapped.

@@ -1,0 +1,259 @@
+#include "transports/ofi/endpoint.hpp"
+
+#include <fmt/format.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <sys/random.h>
+
+#include "core/ir/error.hpp"
+
+namespace capstan::ofi {
+namespace {
+
+constexpr std::uint64_t wanted_order = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW;
+
+/// What is asked of an entry of the survey: what it has, as far as it is used.
+Info hints_for(const fi_info& entry, const OfiOptions& options) {
+  const Library& library = Library::get();
+  Info hints = library.copy(&entry);
+  std::uint64_t wanted = FI_MSG | FI_HMEM | FI_LOCAL_COMM | FI_REMOTE_COMM;
+  if (options.pushes != OfiPushes::write) wanted |= FI_TAGGED;
+  if (options.pushes != OfiPushes::messages) wanted |= FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
+  hints->caps &= wanted | FI_SEND | FI_RECV;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->tx_attr->caps = hints->rx_attr->caps = 0;
+  hints->tx_attr->mode = hints->rx_attr->mode = hints->mode;
+  hints->tx_attr->op_flags = hints->rx_attr->op_flags = 0;
+  hints->tx_attr->msg_order &= wanted_order;
+  hints->rx_attr->msg_order = hints->tx_attr->msg_order;
+  hints->tx_attr->comp_order = hints->rx_attr->comp_order = FI_ORDER_NONE;
+  hints->domain_attr->caps = 0;
+  hints->domain_attr->mode = 0;
+  hints->domain_attr->mr_mode =
+      FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+  hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;  // no threads beside the caller's
+  hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+  hints->domain_attr->av_type = FI_AV_TABLE;
+  return hints;
+}
+
+std::uint64_t random_key(const fi_info& info) {
+  std::uint64_t key = 0;
+  if (::getrandom(&key, sizeof(key), 0) != sizeof(key)) {
+    throw SystemError("getrandom failed: no key for a memory region");
+  }
+  const std::size_t size = info.domain_attr->mr_key_size;
+  return size == 0 || size >= sizeof(key) ? key : key & ((std::uint64_t{1} << (8 * size)) - 1);
+}
+
+}  // namespace
+
+std::unique_ptr<Endpoint> Endpoint::open(const Survey& survey, const OfiOptions& options) {
+  if (survey.choice.ranking.empty()) throw InvalidArgument(survey.choice.reason);
+  std::string reasons;
+  for (const std::size_t i : survey.choice.ranking) {
+    try {
+      const Info hints = hints_for(*survey.entries[i], options);
+      Info info = Library::get().query(hints.get());
+      if (!info &&
+          (hints->caps & FI_HMEM) != 0) {  // device memory may ask for more than is offered
+        hints->caps &= ~FI_HMEM;
+        info = Library::get().query(hints.get());
+      }
+      if (!info) throw SystemError("fi_getinfo no longer finds it");
+      return std::make_unique<Endpoint>(std::move(info));
+    } catch (const SystemError& error) {
+      reasons += fmt::format("; {}: {}", describe(survey.candidates[i]), error.what());
+    }
+  }
+  throw SystemError(fmt::format("no endpoint could be opened{}", reasons));
+}
+
+Endpoint::Endpoint(Info info) : info_(std::move(info)) {
+  fabric_.reset(Library::get().open_fabric(*info_));
+
+  fid_domain* domain = nullptr;
+  if (const int e = fi_domain(fabric_.get(), info_.get(), &domain, nullptr)) fail("fi_domain", e);
+  domain_.reset(domain);
+
+  fi_av_attr attributes{};
+  attributes.type = FI_AV_TABLE;
+  fid_av* addresses = nullptr;
+  if (const int e = fi_av_open(domain, &attributes, &addresses, nullptr)) fail("fi_av_open", e);
+  addresses_.reset(addresses);
+
+  open_queue();
+
+  fid_ep* endpoint = nullptr;
+  if (const int e = fi_endpoint(domain, info_.get(), &endpoint, nullptr)) fail("fi_endpoint", e);
+  endpoint_.reset(endpoint);
+  if (const int e = fi_ep_bind(endpoint, &addresses->fid, 0)) fail("fi_ep_bind", e);
+  if (const int e = fi_ep_bind(endpoint, &queue_->fid, FI_TRANSMIT | FI_RECV)) {
+    fail("fi_ep_bind", e);
+  }
+  if (const int e = fi_enable(endpoint)) fail("fi_enable", e);
+}
+
+void Endpoint::open_queue() {
+  fi_cq_attr attributes{};
+  attributes.format = FI_CQ_FORMAT_TAGGED;
+  attributes.size = info_->tx_attr->size + info_->rx_attr->size;
+  fid_cq* queue = nullptr;
+  attributes.wait_obj = FI_WAIT_FD;
+  int result = fi_cq_open(domain_.get(), &attributes, &queue, nullptr);
+  if (result == 0) {
+    queue_.reset(queue);
+    if (fi_control(&queue->fid, FI_GETWAIT, &wait_descriptor_) != 0) wait_descriptor_ = -1;
+    return;
+  }
+  attributes.wait_obj = FI_WAIT_NONE;
+  result = fi_cq_open(domain_.get(), &attributes, &queue, nullptr);
+  if (result != 0) fail("fi_cq_open", result);
+  queue_.reset(queue);
+}
+
+void Endpoint::fail(std::string_view call, long error) const {
+  throw SystemError(
+      fmt::format("{} failed on {}: {}", call, description(), Library::get().text(error)));
+}
+
+std::string Endpoint::description() const {
+  return fmt::format("{} on {}", info_->fabric_attr->prov_name, info_->domain_attr->name);
+}
+
+std::vector<std::byte> Endpoint::name() const {
+  std::size_t size = 0;
+  fi_getname(&endpoint_->fid, nullptr, &size);
+  std::vector<std::byte> name(size);
+  if (const int e = fi_getname(&endpoint_->fid, name.data(), &size)) fail("fi_getname", e);
+  name.resize(size);
+  return name;
+}
+
+fi_addr_t Endpoint::insert(std::span<const std::byte> name) {
+  fi_addr_t address = FI_ADDR_UNSPEC;
+  const int count = fi_av_insert(addresses_.get(), name.data(), 1, &address, 0, nullptr);
+  if (count != 1) fail("fi_av_insert", count < 0 ? count : -FI_EADDRNOTAVAIL);
+  return address;
+}
+
+bool Endpoint::needs_local_registration() const {
+  return (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
+}
+
+Registration Endpoint::register_memory(const std::byte* memory, Bytes length,
+                                       std::uint64_t access) {
+  const int mode = info_->domain_attr->mr_mode;
+  const std::uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : random_key(*info_);
+  fid_mr* region = nullptr;
+  const int result =
+      fi_mr_reg(domain_.get(), memory, length.value(), access, 0, key, 0, &region, nullptr);
+  if (result != 0) {
+    throw SystemError(
+        fmt::format("fi_mr_reg of {} bytes failed on {}: {}; raise ulimit -l, or ask for a smaller "
+                    "segment",
+                    length.value(), description(), Library::get().text(result)));
+  }
+  Registration registration{region};
+  if ((mode & FI_MR_ENDPOINT) != 0) {
+    if (const int e = fi_mr_bind(region, &endpoint_->fid, 0)) fail("fi_mr_bind", e);
+    if (const int e = fi_mr_enable(region)) fail("fi_mr_enable", e);
+  }
+  return registration;
+}
+
+Registration Endpoint::register_source(const std::byte* from, Bytes length) {
+  if (!needs_local_registration()) return {};
+  return register_memory(from, length, FI_SEND | FI_WRITE);
+}
+
+Registration Endpoint::register_exchange(std::byte* memory, Bytes length) {
+  if (!needs_local_registration()) return {};
+  return register_memory(memory, length, FI_SEND | FI_RECV);
+}
+
+Registration Endpoint::register_target(std::byte* to, Bytes length, bool remote) {
+  if (!remote && !needs_local_registration()) return {};
+  return register_memory(to, length, FI_RECV | (remote ? FI_REMOTE_WRITE : 0));
+}
+
+RemoteMemory Endpoint::remote_memory(const std::byte* memory,
+                                     const Registration& registration) const {
+  const bool absolute = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
+  return {.address = absolute ? reinterpret_cast<std::uint64_t>(memory) : 0,
+          .key = registration.key()};
+}
+
+long Endpoint::receive(std::byte* to, std::size_t size, void* descriptor, Operation& operation) {
+  return fi_recv(endpoint_.get(), to, size, descriptor, FI_ADDR_UNSPEC, &operation.context);
+}
+
+long Endpoint::send(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
+                    Operation& operation) {
+  return fi_send(endpoint_.get(), from, size, descriptor, peer, &operation.context);
+}
+
+long Endpoint::receive_tagged(std::byte* to, std::size_t size, void* descriptor, fi_addr_t peer,
+                              std::uint64_t tag, Operation& operation) {
+  return fi_trecv(endpoint_.get(), to, size, descriptor, peer, tag, 0, &operation.context);
+}
+
+long Endpoint::send_tagged(fi_addr_t peer, const std::byte* from, std::size_t size,
+                           void* descriptor, std::uint64_t tag, Operation& operation) {
+  return fi_tsend(endpoint_.get(), from, size, descriptor, peer, tag, &operation.context);
+}
+
+long Endpoint::write(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
+                     RemoteMemory to, bool visible, Operation& operation) {
+  iovec local{const_cast<std::byte*>(from), size};
+  fi_rma_iov remote{.addr = to.address, .len = size, .key = to.key};
+  fi_msg_rma message{.msg_iov = &local,
+                     .desc = &descriptor,
+                     .iov_count = 1,
+                     .addr = peer,
+                     .rma_iov = &remote,
+                     .rma_iov_count = 1,
+                     .context = &operation.context,
+                     .data = 0};
+  const std::uint64_t flags = visible ? FI_COMPLETION | FI_DELIVERY_COMPLETE : FI_COMPLETION;
+  return fi_writemsg(endpoint_.get(), &message, flags);
+}
+
+Operation* Endpoint::operation_of(void* context) {
+  static_assert(offsetof(Operation, context) == 0);
+  return static_cast<Operation*>(context);
+}
+
+long Endpoint::read(Entries& entries) {
+  const long count = fi_cq_read(queue_.get(), entries.data(), entries.size());
+  if (count >= 0) return count;
+  if (count == -FI_EAGAIN || count == -FI_EINTR) return 0;
+  if (count == -FI_EAVAIL) return -1;
+  fail("fi_cq_read", count);
+}
+
+Completion Endpoint::read_error() {
+  fi_cq_err_entry entry{};
+  const long result = fi_cq_readerr(queue_.get(), &entry, 0);
+  if (result < 0 && result != -FI_EAGAIN) fail("fi_cq_readerr", result);
+  if (result < 1) return {};
+  std::array<char, 256> buffer{};
+  const char* detail =
+      fi_cq_strerror(queue_.get(), entry.prov_errno, entry.err_data, buffer.data(), buffer.size());
+  Completion completion{operation_of(entry.op_context), entry.len, Library::get().text(entry.err)};
+  if (detail && *detail && completion.error != detail) {
+    completion.error += fmt::format(" ({})", detail);
+  }
+  return completion;
+}
+
+bool Endpoint::may_wait() {
+  fid* objects[] = {&queue_->fid};
+  return fi_trywait(fabric_.get(), objects, 1) == FI_SUCCESS;
+}
+
+}  // namespace capstan::ofi

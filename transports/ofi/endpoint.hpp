@@ -1,0 +1,159 @@
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/ir/quantity.hpp"
+#include "transports/ofi/library.hpp"
+
+namespace capstan::ofi {
+
+/// Closes an object of libfabric.
+struct CloseObject {
+  template <class Object>
+  void operator()(Object* object) const {
+    fi_close(&object->fid);
+  }
+};
+template <class Object>
+using Owned = std::unique_ptr<Object, CloseObject>;
+
+/// One operation under way. libfabric writes to `context` until its completion is read, so an
+/// operation stays where it is meanwhile. First member: completions carry its address.
+struct Operation {
+  enum class Kind : std::uint8_t { receive, send, write, payload, landing };
+
+  explicit Operation(Kind what, std::size_t with = 0) : kind(what), peer(with) {}
+
+  fi_context2 context{};
+  Kind kind;
+  std::size_t peer;
+};
+
+/// What has ended: an operation, or nothing that is known (null); `error` is empty when it went
+/// well.
+struct Completion {
+  Operation* operation = nullptr;
+  std::size_t length = 0;  // of what was received
+  std::string error;
+};
+
+/// Memory that libfabric may use. Empty where the provider needs no registration.
+class Registration {
+ public:
+  Registration() = default;
+  explicit Registration(fid_mr* region) : region_(region) {}
+
+  /// What local operations on the memory pass along; null when nothing is needed.
+  void* descriptor() const { return region_ ? fi_mr_desc(region_.get()) : nullptr; }
+  std::uint64_t key() const { return region_ ? fi_mr_key(region_.get()) : 0; }
+
+ private:
+  Owned<fid_mr> region_;
+};
+
+/// Registers memory of the caller that pushes read. What a cache of registrations would implement.
+class Registrar {
+ public:
+  virtual ~Registrar() = default;
+  /// For reading by local operations. Throws SystemError.
+  virtual Registration register_source(const std::byte* from, Bytes length) = 0;
+};
+
+/// Where a peer lets this rank write.
+struct RemoteMemory {
+  std::uint64_t address = 0;
+  std::uint64_t key = 0;
+};
+
+/// One endpoint of type FI_EP_RDM with what belongs to it. Posting functions return 0, -FI_EAGAIN
+/// (to be tried again after completions were read), or another negative error code.
+class Endpoint final : public Registrar {
+ public:
+  /// Takes the first of `survey`'s ranking that opens. Throws SystemError with all their reasons.
+  static std::unique_ptr<Endpoint> open(const Survey& survey, const OfiOptions& options);
+
+  /// `info` is what fi_getinfo(3) answered to precise hints. Throws SystemError.
+  explicit Endpoint(Info info);
+
+  const fi_info& info() const { return *info_; }
+  /// Ends all operations: their memory is free. Nothing but the destructor may follow.
+  void stop() { endpoint_.reset(); }
+  /// "tcp;ofi_rxm on eth0".
+  std::string description() const;
+  std::vector<std::byte> name() const;
+  /// Throws SystemError.
+  fi_addr_t insert(std::span<const std::byte> name);
+
+  bool needs_local_registration() const;
+  Registration register_source(const std::byte* from, Bytes length) override;
+  /// For messages both ways; empty when local operations need no registration.
+  Registration register_exchange(std::byte* memory, Bytes length);
+  /// For messages that come and, if `remote`, for writes by peers.
+  Registration register_target(std::byte* to, Bytes length, bool remote);
+  /// How peers address memory of this rank that was registered so.
+  RemoteMemory remote_memory(const std::byte* memory, const Registration& registration) const;
+
+  long receive(std::byte* to, std::size_t size, void* descriptor, Operation& operation);
+  long send(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
+            Operation& operation);
+  long receive_tagged(std::byte* to, std::size_t size, void* descriptor, fi_addr_t peer,
+                      std::uint64_t tag, Operation& operation);
+  long send_tagged(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
+                   std::uint64_t tag, Operation& operation);
+  /// Completes when `from` may be used again or, if `visible`, when the data are visible at the
+  /// peer.
+  long write(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
+             RemoteMemory to, bool visible, Operation& operation);
+
+  /// Calls `handle(Completion&)` for each that there is. Throws SystemError when the queue itself
+  /// has failed.
+  template <class Handler>
+  void drain(Handler&& handle) {
+    std::array<fi_cq_tagged_entry, 32> entries;
+    while (true) {
+      const long count = read(entries);
+      for (long i = 0; i < count; ++i) {
+        Completion completion{operation_of(entries[i].op_context), entries[i].len, {}};
+        handle(completion);
+      }
+      if (count > 0) continue;
+      if (count == 0) return;
+      Completion failed = read_error();
+      handle(failed);
+    }
+  }
+
+  /// Readable when there may be completions; -1 when the provider has no such thing.
+  int wait_descriptor() const { return wait_descriptor_; }
+  /// Whether one may wait on it now; if not, there may be completions already.
+  bool may_wait();
+
+ private:
+  using Entries = std::array<fi_cq_tagged_entry, 32>;
+  /// The number of entries, 0 for none, -1 for an error that read_error() tells.
+  long read(Entries& entries);
+  Completion read_error();
+  static Operation* operation_of(void* context);
+  void open_queue();
+  Registration register_memory(const std::byte* memory, Bytes length, std::uint64_t access);
+  [[noreturn]] void fail(std::string_view call, long error) const;
+
+  Info info_;
+  Owned<fid_fabric> fabric_;
+  Owned<fid_domain> domain_;
+  Owned<fid_av> addresses_;
+  Owned<fid_cq> queue_;
+  Owned<fid_ep> endpoint_;
+  int wait_descriptor_ = -1;
+};
+
+}  // namespace capstan::ofi

@@ -1,0 +1,365 @@
+#include "transports/ofi/exchange.hpp"
+
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "core/ir/error.hpp"
+
+namespace capstan::ofi {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t spare_receives = 4;  // per peer, for what the window does not count
+constexpr std::uint64_t frames_for_all = 4096;
+constexpr std::uint64_t largest_operation = std::uint64_t{1} << 30;
+constexpr std::size_t watched_at_once = 16;  // of those that are awaited at start-up
+constexpr auto time_for_cause = 500ms;       // for a death to show that a failed operation hints at
+// Providers may never complete what a peer that is gone did not take (ofi_rxm's rendezvous). By
+// then the retries of hardware have ended too, and nothing reads this rank's memory for that peer.
+constexpr auto time_to_forget = 3s;
+
+std::unique_ptr<Endpoint> open_endpoint(Rank self, const OfiOptions& options) {
+  try {
+    return Endpoint::open(survey(options), options);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(fmt::format("rank {}: ofi: {}", self.value(), error.what()));
+  }
+}
+
+}  // namespace
+
+Exchange::Exchange(Rank self, int ranks, std::span<std::byte> segment, const OfiOptions& options)
+    : self_(self),
+      segment_(segment),
+      endpoint_(open_endpoint(self, options)),
+      post_(ranks),
+      address_(OfiAddress::of_this_process(Bytes{segment.size()},
+                                           endpoint_->info().fabric_attr->prov_name,
+                                           endpoint_->name(), post_.port())),
+      rules_(rules_for(options, ranks)),
+      pool_(*endpoint_),
+      segment_registration_(endpoint_->register_source(segment.data(), Bytes{segment.size()})),
+      peers_(static_cast<std::size_t>(ranks)) {
+  const std::size_t each = rules_.window + spare_receives;
+  receives_wanted_ = std::min<std::size_t>(static_cast<std::size_t>(ranks) * each,
+                                           endpoint_->info().rx_attr->size);
+  post_receives();
+}
+
+Exchange::~Exchange() {
+  post_.say_goodbye();
+  endpoint_->stop();  // before the memory that it uses
+}
+
+Rules Exchange::rules_for(const OfiOptions& options, int ranks) const {
+  const fi_info& info = endpoint_->info();
+  const std::uint64_t order = info.tx_attr->msg_order;
+  Rules rules;
+  rules.writes = options.pushes != OfiPushes::messages && (info.caps & FI_RMA) != 0;
+  rules.copy_all = !rules.writes && (info.caps & FI_TAGGED) == 0;
+  rules.send_after_write = (order & FI_ORDER_SAW) != 0;
+  rules.write_after_write = (order & FI_ORDER_WAW) != 0;
+  rules.window =
+      std::clamp<std::uint64_t>(frames_for_all / static_cast<std::uint64_t>(ranks), 2, 32);
+  rules.largest = std::min<std::uint64_t>(info.ep_attr->max_msg_size, largest_operation);
+  return rules;
+}
+
+Exchange::Peer& Exchange::linked(Rank rank) const {
+  Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
+  if (peer) return *peer;
+  throw InvalidArgument(fmt::format("rank {}: there is no link to rank {} over libfabric",
+                                    self_.value(), rank.value()));
+}
+
+std::string Exchange::who_is(std::size_t rank) const {
+  return fmt::format("rank {} ({})", rank, peer_at(rank)->address.process_seen_from(address_));
+}
+
+void Exchange::add_peer(Rank rank, const Address& address, std::byte* mirror) {
+  const auto index = static_cast<std::size_t>(rank.value());
+  const auto distrust = [&](std::string_view reason) {
+    throw BootstrapError(
+        fmt::format("rank {}: connect: rank {} {}", self_.value(), rank.value(), reason));
+  };
+  const std::optional<OfiAddress> where = OfiAddress::decode(address);
+  if (!where) distrust("has an address that was not made by the ofi transport of this version");
+  if (where->segment != address_.segment) {
+    distrust(fmt::format("has a segment of {} bytes, this rank one of {}; give all the same",
+                         where->segment, address_.segment));
+  }
+  if (where->provider_name() != address_.provider_name()) {
+    distrust(fmt::format("uses the provider {}, this rank {}; name one that all hosts have",
+                         where->provider_name(), address_.provider_name()));
+  }
+  const fi_addr_t to = endpoint_->insert(where->endpoint());
+  Registration memory = endpoint_->register_target(mirror, Bytes{segment_.size()}, rules_.writes);
+  const Sender::Way out{
+      .peer = index, .address = to, .header = {.token = where->token, .sender = self_.value()}};
+  const Receiver::Way in{.peer = index,
+                         .rank = rank.value(),
+                         .address = to,
+                         .mirror = mirror,
+                         .segment = segment_.size(),
+                         .descriptor = memory.descriptor()};
+  peers_[index] = std::make_unique<Peer>(*endpoint_, pool_, rules_, out, in, *where, address_);
+  Peer& peer = *peers_[index];
+  peer.sender.introduce(endpoint_->remote_memory(mirror, memory));
+  peer.mirror = std::move(memory);
+  mark_busy(index);
+}
+
+bool Exchange::all_met() const {
+  return std::ranges::all_of(
+      peers_, [](const auto& peer) { return !peer || (peer->met && peer->sender.idle()); });
+}
+
+void Exchange::require_hope(bool too_late) {
+  std::string gone;
+  std::string missing;
+  std::size_t count = 0;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    Peer* peer = peer_at(rank);
+    if (!peer || (peer->met && peer->sender.idle()) || ++count > watched_at_once) continue;
+    const std::optional<std::string> reason = fate(*peer);
+    if (reason) gone += fmt::format("; {} {}", who_is(rank), *reason);
+    if (too_late) missing += fmt::format("; {} {}", who_is(rank), reason.value_or(state_of(*peer)));
+  }
+  if (!gone.empty()) {
+    throw BootstrapError(
+        fmt::format("rank {}: connect over {}{}. Find out why, then start all ranks again",
+                    self_.value(), endpoint_->description(), gone));
+  }
+  if (!too_late) return;
+  if (count > watched_at_once) missing += fmt::format("; and {} more", count - watched_at_once);
+  throw BootstrapError(fmt::format(
+      "rank {}: connect over {}: {} peers did not come before the deadline{}. Start every rank, or "
+      "allow more time for start-up",
+      self_.value(), endpoint_->description(), count, missing));
+}
+
+std::string Exchange::state_of(Peer& peer) {
+  if (peer.watch.look() != Watch::State::alive) return "does not answer, and cannot be seen";
+  return peer.met ? "is alive but does not take messages" : "is alive but has not connected";
+}
+
+void Exchange::push(Rank peer, Bytes offset, Bytes length) {
+  Peer& to = linked(peer);
+  if (to.gone() || length.value() == 0) return;
+  to.sender.push(segment_.data() + offset.value(), offset, length,
+                 segment_registration_.descriptor(), nullptr);
+  mark_busy(static_cast<std::size_t>(peer.value()));
+}
+
+void Exchange::push_from(Rank peer, Bytes offset, const std::byte* from, Bytes length) {
+  Peer& to = linked(peer);
+  if (to.gone() || length.value() == 0) return;
+  to.sender.push(from, offset, length, nullptr, endpoint_.get());
+  mark_busy(static_cast<std::size_t>(peer.value()));
+}
+
+void Exchange::release(Rank rank) {
+  Peer& peer = linked(rank);
+  if (peer.gone()) return;
+  peer.sender.release();
+  send(peer);  // and no more: mirrors change in progress() alone
+}
+
+bool Exchange::pushed(Rank rank) const {
+  const Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
+  return !peer || peer->sender.idle() || peer->forgotten.expired();
+}
+
+Traffic Exchange::traffic(Rank rank) const {
+  const Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
+  return peer ? peer->sender.traffic() : Traffic{};
+}
+
+void Exchange::mark_busy(std::size_t rank) {
+  if (std::exchange(peers_[rank]->busy, true)) return;
+  busy_.push_back(rank);
+}
+
+void Exchange::progress() {
+  endpoint_->drain([this](const Completion& completion) { handle(completion); });
+  post_receives();
+  move_on();
+}
+
+void Exchange::move_on() {
+  for (const std::size_t rank : busy_) {
+    peers_[rank]->sender.release();
+    move_on(*peers_[rank]);
+  }
+  std::erase_if(busy_, [this](std::size_t rank) {
+    Peer& peer = *peers_[rank];
+    peer.busy = (!peer.sender.idle() || peer.receiver.landing()) && !peer.forgotten.expired();
+    return !peer.busy;
+  });
+}
+
+void Exchange::move_on(Peer& peer) {
+  if (peer.failure) return;
+  const long result = peer.receiver.advance();
+  if (result != 0) return fail(peer, Library::get().text(result));
+  if (peer.receiver.violation()) return fail(peer, *peer.receiver.violation());
+  const std::uint64_t applied = peer.receiver.applied();
+  if (peer.receiver.answer_due() || peer.sender.owes_acknowledgement(applied)) {
+    peer.sender.send_acknowledgement();
+  }
+  if (peer.receiver.has_left()) {
+    peer.sender.abandon();  // but for the answer that lets it go
+    if (peer.forgotten.is_never()) peer.forgotten = Deadline::in(time_to_forget);
+  }
+  send(peer);
+}
+
+void Exchange::send(Peer& peer) {
+  const long result = peer.sender.advance(peer.receiver.applied());
+  if (result != 0) fail(peer, Library::get().text(result));
+}
+
+void Exchange::post_receives() {
+  while (receives_posted_ < receives_wanted_) {
+    Frame& frame = pool_.take();
+    frame.kind = Operation::Kind::receive;
+    const long result = endpoint_->receive(frame.data, frame_size, frame.descriptor, frame);
+    if (result != 0) {
+      pool_.give_back(frame);
+      if (result == -FI_EAGAIN) return;
+      throw SystemError(fmt::format("rank {}: fi_recv failed on {}: {}", self_.value(),
+                                    endpoint_->description(), Library::get().text(result)));
+    }
+    ++receives_posted_;
+  }
+}
+
+void Exchange::handle(const Completion& completion) {
+  Operation* operation = completion.operation;
+  if (!operation) {
+    if (!completion.error.empty()) spdlog::debug("ofi: {}", completion.error);
+    return;
+  }
+  if (operation->kind == Operation::Kind::receive) {
+    --receives_posted_;
+    auto& frame = static_cast<Frame&>(*operation);
+    if (completion.error.empty()) return on_message(frame, completion.length);
+    spdlog::debug("rank {}: ofi: a receive failed: {}", self_.value(), completion.error);
+    return pool_.give_back(frame);
+  }
+  Peer& peer = *peers_[operation->peer];
+  mark_busy(operation->peer);
+  if (operation->kind == Operation::Kind::landing) {
+    peer.receiver.landed(completion.error.empty());
+  } else {
+    peer.sender.completed(*operation);
+  }
+  if (!completion.error.empty()) fail(peer, completion.error);
+}
+
+void Exchange::on_message(Frame& frame, std::size_t size) {
+  const FrameHeader header = frame.header();
+  const auto rank = static_cast<std::size_t>(header.sender);
+  const bool known = size >= sizeof(header) && header.token == address_.token &&
+                     header.sender >= 0 && rank < peers_.size() && peers_[rank];
+  if (!known) {
+    if (!std::exchange(warned_of_strangers_, true)) {
+      spdlog::warn("rank {}: ofi: dropped a message from outside the job", self_.value());
+    }
+    return pool_.give_back(frame);
+  }
+  Peer& peer = *peers_[rank];
+  mark_busy(rank);
+  peer.sender.acknowledged(header.applied);
+  switch (header.kind) {
+    case FrameHeader::Kind::hello:
+      on_hello(peer, frame, size);
+      return pool_.give_back(frame);
+    case FrameHeader::Kind::acknowledge:
+      peer.receiver.asked_for(header.number);
+      return pool_.give_back(frame);
+    case FrameHeader::Kind::data:
+      return peer.receiver.take(frame, size);
+  }
+  pool_.give_back(frame);
+}
+
+void Exchange::on_hello(Peer& peer, const Frame& frame, std::size_t size) {
+  Hello hello;
+  if (size != sizeof(FrameHeader) + sizeof(hello)) return;
+  std::memcpy(&hello, frame.data + sizeof(FrameHeader), sizeof(hello));
+  peer.sender.set_remote({.address = hello.address, .key = hello.key});
+  peer.met = true;
+}
+
+void Exchange::fail(Peer& peer, const std::string& reason) {
+  if (peer.failure) return;
+  peer.failure = reason;
+  peer.failure_due = Deadline::in(time_for_cause);
+  peer.forgotten = Deadline::in(time_to_forget);
+  peer.sender.abandon();
+}
+
+/// What has become of it, if it is no longer there.
+std::optional<std::string> Exchange::fate(Peer& peer) {
+  if (peer.receiver.has_left()) return "has destroyed its transport";
+  switch (peer.watch.look()) {
+    case Watch::State::left:
+      return "has destroyed its transport";
+    case Watch::State::died:
+      return "has died";
+    case Watch::State::refused:
+      return "no longer listens: it has died or destroyed its transport (or a firewall answers for "
+             "it)";
+    case Watch::State::unknown:
+    case Watch::State::alive:
+    case Watch::State::unreachable:
+      break;
+  }
+  if (!peer.failure || !peer.failure_due.expired()) return std::nullopt;
+  return fmt::format(
+      "cannot be reached over {}: {}; look at its own output, then at the network between the "
+      "hosts",
+      endpoint_->description(), *peer.failure);
+}
+
+std::optional<std::string> Exchange::departed(Rank rank) {
+  const auto index = static_cast<std::size_t>(rank.value());
+  Peer* peer = peer_at(index);
+  if (!peer) return std::nullopt;
+  const std::optional<std::string> reason = fate(*peer);
+  if (!reason) return std::nullopt;
+  fail(*peer, *reason);
+  return fmt::format("{} {}", who_is(index), *reason);
+}
+
+void Exchange::say_goodbye() {
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (!peers_[rank] || !peers_[rank]->met || peers_[rank]->failure) continue;
+    peers_[rank]->sender.say_goodbye();
+    mark_busy(rank);
+  }
+}
+
+bool Exchange::receives_payload() const {
+  return std::ranges::any_of(peers_,
+                             [](const auto& peer) { return peer && peer->receiver.landing(); });
+}
+
+void Exchange::abandon(std::unique_ptr<Exchange> exchange) {
+  exchange->post_.say_goodbye();
+  static_cast<void>(exchange.release());
+}
+
+bool Exchange::all_taken() const {
+  return std::ranges::all_of(peers_, [](const auto& peer) {
+    if (!peer || !peer->met || peer->failure) return true;
+    return peer->receiver.has_left() ? peer->sender.idle() : peer->sender.all_applied();
+  });
+}
+
+}  // namespace capstan::ofi

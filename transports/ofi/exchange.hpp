@@ -1,0 +1,113 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transports/ofi/endpoint.hpp"
+#include "transports/ofi/frame_pool.hpp"
+#include "transports/ofi/liveness.hpp"
+#include "transports/ofi/ofi_address.hpp"
+#include "transports/ofi/ofi_transport.hpp"
+#include "transports/ofi/receiver.hpp"
+#include "transports/ofi/sender.hpp"
+
+namespace capstan::ofi {
+
+/// One rank's endpoint and its dealings with all peers. One thread at a time.
+class Exchange {
+ public:
+  /// Throws InvalidArgument and SystemError.
+  Exchange(Rank self, int ranks, std::span<std::byte> segment, const OfiOptions& options);
+  ~Exchange();
+
+  const OfiAddress& address() const { return address_; }
+  int wait_descriptor() const { return endpoint_->wait_descriptor(); }
+  bool may_wait() { return endpoint_->wait_descriptor() < 0 || endpoint_->may_wait(); }
+  /// Whether nothing is under way or waits to be sent.
+  bool idle() const { return busy_.empty(); }
+
+  /// Throws BootstrapError for an address that cannot be used.
+  void add_peer(Rank rank, const Address& address, std::byte* mirror);
+  /// Whether every peer has introduced itself and been sent this rank's introduction.
+  bool all_met() const;
+  /// Throws BootstrapError when a peer can no longer come, or `too_late`.
+  void require_hope(bool too_late);
+
+  void push(Rank peer, Bytes offset, Bytes length);
+  void push_from(Rank peer, Bytes offset, const std::byte* from, Bytes length);
+  void release(Rank peer);
+  bool pushed(Rank peer) const;
+  Traffic traffic(Rank peer) const;
+  void progress();
+  std::optional<std::string> departed(Rank peer);
+
+  /// Tells all peers that this rank leaves.
+  void say_goodbye();
+  /// Whether a tagged message is on its way into a mirror. Closing the endpoint then crashes
+  /// ofi_rxm (libfabric 1.17).
+  bool receives_payload() const;
+  /// In place of the destructor, when that must not be: the endpoint and its memory stay.
+  static void abandon(std::unique_ptr<Exchange> exchange);
+  /// Whether every peer that is still there has all that was sent to it.
+  bool all_taken() const;
+
+ private:
+  struct Peer {
+    Peer(Endpoint& endpoint, FramePool& pool, const Rules& rules, const Sender::Way& out,
+         const Receiver::Way& in, const OfiAddress& where, const OfiAddress& here)
+        : address(where),
+          sender(endpoint, pool, rules, out),
+          receiver(endpoint, pool, in),
+          watch(where, here) {}
+
+    OfiAddress address;
+    Registration mirror;
+    Sender sender;
+    Receiver receiver;
+    Watch watch;
+    std::optional<std::string> failure;        // as the provider or the watch sees it
+    Deadline failure_due = Deadline::never();  // when that is told unless its cause is known
+    Deadline forgotten = Deadline::never();    // when it is gone for so long that nothing moves
+    bool met = false;
+    bool gone() const { return failure || receiver.has_left(); }
+    bool busy = false;
+  };
+
+  Peer* peer_at(std::size_t rank) const { return peers_[rank].get(); }
+  Peer& linked(Rank rank) const;
+  Rules rules_for(const OfiOptions& options, int ranks) const;
+  void post_receives();
+  void mark_busy(std::size_t rank);
+  void move_on();
+  void move_on(Peer& peer);
+  void send(Peer& peer);
+
+  void handle(const Completion& completion);
+  void on_message(Frame& frame, std::size_t size);
+  void on_hello(Peer& peer, const Frame& frame, std::size_t size);
+  void on_failure(const Completion& completion);
+  void fail(Peer& peer, const std::string& reason);
+  std::string who_is(std::size_t rank) const;
+  static std::string state_of(Peer& peer);
+  std::optional<std::string> fate(Peer& peer);
+
+  const Rank self_;
+  const std::span<std::byte> segment_;
+  std::unique_ptr<Endpoint> endpoint_;
+  WatchPost post_;
+  const OfiAddress address_;
+  const Rules rules_;
+  FramePool pool_;
+  Registration segment_registration_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: none, or not linked
+  std::vector<std::size_t> busy_;             // ranks that have something to be moved on
+  std::size_t receives_wanted_ = 0;
+  std::size_t receives_posted_ = 0;
+  bool warned_of_strangers_ = false;
+};
+
+}  // namespace capstan::ofi

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+#include "transports/ofi/endpoint.hpp"
+#include "transports/ofi/ofi_address.hpp"
+
+namespace capstan::ofi {
+
+/// What small pushes travel in: a message of at most `frame_size` bytes, a header and then records.
+///
+///   header | record, bytes, padding to 8 | record, ... | ...
+///
+/// Frames of kind `data` are numbered from 1 for each pair of ranks and applied in that order. The
+/// receiver says how many it has applied (`applied`), in its own frames; the sender has at most a
+/// window of frames under way that it does not know to be applied, so that no receiver is overrun.
+inline constexpr std::size_t frame_size = 8192;
+
+struct FrameHeader {
+  enum class Kind : std::uint16_t {
+    hello = 1,    // followed by a Hello; no number
+    data,         // followed by records
+    acknowledge,  // nothing follows; `number` says which frame's application is asked for, or 0
+  };
+  static constexpr std::uint16_t goodbye = 1;      // flag: the last frame; the sender leaves
+  static constexpr std::uint16_t answer_soon = 2;  // flag: say when this frame has been applied
+
+  Token token{};  // the receiver's
+  std::int32_t sender = 0;
+  Kind kind = Kind::data;
+  std::uint16_t flags = 0;
+  std::uint64_t number = 0;
+  std::uint64_t applied = 0;
+};
+static_assert(std::has_unique_object_representations_v<FrameHeader>, "sent as its bytes");
+
+/// What follows the header of a hello: where the receiver may write to.
+struct Hello {
+  std::uint64_t address = 0;
+  std::uint64_t key = 0;
+};
+
+/// Bytes for the mirror: either they follow, or they come in a tagged message of their own.
+struct Record {
+  static constexpr std::uint64_t tagged = std::uint64_t{1} << 63;  // in `length`: the latter
+
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+};
+
+/// A message under way or to be filled in. Its memory belongs to the pool that made it.
+struct Frame : Operation {
+  Frame(std::byte* memory, void* with) : Operation(Kind::send), data(memory), descriptor(with) {}
+
+  FrameHeader header() const {
+    FrameHeader result;
+    std::memcpy(&result, data, sizeof(result));
+    return result;
+  }
+  void set_header(const FrameHeader& header) { std::memcpy(data, &header, sizeof(header)); }
+  std::size_t room() const { return frame_size - size; }
+  void clear() { size = sizeof(FrameHeader); }
+
+  /// Appends a record whose bytes come by themselves.
+  void announce(Record record) {
+    record.length |= Record::tagged;
+    std::memcpy(data + size, &record, sizeof(record));
+    size += sizeof(record);
+  }
+  /// Appends a record and its bytes, for which there must be room.
+  void append(Record record, const std::byte* bytes) {
+    std::memcpy(data + size, &record, sizeof(record));
+    size += sizeof(record);
+    std::memcpy(data + size, bytes, record.length);
+    size += (record.length + 7) / 8 * 8;
+  }
+
+  std::byte* const data;
+  void* const descriptor;
+  std::size_t size = sizeof(FrameHeader);
+};
+
+/// Reads the records of a frame one after the other.
+class RecordReader {
+ public:
+  explicit RecordReader(std::span<const std::byte> frame)
+      : rest_(frame.subspan(sizeof(FrameHeader))) {}
+
+  struct Item {
+    std::uint64_t offset;
+    std::uint64_t length;
+    const std::byte* bytes;  // null: they come in a tagged message
+  };
+  /// Nothing at the end. Malformed: a record is not whole, or not within `segment` bytes.
+  std::optional<Item> next(std::uint64_t segment) {
+    if (rest_.empty()) return std::nullopt;
+    Record record;
+    if (rest_.size() < sizeof(record)) return fail();
+    std::memcpy(&record, rest_.data(), sizeof(record));
+    rest_ = rest_.subspan(sizeof(record));
+    const bool tagged = (record.length & Record::tagged) != 0;
+    const std::uint64_t length = record.length & ~Record::tagged;
+    if (record.offset > segment || length > segment - record.offset) return fail();
+    if (tagged) return Item{record.offset, length, nullptr};
+    const std::uint64_t padded = (length + 7) / 8 * 8;
+    if (padded > rest_.size()) return fail();
+    const Item item{record.offset, length, rest_.data()};
+    rest_ = rest_.subspan(padded);
+    return item;
+  }
+  bool malformed() const { return malformed_; }
+
+ private:
+  std::nullopt_t fail() {
+    malformed_ = true;
+    return std::nullopt;
+  }
+
+  std::span<const std::byte> rest_;
+  bool malformed_ = false;
+};
+
+}  // namespace capstan::ofi

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/deadline.hpp"
+#include "core/base/file_descriptor.hpp"
+#include "transports/ofi/ofi_address.hpp"
+
+namespace capstan::ofi {
+
+// Providers of reliable datagrams often do not tell that a peer has died. Kernels do: a TCP
+// connection ends with the process at its other end, however it ends and whatever it was doing.
+// The listener never accepts while it lives, because its kernel answers for it: watching a rank
+// costs the watched process nothing.
+
+/// What a rank offers to those who watch it.
+class WatchPost {
+ public:
+  /// Listens on a port of the kernel's choice. Throws SystemError.
+  explicit WatchPost(int watchers);
+  WatchPost(WatchPost&&) = default;
+
+  std::uint16_t port() const { return port_; }
+  /// Tells all who watch that this rank leaves in good order.
+  void say_goodbye();
+
+ private:
+  FileDescriptor socket_;
+  std::uint16_t port_ = 0;
+};
+
+/// Watches one peer. The connection is made when it is first asked for, and takes a few system
+/// calls; then each look takes one.
+class Watch {
+ public:
+  enum class State : std::uint8_t {
+    unknown,  // not connected yet
+    alive,
+    left,         // it said goodbye
+    died,         // its connection has ended without a word
+    refused,      // nobody listens there: it has died or left before it was watched
+    unreachable,  // no connection can be made; tells nothing about the peer
+  };
+
+  Watch() = default;
+  /// `peer` as seen by the process with address `here`.
+  Watch(const OfiAddress& peer, const OfiAddress& here);
+
+  /// Never blocks.
+  State look();
+
+ private:
+  void start_next();
+  State check_connecting();
+  State check_connected();
+  State settle(State state);
+
+  std::vector<IpAddress> ips_;  // still to be tried, the next one last
+  std::uint16_t port_ = 0;
+  FileDescriptor socket_;
+  Deadline attempt_ = Deadline::never();
+  State state_ = State::unknown;
+  bool was_refused_ = false;
+};
+
+}  // namespace capstan::ofi

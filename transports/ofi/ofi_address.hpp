@@ -1,0 +1,58 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "core/ir/quantity.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan::ofi {
+
+/// Proves that a message comes from the job: only those who were given its Address know it.
+using Token = std::array<std::byte, 16>;
+
+/// A v6 address, or a v4 one mapped into it; all zeros: none.
+using IpAddress = std::array<std::uint8_t, 16>;
+
+/// Where one rank can be reached. What Address carries: 384 bytes.
+struct OfiAddress {
+  static constexpr std::size_t longest_name = 192;
+  static constexpr std::size_t most_ips = 4;
+
+  /// `endpoint` as of fi_getname(3). Throws SystemError when it is too long, or without a source
+  /// of randomness.
+  static OfiAddress of_this_process(Bytes segment, std::string_view provider,
+                                    std::span<const std::byte> endpoint, std::uint16_t watch_port);
+
+  Address encode() const;
+  /// Nothing when `address` was not made by encode() of this version.
+  static std::optional<OfiAddress> decode(const Address& address);
+
+  std::span<const std::byte> endpoint() const { return std::span{name}.first(name_length); }
+  std::string_view provider_name() const { return provider.data(); }
+  bool on_same_host(const OfiAddress& other) const { return host == other.host; }
+  /// "process 4711", with its host when that is not `here`'s.
+  std::string process_seen_from(const OfiAddress& here) const;
+
+  std::uint64_t format = 0;
+  std::uint64_t segment = 0;  // bytes
+  std::uint64_t host = 0;     // the same for ranks of one host and network namespace
+  Token token{};
+  std::int32_t pid = 0;
+  std::uint16_t watch_port = 0;  // where its death can be watched, see liveness.hpp
+  std::uint16_t name_length = 0;
+  std::array<IpAddress, most_ips> ips{};
+  std::array<char, 24> provider{};   // ends with a zero, as does
+  std::array<char, 48> host_name{};  // this
+  std::array<std::byte, longest_name> name{};
+};
+static_assert(sizeof(OfiAddress) <= 400);
+static_assert(std::has_unique_object_representations_v<OfiAddress>, "encoded as its bytes");
+
+}  // namespace capstan::ofi

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transports/ofi/ofi_transport.hpp"
+
+namespace capstan::ofi {
+
+/// What the choice has to know of one entry of fi_getinfo(3).
+struct Candidate {
+  std::string provider;
+  std::string domain;
+  std::string address;  // readable, may be empty
+  bool messages = false;
+  bool tagged = false;
+  bool remote_writes = false;
+  bool device_memory = false;  // FI_HMEM
+  bool loopback = false;       // its address reaches this host alone
+  bool link_local = false;     // its address needs a scope that other hosts do not know
+  double gigabits = 0;         // of the NIC; 0: not known
+};
+
+struct Choice {
+  /// Indices of the candidates that can be used and match the options, the best first.
+  std::vector<std::size_t> ranking;
+  /// Why the first is the best, or why there is none; a sentence without a full stop.
+  std::string reason;
+};
+
+/// Ranks `candidates`: networks with hardware of their own, then TCP; never what is too slow or
+/// reaches too few. Depends on nothing but its arguments.
+Choice choose_provider(std::span<const Candidate> candidates, const OfiOptions& options);
+
+/// "tcp;ofi_rxm on eth0 (192.0.2.2)".
+std::string describe(const Candidate& candidate);
+
+}  // namespace capstan::ofi

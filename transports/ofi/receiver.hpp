@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "transports/ofi/endpoint.hpp"
+#include "transports/ofi/frame_pool.hpp"
+
+namespace capstan::ofi {
+
+/// What one peer sends to this rank: applies its frames to its mirror, in order. A frame that
+/// announces a tagged message waits, and with it all after it, until that message is in the mirror.
+class Receiver {
+ public:
+  struct Way {
+    std::size_t peer = 0;
+    std::int32_t rank = 0;  // the peer's
+    fi_addr_t address = FI_ADDR_UNSPEC;
+    std::byte* mirror = nullptr;
+    std::uint64_t segment = 0;
+    void* descriptor = nullptr;  // of the mirror
+  };
+
+  Receiver(Endpoint& endpoint, FramePool& pool, Way way);
+
+  /// Takes a frame of data that has come; it goes back to the pool once applied.
+  void take(Frame& frame, std::size_t size);
+  /// A tagged message is in place, or has failed.
+  void landed(bool well);
+  /// The peer asks to be told when its frame `number` has been applied.
+  void asked_for(std::uint64_t number) { asked_ = std::max(asked_, number); }
+
+  /// Applies what can be applied. Returns a negative error code when the provider refuses to
+  /// receive, otherwise 0.
+  long advance();
+
+  std::uint64_t applied() const { return applied_; }
+  /// Whether the peer is to be told at once; true once per question.
+  bool answer_due();
+  bool has_left() const { return left_; }
+  /// What it has done wrong, if anything.
+  const std::optional<std::string>& violation() const { return violation_; }
+  bool landing() const { return landing_; }
+
+ private:
+  struct Held {
+    Frame* frame;
+    std::size_t size;
+  };
+  long apply_front();
+  long post_landing(const RecordReader::Item& item);
+  void finish_front();
+
+  Endpoint& endpoint_;
+  FramePool& pool_;
+  const Way way_;
+  Operation landing_operation_;
+
+  std::deque<Held> held_;                   // in the order of their numbers
+  std::optional<RecordReader> reader_;      // of the first that is held
+  std::optional<RecordReader::Item> next_;  // a tagged one whose receive could not be posted yet
+  bool landing_ = false;
+  bool left_ = false;
+  std::uint64_t taken_ = 0;    // frames
+  std::uint64_t applied_ = 0;  // frames
+  std::uint64_t landings_ = 0;
+  std::uint64_t asked_ = 0;     // the number of the last frame that the peer asked about
+  std::uint64_t answered_ = 0;  // ... and of the last that it was told about
+  std::optional<std::string> violation_;
+};
+
+}  // namespace capstan::ofi

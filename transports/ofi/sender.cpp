@@ -1,0 +1,216 @@
+#include "transports/ofi/sender.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+
+namespace capstan::ofi {
+namespace {
+
+constexpr std::uint64_t smallest_large = 4 * frame_size;
+constexpr std::size_t least_piece = 256;  // a frame with less room than this is not begun to fill
+
+/// Unique among the messages to one receiver.
+std::uint64_t tag_of(std::int32_t sender, std::uint64_t number) {
+  return static_cast<std::uint64_t>(sender) << 40 | (number & 0xff'ffff'ffff);
+}
+
+}  // namespace
+
+Sender::Sender(Endpoint& endpoint, FramePool& pool, const Rules& rules, Way way)
+    : endpoint_(endpoint), pool_(pool), rules_(rules), way_(way) {}
+
+void Sender::introduce(RemoteMemory own) {
+  Frame& frame = pool_.take();
+  const Hello hello{own.address, own.key};
+  std::memcpy(frame.data + frame.size, &hello, sizeof(hello));
+  frame.size += sizeof(hello);
+  FrameHeader header = way_.header;
+  header.kind = FrameHeader::Kind::hello;
+  frame.set_header(header);
+  items_.push_back({.frame = &frame, .large = nullptr});
+}
+
+void Sender::push(const std::byte* from, Bytes offset, Bytes length, void* descriptor,
+                  Registrar* registrar) {
+  traffic_.bytes += length.value();
+  ++traffic_.frames;
+  if (length.value() < smallest_large || rules_.copy_all) {
+    return copy(from, offset.value(), length.value());
+  }
+  std::shared_ptr<Registration> registration;
+  if (registrar) {
+    registration = std::make_shared<Registration>(registrar->register_source(from, length));
+    descriptor = registration->descriptor();
+  }
+  for (std::uint64_t done = 0; done < length.value(); done += rules_.largest) {
+    const std::uint64_t piece = std::min(rules_.largest, length.value() - done);
+    refer(from + done, offset.value() + done, piece, descriptor);
+    items_.back().large->registration = registration;
+  }
+}
+
+void Sender::copy(const std::byte* from, std::uint64_t offset, std::uint64_t length) {
+  while (length > 0) {
+    Frame& frame = frame_with_room(sizeof(Record) + std::min<std::uint64_t>(length, least_piece));
+    const std::uint64_t room = (frame.room() - sizeof(Record)) / 8 * 8;
+    const std::uint64_t piece = std::min(length, room);
+    frame.append({.offset = offset, .length = piece}, from);
+    from += piece;
+    offset += piece;
+    length -= piece;
+  }
+}
+
+void Sender::refer(const std::byte* from, std::uint64_t offset, std::uint64_t length,
+                   void* descriptor) {
+  const auto kind = rules_.writes ? Operation::Kind::write : Operation::Kind::payload;
+  auto large = std::make_unique<Large>(kind, way_.peer);
+  large->from = from;
+  large->offset = offset;
+  large->length = length;
+  large->tag = tag_of(way_.header.sender, ++tags_);
+  large->descriptor = descriptor;
+  if (!rules_.writes) {  // announced in its place among the small ones
+    frame_with_room(sizeof(Record)).announce({.offset = offset, .length = length});
+  }
+  items_.push_back({.frame = nullptr, .large = std::move(large)});
+}
+
+/// The last item, if it is a frame of data with room for so much; otherwise a new one, which waits
+/// for release(). What was released stays so, whatever joins it.
+Frame& Sender::frame_with_room(std::size_t bytes) {
+  if (!items_.empty() && items_.back().frame) {
+    Frame& last = *items_.back().frame;
+    if (last.header().kind == FrameHeader::Kind::data && last.room() >= bytes + 8) return last;
+  }
+  Frame& frame = pool_.take();
+  frame.set_header(way_.header);
+  items_.push_back({.frame = &frame, .large = nullptr});
+  open_ = true;
+  return frame;
+}
+
+void Sender::release() {
+  open_ = false;
+}
+
+void Sender::say_goodbye() {
+  Frame& frame = frame_with_room(0);
+  FrameHeader header = frame.header();
+  header.flags |= FrameHeader::goodbye | FrameHeader::answer_soon;
+  frame.set_header(header);
+  release();
+}
+
+bool Sender::may_send(const Waiting& item) {
+  if (item.frame) {
+    if (open_ && items_.size() == 1) return false;
+    if (item.frame->header().kind == FrameHeader::Kind::hello) return true;
+    return sent_ - acknowledged_ < rules_.window && (writes_ == 0 || rules_.send_after_write);
+  }
+  return item.large->kind == Operation::Kind::payload || may_write();
+}
+
+bool Sender::may_write() {
+  if (sent_ == acknowledged_) return writes_ == 0 || rules_.write_after_write;
+  if (asked_ < sent_) {
+    question_ = true;
+    asked_ = sent_;
+  }
+  return false;
+}
+
+long Sender::advance(std::uint64_t applied) {
+  while (!items_.empty() && may_send(items_.front())) {
+    const long result = send(items_.front(), applied);
+    if (result != 0) return result == -FI_EAGAIN ? 0 : result;
+    items_.pop_front();
+  }
+  if (!question_ && !(acknowledge_ && told_ < applied)) {
+    acknowledge_ = false;
+    return 0;
+  }
+  const long result = send_control(applied);
+  return result == -FI_EAGAIN ? 0 : result;
+}
+
+long Sender::send(Waiting& item, std::uint64_t applied) {
+  const long result = item.frame ? send_frame(*item.frame, applied) : send_large(*item.large);
+  if (result != 0) return result;
+  ++in_flight_;
+  if (item.large) {
+    if (item.large->kind == Operation::Kind::write) ++writes_;
+    under_way_.push_back(std::move(item.large));
+  }
+  return 0;
+}
+
+long Sender::send_frame(Frame& frame, std::uint64_t applied) {
+  FrameHeader header = frame.header();
+  const bool numbered = header.kind == FrameHeader::Kind::data;
+  header.number = numbered ? sent_ + 1 : 0;
+  header.applied = applied;
+  // After one large push there will be another, which has to wait for this answer.
+  if (after_large_) header.flags |= FrameHeader::answer_soon;
+  frame.set_header(header);
+  frame.kind = Operation::Kind::send;
+  frame.peer = way_.peer;
+  const long result = endpoint_.send(way_.address, frame.data, frame.size, frame.descriptor, frame);
+  if (result != 0) return result;
+  if (numbered) ++sent_;
+  if ((header.flags & FrameHeader::answer_soon) != 0) asked_ = sent_;
+  after_large_ = false;
+  told_ = applied;
+  return 0;
+}
+
+long Sender::send_large(Large& large) {
+  long result = 0;
+  if (large.kind == Operation::Kind::write) {
+    const RemoteMemory to{remote_.address + large.offset, remote_.key};
+    const bool visible = !rules_.send_after_write || !rules_.write_after_write;
+    result = endpoint_.write(way_.address, large.from, large.length, large.descriptor, to, visible,
+                             large);
+    if (result == 0) after_large_ = true;
+  } else {
+    result = endpoint_.send_tagged(way_.address, large.from, large.length, large.descriptor,
+                                   large.tag, large);
+  }
+  return result;
+}
+
+long Sender::send_control(std::uint64_t applied) {
+  Frame& frame = pool_.take();
+  FrameHeader header = way_.header;
+  header.kind = FrameHeader::Kind::acknowledge;
+  header.number = question_ ? sent_ : 0;
+  header.applied = applied;
+  frame.set_header(header);
+  frame.kind = Operation::Kind::send;
+  frame.peer = way_.peer;
+  const long result = endpoint_.send(way_.address, frame.data, frame.size, frame.descriptor, frame);
+  if (result != 0) return pool_.give_back(frame), result;
+  ++in_flight_;
+  told_ = applied;
+  question_ = acknowledge_ = false;
+  return 0;
+}
+
+void Sender::completed(Operation& operation) {
+  --in_flight_;
+  if (operation.kind == Operation::Kind::send)
+    return pool_.give_back(static_cast<Frame&>(operation));
+  if (operation.kind == Operation::Kind::write) --writes_;
+  std::erase_if(under_way_, [&](const auto& large) { return large.get() == &operation; });
+}
+
+void Sender::abandon() {
+  for (Waiting& item : items_) {
+    if (item.frame) pool_.give_back(*item.frame);
+  }
+  items_.clear();
+  question_ = open_ = false;
+}
+
+}  // namespace capstan::ofi

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "transports/ofi/endpoint.hpp"
+#include "transports/ofi/frame_pool.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan::ofi {
+
+/// What all pairs of this rank have in common.
+struct Rules {
+  bool writes = false;            // large pushes are remote writes; otherwise tagged messages
+  bool copy_all = false;          // neither is there: large pushes are cut into frames too
+  bool send_after_write = false;  // a message is delivered after the writes posted before it
+  bool write_after_write = false;
+  std::uint64_t window = 0;   // frames under way to one peer
+  std::uint64_t largest = 0;  // bytes of one operation
+};
+
+/// What this rank sends to one peer, in order: frames of small pushes, and between them large ones.
+///
+/// Nothing may be seen before what was pushed before it. Frames follow the writes before them by
+/// the provider's order or by waiting for their completion. A write would overtake frames that the
+/// peer has received but not applied, so it waits until the peer says that it has applied them.
+/// Tagged messages need no such wait: the peer receives them in its own order.
+class Sender {
+ public:
+  struct Way {
+    std::size_t peer = 0;
+    fi_addr_t address = FI_ADDR_UNSPEC;
+    FrameHeader header;  // sender and token
+  };
+
+  Sender(Endpoint& endpoint, FramePool& pool, const Rules& rules, Way way);
+
+  /// The peer's hello has come: writes are possible.
+  void set_remote(RemoteMemory memory) { remote_ = memory; }
+
+  /// Queues the first message to the peer.
+  void introduce(RemoteMemory own);
+  /// Memory that is longer than a few frames is read later. `registrar` registers it then; null: it
+  /// is this rank's segment, of which `descriptor` is.
+  void push(const std::byte* from, Bytes offset, Bytes length, void* descriptor,
+            Registrar* registrar);
+  /// All that was pushed may go.
+  void release();
+  /// All that was pushed goes, and nothing after it.
+  void say_goodbye();
+
+  /// Sends what can be sent now. `applied`: how many of the peer's frames have been. Returns a
+  /// negative error code other than -FI_EAGAIN when the peer cannot be reached, otherwise 0.
+  long advance(std::uint64_t applied);
+  void send_acknowledgement() { acknowledge_ = true; }
+  /// Once the receiver has made half a window free, the peer must hear of it.
+  bool owes_acknowledgement(std::uint64_t applied) const {
+    return applied - told_ >= (rules_.window + 1) / 2;
+  }
+
+  void acknowledged(std::uint64_t applied) {
+    acknowledged_ = std::max(acknowledged_, std::min(applied, sent_));
+  }
+  /// One of its operations has ended.
+  void completed(Operation& operation);
+
+  Traffic traffic() const { return traffic_; }
+  /// Whether nothing waits and no operation is under way: all that was pushed is on its way, and
+  /// its memory is read no more.
+  bool idle() const { return items_.empty() && in_flight_ == 0 && !acknowledge_ && !question_; }
+  /// Whether the peer is known to have applied all.
+  bool all_applied() const { return items_.empty() && sent_ == acknowledged_; }
+  /// Forgets what waits: nobody will take it. Acknowledgements are sent all the same.
+  void abandon();
+
+ private:
+  /// A push that is not copied.
+  struct Large : Operation {
+    Large(Kind what, std::size_t with) : Operation(what, with) {}
+    const std::byte* from = nullptr;
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+    std::uint64_t tag = 0;
+    void* descriptor = nullptr;
+    std::shared_ptr<Registration> registration;  // null: it is the segment's
+  };
+  struct Waiting {
+    Frame* frame = nullptr;        // either this
+    std::unique_ptr<Large> large;  // or that
+  };
+
+  void copy(const std::byte* from, std::uint64_t offset, std::uint64_t length);
+  void refer(const std::byte* from, std::uint64_t offset, std::uint64_t length, void* descriptor);
+  Frame& frame_with_room(std::size_t bytes);
+  bool may_send(const Waiting& item);
+  bool may_write();
+  long send(Waiting& item, std::uint64_t applied);
+  long send_frame(Frame& frame, std::uint64_t applied);
+  long send_large(Large& large);
+  long send_control(std::uint64_t applied);
+
+  Endpoint& endpoint_;
+  FramePool& pool_;
+  const Rules& rules_;
+  const Way way_;
+  RemoteMemory remote_;
+
+  std::deque<Waiting> items_;
+  std::vector<std::unique_ptr<Large>> under_way_;
+  bool open_ = false;               // the last item is a frame that waits for release()
+  std::uint64_t sent_ = 0;          // frames
+  std::uint64_t acknowledged_ = 0;  // frames that the peer has applied
+  std::uint64_t asked_ = 0;         // frames whose application the peer will tell unasked
+  std::uint64_t told_ = 0;          // what the peer last heard of its own frames
+  std::uint64_t tags_ = 0;
+  std::size_t in_flight_ = 0;  // operations
+  std::size_t writes_ = 0;     // of these
+  bool after_large_ = false;   // the next frame is the first after a large push
+  bool acknowledge_ = false;
+  bool question_ = false;
+  Traffic traffic_;
+};
+
+}  // namespace capstan::ofi

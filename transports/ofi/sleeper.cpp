@@ -1,0 +1,62 @@
+#include "transports/ofi/sleeper.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+
+#include "transports/system_call.hpp"
+
+namespace capstan::ofi {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::string_view no_descriptors = "raise ulimit -n if descriptors ran out";
+
+timespec to_timespec(std::chrono::nanoseconds duration) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(duration);
+  return {.tv_sec = seconds.count(), .tv_nsec = (duration - seconds).count()};
+}
+
+void watch(int events, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  checked(::epoll_ctl(events, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+}
+
+}  // namespace
+
+Sleeper::Sleeper(int watched)
+    : events_(checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1", no_descriptors)),
+      timer_(checked(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+                     "timerfd_create", no_descriptors)) {
+  watch(events_.get(), timer_.get());
+  if (watched >= 0) watch(events_.get(), watched);
+}
+
+void Sleeper::set(std::chrono::nanoseconds in) {
+  itimerspec when{};
+  when.it_value = to_timespec(in);
+  ::timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+void Sleeper::set_alarm(std::chrono::nanoseconds in) {
+  set(std::max<std::chrono::nanoseconds>(in, 1ns));  // zero would disarm it
+  alarm_ = true;
+}
+
+void Sleeper::clear_alarm() {
+  if (alarm_) set(0ns);
+  alarm_ = false;
+}
+
+void Sleeper::sleep(std::chrono::nanoseconds at_most) {
+  if (at_most <= 0ns) return;
+  pollfd query{.fd = events_.get(), .events = POLLIN, .revents = 0};
+  const timespec timeout = to_timespec(at_most);
+  ::ppoll(&query, 1, &timeout, nullptr);
+}
+
+}  // namespace capstan::ofi

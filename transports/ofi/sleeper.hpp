@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+
+#include "core/base/file_descriptor.hpp"
+
+namespace capstan::ofi {
+
+/// A descriptor to sleep on: readable when `watched` is, or when a time has passed.
+class Sleeper {
+ public:
+  /// `watched` may be -1: then there is the time alone. Throws SystemError.
+  explicit Sleeper(int watched);
+
+  int descriptor() const { return events_.get(); }
+  /// Zero: at once. From then on it stays readable until the next set_alarm() or clear_alarm().
+  void set_alarm(std::chrono::nanoseconds in);
+  void clear_alarm();
+  /// Until it is readable, or `at_most`.
+  void sleep(std::chrono::nanoseconds at_most);
+
+ private:
+  void set(std::chrono::nanoseconds in);
+
+  FileDescriptor events_;
+  FileDescriptor timer_;
+  bool alarm_ = false;
+};
+
+}  // namespace capstan::ofi
