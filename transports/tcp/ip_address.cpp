@@ -14,6 +14,7 @@
 
 #include "core/ir/error.hpp"
 #include "transports/system_call.hpp"
+#include "transports/tcp/socket.hpp"
 
 namespace capstan::tcp {
 namespace {
@@ -109,7 +110,9 @@ bool IpAddress::in_same_network(const IpAddress& other, unsigned prefix) const {
 
 std::vector<LocalAddress> local_addresses() {
   ifaddrs* first = nullptr;
-  checked(::getifaddrs(&first), "getifaddrs");
+  if (::getifaddrs(&first) != 0) {
+    throw_errno("getifaddrs", errno == EMFILE || errno == ENFILE ? descriptor_remedy : "");
+  }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{first, ::freeifaddrs};
   std::vector<LocalAddress> found;
   for (const ifaddrs* entry = first; entry; entry = entry->ifa_next) {

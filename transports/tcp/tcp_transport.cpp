@@ -104,6 +104,7 @@ class TcpTransport final : public MirroredTransport {
   void open_all(Deadline deadline);
   std::string describe_unreached(const Peer& peer, Deadline deadline) const;
   void look_around();
+  void look_at_clock();
   void dispatch(const tcp::Poller::Event& event);
   void take_outcomes();
   void begin(Peer& peer, tcp::Outcome outcome);
@@ -112,6 +113,9 @@ class TcpTransport final : public MirroredTransport {
   void lose(Peer& peer, std::string why);
   bool has_stalled(Peer& peer);
   void leave();
+  std::uint64_t on_the_way() const;
+  template <class Condition>
+  void finish(Condition condition);
   template <class Condition>
   void work_until(Condition condition, Deadline deadline);
 
@@ -274,7 +278,11 @@ void TcpTransport::look_around() {
   look_around_ = false;
   for (const tcp::Poller::Event& event : poller_.wait(0)) dispatch(event);
   take_outcomes();
-  if (!meeting_.alarm.expired()) return;
+  if (meeting_.alarm.expired()) look_at_clock();
+  if (sleeping_.load(std::memory_order_relaxed)) poller_.alarm(meeting_.alarm);
+}
+
+void TcpTransport::look_at_clock() {
   meeting_.alarm = Deadline::never();
   opener_.look_at_clock();
   acceptor_.look_at_clock();
@@ -296,7 +304,7 @@ void TcpTransport::dispatch(const tcp::Poller::Event& event) {
 }
 
 void TcpTransport::serve(Peer& peer) {
-  peer.outbox.flush();
+  peer.outbox.flush(sleeping_.load(std::memory_order_relaxed));
   try {
     const Inbox::State state = peer.inbox.receive(peer.socket.get(), buffer_);
     if (state != Inbox::State::open) lose(peer, state, errno);
@@ -364,23 +372,37 @@ TcpTransport::~TcpTransport() {
 }
 
 /// Sends what is left and says goodbye. A socket that is closed while the peer still sends drops
-/// what the peer's host has not taken yet: so this waits for it, within bounds.
+/// what the peer's host has not taken yet: so this waits for it.
 void TcpTransport::leave() {
-  const Deadline deadline = Deadline::in(options_.linger);
   const auto all_sent = [&] {
     return std::ranges::all_of(peers_, [](const auto& p) { return !p || p->outbox.sent(); });
   };
-  work_until(all_sent, deadline);
+  finish(all_sent);
   for (Peer* peer : connected_) peer->outbox.say_goodbye();
-  work_until(all_sent, deadline);
+  finish(all_sent);
   for (const Peer* peer : connected_) ::shutdown(peer->socket.get(), SHUT_WR);
+  finish([&] { return on_the_way() == 0; });
+}
+
+/// Bytes that the peers' hosts have not taken yet.
+std::uint64_t TcpTransport::on_the_way() const {
+  std::uint64_t bytes = 0;
+  for (const Peer* peer : connected_) bytes += tcp::unsent(peer->socket.get());
+  return bytes;
+}
+
+/// Makes progress until the condition is met, or nothing moves any more.
+template <class Condition>
+void TcpTransport::finish(Condition condition) {
   const auto taken = [&] {
-    return std::ranges::all_of(connected_,
-                               [](const Peer* p) { return tcp::unsent(p->socket.get()) == 0; });
+    std::uint64_t bytes = 0;
+    for (const Peer* peer : connected_) bytes += peer->outbox.traffic().bytes;
+    return bytes - on_the_way();
   };
-  while (!taken() && !deadline.expired()) {
-    progress();
-    poller_.wait(1);
+  for (bool moves = true; moves && !condition();) {
+    const std::uint64_t before = taken();
+    work_until([&] { return condition() || taken() != before; }, Deadline::in(options_.linger));
+    moves = taken() != before;
   }
 }
 
@@ -391,7 +413,8 @@ void TcpTransport::work_until(Condition condition, Deadline deadline) {
     prepare_to_sleep();
     progress();
     if (condition() || deadline.expired()) return cancel_sleep();
-    sleep(deadline.remaining());
+    // Not for long: what the condition is about may change without an event.
+    sleep(std::min<std::chrono::nanoseconds>(deadline.remaining(), 5ms));
   }
 }
 
@@ -407,6 +430,7 @@ void TcpTransport::prepare_to_sleep() {
 
 void TcpTransport::sleep(std::chrono::nanoseconds at_most) {
   const auto time = std::chrono::ceil<std::chrono::milliseconds>(std::max(at_most, 0ns));
+  poller_.alarm(meeting_.alarm);
   poller_.wait(static_cast<int>(std::min<std::int64_t>(time.count(), INT_MAX)));
   cancel_sleep();
 }

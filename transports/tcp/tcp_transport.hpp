@@ -21,7 +21,7 @@ struct TcpOptions {
   std::chrono::milliseconds connect_timeout{5'000};
   /// How long somebody who connects may take to prove that it is a rank.
   std::chrono::milliseconds handshake_timeout{10'000};
-  /// How long the destructor waits for what was pushed to be taken by the peers' hosts.
+  /// How long the destructor waits while the peers' hosts take nothing of what was pushed.
   std::chrono::milliseconds linger{2'000};
 };
 
