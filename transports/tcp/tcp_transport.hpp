@@ -42,7 +42,7 @@ struct TcpOptions {
 ///
 /// Throws InvalidArgument (size, rank, interface) and SystemError (no descriptors or memory left).
 std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segment,
-                                              TcpOptions options = {},
+                                              const TcpOptions& options = {},
                                               std::byte* shared_segment = nullptr);
 
 }  // namespace capstan
