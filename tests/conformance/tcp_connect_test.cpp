@@ -165,15 +165,28 @@ TEST(TcpConnect, SaysThatAnAddressIsNoAddress) {
               HasSubstr("rank 1 cannot be met"));
 }
 
+/// While it lives, this process can open nothing.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit limit{.rlim_cur = 3, .rlim_max = before_.rlim_max};  // all of which are in use
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
 TEST(TcpConnect, NeedsDescriptorsAndSaysSo) {
-  const pid_t child = fork_body([] {
-    const rlimit limit{.rlim_cur = 3, .rlim_max = 3};  // all of which are in use
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-    EXPECT_THAT(
-        failure_of<SystemError>([] { make_tcp_transport(Rank{0}, 2, Bytes{64}, on_loopback()); }),
-        HasSubstr("ulimit -n"));
-  });
-  EXPECT_EQ(status_of(child), 0);
+  const auto make_without = [] {
+    const NoDescriptors none;
+    make_tcp_transport(Rank{0}, 2, Bytes{64}, on_loopback());
+  };
+  EXPECT_THAT(failure_of<SystemError>(make_without), HasSubstr("ulimit -n"));
 }
 
 // --- Opening ---
