@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -34,6 +36,17 @@ inline tcp::Endpoint endpoint_of(const Transport& transport) {
 
 inline std::ptrdiff_t descriptors_in_use() {
   return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
+}
+
+/// The message of the error that `action` ends in.
+template <class Failure>
+std::string failure_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Failure& error) {
+    return error.what();
+  }
+  return "nothing: it worked";
 }
 
 /// Ranks 0 and 1, which one thread drives in turn. Their first words are flags for each other.
