@@ -7,10 +7,9 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/ir/error.hpp"
+#include "tests/conformance/captured_output.hpp"
 #include "tests/conformance/shm_world.hpp"
 #include "transports/shm/conversation.hpp"
 #include "transports/shm/memfd.hpp"
@@ -152,24 +151,6 @@ std::vector<FileDescriptor> misbehave(const Address& address, const shm::Token& 
   introduce(next(), {.rank = 1, .token = own_token}, descriptors);  // nobody asked for them
   return sockets;
 }
-
-/// Collects what this process writes to its standard output, where warnings go.
-class CapturedOutput {
- public:
-  CapturedOutput() : file_(::memfd_create("output", MFD_CLOEXEC)) {
-    std::fflush(stdout);
-    ::dup2(file_.get(), STDOUT_FILENO);
-  }
-  ~CapturedOutput() { ::dup2(STDERR_FILENO, STDOUT_FILENO); }
-  std::string text() const {
-    std::fflush(stdout);
-    std::ifstream file{fmt::format("/proc/self/fd/{}", file_.get())};
-    return (std::ostringstream{} << file.rdbuf()).str();
-  }
-
- private:
-  FileDescriptor file_;
-};
 
 std::size_t occurrences(const std::string& text, std::string_view part) {
   std::size_t count = 0;

@@ -10,10 +10,12 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <memory>
 
 #include "core/ir/error.hpp"
 #include "transports/system_call.hpp"
+#include "transports/tcp/socket.hpp"
 
 namespace capstan::tcp {
 namespace {
@@ -109,7 +111,9 @@ bool IpAddress::in_same_network(const IpAddress& other, unsigned prefix) const {
 
 std::vector<LocalAddress> local_addresses() {
   ifaddrs* first = nullptr;
-  checked(::getifaddrs(&first), "getifaddrs");
+  if (::getifaddrs(&first) != 0) {
+    throw_errno("getifaddrs", errno == EMFILE || errno == ENFILE ? descriptor_remedy : "");
+  }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{first, ::freeifaddrs};
   std::vector<LocalAddress> found;
   for (const ifaddrs* entry = first; entry; entry = entry->ifa_next) {
@@ -122,13 +126,18 @@ std::vector<LocalAddress> local_addresses() {
   return found;
 }
 
-std::vector<LocalAddress> choose(std::vector<LocalAddress> addresses, std::string_view choice) {
+std::vector<LocalAddress> choose(const std::vector<LocalAddress>& addresses,
+                                 std::string_view choice) {
   const auto network = parse_network(choice);
+  const auto meant = [&](const LocalAddress& address) {
+    return choice.empty() || address.interface == choice ||
+           (network && address.ip.in_same_network(network->ip, network->prefix));
+  };
   std::vector<LocalAddress> chosen;
-  for (const LocalAddress& address : addresses) {
-    const bool meant = choice.empty() || address.interface == choice ||
-                       (network && address.ip.in_same_network(network->ip, network->prefix));
-    if (meant) chosen.push_back(address);
+  for (const bool loopback : {false, true}) {
+    std::ranges::copy_if(addresses, std::back_inserter(chosen), [&](const LocalAddress& address) {
+      return meant(address) && address.ip.is_loopback() == loopback;
+    });
   }
   if (chosen.empty()) {
     throw InvalidArgument(
@@ -136,7 +145,6 @@ std::vector<LocalAddress> choose(std::vector<LocalAddress> addresses, std::strin
                     "or a prefix of {}",
                     choice, list(addresses)));
   }
-  std::ranges::stable_partition(chosen, [](const auto& a) { return !a.ip.is_loopback(); });
   return chosen;
 }
 

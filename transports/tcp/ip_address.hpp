@@ -47,6 +47,7 @@ std::vector<LocalAddress> local_addresses();
 /// Those that `choice` means: a name ("eth0"), an address or a prefix ("10.0.0.0/8"), all when it
 /// is empty. In the order in which they are to be used: loopback comes last. Throws InvalidArgument
 /// that lists what there is.
-std::vector<LocalAddress> choose(std::vector<LocalAddress> addresses, std::string_view choice);
+std::vector<LocalAddress> choose(const std::vector<LocalAddress>& addresses,
+                                 std::string_view choice);
 
 }  // namespace capstan::tcp

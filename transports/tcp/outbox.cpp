@@ -69,10 +69,11 @@ void Outbox::wake(bool watched) {
   if (watched) sync_interest_locked();
 }
 
-void Outbox::flush() {
+void Outbox::flush(bool watched) {
   if (!stuck_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock{mutex_};
   flush_locked();
+  if (watched) sync_interest_locked();
 }
 
 void Outbox::flush_locked() {
@@ -100,12 +101,10 @@ bool Outbox::send_batch() {
     next_ = frames_.size();
     partial_ = 0;
     closed_ = true;
-    full_ = false;
     return false;
   }
   advance(static_cast<std::uint64_t>(std::max<ssize_t>(sent, 0)));
-  full_ = sent < static_cast<ssize_t>(batch.bytes);
-  return !full_;
+  return sent == static_cast<ssize_t>(batch.bytes);
 }
 
 Outbox::Batch Outbox::gather() const {
@@ -148,10 +147,11 @@ void Outbox::close() {
   const std::lock_guard lock{mutex_};
   closed_ = true;
   socket_ = -1;
-  full_ = false;
   frames_.clear();
   next_ = woken_ = 0;
   partial_ = 0;
+  unsent_.store(false, std::memory_order_relaxed);
+  stuck_.store(false, std::memory_order_relaxed);
 }
 
 bool Outbox::sent() const {
@@ -165,9 +165,10 @@ void Outbox::sync_interest() {
 }
 
 void Outbox::sync_interest_locked() {
-  if (socket_ < 0 || full_ == watching_) return;
-  poller_->modify(socket_, tag_, true, full_);
-  watching_ = full_;
+  const bool stuck = next_ < woken_;
+  if (socket_ < 0 || stuck == watching_) return;
+  poller_->modify(socket_, tag_, true, stuck);
+  watching_ = stuck;
 }
 
 int Outbox::error() const {

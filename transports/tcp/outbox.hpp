@@ -20,11 +20,11 @@ class Outbox {
   /// Adds a frame. `data` is copied when it is short (Transport::snapshot), and otherwise read
   /// until it is sent.
   void push(std::uint64_t offset, const std::byte* data, std::uint64_t length);
-  /// Sends what has been pushed so far, or what fits; flush() goes on with it. While `watched`,
-  /// the poller is told at once when something remains.
+  /// Sends what has been pushed so far, or what fits; flush() goes on with it. While somebody
+  /// sleeps or is about to (`watched`), the poller is told at once when something remains.
   void wake(bool watched);
   /// Goes on where wake() had to stop. Cheap when there is nothing to do.
-  void flush();
+  void flush(bool watched);
 
   /// The connection is there. The socket stays open until close().
   void open(int socket, Poller& poller, Poller::Tag tag);
@@ -35,7 +35,7 @@ class Outbox {
 
   /// Whether all that was pushed before the last wake() has been sent.
   bool sent() const;
-  /// Has the poller watch for room in the socket, if that is what it waits for.
+  /// Has the poller watch for room in the socket, if something is left that was to be sent.
   void sync_interest();
   /// The error that ended sending, 0 if none has.
   int error() const;
@@ -69,7 +69,6 @@ class Outbox {
   Poller* poller_ = nullptr;
   Poller::Tag tag_;
   bool closed_ = false;
-  bool full_ = false;      // the socket has no room
   bool watching_ = false;  // the poller looks for room
   int error_ = 0;
   Traffic traffic_;

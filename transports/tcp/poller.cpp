@@ -43,7 +43,7 @@ void Poller::remove(int fd) {
 }
 
 void Poller::alarm(Deadline when) {
-  if (when.is_never() && !armed_) return;
+  if (when.when() == armed_.when()) return;
   itimerspec setting{};
   if (!when.is_never()) {
     // All zeros would disarm it.
@@ -52,7 +52,7 @@ void Poller::alarm(Deadline when) {
     const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
     setting.it_value = {.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
   }
-  armed_ = !when.is_never();
+  armed_ = when;
   checked(::timerfd_settime(timer_.get(), 0, &setting, nullptr), "timerfd_settime");
 }
 
@@ -66,6 +66,7 @@ std::span<const Poller::Event> Poller::wait(int timeout) {
     if (tag.kind == timer_tag.kind) {
       std::uint64_t times;
       static_cast<void>(!::read(timer_.get(), &times, sizeof(times)));
+      armed_ = Deadline::never();
       continue;
     }
     events_[kept++] = {tag, (event.events & ~std::uint32_t{EPOLLOUT}) != 0,

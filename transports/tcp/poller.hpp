@@ -46,7 +46,7 @@ class Poller {
 
   FileDescriptor epoll_;
   FileDescriptor timer_;
-  bool armed_ = false;
+  Deadline armed_ = Deadline::never();
   std::array<epoll_event, 64> ready_{};
   std::array<Event, 64> events_{};
 };

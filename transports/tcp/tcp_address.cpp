@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 
 namespace capstan::tcp {
 namespace {
@@ -70,11 +71,14 @@ std::vector<Endpoint> order_to_try(const TcpAddress& own, std::span<const LocalA
     if (std::ranges::any_of(local, shares_network)) return 1;
     return std::ranges::any_of(local, same_family) ? 2 : 3;
   };
-  std::vector<Endpoint> order = peer.endpoints();
-  if (own.host != peer.host) {
-    std::erase_if(order, [](const Endpoint& endpoint) { return endpoint.ip.is_loopback(); });
+  const bool same_host = own.host == peer.host;
+  const std::vector<Endpoint> endpoints = peer.endpoints();
+  std::vector<Endpoint> order;
+  for (const int wanted : {0, 1, 2, 3}) {
+    std::ranges::copy_if(endpoints, std::back_inserter(order), [&](const Endpoint& endpoint) {
+      return distance(endpoint) == wanted && (same_host || !endpoint.ip.is_loopback());
+    });
   }
-  std::ranges::stable_sort(order, {}, distance);
   return order;
 }
 

@@ -14,9 +14,9 @@
 #include "core/ir/error.hpp"
 #include "transports/mirrored_transport.hpp"
 #include "transports/tcp/acceptor.hpp"
-#include "transports/tcp/inbox.hpp"
+#include "transports/tcp/listeners.hpp"
 #include "transports/tcp/opener.hpp"
-#include "transports/tcp/outbox.hpp"
+#include "transports/tcp/peer.hpp"
 #include "transports/tcp/socket.hpp"
 
 namespace capstan {
@@ -24,58 +24,14 @@ namespace {
 
 using namespace std::chrono_literals;
 using tcp::Inbox;
+using tcp::Listeners;
+using tcp::Peer;
 
 /// Up to here it costs less to try each connection than to ask the poller which of them to try.
 constexpr std::size_t few_connections = 8;
 /// How many calls of progress() may look at nothing but the connections.
 constexpr unsigned calls_between_looks = 32;
 constexpr std::size_t buffer_bytes = 64 * 1024;
-
-/// What a rank has of a peer.
-struct Peer {
-  Peer(Rank its_rank, std::byte* mirror, Bytes segment) : rank(its_rank), inbox(mirror, segment) {}
-
-  Rank rank;
-  tcp::Outbox outbox;
-  Inbox inbox;
-  FileDescriptor socket;
-  std::string address;
-  std::optional<std::string> lost;  // why
-
-  tcp::Flight flight;  // when it was last looked at
-  Deadline stalled = Deadline::never();
-  Deadline next_look = Deadline::in(0s);
-};
-
-/// Where this rank can be reached.
-struct Listeners {
-  std::vector<FileDescriptor> sockets;
-  tcp::TcpAddress address;
-};
-
-Listeners listen_on(std::span<const tcp::LocalAddress> local) {
-  Listeners result;
-  int error = 0;
-  for (const tcp::LocalAddress& own : local) {
-    if (result.sockets.size() == tcp::TcpAddress::most_endpoints) break;
-    FileDescriptor socket = tcp::listen_on(own.ip);
-    if (!socket.valid()) {
-      error = errno;
-      continue;
-    }
-    result.address.add(tcp::local_endpoint(socket.get()));
-    result.sockets.push_back(std::move(socket));
-  }
-  if (result.sockets.empty()) {
-    throw SystemError(
-        fmt::format("cannot listen on any of this host's addresses: {}: is a network "
-                    "interface up?",
-                    tcp::error_text(error)));
-  }
-  result.address.host = tcp::TcpAddress::id_of_this_host();
-  result.address.token = tcp::random_token();
-  return result;
-}
 
 class TcpTransport final : public MirroredTransport {
  public:
@@ -104,14 +60,16 @@ class TcpTransport final : public MirroredTransport {
   void open_all(Deadline deadline);
   std::string describe_unreached(const Peer& peer, Deadline deadline) const;
   void look_around();
+  void look_at_clock();
   void dispatch(const tcp::Poller::Event& event);
   void take_outcomes();
   void begin(Peer& peer, tcp::Outcome outcome);
   void serve(Peer& peer);
-  void lose(Peer& peer, Inbox::State state, int error);
   void lose(Peer& peer, std::string why);
-  bool has_stalled(Peer& peer);
   void leave();
+  std::uint64_t on_the_way() const;
+  template <class Condition>
+  void finish(Condition condition);
   template <class Condition>
   void work_until(Condition condition, Deadline deadline);
 
@@ -274,7 +232,11 @@ void TcpTransport::look_around() {
   look_around_ = false;
   for (const tcp::Poller::Event& event : poller_.wait(0)) dispatch(event);
   take_outcomes();
-  if (!meeting_.alarm.expired()) return;
+  if (meeting_.alarm.expired()) look_at_clock();
+  if (sleeping_.load(std::memory_order_relaxed)) poller_.alarm(meeting_.alarm);
+}
+
+void TcpTransport::look_at_clock() {
   meeting_.alarm = Deadline::never();
   opener_.look_at_clock();
   acceptor_.look_at_clock();
@@ -296,10 +258,10 @@ void TcpTransport::dispatch(const tcp::Poller::Event& event) {
 }
 
 void TcpTransport::serve(Peer& peer) {
-  peer.outbox.flush();
+  peer.outbox.flush(sleeping_.load(std::memory_order_relaxed));
   try {
     const Inbox::State state = peer.inbox.receive(peer.socket.get(), buffer_);
-    if (state != Inbox::State::open) lose(peer, state, errno);
+    if (state != Inbox::State::open) lose(peer, peer.describe_end(state, errno));
   } catch (const tcp::Malformed& error) {
     meeting_.complaints.about(peer.address, error.what());
     lose(peer, fmt::format("connection to rank {} at {} was dropped: it sent {}", peer.rank.value(),
@@ -308,15 +270,6 @@ void TcpTransport::serve(Peer& peer) {
 }
 
 // --- Losing peers ---
-
-void TcpTransport::lose(Peer& peer, Inbox::State state, int error) {
-  if (state == Inbox::State::ended) error = peer.outbox.error();  // the first to find out keeps it
-  std::string_view what = "was closed without a goodbye: its process has probably died";
-  if (error == ECONNRESET || error == EPIPE) what = "was reset: its process has probably died";
-  if (error == ETIMEDOUT || error == EHOSTUNREACH) what = "timed out: its host does not answer";
-  if (state == Inbox::State::left) what = "was closed: it has destroyed its transport";
-  lose(peer, fmt::format("connection to rank {} at {} {}", peer.rank.value(), peer.address, what));
-}
 
 void TcpTransport::lose(Peer& peer, std::string why) {
   peer.lost = std::move(why);
@@ -333,25 +286,11 @@ std::optional<std::string> TcpTransport::departed(Rank peer) {
   if (which->lost || !which->socket.valid()) return which->lost;
   const Inbox::State state = which->inbox.peek(which->socket.get());
   if (state != Inbox::State::open) {
-    lose(*which, state, errno);
-  } else if (has_stalled(*which)) {
-    lose(*which, Inbox::State::broken, ETIMEDOUT);
+    lose(*which, which->describe_end(state, errno));
+  } else if (which->has_stalled(options_.peer_timeout)) {
+    lose(*which, which->describe_end(Inbox::State::broken, ETIMEDOUT));
   }
   return which->lost;
-}
-
-/// Whether the peer's host has acknowledged nothing of what is on its way to it for the whole of
-/// peer_timeout. The kernel's own limit would be a quarter of an hour.
-bool TcpTransport::has_stalled(Peer& peer) {
-  if (!peer.next_look.expired()) return false;
-  peer.next_look = Deadline::in(options_.peer_timeout / 8);
-  const tcp::Flight now = tcp::flight(peer.socket.get());
-  const bool moves = !now.unacknowledged || now.acknowledged != peer.flight.acknowledged;
-  if (moves || peer.stalled.is_never()) {
-    peer.stalled = now.unacknowledged ? Deadline::in(options_.peer_timeout) : Deadline::never();
-  }
-  peer.flight = now;
-  return peer.stalled.expired();
 }
 
 TcpTransport::~TcpTransport() {
@@ -364,23 +303,37 @@ TcpTransport::~TcpTransport() {
 }
 
 /// Sends what is left and says goodbye. A socket that is closed while the peer still sends drops
-/// what the peer's host has not taken yet: so this waits for it, within bounds.
+/// what the peer's host has not taken yet: so this waits for it.
 void TcpTransport::leave() {
-  const Deadline deadline = Deadline::in(options_.linger);
   const auto all_sent = [&] {
     return std::ranges::all_of(peers_, [](const auto& p) { return !p || p->outbox.sent(); });
   };
-  work_until(all_sent, deadline);
+  finish(all_sent);
   for (Peer* peer : connected_) peer->outbox.say_goodbye();
-  work_until(all_sent, deadline);
+  finish(all_sent);
   for (const Peer* peer : connected_) ::shutdown(peer->socket.get(), SHUT_WR);
+  finish([&] { return on_the_way() == 0; });
+}
+
+/// Bytes that the peers' hosts have not taken yet.
+std::uint64_t TcpTransport::on_the_way() const {
+  std::uint64_t bytes = 0;
+  for (const Peer* peer : connected_) bytes += tcp::unsent(peer->socket.get());
+  return bytes;
+}
+
+/// Makes progress until the condition is met, or nothing moves any more.
+template <class Condition>
+void TcpTransport::finish(Condition condition) {
   const auto taken = [&] {
-    return std::ranges::all_of(connected_,
-                               [](const Peer* p) { return tcp::unsent(p->socket.get()) == 0; });
+    std::uint64_t bytes = 0;
+    for (const Peer* peer : connected_) bytes += peer->outbox.traffic().bytes;
+    return bytes - on_the_way();
   };
-  while (!taken() && !deadline.expired()) {
-    progress();
-    poller_.wait(1);
+  for (bool moves = true; moves && !condition();) {
+    const std::uint64_t before = taken();
+    work_until([&] { return condition() || taken() != before; }, Deadline::in(options_.linger));
+    moves = taken() != before;
   }
 }
 
@@ -391,7 +344,8 @@ void TcpTransport::work_until(Condition condition, Deadline deadline) {
     prepare_to_sleep();
     progress();
     if (condition() || deadline.expired()) return cancel_sleep();
-    sleep(deadline.remaining());
+    // Not for long: what the condition is about may change without an event.
+    sleep(std::min<std::chrono::nanoseconds>(deadline.remaining(), 5ms));
   }
 }
 
@@ -407,6 +361,7 @@ void TcpTransport::prepare_to_sleep() {
 
 void TcpTransport::sleep(std::chrono::nanoseconds at_most) {
   const auto time = std::chrono::ceil<std::chrono::milliseconds>(std::max(at_most, 0ns));
+  poller_.alarm(meeting_.alarm);
   poller_.wait(static_cast<int>(std::min<std::int64_t>(time.count(), INT_MAX)));
   cancel_sleep();
 }
@@ -419,12 +374,13 @@ void TcpTransport::cancel_sleep() {
 }  // namespace
 
 std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segment,
-                                              TcpOptions options, std::byte* shared_segment) {
+                                              const TcpOptions& options,
+                                              std::byte* shared_segment) {
   if (self.value() < 0 || self.value() >= ranks) {
     throw InvalidArgument(fmt::format("there is no rank {} among {} ranks", self.value(), ranks));
   }
   std::vector<tcp::LocalAddress> local = tcp::choose(tcp::local_addresses(), options.interface);
-  Listeners listeners = listen_on(local);
+  Listeners listeners = tcp::listen_on_all(local);
   return std::make_unique<TcpTransport>(self, ranks, segment, options, shared_segment,
                                         std::move(local), std::move(listeners));
 }

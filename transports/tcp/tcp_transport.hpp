@@ -21,7 +21,7 @@ struct TcpOptions {
   std::chrono::milliseconds connect_timeout{5'000};
   /// How long somebody who connects may take to prove that it is a rank.
   std::chrono::milliseconds handshake_timeout{10'000};
-  /// How long the destructor waits for what was pushed to be taken by the peers' hosts.
+  /// How long the destructor waits while the peers' hosts take nothing of what was pushed.
   std::chrono::milliseconds linger{2'000};
 };
 
@@ -42,7 +42,7 @@ struct TcpOptions {
 ///
 /// Throws InvalidArgument (size, rank, interface) and SystemError (no descriptors or memory left).
 std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segment,
-                                              TcpOptions options = {},
+                                              const TcpOptions& options = {},
                                               std::byte* shared_segment = nullptr);
 
 }  // namespace capstan

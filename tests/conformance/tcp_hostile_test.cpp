@@ -1,0 +1,352 @@
+// Whom the TCP transport lets in, and what becomes of those who send what they should not.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/ir/error.hpp"
+#include "tests/conformance/captured_output.hpp"
+#include "tests/conformance/tcp_pair.hpp"
+#include "transports/tcp/frame.hpp"
+#include "transports/tcp/handshake.hpp"
+#include "transports/tcp/socket.hpp"
+
+namespace capstan::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+using tcp::FrameDecoder;
+using tcp::FrameHeader;
+using tcp::Hello;
+using tcp::Reason;
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// Somebody who connects to a transport and says what it likes.
+class Stranger {
+ public:
+  explicit Stranger(const Transport& target) : socket_(tcp::begin_connect(endpoint_of(target))) {}
+
+  void say(std::span<const std::byte> bytes) { EXPECT_TRUE(tcp::send_all(socket_.get(), bytes)); }
+  void say(const std::vector<std::byte>& bytes) { say(std::span{bytes}); }
+  template <class T>
+  void say(const T& message) {
+    say(tcp::bytes_of(message));
+  }
+  void hang_up() { socket_.reset(); }
+
+  /// The next message from the other end, or nothing when that has hung up. `drive` moves it.
+  template <class Drive>
+  std::optional<tcp::Message> hear(Drive drive) {
+    tcp::MessageReader reader;
+    std::optional<tcp::Message> message;
+    bool closed = false;
+    wait_until(
+        [&] {
+          drive();
+          const auto space = reader.space();
+          const ssize_t got = ::recv(socket_.get(), space.data(), space.size(), MSG_DONTWAIT);
+          closed = got == 0 || (got < 0 && !tcp::would_block(errno));
+          if (got > 0) reader.commit(static_cast<std::size_t>(got));
+          message = reader.take();
+          return closed || message.has_value();
+        },
+        "an answer");
+    return message;
+  }
+  template <class Drive>
+  bool is_dropped(Drive drive) {
+    std::array<std::byte, 256> waste;
+    wait_until(
+        [&] {
+          drive();
+          const ssize_t got = ::recv(socket_.get(), waste.data(), waste.size(), MSG_DONTWAIT);
+          return got == 0 || (got < 0 && !tcp::would_block(errno));
+        },
+        "the connection to be dropped");
+    return true;
+  }
+
+ private:
+  FileDescriptor socket_;
+};
+
+/// What rank 1 says first.
+Hello good_hello() {
+  return {.segment = pair_segment.value(), .from = 1, .to = 0, .ranks = 2, .nonce = {}};
+}
+
+/// Goes through the handshake as rank 1, whose address it knows.
+void pose_as_rank_1(Stranger& stranger, TcpPair& pair) {
+  const Hello hello = good_hello();
+  stranger.say(hello);
+  const auto message = stranger.hear([&] { pair[0].progress(); });
+  ASSERT_TRUE(message && std::holds_alternative<tcp::Reply>(*message));
+  const auto proof =
+      tcp::prove(tcp::Speaker::opener, decoded_tcp(pair[1].address()).token,
+                 decoded_tcp(pair[0].address()).token, hello, std::get<tcp::Reply>(*message).nonce);
+  stranger.say(tcp::Proof{.proof = proof});
+  const auto welcome = stranger.hear([&] { pair[0].progress(); });
+  ASSERT_TRUE(welcome && std::holds_alternative<tcp::Welcome>(*welcome));
+}
+
+// --- Frames ---
+
+std::vector<std::byte> frame(std::uint64_t offset, std::uint64_t length, std::size_t payload) {
+  const FrameHeader header{offset, length};
+  std::vector<std::byte> bytes(sizeof(header) + payload);
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  for (std::size_t i = 0; i < payload; ++i) bytes[sizeof(header) + i] = static_cast<std::byte>(i);
+  return bytes;
+}
+
+TEST(TcpFrames, OutsideTheSegmentAreRefused) {
+  constexpr std::uint64_t size = 4096, most = ~std::uint64_t{0};
+  for (const FrameHeader bad :
+       {FrameHeader{size, 1}, FrameHeader{0, size + 1}, FrameHeader{4090, 7}, FrameHeader{most, 1},
+        FrameHeader{8, most}, FrameHeader{most, most}, FrameHeader{most - 7, 16}, FrameHeader{0, 0},
+        FrameHeader{5, 0}}) {
+    FrameDecoder decoder{Bytes{size}};
+    const auto bytes = frame(bad.offset, bad.length, 0);
+    std::span<const std::byte> input{bytes};
+    EXPECT_THROW(decoder.next(input), tcp::Malformed) << bad.offset << " " << bad.length;
+  }
+  FrameDecoder decoder{Bytes{size}};
+  const auto all = frame(0, size, size);
+  std::span<const std::byte> input{all};
+  EXPECT_EQ(std::get<FrameDecoder::Piece>(decoder.next(input)).bytes.size(), size);
+}
+
+TEST(TcpFrames, AreNeverCutWithinAWord) {
+  const auto bytes = frame(13, 50, 50);
+  for (std::size_t available = 0; available < bytes.size(); ++available) {
+    FrameDecoder decoder{Bytes{100}};
+    std::span<const std::byte> input = std::span{bytes}.first(available);
+    const auto event = decoder.next(input);
+    if (const auto* piece = std::get_if<FrameDecoder::Piece>(&event)) {
+      EXPECT_EQ(piece->offset, 13u);
+      EXPECT_EQ((piece->offset + piece->bytes.size()) % 8, 0u);
+      EXPECT_LT(input.size(), 8u);
+    }
+    EXPECT_LT(input.size(), FrameDecoder::most_left);
+  }
+}
+
+// --- Strangers ---
+
+TEST(TcpHostile, StrangersAreRefusedAndToldWhy) {
+  CapturedOutput output;
+  TcpPair pair;
+  pair.connect();
+  const auto drive = [&] { pair[0].progress(); };
+  const auto refusal_of = [&](const Hello& hello) {
+    Stranger stranger{pair[0]};
+    stranger.say(hello);
+    const auto message = stranger.hear(drive);
+    EXPECT_TRUE(message && std::holds_alternative<tcp::Refusal>(*message));
+    EXPECT_TRUE(stranger.is_dropped(drive));
+    return message ? std::get<tcp::Refusal>(*message).reason : Reason::crossed;
+  };
+  Hello bad = good_hello();
+  bad.prefix.version = 2;
+  EXPECT_EQ(refusal_of(bad), Reason::other_version);
+  EXPECT_THAT(output.text(), HasSubstr("version 2"));
+  bad = good_hello();
+  bad.prefix.magic = 0x2f20'5447;
+  EXPECT_EQ(refusal_of(bad), Reason::malformed);
+  bad = good_hello();
+  bad.prefix.type = 99;
+  EXPECT_EQ(refusal_of(bad), Reason::malformed);
+  for (const std::int32_t from : {0, 2, -1, INT32_MAX, INT32_MIN}) {
+    bad = good_hello();
+    bad.from = from;
+    EXPECT_EQ(refusal_of(bad), Reason::wrong_rank) << from;
+  }
+  bad = good_hello();
+  bad.to = 1;
+  EXPECT_EQ(refusal_of(bad), Reason::wrong_rank);
+  bad = good_hello();
+  bad.ranks = 3;
+  EXPECT_EQ(refusal_of(bad), Reason::wrong_rank);
+  bad = good_hello();
+  bad.segment = 17;
+  EXPECT_EQ(refusal_of(bad), Reason::wrong_segment);
+  EXPECT_THAT(output.text(), AllOf(HasSubstr("127.0.0.1:"), HasSubstr("segment of 17 bytes")));
+  EXPECT_EQ(pair[0].departed(Rank{1}), std::nullopt);
+  pair.greet();
+}
+
+TEST(TcpHostile, OneWithoutTheTokenIsRefused) {
+  CapturedOutput output;
+  TcpPair pair;
+  pair.connect();
+  const auto drive = [&] { pair[0].progress(); };
+  Stranger stranger{pair[0]};
+  stranger.say(good_hello());
+  ASSERT_TRUE(stranger.hear(drive));
+  stranger.say(tcp::Proof{});
+  const auto answer = stranger.hear(drive);
+  ASSERT_TRUE(answer && std::holds_alternative<tcp::Refusal>(*answer));
+  EXPECT_EQ(std::get<tcp::Refusal>(*answer).reason, Reason::wrong_token);
+  EXPECT_THAT(output.text(), HasSubstr("lacks the token"));
+  pair.greet();
+}
+
+// The proof of one end is none of the other, so it cannot be sent back.
+TEST(TcpHostile, AReflectedProofIsRefused) {
+  CapturedOutput output;
+  TcpPair pair;
+  pair.connect();
+  const auto drive = [&] { pair[0].progress(); };
+  Stranger stranger{pair[0]};
+  stranger.say(good_hello());
+  const auto reply = stranger.hear(drive);
+  ASSERT_TRUE(reply);
+  stranger.say(tcp::Proof{.proof = std::get<tcp::Reply>(*reply).proof});
+  const auto answer = stranger.hear(drive);
+  ASSERT_TRUE(answer && std::holds_alternative<tcp::Refusal>(*answer));
+  pair.greet();
+}
+
+TEST(TcpHostile, GarbageOfAllKindsDoesNoHarm) {
+  CapturedOutput output;
+  TcpPair pair;
+  pair.connect();
+  const auto drive = [&] { pair[0].progress(); };
+  std::uint32_t random = 1;
+  for (int i = 0; i < 300; ++i) {
+    std::vector<std::byte> bytes(1 + static_cast<std::size_t>(i) * 7 % 3000);
+    for (std::byte& b : bytes) b = static_cast<std::byte>((random = random * 1'664'525U + 1) >> 24);
+    if (i % 3 == 0 && bytes.size() >= sizeof(Hello)) {  // something true in front
+      const Hello hello = good_hello();
+      std::memcpy(bytes.data(), &hello, sizeof(hello));
+    }
+    Stranger stranger{pair[0]};
+    stranger.say(std::span<const std::byte>{bytes});
+    if (i % 2 == 0) stranger.hang_up();
+    if (i % 2 == 1 && bytes.size() > 200) stranger.is_dropped(drive);
+    drive();
+  }
+  EXPECT_LE(std::ranges::count(output.text(), '\n'), 25)
+      << "the log must not be filled by strangers";
+  pair.greet();
+}
+
+TEST(TcpHostile, SilentOnesAreDroppedInTime) {
+  CapturedOutput output;
+  TcpOptions options = on_loopback();
+  options.handshake_timeout = 30ms;
+  TcpPair pair{options};
+  pair.connect();
+  const auto drive = [&] { pair[0].progress(); };
+  Stranger silent{pair[0]}, halfway{pair[0]}, unproved{pair[0]};
+  halfway.say(tcp::bytes_of(good_hello()).first(20));
+  unproved.say(good_hello());
+  EXPECT_TRUE(silent.is_dropped(drive));
+  EXPECT_TRUE(halfway.is_dropped(drive));
+  EXPECT_TRUE(unproved.is_dropped(drive));
+  EXPECT_THAT(output.text(), HasSubstr("in time"));
+  pair.greet();
+}
+
+TEST(TcpHostile, OnlySoManyStrangersAreHeldAtOnce) {
+  CapturedOutput output;
+  TcpPair pair;
+  pair.connect();
+  const auto before = descriptors_in_use();
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  for (int i = 0; i < 200; ++i) {
+    strangers.push_back(std::make_unique<Stranger>(pair[0]));
+    pair[0].progress();
+  }
+  for (int i = 0; i < 1000; ++i) pair[0].progress();
+  EXPECT_LE(descriptors_in_use(), before + 200 + 2 + 64);
+  pair.greet();  // the way in is not blocked
+}
+
+// --- Ranks that are not what they should be ---
+
+TEST(TcpHostile, AListenerWithoutTheTokenIsNoPeer) {
+  CapturedOutput output;
+  TcpPair pair;
+  std::vector<Address> addresses = pair.addresses();
+  pair[1].connect(addresses, Deadline::in(patience));
+  tcp::TcpAddress changed = decoded_tcp(addresses[1]);
+  changed.token[0] ^= std::byte{1};
+  addresses[1] = changed.encode();
+  pair[0].connect(addresses, Deadline::in(patience));
+  pair.raise_flag(0, 1);
+  EXPECT_THAT(pair.await_departure(0), AllOf(HasSubstr("rank 1"), HasSubstr("token")));
+}
+
+TEST(TcpHostile, AnotherSizeOfSegmentIsReported) {
+  CapturedOutput output;
+  const auto a = make_tcp_transport(Rank{0}, 2, Bytes{64}, on_loopback());
+  const auto b = make_tcp_transport(Rank{1}, 2, Bytes{128}, on_loopback());
+  const std::vector<Address> addresses{a->address(), b->address()};
+  a->connect(addresses, Deadline::in(patience));
+  b->connect(addresses, Deadline::in(patience));
+  a->push(Rank{1}, Bytes{0}, Bytes{8});
+  a->wake(a->link(Rank{1}));
+  std::optional<std::string> reason;
+  wait_until(
+      [&] {
+        a->progress();
+        b->progress();
+        return (reason = a->departed(Rank{1})).has_value();
+      },
+      "the refusal");
+  EXPECT_THAT(*reason, AllOf(HasSubstr("rank 1"), HasSubstr("128 bytes")));
+}
+
+TEST(TcpHostile, AFrameOutsideTheSegmentEndsTheConnection) {
+  CapturedOutput output;
+  TcpPair pair;
+  pair.connect();
+  Stranger stranger{pair[0]};
+  pose_as_rank_1(stranger, pair);
+  stranger.say(frame(0, 8, 8));
+  stranger.say(frame(pair_segment.value() - 4, 8, 8));
+  std::optional<std::string> reason;
+  wait_until([&] { return pair[0].progress(), (reason = pair[0].departed(Rank{1})).has_value(); },
+             "the connection to be dropped");
+  EXPECT_THAT(*reason, AllOf(HasSubstr("rank 1"), HasSubstr("127.0.0.1:"), HasSubstr("frame")));
+  EXPECT_EQ(pair[0].link(Rank{1}).segment[7], std::byte{7}) << "what came before stays";
+  EXPECT_TRUE(stranger.is_dropped([] {}));
+}
+
+TEST(TcpHostile, AFrameThatEndsTooEarlyIsALoss) {
+  CapturedOutput output;
+  for (const std::size_t payload : {std::size_t{0}, std::size_t{5}, std::size_t{4000}}) {
+    TcpPair pair;
+    pair.connect();
+    Stranger stranger{pair[0]};
+    pose_as_rank_1(stranger, pair);
+    stranger.say(frame(0, 50'000, payload));
+    stranger.hang_up();
+    std::optional<std::string> reason;
+    wait_until([&] { return pair[0].progress(), (reason = pair[0].departed(Rank{1})).has_value(); },
+               "the end to be noticed");
+    EXPECT_THAT(*reason, HasSubstr("without a goodbye"));
+  }
+}
+
+TEST(TcpHostile, TheSameRankIsNotLetInTwice) {
+  CapturedOutput output;
+  TcpPair pair;
+  pair.connect();
+  pair.greet();
+  Stranger stranger{pair[0]};
+  stranger.say(good_hello());
+  const auto answer = stranger.hear([&] { pair[0].progress(); });
+  ASSERT_TRUE(answer && std::holds_alternative<tcp::Refusal>(*answer));
+  EXPECT_EQ(std::get<tcp::Refusal>(*answer).reason, Reason::crossed);
+  pair.greet(2);
+}
+
+}  // namespace
+}  // namespace capstan::conformance

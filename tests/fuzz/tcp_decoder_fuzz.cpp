@@ -1,0 +1,132 @@
+// Feeds arbitrary bytes to the decoders of the TCP transport, cut into arbitrary pieces. They must
+// refuse or decode them without a bad access; frames must stay inside the segment, in whole words,
+// and come out the same however they were cut.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "transports/tcp/frame.hpp"
+#include "transports/tcp/handshake.hpp"
+
+namespace {
+
+using namespace capstan;
+
+constexpr std::uint64_t segment_size = 4096;
+using Input = std::span<const std::byte>;
+
+/// What a peer's mirror holds after `input`, and how it ended.
+struct Result {
+  std::vector<std::byte> mirror = std::vector<std::byte>(segment_size);
+  bool malformed = false;
+  bool goodbye = false;
+  bool operator==(const Result&) const = default;
+};
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+/// True after a goodbye.
+bool deliver(tcp::FrameDecoder& decoder, Input& input, Result& result) {
+  while (true) {
+    const auto event = decoder.next(input);
+    if (std::holds_alternative<tcp::FrameDecoder::NeedsMore>(event)) return false;
+    if (std::holds_alternative<tcp::FrameDecoder::Goodbye>(event)) return true;
+    const auto& piece = std::get<tcp::FrameDecoder::Piece>(event);
+    const std::uint64_t end = piece.offset + piece.bytes.size();
+    require(!piece.bytes.empty() && end <= segment_size);
+    require(end % tcp::FrameDecoder::word == 0 || decoder.outstanding().length == 0);
+    std::ranges::copy(piece.bytes,
+                      result.mirror.begin() + static_cast<std::ptrdiff_t>(piece.offset));
+  }
+}
+
+/// As the transport does: what is not delivered is offered again in front of the next piece.
+Result read_frames(Input input, std::size_t piece) {
+  Result result;
+  tcp::FrameDecoder decoder{Bytes{segment_size}};
+  std::vector<std::byte> buffer;
+  try {
+    while (!input.empty() && !result.goodbye) {
+      const auto count = std::min(piece, input.size());
+      buffer.insert(buffer.end(), input.begin(),
+                    input.begin() + static_cast<std::ptrdiff_t>(count));
+      input = input.subspan(count);
+      Input rest{buffer};
+      result.goodbye = deliver(decoder, rest, result);
+      require(result.goodbye || rest.size() < tcp::FrameDecoder::most_left);
+      buffer.erase(buffer.begin(), buffer.end() - static_cast<std::ptrdiff_t>(rest.size()));
+    }
+  } catch (const tcp::Malformed&) {
+    result.malformed = true;
+  }
+  return result;
+}
+
+/// Small offsets and lengths, so that the search need not guess them first.
+std::vector<std::byte> framed(Input input) {
+  std::vector<std::byte> bytes;
+  while (input.size() >= 3) {
+    const tcp::FrameHeader header{std::to_integer<std::uint64_t>(input[0]) * 17,
+                                  std::to_integer<std::uint64_t>(input[1])};
+    const auto* start = reinterpret_cast<const std::byte*>(&header);
+    bytes.insert(bytes.end(), start, start + sizeof(header));
+    input = input.subspan(2);
+    const auto payload = input.first(std::min<std::size_t>(header.length, input.size()));
+    bytes.insert(bytes.end(), payload.begin(), payload.end());
+    input = input.subspan(payload.size());
+  }
+  return bytes;
+}
+
+void read_messages(Input input, std::size_t piece) {
+  tcp::MessageReader reader;
+  try {
+    while (!input.empty()) {
+      const auto space = reader.space();
+      require(!space.empty() && space.size() <= 72);
+      const auto count = std::min({space.size(), input.size(), piece});
+      const Input given = input.first(count);
+      std::ranges::copy(given, space.begin());
+      input = input.subspan(count);
+      reader.commit(count);
+      const auto message = reader.take();
+      const auto* refusal = message ? std::get_if<tcp::Refusal>(&*message) : nullptr;
+      if (refusal) require(!tcp::describe(*refusal).empty());
+    }
+  } catch (const tcp::Malformed&) {  // what hostile bytes are meant to end in
+  }
+}
+
+/// The prefix of a message of `type`, and what follows it.
+std::vector<std::byte> prefixed(std::uint8_t type, Input input) {
+  const tcp::Prefix prefix{.type = type};
+  const Input start = tcp::bytes_of(prefix);
+  std::vector<std::byte> bytes(start.begin(), start.end());
+  bytes.insert(bytes.end(), input.begin(), input.end());
+  return bytes;
+}
+
+}  // namespace
+
+/// The first byte says how large the pieces are, and what follows: the bytes of a connection before
+/// or after the handshake, as they are or with sensible headers put in.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 2) return 0;
+  const std::uint8_t how = data[0];
+  const std::size_t piece = 1 + how / 4;
+  const Input rest = std::as_bytes(std::span{data + 1, size - 1});
+  const std::vector<std::byte> made = how & 1 ? framed(rest) : prefixed(data[1], rest.subspan(1));
+  if (how & 2) {
+    read_messages(how & 1 ? rest : Input{made}, piece);
+  } else {
+    const Input input = how & 1 ? Input{made} : rest;
+    require(read_frames(input, piece) == read_frames(input, input.size() + 1));
+  }
+  return 0;
+}

@@ -1,0 +1,37 @@
+#include "transports/tcp/listeners.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "core/ir/error.hpp"
+#include "transports/tcp/socket.hpp"
+
+namespace capstan::tcp {
+
+Listeners listen_on_all(std::span<const LocalAddress> local) {
+  Listeners result;
+  int error = 0;
+  for (const LocalAddress& own : local) {
+    if (result.sockets.size() == TcpAddress::most_endpoints) break;
+    FileDescriptor socket = listen_on(own.ip);
+    if (!socket.valid()) {
+      error = errno;
+      continue;
+    }
+    result.address.add(local_endpoint(socket.get()));
+    result.sockets.push_back(std::move(socket));
+  }
+  if (result.sockets.empty()) {
+    throw SystemError(
+        fmt::format("cannot listen on any of this host's addresses: {}: is a network "
+                    "interface up?",
+                    error_text(error)));
+  }
+  result.address.host = TcpAddress::id_of_this_host();
+  result.address.token = random_token();
+  return result;
+}
+
+}  // namespace capstan::tcp

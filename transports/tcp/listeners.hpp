@@ -1,0 +1,21 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/base/file_descriptor.hpp"
+#include "transports/tcp/tcp_address.hpp"
+
+namespace capstan::tcp {
+
+/// Where this rank can be reached.
+struct Listeners {
+  std::vector<FileDescriptor> sockets;
+  TcpAddress address;
+};
+
+/// Listens on each of these addresses, as many as fit, on ports that the system chooses. Throws
+/// SystemError when it can listen on none.
+Listeners listen_on_all(std::span<const LocalAddress> local);
+
+}  // namespace capstan::tcp

@@ -1,0 +1,31 @@
+#include "transports/tcp/peer.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <string_view>
+
+namespace capstan::tcp {
+
+std::string Peer::describe_end(Inbox::State state, int error) const {
+  if (state == Inbox::State::ended) error = outbox.error();  // the first to find out keeps it
+  std::string_view what = "was closed without a goodbye: its process has probably died";
+  if (error == ECONNRESET || error == EPIPE) what = "was reset: its process has probably died";
+  if (error == ETIMEDOUT || error == EHOSTUNREACH) what = "timed out: its host does not answer";
+  if (state == Inbox::State::left) what = "was closed: it has destroyed its transport";
+  return fmt::format("connection to rank {} at {} {}", rank.value(), address, what);
+}
+
+bool Peer::has_stalled(std::chrono::milliseconds timeout) {
+  if (!next_look.expired()) return false;
+  next_look = Deadline::in(timeout / 8);
+  const Flight now = tcp::flight(socket.get());
+  const bool moves = !now.unacknowledged || now.acknowledged != flight.acknowledged;
+  if (moves || stalled.is_never()) {
+    stalled = now.unacknowledged ? Deadline::in(timeout) : Deadline::never();
+  }
+  flight = now;
+  return stalled.expired();
+}
+
+}  // namespace capstan::tcp

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "core/base/deadline.hpp"
+#include "core/base/file_descriptor.hpp"
+#include "transports/tcp/inbox.hpp"
+#include "transports/tcp/outbox.hpp"
+#include "transports/tcp/socket.hpp"
+
+namespace capstan::tcp {
+
+/// What a rank has of a peer.
+struct Peer {
+  Peer(Rank its_rank, std::byte* mirror, Bytes segment) : rank(its_rank), inbox(mirror, segment) {}
+
+  /// "connection to rank 3 at 10.0.0.3:4711 was reset: ...", after its inbox has said `state`, with
+  /// `error` when that is `broken`.
+  std::string describe_end(Inbox::State state, int error) const;
+
+  /// Whether its host has acknowledged nothing of what is on its way to it for all of `timeout`.
+  /// The kernel's own limit would be a quarter of an hour. Mostly costs a look at the clock.
+  bool has_stalled(std::chrono::milliseconds timeout);
+
+  Rank rank;
+  Outbox outbox;
+  Inbox inbox;
+  FileDescriptor socket;
+  std::string address;
+  std::optional<std::string> lost;  // why
+
+  Flight flight;  // when it was last looked at
+  Deadline stalled = Deadline::never();
+  Deadline next_look = Deadline::in({});
+};
+
+}  // namespace capstan::tcp
