@@ -90,8 +90,7 @@ class Transport {
   virtual bool pushed(Rank /*peer*/) const { return true; }
 
   /// Makes sure that nothing pushed to `peer` is read any more when this returns: what is still to
-  /// be sent is copied or, where hardware is reading it and cannot be waited for, the connection is
-  /// given up.
+  /// be sent is copied or, where hardware reads it, waited for as long as that makes sense.
   virtual void detach_sources(Rank /*peer*/) {}
 
   /// What this rank has sent to `peer` so far; zeros where the link is mapped.

@@ -53,6 +53,16 @@ void Outbox::push(std::uint64_t offset, const std::byte* data, std::uint64_t len
   unsent_.store(true, std::memory_order_relaxed);
 }
 
+void Outbox::detach() {
+  const std::lock_guard lock{mutex_};
+  for (std::size_t i = next_; i < frames_.size(); ++i) {
+    Frame& frame = frames_[i];
+    if (!frame.data) continue;
+    detached_.emplace_back(frame.data, frame.data + frame.header.length);
+    frame.data = detached_.back().data();
+  }
+}
+
 void Outbox::say_goodbye() {
   const std::lock_guard lock{mutex_};
   if (closed_) return;
@@ -133,6 +143,7 @@ void Outbox::drop_sent() {
   frames_.erase(frames_.begin(), frames_.begin() + static_cast<std::ptrdiff_t>(next_));
   woken_ -= std::min(woken_, next_);
   next_ = 0;
+  if (frames_.empty()) detached_.clear();
 }
 
 void Outbox::open(int socket, Poller& poller, Poller::Tag tag) {

@@ -26,6 +26,9 @@ class Outbox {
   /// Goes on where wake() had to stop. Cheap when there is nothing to do.
   void flush(bool watched);
 
+  /// Copies what is not sent yet, so that its memory may change.
+  void detach();
+
   /// The connection is there. The socket stays open until close().
   void open(int socket, Poller& poller, Poller::Tag tag);
   /// Adds the last frame, and has all sent from now on.
@@ -62,6 +65,7 @@ class Outbox {
 
   mutable std::mutex mutex_;
   std::vector<Frame> frames_;
+  std::vector<std::vector<std::byte>> detached_;  // what frames refer to instead of their sources
   std::size_t next_ = 0;       // of frames_: sent up to there
   std::uint64_t partial_ = 0;  // bytes of frame next_ that are sent
   std::size_t woken_ = 0;      // of frames_: to be sent up to there

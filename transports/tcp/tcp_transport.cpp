@@ -45,6 +45,7 @@ class TcpTransport final : public MirroredTransport {
   void push(Rank peer, Bytes offset, Bytes length) override;
   void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
   bool pushed(Rank peer) const override;
+  void detach_sources(Rank peer) override;
   Traffic traffic(Rank peer) const override;
   void progress() override;
   int descriptor() const override { return poller_.descriptor(); }
@@ -209,6 +210,10 @@ void TcpTransport::ring(const Link& link) {
 bool TcpTransport::pushed(Rank peer) const {
   const Peer* to = peers_[index(peer)].get();
   return !to || to->outbox.sent();
+}
+
+void TcpTransport::detach_sources(Rank peer) {
+  if (Peer* to = peers_[index(peer)].get()) to->outbox.detach();
 }
 
 Traffic TcpTransport::traffic(Rank peer) const {
