@@ -16,7 +16,7 @@
 namespace capstan::conformance {
 namespace {
 
-class PostedConformance : public testing::TestWithParam<World> {};
+class PostedConformance : public WorldTest {};
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PostedConformance);
 INSTANTIATE_TEST_SUITE_P(All, PostedConformance, testing::ValuesIn(posted_worlds()),

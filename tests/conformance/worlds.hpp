@@ -9,6 +9,7 @@
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
+#include "transports/verbs/verbs_transport.hpp"
 
 namespace capstan::conformance {
 
@@ -89,6 +90,16 @@ inline World faulty(const World& world, std::uint64_t seed) {
           [world, seed] { return with_faults(world.new_maker(), seed); }};
 }
 
+/// The ranks use all devices in turn, so that data cross the wire between them. Peers that are
+/// slow, as they are many or emulated, are not to be missed.
+inline Member::Maker make_verbs(VerbsOptions options) {
+  for (const VerbsDevice& device : verbs_devices()) options.devices.push_back(device.name);
+  options.peer_timeout = std::chrono::seconds{4};
+  return [options](const Member& member, Bytes segment, std::byte* shared) {
+    return make_verbs_transport(member.self(), member.ranks(), segment, options, shared);
+  };
+}
+
 /// Every transport there is; a new one joins the suite by a line here.
 inline std::vector<World> all_worlds() {
   const World threads{"threads", false, make_threads};
@@ -103,6 +114,11 @@ inline std::vector<World> all_worlds() {
       {"tcp_threads", false, [] { return make_tcp(true); }, true, true},
       faulty(threads, 1),
       faulty(shm, 3),
+      {.name = "verbs",
+       .processes = true,
+       .new_maker = [] { return make_verbs({}); },
+       .posted = true,
+       .missing = verbs_obstacle()},
   };
 }
 
