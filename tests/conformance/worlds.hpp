@@ -100,6 +100,15 @@ inline Member::Maker make_verbs(VerbsOptions options) {
   };
 }
 
+/// As on a device that has little room and cannot take data inside requests.
+inline VerbsOptions poor_device() {
+  VerbsOptions options;
+  options.send_depth = 16;
+  options.piece = Bytes{4096};
+  options.inline_data = false;
+  return options;
+}
+
 /// Every transport there is; a new one joins the suite by a line here.
 inline std::vector<World> all_worlds() {
   const World threads{"threads", false, make_threads};
@@ -117,6 +126,11 @@ inline std::vector<World> all_worlds() {
       {.name = "verbs",
        .processes = true,
        .new_maker = [] { return make_verbs({}); },
+       .posted = true,
+       .missing = verbs_obstacle()},
+      {.name = "verbs_on_a_poor_device",
+       .processes = true,
+       .new_maker = [] { return make_verbs(poor_device()); },
        .posted = true,
        .missing = verbs_obstacle()},
   };
