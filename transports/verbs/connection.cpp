@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/ir/error.hpp"
+
 namespace capstan::verbs {
 namespace {
 
@@ -31,11 +33,13 @@ struct Copy {
 
 }  // namespace
 
-Connection::Connection(const Device& device, SendQueue queue, Pieces& own, Pieces& mirror)
+Connection::Connection(const Device& device, SendQueue queue, Pieces& own, Pieces& mirror,
+                       std::string peer)
     : device_(&device),
       queue_(std::move(queue)),
       own_(&own),
       mirror_(&mirror),
+      peer_(std::move(peer)),
       first_packet_(random_number() & sequence_mask) {
   ibv_qp_attr state{};
   state.qp_state = IBV_QPS_INIT;
@@ -123,6 +127,14 @@ void Connection::release() {
 
 void Connection::flush() {
   if (!established_ || lost_) return;
+  try {
+    send_some();
+  } catch (const SystemError& error) {
+    lose(fmt::format("can no longer be sent to: {}", error.what()));
+  }
+}
+
+void Connection::send_some() {
   std::size_t answered = 0;
   for (; answered < controls_.size() && queue_.room() > 0; ++answered) {
     const bool reported = controls_[answered].kind == Control::Kind::goodbye;
@@ -131,9 +143,7 @@ void Connection::flush() {
   }
   while (next_ < released_ && queue_.room() > 0 && send_part(writes_[next_])) {
   }
-  if (const int error = queue_.submit()) {
-    return lose(fmt::format("this rank's device refuses to send: {}", std::strerror(error)));
-  }
+  require_success(queue_.submit(), "ibv_post_send");
   controls_.erase(controls_.begin(), controls_.begin() + static_cast<std::ptrdiff_t>(answered));
   forget_sent();
 }
@@ -191,9 +201,9 @@ void Connection::copy_sources() {
   }
 }
 
-void Connection::lose(std::string reason) {
+void Connection::lose(const std::string& reason) {
   if (lost_) return;
-  lost_ = std::move(reason);
+  lost_ = peer_ + " " + reason;
   queue_.abandon();
   writes_.clear();
   controls_.clear();

@@ -27,7 +27,8 @@ struct End {
 class Connection {
  public:
   /// `own` is this rank's segment, `mirror` that of the peer here; both outlive the connection.
-  Connection(const Device& device, SendQueue queue, Pieces& own, Pieces& mirror);
+  /// `peer` names the peer in messages.
+  Connection(const Device& device, SendQueue queue, Pieces& own, Pieces& mirror, std::string peer);
 
   /// What the peer has to know of this end. Throws SystemError.
   End end();
@@ -41,7 +42,7 @@ class Connection {
   void send(const Control& control) { controls_.push_back(control); }
   /// Asks the peer's hardware for a sign of life, unless it owes one already.
   void probe();
-  /// Sends as much as is possible now.
+  /// Sends as much as is possible now; where nothing ever will be, the connection is lost.
   void flush();
 
   /// For a completion whose wr_id is of this connection.
@@ -60,8 +61,9 @@ class Connection {
   bool settled() const { return pushed() && controls_.empty() && !queue_.awaits_answer(); }
   /// What waits to be sent is copied.
   void copy_sources();
-  /// Gives the connection up: nothing is sent or read any more.
-  void lose(std::string reason);
+  /// Gives the connection up: nothing is sent or read any more. `reason` goes on after the peer's
+  /// name: "has died".
+  void lose(const std::string& reason);
   const std::optional<std::string>& lost() const { return lost_; }
 
  private:
@@ -80,6 +82,7 @@ class Connection {
   };
 
   void ask_for_keys(std::uint64_t offset, std::uint64_t length);
+  void send_some();
   bool send_part(Write& write);
   void forget_sent();
 
@@ -87,6 +90,7 @@ class Connection {
   SendQueue queue_;
   Pieces* own_;
   Pieces* mirror_;
+  const std::string peer_;
   const std::uint32_t first_packet_;
   std::uint64_t remote_ = 0;  // address of the mirror there
   std::vector<Key> keys_;     // of its pieces

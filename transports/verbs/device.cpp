@@ -68,6 +68,7 @@ std::optional<std::string> obstacle_of(Device& device, int gid_index) {
     return fmt::format("{} has no GID with index {}; see ibv_devinfo -v", device.name, gid_index);
   if (!gid) return fmt::format("{} has no address; give its network interface one", device.name);
   device.gid = *gid;
+  if (device.port.max_msg_sz == 0) device.port.max_msg_sz = 1 << 20;  // some drivers do not say
   return std::nullopt;
 }
 

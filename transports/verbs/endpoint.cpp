@@ -97,7 +97,7 @@ void Endpoint::add(std::size_t rank, const VerbsAddress& address, std::byte* mir
                                options_.piece, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   peer.connection = std::make_unique<Connection>(
       device_, SendQueue{device_, completions_.get(), inbox_.queue(), shape_for(rank)}, own_,
-      *peer.mirror);
+      *peer.mirror, describe(rank));
   by_queue_pair_[peer.connection->end().queue_pair] = rank;
 }
 
@@ -149,11 +149,20 @@ std::string Endpoint::describe(std::size_t rank) const {
                      text_of(gid));
 }
 
+std::string Endpoint::no_way_to(std::size_t rank, const SystemError& error) const {
+  return fmt::format("rank {}: connect to {}: {}; check that {} and its device are in one network",
+                     self_.value(), describe(rank), error.what(), device_.name);
+}
+
 void Endpoint::greet(std::size_t rank) {
   Peer& peer = peers_[rank];
-  greeter_->greet(
-      rank, peer.address,
-      {.from = self_.value(), .answered = peer.known ? 1u : 0u, .end = peer.connection->end()});
+  try {
+    greeter_->greet(
+        rank, peer.address,
+        {.from = self_.value(), .answered = peer.known ? 1u : 0u, .end = peer.connection->end()});
+  } catch (const SystemError& error) {
+    throw BootstrapError(no_way_to(rank, error));
+  }
 }
 
 void Endpoint::welcome(const Greeting& greeting) {
@@ -164,8 +173,7 @@ void Endpoint::welcome(const Greeting& greeting) {
     try {
       peer.connection->establish(peer.address, greeting.end, options_.peer_timeout);
     } catch (const SystemError& error) {
-      throw BootstrapError(
-          fmt::format("rank {}: connect to {}: {}", self_.value(), describe(rank), error.what()));
+      throw BootstrapError(no_way_to(rank, error));
     }
     peer.known = true;
     greet(rank);
@@ -202,7 +210,7 @@ void Endpoint::take(const ibv_wc& completion) {
   Connection& connection = *peers_.at(rank).connection;
   connection.complete(completion.wr_id);
   if (completion.status != IBV_WC_SUCCESS) {
-    connection.lose(fmt::format("{} cannot be reached any more ({}): {}", describe(rank),
+    connection.lose(fmt::format("cannot be reached any more ({}): {}",
                                 ::ibv_wc_status_str(completion.status),
                                 explain(completion.status)));
   }
@@ -216,19 +224,26 @@ void Endpoint::obey(std::size_t rank, const Control& control) {
       peers_[rank].ready = true;
       break;
     case Control::Kind::ask:
-      if (!connection.has_piece(control.piece)) break;
-      connection.send({.kind = Control::Kind::key,
-                       .key = connection.key_of(control.piece),
-                       .piece = control.piece});
+      if (connection.has_piece(control.piece)) tell_key(rank, control.piece);
       break;
     case Control::Kind::key:
       connection.learn_key(control.piece, control.key);
       break;
     case Control::Kind::goodbye:
-      connection.lose(fmt::format("{} has destroyed its transport", describe(rank)));
+      connection.lose("has destroyed its transport");
       break;
   }
   connection.flush();
+}
+
+void Endpoint::tell_key(std::size_t rank, std::uint64_t piece) {
+  Connection& connection = *peers_[rank].connection;
+  try {
+    connection.send({.kind = Control::Kind::key, .key = connection.key_of(piece), .piece = piece});
+  } catch (const SystemError& error) {  // it would wait for ever: let it see the end instead
+    connection.lose(
+        fmt::format("was cut off, as no memory can be pinned for what it sends: {}", error.what()));
+  }
 }
 
 void Endpoint::probe(std::size_t rank) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/deadline.hpp"
+#include "core/ir/error.hpp"
 #include "transports/verbs/connection.hpp"
 #include "transports/verbs/greeter.hpp"
 
@@ -60,6 +61,8 @@ class Endpoint {
   void welcome(const Greeting& greeting);
   void take(const ibv_wc& completion);
   void obey(std::size_t rank, const Control& control);
+  void tell_key(std::size_t rank, std::uint64_t piece);
+  std::string no_way_to(std::size_t rank, const SystemError& error) const;
   std::string describe(std::size_t rank) const;
   std::string missing() const;
 

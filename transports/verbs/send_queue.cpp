@@ -29,7 +29,7 @@ SendQueue::SendQueue(const Device& device, ibv_cq* completions, ibv_srq* receive
 
 ibv_send_wr& SendQueue::add(const Target& target, const void* data, std::uint32_t length,
                             std::uint32_t key) {
-  if (pending_ == most_at_once) error_ = submit();
+  if (pending_ == most_at_once) submit();
   ++begun_;
   places_[pending_] = {
       .addr = reinterpret_cast<std::uint64_t>(data), .length = length, .lkey = key};
@@ -72,7 +72,7 @@ int SendQueue::submit() {
   if (pending_ == 0 || error_ != 0) return error_;
   pending_ = 0;
   ibv_send_wr* refused = nullptr;
-  return ::ibv_post_send(queue_pair_.get(), requests_.data(), &refused);
+  return error_ = ::ibv_post_send(queue_pair_.get(), requests_.data(), &refused);
 }
 
 void SendQueue::complete(std::uint64_t wr_id) {

@@ -43,7 +43,7 @@ class SendQueue {
   void add_short(const Target& target, const void* data, std::uint32_t length);
   void add_long(const Target& target, const void* data, std::uint32_t length, std::uint32_t key,
                 std::shared_ptr<const ibv_mr> lent);
-  /// Hands the requests to the device. Returns 0 or an error number.
+  /// Hands the requests to the device. Returns 0, or the error number of the first refusal.
   int submit();
 
   /// For a completion whose wr_id is of this queue.
