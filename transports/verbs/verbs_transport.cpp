@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,8 +62,8 @@ VerbsTransport::~VerbsTransport() {
   }
   try {
     endpoint_->take_leave();
-  } catch (const Error&) {
-    // Those who are still there will notice that this rank does not answer.
+  } catch (const Error& error) {  // peers will notice that this rank does not answer
+    spdlog::warn("rank {}: verbs: could not take leave: {}", self().value(), error.what());
   }
 }
 
