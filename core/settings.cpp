@@ -72,6 +72,16 @@ void read_bootstrap(Bootstrap& setting) {
                              : Bootstrap::pmix;
 }
 
+void read_network(Network& setting) {
+  constexpr const char* name = "CAPSTAN_NETWORK";
+  constexpr std::array<std::string_view, 4> names{"auto", "tcp", "ofi", "verbs"};
+  const auto text = variable(name);
+  if (!text) return;
+  const auto found = std::ranges::find(names, *text);
+  if (found == names.end()) refuse(name, *text, "auto, tcp, ofi or verbs");
+  setting = static_cast<Network>(found - names.begin());
+}
+
 }  // namespace
 
 Settings Settings::from_environment() {
@@ -83,6 +93,8 @@ Settings Settings::from_environment() {
   read_bytes("CAPSTAN_CHUNK", settings.chunk);
   read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
+  read_network(settings.network);
+  if (const auto text = variable("CAPSTAN_PROVIDER")) settings.provider = *text;
   read_number("CAPSTAN_VIRTUAL_HOSTS", settings.virtual_hosts);
   if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;
   AlgorithmRules::parse(settings.algorithm);  // refuses early what it cannot read

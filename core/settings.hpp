@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "ir/quantity.hpp"
@@ -13,6 +14,9 @@ enum class Bootstrap {
   tcp,        ///< only by an address that is set (CAPSTAN_STORE, MASTER_ADDR), or on one host
   pmix,       ///< by the launcher's PMIx, also on one host; an error where there is none
 };
+
+/// See Settings::network.
+enum class Network : std::uint8_t { automatic, tcp, ofi, verbs };
 
 /// Every setting of the engine. Each can be set in the program or by the environment variable
 /// named beside it; nothing else in the library reads the environment except launch detection.
@@ -28,6 +32,14 @@ struct Settings {
   /// IPv6). A network fits hosts whose interfaces have different names. Empty: the first that is
   /// up. CAPSTAN_INTERFACE.
   std::string interface;
+
+  /// What carries data between hosts. CAPSTAN_NETWORK: tcp, ofi (libfabric), verbs (RDMA), or auto:
+  /// verbs where every rank has a device, else tcp.
+  Network network = Network::automatic;
+
+  /// Which provider of libfabric the ofi network uses, for example "tcp" or "verbs". Empty: the best
+  /// there is. CAPSTAN_PROVIDER.
+  std::string provider;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.
   /// CAPSTAN_TIMEOUT, seconds.

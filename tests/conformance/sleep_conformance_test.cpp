@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class SleepConformance : public testing::TestWithParam<World> {};
+class SleepConformance : public WorldTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, SleepConformance, testing::ValuesIn(all_worlds()),
                          [](const auto& instance) { return instance.param.name; });

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 
-class TransportConformance : public testing::TestWithParam<World> {};
+class TransportConformance : public WorldTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, TransportConformance, testing::ValuesIn(all_worlds()),
                          [](const auto& instance) { return instance.param.name; });

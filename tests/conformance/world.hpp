@@ -161,9 +161,18 @@ struct World {
   std::function<Member::Maker()> new_maker;  // one per run
   bool posted = false;                       // links are not mapped: a wake sends what was pushed
   bool lazy = false;                         // connect() waits for nobody
+  std::string missing{};                     // why it cannot be had on this machine
 
   /// Runs `body` once per rank; its failed assertions and exceptions fail the test.
   void run(int ranks, const Body& body) const;
+};
+
+/// Tests of a world are skipped where it cannot be had.
+class WorldTest : public testing::TestWithParam<World> {
+ protected:
+  void SetUp() override {
+    if (!GetParam().missing.empty()) GTEST_SKIP() << GetParam().missing;
+  }
 };
 
 /// Reports what `body` throws as a failure of the test.

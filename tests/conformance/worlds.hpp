@@ -13,6 +13,7 @@
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
+#include "transports/verbs/verbs_transport.hpp"
 
 namespace capstan::conformance {
 
@@ -108,6 +109,25 @@ inline bool has_rdma_device() {
   return std::filesystem::exists(devices) && !std::filesystem::is_empty(devices);
 }
 
+/// The ranks use all devices in turn, so that data cross the wire between them. Peers that are
+/// slow, as they are many or emulated, are not to be missed.
+inline Member::Maker make_verbs(VerbsOptions options) {
+  for (const VerbsDevice& device : verbs_devices()) options.devices.push_back(device.name);
+  options.peer_timeout = std::chrono::seconds{4};
+  return [options](const Member& member, Bytes segment, std::byte* shared) {
+    return make_verbs_transport(member.self(), member.ranks(), segment, options, shared);
+  };
+}
+
+/// As on a device that has little room and cannot take data inside requests.
+inline VerbsOptions poor_device() {
+  VerbsOptions options;
+  options.send_depth = 16;
+  options.piece = Bytes{4096};
+  options.inline_data = false;
+  return options;
+}
+
 /// Every transport there is; a new one joins the suite by a line here.
 inline std::vector<World> all_worlds() {
   const World threads{"threads", false, make_threads};
@@ -122,6 +142,16 @@ inline std::vector<World> all_worlds() {
       {"tcp_threads", false, [] { return make_tcp(true); }, true, true},
       faulty(threads, 1),
       faulty(shm, 3),
+      {.name = "verbs",
+       .processes = true,
+       .new_maker = [] { return make_verbs({}); },
+       .posted = true,
+       .missing = verbs_obstacle()},
+      {.name = "verbs_on_a_poor_device",
+       .processes = true,
+       .new_maker = [] { return make_verbs(poor_device()); },
+       .posted = true,
+       .missing = verbs_obstacle()},
   };
   if (ofi_is_built_in()) {
     worlds.push_back(ofi_world("ofi_tcp", "tcp", OfiPushes::write));

@@ -73,7 +73,9 @@ const std::vector<Rule>& rules() {
       {"kernels", {"core/ir"}, {"fmt", "hwy"}},
       {"topology", {"core/ir", "core/base"}, {"fmt", "hwloc", "nlohmann"}},
       {"transports", {"core/ir", "core/base"}, {"fmt", "spdlog"}},
-      {"transports/*", {"core/ir", "core/base", "transports"}, {"fmt", "spdlog", "sodium"}},
+      {"transports/*",
+       {"core/ir", "core/base", "transports"},
+       {"fmt", "spdlog", "sodium", "infiniband"}},
       {"core/runtime/bootstrap",
        {"core/ir", "core/base", "core/settings", "core/unique_id"},
        {"fmt", "spdlog", "sodium", "pmix"}},
@@ -94,7 +96,7 @@ const std::vector<Rule>& rules() {
       {"tests",
        also(below_cli, "core/cli"),
        {"fmt", "spdlog", "CLI", "nlohmann", "hwy", "hwloc", "sodium", "gtest", "gmock",
-        "rapidcheck", "mpi"}},
+        "rapidcheck", "mpi", "infiniband"}},
       {"docs", {}, {"capstan"}},
   };
   return all;
@@ -102,7 +104,7 @@ const std::vector<Rule>& rules() {
 
 const std::set<std::string_view> known_libraries = {
     "fmt",   "spdlog",  "CLI",        "nlohmann",  "hwloc", "hwy",  "sodium", "gtest",
-    "gmock", "capstan", "rapidcheck", "benchmark", "mpi",   "gloo", "pmix"};
+    "gmock", "capstan", "rapidcheck", "benchmark", "mpi",   "gloo", "pmix",   "infiniband"};
 
 const std::set<std::string_view> impure_headers = {
     "atomic",  "barrier",    "chrono",       "condition_variable",

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/cli/doctor/probe.hpp"
 #include "core/settings.hpp"
+#include "transports/verbs/verbs_transport.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -24,10 +27,22 @@ Probe network() {
           "a job over several hosts takes an interface that they share: CAPSTAN_INTERFACE"};
 }
 
+/// The ports that the transport over verbs could use.
+Probe rdma() {
+  std::string found;
+  for (const VerbsDevice& device : verbs_devices())
+    found += fmt::format("{}{} ({})", found.empty() ? "" : ", ", device.name, device.description);
+  if (!found.empty()) return {"RDMA", Probe::Status::ok, found};
+  const std::string obstacle = verbs_obstacle();
+  const auto end = std::min(obstacle.find("; "), obstacle.size());
+  return {"RDMA", Probe::Status::note, obstacle.substr(0, end),
+          obstacle.substr(std::min(end + 2, obstacle.size()))};
+}
+
 }  // namespace
 
 Probes network_probes() {
-  return {network};
+  return {network, rdma};
 }
 
 }  // namespace capstan::cli

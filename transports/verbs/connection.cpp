@@ -1,0 +1,213 @@
+#include "transports/verbs/connection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/ir/error.hpp"
+
+namespace capstan::verbs {
+namespace {
+
+constexpr int retries = 6;                   // 7 would mean for ever, in some drivers
+constexpr int retries_for_room = 7;          // for ever: a peer that is slow to take in is not lost
+constexpr std::uint8_t pause_for_room = 12;  // 0.64 ms
+constexpr std::uint32_t sequence_mask = (1 << 24) - 1;
+
+/// The time to wait for an acknowledgement, as the device takes it: 4.096 us times a power of two.
+std::uint8_t timeout_for(std::chrono::milliseconds all_retries) {
+  const double once =
+      std::chrono::duration<double, std::micro>(all_retries).count() / (retries + 1);
+  std::uint8_t exponent = 8;
+  while (exponent < 24 && 4.096 * static_cast<double>(1 << (exponent + 1)) <= once) ++exponent;
+  return exponent;
+}
+
+/// A copy of a caller's memory, given to the device.
+struct Copy {
+  std::vector<std::byte> bytes;
+  MemoryRegion region;
+};
+
+}  // namespace
+
+Connection::Connection(const Device& device, SendQueue queue, Pieces& own, Pieces& mirror,
+                       std::string peer)
+    : device_(&device),
+      queue_(std::move(queue)),
+      own_(&own),
+      mirror_(&mirror),
+      peer_(std::move(peer)),
+      first_packet_(random_number() & sequence_mask) {
+  ibv_qp_attr state{};
+  state.qp_state = IBV_QPS_INIT;
+  state.port_num = device.port_number;
+  state.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  require_success(
+      ::ibv_modify_qp(queue_.queue_pair(), &state,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+      "ibv_modify_qp to INIT");
+}
+
+End Connection::end() {
+  return {.queue_pair = queue_.queue_pair()->qp_num,
+          .first_packet = first_packet_,
+          .key = key_of(0),
+          .mirror = reinterpret_cast<std::uint64_t>(mirror_->memory())};
+}
+
+void Connection::establish(const VerbsAddress& peer, const End& end,
+                           std::chrono::milliseconds peer_timeout) {
+  ibv_qp_attr state{};
+  state.qp_state = IBV_QPS_RTR;
+  state.path_mtu = std::min(device_->port.active_mtu, static_cast<ibv_mtu>(peer.mtu));
+  state.dest_qp_num = end.queue_pair;
+  state.rq_psn = end.first_packet;
+  state.max_dest_rd_atomic = 1;
+  state.min_rnr_timer = pause_for_room;
+  state.ah_attr = device_->way_to(peer);
+  require_success(
+      ::ibv_modify_qp(queue_.queue_pair(), &state,
+                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+      "ibv_modify_qp to RTR");
+  state.qp_state = IBV_QPS_RTS;
+  state.sq_psn = first_packet_;
+  state.timeout = timeout_for(peer_timeout);
+  state.retry_cnt = retries;
+  state.rnr_retry = retries_for_room;
+  state.max_rd_atomic = 1;
+  require_success(::ibv_modify_qp(queue_.queue_pair(), &state,
+                                  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+                  "ibv_modify_qp to RTS");
+  remote_ = end.mirror;
+  keys_.resize(mirror_->count());
+  keys_[0] = {Key::State::known, end.key};
+  established_ = true;
+}
+
+void Connection::push(Bytes offset, const void* from, Bytes length) {
+  if (lost_ || length.value() == 0) return;
+  Write write{};
+  write.offset = offset.value();
+  write.length = length.value();
+  const auto* source = from ? static_cast<const std::byte*>(from) : own_->memory() + offset.value();
+  if (length <= Transport::snapshot) {
+    std::memcpy(write.copy.data() + write.copy.size() - length.value(), source, length.value());
+  } else {
+    write.from = source;
+    if (from) write.lent = lend(device_->domain.get(), from, length);
+  }
+  ask_for_keys(write.offset, write.length);
+  writes_.push_back(std::move(write));
+}
+
+void Connection::ask_for_keys(std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t last = mirror_->piece_of(offset + length - 1);
+  for (std::uint64_t piece = mirror_->piece_of(offset); piece <= last; ++piece) {
+    Key& key = keys_.at(piece);
+    if (key.state != Key::State::unknown) continue;
+    key.state = Key::State::asked;
+    send({.kind = Control::Kind::ask, .piece = piece});
+  }
+}
+
+void Connection::learn_key(std::uint64_t piece, std::uint32_t key) {
+  if (piece < keys_.size()) keys_[piece] = {Key::State::known, key};
+}
+
+void Connection::release() {
+  if (released_ == writes_.size()) return;
+  writes_.back().wakes = true;
+  released_ = writes_.size();
+}
+
+void Connection::flush() {
+  if (!established_ || lost_) return;
+  try {
+    send_some();
+  } catch (const SystemError& error) {
+    lose(fmt::format("can no longer be sent to: {}", error.what()));
+  }
+}
+
+void Connection::send_some() {
+  std::size_t answered = 0;
+  for (; answered < controls_.size() && queue_.room() > 0; ++answered) {
+    const bool reported = controls_[answered].kind == Control::Kind::goodbye;
+    queue_.add_short({.opcode = IBV_WR_SEND, .reported = reported}, &controls_[answered],
+                     sizeof(Control));
+  }
+  while (next_ < released_ && queue_.room() > 0 && send_part(writes_[next_])) {
+  }
+  require_success(queue_.submit(), "ibv_post_send");
+  controls_.erase(controls_.begin(), controls_.begin() + static_cast<std::ptrdiff_t>(answered));
+  forget_sent();
+}
+
+/// The part that lies in one piece; false when the key of that has yet to come.
+bool Connection::send_part(Write& write) {
+  const std::uint64_t piece = mirror_->piece_of(write.offset);
+  if (keys_[piece].state != Key::State::known) return false;
+  const std::uint64_t length = std::min<std::uint64_t>(
+      {write.length, mirror_->end_of(piece) - write.offset, device_->port.max_msg_sz});
+  const bool ends = length == write.length;
+  const bool wakes = ends && write.wakes;
+  const SendQueue::Target target{.opcode = wakes ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+                                 .address = remote_ + write.offset,
+                                 .key = keys_[piece].key,
+                                 .reported = wakes && (write.from || queue_.owes_report())};
+  const auto size = static_cast<std::uint32_t>(length);
+  if (!write.from) {
+    const std::byte* rest = write.copy.data() + write.copy.size() - write.length;
+    queue_.add_short(target, rest, size);
+  } else {
+    const std::uint32_t key = write.lent ? write.lent->lkey : own_->at(piece).lkey;
+    queue_.add_long(target, write.from, size, key, write.lent);
+    write.from += length;
+  }
+  write.offset += length;
+  write.length -= length;
+  if (ends) ++next_;
+  return true;
+}
+
+void Connection::forget_sent() {
+  constexpr std::size_t many = 1024;
+  if (next_ < writes_.size() && next_ < many) return;
+  writes_.erase(writes_.begin(), writes_.begin() + static_cast<std::ptrdiff_t>(next_));
+  released_ -= next_;
+  next_ = 0;
+}
+
+void Connection::probe() {
+  if (!established_ || lost_ || queue_.awaits_answer() || queue_.room() == 0) return;
+  queue_.add_short({.opcode = IBV_WR_RDMA_WRITE, .reported = true}, nullptr, 0);
+  queue_.submit();
+}
+
+void Connection::copy_sources() {
+  for (std::size_t i = next_; i < writes_.size(); ++i) {
+    Write& write = writes_[i];
+    if (!write.from) continue;
+    auto copy = std::make_shared<Copy>();
+    copy->bytes.assign(write.from, write.from + write.length);
+    copy->region.reset(pin(device_->domain.get(), copy->bytes.data(), copy->bytes.size(), 0));
+    write.from = copy->bytes.data();
+    write.lent = {copy, copy->region.get()};
+  }
+}
+
+void Connection::lose(const std::string& reason) {
+  if (lost_) return;
+  lost_ = peer_ + " " + reason;
+  queue_.abandon();
+  writes_.clear();
+  controls_.clear();
+  next_ = released_ = 0;
+}
+
+}  // namespace capstan::verbs

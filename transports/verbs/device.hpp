@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "transports/verbs/handles.hpp"
+#include "transports/verbs/verbs_address.hpp"
+#include "transports/verbs/verbs_transport.hpp"
+
+namespace capstan::verbs {
+
+/// One port of an RDMA device, opened.
+struct Device {
+  /// That which `options` choose for rank `self`. Throws SystemError that says why there is none.
+  static Device open(Rank self, const VerbsOptions& options);
+
+  /// Adds to an address how this port is reached.
+  void describe(VerbsAddress& address) const;
+  /// How to reach a peer from here.
+  ibv_ah_attr way_to(const VerbsAddress& peer) const;
+
+  Context context;
+  ProtectionDomain domain;
+  ibv_device_attr limits{};
+  std::string name;  // "mlx5_0:1"
+  std::uint8_t port_number = 0;
+  ibv_port_attr port{};
+  ibv_gid_entry gid{};
+};
+
+}  // namespace capstan::verbs

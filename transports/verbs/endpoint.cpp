@@ -1,0 +1,296 @@
+#include "transports/verbs/endpoint.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "core/ir/error.hpp"
+#include "transports/verbs/gid.hpp"
+
+namespace capstan::verbs {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int arrivals = 1024;        // for which there is room
+constexpr int least_send_depth = 16;  // requests under way to a peer
+constexpr auto probe_interval = 100ms;
+
+/// What a failed request says about the peer.
+std::string_view explain(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+      return "its process or host has died, or the network between them is down";
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+      return "it refuses what is written to it: its transport is gone or of another version";
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_QP_OP_ERR:
+      return "this rank's own memory was refused: it was freed before it was sent, or capstan has "
+             "a "
+             "bug";
+    default:
+      return "see the device's log (dmesg)";
+  }
+}
+
+int completions_for(const Device& device, int ranks, int send_depth, int depth) {
+  const std::int64_t wanted = std::int64_t{ranks} * send_depth + depth;
+  return static_cast<int>(std::min<std::int64_t>(wanted, device.limits.max_cqe));
+}
+
+}  // namespace
+
+Endpoint::Endpoint(Rank self, int ranks, std::span<std::byte> segment, const VerbsOptions& options)
+    : self_(self),
+      options_(options),
+      device_(Device::open(self, options)),
+      address_(VerbsAddress::of_this_process(Bytes{segment.size()}, options.piece)),
+      inbox_(device_, arrivals),
+      channel_(made(::ibv_create_comp_channel(device_.context.get()), "ibv_create_comp_channel")),
+      completions_(
+          made(::ibv_create_cq(device_.context.get(),
+                               completions_for(device_, ranks, options.send_depth, inbox_.depth()),
+                               nullptr, channel_.get(), 0),
+               "ibv_create_cq")),
+      own_(device_.domain.get(), segment.data(), Bytes{segment.size()}, options.piece, 0),
+      peers_(static_cast<std::size_t>(ranks)),
+      greeter_(std::make_unique<Greeter>(device_, ranks, address_.token)) {
+  const int flags = checked(::fcntl(descriptor(), F_GETFL), "fcntl");
+  checked(::fcntl(descriptor(), F_SETFL, flags | O_NONBLOCK), "fcntl");
+  device_.describe(address_);
+  address_.greeter = greeter_->number();
+}
+
+std::optional<std::string> Endpoint::read_address(std::span<const std::byte> bytes,
+                                                  VerbsAddress& peer) const {
+  const auto decoded = VerbsAddress::decode(bytes);
+  if (!decoded) return "its address is none of this version's verbs";
+  peer = *decoded;
+  return address_.obstacle_to(peer);
+}
+
+/// So many requests that their completions never overrun the queue.
+SendQueue::Shape Endpoint::shape_for(std::size_t rank) const {
+  const int share = (completions_->cqe - inbox_.depth()) / static_cast<int>(peers_.size());
+  const int depth = std::clamp(options_.send_depth, least_send_depth, device_.limits.max_qp_wr);
+  if (share < least_send_depth) {
+    throw SystemError(fmt::format(
+        "{} has room for {} completions, too few for {} ranks; use more devices, or fewer ranks",
+        device_.name, completions_->cqe, peers_.size()));
+  }
+  return {.depth = static_cast<std::uint32_t>(std::min(depth, share)),
+          .inline_data = options_.inline_data,
+          .peer = rank};
+}
+
+void Endpoint::add(std::size_t rank, const VerbsAddress& address, std::byte* mirror) {
+  Peer& peer = peers_[rank];
+  peer.address = address;
+  peer.mirror =
+      std::make_unique<Pieces>(device_.domain.get(), mirror, Bytes{address_.segment},
+                               options_.piece, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  peer.connection = std::make_unique<Connection>(
+      device_, SendQueue{device_, completions_.get(), inbox_.queue(), shape_for(rank)}, own_,
+      *peer.mirror, describe(rank));
+  by_queue_pair_[peer.connection->end().queue_pair] = rank;
+}
+
+// Both ends of a connection have to exist before either sends on it, or the hardware gives up. So
+// each rank repeats its greetings until the peer has answered that its end is connected. The first
+// to hear so says "ready" over the connection itself, where it cannot get lost: then neither has to
+// listen for greetings any longer.
+void Endpoint::meet(Deadline deadline) {
+  constexpr auto first_interval = 5ms, longest_interval = 200ms;
+  auto interval = first_interval;
+  auto next = Deadline::Clock::now();
+  while (!missing().empty()) {
+    if (deadline.expired()) {
+      throw BootstrapError(fmt::format("rank {}: connect: within {} there was no answer from {}",
+                                       self_.value(), deadline.budget(), missing()));
+    }
+    if (Deadline::Clock::now() >= next) {
+      for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+        if (peers_[rank].connection && !peers_[rank].ready) greet(rank);
+      }
+      next = Deadline::Clock::now() + interval;
+      interval = std::min(2 * interval, longest_interval);
+    }
+    while (const auto greeting = greeter_->receive()) welcome(*greeting);
+    progress();
+    std::this_thread::sleep_for(200us);
+  }
+  greeter_.reset();
+}
+
+std::string Endpoint::missing() const {
+  std::string names;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (!peers_[rank].connection || peers_[rank].ready) continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", describe(rank));
+  }
+  if (names.empty()) return names;
+  return names + fmt::format(
+                     ": alive but not in connect(), or not to be reached from {} ({}): check the "
+                     "network between the hosts",
+                     device_.name, text_of(device_.gid.gid));
+}
+
+std::string Endpoint::describe(std::size_t rank) const {
+  const VerbsAddress& address = peers_[rank].address;
+  ibv_gid gid{};
+  std::ranges::copy(address.gid, gid.raw);
+  return fmt::format("rank {} (process {} on host {}, {})", rank, address.pid, address.host(),
+                     text_of(gid));
+}
+
+std::string Endpoint::no_way_to(std::size_t rank, const SystemError& error) const {
+  return fmt::format("rank {}: connect to {}: {}; check that {} and its device are in one network",
+                     self_.value(), describe(rank), error.what(), device_.name);
+}
+
+void Endpoint::greet(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  try {
+    greeter_->greet(
+        rank, peer.address,
+        {.from = self_.value(), .answered = peer.known ? 1u : 0u, .end = peer.connection->end()});
+  } catch (const SystemError& error) {
+    throw BootstrapError(no_way_to(rank, error));
+  }
+}
+
+void Endpoint::welcome(const Greeting& greeting) {
+  const auto rank = static_cast<std::size_t>(greeting.from);
+  if (greeting.from < 0 || rank >= peers_.size() || !peers_[rank].connection) return;
+  Peer& peer = peers_[rank];
+  if (!peer.known) {
+    try {
+      peer.connection->establish(peer.address, greeting.end, options_.peer_timeout);
+    } catch (const SystemError& error) {
+      throw BootstrapError(no_way_to(rank, error));
+    }
+    peer.known = true;
+    greet(rank);
+  }
+  if (greeting.answered != 0 && !peer.ready) {
+    peer.ready = true;
+    peer.connection->send({.kind = Control::Kind::ready});
+    peer.connection->flush();
+  }
+}
+
+void Endpoint::progress() {
+  constexpr int at_once = 32;
+  std::array<ibv_wc, at_once> completions;
+  for (int count = at_once; count == at_once;) {
+    count = ::ibv_poll_cq(completions_.get(), at_once, completions.data());
+    if (count < 0) throw SystemError(fmt::format("rank {}: ibv_poll_cq failed", self_.value()));
+    for (const ibv_wc& completion : std::span{completions}.first(static_cast<std::size_t>(count)))
+      take(completion);
+    inbox_.replenish();
+  }
+}
+
+void Endpoint::take(const ibv_wc& completion) {
+  if (completion.wr_id & Inbox::mark) {
+    const Control control = inbox_.take(completion);
+    const auto sender = by_queue_pair_.find(completion.qp_num);
+    const bool is_message =
+        completion.status == IBV_WC_SUCCESS && (completion.wc_flags & IBV_WC_WITH_IMM) == 0;
+    if (is_message && sender != by_queue_pair_.end()) obey(sender->second, control);
+    return;
+  }
+  const auto rank = static_cast<std::size_t>(SendQueue::peer_of(completion.wr_id));
+  Connection& connection = *peers_.at(rank).connection;
+  connection.complete(completion.wr_id);
+  if (completion.status != IBV_WC_SUCCESS) {
+    connection.lose(fmt::format("cannot be reached any more ({}): {}",
+                                ::ibv_wc_status_str(completion.status),
+                                explain(completion.status)));
+  }
+  connection.flush();
+}
+
+void Endpoint::obey(std::size_t rank, const Control& control) {
+  Connection& connection = *peers_[rank].connection;
+  switch (control.kind) {
+    case Control::Kind::ready:
+      peers_[rank].ready = true;
+      break;
+    case Control::Kind::ask:
+      if (connection.has_piece(control.piece)) tell_key(rank, control.piece);
+      break;
+    case Control::Kind::key:
+      connection.learn_key(control.piece, control.key);
+      break;
+    case Control::Kind::goodbye:
+      connection.lose("has destroyed its transport");
+      break;
+  }
+  connection.flush();
+}
+
+void Endpoint::tell_key(std::size_t rank, std::uint64_t piece) {
+  Connection& connection = *peers_[rank].connection;
+  try {
+    connection.send({.kind = Control::Kind::key, .key = connection.key_of(piece), .piece = piece});
+  } catch (const SystemError& error) {  // it would wait for ever: let it see the end instead
+    connection.lose(
+        fmt::format("was cut off, as no memory can be pinned for what it sends: {}", error.what()));
+  }
+}
+
+void Endpoint::probe(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  const auto now = Deadline::Clock::now();
+  if (now - peer.probed < probe_interval) return;
+  peer.probed = now;
+  peer.connection->probe();
+}
+
+void Endpoint::detach_sources(std::size_t rank) {
+  Connection& connection = *peers_[rank].connection;
+  connection.copy_sources();
+  const Deadline deadline = Deadline::in(2 * options_.peer_timeout);
+  while (connection.reads_sources()) {
+    progress();
+    if (deadline.expired()) {
+      connection.lose(
+          fmt::format("{} was given up: it did not acknowledge within {} what a cancelled call was "
+                      "sending to it",
+                      describe(rank), deadline.budget()));
+    }
+  }
+}
+
+void Endpoint::take_leave() {
+  const Deadline deadline = Deadline::in(2 * options_.peer_timeout);
+  const auto await = [&](auto&& done) {
+    const auto is_done = [&](const Peer& peer) {
+      return !peer.ready || peer.connection->lost() || done(*peer.connection);
+    };
+    while (!std::ranges::all_of(peers_, is_done) && !deadline.expired()) progress();
+  };
+  await([](const Connection& connection) { return connection.pushed(); });
+  for (Peer& peer : peers_) {
+    if (!peer.ready) continue;
+    peer.connection->send({.kind = Control::Kind::goodbye});
+    peer.connection->flush();
+  }
+  await([](const Connection& connection) { return connection.settled(); });
+}
+
+void Endpoint::arm() {
+  ibv_cq* queue = nullptr;
+  void* unused = nullptr;
+  while (::ibv_get_cq_event(channel_.get(), &queue, &unused) == 0) ::ibv_ack_cq_events(queue, 1);
+  require_success(::ibv_req_notify_cq(completions_.get(), 0), "ibv_req_notify_cq");
+}
+
+}  // namespace capstan::verbs

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/deadline.hpp"
+#include "core/ir/error.hpp"
+#include "transports/verbs/connection.hpp"
+#include "transports/verbs/greeter.hpp"
+
+namespace capstan::verbs {
+
+/// One rank's side of all its connections: makes them, and hands what completes to the one it is
+/// about. One thread at a time.
+class Endpoint {
+ public:
+  /// Throws SystemError.
+  Endpoint(Rank self, int ranks, std::span<std::byte> segment, const VerbsOptions& options);
+
+  Address address() const { return address_.encode(); }
+
+  /// A peer to connect to, whose pushes go to `mirror`. Throws SystemError.
+  void add(std::size_t rank, const VerbsAddress& peer, std::byte* mirror);
+  /// Why a peer's address cannot be used, or nothing; then it is in `peer`.
+  std::optional<std::string> read_address(std::span<const std::byte> bytes,
+                                          VerbsAddress& peer) const;
+  /// Connects to all that were added. Throws BootstrapError that names those with whom it failed.
+  void meet(Deadline deadline);
+
+  /// Null when that rank was not added.
+  Connection* to(std::size_t rank) { return peers_[rank].connection.get(); }
+  const Connection* to(std::size_t rank) const { return peers_[rank].connection.get(); }
+
+  /// Takes in what has come, and sends what could not be sent.
+  void progress();
+  /// Asks a peer for a sign of life if the last time is long ago, so that its end shows.
+  void probe(std::size_t rank);
+  /// See Transport.
+  void detach_sources(std::size_t rank);
+  /// Sends what was released and takes leave of all, as far as they answer in time.
+  void take_leave();
+
+  /// Readable after arm(), as soon as progress() has something to do.
+  int descriptor() const { return channel_->fd; }
+  void arm();
+
+ private:
+  struct Peer {
+    VerbsAddress address;
+    std::unique_ptr<Pieces> mirror;
+    std::unique_ptr<Connection> connection;
+    bool known = false;  // its end, and this end is connected to it
+    bool ready = false;  // it has connected its end, too
+    Deadline::Clock::time_point probed{};
+  };
+
+  SendQueue::Shape shape_for(std::size_t rank) const;
+  void greet(std::size_t rank);
+  void welcome(const Greeting& greeting);
+  void take(const ibv_wc& completion);
+  void obey(std::size_t rank, const Control& control);
+  void tell_key(std::size_t rank, std::uint64_t piece);
+  std::string no_way_to(std::size_t rank, const SystemError& error) const;
+  std::string describe(std::size_t rank) const;
+  std::string missing() const;
+
+  const Rank self_;
+  const VerbsOptions options_;
+  Device device_;
+  VerbsAddress address_;
+  Inbox inbox_;
+  CompletionChannel channel_;
+  CompletionQueue completions_;
+  Pieces own_;
+  std::vector<Peer> peers_;                                       // by rank
+  std::unordered_map<std::uint32_t, std::size_t> by_queue_pair_;  // rank of the peer
+  std::unique_ptr<Greeter> greeter_;                              // until all have met
+};
+
+}  // namespace capstan::verbs

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace capstan::verbs {
+
+/// The entry of a port's GID table to use: `forced`, or the best of them if that is negative. RoCE
+/// v2 is preferred to v1, as it can be routed; IPv4 to IPv6; global addresses to those of a link.
+/// Nothing if the table has no such entry.
+std::optional<ibv_gid_entry> choose_gid(std::span<const ibv_gid_entry> table, std::uint32_t port,
+                                        int forced);
+
+/// "10.0.0.1" or "fe80::1".
+std::string text_of(const ibv_gid& gid);
+/// "RoCE v2", "RoCE v1" or "InfiniBand".
+std::string kind_of(const ibv_gid_entry& entry);
+
+}  // namespace capstan::verbs

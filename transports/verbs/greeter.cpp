@@ -1,0 +1,115 @@
+#include "transports/verbs/greeter.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace capstan::verbs {
+namespace {
+
+constexpr std::uint64_t current_format = 0x3130'6767'7370'6163;  // "capsgg01"
+constexpr std::size_t sends = 32;
+
+/// Datagrams with another key are dropped by the device. The topmost bit means something else.
+std::uint32_t key_of(const Token& token) {
+  std::uint32_t key = 0;
+  std::memcpy(&key, token.data(), sizeof(key));
+  return key & 0x7fff'ffff;
+}
+
+}  // namespace
+
+Greeter::Greeter(const Device& device, int ranks, const Token& token)
+    : device_(&device),
+      token_(token),
+      slots_(std::clamp<std::size_t>(static_cast<std::size_t>(ranks) * 2, 32, 1024) + sends),
+      receives_(slots_.size() - sends),
+      region_(pin(device.domain.get(), slots_.data(), slots_.size() * sizeof(Slot),
+                  IBV_ACCESS_LOCAL_WRITE)),
+      completions_(made(::ibv_create_cq(device.context.get(), static_cast<int>(slots_.size()),
+                                        nullptr, nullptr, 0),
+                        "ibv_create_cq")),
+      ways_(static_cast<std::size_t>(ranks)) {
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = completions_.get();
+  wanted.recv_cq = completions_.get();
+  wanted.qp_type = IBV_QPT_UD;
+  wanted.cap = {.max_send_wr = sends,
+                .max_recv_wr = static_cast<std::uint32_t>(receives_),
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = 0};
+  queue_pair_.reset(made(::ibv_create_qp(device.domain.get(), &wanted), "ibv_create_qp"));
+  make_ready();
+  for (std::size_t slot = 0; slot < receives_; ++slot) offer(slot);
+  for (std::size_t slot = receives_; slot < slots_.size(); ++slot) free_.push_back(slot);
+}
+
+void Greeter::make_ready() {
+  ibv_qp_attr state{};
+  state.qp_state = IBV_QPS_INIT;
+  state.port_num = device_->port_number;
+  state.qkey = key_of(token_);
+  require_success(::ibv_modify_qp(queue_pair_.get(), &state,
+                                  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+                  "ibv_modify_qp to INIT");
+  state.qp_state = IBV_QPS_RTR;
+  require_success(::ibv_modify_qp(queue_pair_.get(), &state, IBV_QP_STATE), "ibv_modify_qp to RTR");
+  state.qp_state = IBV_QPS_RTS;
+  require_success(::ibv_modify_qp(queue_pair_.get(), &state, IBV_QP_STATE | IBV_QP_SQ_PSN),
+                  "ibv_modify_qp to RTS");
+}
+
+void Greeter::offer(std::size_t slot) {
+  ibv_sge place{.addr = reinterpret_cast<std::uint64_t>(&slots_[slot]),
+                .length = sizeof(Slot),
+                .lkey = region_->lkey};
+  ibv_recv_wr request{.wr_id = slot, .next = nullptr, .sg_list = &place, .num_sge = 1};
+  ibv_recv_wr* refused = nullptr;
+  require_success(::ibv_post_recv(queue_pair_.get(), &request, &refused), "ibv_post_recv");
+}
+
+void Greeter::greet(std::size_t rank, const VerbsAddress& peer, Greeting greeting) {
+  if (!ways_[rank]) {
+    ibv_ah_attr way = device_->way_to(peer);
+    ways_[rank].reset(made(::ibv_create_ah(device_->domain.get(), &way), "ibv_create_ah"));
+  }
+  if (free_.empty()) return;
+  const std::size_t slot = free_.back();
+  free_.pop_back();
+  greeting.format = current_format;
+  greeting.token = peer.token;
+  slots_[slot].greeting = greeting;
+  ibv_sge place{.addr = reinterpret_cast<std::uint64_t>(&slots_[slot].greeting),
+                .length = sizeof(Greeting),
+                .lkey = region_->lkey};
+  ibv_send_wr request{};
+  request.wr_id = slot;
+  request.sg_list = &place;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.wr.ud = {
+      .ah = ways_[rank].get(), .remote_qpn = peer.greeter, .remote_qkey = key_of(peer.token)};
+  ibv_send_wr* refused = nullptr;
+  require_success(::ibv_post_send(queue_pair_.get(), &request, &refused), "ibv_post_send");
+}
+
+std::optional<Greeting> Greeter::receive() {
+  ibv_wc completion;
+  while (::ibv_poll_cq(completions_.get(), 1, &completion) > 0) {
+    const auto slot = static_cast<std::size_t>(completion.wr_id);
+    if (slot >= receives_) {
+      free_.push_back(slot);
+      continue;
+    }
+    const Greeting greeting = slots_[slot].greeting;
+    offer(slot);
+    if (completion.status == IBV_WC_SUCCESS && completion.byte_len == sizeof(Slot) &&
+        greeting.format == current_format && greeting.token == token_) {
+      return greeting;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace capstan::verbs

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <memory>
+#include <string_view>
+
+#include "transports/system_call.hpp"
+
+namespace capstan::verbs {
+
+template <auto destroy>
+struct Destroyer {
+  template <class Object>
+  void operator()(Object* object) const {
+    destroy(object);
+  }
+};
+
+/// Objects of libibverbs, destroyed with their owner. What others are made from goes last.
+using Context = std::unique_ptr<ibv_context, Destroyer<ibv_close_device>>;
+using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
+using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroyer<ibv_destroy_comp_channel>>;
+using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
+using SharedReceiveQueue = std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>>;
+using QueuePair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
+using AddressHandle = std::unique_ptr<ibv_ah, Destroyer<ibv_destroy_ah>>;
+using MemoryRegion = std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>>;
+
+/// `object` unless it is null; then throws SystemError.
+template <class Object>
+Object* made(Object* object, std::string_view call, std::string_view remedy = {}) {
+  if (!object) throw_errno(call, remedy);
+  return object;
+}
+
+/// For calls that return 0 or an error number. Throws SystemError.
+inline void require_success(int error, std::string_view call, std::string_view remedy = {}) {
+  if (error == 0) return;
+  if (error > 0) errno = error;
+  throw_errno(call, remedy);
+}
+
+}  // namespace capstan::verbs

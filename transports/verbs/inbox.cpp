@@ -1,0 +1,49 @@
+#include "transports/verbs/inbox.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace capstan::verbs {
+
+Inbox::Inbox(const Device& device, int depth)
+    : slots_(static_cast<std::size_t>(std::clamp(depth, 1, device.limits.max_srq_wr))),
+      region_(pin(device.domain.get(), slots_.data(), slots_.size() * sizeof(Control),
+                  IBV_ACCESS_LOCAL_WRITE)) {
+  ibv_srq_init_attr wanted{};
+  wanted.attr.max_wr = static_cast<std::uint32_t>(slots_.size());
+  wanted.attr.max_sge = 1;
+  queue_.reset(made(::ibv_create_srq(device.domain.get(), &wanted), "ibv_create_srq"));
+  for (std::uint64_t slot = 0; slot < slots_.size(); ++slot) free_.push_back(slot);
+  replenish();
+}
+
+Control Inbox::take(const ibv_wc& completion) {
+  const std::uint64_t slot = completion.wr_id & ~mark;
+  free_.push_back(slot);
+  return slots_.at(slot);
+}
+
+void Inbox::replenish() {
+  constexpr std::size_t at_once = 32;
+  std::array<ibv_recv_wr, at_once> requests;
+  std::array<ibv_sge, at_once> places;
+  while (!free_.empty()) {
+    const std::size_t count = std::min(at_once, free_.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t slot = free_[free_.size() - 1 - i];
+      places[i] = {.addr = reinterpret_cast<std::uint64_t>(&slots_[slot]),
+                   .length = sizeof(Control),
+                   .lkey = region_->lkey};
+      requests[i] = {.wr_id = mark | slot,
+                     .next = i + 1 < count ? &requests[i + 1] : nullptr,
+                     .sg_list = &places[i],
+                     .num_sge = 1};
+    }
+    ibv_recv_wr* refused = nullptr;
+    require_success(::ibv_post_srq_recv(queue_.get(), requests.data(), &refused),
+                    "ibv_post_srq_recv");
+    free_.resize(free_.size() - count);
+  }
+}
+
+}  // namespace capstan::verbs

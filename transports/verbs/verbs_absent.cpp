@@ -1,0 +1,20 @@
+// Takes the place of the transport in builds without libibverbs.
+
+#include "core/ir/error.hpp"
+#include "transports/verbs/verbs_transport.hpp"
+
+namespace capstan {
+
+std::vector<VerbsDevice> verbs_devices() {
+  return {};
+}
+
+std::string verbs_obstacle() {
+  return "no RDMA device: this build has no verbs; install libibverbs-dev and build again";
+}
+
+std::unique_ptr<Transport> make_verbs_transport(Rank, int, Bytes, const VerbsOptions&, std::byte*) {
+  throw SystemError(verbs_obstacle());
+}
+
+}  // namespace capstan

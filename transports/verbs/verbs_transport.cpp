@@ -1,0 +1,190 @@
+#include "transports/verbs/verbs_transport.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <ctime>
+#include <mutex>
+
+#include "core/ir/error.hpp"
+#include "transports/mirrored_transport.hpp"
+#include "transports/verbs/endpoint.hpp"
+
+namespace capstan {
+namespace {
+
+/// Joins the contract of transports to an endpoint, under a lock, as wake() is thread-safe.
+class VerbsTransport final : public MirroredTransport {
+ public:
+  VerbsTransport(Rank self, int ranks, Bytes segment, const VerbsOptions& options,
+                 std::byte* shared)
+      : MirroredTransport(self, ranks, segment, shared),
+        traffic_(static_cast<std::size_t>(ranks)),
+        endpoint_(std::make_unique<verbs::Endpoint>(self, ranks, this->segment(), options)) {}
+  ~VerbsTransport() override;
+
+  std::string_view name() const override { return "verbs"; }
+  Address address() const override { return endpoint_->address(); }
+  void connect(std::span<const Address> addresses, Deadline deadline) override;
+  void push(Rank peer, Bytes offset, Bytes length) override;
+  void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
+  bool pushed(Rank peer) const override;
+  void detach_sources(Rank peer) override;
+  Traffic traffic(Rank peer) const override { return traffic_[index(peer)]; }
+  void progress() override;
+  int descriptor() const override { return endpoint_->descriptor(); }
+  void prepare_to_sleep() override;
+  void sleep(std::chrono::nanoseconds at_most) override;
+  void cancel_sleep() override {}
+  std::optional<std::string> departed(Rank peer) override;
+
+ protected:
+  void ring(const Link& link) override;
+
+ private:
+  void append(Rank peer, Bytes offset, const void* from, Bytes length);
+
+  const pid_t process_ = ::getpid();
+  bool connected_ = false;
+  std::vector<Traffic> traffic_;  // by peer
+  mutable std::mutex mutex_;
+  std::unique_ptr<verbs::Endpoint> endpoint_;  // all use of it under the mutex
+};
+
+VerbsTransport::~VerbsTransport() {
+  if (::getpid() != process_) {  // a forked child's copy: the objects are the parent's
+    static_cast<void>(endpoint_.release());
+    return;
+  }
+  try {
+    endpoint_->take_leave();
+  } catch (const Error& error) {  // peers will notice that this rank does not answer
+    spdlog::warn("rank {}: verbs: could not take leave: {}", self().value(), error.what());
+  }
+}
+
+void VerbsTransport::connect(std::span<const Address> addresses, Deadline deadline) {
+  const auto count = static_cast<std::size_t>(ranks());
+  if (connected_ || addresses.size() != count) {
+    throw InvalidArgument(fmt::format(
+        "rank {}: connect: {}", self().value(),
+        connected_ ? "called a second time"
+                   : fmt::format("{} addresses for {} ranks", addresses.size(), count)));
+  }
+  connected_ = true;
+  const std::scoped_lock lock{mutex_};
+  std::vector<verbs::VerbsAddress> world(count);
+  std::string obstacles;
+  const auto is_met = [&](std::size_t rank) {
+    return rank != index(self()) && !addresses[rank].empty();
+  };
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    if (!is_met(rank)) continue;
+    if (const auto obstacle = endpoint_->read_address(addresses[rank], world[rank]))
+      obstacles += fmt::format("; rank {} cannot be met: {}", rank, *obstacle);
+  }
+  if (!obstacles.empty())
+    throw BootstrapError(fmt::format("rank {}: connect{}", self().value(), obstacles));
+  try {
+    for (std::size_t rank = 0; rank < count; ++rank) {
+      if (!is_met(rank)) continue;
+      const Rank peer{static_cast<std::int32_t>(rank)};
+      make_mirror(peer);
+      endpoint_->add(rank, world[rank], mirror(peer));
+    }
+    endpoint_->meet(deadline);
+  } catch (const SystemError& error) {
+    throw SystemError(fmt::format("rank {}: connect: {}", self().value(), error.what()));
+  }
+}
+
+void VerbsTransport::push(Rank peer, Bytes offset, Bytes length) {
+  append(peer, offset, nullptr, length);
+}
+
+void VerbsTransport::push_from(Rank peer, Bytes offset, const void* from, Bytes length) {
+  append(peer, offset, from, length);
+}
+
+void VerbsTransport::append(Rank peer, Bytes offset, const void* from, Bytes length) {
+  const std::scoped_lock lock{mutex_};
+  verbs::Connection* connection = endpoint_->to(index(peer));
+  if (!connection) return;
+  connection->push(offset, from, length);
+  traffic_[index(peer)].bytes += length.value();
+  ++traffic_[index(peer)].frames;
+}
+
+void VerbsTransport::ring(const Link& link) {
+  const std::scoped_lock lock{mutex_};
+  verbs::Connection& connection = *endpoint_->to(index(peer_of(link)));
+  connection.release();
+  connection.flush();
+}
+
+bool VerbsTransport::pushed(Rank peer) const {
+  const std::scoped_lock lock{mutex_};
+  const verbs::Connection* connection = endpoint_->to(index(peer));
+  return !connection || connection->pushed();
+}
+
+void VerbsTransport::detach_sources(Rank peer) {
+  const std::scoped_lock lock{mutex_};
+  if (endpoint_->to(index(peer))) endpoint_->detach_sources(index(peer));
+}
+
+void VerbsTransport::progress() {
+  const std::scoped_lock lock{mutex_};
+  endpoint_->progress();
+}
+
+// First the device is told to report, then what has come before is taken in: so either the
+// descriptor becomes readable, or the caller's next look finds it.
+void VerbsTransport::prepare_to_sleep() {
+  const std::scoped_lock lock{mutex_};
+  endpoint_->arm();
+  endpoint_->progress();
+}
+
+void VerbsTransport::sleep(std::chrono::nanoseconds at_most) {
+  using std::chrono::nanoseconds;
+  const auto time = std::max(at_most, nanoseconds::zero());
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (time - nanoseconds{seconds}).count()};
+  pollfd watched{.fd = descriptor(), .events = POLLIN, .revents = 0};
+  ::ppoll(&watched, 1, &limit, nullptr);
+  progress();
+}
+
+std::optional<std::string> VerbsTransport::departed(Rank peer) {
+  const std::scoped_lock lock{mutex_};
+  verbs::Connection* connection = endpoint_->to(index(peer));
+  if (!connection) return std::nullopt;
+  endpoint_->progress();
+  endpoint_->probe(index(peer));
+  return connection->lost();
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_verbs_transport(Rank self, int ranks, Bytes segment,
+                                                const VerbsOptions& options,
+                                                std::byte* shared_segment) {
+  require_segment_size(segment);
+  if (options.piece.value() < 4096 || !std::has_single_bit(options.piece.value()))
+    throw InvalidArgument(
+        fmt::format("memory cannot be pinned in pieces of {} bytes: ask for a "
+                    "power of two of at least 4096",
+                    options.piece.value()));
+  try {
+    return std::make_unique<VerbsTransport>(self, ranks, segment, options, shared_segment);
+  } catch (const SystemError& error) {
+    throw SystemError(fmt::format("rank {}: set up verbs: {}", self.value(), error.what()));
+  }
+}
+
+}  // namespace capstan
