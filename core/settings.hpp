@@ -37,8 +37,8 @@ struct Settings {
   /// verbs where every rank has a device, else tcp.
   Network network = Network::automatic;
 
-  /// Which provider of libfabric the ofi network uses, for example "tcp" or "verbs". Empty: the best
-  /// there is. CAPSTAN_PROVIDER.
+  /// Which provider of libfabric the ofi network uses, for example "tcp" or "verbs". Empty: the
+  /// best there is. CAPSTAN_PROVIDER.
   std::string provider;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.

@@ -21,10 +21,11 @@ class Progress;
 /// What the ranks of a world have found out about the machine they share; equal on all of them,
 /// but for the processors.
 struct Placement {
-  Hosts hosts{1};               ///< of the ranks
-  bool oversubscribed = false;  ///< some ranks share a core: give it up early while waiting
-  Bytes chunk{256 << 10};       ///< staged bytes per rank and block that stay in its cache
-  bool reads_peers = false;     ///< every rank can read every other's memory
+  Hosts hosts{1};                  ///< of the ranks
+  Network network = Network::tcp;  ///< between hosts
+  bool oversubscribed = false;     ///< some ranks share a core: give it up early while waiting
+  Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
+  bool reads_peers = false;        ///< every rank can read every other's memory
   CpuSet spare_processors{};  ///< a core that no rank is bound to, for this rank's progress thread
 };
 

@@ -321,7 +321,7 @@ bool Executor::flush(int peer) {
   return transport_.pushed(Rank{peer});
 }
 
-/// The caller may change its buffers when the call ends.
+/// The caller may change its buffers when the call ends, and may not be back for a long time.
 bool Executor::flush_buffers() {
   return std::ranges::all_of(plan_->pushed_to, [&](int peer) { return flush(peer); });
 }

@@ -6,22 +6,33 @@
 #include <map>
 
 #include "core/ir/error.hpp"
+#include "topology/machine.hpp"
 #include "transports/mixed/mixed_transport.hpp"
+#include "transports/ofi/ofi_transport.hpp"
 #include "transports/posted/posted_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
+#include "transports/verbs/verbs_transport.hpp"
 
 namespace capstan {
 namespace {
 
 /// What reaches ranks on other hosts.
-std::unique_ptr<Transport> make_network_transport(Rank self, int ranks, Bytes segment,
-                                                  const Settings& settings,
+std::unique_ptr<Transport> make_network_transport(Network network, Rank self, int ranks,
+                                                  Bytes segment, const Settings& settings,
                                                   std::byte* shared = nullptr) {
+  if (network == Network::verbs) return make_verbs_transport(self, ranks, segment, {}, shared);
+  if (network == Network::ofi) {
+    OfiOptions options;
+    options.provider = settings.provider;
+    return make_ofi_transport(self, ranks, segment, options, shared);
+  }
   const TcpOptions options{.interface = settings.interface};
   return make_tcp_transport(self, ranks, segment, options, shared);
 }
+
+constexpr std::string_view has_rdma = "RDMA ", lacks_rdma = "- ";
 
 }  // namespace
 
@@ -34,25 +45,37 @@ Hosts virtual_hosts(int ranks, const Settings& settings) {
   return Hosts{std::move(host_of)};
 }
 
-Hosts hosts_of(const std::vector<std::string>& identities, const Settings& settings) {
-  if (settings.virtual_hosts > 1)
-    return virtual_hosts(static_cast<int>(identities.size()), settings);
-  std::map<std::string, int> numbers;
-  std::vector<int> host_of;
-  for (const std::string& identity : identities)
-    host_of.push_back(
-        numbers.try_emplace(identity, static_cast<int>(numbers.size())).first->second);
-  return Hosts{std::move(host_of)};
+std::string self_description() {
+  return std::string{verbs_devices().empty() ? lacks_rdma : has_rdma} + host_identity();
 }
 
-std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Bytes segment,
-                                          const Settings& settings) {
+Surroundings agree_on_surroundings(const std::vector<std::string>& descriptions,
+                                   const Settings& settings) {
+  std::map<std::string, int> numbers;
+  std::vector<int> host_of;
+  bool rdma = true;
+  for (const std::string& description : descriptions) {
+    rdma = rdma && description.starts_with(has_rdma);
+    const std::string host = description.substr(description.find(' ') + 1);
+    host_of.push_back(numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second);
+  }
+  Network network = settings.network;
+  if (network == Network::automatic) network = rdma ? Network::verbs : Network::tcp;
+  const int ranks = static_cast<int>(descriptions.size());
+  return {settings.virtual_hosts > 1 ? virtual_hosts(ranks, settings) : Hosts{std::move(host_of)},
+          network};
+}
+
+std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network network,
+                                          Bytes segment, const Settings& settings) {
   const std::vector<Rank> neighbours = hosts.on(hosts.host_of(self));
   const auto position = static_cast<int>(std::ranges::find(neighbours, self) - neighbours.begin());
   if (hosts.single()) return make_shm_transport(self, hosts.ranks(), segment);
-  if (neighbours.size() == 1) return make_network_transport(self, hosts.ranks(), segment, settings);
+  if (neighbours.size() == 1)
+    return make_network_transport(network, self, hosts.ranks(), segment, settings);
   auto near = make_shm_transport(Rank{position}, static_cast<int>(neighbours.size()), segment);
-  auto far = make_network_transport(self, hosts.ranks(), segment, settings, near->segment().data());
+  auto far = make_network_transport(network, self, hosts.ranks(), segment, settings,
+                                    near->segment().data());
   return make_mixed_transport(self, hosts, std::move(near), std::move(far));
 }
 

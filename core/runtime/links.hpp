@@ -13,14 +13,22 @@ namespace capstan {
 // Which transports make up the links of a communicator: shared memory within a host, the network
 // between hosts.
 
-/// Hosts by the host_identity() of each rank, or as settings.virtual_hosts pretends.
-Hosts hosts_of(const std::vector<std::string>& identities, const Settings& settings);
+/// As settings.virtual_hosts pretends; otherwise one.
 Hosts virtual_hosts(int ranks, const Settings& settings);
 
+/// What a rank says of itself so that all choose alike: its host, and whether it has RDMA.
+std::string self_description();
+struct Surroundings {
+  Hosts hosts;
+  Network network;
+};
+Surroundings agree_on_surroundings(const std::vector<std::string>& descriptions,
+                                   const Settings& settings);
+
 /// The transport of one rank, to be connected. Throws InvalidArgument when the settings ask for
-/// what this build lacks, SystemError.
-std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Bytes segment,
-                                          const Settings& settings);
+/// what this build or this machine lacks, SystemError.
+std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network network,
+                                          Bytes segment, const Settings& settings);
 
 /// Connected transports for ranks that are threads of this process, in order.
 std::vector<std::unique_ptr<Transport>> make_transports_of_threads(const Hosts& hosts,

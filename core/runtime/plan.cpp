@@ -243,7 +243,8 @@ void note_remote(const Program& program, const Hosts& hosts, Plan& plan) {
   };
   if (hosts.single()) return;
   for (const Op& op : program.ops)
-    if (op.code == OpCode::push && program.sources(op).front().place < Place::scratch)
+    if (op.code != OpCode::gather && op.code != OpCode::wait &&
+        !hosts.together(program.self, op.peer))
       note(plan.pushed_to, op.peer.value());
   for (const int writer : writers_to(program))
     if (!hosts.together(program.self, Rank{writer})) note(plan.remote_writers, writer);

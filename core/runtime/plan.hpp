@@ -78,7 +78,7 @@ struct Plan {
   /// be finished in order.
   int last_reading_phase = 0;
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
-  std::vector<int> pushed_to{};         ///< peers on other hosts, straight from these buffers
+  std::vector<int> pushed_to{};         ///< peers on other hosts, also from these buffers
   std::vector<int> remote_writers{};    ///< peers on other hosts whose boards are read
   bool stream_output = false;           ///< the output exceeds the cache: write it past the cache
 

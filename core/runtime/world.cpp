@@ -73,26 +73,34 @@ std::vector<std::vector<std::byte>> exchange(Store& store, const char* what, int
 
 Placement agree_on_placement(Store& store, int rank, int size, const Settings& settings,
                              Deadline deadline) {
-  const Processors own = own_processors();
-  std::vector<Processors> all;
-  for (const auto& bytes :
-       exchange(store, "processors", rank, size, bytes_of_object(own), deadline)) {
-    if (bytes.size() != sizeof(Processors))
-      throw BootstrapError("ranks run different versions of Capstan: use one for all");
-    std::memcpy(&all.emplace_back(), bytes.data(), sizeof(Processors));
-  }
-  const Machine machine = Machine::discover();
-  // One rank decides how much is staged at a time, so that all lay out their segments alike.
-  if (rank == 0) store.put_text("chunk", fmt::format("{}", chunk_bytes_for(machine, size).value()));
-  const std::string own_host = host_identity();
+  const std::string own_host = self_description();
   std::vector<std::string> hosts;
   for (const auto& bytes :
        exchange(store, "host", rank, size, std::as_bytes(std::span{own_host}), deadline))
     hosts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return {.hosts = hosts_of(hosts, settings),
-          .oversubscribed = oversubscribed(all),
+  const Surroundings surroundings = agree_on_surroundings(hosts, settings);
+
+  const Processors own = own_processors();
+  const auto all = exchange(store, "processors", rank, size, bytes_of_object(own), deadline);
+  std::vector<Processors> neighbours;  // of the ranks on this host
+  int position = 0;
+  for (std::size_t peer = 0; peer < all.size(); ++peer) {
+    if (all[peer].size() != sizeof(Processors))
+      throw BootstrapError("ranks run different versions of Capstan: use one for all");
+    if (hosts[peer] != own_host) continue;
+    if (static_cast<int>(peer) == rank) position = static_cast<int>(neighbours.size());
+    std::memcpy(&neighbours.emplace_back(), all[peer].data(), sizeof(Processors));
+  }
+  const Machine machine = Machine::discover();
+  // One rank decides how much is staged at a time, so that all lay out their segments alike.
+  const auto sharing = static_cast<int>(neighbours.size());
+  if (rank == 0)
+    store.put_text("chunk", fmt::format("{}", chunk_bytes_for(machine, sharing).value()));
+  return {.hosts = surroundings.hosts,
+          .network = surroundings.network,
+          .oversubscribed = oversubscribed(neighbours),
           .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))},
-          .spare_processors = spare_core(machine, cpu_sets(all), rank)};
+          .spare_processors = spare_core(machine, cpu_sets(neighbours), position)};
 }
 
 /// Everything in a segment must agree between ranks, above all its layout.
@@ -160,7 +168,8 @@ Member build(Store& store, int rank, int size, const Settings& settings, Deadlin
   const SegmentLayout layout = segment_layout(size, placement, settings);
   agree_on_layout(store, rank, size, layout, deadline);
 
-  auto transport = make_transport(Rank{rank}, placement.hosts, layout.total(), settings);
+  auto transport =
+      make_transport(Rank{rank}, placement.hosts, placement.network, layout.total(), settings);
   const auto addresses = exchange(store, "address", rank, size, transport->address(), deadline);
   transport->connect(addresses, deadline);
   placement.reads_peers = agree_on_reading(store, *transport, rank, size, deadline);
@@ -257,7 +266,8 @@ class Formation {
   Card open() {
     if (members_.empty()) return {};
     if (!threads_) {
-      transport_ = make_transport(Rank{position_}, hosts(), layout_.total(), parent_.settings());
+      transport_ = make_transport(Rank{position_}, hosts(), parent_.placement().network,
+                                  layout_.total(), parent_.settings());
       return card_of(transport_->address());
     }
     if (position_ > 0) return {};

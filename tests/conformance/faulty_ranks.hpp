@@ -26,6 +26,7 @@ class Ranks {
       all_.push_back(
           std::make_unique<FaultyTransport>(std::move(own), Rank{rank}, ranks, segment, plan));
     }
+    all_ = connected(std::move(all_));
   }
 
   Transport& operator[](int rank) { return *all_[static_cast<std::size_t>(rank)]; }

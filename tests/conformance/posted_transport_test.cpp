@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "core/ir/error.hpp"
-#include "tests/conformance/world.hpp"
+#include "tests/conformance/worlds.hpp"
 
 namespace capstan::conformance {
 namespace {
@@ -20,7 +20,8 @@ constexpr std::uint64_t just_long = Transport::snapshot.value() + 1;
 
 /// Rank 0, which sends, and rank 1, which receives, on one thread.
 struct Pair {
-  std::vector<std::unique_ptr<Transport>> transports = make_posted_thread_transports(2, size);
+  std::vector<std::unique_ptr<Transport>> transports =
+      connected(make_posted_thread_transports(2, size));
   Transport& sender = *transports[0];
   Transport& receiver = *transports[1];
 
@@ -173,7 +174,7 @@ TEST(PostedThreads, PushesToOneThatHasGoneAreForgotten) {
 TEST(PostedThreads, SegmentsMayBeSharedWithOtherTransports) {
   std::array<std::byte, 128> first{}, second{};
   std::array<std::byte*, 2> shared{first.data(), second.data()};
-  const auto transports = make_posted_thread_transports(2, Bytes{128}, shared);
+  const auto transports = connected(make_posted_thread_transports(2, Bytes{128}, shared));
   EXPECT_EQ(transports[1]->segment().data(), second.data());
   second[127] = std::byte{6};
   transports[1]->push(Rank{0}, Bytes{127}, Bytes{1});

@@ -268,8 +268,7 @@ TEST(TcpConnect, WhatWasPushedLastArrives) {
 }
 
 TEST(TcpConnect, ADeathIsNoGoodbye) {
-  const World world = posted_worlds().at(0);
-  const auto statuses = run_processes(2, world.new_maker(), [](const Member& member) {
+  const auto statuses = run_processes(2, make_tcp(true), [](const Member& member) {
     const auto transport = member.connected(Mailbox::segment_for(2, Bytes{8}));
     Mailbox mailbox{member, *transport, Bytes{8}};
     const Rank peer = member.peers()[0];

@@ -19,6 +19,14 @@ namespace capstan::conformance {
 
 using Transports = std::vector<std::unique_ptr<Transport>>;
 
+/// Transports of one process, which connect to each other.
+inline Transports connected(Transports transports) {
+  std::vector<Address> addresses;
+  for (const auto& transport : transports) addresses.push_back(transport->address());
+  for (const auto& transport : transports) transport->connect(addresses, Deadline::in(patience));
+  return transports;
+}
+
 /// Ranks that are threads: rank 0 makes the transports of all.
 inline Member::Maker made_by_one(
     std::function<Transports(int ranks, Bytes segment, std::span<std::byte* const> shared)> make) {

@@ -178,10 +178,10 @@ TEST_P(Unmapping, TheHeapShrinks) {
   for (std::uint64_t round = 1; round < 5; ++round) {
     stamp(heap, round);
     EXPECT_EQ(cache_.acquire(heap, Bytes{length}).keys().remote, round);
+    if (::sbrk(0) != heap + length) GTEST_SKIP() << "malloc has put something above";
     ASSERT_EQ(::brk(heap), 0);
     ASSERT_EQ(::brk(heap + length), 0);
   }
-  ASSERT_EQ(::brk(heap), 0);
 }
 
 TEST_P(Unmapping, UsedMemoryStaysRegisteredUntilItIsNot) {

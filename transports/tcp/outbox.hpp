@@ -66,9 +66,9 @@ class Outbox {
   mutable std::mutex mutex_;
   std::vector<Frame> frames_;
   std::vector<std::vector<std::byte>> detached_;  // what frames refer to instead of their sources
-  std::size_t next_ = 0;       // of frames_: sent up to there
-  std::uint64_t partial_ = 0;  // bytes of frame next_ that are sent
-  std::size_t woken_ = 0;      // of frames_: to be sent up to there
+  std::size_t next_ = 0;                          // of frames_: sent up to there
+  std::uint64_t partial_ = 0;                     // bytes of frame next_ that are sent
+  std::size_t woken_ = 0;                         // of frames_: to be sent up to there
   int socket_ = -1;
   Poller* poller_ = nullptr;
   Poller::Tag tag_;
