@@ -70,6 +70,11 @@ struct Settings {
   /// same on all ranks. CAPSTAN_VIRTUAL_HOSTS.
   int virtual_hosts = 0;
 
+  /// For tests of what survives a bad network: faults that every transport injects, the same on all
+  /// ranks, as transports/faults/fault_plan.hpp reads them, for example
+  /// "seed=42,delay=0.1,death=3@50". No ranks share memory then. CAPSTAN_FAULTS.
+  std::string faults;
+
   /// Reads the variables named above. Throws InvalidArgument that names the variable, its value
   /// and what it should look like.
   static Settings from_environment();

@@ -19,6 +19,11 @@ Bytes chunk_of(const Placement& placement, const Settings& settings) {
   return settings.chunk > Bytes{0} ? settings.chunk : placement.chunk;
 }
 
+Placement with_chunk(Placement placement, const Settings& settings) {
+  placement.chunk = chunk_of(placement, settings);
+  return placement;
+}
+
 /// A block has one chunk for each rank.
 Bytes block_bytes(int ranks, Bytes chunk) {
   constexpr Bytes largest{4 << 20};
@@ -47,9 +52,7 @@ Engine::Engine(std::shared_ptr<Progress> progress, std::shared_ptr<Transport> tr
       self_(self),
       ranks_(placement.hosts.ranks()),
       layout_(layout),
-      placement_{placement.hosts,          placement.network,
-                 placement.oversubscribed, chunk_of(placement, settings),
-                 placement.reads_peers,    placement.spare_processors},
+      placement_(with_chunk(placement, settings)),
       settings_(settings),
       rules_(AlgorithmRules::parse(settings.algorithm)),
       spins_(placement.oversubscribed ? spins_sharing_a_core : spins_alone),

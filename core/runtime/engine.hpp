@@ -21,6 +21,7 @@ class Progress;
 /// What the ranks of a world have found out about the machine they share; equal on all of them,
 /// but for the processors.
 struct Placement {
+  bool threads = false;            ///< ranks are threads of one process
   Hosts hosts{1};                  ///< of the ranks
   Network network = Network::tcp;  ///< between hosts
   bool oversubscribed = false;     ///< some ranks share a core: give it up early while waiting
@@ -49,7 +50,7 @@ class Engine {
   const std::shared_ptr<Progress>& progress() const { return progress_; }
   const Placement& placement() const { return placement_; }
   const Settings& settings() const { return settings_; }
-  bool is_of_threads() const { return transport_->shares_addresses(); }
+  bool is_of_threads() const { return placement_.threads; }
 
   /// Runs a call to its end. Throws what it fails with.
   void run(const Call& call, const void* input, void* output);

@@ -7,6 +7,7 @@
 
 #include "core/ir/error.hpp"
 #include "topology/machine.hpp"
+#include "transports/faults/faulty_transport.hpp"
 #include "transports/mixed/mixed_transport.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 #include "transports/posted/posted_transport.hpp"
@@ -32,13 +33,21 @@ std::unique_ptr<Transport> make_network_transport(Network network, Rank self, in
   return make_tcp_transport(self, ranks, segment, options, shared);
 }
 
+/// Wraps what `make` makes of a segment's size.
+template <class Make>
+std::unique_ptr<Transport> with_faults(Rank self, int ranks, Bytes segment,
+                                       const Settings& settings, Make make) {
+  return std::make_unique<FaultyTransport>(make(FaultyTransport::inner_segment(segment, ranks)),
+                                           self, ranks, segment, FaultPlan::parse(settings.faults));
+}
+
 constexpr std::string_view has_rdma = "RDMA ", lacks_rdma = "- ";
 
 }  // namespace
 
 Hosts virtual_hosts(int ranks, const Settings& settings) {
-  if (settings.virtual_hosts <= 1) return ranks;
-  const int count = std::min(settings.virtual_hosts, ranks);
+  if (settings.virtual_hosts <= 1 && settings.faults.empty()) return ranks;
+  const int count = settings.faults.empty() ? std::min(settings.virtual_hosts, ranks) : ranks;
   std::vector<int> host_of;
   for (int rank = 0; rank < ranks; ++rank)
     host_of.push_back(static_cast<int>(std::int64_t{rank} * count / ranks));
@@ -62,12 +71,16 @@ Surroundings agree_on_surroundings(const std::vector<std::string>& descriptions,
   Network network = settings.network;
   if (network == Network::automatic) network = rdma ? Network::verbs : Network::tcp;
   const int ranks = static_cast<int>(descriptions.size());
-  return {settings.virtual_hosts > 1 ? virtual_hosts(ranks, settings) : Hosts{std::move(host_of)},
-          network};
+  const bool pretend = settings.virtual_hosts > 1 || !settings.faults.empty();
+  return {pretend ? virtual_hosts(ranks, settings) : Hosts{std::move(host_of)}, network};
 }
 
 std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network network,
                                           Bytes segment, const Settings& settings) {
+  if (!settings.faults.empty())
+    return with_faults(self, hosts.ranks(), segment, settings, [&](Bytes inner) {
+      return make_network_transport(network, self, hosts.ranks(), inner, settings);
+    });
   const std::vector<Rank> neighbours = hosts.on(hosts.host_of(self));
   const auto position = static_cast<int>(std::ranges::find(neighbours, self) - neighbours.begin());
   if (hosts.single()) return make_shm_transport(self, hosts.ranks(), segment);
@@ -79,12 +92,24 @@ std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network
   return make_mixed_transport(self, hosts, std::move(near), std::move(far));
 }
 
-std::vector<std::unique_ptr<Transport>> make_transports_of_threads(const Hosts& hosts,
-                                                                   Bytes segment) {
-  const int ranks = hosts.ranks();
-  if (hosts.single()) return make_thread_transports(ranks, segment);
+namespace {
 
-  std::vector<std::unique_ptr<Transport>> near(static_cast<std::size_t>(ranks)), all;
+using Transports = std::vector<std::unique_ptr<Transport>>;
+
+Transports make_faulty_threads(int ranks, Bytes segment, const Settings& settings) {
+  const Bytes inner = FaultyTransport::inner_segment(segment, ranks);
+  Transports all = make_thread_transports(ranks, inner);
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto& own = all[static_cast<std::size_t>(rank)];
+    own = with_faults(Rank{rank}, ranks, segment, settings, [&](Bytes) { return std::move(own); });
+  }
+  return all;
+}
+
+/// Threads of one host share memory, those of others what is pushed.
+Transports make_mixed_threads(const Hosts& hosts, Bytes segment) {
+  const int ranks = hosts.ranks();
+  Transports near(static_cast<std::size_t>(ranks)), all;
   for (int host = 0; host < hosts.count(); ++host) {
     const std::vector<Rank> members = hosts.on(host);
     auto made = make_thread_transports(static_cast<int>(members.size()), segment);
@@ -94,12 +119,23 @@ std::vector<std::unique_ptr<Transport>> make_transports_of_threads(const Hosts& 
   std::vector<std::byte*> segments;
   for (const auto& transport : near) segments.push_back(transport->segment().data());
   auto far = make_posted_thread_transports(ranks, segment, segments);
-  std::vector<Address> addresses;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     all.push_back(make_mixed_transport(Rank{rank}, hosts, std::move(near[r]), std::move(far[r])));
-    addresses.push_back(all.back()->address());
   }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Transport>> make_transports_of_threads(const Hosts& hosts,
+                                                                   Bytes segment,
+                                                                   const Settings& settings) {
+  Transports all = !settings.faults.empty() ? make_faulty_threads(hosts.ranks(), segment, settings)
+                   : hosts.single()         ? make_thread_transports(hosts.ranks(), segment)
+                                            : make_mixed_threads(hosts, segment);
+  std::vector<Address> addresses;
+  for (const auto& transport : all) addresses.push_back(transport->address());
   for (const auto& transport : all) transport->connect(addresses, Deadline::never());
   return all;
 }

@@ -13,7 +13,7 @@ namespace capstan {
 // Which transports make up the links of a communicator: shared memory within a host, the network
 // between hosts.
 
-/// As settings.virtual_hosts pretends; otherwise one.
+/// As settings.virtual_hosts pretends, or each rank alone if there are to be faults; otherwise one.
 Hosts virtual_hosts(int ranks, const Settings& settings);
 
 /// What a rank says of itself so that all choose alike: its host, and whether it has RDMA.
@@ -32,6 +32,7 @@ std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network
 
 /// Connected transports for ranks that are threads of this process, in order.
 std::vector<std::unique_ptr<Transport>> make_transports_of_threads(const Hosts& hosts,
-                                                                   Bytes segment);
+                                                                   Bytes segment,
+                                                                   const Settings& settings);
 
 }  // namespace capstan

@@ -225,13 +225,14 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
   const Placement placement{
+      .threads = true,
       .hosts = virtual_hosts(ranks, settings),
       .oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks),
       .chunk = ranks > 1 ? chunk_bytes_for(Machine::discover(), ranks) : Bytes{0},
       .reads_peers = true};
   const SegmentLayout layout = segment_layout(ranks, placement, settings);
   std::vector<Member> members;
-  for (auto& transport : make_transports_of_threads(placement.hosts, layout.total()))
+  for (auto& transport : make_transports_of_threads(placement.hosts, layout.total(), settings))
     members.push_back(make_member(std::move(transport), static_cast<int>(members.size()), ranks,
                                   layout, placement, settings));
   return members;
@@ -271,8 +272,8 @@ class Formation {
       return card_of(transport_->address());
     }
     if (position_ > 0) return {};
-    auto* handoff =
-        new Handoff{make_transports_of_threads(hosts(), layout_.total()), members_.size()};
+    auto* handoff = new Handoff{
+        make_transports_of_threads(hosts(), layout_.total(), parent_.settings()), members_.size()};
     return card_of(std::as_bytes(std::span{&handoff, 1}));
   }
 
