@@ -1,105 +1,17 @@
 #include "core/runtime/lower.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "core/runtime/exports.hpp"
+
 namespace capstan {
 namespace {
 
-/// Whether writing one may change the other. In place, input and output share memory, and where
-/// one begins in the other is not known here.
-bool overlap(const Span& a, const Span& b) {
-  if (a.buffer != b.buffer) return a.buffer != Buffer::scratch && b.buffer != Buffer::scratch;
-  return a.offset < b.end() && b.offset < a.end();
-}
-
 bool contains(const Span& outer, const Span& inner) {
   return outer.buffer == inner.buffer && outer.offset <= inner.offset && inner.end() <= outer.end();
-}
-
-/// The area of a rank's board that holds what one put sends.
-struct Export {
-  std::uint8_t region;
-  Elements board;
-  bool fresh;  ///< false: the bytes are there already: in a buffer, or put by an earlier put
-  Place place = Place::board;  ///< or the buffer that is read itself; `board` is the place in it
-
-  Operand operand(Rank owner) const { return {place, owner, region, board}; }
-};
-
-struct Exports {
-  std::vector<Export> puts;  ///< one per put step, in order
-  std::array<Elements, board_regions> board{};
-};
-
-Elements round_up(Elements length) {
-  const auto unit = board_unit.value();
-  return Elements{(length.value() + unit - 1) / unit * unit};
-}
-
-/// Which parts of the output a schedule computes, and with which steps.
-using OutputWrites = std::vector<std::pair<const Step*, Span>>;
-
-OutputWrites output_writes(const Schedule& schedule) {
-  OutputWrites writes;
-  for (const Step& step : schedule.steps())
-    if ((step.verb == Verb::copy || step.verb == Verb::reduce) &&
-        step.destination.buffer == Buffer::output)
-      writes.emplace_back(&step, step.destination);
-  return writes;
-}
-
-/// The buffer in which peers can read what a put sends: it does not change any more.
-std::optional<Place> read_in_place(const Span& source, const Step& put, const OutputWrites& writes,
-                                   Form form) {
-  if (!reads_buffers(form)) return std::nullopt;
-  if (source.buffer == Buffer::input) return Place::peer_input;
-  if (source.buffer != Buffer::output || form != Form::open) return std::nullopt;
-  const bool changes = std::ranges::any_of(writes, [&](const auto& write) {
-    return write.first > &put && overlap(write.second, source);
-  });
-  return changes ? std::nullopt : std::optional{Place::peer_output};
-}
-
-/// Assigns board areas to the puts of a schedule: a pure function of it, so that readers and the
-/// owner agree without a word. With flags, puts of the same bytes share an area. Packets do not:
-/// a line that several readers poll costs more than a line for each of them.
-Exports exports_of(const Schedule& schedule, Form form) {
-  struct Live {
-    Span source;
-    Export area;
-  };
-  std::vector<Live> live;  // areas whose source has not changed since
-  const OutputWrites writes = output_writes(schedule);
-  Exports exports;
-  for (const Step& step : schedule.steps()) {
-    if (step.verb == Verb::copy || step.verb == Verb::reduce)
-      std::erase_if(live, [&](const Live& l) { return overlap(l.source, step.destination); });
-    if (step.verb == Verb::wait) live.clear();  // it may bring new bytes into any buffer
-    if (step.verb != Verb::put) continue;
-
-    const Span source = schedule.sources(step).front();
-    if (const auto place = read_in_place(source, step, writes, form)) {
-      exports.puts.push_back({0, source.offset, false, *place});
-      continue;
-    }
-    const auto same = std::ranges::find(live, source, &Live::source);
-    if (form != Form::packets && same != live.end()) {
-      exports.puts.push_back(same->area);
-      exports.puts.back().fresh = false;
-      continue;
-    }
-    const auto region = static_cast<std::uint8_t>(step.phase > 0);
-    exports.puts.push_back({region, exports.board[region], true});
-    live.push_back({source, exports.puts.back()});
-    exports.board[region] += round_up(source.length);
-  }
-  return exports;
 }
 
 /// Bytes that a signal announces: where the sender has them and where they are to land.
@@ -450,18 +362,6 @@ const std::vector<Rank>& LoweringGroup::owners_read_by(Rank reader) {
       .first->second;
 }
 
-void note(std::vector<int>& ranks, Rank rank) {
-  if (std::ranges::find(ranks, rank.value()) == ranks.end()) ranks.push_back(rank.value());
-}
-
-std::string to_string(const Operand& operand, Elements length) {
-  constexpr std::string_view names[] = {"input", "output", "scratch", "board", "input", "output"};
-  const std::string owner =
-      operand.place >= Place::board ? fmt::format("rank {} ", operand.owner.value()) : "";
-  return fmt::format("{}{}[{},{})", owner, names[static_cast<int>(operand.place)],
-                     operand.offset.value(), (operand.offset + length).value());
-}
-
 }  // namespace
 
 std::string_view name_of(Form form) {
@@ -493,59 +393,6 @@ bool overwrites_input(Collective collective) {
     default:
       return false;
   }
-}
-
-Elements board_extent(const Schedule& schedule, Form form) {
-  return std::ranges::max(exports_of(schedule, form).board);
-}
-
-std::vector<int> readers_of(const Program& program) {
-  std::vector<int> readers;
-  bool writes = false;
-  for (const Op& op : program.ops) {
-    writes =
-        writes || (has_operands(op.code) && program.destinations(op).back().place == Place::board);
-    if (op.code == OpCode::signal || op.code == OpCode::notify) note(readers, op.peer);
-  }
-  return writes ? readers : std::vector<int>{};
-}
-
-std::vector<int> writers_to(const Program& program) {
-  std::vector<int> writers;
-  for (const Op& op : program.ops) {
-    if (op.code == OpCode::wait) note(writers, op.peer);
-    if (!has_operands(op.code)) continue;
-    for (const Operand& source : program.sources(op))
-      if (source.place == Place::board && source.owner != program.self) note(writers, source.owner);
-  }
-  return writers;
-}
-
-int last_reading_phase(const Program& program) {
-  const auto on_board = [&](const Operand& o) {
-    return o.place == Place::board && o.owner != program.self;
-  };
-  int phase = 0;
-  for (const Op& op : program.ops)
-    if (has_operands(op.code) && std::ranges::any_of(program.sources(op), on_board))
-      phase = std::max<int>(phase, op.phase);
-  return phase;
-}
-
-std::string to_string(const Program& program, const Op& op) {
-  constexpr std::string_view names[] = {"gather", "push", "flush", "signal", "wait", "notify"};
-  if (!has_operands(op.code))
-    return fmt::format("{} rank {}", names[static_cast<int>(op.code)], op.peer.value());
-  std::string text = op.code == OpCode::push ? fmt::format("push to rank {}", op.peer.value())
-                     : op.source_count == 1  ? "copy"
-                                             : "reduce";
-  const char* separator = " ";
-  for (const Operand& source : program.sources(op))
-    text += separator + to_string(source, op.length), separator = ", ";
-  separator = " -> ";
-  for (const Operand& destination : program.destinations(op))
-    text += separator + to_string(destination, op.length), separator = " and ";
-  return text;
 }
 
 }  // namespace capstan

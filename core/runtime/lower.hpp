@@ -40,7 +40,4 @@ std::vector<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts
 /// to read in the direct form. Such inputs are read in a copy.
 bool overwrites_input(Collective collective);
 
-/// The extent of the larger region of the board that a rank with this schedule needs.
-Elements board_extent(const Schedule& schedule, Form form);
-
 }  // namespace capstan

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/ir/error.hpp"
+#include "core/runtime/exports.hpp"
 
 namespace capstan {
 namespace {

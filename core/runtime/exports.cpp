@@ -1,0 +1,83 @@
+#include "core/runtime/exports.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace capstan {
+namespace {
+
+Elements round_up(Elements length) {
+  const auto unit = board_unit.value();
+  return Elements{(length.value() + unit - 1) / unit * unit};
+}
+
+/// Which parts of the output a schedule computes, and with which steps.
+using OutputWrites = std::vector<std::pair<const Step*, Span>>;
+
+OutputWrites output_writes(const Schedule& schedule) {
+  OutputWrites writes;
+  for (const Step& step : schedule.steps())
+    if ((step.verb == Verb::copy || step.verb == Verb::reduce) &&
+        step.destination.buffer == Buffer::output)
+      writes.emplace_back(&step, step.destination);
+  return writes;
+}
+
+/// The buffer in which peers can read what a put sends: it does not change any more.
+std::optional<Place> read_in_place(const Span& source, const Step& put, const OutputWrites& writes,
+                                   Form form) {
+  if (!reads_buffers(form)) return std::nullopt;
+  if (source.buffer == Buffer::input) return Place::peer_input;
+  if (source.buffer != Buffer::output || form != Form::open) return std::nullopt;
+  const bool changes = std::ranges::any_of(writes, [&](const auto& write) {
+    return write.first > &put && overlap(write.second, source);
+  });
+  return changes ? std::nullopt : std::optional{Place::peer_output};
+}
+
+}  // namespace
+
+bool overlap(const Span& a, const Span& b) {
+  if (a.buffer != b.buffer) return a.buffer != Buffer::scratch && b.buffer != Buffer::scratch;
+  return a.offset < b.end() && b.offset < a.end();
+}
+
+Exports exports_of(const Schedule& schedule, Form form) {
+  struct Live {
+    Span source;
+    Export area;
+  };
+  std::vector<Live> live;  // areas whose source has not changed since
+  const OutputWrites writes = output_writes(schedule);
+  Exports exports;
+  for (const Step& step : schedule.steps()) {
+    if (step.verb == Verb::copy || step.verb == Verb::reduce)
+      std::erase_if(live, [&](const Live& l) { return overlap(l.source, step.destination); });
+    if (step.verb == Verb::wait) live.clear();  // it may bring new bytes into any buffer
+    if (step.verb != Verb::put) continue;
+
+    const Span source = schedule.sources(step).front();
+    if (const auto place = read_in_place(source, step, writes, form)) {
+      exports.puts.push_back({0, source.offset, false, *place});
+      continue;
+    }
+    const auto same = std::ranges::find(live, source, &Live::source);
+    if (form != Form::packets && same != live.end()) {
+      exports.puts.push_back(same->area);
+      exports.puts.back().fresh = false;
+      continue;
+    }
+    const auto region = static_cast<std::uint8_t>(step.phase > 0);
+    exports.puts.push_back({region, exports.board[region], true});
+    live.push_back({source, exports.puts.back()});
+    exports.board[region] += round_up(source.length);
+  }
+  return exports;
+}
+
+Elements board_extent(const Schedule& schedule, Form form) {
+  return std::ranges::max(exports_of(schedule, form).board);
+}
+
+}  // namespace capstan
