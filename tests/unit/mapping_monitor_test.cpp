@@ -172,6 +172,11 @@ TEST_P(Unmapping, MoreChangesThanTheLogHolds) {
 }
 
 TEST_P(Unmapping, TheHeapShrinks) {
+  // What malloc needs meanwhile it takes from here, not from above.
+  ::mallopt(M_MMAP_THRESHOLD, 16 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  void* volatile room = std::malloc(4 << 20);
+  std::free(room);
   std::byte* heap = static_cast<std::byte*>(::sbrk(0));
   heap += page - reinterpret_cast<std::uintptr_t>(heap) % page;
   if (::brk(heap + length) != 0) GTEST_SKIP() << "the heap cannot be moved here";
