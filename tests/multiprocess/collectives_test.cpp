@@ -23,12 +23,6 @@ CommandResult run_ranks(int ranks, const std::string& what, const std::string& a
       environment);
 }
 
-int occurrences(const std::string& text, const std::string& what) {
-  int count = 0;
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++count;
-  return count;
-}
-
 class Processes : public ::testing::Test {
  protected:
   void TearDown() override { EXPECT_THAT(leftovers(), ::testing::IsEmpty()); }

@@ -21,4 +21,11 @@ CommandResult run_command(const std::vector<std::string>& command,
 /// within a generous bound: empty when nothing was left behind.
 std::vector<std::string> leftovers();
 
+/// How often a text contains another.
+inline int occurrences(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
 }  // namespace capstan

@@ -190,6 +190,7 @@ int run(const std::string& what, const char* argument) {
   if (what == "delays") return random_delays(world);
   if (what == "kill")
     return loop_until_error(world, std::strtoul(argument, nullptr, 10), 1, SIGKILL);
+  if (what == "loop") return loop_until_error(world, std::strtoul(argument, nullptr, 10), -1, 0);
   if (what == "stop")
     return loop_until_error(world, std::strtoul(argument, nullptr, 10), 1, SIGSTOP);
   if (what == "leave") {

@@ -1,0 +1,126 @@
+// Communicators over several hosts, which are network namespaces: all collectives are right, and
+// whatever goes wrong is told to every rank that is left.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/multiprocess/bed.hpp"
+#include "tests/multiprocess/processes.hpp"
+#include "transports/ofi/ofi_transport.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+#define REQUIRE_BED(result) \
+  if ((result).status == 77) GTEST_SKIP() << (result).output
+
+struct Net {
+  const char* name;
+  const char* network;
+};
+
+class Network : public ::testing::TestWithParam<Net> {
+ protected:
+  void SetUp() override {
+    if (std::string{GetParam().network} == "ofi" && !ofi_report().available)
+      GTEST_SKIP() << ofi_report().reason;
+  }
+
+  /// Runs the worker over hosts with so many ranks each; cores are free, as hosts share them.
+  static CommandResult work(int hosts, int ranks_each, const std::string& what,
+                            const std::string& settings = "", const std::string& meanwhile = "",
+                            const std::vector<std::string>& options = {}) {
+    std::string places;
+    for (int host = 0; host < hosts; ++host)
+      places += fmt::format("{}${{host[{}]}}:{}", host > 0 ? "," : "", host, ranks_each);
+    return beside_hosts(
+        hosts,
+        fmt::format("export CAPSTAN_NETWORK={} {}\n"
+                    "{}\n"
+                    "launch {} --bind none --timeout 100 -- {} {}\n",
+                    GetParam().network, settings, meanwhile, places, WORKER_PROGRAM, what),
+        options);
+  }
+
+  /// The same with a rank on each host, and nobody who ends the others when one fails.
+  static CommandResult by_hand(int hosts, const std::string& what, const std::string& settings = "",
+                               const std::string& meanwhile = "") {
+    std::string places;
+    for (int host = 0; host < hosts; ++host) places += fmt::format(" {}", host);
+    return beside_hosts(
+        hosts, fmt::format("export CAPSTAN_NETWORK={} MASTER_ADDR=${{v4[0]}}\n"
+                           "{}\n{}\n"
+                           "program='timeout -s KILL 40 {} {}'\n"
+                           "by_hand{}\n",
+                           GetParam().network, settings, meanwhile, WORKER_PROGRAM, what, places));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, Network, ::testing::Values(Net{"Tcp", "tcp"}, Net{"Ofi", "ofi"}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(Network, EveryCollectiveIsRightOverTwoToFourHosts) {
+  for (const auto& [hosts, each] : {std::pair{2, 1}, {2, 2}, {3, 1}, {3, 2}, {4, 1}}) {
+    const auto result = work(hosts, each, "delays");
+    REQUIRE_BED(result);
+    EXPECT_EQ(result.status, 0) << hosts << " hosts, " << each << " each: " << result.output;
+  }
+}
+
+TEST_P(Network, EveryTypeAndOperationIsRight) {
+  for (const char* collective : {"all_reduce", "broadcast", "all_to_all"}) {
+    const auto result = work(2, 2, fmt::format("everything {}", collective));
+    REQUIRE_BED(result);
+    EXPECT_EQ(result.status, 0) << collective << ": " << result.output;
+  }
+}
+
+TEST_P(Network, MessagesAndGroups) {
+  for (const char* what : {"messages 500", "groups"}) {
+    const auto result = work(2, 2, what);
+    REQUIRE_BED(result);
+    EXPECT_EQ(result.status, 0) << what << ": " << result.output;
+  }
+}
+
+TEST_P(Network, AKilledRankIsNamedOnEverySurvivor) {
+  for (const char* count : {"10", "100000"}) {
+    const auto result = by_hand(3, fmt::format("kill {}", count));
+    REQUIRE_BED(result);
+    EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 2) << count << ": " << result.output;
+  }
+}
+
+TEST_P(Network, DifferentCountsAreNamed) {
+  const auto result = work(3, 1, "mismatch 3000", "CAPSTAN_TIMEOUT=20");
+  REQUIRE_BED(result);
+  EXPECT_THAT(result.output, HasSubstr("Mismatch:"));
+  EXPECT_THAT(result.output, HasSubstr("all_reduce(20 x f32, sum)"));
+}
+
+TEST_P(Network, AStoppedRankIsATimeOut) {
+  const auto result = by_hand(3, "stop 100", "export CAPSTAN_TIMEOUT=2");
+  REQUIRE_BED(result);
+  EXPECT_EQ(occurrences(result.output, "TimedOut:"), 2) << result.output;
+}
+
+/// The cable of a host is taken out in the middle of a loop.
+TEST_P(Network, ACutCableIsToldOnBothSides) {
+  const auto result =
+      by_hand(3, "loop 100", "export CAPSTAN_TIMEOUT=3", "(sleep 3; $HOSTS cut ${host[1]}) &");
+  REQUIRE_BED(result);
+  EXPECT_EQ(occurrences(result.output, "TimedOut:") + occurrences(result.output, "PeerLost"), 3)
+      << result.output;
+}
+
+TEST_P(Network, LossOfPacketsChangesNothing) {
+  const auto result = work(2, 1, "messages 200", "", "", {"--loss", "2%"});
+  REQUIRE_BED(result);
+  EXPECT_EQ(result.status, 0) << result.output;
+}
+
+}  // namespace
+}  // namespace capstan
