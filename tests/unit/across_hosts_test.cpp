@@ -32,8 +32,8 @@ class AcrossHosts : public ::testing::TestWithParam<Spread> {
 
 INSTANTIATE_TEST_SUITE_P(All, AcrossHosts,
                          ::testing::Values(Spread{2, 2, false}, Spread{3, 2, false},
-                                           Spread{3, 3, false}, Spread{4, 2, false},
-                                           Spread{5, 4, false}, Spread{4, 2, true}),
+                                           Spread{4, 2, false}, Spread{5, 4, false},
+                                           Spread{3, 3, true}),
                          [](const auto& test) {
                            return std::to_string(test.param.ranks) + "On" +
                                   std::to_string(test.param.hosts) +
@@ -50,8 +50,11 @@ TEST_P(AcrossHosts, EveryAlgorithmIsRight) {
         with_rule.algorithm =
             std::string{name_of(collective)} + ":" + std::string{algorithm.name} + "/" + form;
         on_threads(GetParam().ranks, with_rule, [&](Communicator& world) {
-          for (const Shape& shape : shapes_of(collective, world.size()))
+          const auto shapes = shapes_of(collective, world.size());
+          // None, a few, one block, and several.
+          for (const std::size_t size : {0u, 3u, 6u, 7u})
             for (const bool in_place : {false, true}) {
+              const Shape& shape = shapes[size];
               cli::Cell cell{.collective = collective, .shape = shape};
               if (has_root(collective)) cell.shape.root = world.size() - 1;
               cell.in_place = in_place && collective != Collective::all_to_all_v;
@@ -68,7 +71,7 @@ TEST_P(AcrossHosts, RandomCallsAreRight) {
   on_threads(GetParam().ranks, settings(), [](Communicator& world) {
     std::mt19937 random{7};
     const auto collectives = all_collectives();
-    for (int call = 0; call < 300; ++call) {
+    for (int call = 0; call < 100; ++call) {
       const Collective collective = collectives[random() % collectives.size()];
       const auto shapes = shapes_of(collective, world.size());
       cli::Cell cell{.collective = collective, .shape = shapes[random() % shapes.size()]};
