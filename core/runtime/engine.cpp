@@ -159,6 +159,7 @@ bool Engine::advance() {
 
 bool Engine::poll() {
   try {
+    take_in();
     const bool moved = run_tasks();
     return (!messages_.idle() && messages_.advance()) || moved;
   } catch (const Error& error) {
@@ -237,6 +238,7 @@ MessageInfo Engine::wait_for_message(int source, int tag) {
 std::optional<MessageInfo> Engine::probe(int source, int tag) {
   const Progress::Lock lock{*progress_};
   if (failure_) failure_->raise();
+  take_in();
   messages_.advance();
   return messages_.probe(source, tag);
 }

@@ -82,6 +82,10 @@ class Engine {
 
  private:
   const Plan& plan(const Call& call);
+  /// What comes from other hosts shows only then.
+  void take_in() {
+    if (!peers_.posted().empty()) transport_->progress();
+  }
   bool advance();
   bool run_tasks();
   void check_tasks(std::chrono::steady_clock::time_point now);

@@ -189,7 +189,10 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
       }
       if (done()) break;
       if (deadline.expired()) return false;
-      bell_->progress();
+      {
+        const Lock lock{*this};
+        bell_->progress();  // engines that have nothing to do may still be needed by peers
+      }
       patience.lose(*this, deadline);
     }
     return true;
