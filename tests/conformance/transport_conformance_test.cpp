@@ -117,6 +117,7 @@ TEST_P(TransportConformance, LargeSegmentsCostNothingUntilTouched) {
     const Rank peer = member.peers()[0];
     transport->push(peer, Bytes{huge - 1}, Bytes{1});
     transport->wake(transport->link(peer));
+    member.meet();
     wait_until(
         [&] {
           transport->progress();
