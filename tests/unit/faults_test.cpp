@@ -15,7 +15,11 @@
 namespace capstan {
 namespace {
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int seeds = 10, ranks = 3;
+#else
 constexpr int seeds = 100, ranks = 3;
+#endif
 
 Settings with_faults(const std::string& faults) {
   Settings settings = bounded_settings();
