@@ -12,11 +12,15 @@ program=${PROGRAM:-$JOINER}
 on() { local to=$1; shift; $BED_EXEC "${host[$to]}" "$@"; }
 launch() { local hosts=$1; shift; on 0 "$CAPSTAN" run --hosts "$hosts" --agent "$BED_EXEC {host}" "$@"; }
 by_hand() {
-  local rank=0 pids=() status=0 place
+  local rank=0 pids=() status=0 place places=("$@")
   for place in "$@"; do
     RANK=$rank WORLD_SIZE=$# MASTER_PORT=4711 on "$place" $program & pids+=($!)
     rank=$((rank + 1))
   done
+  if [[ ${stopped:-} ]]; then
+    for rank in "${!pids[@]}"; do ((rank == stopped)) || wait "${pids[rank]}"; done
+    kill -KILL $(ip netns pids "${host[${places[stopped]}]}")
+  fi
   for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
   return $status
 }

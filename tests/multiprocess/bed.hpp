@@ -17,7 +17,8 @@ namespace capstan {
 ///   on I COMMAND...                  on host i
 ///   launch HOSTS OPTION... -- ...    `capstan run` on host 0
 ///   by_hand PLACE...                 $program once for each place (the number of a host) with the
-///                                    variables that torchrun sets; $MASTER_ADDR is the caller's
+///                                    variables that torchrun sets; $MASTER_ADDR is the caller's.
+///                                    Rank $stopped, which stops itself, is killed after the others
 ///
 /// Exit status 77: the bed cannot be made here, and the output says why.
 CommandResult beside_hosts(int count, const std::string& script,

@@ -72,7 +72,7 @@ TEST_F(Processes, ARankThatLeavesIsNamed) {
 
 TEST_F(Processes, AStoppedRankIsATimeOut) {
   const auto result = run_command(
-      {CAPSTAN_PROGRAM, "run", "-n", "3", "--timeout", "8", "--", WORKER_PROGRAM, "stop", "100"},
+      {CAPSTAN_PROGRAM, "run", "-n", "3", "--timeout", "3", "--", WORKER_PROGRAM, "stop", "100"},
       {{"CAPSTAN_TIMEOUT", "1"}});
   EXPECT_EQ(occurrences(result.output, "TimedOut:"), 2) << result.output;
 }
