@@ -29,6 +29,8 @@ class Network : public ::testing::TestWithParam<Net> {
       GTEST_SKIP() << ofi_report().reason;
   }
 
+  void TearDown() override { EXPECT_THAT(leftovers(), ::testing::IsEmpty()); }
+
   /// Runs the worker over hosts with so many ranks each; cores are free, as hosts share them.
   static CommandResult work(int hosts, int ranks_each, const std::string& what,
                             const std::string& settings = "", const std::string& meanwhile = "",

@@ -1,13 +1,14 @@
 #include "tests/multiprocess/processes.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -18,6 +19,9 @@ namespace {
 
 constexpr auto bound = std::chrono::seconds{180};
 
+/// Everything that a test starts can be told by this variable in its environment.
+constexpr const char* mark = "TESTED_BY";
+
 [[noreturn]] void become(const std::vector<std::string>& command,
                          const std::vector<std::pair<std::string, std::string>>& environment,
                          int output) {
@@ -26,6 +30,7 @@ constexpr auto bound = std::chrono::seconds{180};
   ::dup2(output, STDERR_FILENO);
   ::close(output);
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  ::setenv(mark, std::to_string(::getppid()).c_str(), 1);
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -71,32 +76,40 @@ CommandResult run_command(const std::vector<std::string>& command,
 
 namespace {
 
-/// What is there at this moment, of this test or of others that run at the same time.
+bool is_marked(const std::filesystem::path& process) {
+  std::ifstream environment{process / "environ", std::ios::binary};
+  const std::string wanted = fmt::format("{}={}", mark, ::getpid());
+  for (std::string entry; std::getline(environment, entry, '\0');)
+    if (entry == wanted) return true;
+  return false;
+}
+
+std::string describe(const std::filesystem::path& process) {
+  std::ifstream file{process / "cmdline", std::ios::binary};
+  std::string command{std::istreambuf_iterator<char>{file}, {}};
+  std::ranges::replace(command, '\0', ' ');
+  return fmt::format("process {}: {}", process.filename().string(), command);
+}
+
+/// What is there at this moment. A socket, a mapping or a memfd lives as long as its processes do.
 std::set<std::string> traces() {
   namespace fs = std::filesystem;
   std::set<std::string> found;
-  std::ifstream sockets{"/proc/net/unix"};
-  for (std::string line; std::getline(sockets, line);)
-    if (const std::size_t name = line.find("@capstan"); name != std::string::npos)
-      found.insert(line.substr(name));
   for (const auto& entry : fs::directory_iterator{"/dev/shm"})
     if (entry.path().filename().string().find("capstan") != std::string::npos)
       found.insert(entry.path());
-  for (const auto& entry : fs::directory_iterator{"/proc"}) {
-    std::error_code gone;
-    const auto program = fs::read_symlink(entry.path() / "exe", gone);
-    if (program == WORKER_PROGRAM || program == JOINER_PROGRAM)
-      found.insert("process " + entry.path().filename().string());
-  }
+  for (const auto& entry : fs::directory_iterator{"/proc"})
+    if (is_marked(entry.path())) found.insert(describe(entry.path()));
   return found;
 }
 
 }  // namespace
 
-std::vector<std::string> leftovers() {
-  // What others have at work goes away by itself; what was left behind stays.
+std::vector<std::string> leftovers(std::chrono::seconds patience) {
+  // What is about to end does so by itself; what was left behind stays.
   std::set<std::string> left = traces();
-  for (int i = 0; i < 600 && !left.empty(); ++i) {
+  const auto give_up = std::chrono::steady_clock::now() + patience;
+  while (!left.empty() && std::chrono::steady_clock::now() < give_up) {
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
     const auto now = traces();
     std::erase_if(left, [&](const std::string& trace) { return !now.contains(trace); });

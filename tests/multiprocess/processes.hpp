@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,9 +18,9 @@ struct CommandResult {
 CommandResult run_command(const std::vector<std::string>& command,
                           const std::vector<std::pair<std::string, std::string>>& environment = {});
 
-/// Capstan's sockets, entries of /dev/shm and worker processes that are here now and do not go away
-/// within a generous bound: empty when nothing was left behind.
-std::vector<std::string> leftovers();
+/// Processes that this test's commands started, with whatever they hold, and entries of /dev/shm
+/// that are here now and do not go away in time: empty when nothing was left behind.
+std::vector<std::string> leftovers(std::chrono::seconds patience = std::chrono::seconds{60});
 
 /// How often a text contains another.
 inline int occurrences(const std::string& text, const std::string& what) {

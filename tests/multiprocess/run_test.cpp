@@ -27,6 +27,16 @@ CommandResult run(const std::vector<std::string>& options, const std::string& sc
   return run_command(command);
 }
 
+/// What the other tests of this folder rely on.
+TEST(Leftovers, AreSeenUntilTheyEnd) {
+  const auto result = run_command({"sh", "-c", "sleep 600 >&- 2>&- & echo $!"});
+  const auto left = leftovers(std::chrono::seconds{1});
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_THAT(left.front(), HasSubstr("sleep 600"));
+  ::kill(static_cast<pid_t>(std::stol(result.output)), SIGKILL);
+  EXPECT_THAT(leftovers(), ::testing::IsEmpty());
+}
+
 TEST(Run, TagsEveryLineAndLosesNone) {
   const auto result = run({"-n", "3"},
                           "i=0; while [ $i -lt 2000 ]; do echo $CAPSTAN_RANK:$i; "
