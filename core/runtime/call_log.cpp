@@ -8,6 +8,30 @@
 
 namespace capstan {
 
+namespace {
+
+/// Linear, as it has nothing to tell apart but words of different calls.
+std::uint64_t check_of(std::uint64_t call, const CallMark& mark, std::uint64_t history) {
+  return call * 0x9e37'79b9'7f4a'7c15 + mark.signature * 0xbf58'476d'1ce4'e5b9 +
+         mark.count * 0x94d0'49bb'1331'11eb + mark.root * 0xd6e8'feb8'6659'fd93 +
+         mark.tensor * 0xa076'1d64'78bd'642f + history * 0xe703'7ed1'a0b4'28db;
+}
+
+CallMark mark_in(const CallRecord& record) {
+  return {.signature = record.signature.load(std::memory_order_relaxed),
+          .count = record.count.load(std::memory_order_relaxed),
+          .root = record.root.load(std::memory_order_relaxed),
+          .tensor = record.tensor.load(std::memory_order_relaxed)};
+}
+
+/// Not while the next call is being written over it, or has come only in part.
+bool is_whole(std::uint64_t call, const CallMark& mark, const CallRecord& record) {
+  const std::uint64_t history = record.history.load(std::memory_order_relaxed);
+  return record.check.load(std::memory_order_relaxed) == check_of(call, mark, history);
+}
+
+}  // namespace
+
 CallLog::CallLog(Peers& peers)
     : peers_(peers),
       marks_(CallRecord::kept),
@@ -26,30 +50,28 @@ void CallLog::begin(const CallMark& mark, const void* input, void* output) {
   own.count.store(mark.count, std::memory_order_relaxed);
   own.root.store(mark.root, std::memory_order_relaxed);
   own.tensor.store(mark.tensor, std::memory_order_relaxed);
-  own.input.store(reinterpret_cast<std::uint64_t>(input), std::memory_order_relaxed);
-  own.output.store(reinterpret_cast<std::uint64_t>(output), std::memory_order_relaxed);
   own.history.store(history, std::memory_order_relaxed);
+  own.check.store(check_of(call_, mark, history), std::memory_order_relaxed);
+  CallBuffers& buffers = own_buffers();
+  buffers.input.store(reinterpret_cast<std::uint64_t>(input), std::memory_order_relaxed);
+  buffers.output.store(reinterpret_cast<std::uint64_t>(output), std::memory_order_relaxed);
   own.call.store(call_, std::memory_order_release);
 }
 
 void CallLog::move_buffers(const void* input, void* output) {
-  own_record().input.store(reinterpret_cast<std::uint64_t>(input), order);
-  own_record().output.store(reinterpret_cast<std::uint64_t>(output), order);
+  own_buffers().input.store(reinterpret_cast<std::uint64_t>(input), order);
+  own_buffers().output.store(reinterpret_cast<std::uint64_t>(output), order);
 }
 
-/// False when the peer has not entered the call yet.
+/// False when the peer has not entered the call yet, as far as can be seen.
 bool CallLog::compare_one(int peer, std::uint64_t call) const {
   const CallRecord& theirs = record(peer, call);
   const std::uint64_t recorded = theirs.call.load(std::memory_order_acquire);
   if (recorded != call) return recorded > call;
-  const CallMark mark{.signature = theirs.signature.load(std::memory_order_relaxed),
-                      .count = theirs.count.load(std::memory_order_relaxed),
-                      .root = theirs.root.load(std::memory_order_relaxed),
-                      .tensor = theirs.tensor.load(std::memory_order_relaxed)};
+  const CallMark mark = mark_in(theirs);
   const CallMark& own = marks_[call % CallRecord::kept];
-  // A peer that is ahead may have begun to reuse the record meanwhile.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (theirs.call.load(std::memory_order_relaxed) != call || mark == own) return true;
+  if (mark == own) return true;
+  if (!is_whole(call, mark, theirs)) return false;
   throw Mismatch(fmt::format(
       "ranks disagree about call {}: rank {} called {}, rank {} called {}: all ranks must call the "
       "same collectives in the same order with the same count, type, operation, root and settings",
@@ -61,11 +83,8 @@ void CallLog::compare(int peer, std::uint64_t call) {
   if (call <= checked || call > call_ || call + CallRecord::kept <= call_) return;
   const CallRecord& theirs = record(peer, call);
   if (theirs.call.load(std::memory_order_acquire) != call) return;
-  const std::uint64_t history = theirs.history.load(std::memory_order_relaxed);
-  // A peer that is ahead may have begun to reuse the record meanwhile.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (theirs.call.load(std::memory_order_relaxed) != call) return;
-  if (history != histories_[call % CallRecord::kept]) {
+  if (theirs.history.load(std::memory_order_relaxed) != histories_[call % CallRecord::kept]) {
+    if (!is_whole(call, mark_in(theirs), theirs)) return;
     find_difference(peer);
     throw Mismatch(fmt::format("ranks {} and {} have not made the same calls up to call {}",
                                peers_.self(), peer, call));
@@ -90,7 +109,7 @@ void CallLog::compare_all() {
     if (peer != peers_.self()) find_difference(peer);
 }
 
-/// Each as a whole, so that the peer never sees half of a record.
+/// Each with one push, as it was.
 void CallLog::show_until_now(int peer) {
   static_assert(sizeof(CallRecord) <= Transport::snapshot.value());
   std::uint64_t& shown = shown_all_[static_cast<std::size_t>(peer)];

@@ -22,8 +22,8 @@ class CallLog {
   /// Its buffers are elsewhere from now on.
   void move_buffers(const void* input, void* output);
   /// Where the buffers of a peer lie, in its own memory, which has entered the current call.
-  std::uint64_t input_of(int peer) const { return record(peer, call_).input.load(order); }
-  std::uint64_t output_of(int peer) const { return record(peer, call_).output.load(order); }
+  std::uint64_t input_of(int peer) const { return buffers(peer).input.load(order); }
+  std::uint64_t output_of(int peer) const { return buffers(peer).output.load(order); }
 
   /// Compares all calls up to `call`, if the peer has entered that, at one glance. Throws Mismatch
   /// that names the first difference.
@@ -46,7 +46,11 @@ class CallLog {
   const CallRecord& record(int peer, std::uint64_t call) const {
     return peers_.control(peer).calls[call % CallRecord::kept];
   }
+  const CallBuffers& buffers(int peer) const {
+    return peers_.control(peer).buffers[call_ % CallRecord::kept];
+  }
   CallRecord& own_record() { return peers_.own_control().calls[call_ % CallRecord::kept]; }
+  CallBuffers& own_buffers() { return peers_.own_control().buffers[call_ % CallRecord::kept]; }
   bool compare_one(int peer, std::uint64_t call) const;
   void find_difference(int peer);
   void show_until_now(int peer);

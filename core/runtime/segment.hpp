@@ -13,7 +13,8 @@ namespace capstan {
 
 /// What a rank has called, for its peers to compare with what they have called. Written at the
 /// start of each call; the n-th call stands in entry n % kept of the list. One look at the history
-/// compares all calls so far.
+/// compares all calls so far. Words show one by one, so what differs counts only where the check
+/// says that all words are of the same call.
 struct alignas(64) CallRecord {
   static constexpr std::size_t kept = 32;
 
@@ -22,8 +23,13 @@ struct alignas(64) CallRecord {
   std::atomic<std::uint64_t> count;
   std::atomic<std::uint64_t> root;
   std::atomic<std::uint64_t> tensor;
-  std::atomic<std::uint64_t> input, output;  ///< where they lie in the rank's own memory
-  std::atomic<std::uint64_t> history;        ///< digest of this and all calls before it
+  std::atomic<std::uint64_t> history;  ///< digest of this and all calls before it
+  std::atomic<std::uint64_t> check;    ///< digest of all of the above
+};
+
+/// Where the buffers of a call lie in the rank's own memory.
+struct CallBuffers {
+  std::atomic<std::uint64_t> input, output;
 };
 
 /// Why a rank has given up; adopted by all others.
@@ -44,6 +50,7 @@ struct Control {
   alignas(64) std::atomic<std::uint32_t> left;     ///< this rank's communicator is gone
   alignas(64) std::atomic<std::uint32_t> reading;  ///< in buffers of peers, at this moment
   CallRecord calls[CallRecord::kept];
+  CallBuffers buffers[CallRecord::kept];
   AbortRecord abort;
 };
 static_assert(sizeof(Control) <= 4096);
