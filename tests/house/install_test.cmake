@@ -23,6 +23,10 @@ function(expect_sums program)
   endforeach()
 endfunction()
 
+# As scripts/build has it.
+set(ENV{CCACHE_BASEDIR} ${SOURCE})
+set(ENV{CCACHE_NOHASHDIR} 1)
+
 set(prefix ${WORK}/prefix)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})

@@ -30,7 +30,7 @@ by_hand() {
 
 CommandResult beside_hosts(int count, const std::string& script,
                            const std::vector<std::string>& options) {
-  std::vector<std::string> command{HOSTS, "--timeout", "150", "--count", std::to_string(count)};
+  std::vector<std::string> command{HOSTS, "--timeout", "380", "--count", std::to_string(count)};
   command.insert(command.end(), options.begin(), options.end());
   command.insert(command.end(), {"--", "bash", "-c", prelude + script});
   return run_command(command,

@@ -17,7 +17,7 @@
 namespace capstan {
 namespace {
 
-constexpr auto bound = std::chrono::seconds{180};
+constexpr auto bound = std::chrono::seconds{400};
 
 /// Everything that a test starts can be told by this variable in its environment.
 constexpr const char* mark = "TESTED_BY";
