@@ -4,13 +4,12 @@
 //   wire_bench serve PORT [BYTES]            wire_bench connect ADDRESS PORT [BYTES]
 //
 // Both spin. One way time is half a ping-pong of 8 bytes. A stream sends BYTES (64 MiB) in calls of
-// 256 KiB to one side, and then to both sides at once, as collectives do.
+// 256 KiB to one side, and then to both sides at once, as collectives do: out of and into a buffer
+// of that size, and out of and into a block that stays in the cache.
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,11 +23,14 @@
 #include <vector>
 
 #include "core/base/statistics.hpp"
+#include "core/ir/error.hpp"
+#include "perf/collectives/wire.hpp"
 
 namespace {
 
+using capstan::FileDescriptor;
+using capstan::Wire;
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t call_bytes = 256 << 10;
 
 [[noreturn]] void fail(const char* what) {
   fmt::print(stderr, "wire_bench: {}: {}\n", what, std::strerror(errno));
@@ -38,41 +40,6 @@ constexpr std::size_t call_bytes = 256 << 10;
 double microseconds(Clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
-
-class Wire {
- public:
-  explicit Wire(int socket) : socket_(socket) {
-    const int one = 1;
-    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    ::fcntl(socket, F_SETFL, O_NONBLOCK);
-  }
-
-  /// Sends and receives at the same time, until both are done.
-  void exchange(std::size_t sending, std::size_t receiving) {
-    buffer_.resize(std::max({buffer_.size(), sending, receiving}));
-    std::size_t sent = 0, received = 0;
-    while (sent < sending || received < receiving) {
-      if (sent < sending)
-        move(sent, sending,
-             [&](void* at, std::size_t size) { return ::send(socket_, at, size, MSG_NOSIGNAL); });
-      if (received < receiving)
-        move(received, receiving,
-             [&](void* at, std::size_t size) { return ::recv(socket_, at, size, 0); });
-    }
-  }
-
- private:
-  template <class Call>
-  void move(std::size_t& done, std::size_t all, Call call) {
-    const ssize_t moved = call(buffer_.data() + done, std::min(call_bytes, all - done));
-    if (moved > 0) done += static_cast<std::size_t>(moved);
-    if (moved == 0) fail("the other side is gone");
-    if (moved < 0 && errno != EAGAIN) fail("socket");
-  }
-
-  const int socket_;
-  std::vector<char> buffer_;
-};
 
 /// Both sides run the same rounds; the client tells what they took.
 template <class Round>
@@ -93,7 +60,9 @@ void report(const char* what, const std::vector<double>& all, double share, std:
   fmt::print("\n");
 }
 
-void run(Wire wire, bool client, std::size_t bytes) {
+void run(int socket, bool client, std::size_t bytes) {
+  Wire wire{FileDescriptor{::dup(socket)}, std::max<std::size_t>(bytes, 8)};
+  Wire cached{FileDescriptor{socket}, capstan::wire_call_bytes};
   const auto ping_pong = times(20'000, [&] {
     wire.exchange(client ? 8 : 0, client ? 0 : 8);
     wire.exchange(client ? 0 : 8, client ? 8 : 0);
@@ -104,11 +73,13 @@ void run(Wire wire, bool client, std::size_t bytes) {
     wire.exchange(client ? 0 : 1, client ? 1 : 0);
   });
   const auto both_ways = times(12, [&] { wire.exchange(bytes, bytes); });
+  const auto in_cache = times(12, [&] { cached.exchange(bytes, bytes); });
   if (!client) return;
   report("8 bytes one way", ping_pong, 0.5, 8);
   report("8 bytes both ways", exchange, 1, 8);
   report("stream one way", one_way, 1, bytes);
   report("streams both ways", both_ways, 1, bytes);
+  report("the same in the cache", in_cache, 1, bytes);
 }
 
 int listen_and_accept(int port) {
@@ -154,6 +125,10 @@ int main(int argc, char** argv) {
       arguments.size() > named ? std::strtoull(arguments[named].c_str(), nullptr, 10) : 64 << 20;
   const int port = std::atoi(arguments[named - 1].c_str());
   const bool client = named == 3;
-  run(Wire{client ? connect_to(arguments[1].c_str(), port) : listen_and_accept(port)}, client,
-      bytes);
+  try {
+    run(client ? connect_to(arguments[1].c_str(), port) : listen_and_accept(port), client, bytes);
+  } catch (const capstan::Error& error) {
+    fmt::print(stderr, "wire_bench: {}\n", error.what());
+    return 1;
+  }
 }
