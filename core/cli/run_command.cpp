@@ -1,9 +1,10 @@
 #include <cstdlib>
-#include <filesystem>
 
 #include "core/cli/commands.hpp"
+#include "core/cli/host_options.hpp"
 #include "core/cli/launcher/daemon.hpp"
 #include "core/cli/launcher/launcher.hpp"
+#include "core/cli/launcher/remote_shell.hpp"
 #include "core/ir/error.hpp"
 
 namespace capstan::cli {
@@ -15,7 +16,7 @@ struct RunOptions {
   double timeout = 0;
   double grace = 3;
   std::vector<std::string> environment;
-  std::string hosts, hostfile;
+  HostOptions where;
 };
 
 constexpr const char* examples =
@@ -48,45 +49,16 @@ std::pair<std::string, std::string> variable(const std::string& entry) {
   return {entry, value};
 }
 
-std::vector<HostSlots> hosts_of(const RunOptions& options) {
-  if (!options.hosts.empty()) return first_slots(parse_hosts(options.hosts), options.launch.ranks);
-  if (!options.hostfile.empty())
-    return first_slots(read_hostfile(options.hostfile), options.launch.ranks);
-  return {};
-}
-
 LaunchOptions finished(RunOptions options) {
   LaunchOptions& launch = options.launch;
-  launch.hosts = hosts_of(options);
-  if (!launch.hosts.empty()) {
-    launch.ranks = 0;
-    for (const HostSlots& each : launch.hosts) launch.ranks += each.ranks;
-  }
+  options.where.apply_to(launch);
   if (launch.ranks == 0) throw CLI::RequiredError("--ranks or --hosts");
   launch.bind = options.bind == "core";
   if (options.timeout > 0) launch.timeout = milliseconds(options.timeout);
   launch.grace = milliseconds(options.grace);
   for (const std::string& entry : options.environment)
     launch.environment.push_back(variable(entry));
-  if (launch.capstan.empty()) launch.capstan = std::filesystem::read_symlink("/proc/self/exe");
-  if (launch.directory.empty()) launch.directory = std::filesystem::current_path();
   return launch;
-}
-
-void add_hosts(CLI::App& command, RunOptions& options) {
-  auto* hosts = command.add_option("--hosts", options.hosts,
-                                   "Hosts and how many ranks each takes: node1:4,node2:4");
-  command
-      .add_option("--hostfile", options.hostfile,
-                  "The same from a file with a host per line: node1:4, or node1 slots=4")
-      ->excludes(hosts);
-  options.launch.agent = "ssh -oBatchMode=yes -- {host}";
-  command.add_option("--agent", options.launch.agent, "What starts a program on a host")
-      ->capture_default_str();
-  command.add_option("--capstan", options.launch.capstan,
-                     "Where this program is on the hosts (as here, if not given)");
-  command.add_option("--directory", options.launch.directory,
-                     "Where ranks start on the hosts (as here, if not given)");
 }
 
 }  // namespace
@@ -99,7 +71,7 @@ void add_run_command(CLI::App& app, int& status) {
       ->add_option("-n,--ranks", options->launch.ranks,
                    "Number of ranks; with hosts, no more than they take")
       ->check(CLI::Range(1, 4096));
-  add_hosts(*command, *options);
+  add_host_options(*command, options->where);
   command->add_option("--bind", options->bind, "Bind each rank to a core, or leave it free")
       ->check(CLI::IsMember({"core", "none"}))
       ->capture_default_str();
@@ -127,6 +99,13 @@ void add_run_command(CLI::App& app, int& status) {
   auto* daemon = app.add_subcommand("daemon", "Start ranks for a launcher on another host");
   daemon->group("");
   daemon->callback([&status] { status = serve_launcher(CAPSTAN_VERSION); });
+
+  // What rsh_script() starts there.
+  auto* shell = app.add_subcommand("shell", "Let the shell read a command that is given in hex");
+  shell->group("");
+  const auto text = std::make_shared<std::string>();
+  shell->add_option("command", *text)->required();
+  shell->callback([text] { become_shell(*text); });
 }
 
 }  // namespace capstan::cli

@@ -37,6 +37,13 @@ TEST(HostList, ReadsHostsInTheOrderOfRanks) {
   EXPECT_EQ(parse_hosts("a:2,b:1,a:3"), (Hosts{{"a", 5}, {"b", 1}})) << "one daemon per host";
 }
 
+TEST(HostList, WritesWhatItReads) {
+  const Hosts hosts{{"a", 2}, {"me@b", 1}, {"fd00::2", 4}};
+  EXPECT_EQ(to_string(hosts), "a:2,me@b:1,[fd00::2]:4");
+  EXPECT_EQ(parse_hosts(to_string(hosts)), hosts);
+  EXPECT_EQ(ranks_on(hosts), 7);
+}
+
 TEST(HostList, TeachesWhatIsWrong) {
   const auto refused = [](const char* text) { return complaint([&] { parse_hosts(text); }); };
   EXPECT_THAT(refused(""), HasSubstr("name is missing"));

@@ -64,6 +64,18 @@ void add(std::vector<HostSlots>& hosts, HostSlots more) {
 
 }  // namespace
 
+void check_path_for_agent(const std::string& path) {
+  const auto ordinary = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view{"/._-+@%=:,"}.find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!path.empty() && std::ranges::all_of(path, ordinary)) return;
+  throw InvalidArgument(
+      fmt::format("\"{}\" cannot be passed through an agent: give --capstan a path on the hosts "
+                  "without blanks and quotes",
+                  path));
+}
+
 std::vector<HostSlots> parse_hosts(std::string_view text) {
   std::vector<HostSlots> hosts;
   for (std::size_t start = 0; start <= text.size();) {
@@ -96,8 +108,7 @@ std::vector<HostSlots> read_hostfile(const std::string& path) {
 }
 
 std::vector<HostSlots> first_slots(std::vector<HostSlots> hosts, int ranks) {
-  int all = 0;
-  for (const HostSlots& each : hosts) all += each.ranks;
+  const int all = ranks_on(hosts);
   if (all > most_ranks || ranks > all)
     throw InvalidArgument(
         fmt::format("the hosts have places for {} ranks, not for {}: give a host "
@@ -107,6 +118,22 @@ std::vector<HostSlots> first_slots(std::vector<HostSlots> hosts, int ranks) {
   for (HostSlots& each : hosts) left -= each.ranks = std::min(each.ranks, left);
   std::erase_if(hosts, [](const HostSlots& each) { return each.ranks == 0; });
   return hosts;
+}
+
+int ranks_on(const std::vector<HostSlots>& hosts) {
+  int ranks = 0;
+  for (const HostSlots& each : hosts) ranks += each.ranks;
+  return ranks;
+}
+
+std::string to_string(const std::vector<HostSlots>& hosts) {
+  std::string text;
+  for (const auto& [host, ranks] : hosts) {
+    const bool v6 = host.find(':') != host.npos;
+    text += fmt::format("{}{}{}{}:{}", text.empty() ? "" : ",", v6 ? "[" : "", host, v6 ? "]" : "",
+                        ranks);
+  }
+  return text;
 }
 
 std::vector<std::string> agent_command(std::string_view agent, const std::string& host) {

@@ -25,8 +25,17 @@ std::vector<HostSlots> read_hostfile(const std::string& path);
 /// not so many.
 std::vector<HostSlots> first_slots(std::vector<HostSlots> hosts, int ranks);
 
+/// How many ranks they take together.
+int ranks_on(const std::vector<HostSlots>& hosts);
+
+/// "a:2,b:1,[fd00::7]:4": what parse_hosts() reads, and mpirun, too.
+std::string to_string(const std::vector<HostSlots>& hosts);
+
 /// The words of an agent such as "ssh -oBatchMode=yes {host}", with the host in its place. Throws
 /// InvalidArgument if it has no {host}.
 std::vector<std::string> agent_command(std::string_view agent, const std::string& host);
+
+/// Throws InvalidArgument for a path that a shell would read as something else than one word.
+void check_path_for_agent(const std::string& path);
 
 }  // namespace capstan::cli

@@ -4,8 +4,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <memory>
 #include <set>
 
@@ -42,18 +40,6 @@ Environment own_settings() {
     if (!of_one_rank.contains(name)) settings.emplace_back(name, text.substr(equals + 1));
   }
   return settings;
-}
-
-void check_path(const std::string& path) {
-  const auto ordinary = [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view{"/._-+@%=:,"}.find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!path.empty() && std::ranges::all_of(path, ordinary)) return;
-  throw InvalidArgument(
-      fmt::format("\"{}\" cannot be passed through an agent: give --capstan a path on the hosts "
-                  "without blanks and quotes",
-                  path));
 }
 
 class Launcher {
@@ -96,7 +82,7 @@ class Launcher {
   }
 
   void start_on_hosts() {
-    check_path(options_.capstan);
+    check_path_for_agent(options_.capstan);
     int first = 0;
     for (const HostSlots& place : options_.hosts) {
       auto agent = agent_command(options_.agent, place.host);
