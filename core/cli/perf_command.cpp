@@ -5,6 +5,7 @@
 
 #include "core/cli/against/against.hpp"
 #include "core/cli/commands.hpp"
+#include "core/cli/host_options.hpp"
 #include "core/cli/launcher/launcher.hpp"
 #include "core/cli/perf/measure.hpp"
 #include "core/cli/perf/report.hpp"
@@ -27,6 +28,7 @@ struct PerfOptions {
   bool in_place = false;
   std::vector<std::string> sizes, against;
   std::string json, chart;
+  HostOptions where;
   MeasureOptions measure;
 
   const std::string& collective() const { return collectives.front(); }
@@ -149,15 +151,23 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
 
 /// Starts `-n` copies of this very command, which then find themselves launched.
 int run_all(const PerfOptions& options, int ranks, std::vector<std::string> arguments) {
-  cells_of(options, ranks);  // refuses bad options once, not on every rank
+  LaunchOptions all{.ranks = ranks,
+                    .command = std::move(arguments),
+                    .tag_lines = false,
+                    .environment = {},
+                    .timeout = {}};
+  options.where.apply_to(all);
+  all.command.insert(all.command.begin(), all.capstan);
+  cells_of(options, all.ranks);  // refuses bad options once, not on every rank
   if (!options.algorithm.empty())
     AlgorithmRules::parse(options.collective() + ":" + options.algorithm);
-  arguments.insert(arguments.begin(), "/proc/self/exe");
-  return launch({.ranks = ranks,
-                 .command = std::move(arguments),
-                 .tag_lines = false,
-                 .environment = {},
-                 .timeout = {}});
+  return launch(all);
+}
+
+/// How many ranks there are if nothing is said.
+int default_ranks(const PerfOptions& options) {
+  if (options.where.given()) return ranks_on(options.where.places(0));
+  return static_cast<int>(Machine::discover().cores().size());
 }
 
 std::vector<Bytes> sizes_of(const PerfOptions& options) {
@@ -178,6 +188,7 @@ int perf_against(const PerfOptions& options) {
   AgainstOptions all{.peers = options.against,
                      .collectives = {},
                      .ranks = options.ranks,
+                     .where = options.where,
                      .sizes = sizes_of(options),
                      .json = options.json,
                      .chart = options.chart,
@@ -190,8 +201,7 @@ int perf_against(const PerfOptions& options) {
                               Collective::all_to_all, Collective::barrier});
     else
       all.collectives.push_back(*collective_named(name));
-  const int cores = static_cast<int>(Machine::discover().cores().size());
-  if (all.ranks.empty()) all.ranks = {cores};
+  if (all.ranks.empty()) all.ranks = {default_ranks(options)};
   return compare(all);
 }
 
@@ -206,8 +216,7 @@ int perf(const PerfOptions& options, const std::vector<std::string>& arguments) 
     throw InvalidArgument(fmt::format("-n {} but {} has started {} ranks: leave -n out", wanted,
                                       launch.launcher, launch.size));
   if (launched) return run_rank(options, launch);
-  const int cores = static_cast<int>(Machine::discover().cores().size());
-  return run_all(options, wanted == 0 ? cores : wanted, arguments);
+  return run_all(options, wanted == 0 ? default_ranks(options) : wanted, arguments);
 }
 
 }  // namespace
@@ -226,10 +235,11 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   command
       ->add_option(
           "-n,--ranks", options->ranks,
-          "Ranks to start on this host, one per core unless said; not under mpirun or srun. With "
-          "--against a list")
+          "Ranks to start, one per core of this host or as many as --hosts take unless said; not "
+          "under mpirun or srun. With --against a list")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));
+  add_host_options(*command, options->where);
   command->add_option("-b,--min-bytes", options->smallest, "Smallest message")
       ->capture_default_str();
   command->add_option("-e,--max-bytes", options->largest, "Largest message")->capture_default_str();
@@ -273,11 +283,18 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "  capstan perf all_reduce -n 4 --types all --ops all -b 1k -e 1k\n"
       "  capstan perf all_gather -n 4\n"
       "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
-      "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n\n"
+      "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n"
+      "  capstan perf all_reduce --hosts node1:1,node2:1 --against openmpi,mpich,gloo -e 64M\n\n"
       "time is the median over the rounds of the slowest rank; spread the distance between the\n"
       "quartiles; size is that of the largest buffer; algbw is size / time; busbw is what each\n"
       "link has to carry at least: algbw x 2(n-1)/n for all_reduce, x (n-1)/n for collectives of\n"
-      "blocks, x 1 for the others.");
+      "blocks, x 1 for the others.\n\n"
+      "--against starts all libraries at once, each rank on a core of its own, and lets one of "
+      "them\n"
+      "run at a time. Between hosts all of them use TCP on the interface that CAPSTAN_INTERFACE\n"
+      "chooses (CAPSTAN_NETWORK lets Capstan alone use another network), bound is what bare "
+      "sockets\n"
+      "reach there, and the libraries and these programs are at the same paths on all hosts.");
   command->callback([options, &status, &arguments] { status = perf(*options, arguments); });
 }
 

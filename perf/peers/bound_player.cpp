@@ -1,119 +1,13 @@
-// What the machine allows, as one more player: a bare exchange of flags between the same cores, and
-// each rank's share of the bytes that must cross memory (every input read once, every output
-// written once), copied on all cores at once.
+// What the machine or the wire allows, as one more player.
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <thread>
-
-#include "core/base/file_descriptor.hpp"
-#include "core/cli/against/protocol.hpp"
-#include "core/ir/error.hpp"
-#include "core/runtime/bootstrap/launch.hpp"
-#include "kernels/cpu/reduce.hpp"
-#include "perf/peers/player.hpp"
-
-namespace capstan::peers {
-namespace {
-
-constexpr int most_ranks = 64, spins_before_yield = 4000;
-
-struct alignas(64) Line {
-  std::atomic<std::uint64_t> value;
-};
-struct Shared {
-  Line flags[most_ranks][most_ranks];  // [writer][reader]
-};
-
-Shared* map_shared() {
-  const char* path = std::getenv(cli::against::memory_variable);
-  const FileDescriptor file{::open(path ? path : "", O_RDWR | O_CLOEXEC)};
-  static_cast<void>(!::ftruncate(file.get(), sizeof(Shared)));
-  void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (memory == MAP_FAILED) throw SystemError("the ranks of the bound share no memory");
-  return static_cast<Shared*>(memory);
-}
-
-class Bound : public Library {
- public:
-  Bound() : launch_(detect_launch(process_environment())), shared_(map_shared()) {
-    if (launch_.size > most_ranks)
-      throw InvalidArgument("too many ranks for the bound: 64 at most");
-  }
-
-  int rank() const override { return launch_.rank; }
-  int size() const override { return launch_.size; }
-  bool computes() const override { return false; }
-
-  Call prepare(const cli::Cell& cell, float* input, float* output) override {
-    const BufferLengths own = cell.contract(size()).lengths(rank());
-    const std::size_t elements = share_of(cell), bytes = elements * sizeof(float);
-    const bool suffice = !cell.in_place && std::min(own.input, own.output) >= Elements{elements};
-    source_.resize(suffice ? 0 : elements, 1.0f);
-    target_.resize(source_.size());
-    const float* from = suffice ? input : source_.data();
-    float* to = suffice ? output : target_.data();
-    const bool stream = streaming_wins(to, from, bytes);
-    return [=, this] {
-      barrier();
-      if (bytes > 0) kernels::copy(to, from, bytes, stream);
-    };
-  }
-
-  void barrier() override {
-    const int self = rank(), ranks = size();
-    ++sequence_;
-    for (int d = 1; d < ranks; ++d)
-      shared_->flags[self][(self + d) % ranks].value.store(sequence_, std::memory_order_release);
-    for (int d = 1; d < ranks; ++d) {
-      const auto& flag = shared_->flags[(self + d) % ranks][self].value;
-      for (int spins = 0; flag.load(std::memory_order_acquire) < sequence_; ++spins)
-        if (spins >= spins_before_yield) std::this_thread::yield();
-    }
-  }
-
- private:
-  /// Half the elements that one rank on average reads and writes: copying reads and writes.
-  std::size_t share_of(const cli::Cell& cell) const {
-    const Contract contract = cell.contract(size());
-    std::uint64_t read = 0, written = 0;
-    for (int r = 0; r < size(); ++r) {
-      read += contract.lengths(r).input.value();
-      written += contract.lengths(r).output.value();
-    }
-    if (cell.collective == Collective::broadcast)  // the root's buffer is both
-      written -= cell.shape.count.value();
-    return (read + written) / (2 * static_cast<std::uint64_t>(size()));
-  }
-
-  static bool streaming_wins(void* to, const void* from, std::size_t bytes) {
-    const auto time = [&](bool stream) {
-      double best = 1e9;
-      for (int i = 0; i < 4; ++i) {
-        const auto start = std::chrono::steady_clock::now();
-        kernels::copy(to, from, bytes, stream);
-        best = std::min(
-            best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-      }
-      return best;
-    };
-    return bytes >= 65536 && time(true) < time(false);
-  }
-
-  const Launch launch_;
-  Shared* const shared_;
-  std::uint64_t sequence_ = 0;
-  std::vector<float> source_, target_;
-};
-
-}  // namespace
-}  // namespace capstan::peers
+#include "perf/peers/memory_bound.hpp"
+#include "perf/peers/wire_bound.hpp"
 
 int main() {
-  return capstan::peers::play([] { return std::make_unique<capstan::peers::Bound>(); });
+  return capstan::peers::play([](capstan::Store& store) {
+    const auto launch = capstan::detect_launch(capstan::process_environment());
+    const bool one_host = launch.local_size == launch.size;
+    return one_host ? capstan::peers::memory_bound(launch, store)
+                    : capstan::peers::wire_bound(launch, store);
+  });
 }

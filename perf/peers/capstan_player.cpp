@@ -25,5 +25,6 @@ class Capstan : public Library {
 }  // namespace capstan::peers
 
 int main() {
-  return capstan::peers::play([] { return std::make_unique<capstan::peers::Capstan>(); });
+  return capstan::peers::play(
+      [](capstan::Store&) { return std::make_unique<capstan::peers::Capstan>(); });
 }

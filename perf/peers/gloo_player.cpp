@@ -1,4 +1,5 @@
-// Gloo in a comparison, over TCP on the loopback interface: it has no shared memory.
+// Gloo in a comparison, over TCP: on the interface between the hosts, or on loopback inside one, as
+// it has no shared memory.
 //
 // Usage: gloo_player ring|bcube   which of its all-reduce algorithms
 
@@ -11,27 +12,57 @@
 #include <gloo/reduce.h>
 #include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
-#include <cstdlib>
+#include <chrono>
 #include <cstring>
 
+#include "core/base/network.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
+#include "core/settings.hpp"
 #include "perf/peers/player.hpp"
 
 namespace capstan::peers {
 namespace {
 
+/// Where Gloo's ranks find each other: the store of the comparison.
+class Meeting : public gloo::rendezvous::Store {
+ public:
+  explicit Meeting(capstan::Store& store) : store_(store) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    store_.put(prefixed(key), std::as_bytes(std::span{data}));
+  }
+  std::vector<char> get(const std::string& key) override {
+    const auto bytes = store_.get(prefixed(key), Deadline::in(kDefaultTimeout));
+    const auto* data = reinterpret_cast<const char*>(bytes.data());
+    return {data, data + bytes.size()};
+  }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, kDefaultTimeout); }
+  void wait(const std::vector<std::string>& keys,
+            const std::chrono::milliseconds& timeout) override {
+    const auto deadline = Deadline::in(timeout);
+    for (const std::string& key : keys) store_.get(prefixed(key), deadline);
+  }
+
+ private:
+  static std::string prefixed(const std::string& key) { return "gloo/" + key; }
+  capstan::Store& store_;
+};
+
 class Gloo : public Library {
  public:
-  explicit Gloo(bool bcube) : bcube_(bcube) {
+  Gloo(bool bcube, capstan::Store& meeting) : bcube_(bcube) {
     const Launch launch = detect_launch(process_environment());
+    const bool one_host = launch.local_size == launch.size;
     gloo::transport::tcp::attr attributes;
-    attributes.iface = "lo";
+    if (one_host)
+      attributes.iface = "lo";
+    else
+      attributes.hostname = choose_address(Settings::from_environment().interface).address.text;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
-    const char* folder = std::getenv("CAPSTAN_GLOO_STORE");
-    gloo::rendezvous::FileStore store{folder ? folder : "."};
+    Meeting store{meeting};
     auto context = std::make_shared<gloo::rendezvous::Context>(launch.rank, launch.size);
     context->connectFullMesh(store, device);
     context_ = context;
@@ -124,5 +155,6 @@ class Gloo : public Library {
 
 int main(int argc, char** argv) {
   const bool bcube = argc > 1 && std::strcmp(argv[1], "bcube") == 0;
-  return capstan::peers::play([=] { return std::make_unique<capstan::peers::Gloo>(bcube); });
+  return capstan::peers::play(
+      [=](capstan::Store& store) { return std::make_unique<capstan::peers::Gloo>(bcube, store); });
 }

@@ -51,5 +51,6 @@ class Mpi : public Library {
 }  // namespace capstan::peers
 
 int main() {
-  return capstan::peers::play([] { return std::make_unique<capstan::peers::Mpi>(); });
+  return capstan::peers::play(
+      [](capstan::Store&) { return std::make_unique<capstan::peers::Mpi>(); });
 }

@@ -1,42 +1,65 @@
 #include "perf/peers/player.hpp"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <optional>
 
-#include "core/base/file_descriptor.hpp"
 #include "core/cli/against/protocol.hpp"
 #include "core/cli/perf/data.hpp"
 #include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
+#include "core/runtime/bootstrap/store_client.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::peers {
 namespace {
 
 using cli::against::Answer;
-using cli::against::Hello;
 using cli::against::Order;
 
-FileDescriptor connect_to_referee() {
-  const char* name = std::getenv(cli::against::socket_variable);
-  if (!name)
-    throw InvalidArgument("this program is started by `capstan perf --against`: see its --help");
-  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  const std::size_t length = std::min(std::strlen(name), sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path + 1, name, length);
-  FileDescriptor socket{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
-  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address),
-                static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length)) != 0)
-    throw SystemError(fmt::format("cannot reach the referee: {}", std::strerror(errno)));
-  return socket;
+const char* variable(const char* name) {
+  if (const char* value = std::getenv(name)) return value;
+  throw InvalidArgument("this program is started by `capstan perf --against`: see its --help");
+}
+
+StoreClient join_referee(const Launch& launch) {
+  return {{.endpoint = parse_endpoint(variable(cli::against::referee_variable),
+                                      cli::against::referee_variable),
+           .secret = Secret::from_text(variable(cli::against::secret_variable)),
+           .scope = variable(cli::against::player_variable),
+           .rank = launch.rank,
+           .size = launch.size},
+          Deadline::in(cli::against::time_to_meet)};
+}
+
+/// The same for all processes that have the same processors to choose from.
+std::string machine_of_this_process() {
+  std::string boot_id;
+  std::getline(std::ifstream{"/proc/sys/kernel/random/boot_id"}, boot_id);
+  return fmt::format("{} {}", boot_id, to_string(current_binding()));
+}
+
+/// To a core of its own, as far as there are enough. Network namespaces that stand for hosts share
+/// one machine's cores, so it is machines that count here.
+void bind_among_neighbours(Store& store, const Launch& launch) {
+  const std::string own = machine_of_this_process();
+  store.put_text(cli::against::machine_key(launch.rank), own);
+  const auto deadline = Deadline::in(cli::against::time_to_meet);
+  int neighbours = 0;
+  std::size_t place = 0;
+  for (int rank = 0; rank < launch.size; ++rank) {
+    if (store.get_text(cli::against::machine_key(rank), deadline) != own) continue;
+    if (rank == launch.rank) place = static_cast<std::size_t>(neighbours);
+    ++neighbours;
+  }
+  const Machine machine = Machine::discover();
+  if (machine.processing_units().size() > 1)
+    bind_this_thread(place_ranks(machine, neighbours)[place]);
 }
 
 /// The buffers of one cell, as any program allocates them.
@@ -57,34 +80,50 @@ class Buffers {
 
 class Player {
  public:
-  explicit Player(const std::function<std::unique_ptr<Library>()>& start)
-      : start_(start), socket_(connect_to_referee()) {
-    const char* player = std::getenv(cli::against::player_variable);
-    const Hello hello{player ? std::atoi(player) : -1, detect_launch(process_environment()).rank};
-    static_cast<void>(!::send(socket_.get(), &hello, sizeof hello, MSG_NOSIGNAL));
-  }
+  Player() : launch_(detect_launch(process_environment())), store_(join_referee(launch_)) {}
 
-  void run() {
-    Order order;
-    while (::recv(socket_.get(), &order, sizeof order, 0) == sizeof order) {
-      Answer answer;
-      try {
-        obey(order, answer);
-      } catch (const std::exception& error) {
-        answer.failed = 1;
-        std::strncpy(answer.text, error.what(), sizeof answer.text - 1);
-      }
-      if (::send(socket_.get(), &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) return;
+  void run(const Start& start) {
+    bool goes_on = answer(0, [&](Answer&) {
+      bind_among_neighbours(store_, launch_);
+      peer_ = start(store_);
+    });
+    for (std::uint64_t number = 1; goes_on; ++number) {
+      const auto order = await(number);
+      goes_on = order && answer(number, [&](Answer& answer) { obey(*order, answer); });
     }
   }
 
  private:
+  /// Nothing when the referee has hung up.
+  std::optional<Order> await(std::uint64_t number) {
+    try {
+      return cli::against::decode<Order>(
+          store_.get(cli::against::order_key(number), Deadline::never()));
+    } catch (const BootstrapError&) {
+      return std::nullopt;
+    }
+  }
+
+  /// False when the referee has hung up.
+  template <class Action>
+  bool answer(std::uint64_t number, const Action& action) {
+    Answer answer;
+    try {
+      action(answer);
+    } catch (const std::exception& error) {
+      answer.failed = 1;
+      std::strncpy(answer.text, error.what(), sizeof answer.text - 1);
+    }
+    try {
+      store_.put(cli::against::answer_key(number, launch_.rank), cli::against::encode(answer));
+      return true;
+    } catch (const BootstrapError&) {
+      return false;
+    }
+  }
+
   void obey(const Order& order, Answer& answer) {
     switch (order.kind) {
-      case Order::Kind::begin:
-        if (order.processors[0] != '\0') bind_this_thread(CpuSet::parse(order.processors));
-        peer_ = start_();
-        return;
       case Order::Kind::prepare:
         return prepare(order);
       case Order::Kind::check:
@@ -121,16 +160,16 @@ class Player {
   }
 
   /// Seconds for all calls, after a warm-up that brings caches and connections back.
-  double time(std::uint32_t calls) {
-    for (std::uint32_t i = 0; i < 1 + calls / 8; ++i) call_();
+  double time(std::uint64_t calls) {
+    for (std::uint64_t i = 0; i < 1 + calls / 8; ++i) call_();
     peer_->barrier();
     const auto start = std::chrono::steady_clock::now();
-    for (std::uint32_t i = 0; i < calls; ++i) call_();
+    for (std::uint64_t i = 0; i < calls; ++i) call_();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
-  const std::function<std::unique_ptr<Library>()>& start_;
-  FileDescriptor socket_;
+  const Launch launch_;
+  StoreClient store_;
   std::unique_ptr<Library> peer_;
   cli::Cell cell_;
   std::optional<Buffers> buffers_;
@@ -139,9 +178,9 @@ class Player {
 
 }  // namespace
 
-int play(const std::function<std::unique_ptr<Library>()>& start) {
+int play(const Start& start) {
   try {
-    Player{start}.run();
+    Player{}.run(start);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

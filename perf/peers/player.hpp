@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/cli/perf/cell.hpp"
+#include "core/runtime/bootstrap/store.hpp"
 
 namespace capstan::peers {
 
@@ -26,8 +27,13 @@ class Library {
   virtual bool computes() const { return true; }
 };
 
-/// The main program of a player: waits for the referee's orders until it hangs up. `start` joins
-/// the library's own world, after this process has been bound to its core.
-int play(const std::function<std::unique_ptr<Library>()>& start);
+/// What starts a library: joins its own world. The ranks may leave each other messages in the store
+/// meanwhile, under keys that start with the library's name.
+using Start = std::function<std::unique_ptr<Library>(Store&)>;
+
+/// The main program of a player: binds this process to a core, starts the library, and does what
+/// the referee orders until it hangs up. Ranks that share a machine get cores of their own there,
+/// whichever hosts (network namespaces, containers) they are on and whatever launched them.
+int play(const Start& start);
 
 }  // namespace capstan::peers

@@ -39,8 +39,11 @@ int compare(const AgainstOptions& options) {
   std::size_t done = 0;
   const std::size_t all = options.ranks.size() * options.collectives.size() * options.sizes.size();
   for (const int ranks : options.ranks) {
-    Referee referee{players_of(options.peers, ranks), ranks};
-    if (table) fmt::print("# {}\n", Machine::discover().name());
+    LaunchOptions place{.ranks = ranks, .command = {}, .environment = {}, .timeout = {}};
+    options.where.apply_to(place);
+    const Venue venue{place};
+    Referee referee{players_of(options.peers, venue), ranks, venue.address()};
+    if (table) fmt::print("# {}, {}\n", Machine::discover().name(), venue.text());
     print_players(referee, ranks, table);
     if (table) fmt::print("{}", duel_head(options.peers)), std::fflush(stdout);
     Contest contest{referee, ranks, options.measure};

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cli/host_options.hpp"
 #include "core/cli/perf/measure.hpp"
 
 namespace capstan::cli {
@@ -12,6 +13,7 @@ struct AgainstOptions {
   std::vector<std::string> peers;
   std::vector<Collective> collectives;
   std::vector<int> ranks;
+  HostOptions where;  ///< with hosts, each number of ranks takes their first places
   std::vector<Bytes> sizes;
   std::string json, chart;  ///< files; empty: none
   MeasureOptions measure{};

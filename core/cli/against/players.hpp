@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/cli/against/venue.hpp"
+
 namespace capstan::cli {
 
 /// One configuration of one peer, or of Capstan or the bound, that takes part in a comparison.
@@ -23,8 +25,9 @@ struct PlayerSpec {
 inline constexpr const char* own_name = "capstan";
 inline constexpr const char* bound_name = "bound";
 
-/// Capstan, the machine's bound, and all configurations of these peers (openmpi, mpich, gloo).
-/// Throws InvalidArgument for a peer that is not known, or not there with what to install.
-std::vector<PlayerSpec> players_of(const std::vector<std::string>& peers, int ranks);
+/// Capstan, the bound of the machine or of the wire, and all configurations of these peers
+/// (openmpi, mpich, gloo). Throws InvalidArgument for a peer that is not known, or not there with
+/// what to install.
+std::vector<PlayerSpec> players_of(const std::vector<std::string>& peers, const Venue& venue);
 
 }  // namespace capstan::cli

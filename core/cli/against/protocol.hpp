@@ -1,28 +1,40 @@
 #pragma once
 
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <type_traits>
 
-namespace capstan::cli {
+#include "core/ir/error.hpp"
 
-/// What the referee of a comparison and the players' ranks say to each other: one structure per
-/// packet of a Unix socket. Both are of one build.
-namespace against {
+namespace capstan::cli::against {
 
-/// Where the referee listens: an abstract Unix address.
-inline constexpr const char* socket_variable = "CAPSTAN_REFEREE";
-/// Which of the players a process belongs to.
+/// What the referee of a comparison and the players' ranks say to each other. They meet in a store
+/// (core/runtime/bootstrap) that the referee serves, so that ranks can be on any host and nobody
+/// takes part who lacks the secret; each player has a scope of its own in it:
+///
+///   machine/RANK      which processors a rank may run on; all ranks read all
+///   order/N           N = 1, 2, ...: what all ranks are to do next
+///   answer/N/RANK     what came of it; of N = 0, of joining the library's world
+///
+/// Both sides are of one build, on machines of one architecture.
+
+/// "host:port" of the store, and its secret.
+inline constexpr const char* referee_variable = "CAPSTAN_REFEREE";
+inline constexpr const char* secret_variable = "CAPSTAN_REFEREE_SECRET";
+/// Which of the players a process belongs to: its scope.
 inline constexpr const char* player_variable = "CAPSTAN_PLAYER";
-/// A file that the ranks of the player `bound` map to reach each other.
-inline constexpr const char* memory_variable = "CAPSTAN_REFEREE_MEMORY";
 
-/// A rank's first words.
-struct Hello {
-  std::int32_t player, rank;
-};
+/// How long the ranks of a player may take to meet.
+inline constexpr std::chrono::seconds time_to_meet{60};
 
 struct Order {
   enum class Kind : std::uint32_t {
-    begin,    ///< bind to `processors` and start the library
     prepare,  ///< allocate the buffers of a cell
     check,    ///< run it once with test data
     time,     ///< run it `calls` times
@@ -30,17 +42,46 @@ struct Order {
   };
   Kind kind{};
   std::uint32_t collective = 0;
-  std::uint32_t calls = 0;
+  std::uint64_t calls = 0;
   std::uint64_t count = 0;  ///< Shape::count
-  char processors[104]{};   ///< as to_string(CpuSet) writes them; empty: not bound
 };
 
 struct Answer {
   double seconds = 0;
   std::uint64_t wrong = 0;
-  std::uint32_t failed = 0;
-  char text[244]{};  ///< why
+  std::uint64_t failed = 0;
+  char text[232]{};  ///< why
 };
 
-}  // namespace against
-}  // namespace capstan::cli
+inline std::string machine_key(int rank) {
+  return fmt::format("machine/{}", rank);
+}
+inline std::string order_key(std::uint64_t number) {
+  return fmt::format("order/{}", number);
+}
+inline std::string answer_key(std::uint64_t number, int rank) {
+  return fmt::format("answer/{}/{}", number, rank);
+}
+
+template <class Message>
+std::span<const std::byte> encode(const Message& message) {
+  static_assert(std::has_unique_object_representations_v<Message> ||
+                std::is_same_v<Message, Answer>);  // no bytes between the members
+  return std::as_bytes(std::span{&message, 1});
+}
+
+/// Throws BootstrapError for what is no such message.
+template <class Message>
+Message decode(std::span<const std::byte> bytes) {
+  Message message;
+  if (bytes.size() != sizeof message)
+    throw BootstrapError(
+        fmt::format("a message of {} bytes where {} were expected: referee and players are not of "
+                    "one build; use the same on all hosts",
+                    bytes.size(), sizeof message));
+  std::memcpy(&message, bytes.data(), sizeof message);
+  if constexpr (std::is_same_v<Message, Answer>) message.text[sizeof message.text - 1] = '\0';
+  return message;
+}
+
+}  // namespace capstan::cli::against

@@ -1,23 +1,26 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/deadline.hpp"
-#include "core/base/file_descriptor.hpp"
 #include "core/cli/against/players.hpp"
 #include "core/cli/against/protocol.hpp"
 #include "core/cli/launcher/child.hpp"
 #include "core/cli/launcher/output.hpp"
+#include "core/runtime/bootstrap/store_client.hpp"
+#include "core/runtime/bootstrap/store_server.hpp"
 
 namespace capstan::cli {
 
 /// Starts all players of a comparison with the same number of ranks on the same cores, and tells
-/// one of them at a time what to do; the others sleep meanwhile.
+/// one of them at a time what to do; the others sleep meanwhile. They reach it at `address`, one of
+/// this host, and prove that they know its secret.
 class Referee {
  public:
-  Referee(std::vector<PlayerSpec> players, int ranks);
+  Referee(std::vector<PlayerSpec> players, int ranks, const std::string& address);
   /// Ends what it has started.
   ~Referee();
   Referee(const Referee&) = delete;
@@ -34,24 +37,22 @@ class Referee {
  private:
   struct Player {
     PlayerSpec spec;
+    std::string scope{};
+    std::unique_ptr<StoreClient> table{};  // where orders and answers are put
+    std::uint64_t orders = 0;
     Child child{};
-    std::vector<FileDescriptor> ranks{};  // their sockets
     std::vector<LineForwarder> output{};
     std::optional<std::string> out{};
   };
 
-  void listen();
-  void start(std::size_t player);
-  void accept_all();
-  void accept_one();
-  void begin();
-  void forward_output(Player& player);
-  bool wait_for(Player& player, FileDescriptor& rank, const Deadline& deadline);
+  void start(Player& player);
+  void join(Player& player, const Deadline& deadline);
+  std::optional<against::Answer> await(Player& player, int rank, const Deadline& deadline);
   void dismiss(Player& player, const std::string& reason);
 
   const int ranks_;
-  const std::string name_, store_;
-  FileDescriptor listener_, memory_;
+  const std::string secret_;
+  StoreServer server_;
   std::vector<Player> players_;
 };
 

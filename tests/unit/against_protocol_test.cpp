@@ -1,0 +1,48 @@
+// What referee and players of a comparison say to each other, and what they make of anything else.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "core/cli/against/protocol.hpp"
+
+namespace capstan::cli::against {
+namespace {
+
+std::vector<std::byte> bytes_of(std::span<const std::byte> bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(AgainstProtocol, MessagesArriveAsTheyWereSent) {
+  const Order order{Order::Kind::time, 3, 70'000, 1u << 28};
+  const auto arrived = decode<Order>(encode(order));
+  EXPECT_EQ(arrived.kind, Order::Kind::time);
+  EXPECT_EQ(arrived.collective, 3u);
+  EXPECT_EQ(arrived.calls, 70'000u);
+  EXPECT_EQ(arrived.count, 1u << 28);
+  const Answer answer{.seconds = 0.25, .wrong = 2, .failed = 1, .text = "no such collective"};
+  EXPECT_EQ(decode<Answer>(encode(answer)).seconds, 0.25);
+  EXPECT_STREQ(decode<Answer>(encode(answer)).text, "no such collective");
+}
+
+TEST(AgainstProtocol, RefusesWhatIsNoMessage) {
+  auto bytes = bytes_of(encode(Order{}));
+  EXPECT_THROW(decode<Answer>(bytes), BootstrapError);
+  bytes.push_back(std::byte{0});
+  EXPECT_THROW(decode<Order>(bytes), BootstrapError);
+  EXPECT_THROW(decode<Order>(std::span{bytes}.first(0)), BootstrapError);
+}
+
+TEST(AgainstProtocol, AReasonThatDoesNotEndIsCut) {
+  const std::vector<std::byte> bytes(sizeof(Answer), std::byte{'x'});
+  EXPECT_EQ(std::strlen(decode<Answer>(bytes).text), sizeof(Answer::text) - 1);
+}
+
+TEST(AgainstProtocol, KeysOfRanksDiffer) {
+  EXPECT_NE(answer_key(1, 11), answer_key(11, 1));
+  EXPECT_NE(answer_key(1, 1), order_key(1));
+}
+
+}  // namespace
+}  // namespace capstan::cli::against
