@@ -39,8 +39,8 @@ enum class Sends : std::uint8_t {
 /// For which hosts an algorithm is meant. It is right on all.
 enum class Meant : std::uint8_t {
   anywhere,
-  several_hosts,
-  even_hosts  ///< several, with equal numbers of ranks
+  several_hosts,  ///< of which some have several ranks
+  even_hosts      ///< the same, with equal numbers of ranks
 };
 
 /// An algorithm as declared in the registry: a pure function from (group, shape) to a schedule.
@@ -57,8 +57,8 @@ struct Algorithm {
   Meant meant = Meant::anywhere;
 
   bool is_meant_for(const Hosts& hosts) const {
-    return meant == Meant::anywhere ||
-           (!hosts.single() && (meant == Meant::several_hosts || hosts.even()));
+    return meant == Meant::anywhere || (!hosts.single() && hosts.count() < hosts.ranks() &&
+                                        (meant == Meant::several_hosts || hosts.even()));
   }
 
   /// The schedule of one rank of `group`. A group of one only copies. Throws InvalidArgument when

@@ -39,9 +39,54 @@ Leaders::Leaders(const Group& group, int root) : self_(group.self()), leader_(se
   for (int host = 0; host < hosts.count(); ++host)
     leaders_.push_back(host == root_host_ ? group[root] : on(host).front());
   leader_ = leaders_[static_cast<std::size_t>(host_)];
-  if (!leads()) return;
+  for (int host = 0; host < hosts.count(); ++host)
+    largest_host_ = std::max(largest_host_, static_cast<int>(on(host).size()));
   for (const Rank rank : on(host_))
-    if (rank != self_) followers_.push_back(rank);
+    if (rank != leader_) followers_.push_back(rank);
+  place_ = static_cast<int>(std::ranges::find(followers_, self_) - followers_.begin());
+  if (!leads()) followers_.clear();
+}
+
+Counterparts::Counterparts(const Group& group) {
+  const Hosts hosts = group.hosts();
+  on_.resize(static_cast<std::size_t>(hosts.count()));
+  for (int position = 0; position < group.size(); ++position) {
+    const int host = hosts.single() ? 0 : hosts.host_of(group[position]);
+    auto& members = on_[static_cast<std::size_t>(host)];
+    host_of_.push_back(host);
+    place_.push_back(static_cast<int>(members.size()));
+    members.push_back(position);
+  }
+  host_ = host_of(group.position());
+  row_ = on(host_);
+  std::ranges::rotate(row_, row_.begin() + place(group.position()));
+}
+
+int Counterparts::of(int position, int host) const {
+  const auto& members = on(host);
+  return members[static_cast<std::size_t>(place(position)) % members.size()];
+}
+
+std::vector<int> Counterparts::served_by(int position) const {
+  const int host = host_of(position);
+  std::vector<int> served;
+  for (int other = 0; other < static_cast<int>(host_of_.size()); ++other)
+    if (host_of(other) != host && of(other, host) == position) served.push_back(other);
+  return served;
+}
+
+int Counterparts::largest_host() const {
+  std::size_t largest = 0;
+  for (const auto& members : on_) largest = std::max(largest, members.size());
+  return static_cast<int>(largest);
+}
+
+int Counterparts::most_served() const {
+  // The first rank of a host serves as many as any other there.
+  int most = 0;
+  for (const auto& members : on_)
+    most = std::max(most, static_cast<int>(served_by(members.front()).size()));
+  return most;
 }
 
 }  // namespace capstan

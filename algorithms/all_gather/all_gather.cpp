@@ -38,6 +38,15 @@ const std::array list{
               &ring_all_gather_cost,
               4096,
               {.synchronizes = true, .paced = true}},
+    Algorithm{"two_level",
+              Collective::all_gather,
+              "each block to one rank of each host, then within hosts",
+              &blocked<two_level_all_gather>,
+              &two_level_all_gather_cost,
+              all_pairs,
+              {.synchronizes = true},
+              Sends::sums,
+              Meant::several_hosts},
 };
 const auto list_with_counts = with_counts(list, Collective::all_gather_v);
 

@@ -15,10 +15,12 @@ Schedule direct_all_gather(const Group& group, const Blocks& blocks);
 Schedule ring_all_gather(const Group& group, const Blocks& blocks);
 Schedule recursive_doubling_all_gather(const Group& group, const Blocks& blocks);
 Schedule bruck_all_gather(const Group& group, const Blocks& blocks);
+Schedule two_level_all_gather(const Group& group, const Blocks& blocks);
 
 Cost direct_all_gather_cost(int ranks, Elements count);
 Cost ring_all_gather_cost(int ranks, Elements count);
 Cost recursive_doubling_all_gather_cost(int ranks, Elements count);
 Cost bruck_all_gather_cost(int ranks, Elements count);
+Cost two_level_all_gather_cost(int ranks, Elements count);
 
 }  // namespace capstan

@@ -4,42 +4,23 @@
 // 3 steps, of which 1 crosses the network: each of h hosts sends (h-1)·n elements to others, in one
 // message each. (l+h)·n scratch with l ranks on the largest host. For short messages.
 
-#include <algorithm>
 #include <vector>
 
 #include "algorithms/all_reduce/all_reduce.hpp"
 #include "algorithms/two_level.hpp"
 
 namespace capstan {
-namespace {
-
-std::size_t largest_host(const Group& group) {
-  const Hosts hosts = group.hosts();
-  if (hosts.single()) return static_cast<std::size_t>(group.size());
-  std::size_t largest = 0;
-  for (int host = 0; host < hosts.count(); ++host)
-    largest = std::max(largest, hosts.on(host).size());
-  return largest;
-}
-
-}  // namespace
 
 Schedule leaders_all_reduce(const Group& group, Elements count) {
   ScheduleBuilder s{group, count, count};
   const Leaders hosts{group, 0};
   std::vector<Span> inputs, sums;
-  for (std::size_t i = 0; i < largest_host(group); ++i) inputs.push_back(s.scratch(count));
+  for (int i = 0; i < hosts.largest_host(); ++i) inputs.push_back(s.scratch(count));
   for (std::size_t i = 0; i < hosts.leaders().size(); ++i) sums.push_back(s.scratch(count));
   const auto own = static_cast<std::size_t>(hosts.host());
 
   if (!hosts.leads()) {
-    // Landings are numbered by the order of the followers.
-    const Hosts where = group.hosts();
-    int place = 0;
-    for (int i = 0; group[i] != group.self(); ++i)
-      place +=
-          group[i] != hosts.leader() && (where.single() || where.together(group[i], group.self()));
-    s.send(hosts.leader(), inputs[static_cast<std::size_t>(place)], s.input());
+    s.send(hosts.leader(), inputs[static_cast<std::size_t>(hosts.place())], s.input());
     s.wait(hosts.leader());
     return std::move(s).build();
   }

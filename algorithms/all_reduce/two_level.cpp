@@ -13,10 +13,11 @@
 //
 // What crosses the network is awaited in the phase after, so that the next block's sums overlap it.
 
+#include "algorithms/two_level.hpp"
+
 #include <vector>
 
 #include "algorithms/all_reduce/all_reduce.hpp"
-#include "algorithms/two_level.hpp"
 
 namespace capstan {
 namespace {

@@ -32,6 +32,15 @@ const std::array list{
               &bruck_all_to_all_cost,
               4096,
               {.synchronizes = true, .paced = true}},
+    Algorithm{"two_level",
+              Collective::all_to_all,
+              "collected within hosts: one message between ranks of two hosts",
+              &exchanged<two_level_all_to_all>,
+              &two_level_all_to_all_cost,
+              all_pairs,
+              {.synchronizes = true},
+              Sends::sums,
+              Meant::several_hosts},
 };
 
 const std::array list_with_counts{
@@ -51,6 +60,15 @@ const std::array list_with_counts{
               4096,
               {.synchronizes = true, .paced = true},
               Sends::inputs},
+    Algorithm{"two_level",
+              Collective::all_to_all_v,
+              "collected within hosts: one message between ranks of two hosts",
+              &exchanged<two_level_all_to_all>,
+              &two_level_all_to_all_cost,
+              all_pairs,
+              {.synchronizes = true},
+              Sends::sums,
+              Meant::several_hosts},
 };
 
 }  // namespace

@@ -15,9 +15,11 @@ std::span<const Algorithm> all_to_all_v_algorithms();
 Schedule direct_all_to_all(const Group& group, const Exchange& exchange);
 Schedule pairwise_all_to_all(const Group& group, const Exchange& exchange);
 Schedule bruck_all_to_all(const Group& group, const Exchange& exchange);
+Schedule two_level_all_to_all(const Group& group, const Exchange& exchange);
 
 Cost direct_all_to_all_cost(int ranks, Elements count);
 Cost pairwise_all_to_all_cost(int ranks, Elements count);
 Cost bruck_all_to_all_cost(int ranks, Elements count);
+Cost two_level_all_to_all_cost(int ranks, Elements count);
 
 }  // namespace capstan

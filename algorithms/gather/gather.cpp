@@ -24,6 +24,15 @@ const std::array list{
               &binomial_gather_cost,
               any_size,
               {}},
+    Algorithm{"leaders",
+              Collective::gather,
+              "to one rank of each host, which sends them on in one message",
+              &rooted_blocked<leaders_gather>,
+              &leaders_gather_cost,
+              all_pairs,
+              {},
+              Sends::sums,
+              Meant::several_hosts},
 };
 const auto list_with_counts = with_counts(list, Collective::gather_v);
 

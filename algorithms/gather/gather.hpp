@@ -12,8 +12,10 @@ std::span<const Algorithm> gather_v_algorithms();
 
 Schedule direct_gather(const Group& group, int root, const Blocks& blocks);
 Schedule binomial_gather(const Group& group, int root, const Blocks& blocks);
+Schedule leaders_gather(const Group& group, int root, const Blocks& blocks);
 
 Cost direct_gather_cost(int ranks, Elements count);
 Cost binomial_gather_cost(int ranks, Elements count);
+Cost leaders_gather_cost(int ranks, Elements count);
 
 }  // namespace capstan

@@ -13,10 +13,14 @@ Schedule flat_reduce(const Group& group, int root, Elements count);
 Schedule binomial_reduce(const Group& group, int root, Elements count);
 Schedule chain_reduce(const Group& group, int root, Elements count);
 Schedule rabenseifner_reduce(const Group& group, int root, Elements count);
+Schedule two_level_reduce(const Group& group, int root, Elements count);
+Schedule leaders_reduce(const Group& group, int root, Elements count);
 
 Cost flat_reduce_cost(int ranks, Elements count);
 Cost binomial_reduce_cost(int ranks, Elements count);
 Cost chain_reduce_cost(int ranks, Elements count);
 Cost rabenseifner_reduce_cost(int ranks, Elements count);
+Cost two_level_reduce_cost(int ranks, Elements count);
+Cost leaders_reduce_cost(int ranks, Elements count);
 
 }  // namespace capstan

@@ -38,6 +38,15 @@ const std::array list{
               &ring_reduce_scatter_cost,
               4096,
               {.synchronizes = true, .paced = true}},
+    Algorithm{"two_level",
+              Collective::reduce_scatter,
+              "sums within hosts, then one of each block between hosts",
+              &blocked<two_level_reduce_scatter>,
+              &two_level_reduce_scatter_cost,
+              all_pairs,
+              {.synchronizes = true},
+              Sends::sums,
+              Meant::several_hosts},
 };
 const auto list_with_counts = with_counts(list, Collective::reduce_scatter_v);
 

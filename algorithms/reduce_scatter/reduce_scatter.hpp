@@ -14,10 +14,12 @@ Schedule direct_reduce_scatter(const Group& group, const Blocks& blocks);
 Schedule ring_reduce_scatter(const Group& group, const Blocks& blocks);
 Schedule recursive_halving_reduce_scatter(const Group& group, const Blocks& blocks);
 Schedule parallel_trees_reduce_scatter(const Group& group, const Blocks& blocks);
+Schedule two_level_reduce_scatter(const Group& group, const Blocks& blocks);
 
 Cost direct_reduce_scatter_cost(int ranks, Elements count);
 Cost ring_reduce_scatter_cost(int ranks, Elements count);
 Cost recursive_halving_reduce_scatter_cost(int ranks, Elements count);
 Cost parallel_trees_reduce_scatter_cost(int ranks, Elements count);
+Cost two_level_reduce_scatter_cost(int ranks, Elements count);
 
 }  // namespace capstan

@@ -24,6 +24,15 @@ const std::array list{
               &binomial_scatter_cost,
               any_size,
               {}},
+    Algorithm{"leaders",
+              Collective::scatter,
+              "in one message to one rank of each host, then within hosts",
+              &rooted_blocked<leaders_scatter>,
+              &leaders_scatter_cost,
+              all_pairs,
+              {},
+              Sends::sums,
+              Meant::several_hosts},
 };
 const auto list_with_counts = with_counts(list, Collective::scatter_v);
 

@@ -12,8 +12,10 @@ std::span<const Algorithm> scatter_v_algorithms();
 
 Schedule direct_scatter(const Group& group, int root, const Blocks& blocks);
 Schedule binomial_scatter(const Group& group, int root, const Blocks& blocks);
+Schedule leaders_scatter(const Group& group, int root, const Blocks& blocks);
 
 Cost direct_scatter_cost(int ranks, Elements count);
 Cost binomial_scatter_cost(int ranks, Elements count);
+Cost leaders_scatter_cost(int ranks, Elements count);
 
 }  // namespace capstan

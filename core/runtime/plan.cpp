@@ -274,10 +274,25 @@ std::vector<Shape> block_shapes(const Call& call, Elements length) {
   return shapes;
 }
 
+bool runs_in(const Algorithm& algorithm, Form form, const Hosts& hosts) {
+  switch (form) {
+    case Form::flags:
+      return true;
+    case Form::packets:
+      return !has_counts(algorithm.collective);
+    case Form::direct:
+      return hosts.single() && algorithm.sends != Sends::sums;
+    case Form::open:
+      return hosts.single() && algorithm.sends == Sends::outputs;
+  }
+  return false;
+}
+
 bool fits_packets(const Algorithm& algorithm, const Hosts& hosts, const Call& call) {
   // A board holds at least what a rank sends once; most calls are decided without any schedule.
   constexpr Bytes region = SegmentLayout::packet_region(SlotKind::packets);
-  if (has_counts(call.collective) || bytes_of(call.shape.count, call.element()) > region)
+  if (!runs_in(algorithm, Form::packets, hosts) ||
+      bytes_of(call.shape.count, call.element()) > region)
     return false;
   return packet_bytes(algorithm, hosts, call) <= region;
 }

@@ -104,6 +104,10 @@ std::vector<Shape> block_shapes(const Call& call, Elements length);
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
                Bytes block_bytes, const SegmentLayout& layout);
 
+/// Whether an algorithm may run in this form: packets are for equal blocks only, and buffers are
+/// read only within one host, of algorithms that send mostly out of them.
+bool runs_in(const Algorithm& algorithm, Form form, const Hosts& hosts);
+
 /// Whether the largest board that any rank needs fits a packet slot. Calls with counts do without
 /// packets.
 bool fits_packets(const Algorithm& algorithm, const Hosts& hosts, const Call& call);

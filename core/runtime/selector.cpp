@@ -22,12 +22,6 @@ struct Candidate {
 /// Up to so many ranks programs are simulated; above it, costs that algorithms declare must do.
 constexpr int most_simulated = 16;
 
-bool allows(const Algorithm& algorithm, Form form) {
-  if (!reads_buffers(form)) return true;
-  return algorithm.sends == Sends::outputs ||
-         (algorithm.sends == Sends::inputs && form == Form::direct);
-}
-
 /// Predicts what an algorithm needs in each of its forms.
 class Predictor {
  public:
@@ -85,8 +79,8 @@ Candidate best_form(const Algorithm& algorithm, const Hosts& hosts, const Call& 
   Predictor predictor{algorithm, hosts, call, model};
   Candidate best;
   for (const Form form : {Form::packets, Form::flags, Form::direct, Form::open}) {
-    if ((wanted && form != *wanted) || !allows(algorithm, form)) continue;
-    if (reads_buffers(form) && !(model.reads_peers && hosts.single())) continue;
+    if ((wanted && form != *wanted) || !runs_in(algorithm, form, hosts)) continue;
+    if (reads_buffers(form) && !model.reads_peers) continue;
     if (form == Form::packets && !fits_packets(algorithm, hosts, call)) continue;
     const double nanoseconds = predictor.predict(form);
     if (nanoseconds < best.nanoseconds) best = {&algorithm, form, nanoseconds};
@@ -95,7 +89,8 @@ Candidate best_form(const Algorithm& algorithm, const Hosts& hosts, const Call& 
 }
 
 bool suits(const Algorithm& algorithm, const Hosts& hosts, bool commutative) {
-  return hosts.ranks() <= algorithm.max_ranks && algorithm.is_meant_for(hosts) && (commutative || algorithm.guarantees.ordered);
+  return hosts.ranks() <= algorithm.max_ranks && algorithm.is_meant_for(hosts) &&
+         (commutative || algorithm.guarantees.ordered);
 }
 
 Candidate best(const Call& call, const Hosts& hosts, bool commutative, const LinkModel& model) {

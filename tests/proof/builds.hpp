@@ -9,17 +9,18 @@
 
 namespace capstan {
 
-/// The schedules of all ranks of the world.
-inline std::vector<Schedule> schedules_of(const Algorithm& algorithm, int ranks,
+/// The schedules of all ranks of a world.
+inline std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
                                           const Shape& shape) {
   std::vector<Schedule> schedules;
-  for (int rank = 0; rank < ranks; ++rank)
-    schedules.push_back(algorithm.schedule(Group::world(ranks, Rank{rank}), shape));
+  for (int rank = 0; rank < hosts.ranks(); ++rank)
+    schedules.push_back(algorithm.schedule(Group::world(hosts, Rank{rank}), shape));
   return schedules;
 }
 
-inline std::vector<Schedule> schedules_of(const Algorithm& algorithm, int ranks, Elements count) {
-  return schedules_of(algorithm, ranks, Shape{.count = count});
+inline std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
+                                          Elements count) {
+  return schedules_of(algorithm, hosts, Shape{.count = count});
 }
 
 /// Every algorithm of every collective.

@@ -49,10 +49,11 @@ ProofOptions options_of(const Algorithm& algorithm) {
           .ordered = algorithm.guarantees.ordered};
 }
 
-void prove_all_schedules(const Algorithm* algorithm, int ranks) {
+void prove_all_schedules(const Algorithm* algorithm, const Hosts& hosts) {
+  const int ranks = hosts.ranks();
   for (const Shape& shape : awkward_shapes(algorithm->collective, ranks))
     for (const bool in_place : {false, true}) {
-      const auto schedules = schedules_of(*algorithm, ranks, shape);
+      const auto schedules = schedules_of(*algorithm, hosts, shape);
       auto options = options_of(*algorithm);
       options.calls = ranks > 17 ? 3 : 4;
       options.in_place = in_place;
@@ -70,8 +71,9 @@ Shape stream_shape(Collective collective, int ranks, int scale, int root) {
   return shape;
 }
 
-void prove_streams(const Algorithm* algorithm, int ranks) {
+void prove_streams(const Algorithm* algorithm, const Hosts& hosts) {
   const Collective collective = algorithm->collective;
+  const int ranks = hosts.ranks();
   const int root = has_root(collective) ? ranks - 1 : 0;
   const Shape shape = stream_shape(collective, ranks, ranks <= 5 ? ranks + 1 : 2, root);
   auto options = options_of(*algorithm);
@@ -80,7 +82,7 @@ void prove_streams(const Algorithm* algorithm, int ranks) {
   options.in_place = true;
   options.blocks = 5;
   const auto verdict =
-      prove_schedules(collective, shape, schedules_of(*algorithm, ranks, shape), options);
+      prove_schedules(collective, shape, schedules_of(*algorithm, hosts, shape), options);
   ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ", " << ranks << " ranks\n"
                             << messages(verdict);
 }
@@ -91,10 +93,8 @@ bool in_place(const Algorithm& algorithm, Form form) {
 }
 
 std::vector<Form> forms_of(const Algorithm& algorithm, const Hosts& hosts) {
-  std::vector<Form> forms{Form::flags, Form::packets};
-  if (!hosts.single()) return forms;
-  if (algorithm.sends != Sends::sums) forms.push_back(Form::direct);
-  if (algorithm.sends == Sends::outputs) forms.push_back(Form::open);
+  std::vector<Form> forms{Form::flags, Form::packets, Form::direct, Form::open};
+  std::erase_if(forms, [&](Form form) { return !runs_in(algorithm, form, hosts); });
   return forms;
 }
 
@@ -174,6 +174,15 @@ int most_across_hosts() {
 #endif
 }
 
+/// What depends on where ranks are is another schedule for each map of hosts.
+TEST_P(Proof, SchedulesAcrossHosts) {
+  if (GetParam()->meant == Meant::anywhere) GTEST_SKIP() << "the same on all hosts";
+  for (const int ranks : rank_counts(most_across_hosts()))
+    for (const Hosts& hosts : hosts_of(ranks)) {
+      prove_all_schedules(GetParam(), hosts);
+      prove_streams(GetParam(), hosts);
+    }
+}
 TEST_P(Proof, LoweredProgramsAcrossHosts) {
   for (const int ranks : rank_counts(most_across_hosts()))
     for (const Hosts& hosts : hosts_of(ranks)) prove_lowered(GetParam(), hosts);
@@ -207,7 +216,9 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
       calls.push_back(stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9),
                                 random_form(algorithm, hosts, random)));
       apart = apart || !in_place(algorithm, calls.back().form);
-      if (calls.back().blocks.size() == 1 && random() % 2 == 0) calls.back().form = Form::packets;
+      if (calls.back().blocks.size() == 1 && random() % 2 == 0 &&
+          runs_in(algorithm, Form::packets, hosts))
+        calls.back().form = Form::packets;
     }
     const auto verdict = prove_programs(calls, hosts, !apart && random() % 2 == 0);
     ASSERT_TRUE(verdict.ok()) << "round " << round << "\n" << messages(verdict);

@@ -310,6 +310,28 @@ TEST(Sabotage, EveryDroppedStepOfEveryAlgorithmIsRefused) {
     }
 }
 
+/// A schedule for several hosts has steps that there are none of on one.
+TEST(Sabotage, EveryDroppedStepAcrossHostsIsRefused) {
+  const std::vector<Hosts> maps{Hosts{std::vector<int>{0, 0, 1, 1}},
+                                Hosts{std::vector<int>{0, 1, 0, 1, 0}},
+                                Hosts{std::vector<int>{0, 0, 1, 1, 2, 2}}};
+  for (const Algorithm* algorithm : every_algorithm())
+    for (const Hosts& hosts : maps) {
+      if (algorithm->meant == Meant::anywhere || !algorithm->is_meant_for(hosts)) continue;
+      const Shape shape = full_shape(algorithm->collective, hosts.ranks());
+      const auto good = schedules_of(*algorithm, hosts, shape);
+      for (std::size_t rank = 0; rank < good.size(); ++rank)
+        for (std::size_t at = 0; at < good[rank].steps().size(); ++at) {
+          auto bad = good;
+          bad[rank] = mutant(good[rank], at, false);
+          EXPECT_TRUE(refused(*algorithm, shape, bad))
+              << full_name(*algorithm) << " on " << hosts.ranks() << " ranks of " << hosts.count()
+              << " hosts without step " << at << " of rank " << rank << ": "
+              << to_string(good[rank], good[rank].steps()[at]);
+        }
+    }
+}
+
 TEST(Sabotage, EveryDoubledSignalOrWaitIsRefused) {
   for (const Algorithm* algorithm : every_algorithm()) {
     const Shape shape = full_shape(algorithm->collective, 5);
