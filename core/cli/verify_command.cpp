@@ -9,6 +9,7 @@
 #include "core/ir/error.hpp"
 #include "core/ir/proof/prove.hpp"
 #include "core/ir/proof/shapes.hpp"
+#include "core/runtime/plan.hpp"
 #include "core/runtime/prove_programs.hpp"
 
 namespace capstan::cli {
@@ -17,6 +18,7 @@ namespace {
 struct VerifyCommand {
   std::string collective = "all", algorithm = "all";
   std::string ranks = "1-17,32,64";
+  std::string hosts;
   std::string counts = "awkward";
   int root = -1;
   int show = -1;
@@ -52,6 +54,40 @@ std::vector<int> parse_list(const std::string& text, const char* option) {
   return values;
 }
 
+/// "2x3" as two hosts of three ranks each, "0,0,1" as the host of each rank.
+Hosts parse_map(const std::string& text) {
+  const std::size_t by = text.find('x');
+  const auto in_range = [&](auto ranks) {
+    if (ranks < 1 || ranks > most_ranks)
+      throw InvalidArgument(
+          fmt::format("--hosts {}: not from 1 to {} ranks in all", text, most_ranks));
+  };
+  if (by == std::string::npos) {
+    std::vector<int> host_of = parse_list(text, "--hosts");
+    in_range(host_of.size());
+    return Hosts{std::move(host_of)};
+  }
+  const std::int64_t hosts = number(text.substr(0, by), "--hosts"),
+                     each = number(text.substr(by + 1), "--hosts");
+  in_range(hosts * each);
+  std::vector<int> host_of;
+  for (int host = 0; host < hosts; ++host)
+    host_of.insert(host_of.end(), static_cast<std::size_t>(each), host);
+  return Hosts{std::move(host_of)};
+}
+
+/// The worlds that are asked for.
+std::vector<Hosts> worlds_of(const VerifyCommand& command) {
+  if (!command.hosts.empty()) return {parse_map(command.hosts)};
+  std::vector<Hosts> worlds;
+  for (const int ranks : parse_list(command.ranks, "--ranks")) {
+    if (ranks < 1 || ranks > most_ranks)
+      throw InvalidArgument(fmt::format("--ranks: {} is not from 1 to {}", ranks, most_ranks));
+    worlds.emplace_back(ranks);
+  }
+  return worlds;
+}
+
 /// The sizes that are asked for; equal ones for each rank, where there are counts.
 std::vector<Shape> sizes_for(const VerifyCommand& command, Collective collective, int ranks) {
   if (command.counts == "awkward") return awkward_sizes(collective, ranks);
@@ -78,16 +114,18 @@ std::vector<Shape> shapes_for(const VerifyCommand& command, Collective collectiv
   return shapes;
 }
 
-std::vector<Schedule> schedules_of(const Algorithm& algorithm, int ranks, const Shape& shape) {
+std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
+                                   const Shape& shape) {
   std::vector<Schedule> schedules;
-  for (int rank = 0; rank < ranks; ++rank)
-    schedules.push_back(algorithm.schedule(Group::world(ranks, Rank{rank}), shape));
+  for (int rank = 0; rank < hosts.ranks(); ++rank)
+    schedules.push_back(algorithm.schedule(Group::world(hosts, Rank{rank}), shape));
   return schedules;
 }
 
 struct Result {
   std::size_t steps = 0;                ///< of the rank that has most
   std::uint64_t sent = 0, signals = 0;  ///< by the busiest rank, at the last size
+  std::uint64_t between = 0;  ///< sent to other hosts by the busiest host, at the last size
   std::size_t proofs = 0;
   std::vector<proof::Finding> findings;
 
@@ -95,24 +133,38 @@ struct Result {
     ++proofs;
     findings.insert(findings.end(), verdict.findings.begin(), verdict.findings.end());
   }
-  void measure(const Schedule& schedule) {
-    std::uint64_t elements = 0, messages = 0;
+  void measure(const std::vector<Schedule>& schedules, const Hosts& hosts) {
+    sent = signals = between = 0;
+    std::vector<std::uint64_t> by_host(static_cast<std::size_t>(hosts.count()));
+    for (const Schedule& schedule : schedules)
+      by_host[static_cast<std::size_t>(hosts.host_of(schedule.self()))] += measure(schedule, hosts);
+    between = std::ranges::max(by_host);
+  }
+
+ private:
+  /// Gives what goes to other hosts.
+  std::uint64_t measure(const Schedule& schedule, const Hosts& hosts) {
+    std::uint64_t elements = 0, messages = 0, away = 0;
     for (const Step& step : schedule.steps()) {
-      if (step.verb == Verb::put) elements += step.destination.length.value();
+      if (step.verb == Verb::put) {
+        elements += step.destination.length.value();
+        if (!hosts.together(schedule.self(), step.peer)) away += step.destination.length.value();
+      }
       if (step.verb == Verb::signal) ++messages;
     }
     sent = std::max(sent, elements);
     signals = std::max(signals, messages);
     steps = std::max(steps, schedule.steps().size());
+    return away;
   }
 };
 
 /// The schedule and its lowered forms, in place and not, calls back to back.
-Result verify(const Algorithm& algorithm, int ranks, const std::vector<Shape>& shapes,
+Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<Shape>& shapes,
               bool in_place_only) {
   Result result;
   for (const Shape& shape : shapes) {
-    const auto schedules = schedules_of(algorithm, ranks, shape);
+    const auto schedules = schedules_of(algorithm, hosts, shape);
     for (const bool in_place : {true, false}) {
       if (!in_place && in_place_only) continue;
       result.add(proof::prove_schedules(algorithm.collective, shape, schedules,
@@ -122,23 +174,24 @@ Result verify(const Algorithm& algorithm, int ranks, const std::vector<Shape>& s
                                          .ordered = algorithm.guarantees.ordered}));
       for (const Form form : {Form::flags, Form::packets, Form::direct, Form::open}) {
         const bool apart = in_place && overwrites_input(algorithm.collective);
-        if (reads_buffers(form) && (apart || algorithm.sends == Sends::sums)) continue;
+        if (!runs_in(algorithm, form, hosts) || (reads_buffers(form) && apart)) continue;
         const LoweredCall call{&algorithm, form, {shape}};
-        result.add(prove_programs({call, call, call, call, call}, ranks, in_place));
+        result.add(prove_programs({call, call, call, call, call}, hosts, in_place));
       }
     }
-    result.sent = result.signals = 0;
-    for (const Schedule& schedule : schedules) result.measure(schedule);
+    result.measure(schedules, hosts);
   }
   return result;
 }
 
-void show(const Algorithm& algorithm, int ranks, const Shape& shape, int rank) {
+void show(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape, int rank) {
+  const int ranks = hosts.ranks();
   if (rank >= ranks)
     throw InvalidArgument(fmt::format("--show {}: there are {} ranks", rank, ranks));
-  const auto schedule = algorithm.schedule(Group::world(ranks, Rank{rank}), shape);
-  fmt::print("# {} by {} on {} ranks, {} elements{}: rank {}\n", name_of(algorithm.collective),
-             algorithm.name, ranks, shape.count.value(),
+  const auto schedule = algorithm.schedule(Group::world(hosts, Rank{rank}), shape);
+  fmt::print("# {} by {} on {} ranks{}, {} elements{}: rank {}\n", name_of(algorithm.collective),
+             algorithm.name, ranks,
+             hosts.single() ? "" : fmt::format(" of {} hosts", hosts.count()), shape.count.value(),
              has_root(algorithm.collective) ? fmt::format(", root {}", shape.root) : "", rank);
   for (std::size_t i = 0; i < schedule.steps().size(); ++i)
     fmt::print("{:>5}  {}\n", i, to_string(schedule, schedule.steps()[i]));
@@ -162,8 +215,9 @@ std::vector<const Algorithm*> selected(const VerifyCommand& command) {
 }
 
 void print_line(const Algorithm& algorithm, int ranks, const Result& result) {
-  fmt::print("{:>17} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10}  {}\n", name_of(algorithm.collective),
-             algorithm.name, ranks, result.proofs, result.steps, result.signals, result.sent,
+  fmt::print("{:>17} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10} {:>8}  {}\n",
+             name_of(algorithm.collective), algorithm.name, ranks, result.proofs, result.steps,
+             result.signals, result.sent, result.between,
              result.findings.empty() ? "proven" : "REFUSED");
   for (const auto& finding : result.findings) fmt::print("    {}\n", finding.message);
 }
@@ -176,6 +230,7 @@ nlohmann::json to_json(const Algorithm& algorithm, int ranks, const Result& resu
           {"steps", result.steps},
           {"signals", result.signals},
           {"sent", result.sent},
+          {"between_hosts", result.between},
           {"ok", result.findings.empty()}};
 }
 
@@ -184,22 +239,22 @@ int run(const VerifyCommand& command) {
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   bool good = true;
   if (!command.json && command.show < 0)
-    fmt::print("#{:>16} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10}  verdict\n", "collective",
-               "algorithm", "ranks", "proofs", "steps", "signals", "sent");
+    fmt::print("#{:>16} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10} {:>8}  verdict\n", "collective",
+               "algorithm", "ranks", "proofs", "steps", "signals", "sent", "between");
+  const auto worlds = worlds_of(command);
   for (const Algorithm* algorithm : selected(command))
-    for (const int ranks : parse_list(command.ranks, "--ranks")) {
-      if (ranks < 1 || ranks > most_ranks)
-        throw InvalidArgument(fmt::format("--ranks: {} is not from 1 to {}", ranks, most_ranks));
+    for (const Hosts& hosts : worlds) {
+      const int ranks = hosts.ranks();
       const auto shapes = shapes_for(command, algorithm->collective, ranks);
       if (ranks > algorithm->max_ranks || shapes.empty()) continue;
       if (command.show >= 0) {
-        show(*algorithm, ranks, shapes.back(), command.show);
+        show(*algorithm, hosts, shapes.back(), command.show);
         continue;
       }
       if (terminal)
         fmt::print(stderr, "\r\033[Kverifying {} by {} on {} ranks\r",
                    name_of(algorithm->collective), algorithm->name, ranks);
-      const Result result = verify(*algorithm, ranks, shapes, command.in_place_only);
+      const Result result = verify(*algorithm, hosts, shapes, command.in_place_only);
       good = good && result.findings.empty();
       if (terminal) fmt::print(stderr, "\033[K");
       if (command.json)
@@ -223,8 +278,14 @@ void add_verify_command(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--algorithm", options->algorithm, "One algorithm, or all")
       ->capture_default_str();
-  command->add_option("--ranks", options->ranks, "Numbers of ranks, for example 1-17,32")
-      ->capture_default_str();
+  auto* ranks =
+      command->add_option("--ranks", options->ranks, "Numbers of ranks, for example 1-17,32")
+          ->capture_default_str();
+  command
+      ->add_option("--hosts", options->hosts,
+                   "Over these hosts instead of one: 2x3 (two of three ranks each), or the host of "
+                   "each rank, such as 0,0,1,1,1")
+      ->excludes(ranks);
   command->add_option("--count", options->counts, "Numbers of elements, or awkward ones")
       ->capture_default_str();
   command->add_option("--root", options->root, "One root only, of collectives that have one")
@@ -237,12 +298,16 @@ void add_verify_command(CLI::App& app, int& status) {
       "Examples:\n"
       "  capstan verify                                       all algorithms of all collectives\n"
       "  capstan verify all_reduce --algorithm ring --ranks 3 --count 7\n"
-      "  capstan verify broadcast --algorithm chain --ranks 3 --count 7 --root 1 --show 0\n\n"
+      "  capstan verify broadcast --algorithm chain --ranks 3 --count 7 --root 1 --show 0\n"
+      "  capstan verify --hosts 2x2                           what runs over two hosts of two "
+      "ranks\n"
+      "  capstan verify all_gather --algorithm two_level --hosts 0,0,1,1,1\n\n"
       "Each proof covers every interleaving of the ranks and calls back to back: no deadlock, no\n"
       "race, every contribution exactly once in its place; for the schedule and for the programs\n"
-      "that it is lowered to, with every root up to 8 ranks. 'signals' and 'sent' are messages "
-      "and\n"
-      "elements that the busiest rank sends at the last size.");
+      "that it is lowered to, with every root up to 8 ranks. Over several hosts these push to "
+      "peers\n"
+      "that share no memory. 'signals' and 'sent' are messages and elements that the busiest rank\n"
+      "sends at the last size, 'between' the elements that the busiest host sends to others.");
   command->callback([options, &status] { status = run(*options); });
 }
 
