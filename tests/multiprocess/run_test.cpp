@@ -224,6 +224,24 @@ TEST(Perf, WritesJson) {
                                    "--rounds", "2", "--seconds", "0.01"});
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.output, HasSubstr("\"median_us\""));
+  EXPECT_THAT(result.output, HasSubstr("\"first_collective_ms\""));
+}
+
+TEST(Perf, SaysHowLongItTookToStart) {
+  const auto result = run_command(
+      {CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "8", "--rounds", "2", "--seconds", "0.01"});
+  EXPECT_EQ(result.status, 0);
+  const auto line = result.output.find("# start-up: ready ");
+  ASSERT_NE(line, std::string::npos) << result.output;
+  double ready = 0, first = 0;
+  EXPECT_EQ(std::sscanf(result.output.c_str() + line,
+                        "# start-up: ready %lf ms after the start of the process, first collective "
+                        "ended after %lf ms",
+                        &ready, &first),
+            2)
+      << result.output;
+  EXPECT_GT(ready, 0);
+  EXPECT_GE(first, ready);
 }
 
 }  // namespace
