@@ -20,7 +20,10 @@ struct Candidate {
 };
 
 /// Up to so many ranks programs are simulated; above it, costs that algorithms declare must do.
-constexpr int most_simulated = 16;
+/// These know nothing of hosts, so that simulating more is worth its while there.
+bool simulates(const Hosts& hosts) {
+  return hosts.ranks() <= (hosts.single() ? 16 : 32);
+}
 
 /// Predicts what an algorithm needs in each of its forms.
 class Predictor {
@@ -34,7 +37,7 @@ class Predictor {
         model_(model),
         bytes_(bytes_of(call.contract(ranks_).extent(), call.element())) {}
 
-  double predict(Form form) { return ranks_ <= most_simulated ? simulated(form) : declared(form); }
+  double predict(Form form) { return simulates(hosts_) ? simulated(form) : declared(form); }
 
  private:
   double simulated(Form form) {
@@ -51,13 +54,14 @@ class Predictor {
   double declared(Form form) const {
     const Cost cost = algorithm_.cost(ranks_, call_.contract(ranks_).typical_count());
     const double element = static_cast<double>(call_.element().value());
+    const double message = model_.post + model_.take + model_.post_latency;  // to another host
     // What is sent is read from boards by its receivers; boards are written once for all of them.
     const double moved = (cost.sent + cost.reduced) * element;
     if (form == Form::packets)
-      return cost.steps * model_.packet +
+      return cost.steps * (hosts_.single() ? model_.packet : message) +
              moved / Packet::payload_bytes * (model_.packet_write + model_.next_packet);
     if (form == Form::flags)
-      return cost.steps * (model_.flag + 2 * model_.miss) +
+      return cost.steps * (hosts_.single() ? model_.flag + 2 * model_.miss : message) +
              moved * (model_.board_write + model_.board_read) / 2;
     // One more message says that all has been read.
     return (cost.steps + 1) * (model_.flag + 2 * model_.miss) + (ranks_ - 1) * model_.read_call +
@@ -93,11 +97,22 @@ bool suits(const Algorithm& algorithm, const Hosts& hosts, bool commutative) {
          (commutative || algorithm.guarantees.ordered);
 }
 
-Candidate best(const Call& call, const Hosts& hosts, bool commutative, const LinkModel& model) {
-  Candidate best;
+/// Among what declared costs compare fairly: over hosts, those that are meant for that, if there
+/// are any.
+std::vector<const Algorithm*> comparable(const Call& call, const Hosts& hosts, bool commutative) {
+  std::vector<const Algorithm*> all, hierarchical;
   for (const Algorithm& algorithm : algorithms(call.collective)) {
     if (!suits(algorithm, hosts, commutative)) continue;
-    const Candidate candidate = best_form(algorithm, hosts, call, model);
+    all.push_back(&algorithm);
+    if (algorithm.meant != Meant::anywhere) hierarchical.push_back(&algorithm);
+  }
+  return simulates(hosts) || hierarchical.empty() ? all : hierarchical;
+}
+
+Candidate best(const Call& call, const Hosts& hosts, bool commutative, const LinkModel& model) {
+  Candidate best;
+  for (const Algorithm* algorithm : comparable(call, hosts, commutative)) {
+    const Candidate candidate = best_form(*algorithm, hosts, call, model);
     if (candidate.nanoseconds < best.nanoseconds) best = candidate;
   }
   return best;

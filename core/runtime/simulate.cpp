@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -37,20 +38,24 @@ class Simulation {
   }
 
  private:
+  using Area = std::tuple<int, int, Elements>;  // owner, region and offset on its board
+  struct Signal {
+    double sent;
+    double bytes;  // in the same message
+  };
   struct State {
     double now = 0;
     std::size_t op = 0;
-    struct Signal {
-      double sent;
-      double bytes;  // pushed before it
-    };
     std::map<int, std::vector<Signal>> signals;  // to a peer
-    std::map<Rank, double> pushed;               // bytes, since the last signal to it
+    std::map<Rank, double> pushed;               // bytes, since the last message to it
+    std::map<Rank, std::vector<Area>> areas;     // of packets, likewise
     std::map<int, std::size_t> taken;            // from a peer
   };
 
   void run_call() {
     packets_.clear();
+    posted_.clear();
+    messages_.clear();
     reads_.clear();
     for (std::size_t r = 0; r < ranks_.size(); ++r) begin_call(r);
     for (bool moved = true; moved;) {
@@ -93,14 +98,15 @@ class Simulation {
       case OpCode::flush:  // nearly always long done
         break;
       case OpCode::signal:
-        rank.now += together(r, op.peer) ? model_.signal : model_.post;
-        rank.signals[op.peer.value()].push_back({rank.now, std::exchange(rank.pushed[op.peer], 0)});
+        if (together(r, op.peer)) rank.now += model_.signal;
+        rank.signals[op.peer.value()].push_back(together(r, op.peer) ? Signal{rank.now, 0}
+                                                                     : post(rank, op.peer));
         break;
       case OpCode::wait:
         if (!wait(r, op.peer.value())) return false;
         break;
       case OpCode::notify:
-        if (!together(r, op.peer)) rank.now += model_.post;
+        if (!together(r, op.peer)) post_packets(rank, op.peer);
         break;
     }
     ++rank.op;
@@ -112,12 +118,11 @@ class Simulation {
     const auto& sent = ranks_[static_cast<std::size_t>(peer)].signals[static_cast<int>(r)];
     std::size_t& taken = rank.taken[peer];
     if (taken == sent.size()) return false;
-    const State::Signal& signal = sent[taken++];
+    const Signal& signal = sent[taken++];
     if (together(r, Rank{peer}))
       rank.now = std::max(rank.now + model_.miss, signal.sent + model_.flag);
     else
-      rank.now = std::max(rank.now, signal.sent + model_.post_latency) + model_.post +
-                 signal.bytes * model_.post_byte;
+      rank.now = take(rank.now, signal);
     return true;
   }
 
@@ -126,10 +131,37 @@ class Simulation {
   }
 
   void push(State& rank, const Program& program, const Op& op) {
-    if (program.packets) return;  // see gather_packets
-    const double bytes = static_cast<double>(bytes_of(op.length, element_).value());
+    const double bytes =
+        program.packets ? static_cast<double>(packets_for(op.length, element_) * sizeof(Packet))
+                        : static_cast<double>(bytes_of(op.length, element_).value());
     rank.now += bytes * model_.post_byte;
     rank.pushed[op.peer] += bytes;
+    if (program.packets) rank.areas[op.peer].push_back(area_of(program.destinations(op).front()));
+  }
+
+  static Area area_of(const Operand& operand) {
+    return {operand.owner.value(), operand.region, operand.offset};
+  }
+
+  double first_posted(double bytes) const { return std::min(bytes, 2048.0) * model_.post_first; }
+
+  /// All that has been pushed to a peer on another host goes in one message.
+  Signal post(State& rank, Rank peer) {
+    const double bytes = std::exchange(rank.pushed[peer], 0);
+    rank.now += model_.post + first_posted(bytes);
+    return {rank.now, bytes};
+  }
+
+  void post_packets(State& rank, Rank peer) {
+    const auto areas = std::exchange(rank.areas[peer], {});
+    for (const Area& area : areas) posted_[{peer, area}] = messages_.size();
+    messages_.push_back(post(rank, peer));
+  }
+
+  /// When a message has been taken in.
+  double take(double now, const Signal& message) const {
+    return std::max(now, message.sent + model_.post_latency) + model_.take +
+           first_posted(message.bytes) + message.bytes * model_.post_byte;
   }
 
   bool gather(State& rank, const Program& program, const Op& op) {
@@ -189,23 +221,38 @@ class Simulation {
     State& rank = ranks_[r];
     const Program& program = programs_[r];
     const auto packets = static_cast<double>(packets_for(op.length, element_));
-    double ready = rank.now;
-    for (const Operand& source : program.sources(op)) {
-      if (source.place != Place::board) continue;
-      const auto written = packets_.find({source.owner.value(), source.region, source.offset});
-      if (written == packets_.end()) return false;
-      const bool shared = together(r, source.owner);
-      ready = std::max(ready + (shared ? model_.next_source : model_.post),
-                       written->second + (shared ? model_.packet : model_.post_latency)) +
-              (packets - 1) * (shared ? model_.next_packet : sizeof(Packet) * model_.post_byte);
-    }
-    rank.now = ready;
+    const auto sources = program.sources(op);
+    if (!std::ranges::all_of(sources, [&](const Operand& source) { return is_here(r, source); }))
+      return false;
+    for (const Operand& source : sources)
+      if (source.place == Place::board) read_packets(r, source, packets);
     for (const Operand& destination : program.destinations(op)) {
       if (destination.place != Place::board) continue;
       rank.now += packets * model_.packet_write;
-      packets_[{static_cast<int>(r), destination.region, destination.offset}] = rank.now;
+      packets_[area_of(destination)] = rank.now;
     }
     return true;
+  }
+
+  bool is_here(std::size_t r, const Operand& source) const {
+    if (source.place != Place::board) return true;
+    const Rank self{static_cast<std::int32_t>(r)};
+    return together(r, source.owner) ? packets_.contains(area_of(source))
+                                     : posted_.contains({self, area_of(source)});
+  }
+
+  void read_packets(std::size_t r, const Operand& source, double packets) {
+    State& rank = ranks_[r];
+    if (together(r, source.owner)) {
+      rank.now =
+          std::max(rank.now + model_.next_source, packets_[area_of(source)] + model_.packet) +
+          (packets - 1) * model_.next_packet;
+      return;
+    }
+    const Rank self{static_cast<std::int32_t>(r)};
+    auto& message = messages_[posted_[{self, area_of(source)}]];
+    if (message) rank.now = take(rank.now, *std::exchange(message, std::nullopt));
+    rank.now += packets * model_.packet_write;  // reading them costs about as much
   }
 
   const std::vector<Program>& programs_;
@@ -219,7 +266,10 @@ class Simulation {
     double begin, end;
   };
   std::map<std::pair<Place, int>, std::vector<Interval>> reads_;  // of memory of a rank, this call
-  std::map<std::tuple<int, int, Elements>, double> packets_;      // when written, in this call
+  // In this call: when packets were written, and the messages by which they went to other hosts.
+  std::map<Area, double> packets_;
+  std::map<std::pair<Rank, Area>, std::size_t> posted_;  // in which message
+  std::vector<std::optional<Signal>> messages_;          // those that have not been taken in
 };
 
 }  // namespace

@@ -7,9 +7,10 @@
 
 namespace capstan {
 
-/// What a rank needs for its share of a program, in nanoseconds. The defaults were
-/// fitted by hand to measurements on 2 and 4 cores of one machine (`capstan perf` with `--algorithm
-/// NAME/FORM`).
+/// What a rank needs for its share of a program, in nanoseconds. The defaults were fitted by hand
+/// to measurements on 2 and 4 cores of one machine (`capstan perf` with `--algorithm NAME/FORM`),
+/// those between hosts to TCP between two network namespaces of it (`choice_bench`): there the
+/// kernel of the sender does most of the work, and the wire has hardly any latency of its own.
 struct LinkModel {
   double call = 60;            ///< any call: looking its plan up, publishing it
   double signal = 40;          ///< raising a flag
@@ -33,9 +34,11 @@ struct LinkModel {
   double read_fresh = 0.13;  ///< if the peer has just written it
   double long_factor = 4;    ///< reading is slower by this where buffers are longer than ...
   Bytes long_buffer{16 << 20};
-  double post = 2000;          ///< sending to another host, whatever the length
-  double post_byte = 0.2;      ///< a byte sent to another host, or taken in from there
-  double post_latency = 5000;  ///< from having sent it to its being there
+  double post = 2400;         ///< sending a message to another host, whatever its length
+  double take = 1400;         ///< taking in a message from another host, whatever its length
+  double post_byte = 0.105;   ///< a byte sent to another host, or taken in from there
+  double post_first = 0.5;    ///< each of the first 2 KiB of a message costs more, on either side
+  double post_latency = 500;  ///< from having sent a message to its being there
 };
 
 /// Predicted time of one call among calls that follow one another, of which `programs` are the

@@ -108,6 +108,41 @@ TEST(Selector, TinyMessagesTravelInPacketsAndLargeOnesDoNot) {
   }
 }
 
+Hosts hosts_of(int hosts, int each) {
+  std::vector<int> host_of;
+  for (int rank = 0; rank < hosts * each; ++rank) host_of.push_back(rank / each);
+  return Hosts{std::move(host_of)};
+}
+
+std::string all_reduce_over(const Hosts& hosts, std::uint64_t bytes) {
+  return std::string{choose({.shape = {.count = Elements{bytes / 4}}}, hosts, {}).algorithm->name};
+}
+
+TEST(Selector, BetweenTwoRanksOneMessageIsCheaperThanHalfAsMuchTwice) {
+  for (const std::uint64_t bytes : {8, 1 << 10, 32 << 10, 128 << 10})
+    EXPECT_EQ(all_reduce_over(hosts_of(2, 1), bytes), "flat") << bytes;
+}
+
+TEST(Selector, BetweenHostsLongMessagesCrossOnceAndShortOnesInFewMessages) {
+  for (const Hosts& hosts : {hosts_of(2, 2), hosts_of(2, 4), hosts_of(4, 2)}) {
+    EXPECT_EQ(all_reduce_over(hosts, 1 << 20), "two_level");
+    EXPECT_NE(all_reduce_over(hosts, 8), "flat");
+    EXPECT_NE(all_reduce_over(hosts, 8), "direct");
+  }
+  const Call reduce_scatter{.collective = Collective::reduce_scatter,
+                            .shape = {.count = Elements{64 << 10}}};
+  EXPECT_EQ(choose(reduce_scatter, hosts_of(2, 2), {}).algorithm->name, "two_level");
+}
+
+/// There are too many to be simulated, and declared costs know nothing of hosts.
+TEST(Selector, AmongManyRanksOnSeveralHostsThoseMeantForThemAreChosen) {
+  const Hosts hosts = hosts_of(8, 16);
+  EXPECT_EQ(all_reduce_over(hosts, 8), "leaders");
+  EXPECT_EQ(all_reduce_over(hosts, 16 << 20), "two_level");
+  const Choice in_order = choose({.shape = {.count = Elements{9}}}, hosts, {}, false);
+  EXPECT_TRUE(in_order.algorithm->guarantees.ordered);
+}
+
 TEST(Selector, KeepsToTheLimitsOfAlgorithms) {
   const Choice choice = choose({.shape = {.count = Elements{1000}}}, 1000, {});
   EXPECT_GE(choice.algorithm->max_ranks, 1000);

@@ -1,0 +1,232 @@
+// How good the selector's choices are: every algorithm in every form against the one it chooses.
+//
+//   capstan run -n 4 -- choice_bench COLLECTIVE[,COLLECTIVE...] [SIZES] [ROUNDS] [FILE]
+//
+// All candidates are measured in turns, a short while each, so that whatever disturbs the machine
+// disturbs all of them; each has a communicator of its own with a rule for it. Sizes go from 8
+// bytes to LARGEST (64M) by factors of 4; the median over ROUNDS (21) of the slowest rank counts.
+// The table compares the chosen one with the best; FILE gets all candidates, measured and
+// predicted, as comma-separated values.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "algorithms/registry.hpp"
+#include "core/base/statistics.hpp"
+#include "core/cli/perf/cell.hpp"
+#include "core/communicator.hpp"
+#include "core/runtime/algorithm_rules.hpp"
+#include "core/unique_id.hpp"
+
+namespace capstan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// An algorithm in one form, in a world of its own.
+struct Candidate {
+  std::string name, form;  // as rules name them
+  std::string explained;   // how explanations name the form
+  Communicator world;
+};
+
+struct Result {
+  std::string name;
+  double median, least, predicted;
+};
+
+/// Another world of the same ranks.
+Communicator join_again(Communicator& world, const Settings& settings) {
+  // The launcher's store is on the host of rank 0.
+  const char* store = std::getenv("CAPSTAN_STORE");
+  const std::string endpoint = store ? store : "127.0.0.1:0";
+  std::string host = endpoint.substr(0, endpoint.rfind(':'));
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  UniqueId id{};
+  if (world.rank() == 0) id = create_unique_id(host);
+  world.broadcast(std::span{reinterpret_cast<std::uint8_t*>(id.bytes.data()), id.bytes.size()}, 0);
+  return Communicator::join(id, world.rank(), world.size(), settings);
+}
+
+std::vector<Candidate> candidates_for(Communicator& world, Collective collective) {
+  constexpr std::pair<const char*, const char*> forms[] = {{"packets", "in packets"},
+                                                           {"flags", "with flags"},
+                                                           {"inputs", "reading inputs"},
+                                                           {"buffers", "reading buffers"}};
+  std::vector<Candidate> candidates;
+  for (const Algorithm& algorithm : algorithms(collective))
+    for (const auto& [form, explained] : forms) {
+      Settings settings = Settings::from_environment();
+      settings.algorithm = fmt::format("{}:{}/{}", name_of(collective), algorithm.name, form);
+      candidates.push_back(
+          {std::string{algorithm.name}, form, explained, join_again(world, settings)});
+    }
+  return candidates;
+}
+
+class Bench {
+ public:
+  Bench(Communicator& world, Bytes largest, int rounds)
+      : world_(world), rounds_(rounds), input_(largest.value() + 64), output_(input_.size()) {}
+
+  /// Of all that can run this.
+  std::vector<Result> measure(std::vector<Candidate>& candidates, const cli::Cell& cell) {
+    const Request request = request_of(cell);
+    struct Contender {
+      Candidate* candidate;
+      std::uint64_t calls;
+      std::vector<double> times;
+    };
+    std::vector<Contender> contenders;
+    for (Candidate& candidate : candidates)
+      if (runs(candidate, request))
+        contenders.push_back({&candidate, calls_for(candidate.world, request), {}});
+    for (int round = 0; round < rounds_; ++round)
+      for (Contender& each : contenders)
+        each.times.push_back(time(each.candidate->world, request, each.calls));
+    std::vector<Result> results;
+    for (Contender& each : contenders) {
+      const Statistics statistics{std::move(each.times)};
+      results.push_back({each.candidate->name + "/" + each.candidate->form, statistics.median(),
+                         statistics.least(), predicted(each.candidate->world, request)});
+    }
+    return results;
+  }
+
+  /// What the selector chooses, as results are named.
+  std::string chosen(const std::vector<Candidate>& candidates, const cli::Cell& cell) {
+    const Request request = request_of(cell);
+    const std::string name = world_.algorithm(request), why = world_.explain(request);
+    for (const Candidate& candidate : candidates)
+      if (candidate.name == name && why.find("), " + candidate.explained + ":") != why.npos)
+        return name + "/" + candidate.form;
+    return name;
+  }
+
+ private:
+  Request request_of(const cli::Cell& cell) {
+    return cli::request_of(cell, world_.rank(), world_.size(), input_.data(), output_.data());
+  }
+
+  /// Rules give way where a form is impossible.
+  static bool runs(const Candidate& candidate, const Request& request) {
+    return candidate.world.explain(request).find("), " + candidate.explained + ":") !=
+           std::string::npos;
+  }
+
+  static double predicted(const Communicator& world, const Request& request) {
+    const std::string why = world.explain(request);
+    const auto at = why.find("predicted ");
+    return at == std::string::npos ? 0 : std::strtod(why.c_str() + at + 10, nullptr);
+  }
+
+  std::uint64_t calls_for(Communicator& world, const Request& request) {
+    constexpr double round = 700;  // microseconds
+    time(world, request, 2);
+    double least = time(world, request, 2);
+    least = std::min(least, time(world, request, 4));
+    return static_cast<std::uint64_t>(std::clamp(round / least, 1.0, 1000.0));
+  }
+
+  /// Microseconds per call, on the slowest rank.
+  double time(Communicator& world, const Request& request, std::uint64_t calls) {
+    world_.barrier();
+    world.run(request);  // who was last to leave the barrier is waited for
+    const auto start = Clock::now();
+    for (std::uint64_t i = 0; i < calls; ++i) world.run(request);
+    double time = std::chrono::duration<double, std::micro>(Clock::now() - start).count() /
+                  static_cast<double>(calls);
+    world_.all_reduce(std::span{&time, 1}, ReduceOp::max);
+    return time;
+  }
+
+  Communicator& world_;
+  const int rounds_;
+  std::vector<std::byte> input_, output_;
+};
+
+/// How many choices were good enough.
+struct Tally {
+  int cells = 0, good = 0;
+};
+
+void report(Collective collective, Bytes bytes, const std::string& chosen,
+            const std::vector<Result>& results, Tally& tally, std::ofstream* file) {
+  constexpr double good = 1.25;
+  const auto& best = *std::ranges::min_element(results, {}, &Result::median);
+  const auto found = std::ranges::find(results, chosen, &Result::name);
+  const double ratio = found == results.end() ? 0 : found->median / best.median;
+  ++tally.cells;
+  tally.good += found != results.end() && ratio <= good;
+  fmt::print("{:>15} {:>10} {:>22} {:>11.2f} {:>22} {:>11.2f} {:>6.2f}\n", name_of(collective),
+             bytes.value(), chosen, ratio * best.median, best.name, best.median, ratio);
+  std::fflush(stdout);
+  if (!file) return;
+  for (const Result& result : results)
+    *file << fmt::format("{},{},{},{:.3f},{:.3f},{:.3f},{}\n", name_of(collective), bytes.value(),
+                         result.name, result.median, result.least, result.predicted,
+                         result.name == chosen ? "chosen" : "")
+          << std::flush;
+}
+
+std::vector<Collective> collectives_named(const std::string& list) {
+  std::vector<Collective> collectives;
+  std::istringstream names{list};
+  for (std::string name; std::getline(names, name, ',');) {
+    const auto collective = collective_named(name);
+    if (!collective) throw InvalidArgument("choice_bench: no collective '" + name + "'");
+    collectives.push_back(*collective);
+  }
+  return collectives;
+}
+
+void run(const std::vector<std::string>& arguments) {
+  const auto argument = [&](std::size_t i, const char* otherwise) {
+    return arguments.size() > i ? arguments[i] : std::string{otherwise};
+  };
+  const auto collectives = collectives_named(argument(0, "all_reduce"));
+  const std::string sizes = argument(1, "8-64M");
+  const auto smallest = parse_bytes(sizes.substr(0, sizes.find('-')));
+  const auto largest = parse_bytes(sizes.substr(sizes.find('-') + 1));
+  const int rounds = std::atoi(argument(2, "21").c_str());
+  if (!smallest || !largest || *smallest < Bytes{1} || *largest < *smallest || rounds < 1)
+    throw InvalidArgument("choice_bench COLLECTIVES [SIZES] [ROUNDS] [FILE]");
+  Communicator world = Communicator::from_environment();
+  std::ofstream file;
+  if (world.rank() == 0 && arguments.size() > 3) file.open(arguments[3]);
+  if (world.rank() == 0)
+    fmt::print("#{:>14} {:>10} {:>22} {:>11} {:>22} {:>11} {:>6}\n", "collective", "bytes",
+               "chosen", "us", "best", "us", "ratio");
+  Tally tally;
+  Bench bench{world, *largest, rounds};
+  for (const Collective collective : collectives) {
+    auto candidates = candidates_for(world, collective);
+    for (Bytes bytes = *smallest; bytes <= *largest; bytes = bytes * 4) {
+      const auto cell = cli::cell_of(collective, DataType::f32, ReduceOp::sum, bytes, world.size());
+      const auto results = bench.measure(candidates, cell);
+      const std::string chosen = bench.chosen(candidates, cell);
+      if (world.rank() == 0)
+        report(collective, bytes, chosen, results, tally, file.is_open() ? &file : nullptr);
+      if (collective == Collective::barrier) break;
+    }
+  }
+  if (world.rank() == 0)
+    fmt::print("# within 1.25 times the best: {} of {}\n", tally.good, tally.cells);
+}
+
+}  // namespace
+}  // namespace capstan
+
+int main(int argc, char** argv) try {
+  capstan::run({argv + 1, argv + argc});
+} catch (const capstan::Error& error) {
+  fmt::print(stderr, "choice_bench: {}\n", error.what());
+  return 1;
+}
