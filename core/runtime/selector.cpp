@@ -47,8 +47,11 @@ class Predictor {
     const auto schedule_of = [&](Rank rank) -> const Schedule& {
       return schedules_[static_cast<std::size_t>(rank.value())];
     };
-    return simulate(lower_all(schedule_of, hosts_, form), hosts_, call_.element(),
-                    bytes_ >= model_.long_buffer, model_);
+    return simulate(lower_all(schedule_of, hosts_, form), hosts_,
+                    {.element = call_.element(),
+                     .synchronizes = algorithm_.guarantees.synchronizes,
+                     .long_buffers = bytes_ >= model_.long_buffer},
+                    model_);
   }
 
   double declared(Form form) const {

@@ -17,12 +17,13 @@ namespace {
 /// is known when it gets there: ranks take turns until all are through.
 class Simulation {
  public:
-  Simulation(const std::vector<Program>& programs, const Hosts& hosts, Bytes element,
-             bool long_buffers, const LinkModel& model)
+  Simulation(const std::vector<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
+             const LinkModel& model)
       : programs_(programs),
         hosts_(hosts),
-        element_(element),
-        factor_(long_buffers ? model.long_factor : 1),
+        element_(call.element),
+        synchronizes_(call.synchronizes),
+        factor_(call.long_buffers ? model.long_factor : 1),
         model_(model),
         ranks_(programs.size()) {}
 
@@ -64,7 +65,24 @@ class Simulation {
         while (step(r)) moved = true;
     }
     auto& times = finished_.emplace_back();
-    for (const State& rank : ranks_) times.push_back(rank.now);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      tell_writers(r);
+      times.push_back(ranks_[r].now);
+    }
+  }
+
+  /// Writers on other hosts hear what has been finished: see Executor::tells_writers().
+  void tell_writers(std::size_t r) {
+    if (!tells(programs_[r])) return;
+    for (const int writer : writers_to(programs_[r]))
+      if (!together(r, Rank{writer})) ranks_[r].now += model_.post;
+  }
+
+  bool tells(const Program& program) const {
+    constexpr Bytes small = SegmentLayout::packet_region(SlotKind::small_packets);
+    const auto packets = packets_for(board_unit, element_) *
+                         (std::ranges::max(program.board).value() / board_unit.value());
+    return !synchronizes_ && !(program.packets && Bytes{packets * sizeof(Packet)} <= small);
   }
 
   /// What is written goes into a slot that its last readers have to be done with.
@@ -75,10 +93,13 @@ class Simulation {
     const auto slots = static_cast<std::size_t>(
         SegmentLayout::slots(programs_[r].packets ? SlotKind::packets : SlotKind::board));
     if (finished_.size() < slots) return;
-    for (const int reader : readers_of(programs_[r]))
-      rank.now =
-          std::max(rank.now, finished_[finished_.size() - slots][static_cast<std::size_t>(reader)] +
-                                 model_.miss);
+    for (const int reader : readers_of(programs_[r])) {
+      const double finished = finished_[finished_.size() - slots][static_cast<std::size_t>(reader)];
+      if (together(r, Rank{reader}))
+        rank.now = std::max(rank.now, finished + model_.miss);
+      else if (tells(programs_[r]))
+        rank.now = std::max(rank.now, finished + model_.post_latency) + model_.take;
+    }
   }
 
   double latest() const { return std::ranges::max(ranks_, {}, &State::now).now; }
@@ -258,6 +279,7 @@ class Simulation {
   const std::vector<Program>& programs_;
   const Hosts& hosts_;
   const Bytes element_;
+  const bool synchronizes_;
   const double factor_;
   const LinkModel& model_;
   std::vector<State> ranks_;
@@ -274,9 +296,9 @@ class Simulation {
 
 }  // namespace
 
-double simulate(const std::vector<Program>& programs, const Hosts& hosts, Bytes element,
-                bool long_buffers, const LinkModel& model) {
-  return Simulation{programs, hosts, element, long_buffers, model}.run();
+double simulate(const std::vector<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
+                const LinkModel& model) {
+  return Simulation{programs, hosts, call, model}.run();
 }
 
 }  // namespace capstan

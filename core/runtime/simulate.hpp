@@ -34,16 +34,23 @@ struct LinkModel {
   double read_fresh = 0.13;  ///< if the peer has just written it
   double long_factor = 4;    ///< reading is slower by this where buffers are longer than ...
   Bytes long_buffer{16 << 20};
-  double post = 2400;         ///< sending a message to another host, whatever its length
-  double take = 1400;         ///< taking in a message from another host, whatever its length
-  double post_byte = 0.105;   ///< a byte sent to another host, or taken in from there
-  double post_first = 0.5;    ///< each of the first 2 KiB of a message costs more, on either side
-  double post_latency = 500;  ///< from having sent a message to its being there
+  double post = 2900;         ///< sending a message to another host, whatever its length
+  double take = 1000;         ///< taking in a message from another host, whatever its length
+  double post_byte = 0.082;   ///< a byte sent to another host, or taken in from there
+  double post_first = 0.36;   ///< each of the first 2 KiB of a message costs more, on either side
+  double post_latency = 600;  ///< from having sent a message to its being there
+};
+
+/// What programs do not tell about a call.
+struct SimulatedCall {
+  Bytes element{};
+  bool synchronizes = true;   ///< see Guarantees
+  bool long_buffers = false;  ///< of LinkModel::long_buffer and more
 };
 
 /// Predicted time of one call among calls that follow one another, of which `programs` are the
 /// programs of all ranks for one block.
-double simulate(const std::vector<Program>& programs, const Hosts& hosts, Bytes element,
-                bool long_buffers, const LinkModel& model);
+double simulate(const std::vector<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
+                const LinkModel& model);
 
 }  // namespace capstan

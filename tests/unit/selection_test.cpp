@@ -130,7 +130,7 @@ TEST(Selector, BetweenHostsLongMessagesCrossOnceAndShortOnesInFewMessages) {
     EXPECT_NE(all_reduce_over(hosts, 8), "direct");
   }
   const Call reduce_scatter{.collective = Collective::reduce_scatter,
-                            .shape = {.count = Elements{64 << 10}}};
+                            .shape = {.count = Elements{8 << 10}}};
   EXPECT_EQ(choose(reduce_scatter, hosts_of(2, 2), {}).algorithm->name, "two_level");
 }
 
