@@ -176,7 +176,7 @@ class Simulation {
   void post_packets(State& rank, Rank peer) {
     const auto areas = std::exchange(rank.areas[peer], {});
     for (const Area& area : areas) posted_[{peer, area}] = messages_.size();
-    messages_.push_back(post(rank, peer));
+    messages_.emplace_back(post(rank, peer));
   }
 
   /// When a message has been taken in.

@@ -103,7 +103,8 @@ class Bench {
   /// What the selector chooses, as results are named.
   std::string chosen(const std::vector<Candidate>& candidates, const cli::Cell& cell) {
     const Request request = request_of(cell);
-    const std::string name = world_.algorithm(request), why = world_.explain(request);
+    std::string name = world_.algorithm(request);
+    const std::string why = world_.explain(request);
     for (const Candidate& candidate : candidates)
       if (candidate.name == name && why.find("), " + candidate.explained + ":") != why.npos)
         return name + "/" + candidate.form;
