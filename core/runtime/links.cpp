@@ -84,7 +84,8 @@ std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network
   const std::vector<Rank> neighbours = hosts.on(hosts.host_of(self));
   const auto position = static_cast<int>(std::ranges::find(neighbours, self) - neighbours.begin());
   if (hosts.single()) return make_shm_transport(self, hosts.ranks(), segment);
-  if (neighbours.size() == 1)
+  // All ranks decide alike, also one that is alone on its host: their addresses must match.
+  if (hosts.count() == hosts.ranks())
     return make_network_transport(network, self, hosts.ranks(), segment, settings);
   auto near = make_shm_transport(Rank{position}, static_cast<int>(neighbours.size()), segment);
   auto far = make_network_transport(network, self, hosts.ranks(), segment, settings,

@@ -243,7 +243,7 @@ namespace {
 /// What ranks tell each other while they form groups: an address, or where one is to be fetched.
 struct Card {
   std::uint32_t length = 0;
-  std::byte address[508]{};
+  std::byte address[1020]{};
 };
 
 /// Threads of one process hand their transports to each other.
