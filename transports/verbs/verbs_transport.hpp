@@ -36,8 +36,8 @@ struct VerbsDevice {
 /// All usable ports; none where there is no RDMA device, or this build has no verbs.
 std::vector<VerbsDevice> verbs_devices();
 
-/// Why verbs_devices() is empty, and what to do about it; empty when it is not.
-std::string verbs_obstacle();
+/// Why rank 0 could use no port with these options, and what to do about it; empty if it could.
+std::string verbs_obstacle(const VerbsOptions& options = {});
 
 /// The transport of rank `self` of `ranks` over RDMA: reliably connected queue pairs of libibverbs,
 /// over InfiniBand or RoCE. A push is a write by the network card into the mirror at the peer; the
