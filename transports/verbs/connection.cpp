@@ -58,7 +58,7 @@ End Connection::end() {
           .mirror = reinterpret_cast<std::uint64_t>(mirror_->memory())};
 }
 
-void Connection::establish(const VerbsAddress& peer, const End& end,
+bool Connection::establish(const VerbsAddress& peer, const End& end,
                            std::chrono::milliseconds peer_timeout) {
   ibv_qp_attr state{};
   state.qp_state = IBV_QPS_RTR;
@@ -68,11 +68,12 @@ void Connection::establish(const VerbsAddress& peer, const End& end,
   state.max_dest_rd_atomic = 1;
   state.min_rnr_timer = pause_for_room;
   state.ah_attr = device_->way_to(peer);
-  require_success(
+  const int error =
       ::ibv_modify_qp(queue_.queue_pair(), &state,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-      "ibv_modify_qp to RTR");
+                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  if (error == ETIMEDOUT) return false;
+  require_success(error, "ibv_modify_qp to RTR");
   state.qp_state = IBV_QPS_RTS;
   state.sq_psn = first_packet_;
   state.timeout = timeout_for(peer_timeout);
@@ -86,7 +87,7 @@ void Connection::establish(const VerbsAddress& peer, const End& end,
   remote_ = end.mirror;
   keys_.resize(mirror_->count());
   keys_[0] = {Key::State::known, end.key};
-  established_ = true;
+  return established_ = true;
 }
 
 void Connection::push(Bytes offset, const void* from, Bytes length) {

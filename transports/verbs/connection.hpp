@@ -32,8 +32,9 @@ class Connection {
 
   /// What the peer has to know of this end. Throws SystemError.
   End end();
-  /// Connects to the peer's end. Throws SystemError.
-  void establish(const VerbsAddress& peer, const End& end, std::chrono::milliseconds peer_timeout);
+  /// Connects to the peer's end. False when the kernel could not find out its address in time,
+  /// which is worth another try: packets may get lost. Throws SystemError.
+  bool establish(const VerbsAddress& peer, const End& end, std::chrono::milliseconds peer_timeout);
 
   /// See Transport. `from` null: what the segment holds there.
   void push(Bytes offset, const void* from, Bytes length);

@@ -171,7 +171,8 @@ void Endpoint::welcome(const Greeting& greeting) {
   Peer& peer = peers_[rank];
   if (!peer.known) {
     try {
-      peer.connection->establish(peer.address, greeting.end, options_.peer_timeout);
+      if (!peer.connection->establish(peer.address, greeting.end, options_.peer_timeout))
+        return;  // it will greet again
     } catch (const SystemError& error) {
       throw BootstrapError(no_way_to(rank, error));
     }
