@@ -29,16 +29,18 @@ std::uint8_t timeout_for(std::chrono::milliseconds all_retries) {
 struct Copy {
   std::vector<std::byte> bytes;
   MemoryRegion region;
+  MemoryKeys keys;
 };
 
 }  // namespace
 
 Connection::Connection(const Device& device, SendQueue queue, Pieces& own, Pieces& mirror,
-                       std::string peer)
+                       RegisteredSources& sources, std::string peer)
     : device_(&device),
       queue_(std::move(queue)),
       own_(&own),
       mirror_(&mirror),
+      sources_(&sources),
       peer_(std::move(peer)),
       first_packet_(random_number() & sequence_mask) {
   ibv_qp_attr state{};
@@ -100,7 +102,7 @@ void Connection::push(Bytes offset, const void* from, Bytes length) {
     std::memcpy(write.copy.data() + write.copy.size() - length.value(), source, length.value());
   } else {
     write.from = source;
-    if (from) write.lent = lend(device_->domain.get(), from, length);
+    if (from) write.lent = sources_->acquire(from, length);
   }
   ask_for_keys(write.offset, write.length);
   writes_.push_back(std::move(write));
@@ -166,7 +168,8 @@ bool Connection::send_part(Write& write) {
     const std::byte* rest = write.copy.data() + write.copy.size() - write.length;
     queue_.add_short(target, rest, size);
   } else {
-    const std::uint32_t key = write.lent ? write.lent->lkey : own_->at(piece).lkey;
+    const std::uint32_t key =
+        write.lent ? static_cast<std::uint32_t>(write.lent->local) : own_->at(piece).lkey;
     queue_.add_long(target, write.from, size, key, write.lent);
     write.from += length;
   }
@@ -197,8 +200,9 @@ void Connection::copy_sources() {
     auto copy = std::make_shared<Copy>();
     copy->bytes.assign(write.from, write.from + write.length);
     copy->region.reset(pin(device_->domain.get(), copy->bytes.data(), copy->bytes.size(), 0));
+    copy->keys.local = copy->region->lkey;
     write.from = copy->bytes.data();
-    write.lent = {copy, copy->region.get()};
+    write.lent = {copy, &copy->keys};
   }
 }
 

@@ -59,6 +59,8 @@ Endpoint::Endpoint(Rank self, int ranks, std::span<std::byte> segment, const Ver
                                nullptr, channel_.get(), 0),
                "ibv_create_cq")),
       own_(device_.domain.get(), segment.data(), Bytes{segment.size()}, options.piece, 0),
+      registrar_(device_.domain.get()),
+      sources_(registrar_, {.bytes = options.kept_sources}),
       peers_(static_cast<std::size_t>(ranks)),
       greeter_(std::make_unique<Greeter>(device_, ranks, address_.token)) {
   const int flags = checked(::fcntl(descriptor(), F_GETFL), "fcntl");
@@ -97,7 +99,7 @@ void Endpoint::add(std::size_t rank, const VerbsAddress& address, std::byte* mir
                                options_.piece, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   peer.connection = std::make_unique<Connection>(
       device_, SendQueue{device_, completions_.get(), inbox_.queue(), shape_for(rank)}, own_,
-      *peer.mirror, describe(rank));
+      *peer.mirror, sources_, describe(rank));
   by_queue_pair_[peer.connection->end().queue_pair] = rank;
 }
 
