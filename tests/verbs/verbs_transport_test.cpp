@@ -210,6 +210,25 @@ TEST_F(VerbsTransport, SaysHowAPeerWasLost) {
   EXPECT_EQ(statuses[0], 0) << describe_status(statuses[0]);
 }
 
+/// More than a receiver has room for, while it takes in nothing.
+TEST_F(VerbsTransport, AReceiverThatIsBusyIsNotOverrun) {
+  run(2, [](const Member& member) {
+    constexpr std::uint64_t rounds = 3000;
+    const auto transport = member.connected(Mailbox::segment_for(2, Bytes{8}));
+    Mailbox mailbox{member, *transport, Bytes{8}};
+    const Rank peer = member.peers()[0];
+    for (std::uint64_t round = 1; member.id() == 0 && round <= rounds; ++round) {
+      mailbox.raise_flag(peer, round);
+      transport->progress();
+    }
+    member.meet();
+    if (member.id() == 1) mailbox.await(peer, rounds);
+    mailbox.settle();
+    EXPECT_EQ(transport->departed(peer), std::nullopt);
+    member.meet();
+  });
+}
+
 TEST_F(VerbsTransport, DetachedSourcesMayChangeAtOnce) {
   run(2, [](const Member& member) {
     constexpr std::uint64_t words = 1 << 17;

@@ -15,7 +15,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int arrivals = 1024;        // for which there is room
+// So many arrivals have room; who sends more is told by the hardware to wait, for as long as it may
+// take. Enough for several wakes of every peer, so that this is rare.
+constexpr int least_arrivals = 1024;
+constexpr int arrivals_per_rank = 16;
 constexpr int least_send_depth = 16;  // requests under way to a peer
 constexpr auto probe_interval = 100ms;
 
@@ -51,7 +54,7 @@ Endpoint::Endpoint(Rank self, int ranks, std::span<std::byte> segment, const Ver
       options_(options),
       device_(Device::open(self, options)),
       address_(VerbsAddress::of_this_process(Bytes{segment.size()}, options.piece)),
-      inbox_(device_, arrivals),
+      inbox_(device_, std::max(least_arrivals, arrivals_per_rank * ranks)),
       channel_(made(::ibv_create_comp_channel(device_.context.get()), "ibv_create_comp_channel")),
       completions_(
           made(::ibv_create_cq(device_.context.get(),
