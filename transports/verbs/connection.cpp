@@ -14,6 +14,9 @@ namespace {
 constexpr int retries = 6;                   // 7 would mean for ever, in some drivers
 constexpr int retries_for_room = 7;          // for ever: a peer that is slow to take in is not lost
 constexpr std::uint8_t pause_for_room = 12;  // 0.64 ms
+// The peer acknowledges each request, and the retries are counted from the last acknowledgement on:
+// where packets get lost, a longer request may use all of them up although it gets on.
+constexpr std::uint64_t most_per_request = 64 << 10;
 constexpr std::uint32_t sequence_mask = (1 << 24) - 1;
 
 /// The time to wait for an acknowledgement, as the device takes it: 4.096 us times a power of two.
@@ -155,8 +158,9 @@ void Connection::send_some() {
 bool Connection::send_part(Write& write) {
   const std::uint64_t piece = mirror_->piece_of(write.offset);
   if (keys_[piece].state != Key::State::known) return false;
-  const std::uint64_t length = std::min<std::uint64_t>(
-      {write.length, mirror_->end_of(piece) - write.offset, device_->port.max_msg_sz});
+  const std::uint64_t length =
+      std::min<std::uint64_t>({write.length, mirror_->end_of(piece) - write.offset,
+                               most_per_request, device_->port.max_msg_sz});
   const bool ends = length == write.length;
   const bool wakes = ends && write.wakes;
   const SendQueue::Target target{.opcode = wakes ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
