@@ -97,6 +97,7 @@ Settings Settings::from_environment() {
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
   read_network(settings.network);
   if (const auto text = variable("CAPSTAN_PROVIDER")) settings.provider = *text;
+  if (const auto text = variable("CAPSTAN_RDMA_DEVICES")) settings.rdma_devices = *text;
   if (const auto text = variable("CAPSTAN_FAULTS")) settings.faults = *text;
   read_number("CAPSTAN_VIRTUAL_HOSTS", settings.virtual_hosts);
   if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;

@@ -85,6 +85,12 @@ class Transport {
   /// here. Only for links that are not mapped.
   virtual void push_from(Rank /*peer*/, Bytes /*offset*/, const void* /*from*/, Bytes /*length*/) {}
 
+  /// From now on push_from() takes what it sends from parts of these buffers, among others: where
+  /// hardware has to know memory, it is told of a whole buffer at once. They stay what they are
+  /// until the next such call, which may be with none.
+  virtual void announce_sources(std::span<const std::byte> /*input*/,
+                                std::span<const std::byte> /*output*/) {}
+
   /// Whether nothing that was pushed to `peer`, and followed by a wake, is read here any more.
   /// progress() makes it so.
   virtual bool pushed(Rank /*peer*/) const { return true; }

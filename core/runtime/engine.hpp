@@ -19,7 +19,7 @@ namespace capstan {
 class Progress;
 
 /// What the ranks of a world have found out about the machine they share; equal on all of them,
-/// but for the processors.
+/// but for the last two.
 struct Placement {
   bool threads = false;            ///< ranks are threads of one process
   Hosts hosts{1};                  ///< of the ranks
@@ -28,6 +28,7 @@ struct Placement {
   Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
   bool reads_peers = false;        ///< every rank can read every other's memory
   CpuSet spare_processors{};  ///< a core that no rank is bound to, for this rank's progress thread
+  int position = 0;           ///< of this rank among those on its host
 };
 
 /// One rank's running half of a communicator: keeps plans, runs tasks one after the other, and

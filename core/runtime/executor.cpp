@@ -63,6 +63,7 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   output_ = static_cast<std::byte*>(output);
   if (scratch_.size() < plan.scratch.value()) scratch_.resize(plan.scratch.value());
   keep_input();
+  announce_buffers();
   round_ = 0;
   phase_ = 0;
   packet_index_ = 0;
@@ -70,6 +71,12 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   tag_ = packet_tag(log_.call(), plan.mark.digest());
   if (plan.blocks > 1) tell_writers();  // slots come round within the call
   enter_phase();
+}
+
+void Executor::announce_buffers() {
+  if (plan_->pushed_to.empty()) return;
+  transport_.announce_sources({input_, plan_->input_bytes.value()},
+                              {output_, plan_->output_bytes.value()});
 }
 
 /// In place, what this rank receives may overwrite what peers have yet to read.
@@ -95,6 +102,7 @@ void Executor::redirect(const void* input, void* output) {
 void Executor::withdraw_buffers() {
   if (plan_ && reads_buffers(plan_->form)) peers_.wait_for_readers();
   if (plan_) peers_.detach_sources();
+  transport_.announce_sources({}, {});
 }
 
 bool Executor::advance() {

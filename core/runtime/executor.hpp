@@ -76,6 +76,7 @@ class Executor {
   const std::byte* address_at_owner(const BoundOperand& operand) const;
   bool streams_to(const BoundOperand& destination) const;
   void keep_input();
+  void announce_buffers();
   bool gather_packets(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);
   std::byte* address(const BoundOperand& operand) const;

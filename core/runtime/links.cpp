@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "core/ir/error.hpp"
 #include "topology/machine.hpp"
@@ -19,11 +20,23 @@
 namespace capstan {
 namespace {
 
+/// "mlx5_0,mlx5_1:2" in parts.
+std::vector<std::string> parts_of(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream stream{list};
+  for (std::string part; std::getline(stream, part, ',');)
+    if (!part.empty()) parts.push_back(std::move(part));
+  return parts;
+}
+
 /// What reaches ranks on other hosts.
 std::unique_ptr<Transport> make_network_transport(Network network, Rank self, int ranks,
                                                   Bytes segment, const Settings& settings,
                                                   std::byte* shared = nullptr) {
-  if (network == Network::verbs) return make_verbs_transport(self, ranks, segment, {}, shared);
+  if (network == Network::verbs) {
+    const VerbsOptions options{.devices = parts_of(settings.rdma_devices)};
+    return make_verbs_transport(self, ranks, segment, options, shared);
+  }
   if (network == Network::ofi) {
     OfiOptions options;
     options.provider = settings.provider;
@@ -41,8 +54,6 @@ std::unique_ptr<Transport> with_faults(Rank self, int ranks, Bytes segment,
                                            self, ranks, segment, FaultPlan::parse(settings.faults));
 }
 
-constexpr std::string_view has_rdma = "RDMA ", lacks_rdma = "- ";
-
 }  // namespace
 
 Hosts virtual_hosts(int ranks, const Settings& settings) {
@@ -54,25 +65,30 @@ Hosts virtual_hosts(int ranks, const Settings& settings) {
   return Hosts{std::move(host_of)};
 }
 
-std::string self_description() {
-  return std::string{verbs_devices().empty() ? lacks_rdma : has_rdma} + host_identity();
-}
-
-Surroundings agree_on_surroundings(const std::vector<std::string>& descriptions,
-                                   const Settings& settings) {
+Hosts hosts_of(const std::vector<std::string>& identities, const Settings& settings) {
+  const int ranks = static_cast<int>(identities.size());
+  if (settings.virtual_hosts > 1 || !settings.faults.empty()) return virtual_hosts(ranks, settings);
   std::map<std::string, int> numbers;
   std::vector<int> host_of;
-  bool rdma = true;
-  for (const std::string& description : descriptions) {
-    rdma = rdma && description.starts_with(has_rdma);
-    const std::string host = description.substr(description.find(' ') + 1);
-    host_of.push_back(numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second);
-  }
-  Network network = settings.network;
-  if (network == Network::automatic) network = rdma ? Network::verbs : Network::tcp;
-  const int ranks = static_cast<int>(descriptions.size());
-  const bool pretend = settings.virtual_hosts > 1 || !settings.faults.empty();
-  return {pretend ? virtual_hosts(ranks, settings) : Hosts{std::move(host_of)}, network};
+  for (const std::string& identity : identities)
+    host_of.push_back(
+        numbers.try_emplace(identity, static_cast<int>(numbers.size())).first->second);
+  return Hosts{std::move(host_of)};
+}
+
+bool network_depends_on_rdma(const Hosts& hosts, const Settings& settings) {
+  return settings.network == Network::automatic && !hosts.single();
+}
+
+bool has_rdma(const Settings& settings) {
+  return verbs_obstacle({.devices = parts_of(settings.rdma_devices)}).empty();
+}
+
+Settings settings_at(int position, Settings settings) {
+  const auto devices = parts_of(settings.rdma_devices);
+  if (!devices.empty())
+    settings.rdma_devices = devices[static_cast<std::size_t>(position) % devices.size()];
+  return settings;
 }
 
 std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network network,
@@ -84,7 +100,8 @@ std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network
   const std::vector<Rank> neighbours = hosts.on(hosts.host_of(self));
   const auto position = static_cast<int>(std::ranges::find(neighbours, self) - neighbours.begin());
   if (hosts.single()) return make_shm_transport(self, hosts.ranks(), segment);
-  if (neighbours.size() == 1)
+  // All ranks decide alike, also one that is alone on its host: their addresses must match.
+  if (hosts.count() == hosts.ranks())
     return make_network_transport(network, self, hosts.ranks(), segment, settings);
   auto near = make_shm_transport(Rank{position}, static_cast<int>(neighbours.size()), segment);
   auto far = make_network_transport(network, self, hosts.ranks(), segment, settings,

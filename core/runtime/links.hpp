@@ -16,14 +16,17 @@ namespace capstan {
 /// As settings.virtual_hosts pretends, or each rank alone if there are to be faults; otherwise one.
 Hosts virtual_hosts(int ranks, const Settings& settings);
 
-/// What a rank says of itself so that all choose alike: its host, and whether it has RDMA.
-std::string self_description();
-struct Surroundings {
-  Hosts hosts;
-  Network network;
-};
-Surroundings agree_on_surroundings(const std::vector<std::string>& descriptions,
-                                   const Settings& settings);
+/// Which ranks share a host, from what each says of its own (host_identity()).
+Hosts hosts_of(const std::vector<std::string>& identities, const Settings& settings);
+
+/// Whether the ranks have to tell each other if they have RDMA, to choose a network alike. Looking
+/// for it opens devices: so nobody does where it decides nothing.
+bool network_depends_on_rdma(const Hosts& hosts, const Settings& settings);
+/// Whether this rank has it.
+bool has_rdma(const Settings& settings);
+
+/// For the rank at `position` among those on its host: with its own device in `rdma_devices`.
+Settings settings_at(int position, Settings settings);
 
 /// The transport of one rank, to be connected. Throws InvalidArgument when the settings ask for
 /// what this build or this machine lacks, SystemError.

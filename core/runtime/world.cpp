@@ -71,14 +71,29 @@ std::vector<std::vector<std::byte>> exchange(Store& store, const char* what, int
   return all;
 }
 
+std::vector<std::string> exchange_text(Store& store, const char* what, int rank, int size,
+                                       const std::string& own, Deadline deadline) {
+  std::vector<std::string> all;
+  for (const auto& bytes :
+       exchange(store, what, rank, size, std::as_bytes(std::span{own}), deadline))
+    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return all;
+}
+
+Network agree_on_network(Store& store, int rank, const Hosts& hosts, const Settings& settings,
+                         Deadline deadline) {
+  if (!network_depends_on_rdma(hosts, settings))
+    return hosts.single() ? Network::tcp : settings.network;
+  const std::string own = has_rdma(settings) ? "RDMA" : "none";
+  const auto all = exchange_text(store, "rdma", rank, hosts.ranks(), own, deadline);
+  return std::ranges::count(all, "RDMA") == hosts.ranks() ? Network::verbs : Network::tcp;
+}
+
 Placement agree_on_placement(Store& store, int rank, int size, const Settings& settings,
                              Deadline deadline) {
-  const std::string own_host = self_description();
-  std::vector<std::string> hosts;
-  for (const auto& bytes :
-       exchange(store, "host", rank, size, std::as_bytes(std::span{own_host}), deadline))
-    hosts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const Surroundings surroundings = agree_on_surroundings(hosts, settings);
+  const std::string own_host = host_identity();
+  const auto identities = exchange_text(store, "host", rank, size, own_host, deadline);
+  const Hosts hosts = hosts_of(identities, settings);
 
   const Processors own = own_processors();
   const auto all = exchange(store, "processors", rank, size, bytes_of_object(own), deadline);
@@ -87,7 +102,7 @@ Placement agree_on_placement(Store& store, int rank, int size, const Settings& s
   for (std::size_t peer = 0; peer < all.size(); ++peer) {
     if (all[peer].size() != sizeof(Processors))
       throw BootstrapError("ranks run different versions of Capstan: use one for all");
-    if (hosts[peer] != own_host) continue;
+    if (identities[peer] != own_host) continue;
     if (static_cast<int>(peer) == rank) position = static_cast<int>(neighbours.size());
     std::memcpy(&neighbours.emplace_back(), all[peer].data(), sizeof(Processors));
   }
@@ -96,22 +111,22 @@ Placement agree_on_placement(Store& store, int rank, int size, const Settings& s
   const auto sharing = static_cast<int>(neighbours.size());
   if (rank == 0)
     store.put_text("chunk", fmt::format("{}", chunk_bytes_for(machine, sharing).value()));
-  return {.hosts = surroundings.hosts,
-          .network = surroundings.network,
+  const Settings own_settings = settings_at(position, settings);
+  return {.hosts = hosts,
+          .network = agree_on_network(store, rank, hosts, own_settings, deadline),
           .oversubscribed = oversubscribed(neighbours),
           .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))},
-          .spare_processors = spare_core(machine, cpu_sets(neighbours), position)};
+          .spare_processors = spare_core(machine, cpu_sets(neighbours), position),
+          .position = position};
 }
 
 /// Everything in a segment must agree between ranks, above all its layout.
 void agree_on_layout(Store& store, int rank, int size, const SegmentLayout& layout,
                      Deadline deadline) {
   const std::string own = fmt::format("{}", layout.total().value());
-  const auto all = exchange(store, "layout", rank, size, std::as_bytes(std::span{own}), deadline);
+  const auto all = exchange_text(store, "layout", rank, size, own, deadline);
   for (int peer = 0; peer < size; ++peer) {
-    const std::string theirs(
-        reinterpret_cast<const char*>(all[static_cast<std::size_t>(peer)].data()),
-        all[static_cast<std::size_t>(peer)].size());
+    const std::string& theirs = all[static_cast<std::size_t>(peer)];
     if (theirs != own)
       throw Mismatch(
           fmt::format("rank {} and rank {} need segments of different sizes ({} and {} "
@@ -162,9 +177,10 @@ Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
           std::move(world_ranks)};
 }
 
-Member build(Store& store, int rank, int size, const Settings& settings, Deadline deadline) {
+Member build(Store& store, int rank, int size, const Settings& common, Deadline deadline) {
   barrier(store, "joined", rank, size, deadline);
-  Placement placement = agree_on_placement(store, rank, size, settings, deadline);
+  Placement placement = agree_on_placement(store, rank, size, common, deadline);
+  const Settings settings = settings_at(placement.position, common);
   const SegmentLayout layout = segment_layout(size, placement, settings);
   agree_on_layout(store, rank, size, layout, deadline);
 
@@ -243,7 +259,7 @@ namespace {
 /// What ranks tell each other while they form groups: an address, or where one is to be fetched.
 struct Card {
   std::uint32_t length = 0;
-  std::byte address[508]{};
+  std::byte address[1020]{};
 };
 
 /// Threads of one process hand their transports to each other.

@@ -106,6 +106,15 @@ TEST_F(Processes, GroupsOverlapAndOutliveEachOther) {
   }
 }
 
+/// Hosts with different numbers of ranks, in the world and in groups.
+TEST_F(Processes, HostsNeedNotBeEven) {
+  for (const auto& [ranks, what] : {std::pair{3, "delays"}, {4, "groups"}, {5, "groups"}}) {
+    const auto result =
+        run_ranks(ranks, what, "", {{"CAPSTAN_VIRTUAL_HOSTS", "2"}, {"CAPSTAN_NETWORK", "tcp"}});
+    EXPECT_EQ(result.status, 0) << ranks << " ranks, " << what << ": " << result.output;
+  }
+}
+
 TEST_F(Processes, AHundredThousandMessages) {
   const auto result = run_ranks(5, "messages", "100000");
   EXPECT_EQ(result.status, 0) << result.output;
@@ -145,7 +154,7 @@ TEST_F(Processes, DifferentAlgorithmsAreAMismatch) {
   const auto result = run_command(
       {CAPSTAN_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
        fmt::format("if [ $CAPSTAN_RANK = 1 ]; then export CAPSTAN_ALGORITHM=all_reduce:ring; fi; "
-                   "exec {} everything",
+                   "{} everything; true",
                    WORKER_PROGRAM)},
       {{"CAPSTAN_TIMEOUT", "20"}});
   EXPECT_EQ(occurrences(result.output, "Mismatch:"), 2) << result.output;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <fstream>
@@ -86,6 +87,83 @@ TEST_F(VerbsTransport, PinsWhatIsUsedAlone) {
   });
 }
 
+/// Private anonymous memory, filled with the words of a round.
+std::byte* map_source(void* where, std::uint64_t words, const Member& member, std::uint64_t round) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (where ? MAP_FIXED_NOREPLACE : 0);
+  void* memory = ::mmap(where, words * 8, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("no memory");
+  auto* bytes = static_cast<std::byte*>(memory);
+  write_message(bytes, member.self(), member.peers()[0], round, words);
+  return bytes;
+}
+
+/// Pushes words from elsewhere and checks those that the peer has pushed.
+void exchange_from(const Member& member, Transport& transport, Mailbox& mailbox, const void* source,
+                   std::uint64_t words, std::uint64_t round) {
+  const Rank peer = member.peers()[0];
+  transport.push_from(peer, mailbox.offset_of(peer, round), source, Bytes{words * 8});
+  mailbox.raise_flag(peer, round);
+  mailbox.await(peer, round);
+  EXPECT_EQ(wrong_words(mailbox.incoming(peer, round), peer, member.self(), round, words), 0u)
+      << "in round " << round;
+  mailbox.settle();
+}
+
+TEST_F(VerbsTransport, SourcesStayPinnedForTheNextTime) {
+  run(2, [](const Member& member) {
+    constexpr std::uint64_t words = 1 << 18, kilobytes = words * 8 >> 10;
+    const auto transport = member.connected(Mailbox::segment_for(2, Bytes{words * 8}));
+    Mailbox mailbox{member, *transport, Bytes{words * 8}};
+    std::byte* source = map_source(nullptr, words, member, 1);
+    const std::uint64_t before = pinned_kilobytes();
+    std::uint64_t pinned = 0;
+    for (std::uint64_t round = 1; round <= 12; ++round) {
+      write_message(source, member.self(), member.peers()[0], round, words);
+      exchange_from(member, *transport, mailbox, source, words, round);
+      if (round == 2) pinned = pinned_kilobytes();  // of both slots, too
+    }
+    EXPECT_GE(pinned, before + kilobytes) << "also when all is sent";
+    EXPECT_LE(pinned_kilobytes(), pinned);
+    ::munmap(source, words * 8);
+    member.meet();
+  });
+}
+
+TEST_F(VerbsTransport, OtherMemoryAtTheSameAddressIsSentAsItIs) {
+  run(2, [](const Member& member) {
+    constexpr std::uint64_t words = 1 << 15;
+    const auto transport = member.connected(Mailbox::segment_for(2, Bytes{words * 8}));
+    Mailbox mailbox{member, *transport, Bytes{words * 8}};
+    std::byte* source = nullptr;
+    for (std::uint64_t round = 1; round <= 20; ++round) {
+      source = map_source(source, words, member, round);
+      transport->announce_sources({source, round % 2 * words * 8}, {});  // or not at all
+      exchange_from(member, *transport, mailbox, source, words, round);
+      ::munmap(source, words * 8);
+    }
+    member.meet();
+  });
+}
+
+TEST_F(VerbsTransport, NoMoreThanAskedForStaysPinned) {
+  VerbsOptions options;
+  options.kept_sources = Bytes{1 << 20};
+  const auto body = [](const Member& member) {
+    constexpr std::uint64_t words = 1 << 15, kilobytes = words * 8 >> 10;
+    const auto transport = member.connected(Mailbox::segment_for(2, Bytes{words * 8}));
+    Mailbox mailbox{member, *transport, Bytes{words * 8}};
+    std::uint64_t most = 0;
+    for (std::uint64_t round = 1; round <= 20; ++round) {
+      const std::byte* source = map_source(nullptr, words, member, round);
+      exchange_from(member, *transport, mailbox, source, words, round);
+      if (round == 2) most = pinned_kilobytes() + 1024 - 2 * kilobytes;  // both slots, two sources
+      if (round > 2) EXPECT_LE(pinned_kilobytes(), most) << "in round " << round;
+    }
+    member.meet();
+  };
+  run(2, body, options);
+}
+
 TEST_F(VerbsTransport, RanksWithOtherPiecesAreRefused) {
   run(2, [](const Member& member) {
     VerbsOptions options;
@@ -130,6 +208,25 @@ TEST_F(VerbsTransport, SaysHowAPeerWasLost) {
     EXPECT_TRUE(transport->pushed(Rank{1})) << "nothing is read for the dead";
   });
   EXPECT_EQ(statuses[0], 0) << describe_status(statuses[0]);
+}
+
+/// More than a receiver has room for, while it takes in nothing.
+TEST_F(VerbsTransport, AReceiverThatIsBusyIsNotOverrun) {
+  run(2, [](const Member& member) {
+    constexpr std::uint64_t rounds = 3000;
+    const auto transport = member.connected(Mailbox::segment_for(2, Bytes{8}));
+    Mailbox mailbox{member, *transport, Bytes{8}};
+    const Rank peer = member.peers()[0];
+    for (std::uint64_t round = 1; member.id() == 0 && round <= rounds; ++round) {
+      mailbox.raise_flag(peer, round);
+      transport->progress();
+    }
+    member.meet();
+    if (member.id() == 1) mailbox.await(peer, rounds);
+    mailbox.settle();
+    EXPECT_EQ(transport->departed(peer), std::nullopt);
+    member.meet();
+  });
 }
 
 TEST_F(VerbsTransport, DetachedSourcesMayChangeAtOnce) {

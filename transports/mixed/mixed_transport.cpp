@@ -74,6 +74,10 @@ class MixedTransport final : public Transport {
   void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override {
     if (!is_near(peer)) far_->push_from(peer, offset, from, length);
   }
+  void announce_sources(std::span<const std::byte> input,
+                        std::span<const std::byte> output) override {
+    far_->announce_sources(input, output);
+  }
   bool pushed(Rank peer) const override { return is_near(peer) || far_->pushed(peer); }
   void detach_sources(Rank peer) override {
     if (!is_near(peer)) far_->detach_sources(peer);

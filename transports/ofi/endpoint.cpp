@@ -145,8 +145,7 @@ bool Endpoint::needs_local_registration() const {
   return (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
 }
 
-Registration Endpoint::register_memory(const std::byte* memory, Bytes length,
-                                       std::uint64_t access) {
+Registration Endpoint::register_region(const void* memory, Bytes length, std::uint64_t access) {
   const int mode = info_->domain_attr->mr_mode;
   const std::uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : random_key(*info_);
   fid_mr* region = nullptr;
@@ -168,17 +167,25 @@ Registration Endpoint::register_memory(const std::byte* memory, Bytes length,
 
 Registration Endpoint::register_source(const std::byte* from, Bytes length) {
   if (!needs_local_registration()) return {};
-  return register_memory(from, length, FI_SEND | FI_WRITE);
+  return register_region(from, length, FI_SEND | FI_WRITE);
+}
+
+MemoryKeys Endpoint::register_memory(AddressRange range) {
+  return {.handle = register_region(range.data(), range.size(), FI_SEND | FI_WRITE).release()};
+}
+
+void Endpoint::deregister_memory(const MemoryKeys& keys) noexcept {
+  fi_close(&static_cast<fid_mr*>(keys.handle)->fid);
 }
 
 Registration Endpoint::register_exchange(std::byte* memory, Bytes length) {
   if (!needs_local_registration()) return {};
-  return register_memory(memory, length, FI_SEND | FI_RECV);
+  return register_region(memory, length, FI_SEND | FI_RECV);
 }
 
 Registration Endpoint::register_target(std::byte* to, Bytes length, bool remote) {
   if (!remote && !needs_local_registration()) return {};
-  return register_memory(to, length, FI_RECV | (remote ? FI_REMOTE_WRITE : 0));
+  return register_region(to, length, FI_RECV | (remote ? FI_REMOTE_WRITE : 0));
 }
 
 RemoteMemory Endpoint::remote_memory(const std::byte* memory,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/ir/quantity.hpp"
+#include "core/memory/registration_cache.hpp"
 #include "transports/ofi/library.hpp"
 
 namespace capstan::ofi {
@@ -51,6 +52,7 @@ class Registration {
  public:
   Registration() = default;
   explicit Registration(fid_mr* region) : region_(region) {}
+  fid_mr* release() { return region_.release(); }
 
   /// What local operations on the memory pass along; null when nothing is needed.
   void* descriptor() const { return region_ ? fi_mr_desc(region_.get()) : nullptr; }
@@ -58,14 +60,6 @@ class Registration {
 
  private:
   Owned<fid_mr> region_;
-};
-
-/// Registers memory of the caller that pushes read. What a cache of registrations would implement.
-class Registrar {
- public:
-  virtual ~Registrar() = default;
-  /// For reading by local operations. Throws SystemError.
-  virtual Registration register_source(const std::byte* from, Bytes length) = 0;
 };
 
 /// Where a peer lets this rank write.
@@ -94,7 +88,14 @@ class Endpoint final : public Registrar {
   fi_addr_t insert(std::span<const std::byte> name);
 
   bool needs_local_registration() const;
-  Registration register_source(const std::byte* from, Bytes length) override;
+  /// For reading by local operations; empty when these need no registration. Throws SystemError.
+  Registration register_source(const std::byte* from, Bytes length);
+  /// The same of the caller's memory, where it is needed.
+  MemoryKeys register_memory(AddressRange range) override;
+  void deregister_memory(const MemoryKeys& keys) noexcept override;
+  static void* descriptor_of(const MemoryKeys& keys) {
+    return fi_mr_desc(static_cast<fid_mr*>(keys.handle));
+  }
   /// For messages both ways; empty when local operations need no registration.
   Registration register_exchange(std::byte* memory, Bytes length);
   /// For messages that come and, if `remote`, for writes by peers.
@@ -144,7 +145,7 @@ class Endpoint final : public Registrar {
   Completion read_error();
   static Operation* operation_of(void* context);
   void open_queue();
-  Registration register_memory(const std::byte* memory, Bytes length, std::uint64_t access);
+  Registration register_region(const void* memory, Bytes length, std::uint64_t access);
   [[noreturn]] void fail(std::string_view call, long error) const;
 
   Info info_;

@@ -43,6 +43,7 @@ Exchange::Exchange(Rank self, int ranks, std::span<std::byte> segment, const Ofi
       rules_(rules_for(options, ranks)),
       pool_(*endpoint_),
       segment_registration_(endpoint_->register_source(segment.data(), Bytes{segment.size()})),
+      sources_(*endpoint_, {.bytes = options.kept_sources}),
       peers_(static_cast<std::size_t>(ranks)) {
   const std::size_t each = rules_.window + spare_receives;
   receives_wanted_ = std::min<std::size_t>(static_cast<std::size_t>(ranks) * each,
@@ -158,7 +159,8 @@ void Exchange::push(Rank peer, Bytes offset, Bytes length) {
 void Exchange::push_from(Rank peer, Bytes offset, const std::byte* from, Bytes length) {
   Peer& to = linked(peer);
   if (to.gone() || length.value() == 0) return;
-  to.sender.push(from, offset, length, nullptr, endpoint_.get());
+  to.sender.push(from, offset, length, nullptr,
+                 endpoint_->needs_local_registration() ? &sources_ : nullptr);
   mark_busy(static_cast<std::size_t>(peer.value()));
 }
 

@@ -39,6 +39,7 @@ class Exchange {
 
   void push(Rank peer, Bytes offset, Bytes length);
   void push_from(Rank peer, Bytes offset, const std::byte* from, Bytes length);
+  RegisteredSources& sources() { return sources_; }
   void release(Rank peer);
   bool pushed(Rank peer) const;
   Traffic traffic(Rank peer) const;
@@ -103,6 +104,7 @@ class Exchange {
   const Rules rules_;
   FramePool pool_;
   Registration segment_registration_;
+  RegisteredSources sources_;                 // outlives the peers' operations
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: none, or not linked
   std::vector<std::size_t> busy_;             // ranks that have something to be moved on
   std::size_t receives_wanted_ = 0;

@@ -39,6 +39,8 @@ class OfiTransport final : public MirroredTransport {
   void connect(std::span<const Address> addresses, Deadline deadline) override;
   void push(Rank peer, Bytes offset, Bytes length) override;
   void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
+  void announce_sources(std::span<const std::byte> input,
+                        std::span<const std::byte> output) override;
   bool pushed(Rank peer) const override;
   Traffic traffic(Rank peer) const override;
   void progress() override;
@@ -148,6 +150,12 @@ void OfiTransport::push_from(Rank peer, Bytes offset, const void* from, Bytes le
   const std::lock_guard lock{mutex_};
   exchange_->push_from(peer, offset, static_cast<const std::byte*>(from), length);
   unsent_[index(peer)].store(true, std::memory_order_relaxed);
+}
+
+void OfiTransport::announce_sources(std::span<const std::byte> input,
+                                    std::span<const std::byte> output) {
+  const std::lock_guard lock{mutex_};
+  exchange_->sources().announce(input, output);
 }
 
 bool OfiTransport::pushed(Rank peer) const {

@@ -23,6 +23,9 @@ struct OfiOptions {
   /// A domain as `fi_info` has it: a network interface ("eth0") or a device ("mlx5_0"). Empty: any.
   std::string domain;
   OfiPushes pushes = OfiPushes::automatic;
+  /// How much of the callers' memory that was pushed from stays registered for the next time, where
+  /// the provider wants it registered.
+  Bytes kept_sources{std::uint64_t{4} << 30};
 };
 
 /// The transport of rank `self` of `ranks` that may be on several hosts, over libfabric, with a

@@ -32,16 +32,16 @@ void Sender::introduce(RemoteMemory own) {
 }
 
 void Sender::push(const std::byte* from, Bytes offset, Bytes length, void* descriptor,
-                  Registrar* registrar) {
+                  RegisteredSources* sources) {
   traffic_.bytes += length.value();
   ++traffic_.frames;
   if (length.value() < smallest_large || rules_.copy_all) {
     return copy(from, offset.value(), length.value());
   }
-  std::shared_ptr<Registration> registration;
-  if (registrar) {
-    registration = std::make_shared<Registration>(registrar->register_source(from, length));
-    descriptor = registration->descriptor();
+  std::shared_ptr<const MemoryKeys> registration;
+  if (sources) {
+    registration = sources->acquire(from, length);
+    descriptor = Endpoint::descriptor_of(*registration);
   }
   for (std::uint64_t done = 0; done < length.value(); done += rules_.largest) {
     const std::uint64_t piece = std::min(rules_.largest, length.value() - done);

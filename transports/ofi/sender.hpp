@@ -7,6 +7,7 @@
 
 #include "transports/ofi/endpoint.hpp"
 #include "transports/ofi/frame_pool.hpp"
+#include "transports/registered_sources.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::ofi {
@@ -42,10 +43,10 @@ class Sender {
 
   /// Queues the first message to the peer.
   void introduce(RemoteMemory own);
-  /// Memory that is longer than a few frames is read later. `registrar` registers it then; null: it
-  /// is this rank's segment, of which `descriptor` is.
+  /// Memory that is longer than a few frames is read later: `sources` registers it then. Null: it
+  /// needs none but `descriptor`, which is that of this rank's segment.
   void push(const std::byte* from, Bytes offset, Bytes length, void* descriptor,
-            Registrar* registrar);
+            RegisteredSources* sources);
   /// All that was pushed may go.
   void release();
   /// All that was pushed goes, and nothing after it.
@@ -84,7 +85,7 @@ class Sender {
     std::uint64_t length = 0;
     std::uint64_t tag = 0;
     void* descriptor = nullptr;
-    std::shared_ptr<Registration> registration;  // null: it is the segment's
+    std::shared_ptr<const MemoryKeys> registration;  // null: it is the segment's
   };
   struct Waiting {
     Frame* frame = nullptr;        // either this

@@ -14,6 +14,9 @@ namespace {
 constexpr int retries = 6;                   // 7 would mean for ever, in some drivers
 constexpr int retries_for_room = 7;          // for ever: a peer that is slow to take in is not lost
 constexpr std::uint8_t pause_for_room = 12;  // 0.64 ms
+// The peer acknowledges each request, and the retries are counted from the last acknowledgement on:
+// where packets get lost, a longer request may use all of them up although it gets on.
+constexpr std::uint64_t most_per_request = 64 << 10;
 constexpr std::uint32_t sequence_mask = (1 << 24) - 1;
 
 /// The time to wait for an acknowledgement, as the device takes it: 4.096 us times a power of two.
@@ -29,16 +32,18 @@ std::uint8_t timeout_for(std::chrono::milliseconds all_retries) {
 struct Copy {
   std::vector<std::byte> bytes;
   MemoryRegion region;
+  MemoryKeys keys;
 };
 
 }  // namespace
 
 Connection::Connection(const Device& device, SendQueue queue, Pieces& own, Pieces& mirror,
-                       std::string peer)
+                       RegisteredSources& sources, std::string peer)
     : device_(&device),
       queue_(std::move(queue)),
       own_(&own),
       mirror_(&mirror),
+      sources_(&sources),
       peer_(std::move(peer)),
       first_packet_(random_number() & sequence_mask) {
   ibv_qp_attr state{};
@@ -58,7 +63,7 @@ End Connection::end() {
           .mirror = reinterpret_cast<std::uint64_t>(mirror_->memory())};
 }
 
-void Connection::establish(const VerbsAddress& peer, const End& end,
+bool Connection::establish(const VerbsAddress& peer, const End& end,
                            std::chrono::milliseconds peer_timeout) {
   ibv_qp_attr state{};
   state.qp_state = IBV_QPS_RTR;
@@ -68,11 +73,12 @@ void Connection::establish(const VerbsAddress& peer, const End& end,
   state.max_dest_rd_atomic = 1;
   state.min_rnr_timer = pause_for_room;
   state.ah_attr = device_->way_to(peer);
-  require_success(
+  const int error =
       ::ibv_modify_qp(queue_.queue_pair(), &state,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-      "ibv_modify_qp to RTR");
+                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  if (error == ETIMEDOUT) return false;
+  require_success(error, "ibv_modify_qp to RTR");
   state.qp_state = IBV_QPS_RTS;
   state.sq_psn = first_packet_;
   state.timeout = timeout_for(peer_timeout);
@@ -86,7 +92,7 @@ void Connection::establish(const VerbsAddress& peer, const End& end,
   remote_ = end.mirror;
   keys_.resize(mirror_->count());
   keys_[0] = {Key::State::known, end.key};
-  established_ = true;
+  return established_ = true;
 }
 
 void Connection::push(Bytes offset, const void* from, Bytes length) {
@@ -99,7 +105,7 @@ void Connection::push(Bytes offset, const void* from, Bytes length) {
     std::memcpy(write.copy.data() + write.copy.size() - length.value(), source, length.value());
   } else {
     write.from = source;
-    if (from) write.lent = lend(device_->domain.get(), from, length);
+    if (from) write.lent = sources_->acquire(from, length);
   }
   ask_for_keys(write.offset, write.length);
   writes_.push_back(std::move(write));
@@ -152,8 +158,9 @@ void Connection::send_some() {
 bool Connection::send_part(Write& write) {
   const std::uint64_t piece = mirror_->piece_of(write.offset);
   if (keys_[piece].state != Key::State::known) return false;
-  const std::uint64_t length = std::min<std::uint64_t>(
-      {write.length, mirror_->end_of(piece) - write.offset, device_->port.max_msg_sz});
+  const std::uint64_t length =
+      std::min<std::uint64_t>({write.length, mirror_->end_of(piece) - write.offset,
+                               most_per_request, device_->port.max_msg_sz});
   const bool ends = length == write.length;
   const bool wakes = ends && write.wakes;
   const SendQueue::Target target{.opcode = wakes ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
@@ -165,7 +172,8 @@ bool Connection::send_part(Write& write) {
     const std::byte* rest = write.copy.data() + write.copy.size() - write.length;
     queue_.add_short(target, rest, size);
   } else {
-    const std::uint32_t key = write.lent ? write.lent->lkey : own_->at(piece).lkey;
+    const std::uint32_t key =
+        write.lent ? static_cast<std::uint32_t>(write.lent->local) : own_->at(piece).lkey;
     queue_.add_long(target, write.from, size, key, write.lent);
     write.from += length;
   }
@@ -196,8 +204,9 @@ void Connection::copy_sources() {
     auto copy = std::make_shared<Copy>();
     copy->bytes.assign(write.from, write.from + write.length);
     copy->region.reset(pin(device_->domain.get(), copy->bytes.data(), copy->bytes.size(), 0));
+    copy->keys.local = copy->region->lkey;
     write.from = copy->bytes.data();
-    write.lent = {copy, copy->region.get()};
+    write.lent = {copy, &copy->keys};
   }
 }
 

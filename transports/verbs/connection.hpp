@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "transports/registered_sources.hpp"
 #include "transports/verbs/inbox.hpp"
 #include "transports/verbs/pieces.hpp"
 #include "transports/verbs/send_queue.hpp"
@@ -26,14 +27,16 @@ struct End {
 /// The way to one peer: what has been pushed to it and not yet been sent, and the queue pair.
 class Connection {
  public:
-  /// `own` is this rank's segment, `mirror` that of the peer here; both outlive the connection.
-  /// `peer` names the peer in messages.
-  Connection(const Device& device, SendQueue queue, Pieces& own, Pieces& mirror, std::string peer);
+  /// `own` is this rank's segment, `mirror` that of the peer here; these and `sources` outlive the
+  /// connection. `peer` names the peer in messages.
+  Connection(const Device& device, SendQueue queue, Pieces& own, Pieces& mirror,
+             RegisteredSources& sources, std::string peer);
 
   /// What the peer has to know of this end. Throws SystemError.
   End end();
-  /// Connects to the peer's end. Throws SystemError.
-  void establish(const VerbsAddress& peer, const End& end, std::chrono::milliseconds peer_timeout);
+  /// Connects to the peer's end. False when the kernel could not find out its address in time,
+  /// which is worth another try: packets may get lost. Throws SystemError.
+  bool establish(const VerbsAddress& peer, const End& end, std::chrono::milliseconds peer_timeout);
 
   /// See Transport. `from` null: what the segment holds there.
   void push(Bytes offset, const void* from, Bytes length);
@@ -68,10 +71,10 @@ class Connection {
 
  private:
   struct Write {
-    std::uint64_t offset;                // in the segment
-    const std::byte* from;               // null: from the end of `copy`
-    std::uint64_t length;                // still to be sent
-    std::shared_ptr<const ibv_mr> lent;  // holds the memory of push_from
+    std::uint64_t offset;                    // in the segment
+    const std::byte* from;                   // null: from the end of `copy`
+    std::uint64_t length;                    // still to be sent
+    std::shared_ptr<const MemoryKeys> lent;  // holds the memory of push_from
     std::array<std::byte, Transport::snapshot.value()> copy;
     bool wakes;  // the peer, when it is there
   };
@@ -90,6 +93,7 @@ class Connection {
   SendQueue queue_;
   Pieces* own_;
   Pieces* mirror_;
+  RegisteredSources* sources_;
   const std::string peer_;
   const std::uint32_t first_packet_;
   std::uint64_t remote_ = 0;  // address of the mirror there

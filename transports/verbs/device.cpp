@@ -141,9 +141,9 @@ std::vector<VerbsDevice> verbs_devices() {
   return found;
 }
 
-std::string verbs_obstacle() {
+std::string verbs_obstacle(const VerbsOptions& options) {
   try {
-    verbs::Device::open(Rank{0}, {});
+    verbs::Device::open(Rank{0}, options);
     return "";
   } catch (const SystemError& error) {
     return error.what();

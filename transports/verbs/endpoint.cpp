@@ -15,7 +15,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int arrivals = 1024;        // for which there is room
+// So many arrivals have room; who sends more is told by the hardware to wait, for as long as it may
+// take. Enough for several wakes of every peer, so that this is rare.
+constexpr int least_arrivals = 1024;
+constexpr int arrivals_per_rank = 16;
 constexpr int least_send_depth = 16;  // requests under way to a peer
 constexpr auto probe_interval = 100ms;
 
@@ -51,7 +54,7 @@ Endpoint::Endpoint(Rank self, int ranks, std::span<std::byte> segment, const Ver
       options_(options),
       device_(Device::open(self, options)),
       address_(VerbsAddress::of_this_process(Bytes{segment.size()}, options.piece)),
-      inbox_(device_, arrivals),
+      inbox_(device_, std::max(least_arrivals, arrivals_per_rank * ranks)),
       channel_(made(::ibv_create_comp_channel(device_.context.get()), "ibv_create_comp_channel")),
       completions_(
           made(::ibv_create_cq(device_.context.get(),
@@ -59,6 +62,8 @@ Endpoint::Endpoint(Rank self, int ranks, std::span<std::byte> segment, const Ver
                                nullptr, channel_.get(), 0),
                "ibv_create_cq")),
       own_(device_.domain.get(), segment.data(), Bytes{segment.size()}, options.piece, 0),
+      registrar_(device_.domain.get()),
+      sources_(registrar_, {.bytes = options.kept_sources}),
       peers_(static_cast<std::size_t>(ranks)),
       greeter_(std::make_unique<Greeter>(device_, ranks, address_.token)) {
   const int flags = checked(::fcntl(descriptor(), F_GETFL), "fcntl");
@@ -97,7 +102,7 @@ void Endpoint::add(std::size_t rank, const VerbsAddress& address, std::byte* mir
                                options_.piece, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   peer.connection = std::make_unique<Connection>(
       device_, SendQueue{device_, completions_.get(), inbox_.queue(), shape_for(rank)}, own_,
-      *peer.mirror, describe(rank));
+      *peer.mirror, sources_, describe(rank));
   by_queue_pair_[peer.connection->end().queue_pair] = rank;
 }
 
@@ -171,7 +176,8 @@ void Endpoint::welcome(const Greeting& greeting) {
   Peer& peer = peers_[rank];
   if (!peer.known) {
     try {
-      peer.connection->establish(peer.address, greeting.end, options_.peer_timeout);
+      if (!peer.connection->establish(peer.address, greeting.end, options_.peer_timeout))
+        return;  // it will greet again
     } catch (const SystemError& error) {
       throw BootstrapError(no_way_to(rank, error));
     }

@@ -33,6 +33,9 @@ class Endpoint {
   Connection* to(std::size_t rank) { return peers_[rank].connection.get(); }
   const Connection* to(std::size_t rank) const { return peers_[rank].connection.get(); }
 
+  /// Of all connections.
+  RegisteredSources& sources() { return sources_; }
+
   /// Takes in what has come, and sends what could not be sent.
   void progress();
   /// Asks a peer for a sign of life if the last time is long ago, so that its end shows.
@@ -74,6 +77,8 @@ class Endpoint {
   CompletionChannel channel_;
   CompletionQueue completions_;
   Pieces own_;
+  SourceRegistrar registrar_;
+  RegisteredSources sources_;                                     // outlives the connections
   std::vector<Peer> peers_;                                       // by rank
   std::unordered_map<std::uint32_t, std::size_t> by_queue_pair_;  // rank of the peer
   std::unique_ptr<Greeter> greeter_;                              // until all have met

@@ -71,7 +71,9 @@ void Greeter::offer(std::size_t slot) {
 void Greeter::greet(std::size_t rank, const VerbsAddress& peer, Greeting greeting) {
   if (!ways_[rank]) {
     ibv_ah_attr way = device_->way_to(peer);
-    ways_[rank].reset(made(::ibv_create_ah(device_->domain.get(), &way), "ibv_create_ah"));
+    ibv_ah* handle = ::ibv_create_ah(device_->domain.get(), &way);
+    if (!handle && errno == ETIMEDOUT) return;  // the kernel's question for its address got lost
+    ways_[rank].reset(made(handle, "ibv_create_ah"));
   }
   if (free_.empty()) return;
   const std::size_t slot = free_.back();

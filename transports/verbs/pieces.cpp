@@ -31,8 +31,13 @@ const ibv_mr& Pieces::at(std::uint64_t piece) {
   return *region;
 }
 
-std::shared_ptr<const ibv_mr> lend(ibv_pd* domain, const void* memory, Bytes size) {
-  return {pin(domain, const_cast<void*>(memory), size.value(), 0), Destroyer<ibv_dereg_mr>{}};
+MemoryKeys SourceRegistrar::register_memory(AddressRange range) {
+  ibv_mr* region = pin(domain_, range.data(), range.size().value(), 0);
+  return {.handle = region, .local = region->lkey};
+}
+
+void SourceRegistrar::deregister_memory(const MemoryKeys& keys) noexcept {
+  ::ibv_dereg_mr(static_cast<ibv_mr*>(keys.handle));
 }
 
 }  // namespace capstan::verbs

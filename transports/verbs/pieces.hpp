@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "core/ir/quantity.hpp"
+#include "core/memory/registration_cache.hpp"
 #include "transports/verbs/handles.hpp"
 
 namespace capstan::verbs {
@@ -33,9 +33,16 @@ class Pieces {
   std::vector<MemoryRegion> regions_;
 };
 
-/// Gives the device memory that belongs to the caller of push_from, as long as the result lives.
-/// Throws SystemError.
-std::shared_ptr<const ibv_mr> lend(ibv_pd* domain, const void* memory, Bytes size);
+/// Gives the device memory of the caller's, to read from.
+class SourceRegistrar final : public Registrar {
+ public:
+  explicit SourceRegistrar(ibv_pd* domain) : domain_(domain) {}
+  MemoryKeys register_memory(AddressRange range) override;
+  void deregister_memory(const MemoryKeys& keys) noexcept override;
+
+ private:
+  ibv_pd* domain_;
+};
 
 /// Throws SystemError that says what limits pinned memory.
 ibv_mr* pin(ibv_pd* domain, void* memory, std::uint64_t size, int access);

@@ -62,7 +62,7 @@ void SendQueue::add_short(const Target& target, const void* data, std::uint32_t 
 }
 
 void SendQueue::add_long(const Target& target, const void* data, std::uint32_t length,
-                         std::uint32_t key, std::shared_ptr<const ibv_mr> lent) {
+                         std::uint32_t key, std::shared_ptr<const MemoryKeys> lent) {
   add(target, data, length, key);
   last_long_ = begun_;
   if (lent) loans_.push_back({begun_, std::move(lent)});

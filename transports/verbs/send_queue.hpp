@@ -42,7 +42,7 @@ class SendQueue {
   /// latest; long data stay until reads() says that they may change.
   void add_short(const Target& target, const void* data, std::uint32_t length);
   void add_long(const Target& target, const void* data, std::uint32_t length, std::uint32_t key,
-                std::shared_ptr<const ibv_mr> lent);
+                std::shared_ptr<const MemoryKeys> lent);
   /// Hands the requests to the device. Returns 0, or the error number of the first refusal.
   int submit();
 
@@ -78,7 +78,7 @@ class SendQueue {
   std::uint64_t begun_ = 0, completed_ = 0, last_reported_ = 0, last_long_ = 0;
   struct Loan {
     std::uint64_t until;
-    std::shared_ptr<const ibv_mr> memory;
+    std::shared_ptr<const MemoryKeys> memory;
   };
   std::deque<Loan> loans_;
 };

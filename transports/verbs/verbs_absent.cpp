@@ -9,7 +9,7 @@ std::vector<VerbsDevice> verbs_devices() {
   return {};
 }
 
-std::string verbs_obstacle() {
+std::string verbs_obstacle(const VerbsOptions&) {
   return "no RDMA device: this build has no verbs; install libibverbs-dev and build again";
 }
 

@@ -32,6 +32,8 @@ class VerbsTransport final : public MirroredTransport {
   void connect(std::span<const Address> addresses, Deadline deadline) override;
   void push(Rank peer, Bytes offset, Bytes length) override;
   void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
+  void announce_sources(std::span<const std::byte> input,
+                        std::span<const std::byte> output) override;
   bool pushed(Rank peer) const override;
   void detach_sources(Rank peer) override;
   Traffic traffic(Rank peer) const override { return traffic_[index(peer)]; }
@@ -124,6 +126,12 @@ void VerbsTransport::ring(const Link& link) {
   verbs::Connection& connection = *endpoint_->to(index(peer_of(link)));
   connection.release();
   connection.flush();
+}
+
+void VerbsTransport::announce_sources(std::span<const std::byte> input,
+                                      std::span<const std::byte> output) {
+  const std::scoped_lock lock{mutex_};
+  endpoint_->sources().announce(input, output);
 }
 
 bool VerbsTransport::pushed(Rank peer) const {

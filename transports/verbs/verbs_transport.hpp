@@ -23,6 +23,8 @@ struct VerbsOptions {
   /// Memory is pinned in pieces of this size, when they are first used. A power of two of at least
   /// 4 KiB, the same on all ranks.
   Bytes piece{2 << 20};
+  /// How much of the callers' memory that was pushed from stays pinned for the next time.
+  Bytes kept_sources{std::uint64_t{4} << 30};
   /// Whether short pushes travel inside their request, where the device can do that.
   bool inline_data = true;
 };
@@ -36,8 +38,8 @@ struct VerbsDevice {
 /// All usable ports; none where there is no RDMA device, or this build has no verbs.
 std::vector<VerbsDevice> verbs_devices();
 
-/// Why verbs_devices() is empty, and what to do about it; empty when it is not.
-std::string verbs_obstacle();
+/// Why rank 0 could use no port with these options, and what to do about it; empty if it could.
+std::string verbs_obstacle(const VerbsOptions& options = {});
 
 /// The transport of rank `self` of `ranks` over RDMA: reliably connected queue pairs of libibverbs,
 /// over InfiniBand or RoCE. A push is a write by the network card into the mirror at the peer; the

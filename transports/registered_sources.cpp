@@ -1,0 +1,66 @@
+#include "transports/registered_sources.hpp"
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+namespace {
+
+AddressRange range_of(std::span<const std::byte> bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
+}  // namespace
+
+RegisteredSources::RegisteredSources(Registrar& registrar, Limits limits)
+    : registrar_(registrar), limits_(limits) {}
+
+RegistrationCache& RegisteredSources::cache() {
+  if (!cache_) cache_.emplace(registrar_, limits_);
+  return *cache_;
+}
+
+// What is not watched may be other memory by the next call: so nothing is taken over from the last.
+void RegisteredSources::announce(std::span<const std::byte> input,
+                                 std::span<const std::byte> output) {
+  announced_[0] = {range_of(input), nullptr};
+  announced_[1] = {range_of(output), nullptr};
+}
+
+std::shared_ptr<const MemoryKeys> RegisteredSources::acquire(const void* from, Bytes length) {
+  const AddressRange wanted = address_range(from, length, "push_from");
+  for (Announced& buffer : announced_) {
+    if (!buffer.range.contains(wanted)) continue;
+    if (buffer.keys) return buffer.keys;
+    if (buffer.range.size() > limits_.bytes) break;  // piece by piece, then
+    return buffer.keys = lease(buffer.range);
+  }
+  return lease(wanted);
+}
+
+std::shared_ptr<const MemoryKeys> RegisteredSources::lease(AddressRange range) {
+  struct Held {
+    RegistrationCache::Lease lease;
+  };
+  try {
+    auto held = std::make_shared<Held>(cache().acquire(range.data(), range.size()));
+    return {held, &held->lease.keys()};
+  } catch (const LimitReached&) {  // a limit of what is kept, not of what can be done
+    return register_for_one_use(range);
+  }
+}
+
+std::shared_ptr<const MemoryKeys> RegisteredSources::register_for_one_use(AddressRange range) {
+  const AddressRange units = rounded_out(range, registrar_.granularity().value());
+  const auto deregister = [registrar = &registrar_](const MemoryKeys* keys) {
+    registrar->deregister_memory(*keys);
+    delete keys;
+  };
+  return {new MemoryKeys{registrar_.register_memory(units)}, deregister};
+}
+
+RegistrationCache::Statistics RegisteredSources::statistics() const {
+  return cache_ ? cache_->statistics() : RegistrationCache::Statistics{};
+}
+
+}  // namespace capstan
