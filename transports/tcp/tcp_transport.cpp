@@ -36,7 +36,7 @@ constexpr std::size_t buffer_bytes = 64 * 1024;
 class TcpTransport final : public MirroredTransport {
  public:
   TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options, std::byte* shared,
-               std::vector<tcp::LocalAddress> local, Listeners listeners);
+               std::vector<HostAddress> local, Listeners listeners);
   ~TcpTransport() override;
 
   std::string_view name() const override { return "tcp"; }
@@ -90,7 +90,7 @@ class TcpTransport final : public MirroredTransport {
 };
 
 TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options,
-                           std::byte* shared, std::vector<tcp::LocalAddress> local,
+                           std::byte* shared, std::vector<HostAddress> local,
                            Listeners listeners)
     : MirroredTransport(self, ranks, segment, shared),
       options_(options),
@@ -384,7 +384,7 @@ std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segmen
   if (self.value() < 0 || self.value() >= ranks) {
     throw InvalidArgument(fmt::format("there is no rank {} among {} ranks", self.value(), ranks));
   }
-  std::vector<tcp::LocalAddress> local = tcp::choose(tcp::local_addresses(), options.interface);
+  std::vector<HostAddress> local = choose_addresses(options.interface, host_addresses());
   Listeners listeners = tcp::listen_on_all(local);
   return std::make_unique<TcpTransport>(self, ranks, segment, options, shared_segment,
                                         std::move(local), std::move(listeners));

@@ -65,17 +65,17 @@ TcpEndpoint listening_endpoint(const Launch& launch, const TcpEndpoint& endpoint
   const auto chosen = choose_address(interface).address;
   const auto is_named = [&](const HostAddress& own) {
     return own.interface == chosen.interface &&
-           std::ranges::find(addresses, own.text, numeric_host) != addresses.end();
+           std::ranges::find(addresses, own.text(), numeric_host) != addresses.end();
   };
-  if (is_named(chosen)) return {chosen.text, endpoint.port};
+  if (is_named(chosen)) return {chosen.text(), endpoint.port};
   const auto others = host_addresses();  // the setting fits several, of which another is named
   const auto own = std::ranges::find_if(others, is_named);
-  if (own != others.end()) return {own->text, endpoint.port};
+  if (own != others.end()) return {own->text(), endpoint.port};
   throw InvalidArgument(fmt::format(
       "rank 0: join: the store is to be at {}, which is not an address of the interface that "
       "CAPSTAN_INTERFACE={} chooses here ({} {}): make CAPSTAN_STORE or MASTER_ADDR name {}, or "
       "set another interface",
-      to_string(endpoint), interface, chosen.interface, chosen.text, chosen.text));
+      to_string(endpoint), interface, chosen.interface, chosen.text(), chosen.text()));
 }
 
 std::unique_ptr<Store> host_or_connect(StoreClient::Settings settings, Deadline deadline) {
@@ -132,7 +132,7 @@ std::unique_ptr<Store> host_by_pmix(const Launch& launch, const std::string& key
     const bool one_host = launch.local_size == launch.size;
     const TcpEndpoint endpoint{one_host && options.interface.empty()
                                    ? "127.0.0.1"
-                                   : choose_address(options.interface).address.text,
+                                   : choose_address(options.interface).address.text(),
                                0};
     auto store = std::make_unique<HostedStore>(
         settings_for(launch, endpoint, Secret::from_text(secret), key), deadline);
