@@ -52,6 +52,7 @@ class TcpTransport final : public MirroredTransport {
   void prepare_to_sleep() override;
   void sleep(std::chrono::nanoseconds at_most) override;
   void cancel_sleep() override;
+  void watch(Rank peer) override;
   std::optional<std::string> departed(Rank peer) override;
 
  protected:
@@ -90,8 +91,7 @@ class TcpTransport final : public MirroredTransport {
 };
 
 TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options,
-                           std::byte* shared, std::vector<HostAddress> local,
-                           Listeners listeners)
+                           std::byte* shared, std::vector<HostAddress> local, Listeners listeners)
     : MirroredTransport(self, ranks, segment, shared),
       options_(options),
       meeting_{.self = self,
@@ -283,6 +283,13 @@ void TcpTransport::lose(Peer& peer, std::string why) {
   if (!peer.socket.valid()) return;
   poller_.remove(peer.socket.get());
   peer.socket.reset();
+}
+
+/// Only a connection tells of its end.
+void TcpTransport::watch(Rank peer) {
+  if (!peers_[index(peer)] || meeting_.is_settled(peer)) return;
+  opener_.open(peer);
+  take_outcomes();
 }
 
 std::optional<std::string> TcpTransport::departed(Rank peer) {
