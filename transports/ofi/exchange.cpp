@@ -174,6 +174,13 @@ bool Exchange::pushed(Rank rank) const {
   return !peer || peer->sender.idle() || peer->forgotten.expired();
 }
 
+void Exchange::detach_sources(Rank rank) {
+  Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
+  if (!peer || peer->gone()) return;  // nobody takes what is under way
+  peer->sender.detach();
+  mark_busy(static_cast<std::size_t>(rank.value()));
+}
+
 Traffic Exchange::traffic(Rank rank) const {
   const Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
   return peer ? peer->sender.traffic() : Traffic{};

@@ -41,6 +41,7 @@ class Exchange {
   void push_from(Rank peer, Bytes offset, const std::byte* from, Bytes length);
   void release(Rank peer);
   bool pushed(Rank peer) const;
+  void detach_sources(Rank peer);
   Traffic traffic(Rank peer) const;
   void progress();
   std::optional<std::string> departed(Rank peer);

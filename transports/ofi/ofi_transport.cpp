@@ -40,6 +40,7 @@ class OfiTransport final : public MirroredTransport {
   void push(Rank peer, Bytes offset, Bytes length) override;
   void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
   bool pushed(Rank peer) const override;
+  void detach_sources(Rank peer) override;
   Traffic traffic(Rank peer) const override;
   void progress() override;
   int descriptor() const override { return sleeper_.descriptor(); }
@@ -154,6 +155,12 @@ bool OfiTransport::pushed(Rank peer) const {
   index(peer);
   const std::lock_guard lock{mutex_};
   return exchange_->pushed(peer);
+}
+
+void OfiTransport::detach_sources(Rank peer) {
+  index(peer);
+  const std::lock_guard lock{mutex_};
+  exchange_->detach_sources(peer);
 }
 
 Traffic OfiTransport::traffic(Rank peer) const {
