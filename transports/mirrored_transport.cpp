@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <thread>
-
 #include "core/ir/error.hpp"
 
 namespace capstan {
@@ -26,15 +24,6 @@ std::size_t MirroredTransport::index(Rank peer) const {
     throw InvalidArgument(fmt::format("rank {}: there is no rank {} among {} ranks", self_.value(),
                                       peer.value(), links_.size()));
   return static_cast<std::size_t>(peer.value());
-}
-
-void MirroredTransport::detach_sources(Rank peer) {
-  const Deadline end = Deadline::in(std::chrono::milliseconds{500});
-  wake(link(peer));
-  while (!pushed(peer) && !departed(peer) && !end.expired()) {
-    progress();
-    std::this_thread::yield();
-  }
 }
 
 void MirroredTransport::make_mirror(Rank peer) {

@@ -14,8 +14,6 @@ class MirroredTransport : public Transport {
  public:
   std::span<std::byte> segment() final { return segment_; }
   const Link& link(Rank peer) const final { return links_[index(peer)]; }
-  /// Waits for what is under way, for half a second at most.
-  void detach_sources(Rank peer) override;
 
  protected:
   /// `shared` is a segment of this size that lives longer and belongs to another transport of this

@@ -136,6 +136,10 @@ class Transport {
     if (link.doorbell && link.doorbell->load(std::memory_order_relaxed) != 0) ring(link);
   }
 
+  /// This rank waits for something of `peer`: from now on departed() is to notice its end even if
+  /// nothing was ever pushed between the two. Called again and again.
+  virtual void watch(Rank /*peer*/) {}
+
   /// Why `peer` can no longer answer ("process 4711 has died", "process 4711 has destroyed its
   /// transport"), or nothing while it lives. What it published before stays readable, and
   /// may be all that was awaited of it: look once more before giving up. Costs a system call at

@@ -5,17 +5,20 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/ip_address.hpp"
+
 namespace capstan {
 
-/// A numeric address that an interface of this host has.
+/// An address that an interface of this host has.
 struct HostAddress {
   std::string interface;  ///< "eth0"
-  std::string text;       ///< "192.0.2.7", "fd00::7"
-  bool up = true;         ///< the interface is switched on
-  bool running = true;    ///< and connected
+  IpAddress ip;
+  unsigned prefix = 0;  ///< bits that its network shares
+  bool up = true;       ///< the interface is switched on
+  bool running = true;  ///< and connected
   bool loopback = false;
 
-  bool is_v6() const { return text.find(':') != std::string::npos; }
+  std::string text() const { return ip.text(); }
 };
 
 /// All addresses of this host in the system's order, without those that mean nothing beyond one
@@ -28,13 +31,17 @@ struct ChosenAddress {
   std::string reason;
 };
 
-/// The address under which ranks on other hosts are to reach this one. `wanted` is the setting
-/// CAPSTAN_INTERFACE: the name of an interface, an address, or a network ("192.0.2.0/24", "::/0")
-/// that the address must be in. Empty: the first address that is up, where connected interfaces go
-/// before others, those of containers and virtual machines come last, and IPv4 goes before IPv6;
-/// loopback if there is nothing else.
+/// The addresses under which ranks on other hosts may reach this one, the best first. `wanted` is
+/// the setting CAPSTAN_INTERFACE: the name of an interface, an address, or a network
+/// ("192.0.2.0/24", "::/0") that addresses must be in; empty: all that are up. Connected interfaces
+/// go before others, those of containers and virtual machines come after them, loopback last, and
+/// IPv4 goes before IPv6; else the system's order stays.
 ///
 /// Throws InvalidArgument that lists what there is if nothing fits.
+std::vector<HostAddress> choose_addresses(std::string_view wanted,
+                                          std::span<const HostAddress> addresses);
+
+/// The first of them, with the reason.
 ChosenAddress choose_address(std::string_view wanted, std::span<const HostAddress> addresses);
 
 /// The same among host_addresses().

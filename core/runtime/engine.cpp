@@ -24,6 +24,15 @@ Placement with_chunk(Placement placement, const Settings& settings) {
   return placement;
 }
 
+/// "rank 3", "ranks 1, 2 and 3".
+std::string names_of(const std::vector<int>& ranks) {
+  if (ranks.empty()) return "its peers";
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]);
+  return text;
+}
+
 /// A block has one chunk for each rank.
 Bytes block_bytes(int ranks, Bytes chunk) {
   constexpr Bytes largest{4 << 20};
@@ -111,7 +120,7 @@ void Engine::run(const Call& call, const void* input, void* output) {
     const Plan& plan = this->plan(call);
     if (tasks_.empty()) {
       executor_.start(plan, input, output);
-      if (advance()) return;
+      if (advance()) return look_around(plan);
       running_ = true;
     }
     tasks_.push_back(
@@ -218,7 +227,8 @@ MessageInfo Engine::wait_for_message(int source, int tag) {
     found = probe(source, tag);
     if (found || Clock::now() < next_check) return found.has_value();
     next_check = Clock::now() + interval;
-    const auto gone = source >= 0 ? departed(source) : std::nullopt;
+    if (source < 0) return false;
+    const auto gone = watched_departure(source);
     if (!gone) return false;
     found = probe(source, tag);  // what it sent before it went
     if (!found)
@@ -233,6 +243,12 @@ MessageInfo Engine::wait_for_message(int source, int tag) {
       "rank {} waited {} s in probe(source {}, tag {}): see what the sender does, or raise "
       "CAPSTAN_TIMEOUT",
       self_.value(), std::chrono::duration<double>(settings_.timeout).count(), source, tag));
+}
+
+std::optional<std::string> Engine::watched_departure(int peer) {
+  const Progress::Lock lock{*progress_};
+  transport_->watch(Rank{peer});
+  return departed(peer);
 }
 
 std::optional<MessageInfo> Engine::probe(int source, int tag) {
@@ -261,6 +277,22 @@ void Engine::end() {
   running_ = false;
   if (task.unpack) task.unpack();
   tell(task, nullptr);
+  look_around(*task.plan);
+}
+
+/// A rank that is waited for and waits for nobody (the first of a chain, with nothing to send)
+/// would never learn that the others are gone.
+void Engine::look_around(const Plan& plan) {
+  constexpr int calls_between_looks = 256;
+  if (plan.guarantees.synchronizes || ++unwatched_calls_ < calls_between_looks) return;
+  unwatched_calls_ = 0;
+  try {
+    take_in();
+    watch_.check_aborts();
+    watch_.check_departures(executor_.goal(), executor_.position());
+  } catch (const Error& error) {
+    fail(Failure::of(error));
+  }
 }
 
 void Engine::tell(Task& task, const std::exception_ptr& error) {
@@ -293,14 +325,15 @@ void Engine::check_tasks(std::chrono::steady_clock::time_point now) {
     seen_progress_ = executor_.progress();
     stalled_since_ = now;
   }
+  for (const int peer : executor_.awaited()) transport_->watch(Rank{peer});
   watch_.check_departures(executor_.goal(), executor_.position());
   executor_.check_calls();
   if (now - stalled_since_ > settings_.timeout)
     throw TimedOut(fmt::format(
-        "rank {} waited {} s in {}: the peer is alive but did not answer; see what it does "
-        "instead, or raise CAPSTAN_TIMEOUT",
+        "rank {} waited {} s for {} in {}: nothing came, though nothing says that it has ended; "
+        "see what it does instead and whether its host can be reached, or raise CAPSTAN_TIMEOUT",
         self_.value(), std::chrono::duration<double>(settings_.timeout).count(),
-        executor_.position()));
+        names_of(executor_.awaited()), executor_.position()));
 }
 
 bool Engine::detach(const Operation& operation) {

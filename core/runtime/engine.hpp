@@ -91,9 +91,11 @@ class Engine {
   bool run_tasks();
   void check_tasks(std::chrono::steady_clock::time_point now);
   std::optional<std::string> departed(int peer);
+  std::optional<std::string> watched_departure(int peer);
   bool detach_messages(const Operation& operation);
   void begin();
   void end();
+  void look_around(const Plan& plan);
   void tell(Task& task, const std::exception_ptr& error);
   void wait_for(const Outcome& outcome);
   void fail(const Failure& failure);
@@ -116,6 +118,7 @@ class Engine {
 
   std::deque<Task> tasks_;  // the first one runs
   bool running_ = false;    // it has begun
+  int unwatched_calls_ = 0;
   std::unordered_map<const Operation*, std::vector<Messages::RequestPointer>> exchanges_;
 
   std::uint64_t seen_progress_ = 0;

@@ -107,13 +107,11 @@ void Executor::withdraw_buffers() {
 
 bool Executor::advance() {
   if (!plan_) return true;
-  const std::uint64_t phases = plan_->programs.front().phase_end.size();
-  const std::uint64_t rounds = plan_->blocks + phases - 1;
-  while (round_ < rounds) {
+  while (round_ < rounds()) {
     if (!run_phase()) return false;
     leave_phase();
-    if (++phase_ == static_cast<int>(phases)) phase_ = 0, ++round_;
-    if (round_ < rounds) enter_phase();
+    if (++phase_ == static_cast<int>(phases())) phase_ = 0, ++round_;
+    if (round_ < rounds()) enter_phase();
   }
   if (!flush_buffers()) return false;
   finish();
@@ -486,20 +484,6 @@ void Executor::finish() {
   if (tells_writers()) tell_writers();
   plan_ = nullptr;
   ++progress_;
-}
-
-std::string Executor::position() const {
-  if (!plan_) return "between calls";
-  if (program_->ops.empty())
-    return fmt::format("{} (call {})", to_string(plan_->call), log_.call());
-  const BoundOp& bound = program_->ops[std::min<std::size_t>(op_, program_->ops.size() - 1)];
-  const Op& op = program_->source.ops[bound.source_op];
-  std::string what = to_string(program_->source, op);
-  if (bound.code == OpCode::gather) what = "packets for: " + what;
-  if (!acquired_) what = "all ranks to finish earlier blocks";
-  return fmt::format("{} (call {}), algorithm {}, step {} of block {} of {}: {}",
-                     to_string(plan_->call), log_.call(), plan_->algorithm->name, op.step, block_,
-                     plan_->blocks, what);
 }
 
 }  // namespace capstan

@@ -41,6 +41,8 @@ class Executor {
   std::uint64_t progress() const { return progress_ + packet_index_; }
   /// What the operation waits for, for reports.
   std::string position() const;
+  /// For whom, in rising order.
+  std::vector<int> awaited() const;
 
   /// Throws Mismatch when a peer has entered this call with other arguments. advance() compares
   /// with every peer whose signal it consumes; this is for waits that last.
@@ -49,6 +51,10 @@ class Executor {
   }
 
  private:
+  std::uint64_t phases() const { return plan_->programs.front().phase_end.size(); }
+  std::uint64_t rounds() const { return plan_->blocks + phases() - 1; }
+  std::vector<int> unfinished_readers() const;
+  std::vector<int> awaited_by(const BoundOp& op) const;
   bool has_block() const;
   void enter_phase();
   void place_block();

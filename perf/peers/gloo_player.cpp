@@ -60,7 +60,7 @@ class Gloo : public Library {
     if (one_host)
       attributes.iface = "lo";
     else
-      attributes.hostname = choose_address(Settings::from_environment().interface).address.text;
+      attributes.hostname = choose_address(Settings::from_environment().interface).address.text();
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     Meeting store{meeting};
     auto context = std::make_shared<gloo::rendezvous::Context>(launch.rank, launch.size);

@@ -80,7 +80,7 @@ class WireBound : public Library {
  public:
   WireBound(const Launch& launch, Store& store) : launch_(launch) {
     const auto deadline = Deadline::in(std::chrono::seconds{60});
-    const auto address = choose_address(Settings::from_environment().interface).address.text;
+    const auto address = choose_address(Settings::from_environment().interface).address.text();
     const FileDescriptor listener = listen_on(TcpEndpoint{address, 0});
     const Door own{launch.local_rank, to_string(local_address(listener).endpoint()), random_text()};
     store.put_text(fmt::format("bound/door/{}", launch.rank),

@@ -65,6 +65,42 @@ TEST_P(PostedConformance, PushFromSendsWhatLiesElsewhere) {
   });
 }
 
+/// The peer takes nothing meanwhile: its data are still here, in part under way.
+TEST_P(PostedConformance, DetachedSourcesMayChangeAtOnce) {
+  GetParam().run(2, [](const Member& member) {
+    constexpr std::uint64_t words = std::uint64_t{2} << 20;  // more than any socket holds
+    const auto transport = member.connected(Mailbox::segment_for(2, Bytes{words * 8}));
+    Mailbox mailbox{member, *transport, Bytes{words * 8}};
+    const Rank peer = member.peers()[0];
+    mailbox.raise_flag(peer, 1);  // they have met
+    mailbox.await(peer, 1);
+    mailbox.settle();
+    member.meet();
+    std::vector<std::byte> source(words * 8);
+    for (std::uint64_t round = 2; round <= 5; ++round) {
+      if (member.id() == 0) {
+        write_message(source.data(), member.self(), peer, round, words);
+        transport->push_from(peer, mailbox.offset_of(peer, round), source.data(), Bytes{words * 8});
+        if (round % 2 == 0) mailbox.raise_flag(peer, round);  // some of it is under way then
+        for (int i = 0; i < 100; ++i) transport->progress();
+        transport->detach_sources(peer);
+        std::ranges::fill(source, std::byte{0xee});
+        if (round % 2 == 1) mailbox.raise_flag(peer, round);
+        member.meet();
+        mailbox.settle();
+      } else {
+        member.meet();
+        mailbox.await(peer, round);
+        EXPECT_EQ(wrong_words(mailbox.incoming(peer, round), peer, member.self(), round, words), 0u)
+            << "round " << round;
+      }
+      member.meet();
+    }
+    EXPECT_EQ(transport->departed(peer), std::nullopt);
+    member.meet();
+  });
+}
+
 TEST_P(PostedConformance, SmallRangesAreTakenAsTheyAre) {
   GetParam().run(2, [](const Member& member) {
     constexpr std::uint64_t places = 40;

@@ -16,7 +16,6 @@ namespace capstan::conformance {
 namespace {
 
 using namespace std::chrono_literals;
-using tcp::IpAddress;
 using tcp::TcpAddress;
 using testing::AllOf;
 using testing::HasSubstr;

@@ -244,6 +244,26 @@ TEST_P(TransportConformance, NamesAProcessThatWasKilled) {
   EXPECT_EQ(statuses[2], SIGKILL) << describe_status(statuses[2]);
 }
 
+TEST_P(TransportConformance, NamesAProcessThatWasKilledBeforeItSentAnything) {
+  if (!GetParam().processes) GTEST_SKIP() << "its ranks share their fate";
+  if (GetParam().name == "ofi_shm") {
+    GTEST_SKIP() << "libfabric's shm leaves a file in /dev/shm when a process is killed";
+  }
+  const auto statuses = run_processes(2, GetParam().new_maker(), [](const Member& member) {
+    const auto transport = member.connected(Bytes{64});
+    member.meet();
+    if (member.id() == 1) ::raise(SIGKILL);
+    wait_until(
+        [&] {
+          transport->watch(Rank{1});
+          transport->progress();
+          return transport->departed(Rank{1}).has_value();
+        },
+        "the death");
+  });
+  EXPECT_EQ(statuses[0], 0) << describe_status(statuses[0]);
+}
+
 std::string failure_to_connect(const Member& member, Transport& transport,
                                std::chrono::milliseconds time) {
   const std::vector<Address> addresses = member.exchange(transport.address());

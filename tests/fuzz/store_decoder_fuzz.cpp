@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/runtime/bootstrap/wire.hpp"
+#include "tests/fuzz/fuzz.hpp"
 
 namespace {
 
@@ -47,7 +48,23 @@ std::vector<std::byte> framed(std::uint8_t type, std::span<const std::byte> payl
   return frame;
 }
 
+/// Read whole, after the proof.
+std::string whole(const wire::Message& message) {
+  return '\xfd' + std::string{fuzz::text_of(wire::encode(message))};
+}
+
 }  // namespace
+
+std::vector<std::string> fuzz::seeds() {
+  return {whole(wire::Hello{}),
+          whole(wire::Join{{}, 3, 8, "scope"}),
+          whole(wire::Refusal{wire::Reason::full, "text"}),
+          whole(wire::Put{"key", std::vector<std::byte>(9)}),
+          whole(wire::Get{"key", 100}),
+          whole(wire::TryGet{"key"}),
+          whole(wire::Value{std::vector<std::byte>(9)}),
+          whole(wire::Failure{wire::Reason::timed_out, "text"})};
+}
 
 /// The first byte says how large the pieces are, whether the peer has proved itself, and whether
 /// what follows is all that it sends, or the type and payload of one frame.

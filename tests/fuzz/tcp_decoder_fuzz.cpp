@@ -9,12 +9,14 @@
 #include <span>
 #include <vector>
 
+#include "tests/fuzz/fuzz.hpp"
 #include "transports/tcp/frame.hpp"
 #include "transports/tcp/handshake.hpp"
 
 namespace {
 
 using namespace capstan;
+using fuzz::require;
 
 constexpr std::uint64_t segment_size = 4096;
 using Input = std::span<const std::byte>;
@@ -26,10 +28,6 @@ struct Result {
   bool goodbye = false;
   bool operator==(const Result&) const = default;
 };
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 /// True after a goodbye.
 bool deliver(tcp::FrameDecoder& decoder, Input& input, Result& result) {
@@ -112,7 +110,24 @@ std::vector<std::byte> prefixed(std::uint8_t type, Input input) {
   return bytes;
 }
 
+template <class Message>
+std::string whole(const Message& message) {
+  return '\xff' + std::string{fuzz::text_of(tcp::bytes_of(message))};
+}
+
 }  // namespace
+
+std::vector<std::string> fuzz::seeds() {
+  const tcp::FrameHeader frame{64, 16};
+  return {whole(tcp::Hello{}),
+          whole(tcp::Reply{}),
+          whole(tcp::Proof{}),
+          whole(tcp::Welcome{}),
+          whole(tcp::Refusal{}),
+          '\xfc' + std::string{reinterpret_cast<const char*>(&frame), sizeof frame} +
+              std::string(16, 'x'),
+          '\xfd' + std::string("\x04\x10") + std::string(16, 'x')};
+}
 
 /// The first byte says how large the pieces are, and what follows: the bytes of a connection before
 /// or after the handshake, as they are or with sensible headers put in.

@@ -15,6 +15,7 @@
 #include "core/async/execute.hpp"
 #include "core/cli/perf/cell.hpp"
 #include "core/communicator.hpp"
+#include "tests/multiprocess/listening.hpp"
 #include "tests/unit/random_messages.hpp"
 
 namespace capstan {
@@ -183,6 +184,17 @@ int operations_against(Communicator& world, const std::string& trouble) {
   return called == 1 && data.front() == static_cast<float>(world.size()) ? 0 : 1;
 }
 
+/// A line for each socket; after a call in which all ranks have spoken to each other.
+int tell_what_listens(Communicator& world) {
+  if (!correct(world, Collective::all_to_all, DataType::i32, ReduceOp::sum, 100'000)) return 1;
+  std::string text;
+  for (const std::string& socket : listening_sockets())
+    text += fmt::format("rank {} listens: {}\n", world.rank(), socket);
+  fmt::print("{}", text);
+  world.barrier();
+  return 0;
+}
+
 int run(const std::string& what, const char* argument) {
   if (what == "silent") {  // a rank that never joins
     if (std::string{std::getenv("CAPSTAN_RANK")} == argument) {
@@ -223,6 +235,7 @@ int run(const std::string& what, const char* argument) {
     ::raise(SIGKILL);
   }
   if (what == "async") return operations_against(world, argument);
+  if (what == "listens") return tell_what_listens(world);
   if (what == "rank") {
     fmt::print("{} of {}\n", world.rank(), world.size());
     return 0;

@@ -143,5 +143,22 @@ TEST(Collectives, AllKindsFollowOneAnother) {
     });
 }
 
+/// The first of a chain, with nothing to send: only the others wait for it.
+TEST(Collectives, ARankThatWaitsForNobodyLearnsThatTheOthersAreGone) {
+  auto world = Communicator::local_world(2);
+  const auto scan_nothing = [&](Communicator& rank) {
+    const std::vector<int> nothing;
+    std::vector<int> sums;
+    rank.scan(nothing, sums);
+  };
+  scan_nothing(world[0]);
+  scan_nothing(world[1]);
+  world.pop_back();
+  const auto go_on = [&] {
+    for (int i = 0; i < 10'000; ++i) scan_nothing(world[0]);
+  };
+  EXPECT_THROW(go_on(), PeerLost);
+}
+
 }  // namespace
 }  // namespace capstan

@@ -121,6 +121,40 @@ TEST_P(MessageWays, AReceiveThatIsCancelledLeavesTheMessageToTheNext) {
   });
 }
 
+/// Long ones are offered, short ones wait for room once there is none.
+TEST_P(MessageWays, ASendThatNobodyTakesIsATimeOut) {
+  for (const std::size_t length : {200'000, 1000}) {
+    Settings impatient = settings();
+    impatient.timeout = 100ms;
+    std::latch failed{1};
+    on_threads(2, impatient, [&](Communicator& world) {
+      std::vector<std::uint8_t> data(length);
+      const auto error_of = [](const auto& call) -> std::string {
+        try {
+          call();
+        } catch (const TimedOut& error) {
+          return error.what();
+        }
+        return "nothing";
+      };
+      if (world.rank() == 0) {
+        const std::string error = error_of([&] {
+          for (int i = 0; i < 1000; ++i) world.send(data, 1, 7);
+        });
+        EXPECT_THAT(error, HasSubstr("for rank 1 to take a message"));
+        failed.count_down();
+      } else {
+        failed.wait();
+        EXPECT_THAT(error_of([&] {
+                      while (true) world.receive(data, 0, 8);
+                    }),
+                    HasSubstr("for rank 1 to take a message"))
+            << "the communicator has failed";
+      }
+    });
+  }
+}
+
 TEST(MessageRules, WhatCannotBeIsRefused) {
   on_threads(2, bounded_settings(), [](Communicator& world) {
     std::vector<int> data(4);

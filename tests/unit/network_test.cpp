@@ -9,27 +9,32 @@ namespace capstan {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+IpAddress ip(std::string_view text) {
+  return IpAddress::parse(text).value();
+}
+
 const std::vector<HostAddress> host{
-    {.interface = "lo", .text = "127.0.0.1", .loopback = true},
-    {.interface = "docker0", .text = "172.17.0.1"},
-    {.interface = "ib0", .text = "fd00:1::7"},
-    {.interface = "eth1", .text = "198.51.100.7", .running = false},
-    {.interface = "eth0", .text = "192.0.2.7"},
-    {.interface = "eth0", .text = "2001:db8::7"},
-    {.interface = "ib0", .text = "10.1.0.7"},
-    {.interface = "eth2", .text = "203.0.113.7", .up = false},
-    {.interface = "lo", .text = "::1", .loopback = true},
+    {.interface = "lo", .ip = ip("127.0.0.1"), .loopback = true},
+    {.interface = "docker0", .ip = ip("172.17.0.1")},
+    {.interface = "ib0", .ip = ip("fd00:1::7")},
+    {.interface = "eth1", .ip = ip("198.51.100.7"), .running = false},
+    {.interface = "eth0", .ip = ip("192.0.2.7")},
+    {.interface = "eth0", .ip = ip("2001:db8::7")},
+    {.interface = "ib0", .ip = ip("10.1.0.7")},
+    {.interface = "eth2", .ip = ip("203.0.113.7"), .up = false},
+    {.interface = "lo", .ip = ip("::1"), .loopback = true},
 };
 
 std::string chosen(std::string_view wanted) {
-  return choose_address(wanted, host).address.text;
+  return choose_address(wanted, host).address.text();
 }
 
 std::string complaint(std::string_view wanted) {
   try {
-    return "chose " + choose_address(wanted, host).address.text;
+    return "chose " + choose_address(wanted, host).address.text();
   } catch (const InvalidArgument& error) {
     return error.what();
   }
@@ -42,14 +47,28 @@ TEST(Network, ByItselfTakesTheFirstThatIsUpConnectedAndNoContainers) {
 TEST(Network, FallsBackInSteps) {
   auto left = host;
   const auto next = [&] {
-    const auto text = choose_address("", left).address.text;
-    std::erase_if(left, [&](const HostAddress& address) { return address.text == text; });
+    const auto text = choose_address("", left).address.text();
+    std::erase_if(left, [&](const HostAddress& address) { return address.text() == text; });
     return text;
   };
   for (const char* expected : {"192.0.2.7", "10.1.0.7", "fd00:1::7", "2001:db8::7", "172.17.0.1",
                                "198.51.100.7", "127.0.0.1", "::1"})
     EXPECT_EQ(next(), expected);
   EXPECT_THROW(next(), InvalidArgument) << "only one that is down is left";
+}
+
+std::vector<std::string> all_chosen(std::string_view wanted) {
+  std::vector<std::string> texts;
+  for (const HostAddress& address : choose_addresses(wanted, host)) texts.push_back(address.text());
+  return texts;
+}
+
+TEST(Network, AllThatFitComeInTheOrderInWhichTheyAreToBeUsed) {
+  EXPECT_THAT(all_chosen(""), ElementsAre("192.0.2.7", "10.1.0.7", "fd00:1::7", "2001:db8::7",
+                                          "172.17.0.1", "198.51.100.7", "127.0.0.1", "::1"));
+  EXPECT_THAT(all_chosen("eth0"), ElementsAre("192.0.2.7", "2001:db8::7"));
+  EXPECT_THAT(all_chosen("::/0"), ElementsAre("fd00:1::7", "2001:db8::7", "::1"));
+  EXPECT_THAT(all_chosen("127.0.0.1"), ElementsAre("127.0.0.1"));
 }
 
 TEST(Network, SaysThatLoopbackIsNotReachable) {
@@ -96,7 +115,7 @@ TEST(Network, ThisHostHasALoopback) {
   const auto addresses = host_addresses();
   EXPECT_THAT(addresses, ::testing::Contains(::testing::Field(&HostAddress::loopback, true)));
   for (const HostAddress& each : addresses)
-    EXPECT_EQ(choose_address(each.text, addresses).address.text, each.text);
+    EXPECT_EQ(choose_address(each.text(), addresses).address.text(), each.text());
 }
 
 }  // namespace

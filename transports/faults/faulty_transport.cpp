@@ -160,7 +160,17 @@ void FaultyTransport::cancel_sleep() {
   inner_->cancel_sleep();
 }
 
+void FaultyTransport::detach_sources(Rank peer) {
+  const std::lock_guard lock{mutex_};
+  if (Connection* to = connection(peer)) to->out.detach();
+}
+
 // --- Leaving ---
+
+void FaultyTransport::watch(Rank peer) {
+  const std::lock_guard lock{mutex_};
+  inner_->watch(peer);
+}
 
 std::optional<std::string> FaultyTransport::departed(Rank peer) {
   const std::lock_guard lock{mutex_};

@@ -41,6 +41,8 @@ class FaultyTransport final : public MirroredTransport {
   void prepare_to_sleep() override;
   void sleep(std::chrono::nanoseconds at_most) override;
   void cancel_sleep() override;
+  void detach_sources(Rank peer) override;
+  void watch(Rank peer) override;
   /// Names the injected fault when that is why.
   std::optional<std::string> departed(Rank peer) override;
 

@@ -65,7 +65,7 @@ void Outbound::push(Bytes offset, const void* from, Bytes length) {
                     : from                        ? Kind::elsewhere
                                                   : Kind::of_segment;
   const auto* bytes = static_cast<const std::byte*>(from);
-  Post& post = posts_.emplace_back(Post{kind, offset.value(), length.value(), bytes, {}});
+  Post& post = posts_.emplace_back(Post{kind, offset.value(), length.value(), bytes, {}, {}});
   if (kind != Kind::copied) return;
   const std::byte* source = bytes ? bytes : inner_->segment().data() + post.offset;
   std::memcpy(post.copy.data(), source, post.length);
@@ -105,6 +105,15 @@ bool Outbound::send_some(Post& post) {
   post.length -= header.length;
   if (post.from) post.from += header.length;
   return true;
+}
+
+void Outbound::detach() {
+  for (Post& post : posts_) {
+    if (post.kind != Kind::elsewhere || post.saved) continue;
+    post.saved = std::make_unique_for_overwrite<std::byte[]>(post.length);
+    std::memcpy(post.saved.get(), post.from, post.length);
+    post.from = post.saved.get();
+  }
 }
 
 void Outbound::abandon() {

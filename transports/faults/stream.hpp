@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 
 #include "transports/faults/fault_dice.hpp"
 #include "transports/transport.hpp"
@@ -74,6 +75,8 @@ class Outbound : public Side {
   /// Whether nothing that was released is read here any more.
   bool settled() const { return released_ == 0 && theirs(Cursor::taken) >= last_reference_; }
   bool unsent() const { return released_ > 0; }
+  /// What has not been sent from elsewhere is copied.
+  void detach();
   /// Nobody listens any more: forgets all, and what will be pushed.
   void abandon();
 
@@ -84,6 +87,7 @@ class Outbound : public Side {
     std::uint64_t offset, length;
     const std::byte* from;  // elsewhere
     std::array<std::byte, Transport::snapshot.value()> copy;
+    std::unique_ptr<std::byte[]> saved;  // what `from` points to then
   };
   bool send_some(Post& post);
 

@@ -114,6 +114,9 @@ class MixedTransport final : public Transport {
     far_->cancel_sleep();
   }
 
+  void watch(Rank peer) override {
+    if (!is_near(peer)) far_->watch(peer);
+  }
   std::optional<std::string> departed(Rank peer) override {
     return is_near(peer) ? near_->departed(near_rank(peer)) : far_->departed(peer);
   }

@@ -152,15 +152,15 @@ void Exchange::push(Rank peer, Bytes offset, Bytes length) {
   Peer& to = linked(peer);
   if (to.gone() || length.value() == 0) return;
   to.sender.push(segment_.data() + offset.value(), offset, length,
-                 segment_registration_.descriptor(), nullptr);
+                 segment_registration_.descriptor());
   mark_busy(static_cast<std::size_t>(peer.value()));
 }
 
 void Exchange::push_from(Rank peer, Bytes offset, const std::byte* from, Bytes length) {
   Peer& to = linked(peer);
   if (to.gone() || length.value() == 0) return;
-  to.sender.push(from, offset, length, nullptr,
-                 endpoint_->needs_local_registration() ? &sources_ : nullptr);
+  to.sender.push_from(from, offset, length,
+                      endpoint_->needs_local_registration() ? &sources_ : nullptr);
   mark_busy(static_cast<std::size_t>(peer.value()));
 }
 
@@ -174,6 +174,13 @@ void Exchange::release(Rank rank) {
 bool Exchange::pushed(Rank rank) const {
   const Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
   return !peer || peer->sender.idle() || peer->forgotten.expired();
+}
+
+void Exchange::detach_sources(Rank rank) {
+  Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
+  if (!peer || peer->gone()) return;  // nobody takes what is under way
+  peer->sender.detach();
+  mark_busy(static_cast<std::size_t>(rank.value()));
 }
 
 Traffic Exchange::traffic(Rank rank) const {

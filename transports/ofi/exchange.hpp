@@ -42,6 +42,7 @@ class Exchange {
   RegisteredSources& sources() { return sources_; }
   void release(Rank peer);
   bool pushed(Rank peer) const;
+  void detach_sources(Rank peer);
   Traffic traffic(Rank peer) const;
   void progress();
   std::optional<std::string> departed(Rank peer);

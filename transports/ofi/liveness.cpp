@@ -40,17 +40,17 @@ void keep_alive(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes);
 }
 
-bool is_v4(const IpAddress& ip) {
+bool is_v4(const MappedIp& ip) {
   constexpr std::array<std::uint8_t, 12> prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
   return std::equal(prefix.begin(), prefix.end(), ip.begin());
 }
 
-IpAddress loopback() {
+MappedIp loopback() {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
 }
 
 /// Starts to connect; false when that failed at once, with errno set.
-bool start_connecting(int fd, const IpAddress& ip, std::uint16_t port) {
+bool start_connecting(int fd, const MappedIp& ip, std::uint16_t port) {
   int result = 0;
   if (is_v4(ip)) {
     sockaddr_in address{};
@@ -105,8 +105,8 @@ void WatchPost::say_goodbye() {
 }
 
 Watch::Watch(const OfiAddress& peer, const OfiAddress& here) : port_(peer.watch_port) {
-  for (const IpAddress& ip : peer.ips) {
-    if (ip != IpAddress{}) ips_.insert(ips_.begin(), ip);
+  for (const MappedIp& ip : peer.ips) {
+    if (ip != MappedIp{}) ips_.insert(ips_.begin(), ip);
   }
   if (peer.on_same_host(here)) ips_.push_back(loopback());
 }
@@ -117,7 +117,7 @@ Watch::State Watch::settle(State state) {
 }
 
 void Watch::start_next() {
-  const IpAddress ip = ips_.back();
+  const MappedIp ip = ips_.back();
   ips_.pop_back();
   socket_ = open_socket(is_v4(ip) ? AF_INET : AF_INET6);
   if (!socket_.valid()) return;

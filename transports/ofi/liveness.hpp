@@ -57,7 +57,7 @@ class Watch {
   State check_connected();
   State settle(State state);
 
-  std::vector<IpAddress> ips_;  // still to be tried, the next one last
+  std::vector<MappedIp> ips_;  // still to be tried, the next one last
   std::uint16_t port_ = 0;
   FileDescriptor socket_;
   Deadline attempt_ = Deadline::never();

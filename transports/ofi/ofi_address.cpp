@@ -1,10 +1,6 @@
 #include "transports/ofi/ofi_address.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,9 +8,8 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <functional>
-#include <memory>
 
+#include "core/base/network.hpp"
 #include "transports/mapping.hpp"
 #include "transports/system_call.hpp"
 
@@ -40,43 +35,31 @@ void store_text(std::array<char, N>& field, std::string_view text) {
 std::uint64_t host_id() {
   std::string text;
   std::getline(std::ifstream{"/proc/sys/kernel/random/boot_id"}, text);
-  struct stat status{};
+  struct stat status {};
   if (::stat("/proc/self/ns/net", &status) == 0) text += std::to_string(status.st_ino);
   std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
   return hash;
 }
 
-IpAddress mapped(const in_addr& v4) {
-  IpAddress ip{};
-  ip[10] = ip[11] = 0xff;
-  std::memcpy(ip.data() + 12, &v4, sizeof(v4));
-  return ip;
-}
-
-/// Empty for what other hosts cannot reach.
-std::optional<IpAddress> usable_ip(const ifaddrs& interface) {
-  if (!interface.ifa_addr || (interface.ifa_flags & IFF_UP) == 0) return std::nullopt;
-  if ((interface.ifa_flags & IFF_LOOPBACK) != 0) return std::nullopt;
-  if (interface.ifa_addr->sa_family == AF_INET) {
-    return mapped(reinterpret_cast<const sockaddr_in*>(interface.ifa_addr)->sin_addr);
+MappedIp mapped(const IpAddress& ip) {
+  MappedIp result{};
+  if (ip.v6) {
+    std::memcpy(result.data(), ip.bytes.data(), 16);
+  } else {
+    result[10] = result[11] = 0xff;
+    std::memcpy(result.data() + 12, ip.bytes.data(), 4);
   }
-  if (interface.ifa_addr->sa_family != AF_INET6) return std::nullopt;
-  const auto& v6 = reinterpret_cast<const sockaddr_in6*>(interface.ifa_addr)->sin6_addr;
-  if (IN6_IS_ADDR_LINKLOCAL(&v6)) return std::nullopt;
-  IpAddress ip{};
-  std::memcpy(ip.data(), &v6, sizeof(v6));
-  return ip;
+  return result;
 }
 
-void list_ips(std::array<IpAddress, OfiAddress::most_ips>& ips) {
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return;
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list{first, &::freeifaddrs};
+/// Where other hosts may watch this one; without any, deaths are told by the provider alone.
+void list_ips(std::array<MappedIp, OfiAddress::most_ips>& ips) {
+  const std::vector<HostAddress> all = host_addresses();
+  if (std::ranges::none_of(all, &HostAddress::up)) return;
   std::size_t count = 0;
-  for (const ifaddrs* entry = first; entry && count < ips.size(); entry = entry->ifa_next) {
-    if (const auto ip = usable_ip(*entry)) ips[count++] = *ip;
-  }
+  for (const HostAddress& address : choose_addresses("", all))
+    if (!address.loopback && count < ips.size()) ips[count++] = mapped(address.ip);
 }
 
 }  // namespace

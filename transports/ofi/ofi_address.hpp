@@ -18,7 +18,7 @@ namespace capstan::ofi {
 using Token = std::array<std::byte, 16>;
 
 /// A v6 address, or a v4 one mapped into it; all zeros: none.
-using IpAddress = std::array<std::uint8_t, 16>;
+using MappedIp = std::array<std::uint8_t, 16>;
 
 /// Where one rank can be reached. What Address carries: 384 bytes.
 struct OfiAddress {
@@ -47,7 +47,7 @@ struct OfiAddress {
   std::int32_t pid = 0;
   std::uint16_t watch_port = 0;  // where its death can be watched, see liveness.hpp
   std::uint16_t name_length = 0;
-  std::array<IpAddress, most_ips> ips{};
+  std::array<MappedIp, most_ips> ips{};
   std::array<char, 24> provider{};   // ends with a zero, as does
   std::array<char, 48> host_name{};  // this
   std::array<std::byte, longest_name> name{};

@@ -42,6 +42,7 @@ class OfiTransport final : public MirroredTransport {
   void announce_sources(std::span<const std::byte> input,
                         std::span<const std::byte> output) override;
   bool pushed(Rank peer) const override;
+  void detach_sources(Rank peer) override;
   Traffic traffic(Rank peer) const override;
   void progress() override;
   int descriptor() const override { return sleeper_.descriptor(); }
@@ -162,6 +163,12 @@ bool OfiTransport::pushed(Rank peer) const {
   index(peer);
   const std::lock_guard lock{mutex_};
   return exchange_->pushed(peer);
+}
+
+void OfiTransport::detach_sources(Rank peer) {
+  index(peer);
+  const std::lock_guard lock{mutex_};
+  exchange_->detach_sources(peer);
 }
 
 Traffic OfiTransport::traffic(Rank peer) const {

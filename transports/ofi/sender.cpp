@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace capstan::ofi {
 namespace {
@@ -31,22 +32,31 @@ void Sender::introduce(RemoteMemory own) {
   items_.push_back({.frame = &frame, .large = nullptr});
 }
 
-void Sender::push(const std::byte* from, Bytes offset, Bytes length, void* descriptor,
-                  RegisteredSources* sources) {
+bool Sender::copied(const std::byte* from, Bytes offset, Bytes length) {
   traffic_.bytes += length.value();
   ++traffic_.frames;
-  if (length.value() < smallest_large || rules_.copy_all) {
-    return copy(from, offset.value(), length.value());
-  }
-  std::shared_ptr<const MemoryKeys> registration;
-  if (sources) {
-    registration = sources->acquire(from, length);
-    descriptor = Endpoint::descriptor_of(*registration);
-  }
+  if (length.value() >= smallest_large && !rules_.copy_all) return false;
+  copy(from, offset.value(), length.value());
+  return true;
+}
+
+void Sender::push(const std::byte* from, Bytes offset, Bytes length, void* descriptor) {
+  if (copied(from, offset, length)) return;
+  for (std::uint64_t done = 0; done < length.value(); done += rules_.largest)
+    refer(from + done, offset.value() + done, std::min(rules_.largest, length.value() - done),
+          descriptor);
+}
+
+void Sender::push_from(const std::byte* from, Bytes offset, Bytes length,
+                       RegisteredSources* sources) {
+  if (copied(from, offset, length)) return;
+  const auto registration = sources ? sources->acquire(from, length) : nullptr;
+  void* const descriptor = registration ? Endpoint::descriptor_of(*registration) : nullptr;
   for (std::uint64_t done = 0; done < length.value(); done += rules_.largest) {
-    const std::uint64_t piece = std::min(rules_.largest, length.value() - done);
-    refer(from + done, offset.value() + done, piece, descriptor);
+    refer(from + done, offset.value() + done, std::min(rules_.largest, length.value() - done),
+          descriptor);
     items_.back().large->registration = registration;
+    items_.back().large->borrowed = true;
   }
 }
 
@@ -64,17 +74,55 @@ void Sender::copy(const std::byte* from, std::uint64_t offset, std::uint64_t len
 
 void Sender::refer(const std::byte* from, std::uint64_t offset, std::uint64_t length,
                    void* descriptor) {
-  const auto kind = rules_.writes ? Operation::Kind::write : Operation::Kind::payload;
-  auto large = std::make_unique<Large>(kind, way_.peer);
+  auto large = make_large(offset, length);
   large->from = from;
-  large->offset = offset;
-  large->length = length;
-  large->tag = tag_of(way_.header.sender, ++tags_);
   large->descriptor = descriptor;
   if (!rules_.writes) {  // announced in its place among the small ones
     frame_with_room(sizeof(Record)).announce({.offset = offset, .length = length});
   }
   items_.push_back({.frame = nullptr, .large = std::move(large)});
+}
+
+std::unique_ptr<Sender::Large> Sender::make_large(std::uint64_t offset, std::uint64_t length) {
+  const auto kind = rules_.writes ? Operation::Kind::write : Operation::Kind::payload;
+  auto large = std::make_unique<Large>(kind, way_.peer);
+  large->offset = offset;
+  large->length = length;
+  return large;
+}
+
+void Sender::detach() {
+  for (const Waiting& item : items_)
+    if (item.large && item.large->borrowed) save(*item.large);
+  // The first of them ends up in front.
+  for (auto large = under_way_.rbegin(); large != under_way_.rend(); ++large)
+    if ((*large)->borrowed && !std::exchange((*large)->repeated, true)) send_again(**large);
+}
+
+/// Points it to a copy of its bytes.
+void Sender::save(Large& large) {
+  large.saved = std::make_unique_for_overwrite<std::byte[]>(large.length);
+  std::memcpy(large.saved.get(), large.from, large.length);
+  large.from = large.saved.get();
+  large.of_saved = endpoint_.register_source(large.from, Bytes{large.length});
+  large.descriptor = large.of_saved.descriptor();
+  large.registration.reset();
+  large.borrowed = false;
+}
+
+/// What the provider is still sending is overwritten at the peer before that is told of it.
+void Sender::send_again(const Large& under_way) {
+  auto large = make_large(under_way.offset, under_way.length);
+  large->from = under_way.from;
+  save(*large);
+  Frame* announcement = nullptr;
+  if (!rules_.writes) {
+    announcement = &pool_.take();
+    announcement->set_header(way_.header);
+    announcement->announce({.offset = large->offset, .length = large->length});
+  }
+  items_.push_front({.frame = nullptr, .large = std::move(large)});
+  if (announcement) items_.push_front({.frame = announcement, .large = nullptr});
 }
 
 /// The last item, if it is a frame of data with room for so much; otherwise a new one, which waits
@@ -104,6 +152,7 @@ void Sender::say_goodbye() {
 }
 
 bool Sender::may_send(const Waiting& item) {
+  if (borrowed_ > 0 && !(item.large && item.large->borrowed)) return false;
   if (item.frame) {
     if (open_ && items_.size() == 1) return false;
     if (item.frame->header().kind == FrameHeader::Kind::hello) return true;
@@ -141,6 +190,7 @@ long Sender::send(Waiting& item, std::uint64_t applied) {
   ++in_flight_;
   if (item.large) {
     if (item.large->kind == Operation::Kind::write) ++writes_;
+    if (item.large->borrowed) ++borrowed_;
     under_way_.push_back(std::move(item.large));
   }
   return 0;
@@ -175,7 +225,8 @@ long Sender::send_large(Large& large) {
     if (result == 0) after_large_ = true;
   } else {
     result = endpoint_.send_tagged(way_.address, large.from, large.length, large.descriptor,
-                                   large.tag, large);
+                                   tag_of(way_.header.sender, payloads_ + 1), large);
+    if (result == 0) ++payloads_;
   }
   return result;
 }
@@ -202,6 +253,7 @@ void Sender::completed(Operation& operation) {
   if (operation.kind == Operation::Kind::send)
     return pool_.give_back(static_cast<Frame&>(operation));
   if (operation.kind == Operation::Kind::write) --writes_;
+  if (static_cast<Large&>(operation).borrowed) --borrowed_;
   std::erase_if(under_way_, [&](const auto& large) { return large.get() == &operation; });
 }
 

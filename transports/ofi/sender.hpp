@@ -28,6 +28,11 @@ struct Rules {
 /// the provider's order or by waiting for their completion. A write would overtake frames that the
 /// peer has received but not applied, so it waits until the peer says that it has applied them.
 /// Tagged messages need no such wait: the peer receives them in its own order.
+///
+/// Memory of a caller is only borrowed: it may be wanted back (detach) while the provider still
+/// reads it, which nothing can stop. So what follows such a push, above all the flag that says that
+/// the data are there, is sent only when the provider has done with it. If it is wanted back
+/// before, the same bytes are sent once more, from a copy, in between.
 class Sender {
  public:
   struct Way {
@@ -43,10 +48,12 @@ class Sender {
 
   /// Queues the first message to the peer.
   void introduce(RemoteMemory own);
-  /// Memory that is longer than a few frames is read later: `sources` registers it then. Null: it
-  /// needs none but `descriptor`, which is that of this rank's segment.
-  void push(const std::byte* from, Bytes offset, Bytes length, void* descriptor,
-            RegisteredSources* sources);
+  /// A part of this rank's segment, of which `descriptor` is.
+  void push(const std::byte* from, Bytes offset, Bytes length, void* descriptor);
+  /// Memory of a caller. `sources` registers it; null: it needs no registration.
+  void push_from(const std::byte* from, Bytes offset, Bytes length, RegisteredSources* sources);
+  /// What the peer gets no longer depends on memory that was pushed from elsewhere.
+  void detach();
   /// All that was pushed may go.
   void release();
   /// All that was pushed goes, and nothing after it.
@@ -83,17 +90,25 @@ class Sender {
     const std::byte* from = nullptr;
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
-    std::uint64_t tag = 0;
     void* descriptor = nullptr;
-    std::shared_ptr<const MemoryKeys> registration;  // null: it is the segment's
+    std::shared_ptr<const MemoryKeys> registration;  // null: it is the segment's, or needs none
+    bool borrowed = false;                           // it is read where a caller may want it back
+    bool repeated = false;                           // it was, while it was being sent
+    std::unique_ptr<std::byte[]> saved;              // what `from` points to
+    Registration of_saved;
   };
   struct Waiting {
     Frame* frame = nullptr;        // either this
     std::unique_ptr<Large> large;  // or that
   };
 
+  /// Counts a push; copies it, unless it is so long that it is read later.
+  bool copied(const std::byte* from, Bytes offset, Bytes length);
   void copy(const std::byte* from, std::uint64_t offset, std::uint64_t length);
   void refer(const std::byte* from, std::uint64_t offset, std::uint64_t length, void* descriptor);
+  std::unique_ptr<Large> make_large(std::uint64_t offset, std::uint64_t length);
+  void save(Large& large);
+  void send_again(const Large& large);
   Frame& frame_with_room(std::size_t bytes);
   bool may_send(const Waiting& item);
   bool may_write();
@@ -115,10 +130,11 @@ class Sender {
   std::uint64_t acknowledged_ = 0;  // frames that the peer has applied
   std::uint64_t asked_ = 0;         // frames whose application the peer will tell unasked
   std::uint64_t told_ = 0;          // what the peer last heard of its own frames
-  std::uint64_t tags_ = 0;
-  std::size_t in_flight_ = 0;  // operations
-  std::size_t writes_ = 0;     // of these
-  bool after_large_ = false;   // the next frame is the first after a large push
+  std::uint64_t payloads_ = 0;      // tagged messages: the peer counts them as well
+  std::size_t in_flight_ = 0;       // operations
+  std::size_t writes_ = 0;          // of these
+  std::size_t borrowed_ = 0;        // of these
+  bool after_large_ = false;        // the next frame is the first after a large push
   bool acknowledge_ = false;
   bool question_ = false;
   Traffic traffic_;

@@ -10,10 +10,10 @@
 
 namespace capstan::tcp {
 
-Listeners listen_on_all(std::span<const LocalAddress> local) {
+Listeners listen_on_all(std::span<const HostAddress> local) {
   Listeners result;
   int error = 0;
-  for (const LocalAddress& own : local) {
+  for (const HostAddress& own : local) {
     if (result.sockets.size() == TcpAddress::most_endpoints) break;
     FileDescriptor socket = listen_on(own.ip);
     if (!socket.valid()) {

@@ -16,6 +16,6 @@ struct Listeners {
 
 /// Listens on each of these addresses, as many as fit, on ports that the system chooses. Throws
 /// SystemError when it can listen on none.
-Listeners listen_on_all(std::span<const LocalAddress> local);
+Listeners listen_on_all(std::span<const HostAddress> local);
 
 }  // namespace capstan::tcp

@@ -33,7 +33,7 @@ struct Meeting {
   std::chrono::milliseconds connect_timeout{};
   std::chrono::milliseconds handshake_timeout{};
   TcpAddress own;
-  std::vector<LocalAddress> local;
+  std::vector<HostAddress> local;
   Poller& poller;
 
   /// By rank; empty: is never met.

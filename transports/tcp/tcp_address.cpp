@@ -58,14 +58,14 @@ std::vector<Endpoint> TcpAddress::endpoints() const {
   return result;
 }
 
-std::vector<Endpoint> order_to_try(const TcpAddress& own, std::span<const LocalAddress> local,
+std::vector<Endpoint> order_to_try(const TcpAddress& own, std::span<const HostAddress> local,
                                    const TcpAddress& peer) {
   const auto distance = [&](const Endpoint& endpoint) {
     if (endpoint.ip.is_loopback()) return 0;
-    const auto shares_network = [&](const LocalAddress& mine) {
+    const auto shares_network = [&](const HostAddress& mine) {
       return mine.ip.in_same_network(endpoint.ip, mine.prefix);
     };
-    const auto same_family = [&](const LocalAddress& mine) {
+    const auto same_family = [&](const HostAddress& mine) {
       return mine.ip.v6 == endpoint.ip.v6 && !mine.ip.is_loopback();
     };
     if (std::ranges::any_of(local, shares_network)) return 1;

@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/network.hpp"
 #include "transports/tcp/handshake.hpp"
-#include "transports/tcp/ip_address.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::tcp {
@@ -54,7 +54,7 @@ static_assert(sizeof(TcpAddress) <= 400);
 /// The endpoints of `peer` in the order in which a rank with the address `own` on a host with the
 /// addresses `local` tries them: loopback where both are on one host and never else, then those in
 /// a network that they share, then those of a family that both have.
-std::vector<Endpoint> order_to_try(const TcpAddress& own, std::span<const LocalAddress> local,
+std::vector<Endpoint> order_to_try(const TcpAddress& own, std::span<const HostAddress> local,
                                    const TcpAddress& peer);
 
 }  // namespace capstan::tcp

@@ -36,7 +36,7 @@ constexpr std::size_t buffer_bytes = 64 * 1024;
 class TcpTransport final : public MirroredTransport {
  public:
   TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options, std::byte* shared,
-               std::vector<tcp::LocalAddress> local, Listeners listeners);
+               std::vector<HostAddress> local, Listeners listeners);
   ~TcpTransport() override;
 
   std::string_view name() const override { return "tcp"; }
@@ -52,6 +52,7 @@ class TcpTransport final : public MirroredTransport {
   void prepare_to_sleep() override;
   void sleep(std::chrono::nanoseconds at_most) override;
   void cancel_sleep() override;
+  void watch(Rank peer) override;
   std::optional<std::string> departed(Rank peer) override;
 
  protected:
@@ -90,8 +91,7 @@ class TcpTransport final : public MirroredTransport {
 };
 
 TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options,
-                           std::byte* shared, std::vector<tcp::LocalAddress> local,
-                           Listeners listeners)
+                           std::byte* shared, std::vector<HostAddress> local, Listeners listeners)
     : MirroredTransport(self, ranks, segment, shared),
       options_(options),
       meeting_{.self = self,
@@ -285,6 +285,13 @@ void TcpTransport::lose(Peer& peer, std::string why) {
   peer.socket.reset();
 }
 
+/// Only a connection tells of its end.
+void TcpTransport::watch(Rank peer) {
+  if (!peers_[index(peer)] || meeting_.is_settled(peer)) return;
+  opener_.open(peer);
+  take_outcomes();
+}
+
 std::optional<std::string> TcpTransport::departed(Rank peer) {
   Peer* which = peers_[index(peer)].get();
   if (!which) return std::nullopt;
@@ -384,7 +391,7 @@ std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segmen
   if (self.value() < 0 || self.value() >= ranks) {
     throw InvalidArgument(fmt::format("there is no rank {} among {} ranks", self.value(), ranks));
   }
-  std::vector<tcp::LocalAddress> local = tcp::choose(tcp::local_addresses(), options.interface);
+  std::vector<HostAddress> local = choose_addresses(options.interface, host_addresses());
   Listeners listeners = tcp::listen_on_all(local);
   return std::make_unique<TcpTransport>(self, ranks, segment, options, shared_segment,
                                         std::move(local), std::move(listeners));

@@ -9,8 +9,7 @@
 namespace capstan {
 
 struct TcpOptions {
-  /// Which of this host's addresses peers may use: an interface ("eth0"), an address or a prefix
-  /// ("10.0.0.0/8"). Empty: all, up to eight.
+  /// Which of this host's addresses peers may use, as in choose_addresses(); up to eight.
   std::string interface;
   /// Connections are opened when they are first needed. Otherwise connect() opens all of them, and
   /// throws BootstrapError when a rank cannot be reached.

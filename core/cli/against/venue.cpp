@@ -35,7 +35,7 @@ Venue::Venue(const LaunchOptions& place) : place_(place) {
   if (!named()) return;
   const auto chosen = choose_address(Settings::from_environment().interface).address;
   interface_ = chosen.interface;
-  address_ = chosen.text;
+  address_ = chosen.text();
   rsh_ = in_memory(rsh_script(place_.agent, place_.capstan));
 }
 

@@ -17,10 +17,10 @@ Probe network() {
   const auto chosen = choose_address(Settings::from_environment().interface, addresses);
   std::string others;
   for (const HostAddress& each : addresses)
-    if (each.text != chosen.address.text && !each.loopback)
-      others += fmt::format("{} {} {}{}", others.empty() ? "; not" : ",", each.interface, each.text,
-                            each.up && each.running ? "" : " (not connected)");
-  const auto value = fmt::format("{} {}: {}{}", chosen.address.interface, chosen.address.text,
+    if (each.text() != chosen.address.text() && !each.loopback)
+      others += fmt::format("{} {} {}{}", others.empty() ? "; not" : ",", each.interface,
+                            each.text(), each.up && each.running ? "" : " (not connected)");
+  const auto value = fmt::format("{} {}: {}{}", chosen.address.interface, chosen.address.text(),
                                  chosen.reason, others);
   if (!chosen.address.loopback) return {"network", Probe::Status::ok, value};
   return {"network", Probe::Status::note, value,

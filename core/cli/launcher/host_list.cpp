@@ -89,6 +89,10 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
 std::vector<HostSlots> read_hostfile(const std::string& path) {
   std::ifstream file{path};
   if (!file) throw InvalidArgument(fmt::format("the host file {} cannot be read", path));
+  return parse_hostfile(file, path);
+}
+
+std::vector<HostSlots> parse_hostfile(std::istream& file, const std::string& name) {
   std::vector<HostSlots> hosts;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words{line.substr(0, line.find('#'))};
@@ -103,7 +107,7 @@ std::vector<HostSlots> read_hostfile(const std::string& path) {
     }
     add(hosts, std::move(parsed));
   }
-  if (hosts.empty()) throw InvalidArgument(fmt::format("the host file {} names no host", path));
+  if (hosts.empty()) throw InvalidArgument(fmt::format("the host file {} names no host", name));
   return hosts;
 }
 

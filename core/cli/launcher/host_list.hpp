@@ -1,5 +1,6 @@
 #pragma once
 
+#include <istream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,8 @@ std::vector<HostSlots> parse_hosts(std::string_view text);
 
 /// Reads a file with a host per line, "a:2" or "a slots=2"; "#" starts a comment. Throws as above.
 std::vector<HostSlots> read_hostfile(const std::string& path);
+/// Reads what is in such a file; `name` is for errors.
+std::vector<HostSlots> parse_hostfile(std::istream& file, const std::string& name);
 
 /// The first `ranks` places of `hosts`, all of them if it is 0. Throws InvalidArgument if there are
 /// not so many.

@@ -64,7 +64,7 @@ class Launcher {
  private:
   std::string store_address() const {
     if (options_.hosts.empty()) return "127.0.0.1";
-    return choose_address(settings_.interface).address.text;
+    return choose_address(settings_.interface).address.text();
   }
 
   void start_here() {

@@ -12,6 +12,7 @@
 #include "core/runtime/bootstrap/hosted_store.hpp"
 #include "core/runtime/bootstrap/local_store.hpp"
 #include "core/runtime/bootstrap/pmix.hpp"
+#include "core/runtime/bootstrap/store_card.hpp"
 #include "core/runtime/bootstrap/store_client.hpp"
 #include "core/runtime/bootstrap/unique_id_registry.hpp"
 
@@ -65,17 +66,17 @@ TcpEndpoint listening_endpoint(const Launch& launch, const TcpEndpoint& endpoint
   const auto chosen = choose_address(interface).address;
   const auto is_named = [&](const HostAddress& own) {
     return own.interface == chosen.interface &&
-           std::ranges::find(addresses, own.text, numeric_host) != addresses.end();
+           std::ranges::find(addresses, own.text(), numeric_host) != addresses.end();
   };
-  if (is_named(chosen)) return {chosen.text, endpoint.port};
+  if (is_named(chosen)) return {chosen.text(), endpoint.port};
   const auto others = host_addresses();  // the setting fits several, of which another is named
   const auto own = std::ranges::find_if(others, is_named);
-  if (own != others.end()) return {own->text, endpoint.port};
+  if (own != others.end()) return {own->text(), endpoint.port};
   throw InvalidArgument(fmt::format(
       "rank 0: join: the store is to be at {}, which is not an address of the interface that "
       "CAPSTAN_INTERFACE={} chooses here ({} {}): make CAPSTAN_STORE or MASTER_ADDR name {}, or "
       "set another interface",
-      to_string(endpoint), interface, chosen.interface, chosen.text, chosen.text));
+      to_string(endpoint), interface, chosen.interface, chosen.text(), chosen.text()));
 }
 
 std::unique_ptr<Store> host_or_connect(StoreClient::Settings settings, Deadline deadline) {
@@ -101,8 +102,6 @@ std::unique_ptr<Store> join_at(const Launch& launch, int sequence, Deadline dead
   if (launch.rank == 0) settings.endpoint = listening_endpoint(launch, endpoint, options.interface);
   return host_or_connect(std::move(settings), deadline);
 }
-
-constexpr std::string_view refusal = "! ";
 
 /// Whether ranks meet by PMIx. Throws if they were to and cannot.
 bool by_pmix(const Launch& launch, Bootstrap bootstrap) {
@@ -132,14 +131,17 @@ std::unique_ptr<Store> host_by_pmix(const Launch& launch, const std::string& key
     const bool one_host = launch.local_size == launch.size;
     const TcpEndpoint endpoint{one_host && options.interface.empty()
                                    ? "127.0.0.1"
-                                   : choose_address(options.interface).address.text,
+                                   : choose_address(options.interface).address.text(),
                                0};
     auto store = std::make_unique<HostedStore>(
         settings_for(launch, endpoint, Secret::from_text(secret), key), deadline);
-    pmix::put(key, fmt::format("{} {}", to_string(store->endpoint()), secret));
+    pmix::put(key,
+              to_text({.endpoint = std::get<TcpEndpoint>(store->endpoint()), .secret = secret}));
     return store;
   } catch (const Error& error) {
-    pmix::put(key, fmt::format("{}{}", refusal, error.what()));
+    StoreCard card;
+    card.refusal = error.what();
+    pmix::put(key, to_text(card));
     pmix::meet(deadline);
     throw;
   }
@@ -149,23 +151,20 @@ std::unique_ptr<Store> join_by_pmix(const Launch& launch, int sequence, Deadline
                                     const Settings& options) {
   const std::string key = fmt::format("capstan.{}", sequence);
   if (launch.rank == 0) return host_by_pmix(launch, key, deadline, options);
-  std::string card;
-  try {
-    card = pmix::get(0, key, deadline);
-  } catch (const TimedOut& error) {
-    throw BootstrapError(fmt::format("rank {}: join: {}", launch.rank, error.what()));
-  }
-  if (card.starts_with(refusal)) {
+  const StoreCard card = [&] {
+    try {
+      return parse_card(pmix::get(0, key, deadline));
+    } catch (const Error& error) {
+      throw BootstrapError(fmt::format("rank {}: join: {}", launch.rank, error.what()));
+    }
+  }();
+  if (!card.refusal.empty()) {
     pmix::meet(deadline);
-    throw BootstrapError(fmt::format("rank {}: join: rank 0 opened no store: {}", launch.rank,
-                                     card.substr(refusal.size())));
+    throw BootstrapError(
+        fmt::format("rank {}: join: rank 0 opened no store: {}", launch.rank, card.refusal));
   }
-  const auto blank = card.find(' ');
-  const auto secret = blank == card.npos ? std::string{} : card.substr(blank + 1);
   return std::make_unique<StoreClient>(
-      settings_for(launch, parse_endpoint(card.substr(0, blank), "what rank 0 left with PMIx"),
-                   Secret::from_text(secret), key),
-      deadline);
+      settings_for(launch, card.endpoint, Secret::from_text(card.secret), key), deadline);
 }
 
 std::unique_ptr<Store> join_on_this_host(const Launch& launch, int sequence, Deadline deadline) {

@@ -29,7 +29,8 @@ Messages::Messages(Peers& peers, Bytes offset, const Options& options)
       own_(peers.own_segment() + offset.value()),
       produced_(static_cast<std::size_t>(ranks_)),
       consumed_(static_cast<std::size_t>(ranks_)),
-      outgoing_(static_cast<std::size_t>(ranks_)) {}
+      outgoing_(static_cast<std::size_t>(ranks_)),
+      full_since_(static_cast<std::size_t>(ranks_)) {}
 
 Bytes Messages::area(int ranks, Bytes ring) {
   return RingLayout{ranks, ring}.total();
@@ -96,7 +97,6 @@ void Messages::receive(RequestPointer request) {
   request->sends = false;
   check_arguments(*request, "receive from");
   ++pending_;
-  request->since = std::chrono::steady_clock::now();
   const auto found = std::ranges::find_if(arrived_, [&](const Arrived& message) {
     return matches(*request, message.source, message.frame.tag);
   });
@@ -148,6 +148,7 @@ bool Messages::flush(int peer) {
     if (request) finish(request, nullptr, self_, request->tag, request->size);
   }
   if (produced == before) return false;
+  full_since_[p] = {};
   head_to(peer).produced.store(produced, std::memory_order_release);
   if (!peers_.mapped(peer)) show_ring(peer, before, produced);
   peers_.wake(peer);
@@ -241,7 +242,7 @@ void Messages::accept(const RequestPointer& request, int source, const Frame& fr
     read(request->data);
     return finish(request, nullptr, source, frame.tag, frame.size);
   }
-  request->since = std::chrono::steady_clock::now();
+  request->since = {};
   incoming_.push_back({request, source, frame});
 }
 
@@ -271,9 +272,9 @@ bool Messages::pull(Incoming& incoming) {
   if (incoming.streams) return false;
   Request& request = *incoming.request;
   const std::uint64_t length = std::min(pull_at_once, incoming.frame.size - request.done);
-  request.since = std::chrono::steady_clock::now();
   if (read_offer(incoming, length)) {
     request.done += length;
+    request.since = {};
     return true;
   }
   if (!peers_.stands(incoming.source)) return false;  // check() ends it, and knows why
@@ -326,7 +327,7 @@ void Messages::take_fragment(int source, const Frame& frame, std::uint64_t at) {
   const std::byte* const ring = peers_.segment(source) + (offset_ + layout_.bytes(self_)).value();
   read_ring(ring, options_.ring.value(), at, request.data + request.done, frame.payload);
   request.done += frame.payload;
-  request.since = std::chrono::steady_clock::now();
+  request.since = {};
 }
 
 bool Messages::advance() {
@@ -383,80 +384,6 @@ void Messages::detach(const RequestPointer& request) {
   }
   request->own.assign(request->data, request->data + request->size);
   waiting_frame(request)->payload = request->data = request->own.data();
-}
-
-void Messages::check(std::chrono::steady_clock::time_point now, std::chrono::milliseconds timeout,
-                     const std::function<std::optional<std::string>(int)>& gone) {
-  std::vector<std::optional<std::string>> reasons(static_cast<std::size_t>(ranks_));
-  bool all_gone = ranks_ > 1;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer == self_) continue;
-    reasons[static_cast<std::size_t>(peer)] = gone(peer);
-    all_gone = all_gone && reasons[static_cast<std::size_t>(peer)];
-  }
-  advance();  // what a peer sent before it went counts
-  const auto lost = [&](const Request& request, int peer) -> std::exception_ptr {
-    if (peer == any_source && all_gone) peer = self_ == 0 ? 1 : 0;
-    if (peer == any_source || !reasons[static_cast<std::size_t>(peer)]) return nullptr;
-    return std::make_exception_ptr(PeerLost(
-        Rank{peer},
-        fmt::format("rank {} lost rank {} ({}) while it waited to {} a message with tag {}: find "
-                    "out why rank {} ended",
-                    self_, peer, *reasons[static_cast<std::size_t>(peer)],
-                    request.sends ? "send" : "receive", request.tag, peer)));
-  };
-  const auto late = [&](const Request& request) -> std::exception_ptr {
-    if (now - request.since <= timeout) return nullptr;
-    return error_of<TimedOut>(
-        "rank {} waited {} s for a message from {} with tag {}: see what the sender does, or raise "
-        "CAPSTAN_TIMEOUT",
-        self_, std::chrono::duration<double>(timeout).count(),
-        request.peer == any_source ? "any rank" : fmt::format("rank {}", request.peer),
-        request.tag == any_tag ? "any value" : fmt::to_string(request.tag));
-  };
-
-  std::vector<std::pair<RequestPointer, std::exception_ptr>> failed;
-  const auto fail_if = [&](const RequestPointer& request, const std::exception_ptr& error) {
-    if (error) failed.emplace_back(request, error);
-    return error != nullptr;
-  };
-  std::erase_if(posted_, [&](const RequestPointer& request) {
-    const auto error = lost(*request, request->peer);
-    return fail_if(request, error ? error : late(*request));
-  });
-  std::erase_if(incoming_, [&](const Incoming& incoming) {
-    return fail_if(incoming.request, lost(*incoming.request, incoming.source));
-  });
-  std::erase_if(offered_, [&](const auto& offer) {
-    return fail_if(offer.second, lost(*offer.second, offer.second->peer));
-  });
-  for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer == self_ || !reasons[static_cast<std::size_t>(peer)]) continue;
-    for (const Outgoing& outgoing : std::exchange(outgoing_[static_cast<std::size_t>(peer)], {})) {
-      --queued_;
-      if (outgoing.request) fail_if(outgoing.request, lost(*outgoing.request, peer));
-    }
-  }
-  for (const auto& [request, error] : failed)
-    finish(request, error, request->peer, request->tag, 0);
-}
-
-void Messages::fail_all(const std::exception_ptr& error) {
-  // This rank does not stand any more: before owners get their buffers back, nobody reads them.
-  if (!offered_.empty()) peers_.wait_for_readers();
-  std::vector<RequestPointer> requests(posted_.begin(), posted_.end());
-  for (const Incoming& incoming : incoming_) requests.push_back(incoming.request);
-  for (const auto& offer : offered_) requests.push_back(offer.second);
-  for (const auto& waiting : outgoing_)
-    for (const Outgoing& outgoing : waiting)
-      if (outgoing.request) requests.push_back(outgoing.request);
-  posted_.clear();
-  incoming_.clear();
-  offered_.clear();
-  for (auto& waiting : outgoing_) waiting.clear();
-  queued_ = 0;
-  for (const RequestPointer& request : requests)
-    finish(request, error, request->peer, request->tag, 0);
 }
 
 }  // namespace capstan

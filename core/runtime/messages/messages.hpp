@@ -30,6 +30,7 @@ class Peers;
 class Messages {
  public:
   static constexpr int largest_tag = 1 << 30;
+  using Time = std::chrono::steady_clock::time_point;
 
   /// A message on its way out or in. `finished` is called once, from whatever moves it on.
   struct Request {
@@ -43,7 +44,7 @@ class Messages {
     std::uint64_t done = 0;        ///< bytes that have arrived, of an offer that is being read
     std::uint64_t id = 0;          ///< of the offer
     std::vector<std::byte> own{};  ///< a private copy, once it is detached
-    std::chrono::steady_clock::time_point since{};
+    Time since{};                  ///< when it was first seen to wait, since it last moved
   };
   using RequestPointer = std::shared_ptr<Request>;
 
@@ -80,8 +81,9 @@ class Messages {
   void fail_all(const std::exception_ptr& error);
 
   /// Fails requests whose peers are gone, and receives that have waited longer than `timeout`.
-  /// `gone` says why a peer can no longer answer.
-  void check(std::chrono::steady_clock::time_point now, std::chrono::milliseconds timeout,
+  /// `gone` says why a peer can no longer answer. Throws TimedOut for a send that has: the
+  /// communicator has to fail with it, so that nobody reads the buffer any more.
+  void check(Time now, std::chrono::milliseconds timeout,
              const std::function<std::optional<std::string>(int)>& gone);
 
  private:
@@ -113,6 +115,9 @@ class Messages {
               const std::function<void(std::byte*)>& read);
   void take_fragment(int source, const Frame& frame, std::uint64_t at);
   void stream(int peer, const Frame& frame);
+  void watch_sources();
+  void check_sends(Time now, std::chrono::milliseconds timeout);
+  static Time::duration waited(Time& since, Time now);
   void send_to_self(const RequestPointer& request);
   bool refuse(const RequestPointer& request, int source, const Frame& frame);
   void finish(const RequestPointer& request, std::exception_ptr error, int source, int tag,
@@ -136,8 +141,9 @@ class Messages {
 
   std::vector<std::uint64_t> produced_, consumed_;  // by peer
   std::vector<std::deque<Outgoing>> outgoing_;      // by peer: waits for room in the ring
-  std::list<RequestPointer> posted_;                // receives, in order
-  std::list<Arrived> arrived_;                      // in order
+  std::vector<Time> full_since_;      // by peer: when there was first seen to be none, for a send
+  std::list<RequestPointer> posted_;  // receives, in order
+  std::list<Arrived> arrived_;        // in order
   std::list<Incoming> incoming_;
   std::unordered_map<std::uint64_t, RequestPointer> offered_;  // sends, by id
   std::uint64_t next_id_ = 1;

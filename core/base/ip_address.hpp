@@ -4,18 +4,15 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-namespace capstan::tcp {
+namespace capstan {
 
 /// An IPv4 or IPv6 address.
 struct IpAddress {
-  std::array<std::byte, 16> bytes{};  // network order; of IPv4 the first four
+  std::array<std::byte, 16> bytes{};  ///< network order; of IPv4 the first four
   bool v6 = false;
 
   /// Nothing when the text is no numeric address.
@@ -34,20 +31,14 @@ struct IpAddress {
   bool operator==(const IpAddress&) const = default;
 };
 
-/// An address of this host.
-struct LocalAddress {
-  std::string interface;
+/// The addresses that agree in their first bits: "192.0.2.0/24".
+struct IpNetwork {
   IpAddress ip;
-  unsigned prefix = 0;  // bits that its network shares
+  unsigned prefix = 0;  ///< bits that count
+
+  /// A network, or an address, which is a network of one. Nothing when the text is neither.
+  static std::optional<IpNetwork> parse(std::string_view text);
+  bool contains(const IpAddress& address) const { return address.in_same_network(ip, prefix); }
 };
 
-/// Those of the interfaces that are up, link-local ones of IPv6 left out. Throws SystemError.
-std::vector<LocalAddress> local_addresses();
-
-/// Those that `choice` means: a name ("eth0"), an address or a prefix ("10.0.0.0/8"), all when it
-/// is empty. In the order in which they are to be used: loopback comes last. Throws InvalidArgument
-/// that lists what there is.
-std::vector<LocalAddress> choose(const std::vector<LocalAddress>& addresses,
-                                 std::string_view choice);
-
-}  // namespace capstan::tcp
+}  // namespace capstan

@@ -1,0 +1,63 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/runtime/executor.hpp"
+#include "core/runtime/packet.hpp"
+
+namespace capstan {
+
+std::string Executor::position() const {
+  if (!plan_) return "between calls";
+  if (program_->ops.empty())
+    return fmt::format("{} (call {})", to_string(plan_->call), log_.call());
+  const BoundOp& bound = program_->ops[std::min<std::size_t>(op_, program_->ops.size() - 1)];
+  const Op& op = program_->source.ops[bound.source_op];
+  std::string what = to_string(program_->source, op);
+  if (bound.code == OpCode::gather) what = "packets for: " + what;
+  if (!acquired_) what = "all ranks to finish earlier blocks";
+  return fmt::format("{} (call {}), algorithm {}, step {} of block {} of {}: {}",
+                     to_string(plan_->call), log_.call(), plan_->algorithm->name, op.step, block_,
+                     plan_->blocks, what);
+}
+
+std::vector<int> Executor::awaited() const {
+  std::vector<int> ranks;
+  if (!plan_) return ranks;
+  if (round_ >= rounds())
+    for (const int peer : plan_->pushed_to) ranks.push_back(peer);
+  else if (!acquired_)
+    ranks = unfinished_readers();
+  else if (op_ < program_->ops.size())
+    ranks = awaited_by(program_->ops[op_]);
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+/// Those who have yet to read what is in the slot that is to be written next.
+std::vector<int> Executor::unfinished_readers() const {
+  const auto& slots = slots_[static_cast<std::size_t>(plan_->slots)];
+  const Slot& slot = slots[slot_number() % slots.size()];
+  std::vector<int> ranks;
+  for (const int reader : slot.readers)
+    if (peers_.control(reader).finished.load(std::memory_order_acquire) < slot.user)
+      ranks.push_back(reader);
+  return ranks;
+}
+
+std::vector<int> Executor::awaited_by(const BoundOp& op) const {
+  if (op.code == OpCode::wait || op.code == OpCode::flush) return {op.peer};
+  if (op.code != OpCode::gather) return {};
+  std::vector<int> ranks;
+  const BoundOperand* const sources = &program_->operands[op.first_operand] + op.destination_count;
+  for (const BoundOperand& source : std::span{sources, op.source_count}) {
+    const bool packet = plan_->form == Form::packets && source.on_board();
+    const bool missing =
+        packet && !reinterpret_cast<const Packet*>(packet_address(source))->arrived(tag_);
+    if (missing || source.in_peer_buffer()) ranks.push_back(source.owner());
+  }
+  return ranks;
+}
+
+}  // namespace capstan

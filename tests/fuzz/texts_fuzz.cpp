@@ -1,0 +1,137 @@
+// Feeds arbitrary text to whatever reads settings, host lists, what launchers set and what ranks
+// leave for each other. It must refuse them with one of Capstan's errors or make sense of them.
+
+#include <map>
+#include <sstream>
+
+#include "core/base/network.hpp"
+#include "core/cli/launcher/host_list.hpp"
+#include "core/ir/error.hpp"
+#include "core/runtime/algorithm_rules.hpp"
+#include "core/runtime/bootstrap/launch.hpp"
+#include "core/runtime/bootstrap/store_card.hpp"
+#include "core/runtime/bootstrap/unique_id.hpp"
+#include "tests/fuzz/fuzz.hpp"
+#include "transports/faults/fault_plan.hpp"
+
+namespace {
+
+using namespace capstan;
+using fuzz::require;
+
+void host_list(const std::string& text) {
+  const auto hosts = cli::parse_hosts(text);
+  require(!hosts.empty());
+  for (const auto& host : hosts) require(host.ranks >= 1 && !host.host.empty());
+  static_cast<void>(cli::first_slots(hosts, 0));
+}
+
+void host_file(const std::string& text) {
+  std::istringstream file{text};
+  require(!cli::parse_hostfile(file, "hosts").empty());
+}
+
+void agent(const std::string& text) {
+  for (const std::string& word : cli::agent_command(text, "node1"))
+    require(word.find("{host}") == std::string::npos);
+}
+
+void algorithm_rules(const std::string& text) {
+  AlgorithmRules::parse(text);
+}
+
+void bytes(const std::string& text) {
+  static_cast<void>(parse_bytes(text));
+}
+
+void endpoint(const std::string& text) {
+  const TcpEndpoint parsed = parse_endpoint(text, "CAPSTAN_STORE");
+  require(parse_endpoint(to_string(parsed), "CAPSTAN_STORE") == parsed);
+}
+
+void card(const std::string& text) {
+  const StoreCard parsed = parse_card(text);
+  require(parse_card(to_text(parsed)) == parsed);
+}
+
+void fault_plan(const std::string& text) {
+  FaultPlan::parse(text);
+}
+
+void interface(const std::string& text) {
+  const std::vector<HostAddress> host{
+      {.interface = "lo", .ip = IpAddress::parse("127.0.0.1").value(), .loopback = true},
+      {.interface = "eth0", .ip = IpAddress::parse("192.0.2.7").value()},
+      {.interface = "eth0", .ip = IpAddress::parse("2001:db8::7").value()}};
+  require(!choose_addresses(text, host).empty());
+}
+
+void unique_id(const std::string& text) {
+  require(to_string(unique_id_from_string(text)) == text);
+}
+
+/// "NAME=value" lines.
+void environment(const std::string& text) {
+  std::map<std::string, std::string> variables;
+  std::istringstream lines{text};
+  for (std::string line; std::getline(lines, line);)
+    if (const auto equals = line.find('='); equals != std::string::npos)
+      variables[line.substr(0, equals)] = line.substr(equals + 1);
+  const Launch launch = detect_launch([&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional{found->second};
+  });
+  require(launch.size >= 1 && launch.rank >= 0 && launch.rank < launch.size);
+  require(launch.local_size <= launch.size);
+}
+
+struct Reader {
+  void (*read)(const std::string& text);
+  const char* valid;  // an example
+};
+constexpr Reader readers[] = {
+    {host_list, "a:2,b,[fd00::7]:4"},
+    {host_file, "a:2\nb slots=3 # some\n"},
+    {agent, "ssh -oBatchMode=yes {host}"},
+    {algorithm_rules, "all_reduce:0-4k:flat,4k-inf:ring/flags;broadcast:direct"},
+    {bytes, "256k"},
+    {endpoint, "[fd00::1]:4711"},
+    {card, "192.0.2.7:4711 secret"},
+    {fault_plan, "seed=42,delay=0.1,stop=1@5:10,reset=0-1@7,death=3@50"},
+    {interface, "2001:db8::/32"},
+    {unique_id, ""},
+    {environment, "RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=[fd00::1]\nMASTER_PORT=4711\n"},
+    {environment,
+     "CAPSTAN_RANK=1\nCAPSTAN_SIZE=2\nCAPSTAN_STORE=a:1\nCAPSTAN_SECRET=0123456789abcdef\n"},
+    {environment,
+     "OMPI_COMM_WORLD_RANK=0\nOMPI_COMM_WORLD_SIZE=2\nPMIX_NAMESPACE=x\nPMIX_RANK=0\n"},
+    {environment, "PMI_RANK=0\nPMI_SIZE=2\nMPI_LOCALRANKID=0\nMPI_LOCALNRANKS=1\n"},
+    {environment,
+     "SLURM_STEP_ID=0\nSLURM_PROCID=0\nSLURM_NTASKS=4\nSLURM_LOCALID=0\nSLURM_JOB_ID=7\n"
+     "SLURM_STEP_TASKS_PER_NODE=2(x3),1\nSLURM_NODEID=1\n"},
+};
+
+}  // namespace
+
+std::vector<std::string> fuzz::seeds() {
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < std::size(readers); ++i)
+    all.push_back(static_cast<char>(i) + std::string{readers[i].valid});
+  const TcpEndpoint where{"192.0.2.7", 4711};
+  const UniqueId id = seal(UniqueIdContent{where, Secret::from_text("secret")});
+  for (std::size_t i = 0; i < std::size(readers); ++i)
+    if (readers[i].read == unique_id) all[i] += to_string(id);
+  return all;
+}
+
+/// The first byte says who reads the rest.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Source source{data, size};
+  const Reader& reader = readers[source.byte() % std::size(readers)];
+  try {
+    reader.read(std::string{fuzz::text_of(source.rest())});
+  } catch (const Error& error) {
+    require(!std::string_view{error.what()}.empty());
+  }
+  return 0;
+}

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace capstan::soak {
+
+/// The bed of hosts beside which this process runs (scripts/hosts), for many runs one after the
+/// other.
+class Bed {
+ public:
+  /// Throws std::runtime_error when there is none.
+  static Bed of_environment();
+
+  int hosts() const { return static_cast<int>(names_.size()); }
+  const std::string& address(int host) const { return addresses_[at(host)]; }
+  /// What starts a command on a host, in the same process.
+  std::vector<std::string> prefix(int host) const;
+
+  void cut(int host) const { set_cable(host, "down"); }
+  void restore(int host) const { set_cable(host, "up"); }
+  /// What a host can send and receive from now on.
+  void limit_rate(int host, std::uint32_t kbit) const;
+  void unlimit_rate(int host) const;
+
+  /// Processes on its hosts, their sockets, and what has a name in /dev/shm: empty when nothing is
+  /// left of a run.
+  std::vector<std::string> leftovers() const;
+
+ private:
+  Bed() = default;
+  static std::size_t at(int host) { return static_cast<std::size_t>(host); }
+  std::string network_switch() const;
+  void set_cable(int host, const std::string& state) const;
+
+  std::vector<std::string> names_, addresses_;
+};
+
+}  // namespace capstan::soak
