@@ -103,7 +103,9 @@ class Communicator : public Collectives<Communicator> {
   // the order in which they were sent. Receiver and sender use one type (else the receiver gets a
   // Mismatch); a message that is longer than the buffer is Truncated. Short messages are sent
   // before anybody asks for them; a long one waits for its receiver, which reads it in place where
-  // it can. Work::cancel() of a long send may be refused: the receiver may be reading it.
+  // it can. Work::cancel() of a long send may be refused: the receiver may be reading it. For the
+  // same reason a send that nobody takes within the time-out fails the communicator; a receive that
+  // nothing comes for fails alone.
 
   /// Returns when the data may be changed again.
   template <ElementRange Data>

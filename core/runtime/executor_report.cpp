@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 
 #include "core/runtime/executor.hpp"
 #include "core/runtime/packet.hpp"
@@ -25,7 +27,8 @@ std::vector<int> Executor::awaited() const {
   std::vector<int> ranks;
   if (!plan_) return ranks;
   if (round_ >= rounds())
-    for (const int peer : plan_->pushed_to) ranks.push_back(peer);
+    std::ranges::copy_if(plan_->pushed_to, std::back_inserter(ranks),
+                         [&](int peer) { return !transport_.pushed(Rank{peer}); });
   else if (!acquired_)
     ranks = unfinished_readers();
   else if (op_ < program_->ops.size())
