@@ -62,7 +62,7 @@ UniqueId unique_id_from_string(std::string_view text) {
   if (text.size() != text_length ||
       sodium_base642bin(reinterpret_cast<unsigned char*>(id.bytes.data()), id.bytes.size(),
                         text.data(), text.size(), nullptr, &length, nullptr, variant) != 0 ||
-      length != id.bytes.size()) {
+      length != id.bytes.size() || to_string(id) != text) {  // sodium also takes other bytes
     invalid(fmt::format("a text of {} characters that is not one", text.size()));
   }
   unseal(id);
