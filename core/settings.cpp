@@ -96,6 +96,7 @@ Settings Settings::from_environment() {
   read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
   read_network(settings.network);
+  if (const auto text = variable("CAPSTAN_TCP_CONGESTION")) settings.tcp_congestion = *text;
   if (const auto text = variable("CAPSTAN_PROVIDER")) settings.provider = *text;
   if (const auto text = variable("CAPSTAN_RDMA_DEVICES")) settings.rdma_devices = *text;
   if (const auto text = variable("CAPSTAN_FAULTS")) settings.faults = *text;

@@ -37,6 +37,11 @@ struct Settings {
   /// verbs where every rank has a device, else tcp.
   Network network = Network::automatic;
 
+  /// The congestion control of connections between hosts, for example "cubic" or "dctcp". Empty:
+  /// the system's own, unless that is BBR, which takes the network for slower than it is when
+  /// traffic comes in bursts: then reno. CAPSTAN_TCP_CONGESTION.
+  std::string tcp_congestion;
+
   /// Which provider of libfabric the ofi network uses, for example "tcp" or "verbs". Empty: the
   /// best there is. CAPSTAN_PROVIDER.
   std::string provider;

@@ -42,7 +42,8 @@ std::unique_ptr<Transport> make_network_transport(Network network, Rank self, in
     options.provider = settings.provider;
     return make_ofi_transport(self, ranks, segment, options, shared);
   }
-  const TcpOptions options{.interface = settings.interface};
+  const TcpOptions options{.interface = settings.interface,
+                           .congestion_control = settings.tcp_congestion};
   return make_tcp_transport(self, ranks, segment, options, shared);
 }
 

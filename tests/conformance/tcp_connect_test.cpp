@@ -21,6 +21,16 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
+TEST(TcpConnect, AnUnknownCongestionControlIsRefused) {
+  TcpOptions options = on_loopback();
+  options.congestion_control = "osmosis";
+  EXPECT_THAT(
+      failure_of<InvalidArgument>([&] { make_tcp_transport(Rank{0}, 1, Bytes{64}, options); }),
+      HasSubstr("\"osmosis\" is not to be had here"));
+  options.congestion_control = "reno";  // every kernel's
+  EXPECT_NO_THROW(make_tcp_transport(Rank{0}, 1, Bytes{64}, options));
+}
+
 TEST(TcpConnect, ABadInterfaceIsRefusedWithWhatThereIs) {
   TcpOptions options;
   options.interface = "nosuch0";

@@ -30,6 +30,7 @@ struct Meeting {
   int ranks = 0;
   Bytes segment;
   std::chrono::milliseconds peer_timeout{};
+  std::string congestion_control{};
   std::chrono::milliseconds connect_timeout{};
   std::chrono::milliseconds handshake_timeout{};
   TcpAddress own;

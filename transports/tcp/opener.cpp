@@ -57,7 +57,7 @@ bool Opener::try_next(Rank peer, Opening& opening) {
   Attempt attempt{next_id_++, peer, begin_connect(endpoint), endpoint,
                   Deadline::in(meeting_.connect_timeout)};
   if (!attempt.socket.valid()) return fail(attempt, with_remedy(errno));
-  tune(attempt.socket.get(), meeting_.peer_timeout);
+  tune(attempt.socket.get(), meeting_.peer_timeout, meeting_.congestion_control);
   meeting_.poller.add(attempt.socket.get(), {Kind::attempt, attempt.id}, false, true);
   meeting_.wake_at(attempt.due);
   attempts_.emplace(attempt.id, std::move(attempt));

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "core/ir/error.hpp"
 #include "transports/system_call.hpp"
 
 namespace capstan::tcp {
@@ -59,6 +60,17 @@ FileDescriptor make_socket(const IpAddress& ip) {
 void set(int socket, int level, int option, int value) {
   // One that is refused leaves a connection that works, only less well.
   ::setsockopt(socket, level, option, &value, sizeof(value));
+}
+
+bool set_congestion_control(int socket, const std::string& name) {
+  return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                      static_cast<socklen_t>(name.size())) == 0;
+}
+
+std::string congestion_control_of(int socket) {
+  char name[16] = {};  // TCP_CA_NAME_MAX
+  socklen_t length = sizeof(name) - 1;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 ? name : "";
 }
 
 std::size_t query(int socket, unsigned long what) {
@@ -125,7 +137,22 @@ int connect_result(int socket) {
   return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
-void tune(int socket, std::chrono::milliseconds timeout) {
+std::string choose_congestion_control(const std::string& wanted) {
+  const FileDescriptor socket = make_socket(IpAddress::parse("127.0.0.1").value());
+  if (!socket.valid()) return {};
+  if (!wanted.empty()) {
+    if (set_congestion_control(socket.get(), wanted)) return wanted;
+    throw InvalidArgument(
+        fmt::format("congestion control \"{}\" is not to be had here: choose one of those in "
+                    "/proc/sys/net/ipv4/tcp_allowed_congestion_control",
+                    wanted));
+  }
+  if (!congestion_control_of(socket.get()).starts_with("bbr")) return {};
+  constexpr const char* in_every_kernel = "reno";
+  return set_congestion_control(socket.get(), in_every_kernel) ? in_every_kernel : "";
+}
+
+void tune(int socket, std::chrono::milliseconds timeout, const std::string& congestion_control) {
   // Not TCP_USER_TIMEOUT: it would also end the connection to a healthy peer that is busy with
   // something else and has not read for that long.
   constexpr int probes = 4;
@@ -133,6 +160,7 @@ void tune(int socket, std::chrono::milliseconds timeout) {
   const int interval = static_cast<int>(std::clamp<std::int64_t>(seconds / 2 / probes, 1, 3600));
   const int idle = static_cast<int>(std::clamp<std::int64_t>(seconds - probes * interval, 1, 3600));
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (!congestion_control.empty()) set_congestion_control(socket, congestion_control);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, idle);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval);

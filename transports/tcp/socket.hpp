@@ -36,7 +36,10 @@ int connect_result(int socket);
 
 /// Settings of a connection, at both ends: nothing is held back to be sent in larger packets, and
 /// a host that does not answer for `timeout` while nothing is sent ends the connection.
-void tune(int socket, std::chrono::milliseconds timeout);
+void tune(int socket, std::chrono::milliseconds timeout, const std::string& congestion_control);
+/// The one that connections are to use (see TcpOptions); empty: the system's. Throws
+/// InvalidArgument when the wanted one is not to be had.
+std::string choose_congestion_control(const std::string& wanted);
 
 /// Whether data is on its way to a host that has not acknowledged any of it.
 struct Flight {

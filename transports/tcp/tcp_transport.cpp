@@ -98,6 +98,7 @@ TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions
                .ranks = ranks,
                .segment = segment,
                .peer_timeout = options.peer_timeout,
+               .congestion_control = tcp::choose_congestion_control(options.congestion_control),
                .connect_timeout = options.connect_timeout,
                .handshake_timeout = options.handshake_timeout,
                .own = listeners.address,

@@ -11,6 +11,10 @@ namespace capstan {
 struct TcpOptions {
   /// Which of this host's addresses peers may use, as in choose_addresses(); up to eight.
   std::string interface;
+  /// The kernel's congestion control for connections, for example "cubic" or "dctcp". Empty: that
+  /// of the system, unless it paces by the rate that it has seen (BBR): collectives stop and go, so
+  /// it takes the network for slower than it is; then reno.
+  std::string congestion_control;
   /// Connections are opened when they are first needed. Otherwise connect() opens all of them, and
   /// throws BootstrapError when a rank cannot be reached.
   bool lazy = true;
@@ -39,7 +43,8 @@ struct TcpOptions {
 /// A child that this process forks may drop its copy but not use it; while it lives and does not
 /// exec, peers don't notice the end of this process.
 ///
-/// Throws InvalidArgument (size, rank, interface) and SystemError (no descriptors or memory left).
+/// Throws InvalidArgument (size, rank, interface, congestion control) and SystemError (no
+/// descriptors or memory left).
 std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segment,
                                               const TcpOptions& options = {},
                                               std::byte* shared_segment = nullptr);
