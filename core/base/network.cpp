@@ -9,7 +9,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -91,11 +90,12 @@ std::vector<HostAddress> choose_addresses(std::string_view wanted,
   const auto fits = [&](const HostAddress& a) {
     return a.up && (wanted.empty() || of_interface(a) || (network && network->contains(a.ip)));
   };
-  std::vector<HostAddress> chosen;
-  std::ranges::copy_if(addresses, std::back_inserter(chosen), fits);
-  std::ranges::stable_sort(chosen, {}, [](const HostAddress& a) {
+  const auto rank = [](const HostAddress& a) {
     return std::tuple{a.loopback, !a.running, is_inner(a.interface), a.ip.v6};
-  });
+  };
+  std::vector<HostAddress> chosen;
+  for (const HostAddress& a : addresses)
+    if (fits(a)) chosen.insert(std::ranges::upper_bound(chosen, rank(a), {}, rank), a);
   if (!chosen.empty()) return chosen;
   if (wanted.empty()) nothing_fits(wanted, "no interface of this host is up", addresses);
   if (network) nothing_fits(wanted, "no address of this host that is up is in it", addresses);

@@ -12,6 +12,7 @@
 // libFuzzer could, too.
 
 /// Feeds one input to what is tested. Whatever is wrong ends the process.
+/// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name for it
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace capstan::fuzz {

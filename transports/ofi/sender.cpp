@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace capstan::ofi {
@@ -95,8 +96,8 @@ void Sender::detach() {
   for (const Waiting& item : items_)
     if (item.large && item.large->borrowed) save(*item.large);
   // The first of them ends up in front.
-  for (auto large = under_way_.rbegin(); large != under_way_.rend(); ++large)
-    if ((*large)->borrowed && !std::exchange((*large)->repeated, true)) send_again(**large);
+  for (const auto& large : std::views::reverse(under_way_))
+    if (large->borrowed && !std::exchange(large->repeated, true)) send_again(*large);
 }
 
 /// Points it to a copy of its bytes.
