@@ -26,8 +26,9 @@ class RegisteredSources {
   /// See Transport::announce_sources.
   void announce(std::span<const std::byte> input, std::span<const std::byte> output);
 
-  /// The keys of a registration that covers the range as long as the result lives. Throws what the
-  /// registrar throws.
+  /// The keys of a registration that covers the range as long as the result lives. Throws
+  /// InvalidArgument for memory that the device cannot have, such as a shared mapping that may only
+  /// be read, before Linux 6.2: copy it. Otherwise throws what the registrar throws.
   std::shared_ptr<const MemoryKeys> acquire(const void* from, Bytes length);
 
   RegistrationCache::Statistics statistics() const;

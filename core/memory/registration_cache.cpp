@@ -150,6 +150,8 @@ RegistrationCache::Kept RegistrationCache::how_to_keep(AddressRange range,
 MemoryKeys RegistrationCache::register_or_make_room(AddressRange range) {
   try {
     return registrar_.register_memory(range);
+  } catch (const InvalidArgument&) {
+    throw;
   } catch (const Error&) {
     if (idle_.empty()) throw;
   }

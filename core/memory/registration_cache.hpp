@@ -30,7 +30,8 @@ class Registrar {
  public:
   virtual ~Registrar() = default;
 
-  /// Throws when the device or the system refuses.
+  /// Throws InvalidArgument when it cannot have this memory, another Error when the device or the
+  /// system has no room.
   virtual MemoryKeys register_memory(AddressRange range) = 0;
   virtual void deregister_memory(const MemoryKeys& keys) noexcept = 0;
 

@@ -134,6 +134,16 @@ TEST_F(RegisteredSourcesTest, WhatNobodyWatchesIsRegisteredOncePerAnnouncement) 
   ::munmap(shared, 8 * page);
 }
 
+TEST_F(RegisteredSourcesTest, MemoryThatTheDeviceCannotHaveCostsTheOthersNothing) {
+  RegisteredSources sources{device, plenty};
+  const Memory buffer{4}, impossible{4};
+  sources.acquire(buffer.data(), buffer.size());
+  device.impossible = {reinterpret_cast<std::uintptr_t>(impossible.data()),
+                       reinterpret_cast<std::uintptr_t>(impossible.data()) + 4 * page};
+  EXPECT_THROW(sources.acquire(impossible.data(), impossible.size()), InvalidArgument);
+  EXPECT_EQ(device.live.size(), 1u);
+}
+
 TEST_F(RegisteredSourcesTest, ARefusalIsToldToWhoPushes) {
   RegisteredSources sources{device, plenty};
   const Memory buffer{4};

@@ -25,6 +25,7 @@ class FakeRegistrar : public Registrar {
       --refusals;
       throw LimitReached("the fake device refuses");
     }
+    if (impossible.overlaps(range)) throw InvalidArgument("the fake device cannot have it");
     EXPECT_EQ(range.begin % page, 0U);
     EXPECT_EQ(range.end % page, 0U);
     live.emplace(++last, range);
@@ -47,6 +48,7 @@ class FakeRegistrar : public Registrar {
   std::uint64_t last = 0;
   Bytes bytes{};
   int refusals = 0;
+  AddressRange impossible{};
   std::optional<std::uint64_t> identity_now;
 };
 

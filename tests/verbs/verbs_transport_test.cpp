@@ -8,6 +8,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "core/base/file_descriptor.hpp"
 #include "core/ir/error.hpp"
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"
@@ -140,6 +141,28 @@ TEST_F(VerbsTransport, OtherMemoryAtTheSameAddressIsSentAsItIs) {
       transport->announce_sources({source, round % 2 * words * 8}, {});  // or not at all
       exchange_from(member, *transport, mailbox, source, words, round);
       ::munmap(source, words * 8);
+    }
+    member.meet();
+  });
+}
+
+/// As segments of ranks on the same host are seen. Kernels before 6.2 do not pin it.
+TEST_F(VerbsTransport, SharedMemoryThatMayOnlyBeReadIsSentToo) {
+  run(2, [](const Member& member) {
+    constexpr std::uint64_t words = 1 << 15;
+    const auto transport = member.connected(Mailbox::segment_for(2, Bytes{words * 8}));
+    Mailbox mailbox{member, *transport, Bytes{words * 8}};
+    const FileDescriptor file{::memfd_create("source", MFD_CLOEXEC)};
+    ASSERT_EQ(::ftruncate(file.get(), words * 8), 0);
+    const auto map = [&](int protection) {
+      void* memory = ::mmap(nullptr, words * 8, protection, MAP_SHARED, file.get(), 0);
+      return static_cast<std::byte*>(memory);
+    };
+    std::byte* const writable = map(PROT_READ | PROT_WRITE);
+    const std::byte* const readable = map(PROT_READ);
+    for (std::uint64_t round = 1; round <= 10; ++round) {
+      write_message(writable, member.self(), member.peers()[0], round, words);
+      exchange_from(member, *transport, mailbox, readable, words, round);
     }
     member.meet();
   });

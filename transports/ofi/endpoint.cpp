@@ -151,6 +151,10 @@ Registration Endpoint::register_region(const void* memory, Bytes length, std::ui
   fid_mr* region = nullptr;
   const int result =
       fi_mr_reg(domain_.get(), memory, length.value(), access, 0, key, 0, &region, nullptr);
+  if (result == -EFAULT) {
+    throw InvalidArgument(fmt::format("{} at {} cannot be registered on {}", readable(length),
+                                      memory, description()));
+  }
   if (result != 0) {
     throw SystemError(
         fmt::format("fi_mr_reg of {} bytes failed on {}: {}; raise ulimit -l, or ask for a smaller "

@@ -6,6 +6,8 @@
 #include <ranges>
 #include <utility>
 
+#include "core/ir/error.hpp"
+
 namespace capstan::ofi {
 namespace {
 
@@ -51,7 +53,12 @@ void Sender::push(const std::byte* from, Bytes offset, Bytes length, void* descr
 void Sender::push_from(const std::byte* from, Bytes offset, Bytes length,
                        RegisteredSources* sources) {
   if (copied(from, offset, length)) return;
-  const auto registration = sources ? sources->acquire(from, length) : nullptr;
+  std::shared_ptr<const MemoryKeys> registration;
+  try {
+    if (sources) registration = sources->acquire(from, length);
+  } catch (const InvalidArgument&) {  // the provider cannot have this memory
+    return copy(from, offset.value(), length.value());
+  }
   void* const descriptor = registration ? Endpoint::descriptor_of(*registration) : nullptr;
   for (std::uint64_t done = 0; done < length.value(); done += rules_.largest) {
     refer(from + done, offset.value() + done, std::min(rules_.largest, length.value() - done),

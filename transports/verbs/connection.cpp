@@ -28,11 +28,11 @@ std::uint8_t timeout_for(std::chrono::milliseconds all_retries) {
   return exponent;
 }
 
-/// A copy of a caller's memory, given to the device.
+/// A copy of a caller's memory, given to the device. The allocator often has the same memory for
+/// the next one, which is registered then.
 struct Copy {
   std::vector<std::byte> bytes;
-  MemoryRegion region;
-  MemoryKeys keys;
+  std::shared_ptr<const MemoryKeys> keys;
 };
 
 }  // namespace
@@ -105,10 +105,26 @@ void Connection::push(Bytes offset, const void* from, Bytes length) {
     std::memcpy(write.copy.data() + write.copy.size() - length.value(), source, length.value());
   } else {
     write.from = source;
-    if (from) write.lent = sources_->acquire(from, length);
+    if (from) lend(write);
   }
   ask_for_keys(write.offset, write.length);
   writes_.push_back(std::move(write));
+}
+
+void Connection::lend(Write& write) {
+  try {
+    write.lent = sources_->acquire(write.from, Bytes{write.length});
+  } catch (const InvalidArgument&) {
+    copy_source(write);
+  }
+}
+
+void Connection::copy_source(Write& write) {
+  auto copy = std::make_shared<Copy>();
+  copy->bytes.assign(write.from, write.from + write.length);
+  copy->keys = sources_->acquire(copy->bytes.data(), Bytes{write.length});
+  write.from = copy->bytes.data();
+  write.lent = {copy, copy->keys.get()};
 }
 
 void Connection::ask_for_keys(std::uint64_t offset, std::uint64_t length) {
@@ -198,16 +214,8 @@ void Connection::probe() {
 }
 
 void Connection::copy_sources() {
-  for (std::size_t i = next_; i < writes_.size(); ++i) {
-    Write& write = writes_[i];
-    if (!write.from) continue;
-    auto copy = std::make_shared<Copy>();
-    copy->bytes.assign(write.from, write.from + write.length);
-    copy->region.reset(pin(device_->domain.get(), copy->bytes.data(), copy->bytes.size(), 0));
-    copy->keys.local = copy->region->lkey;
-    write.from = copy->bytes.data();
-    write.lent = {copy, &copy->keys};
-  }
+  for (std::size_t i = next_; i < writes_.size(); ++i)
+    if (writes_[i].from) copy_source(writes_[i]);
 }
 
 void Connection::lose(const std::string& reason) {

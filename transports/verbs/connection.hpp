@@ -84,6 +84,8 @@ class Connection {
     std::uint32_t key = 0;
   };
 
+  void lend(Write& write);
+  void copy_source(Write& write);
   void ask_for_keys(std::uint64_t offset, std::uint64_t length);
   void send_some();
   bool send_part(Write& write);

@@ -4,14 +4,24 @@
 
 #include <algorithm>
 
+#include "core/ir/error.hpp"
 #include "transports/mapping.hpp"
 
 namespace capstan::verbs {
 
-ibv_mr* pin(ibv_pd* domain, void* memory, std::uint64_t size, int access) {
-  return made(::ibv_reg_mr(domain, memory, size, access),
-              fmt::format("ibv_reg_mr of {} bytes", size),
+namespace {
+
+[[noreturn]] void refuse_to_pin(std::uint64_t size) {
+  throw_errno(fmt::format("ibv_reg_mr of {} bytes", size),
               "raise the limit of locked memory: ulimit -l unlimited");
+}
+
+}  // namespace
+
+ibv_mr* pin(ibv_pd* domain, void* memory, std::uint64_t size, int access) {
+  ibv_mr* region = ::ibv_reg_mr(domain, memory, size, access);
+  if (!region) refuse_to_pin(size);
+  return region;
 }
 
 Pieces::Pieces(ibv_pd* domain, std::byte* memory, Bytes size, Bytes piece, int access)
@@ -32,7 +42,11 @@ const ibv_mr& Pieces::at(std::uint64_t piece) {
 }
 
 MemoryKeys SourceRegistrar::register_memory(AddressRange range) {
-  ibv_mr* region = pin(domain_, range.data(), range.size().value(), 0);
+  ibv_mr* region = ::ibv_reg_mr(domain_, range.data(), range.size().value(), 0);
+  if (!region && errno == EFAULT)
+    throw InvalidArgument(fmt::format("{} at {} cannot be given to the device",
+                                      readable(range.size()), range.data()));
+  if (!region) refuse_to_pin(range.size().value());
   return {.handle = region, .local = region->lkey};
 }
 
