@@ -20,10 +20,8 @@ class Memory {
   Memory(const Memory&) = delete;
   ~Memory() { ::munmap(data_, size_); }
 
-  void replace() {
-    ::munmap(data_, size_);
-    ASSERT_EQ(map(data_, MAP_FIXED_NOREPLACE), data_);
-  }
+  /// In one step, as otherwise another thread may be given the addresses.
+  void replace() { ASSERT_EQ(map(data_, MAP_FIXED), data_); }
   const std::byte* data() const { return data_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   Bytes size() const { return Bytes{size_}; }
