@@ -58,7 +58,7 @@ void Acceptor::admit(FileDescriptor socket, std::string from) {
   }
   const Deadline due = Deadline::in(meeting_.handshake_timeout);
   const std::uint32_t id = next_id_++;
-  tune(socket.get(), meeting_.peer_timeout, meeting_.congestion_control);
+  tune(socket.get(), meeting_.peer_timeout);
   meeting_.poller.add(socket.get(), {guest, id}, true, false);
   meeting_.wake_at(due);
   guests_.emplace(id, Guest{std::move(socket), std::move(from), due});

@@ -10,12 +10,12 @@
 
 namespace capstan::tcp {
 
-Listeners listen_on_all(std::span<const HostAddress> local) {
+Listeners listen_on_all(std::span<const HostAddress> local, const std::string& congestion_control) {
   Listeners result;
   int error = 0;
   for (const HostAddress& own : local) {
     if (result.sockets.size() == TcpAddress::most_endpoints) break;
-    FileDescriptor socket = listen_on(own.ip);
+    FileDescriptor socket = listen_on(own.ip, congestion_control);
     if (!socket.valid()) {
       error = errno;
       continue;

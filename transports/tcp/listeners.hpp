@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/file_descriptor.hpp"
@@ -14,8 +15,8 @@ struct Listeners {
   TcpAddress address;
 };
 
-/// Listens on each of these addresses, as many as fit, on ports that the system chooses. Throws
-/// SystemError when it can listen on none.
-Listeners listen_on_all(std::span<const HostAddress> local);
+/// Listens on each of these addresses, as many as fit, on ports that the system chooses, for
+/// connections with that congestion control. Throws SystemError when it can listen on none.
+Listeners listen_on_all(std::span<const HostAddress> local, const std::string& congestion_control);
 
 }  // namespace capstan::tcp

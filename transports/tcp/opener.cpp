@@ -54,10 +54,10 @@ void Opener::step(Rank peer) {
 
 bool Opener::try_next(Rank peer, Opening& opening) {
   const Endpoint endpoint = opening.endpoints[opening.next++];
-  Attempt attempt{next_id_++, peer, begin_connect(endpoint), endpoint,
+  Attempt attempt{next_id_++, peer, begin_connect(endpoint, meeting_.congestion_control), endpoint,
                   Deadline::in(meeting_.connect_timeout)};
   if (!attempt.socket.valid()) return fail(attempt, with_remedy(errno));
-  tune(attempt.socket.get(), meeting_.peer_timeout, meeting_.congestion_control);
+  tune(attempt.socket.get(), meeting_.peer_timeout);
   meeting_.poller.add(attempt.socket.get(), {Kind::attempt, attempt.id}, false, true);
   meeting_.wake_at(attempt.due);
   attempts_.emplace(attempt.id, std::move(attempt));

@@ -52,11 +52,6 @@ Endpoint from_system(SocketAddress& address) {
   return endpoint;
 }
 
-FileDescriptor make_socket(const IpAddress& ip) {
-  return FileDescriptor{
-      ::socket(ip.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-}
-
 void set(int socket, int level, int option, int value) {
   // One that is refused leaves a connection that works, only less well.
   ::setsockopt(socket, level, option, &value, sizeof(value));
@@ -65,6 +60,16 @@ void set(int socket, int level, int option, int value) {
 bool set_congestion_control(int socket, const std::string& name) {
   return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(),
                       static_cast<socklen_t>(name.size())) == 0;
+}
+
+/// BBR begins to pace when a connection is there, and others that take its place do not stop that:
+/// so it is chosen before. Connections that a listener accepts take over its own.
+FileDescriptor make_socket(const IpAddress& ip, const std::string& congestion_control = {}) {
+  FileDescriptor socket{
+      ::socket(ip.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (socket.valid() && !congestion_control.empty())
+    set_congestion_control(socket.get(), congestion_control);
+  return socket;
 }
 
 std::string congestion_control_of(int socket) {
@@ -92,8 +97,8 @@ bool would_block(int error) {
   return error == EAGAIN || error == EWOULDBLOCK;
 }
 
-FileDescriptor listen_on(const IpAddress& ip) {
-  FileDescriptor socket = make_socket(ip);
+FileDescriptor listen_on(const IpAddress& ip, const std::string& congestion_control) {
+  FileDescriptor socket = make_socket(ip, congestion_control);
   if (!socket.valid()) {
     if (errno == EMFILE || errno == ENFILE) throw_errno("socket", descriptor_remedy);
     return socket;  // a family that this system lacks
@@ -119,8 +124,8 @@ Accepted accept_from(int listener) {
   return {std::move(socket), from_system(address).text()};
 }
 
-FileDescriptor begin_connect(const Endpoint& endpoint) {
-  FileDescriptor socket = make_socket(endpoint.ip);
+FileDescriptor begin_connect(const Endpoint& endpoint, const std::string& congestion_control) {
+  FileDescriptor socket = make_socket(endpoint.ip, congestion_control);
   if (!socket.valid()) return socket;
   SocketAddress address = to_system(endpoint);
   int result;
@@ -152,7 +157,7 @@ std::string choose_congestion_control(const std::string& wanted) {
   return set_congestion_control(socket.get(), in_every_kernel) ? in_every_kernel : "";
 }
 
-void tune(int socket, std::chrono::milliseconds timeout, const std::string& congestion_control) {
+void tune(int socket, std::chrono::milliseconds timeout) {
   // Not TCP_USER_TIMEOUT: it would also end the connection to a healthy peer that is busy with
   // something else and has not read for that long.
   constexpr int probes = 4;
@@ -160,7 +165,6 @@ void tune(int socket, std::chrono::milliseconds timeout, const std::string& cong
   const int interval = static_cast<int>(std::clamp<std::int64_t>(seconds / 2 / probes, 1, 3600));
   const int idle = static_cast<int>(std::clamp<std::int64_t>(seconds - probes * interval, 1, 3600));
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  if (!congestion_control.empty()) set_congestion_control(socket, congestion_control);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, idle);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval);

@@ -17,9 +17,10 @@ inline constexpr std::string_view descriptor_remedy =
 
 bool would_block(int error);
 
-/// A socket that listens on a port of `ip` which the system chooses. Invalid, with errno set, when
-/// it cannot. Throws SystemError when there are no descriptors left.
-FileDescriptor listen_on(const IpAddress& ip);
+/// A socket that listens on a port of `ip` which the system chooses, for connections with that
+/// congestion control (empty: the system's). Invalid, with errno set, when it cannot. Throws
+/// SystemError when there are no descriptors left.
+FileDescriptor listen_on(const IpAddress& ip, const std::string& congestion_control = {});
 Endpoint local_endpoint(int socket);
 
 /// A connection that somebody has opened.
@@ -30,13 +31,13 @@ struct Accepted {
 Accepted accept_from(int listener);
 
 /// Begins to connect. Invalid, with errno set, when that fails at once.
-FileDescriptor begin_connect(const Endpoint& endpoint);
+FileDescriptor begin_connect(const Endpoint& endpoint, const std::string& congestion_control = {});
 /// The error of a connection attempt that has ended, 0 for success.
 int connect_result(int socket);
 
 /// Settings of a connection, at both ends: nothing is held back to be sent in larger packets, and
 /// a host that does not answer for `timeout` while nothing is sent ends the connection.
-void tune(int socket, std::chrono::milliseconds timeout, const std::string& congestion_control);
+void tune(int socket, std::chrono::milliseconds timeout);
 /// The one that connections are to use (see TcpOptions); empty: the system's. Throws
 /// InvalidArgument when the wanted one is not to be had.
 std::string choose_congestion_control(const std::string& wanted);

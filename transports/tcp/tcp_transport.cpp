@@ -98,7 +98,7 @@ TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions
                .ranks = ranks,
                .segment = segment,
                .peer_timeout = options.peer_timeout,
-               .congestion_control = tcp::choose_congestion_control(options.congestion_control),
+               .congestion_control = options.congestion_control,
                .connect_timeout = options.connect_timeout,
                .handshake_timeout = options.handshake_timeout,
                .own = listeners.address,
@@ -392,9 +392,11 @@ std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segmen
   if (self.value() < 0 || self.value() >= ranks) {
     throw InvalidArgument(fmt::format("there is no rank {} among {} ranks", self.value(), ranks));
   }
+  TcpOptions chosen = options;
+  chosen.congestion_control = tcp::choose_congestion_control(options.congestion_control);
   std::vector<HostAddress> local = choose_addresses(options.interface, host_addresses());
-  Listeners listeners = tcp::listen_on_all(local);
-  return std::make_unique<TcpTransport>(self, ranks, segment, options, shared_segment,
+  Listeners listeners = tcp::listen_on_all(local, chosen.congestion_control);
+  return std::make_unique<TcpTransport>(self, ranks, segment, chosen, shared_segment,
                                         std::move(local), std::move(listeners));
 }
 
