@@ -64,12 +64,12 @@ std::string describe(Collective collective, DataType type, ReduceOp op, std::uin
 
 }  // namespace
 
-std::uint64_t CallMark::after(std::uint64_t history) const {
-  return mix(mix(mix(mix(mix(history) + signature) + count) + root) + tensor);
+std::uint64_t CallMark::digest() const {
+  return mix(mix(mix(mix(signature) + count) + root) + tensor);
 }
 
-std::uint32_t CallMark::digest() const {
-  return static_cast<std::uint32_t>(mix(mix(mix(mix(signature) + count) + root) + tensor));
+std::uint64_t extend(std::uint64_t history, std::uint64_t digest) {
+  return mix(mix(history) + digest);
 }
 
 CallMark mark_of(const Call& call, const CallManner& manner) {

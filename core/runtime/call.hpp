@@ -35,10 +35,8 @@ struct CallMark {
   std::uint64_t tensor = 0;  ///< see Call::tensor: lengths in 16 bits each, or a digest
 
   bool operator==(const CallMark&) const = default;
-  /// The digest of a sequence of marks: of the one before this, and this.
-  std::uint64_t after(std::uint64_t history) const;
-  /// 32 bits that differ, in all likelihood, between different marks.
-  std::uint32_t digest() const;
+  /// Differs, in all likelihood, between different marks; in each half of its bits, too.
+  std::uint64_t digest() const;
 };
 
 /// How a call runs, as far as ranks have to agree about it.
@@ -49,6 +47,9 @@ struct CallManner {
 };
 
 CallMark mark_of(const Call& call, const CallManner& manner);
+
+/// The digest of a sequence of calls: of those before the last one, and of that one's mark.
+std::uint64_t extend(std::uint64_t history, std::uint64_t digest);
 
 /// "all_reduce(1000 x f32, sum)", "broadcast(8 x i32 from rank 2)".
 std::string to_string(const Call& call);

@@ -40,8 +40,8 @@ CallLog::CallLog(Peers& peers)
       shown_(static_cast<std::size_t>(peers.count())),
       shown_all_(static_cast<std::size_t>(peers.count())) {}
 
-void CallLog::begin(const CallMark& mark, const void* input, void* output) {
-  const std::uint64_t history = mark.after(histories_[call_ % CallRecord::kept]);
+void CallLog::begin(const CallMark& mark, std::uint64_t digest, const void* input, void* output) {
+  const std::uint64_t history = extend(histories_[call_ % CallRecord::kept], digest);
   ++call_;
   marks_[call_ % CallRecord::kept] = mark;
   histories_[call_ % CallRecord::kept] = history;

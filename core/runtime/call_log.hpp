@@ -17,8 +17,8 @@ class CallLog {
 
   /// Number of the current (or last) call, from 1.
   std::uint64_t call() const { return call_; }
-  /// A call begins, whose buffers peers may read.
-  void begin(const CallMark& mark, const void* input, void* output);
+  /// A call begins, whose buffers peers may read. `digest`: that of its mark.
+  void begin(const CallMark& mark, std::uint64_t digest, const void* input, void* output);
   /// Its buffers are elsewhere from now on.
   void move_buffers(const void* input, void* output);
   /// Where the buffers of a peer lie, in its own memory, which has entered the current call.

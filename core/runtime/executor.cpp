@@ -52,8 +52,9 @@ Executor::Executor(Peers& peers, const SegmentLayout& layout, int spins)
   read_.resize(size);
   told_.resize(size);
   for (const SlotKind kind : {SlotKind::small_packets, SlotKind::packets, SlotKind::board})
-    slots_[static_cast<std::size_t>(kind)].resize(
-        static_cast<std::size_t>(SegmentLayout::slots(kind)));
+    for (int i = 0; i < SegmentLayout::slots(kind); ++i)
+      slots_[static_cast<std::size_t>(kind)].push_back(
+          {.offset = layout_.slot(kind, static_cast<std::uint64_t>(i)).value()});
   bases_.resize(BoundOperand::bases(peers.count()));
 }
 
@@ -67,8 +68,8 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   round_ = 0;
   phase_ = 0;
   packet_index_ = 0;
-  log_.begin(plan.mark, input_, output_);
-  tag_ = packet_tag(log_.call(), plan.mark.digest());
+  log_.begin(plan.mark, plan.digest, input_, output_);
+  tag_ = packet_tag(log_.call(), static_cast<std::uint32_t>(plan.digest));
   if (plan.blocks > 1) tell_writers();  // slots come round within the call
   enter_phase();
 }
@@ -140,27 +141,29 @@ void Executor::place_block() {
   bases_[0] = const_cast<std::byte*>(input_) + shift;  // programs never write to the input
   bases_[1] = output_ + shift;
   bases_[2] = scratch_.data();
-  const std::uint64_t slot = layout_.slot(plan_->slots, slot_number()).value();
+  const std::uint64_t at = slot(slot_number()).offset;
   next_slot_ = 0;
   if (plan_->form == Form::packets && !plan_->guarantees.synchronizes)
-    next_slot_ =
-        static_cast<std::ptrdiff_t>(layout_.slot(plan_->slots, slot_number() + 1).value() - slot);
+    next_slot_ = static_cast<std::ptrdiff_t>(slot(slot_number() + 1).offset - at);
   for (int rank = 0; rank < peers_.count(); ++rank)
     bases_[BoundOperand::board_of(rank)] =
-        const_cast<std::byte*>(peers_.segment(rank)) + slot;  // only the own one is written
-  bases_[BoundOperand::board_of(self_)] = segment_ + slot;
+        const_cast<std::byte*>(peers_.segment(rank)) + at;  // only the own one is written
+  bases_[BoundOperand::board_of(self_)] = segment_ + at;
 }
 
 std::uint64_t Executor::slot_number() const {
   return used_[static_cast<std::size_t>(plan_->slots)] + block_;
 }
 
+Executor::Slot& Executor::slot(std::uint64_t number) {
+  return slots_[static_cast<std::size_t>(plan_->slots)][SegmentLayout::turn(plan_->slots, number)];
+}
+
 /// A slot comes round: its last readers must be done with it. After calls that synchronize that is
 /// known without looking (see finish); within a paced one the order of its steps sees to it.
 bool Executor::acquire_slot() {
-  auto& slots = slots_[static_cast<std::size_t>(plan_->slots)];
   if (program_->readers.empty()) return acquired_ = true;  // nothing is written to it
-  Slot& slot = slots[slot_number() % slots.size()];
+  Slot& slot = this->slot(slot_number());
   const bool own_stream = plan_->guarantees.paced && slot.user > first_block_;
   for (const int reader : slot.readers)
     if (!own_stream && !has_finished(reader, slot.user)) return false;

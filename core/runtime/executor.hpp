@@ -51,6 +51,12 @@ class Executor {
   }
 
  private:
+  struct Slot {
+    std::uint64_t offset;        // in every segment
+    std::uint64_t user = 0;      // 1 + the last block that was written to it
+    std::vector<int> readers{};  // of that
+  };
+
   std::uint64_t phases() const { return plan_->programs.front().phase_end.size(); }
   std::uint64_t rounds() const { return plan_->blocks + phases() - 1; }
   std::vector<int> unfinished_readers() const;
@@ -71,6 +77,7 @@ class Executor {
   template <class Condition>
   bool comes(int peer, Condition condition);
   std::uint64_t slot_number() const;
+  Slot& slot(std::uint64_t number);
   bool run_phase();
   bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
@@ -105,10 +112,6 @@ class Executor {
   // By peer on another host: up to which block its boards have been read, and the last number of
   // finished blocks that it has been told.
   std::vector<std::uint64_t> read_, told_;
-  struct Slot {
-    std::uint64_t user = 0;      // 1 + the last block that was written to it
-    std::vector<int> readers{};  // of that
-  };
   std::array<std::vector<Slot>, slot_kinds> slots_;
   std::array<std::uint64_t, slot_kinds> used_{};  // slots so far: choose the next
   std::uint64_t progress_ = 0;

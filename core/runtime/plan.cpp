@@ -322,6 +322,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   plan.output_bytes = bytes_of(lengths.output, plan.element);
   plan.block_count = block_of(call, choice, hosts, block_bytes, layout);
   plan.mark = mark_of(call, manner_of(plan));
+  plan.digest = plan.mark.digest();
 
   const Binder binder{call, choice.form, plan.slots, hosts, self, layout};
   const auto shapes = block_shapes(call, plan.block_count);

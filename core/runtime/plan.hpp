@@ -70,7 +70,8 @@ struct Plan {
   std::vector<std::uint32_t> program_of{};  ///< by block; empty: the first for all
   Bytes element{};
   Bytes scratch{};
-  CallMark mark{};  ///< what peers compare with their own
+  CallMark mark{};           ///< what peers compare with their own
+  std::uint64_t digest = 0;  ///< of the mark
   kernels::ReduceKernel reduce = nullptr;
   kernels::UserReduction user{};  ///< of an operation that the program brought
   Guarantees guarantees{};

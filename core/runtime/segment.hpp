@@ -83,6 +83,19 @@ class SegmentLayout {
     return kind == SlotKind::small_packets ? 16 : kind == SlotKind::packets ? 4 : 3;
   }
 
+  /// Which slot of its kind is the `number`-th to be used. Divides by constants only.
+  static constexpr std::uint64_t turn(SlotKind kind, std::uint64_t number) {
+    switch (kind) {
+      case SlotKind::small_packets:
+        return number % count(SlotKind::small_packets);
+      case SlotKind::packets:
+        return number % count(SlotKind::packets);
+      case SlotKind::board:
+        break;
+    }
+    return number % count(SlotKind::board);
+  }
+
   SegmentLayout(int ranks, Bytes board_region)
       : ranks_(ranks), board_region_(round(board_region)) {}
 
@@ -91,7 +104,7 @@ class SegmentLayout {
     Bytes begin = flags() + round(Bytes{sizeof(Flag)} * ranks());
     for (const SlotKind before : {SlotKind::small_packets, SlotKind::packets})
       if (before < kind) begin += slot_bytes(before) * count(before);
-    return begin + slot_bytes(kind) * (number % count(kind));
+    return begin + slot_bytes(kind) * turn(kind, number);
   }
   Bytes messages() const {
     return slot(SlotKind::board, 0) + slot_bytes(SlotKind::board) * count(SlotKind::board);
