@@ -17,20 +17,18 @@
 #include "core/communicator.hpp"
 #include "tests/multiprocess/listening.hpp"
 #include "tests/unit/random_messages.hpp"
+#include "tests/watched.hpp"
 
 namespace capstan {
 namespace {
 
 constexpr std::array few_types = {DataType::i8, DataType::bf16, DataType::f64, DataType::c128};
 
-// The last one is many blocks. Fewer of everything where every access is watched.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t counts[] = {0, 1, 2, 3, 7, 14, 15, 16, 17, 100, 5003};
-const auto types = few_types;
-#else
-const auto types = all_data_types();
-constexpr std::size_t counts[] = {0, 1, 2, 3, 7, 14, 15, 100, 1000, 4099, 70001};
-#endif
+const auto types = watched ? std::span<const DataType>{few_types} : all_data_types();
+/// The last one is many blocks.
+constexpr auto counts =
+    watched ? std::array<std::size_t, 11>{0, 1, 2, 3, 7, 14, 15, 16, 17, 100, 5003}
+            : std::array<std::size_t, 11>{0, 1, 2, 3, 7, 14, 15, 100, 1000, 4099, 70001};
 
 /// In place and not; largest buffers of `count` elements.
 bool correct(Communicator& world, Collective collective, DataType type, ReduceOp op,

@@ -9,6 +9,7 @@
 #include "core/runtime/plan.hpp"
 #include "core/runtime/prove_programs.hpp"
 #include "tests/proof/builds.hpp"
+#include "tests/watched.hpp"
 
 namespace capstan {
 namespace {
@@ -31,11 +32,9 @@ std::string to_string(const Shape& shape) {
 /// One algorithm, for all numbers of ranks.
 class Proof : public ::testing::TestWithParam<const Algorithm*> {};
 
-/// Up to 17, then 32 and 64. The sanitizers watch the prover, not what it proves: fewer ranks do.
+/// Up to 17, then 32 and 64.
 std::vector<int> rank_counts(int most) {
-#ifdef __SANITIZE_ADDRESS__
-  most = std::min(most, 9);
-#endif
+  if (watched) most = std::min(most, 6);
   std::vector<int> counts;
   for (int ranks = 1; ranks <= std::min(most, 17); ++ranks) counts.push_back(ranks);
   for (const int ranks : {32, 64})
@@ -167,11 +166,7 @@ TEST_P(Proof, LoweredStreamsWithShorterLastBlocks) {
 }
 /// Fewer where every access is watched: there are four ways to spread them.
 int most_across_hosts() {
-#ifdef __SANITIZE_ADDRESS__
-  return 4;
-#else
-  return 9;
-#endif
+  return watched ? 4 : 9;
 }
 
 /// What depends on where ranks are is another schedule for each map of hosts.
@@ -207,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(All, HierarchicalProof, ::testing::ValuesIn(hierarchica
 TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
   std::mt19937 random{2024};
   const auto known = every_algorithm();
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < (watched ? 40 : 150); ++round) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     std::vector<int> places;
     const int places_in_use = 1 + static_cast<int>(random() % 2) * static_cast<int>(random() % 5);

