@@ -289,10 +289,9 @@ void Executor::combine(const BoundOp& op, const BoundOperand* destinations, std:
                        std::uint64_t count) {
   const std::uint64_t element = plan_->element.value();
   std::byte* const to = address(destinations[0]) + first * element;
-  const bool stream = streams_to(destinations[0]);
   if (is_copy(op)) {
     // In place there is nothing to do, and peers may be reading.
-    if (to != sources_[0]) kernels::copy(to, sources_[0], count * element, stream);
+    if (to != sources_[0]) kernels::copy(to, sources_[0], count * element, op.streams);
     return;
   }
   std::byte* const second =
@@ -303,7 +302,7 @@ void Executor::combine(const BoundOp& op, const BoundOperand* destinations, std:
                  .source_count = op.source_count,
                  .element_count = count,
                  .divisor = op.divisor,
-                 .stream_destination = stream,
+                 .stream_destination = op.streams,
                  .context = &plan_->user});
 }
 
@@ -395,11 +394,6 @@ const std::byte* Executor::address_at_owner(const BoundOperand& operand) const {
       operand.in_peer_input() ? log_.input_of(operand.owner()) : log_.output_of(operand.owner());
   const std::uint64_t shift = block_ * bytes_of(plan_->block_count, plan_->element).value();
   return reinterpret_cast<const std::byte*>(buffer + shift + operand.offset);
-}
-
-/// Whether it is written past the cache.
-bool Executor::streams_to(const BoundOperand& destination) const {
-  return plan_->stream_output && destination.base == static_cast<std::uint32_t>(Place::output);
 }
 
 bool Executor::gather_packets(const BoundOp& op) {

@@ -87,7 +87,6 @@ class Executor {
   bool fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes);
   bool read_pieces(const BoundOp& op);
   const std::byte* address_at_owner(const BoundOperand& operand) const;
-  bool streams_to(const BoundOperand& destination) const;
   void keep_input();
   void announce_buffers();
   bool gather_packets(const BoundOp& op);

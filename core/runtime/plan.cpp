@@ -68,11 +68,13 @@ class PartMap {
 /// Turns programs for blocks of one call into what the executor runs.
 class Binder {
  public:
+  /// `long_output`: it exceeds the cache.
   Binder(const Call& call, Form form, SlotKind slots, const Hosts& hosts, Rank self,
-         const SegmentLayout& layout)
+         const SegmentLayout& layout, bool long_output)
       : call_(call),
         form_(form),
         slots_(slots),
+        long_output_(long_output),
         ranks_(hosts.ranks()),
         self_(self.value()),
         layout_(layout) {}
@@ -128,8 +130,23 @@ class Binder {
       bound.ops.push_back(bind(op, index, first, piece));
       bound.ops.back().reads_peers = std::ranges::any_of(
           operands, [](const Operand& o) { return is_buffer_of_peer(o.place); });
+      bound.ops.back().streams = streams(program, op);
       done += piece;
     } while (done < op.length);
+  }
+
+  /// Whether a result goes past the cache, where it would push out what is still needed: not if it
+  /// is about to be read there, by peers or to be sent.
+  bool streams(const Program& program, const Op& op) const {
+    if (!long_output_ || form_ == Form::open || op.code != OpCode::gather) return false;
+    const Operand& result = program.destinations(op).front();
+    if (result.place != Place::output) return false;
+    return std::ranges::none_of(program.ops, [&](const Op& other) {
+      if (other.code != OpCode::push) return false;
+      const Operand& sent = program.sources(other).front();
+      return sent.place == Place::output && sent.offset < result.offset + op.length &&
+             result.offset < sent.offset + other.length;
+    });
   }
 
   int owner_of(const Operand& operand) const {
@@ -142,6 +159,7 @@ class Binder {
     return {.code = op.code,
             .destination_count = op.destination_count,
             .reads_peers = false,
+            .streams = false,
             .source_count = op.source_count,
             .first_operand = first_operand,
             .divisor = divide ? static_cast<std::uint32_t>(ranks_) : 1,
@@ -166,6 +184,7 @@ class Binder {
   const Call& call_;
   const Form form_;
   const SlotKind slots_;
+  const bool long_output_;
   const int ranks_, self_;
   const SegmentLayout& layout_;
 };
@@ -314,9 +333,6 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
     plan.reduce =
         kernels::reduce_kernel(call.type, reduces(call.collective) ? call.op : ReduceOp::sum);
   }
-  // What peers are going to read from here stays in the cache.
-  plan.stream_output = choice.form != Form::open &&
-                       bytes_of(call.contract(ranks).extent(), plan.element) >= streamed_output;
   const BufferLengths lengths = call.contract(ranks).lengths(self.value());
   plan.input_bytes = bytes_of(lengths.input, plan.element);
   plan.output_bytes = bytes_of(lengths.output, plan.element);
@@ -324,7 +340,8 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   plan.mark = mark_of(call, manner_of(plan));
   plan.digest = plan.mark.digest();
 
-  const Binder binder{call, choice.form, plan.slots, hosts, self, layout};
+  const bool long_output = bytes_of(call.contract(ranks).extent(), plan.element) >= streamed_output;
+  const Binder binder{call, choice.form, plan.slots, hosts, self, layout, long_output};
   const auto shapes = block_shapes(call, plan.block_count);
   plan.blocks = shapes.size();
   for (std::size_t b = 0; b < shapes.size(); ++b) {

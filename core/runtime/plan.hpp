@@ -35,6 +35,7 @@ struct BoundOp {
   OpCode code;
   std::uint8_t destination_count;
   bool reads_peers;  ///< buffers of other ranks are among the sources
+  bool streams;      ///< the result goes past the cache
   std::uint32_t source_count;
   std::uint32_t first_operand;
   std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed
@@ -81,7 +82,6 @@ struct Plan {
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
   std::vector<int> pushed_to{};         ///< peers on other hosts, also from these buffers
   std::vector<int> remote_writers{};    ///< peers on other hosts whose boards are read
-  bool stream_output = false;           ///< the output exceeds the cache: write it past the cache
 
   const BoundProgram& program(std::uint64_t index) const {
     return programs[program_of.empty() ? 0 : program_of[index]];
