@@ -10,13 +10,16 @@
 namespace capstan {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 // How a wait goes on: engines look for a while, then the core is yielded, then the rank sleeps
 // until it is woken. Peers are looked after all the while. A rank with a core of its own is in no
 // hurry to yield: what else runs there would keep the core for milliseconds, and all ranks wait.
 constexpr auto spin_before_yield = 1ms;
+// Unless that gives the core back soon, like ranks of another job do that wait in this way: then all
+// get on faster if none spins. Seen by how long a yield has taken, and believed for a while.
+constexpr std::chrono::microseconds shortest_turn = 5us, longest_turn = 2ms;
+constexpr auto remembered = 50ms;
 constexpr auto yield_before_sleep = 2ms;
 constexpr auto longest_sleep = 20ms;
 constexpr auto check_interval = 20ms;
@@ -44,8 +47,8 @@ class Progress::Patience {
       const auto several = progress.drivers_.load() > 1;
       const auto most = several ? longest_sleep_among_several : longest_sleep;
       if (progress.sleep(std::min<std::chrono::nanoseconds>(most, deadline.remaining()))) moved();
-    } else if (oversubscribed_ || now - since_ > spin_before_yield) {
-      sched_yield();
+    } else if (oversubscribed_ || progress.shares_core(now) || now - since_ > spin_before_yield) {
+      progress.yield(now);
     }
   }
 
@@ -53,6 +56,20 @@ class Progress::Patience {
   const bool oversubscribed_;
   Clock::time_point since_{}, last_check_{};
 };
+
+void Progress::yield(Clock::time_point now) {
+  sched_yield();
+  const auto away = Clock::now() - now;
+  if (away < shortest_turn || away > longest_turn) return;
+  sharing_until_ = now + remembered;
+  sharing_ = true;
+}
+
+/// Whether others who give it back soon use this core, too.
+bool Progress::shares_core(Clock::time_point now) {
+  if (sharing_ && now > sharing_until_.load()) sharing_ = false;
+  return sharing_;
+}
 
 Progress::Lock::Lock(Progress& progress)
     : progress_(progress.threaded_.load(std::memory_order_relaxed) ? &progress : nullptr) {
@@ -104,7 +121,7 @@ bool Progress::poll() {
     for (const Engine* engine : engines_) busy += engine->busy() ? 1 : 0;
     for (std::size_t i = 0; i < engines_.size(); ++i) {
       if (!engines_[i]->busy()) continue;
-      engines_[i]->share_core(busy > 1);
+      engines_[i]->share_core(busy > 1 || sharing_);
       moved |= engines_[i]->poll();
     }
     moved |= !ended_.empty();

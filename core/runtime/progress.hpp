@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -64,7 +65,10 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   void there_is_work();
 
  private:
+  using Clock = std::chrono::steady_clock;
   class Patience;
+  void yield(Clock::time_point now);
+  bool shares_core(Clock::time_point now);
   bool poll();
   bool busy() const;  // under the lock
   bool idle();
@@ -82,6 +86,9 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
     std::optional<MessageInfo> message;
   };
   std::vector<Ended> ended_;
+
+  std::atomic<bool> sharing_ = false;  // the core, with others who give it back soon
+  std::atomic<Clock::time_point> sharing_until_{};
 
   std::atomic<bool> threaded_ = false;
   std::mutex mutex_;
