@@ -75,6 +75,10 @@ struct Settings {
   /// CAPSTAN_SINGLE_COPY, 0 or 1.
   bool single_copy = true;
 
+  /// The most page-locked host memory that a rank uses at a time for buffers that lie on devices.
+  /// CAPSTAN_PINNED_MEMORY, bytes with an optional k, m or g.
+  Bytes pinned_memory{std::uint64_t{1} << 30};
+
   /// Pretends that the ranks are spread evenly over so many hosts, so that what runs over several
   /// can be tried on one: ranks of different ones use the network between them. 0: as it is. The
   /// same on all ranks. CAPSTAN_VIRTUAL_HOSTS.

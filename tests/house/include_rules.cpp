@@ -80,7 +80,7 @@ const std::vector<Rule>& rules() {
        {"core/ir", "core/base", "core/settings", "core/unique_id"},
        {"fmt", "spdlog", "sodium", "pmix"}},
       {"core/runtime",
-       {"core/ir", "core/base", "core/async", "core/message_info", "core/reducer", "core/request",
+       {"core/ir", "core/base", "core/async", "core/memory", "core/message_info", "core/reducer", "core/request",
         "core/settings", "core/unique_id", "algorithms", "kernels", "topology", "transports",
         "transports/*", "core/runtime/bootstrap", "core/runtime/algorithm_rules",
         "core/runtime/form"},

@@ -39,6 +39,11 @@ class FakeLibraries : public LibraryLoader {
         return std::make_shared<Library>(found->second);
     return nullptr;
   }
+  /// All of them are, unless said otherwise.
+  std::shared_ptr<SharedLibrary> loaded(const std::vector<std::string>& names) const override {
+    return all_loaded ? open(names) : nullptr;
+  }
+  bool all_loaded = true;
 
   Symbols& operator[](const std::string& name) { return libraries_[name]; }
   void remove(const std::string& name) { libraries_.erase(name); }
