@@ -19,8 +19,8 @@ class Communicator::Impl {
   explicit Impl(Member owned, std::shared_ptr<Staging> pinned = nullptr)
       : member(std::move(owned)), engine(*member.engine), staging(std::move(pinned)) {
     if (!staging)
-      staging = std::make_shared<Staging>(engine.settings().pinned_memory,
-                                          engine.settings().timeout);
+      staging =
+          std::make_shared<Staging>(engine.settings().pinned_memory, engine.settings().timeout);
     look_for_devices();
   }
   Member member;

@@ -129,7 +129,7 @@ void unpack_output(Task& task, const Packing& packing, std::function<void()> unp
   task.owns_output = true;
 }
 
-Packing packing_for(Staging& staging, int rank, const char* call, const TensorView& tensor) {
+Packing packing_for(Staging& staging, int rank, std::string_view call, const TensorView& tensor) {
   if (tensor.count() == Elements{0} || !on_device(tensor.data)) return Packing{bytes_of(tensor)};
   return {staging, bytes_of(tensor),
           call_of(rank, fmt::format("{} of {}", call, to_string(tensor)))};
@@ -141,8 +141,7 @@ Communicator::Prepared Communicator::prepare_in_place(Collective collective, con
                                                       int root, const Reducer& reducer) const {
   require_reachable(rank(), data);
   const Packing packed =
-      data.is_dense() ? Packing{}
-                      : packing_for(*impl_->staging, rank(), name_of(collective).data(), data);
+      data.is_dense() ? Packing{} : packing_for(*impl_->staging, rank(), name_of(collective), data);
   const TensorView sent = packed ? dense(data, packed.data()) : data;
   Prepared prepared = prepare(request_of(collective, sent, sent, reducer, root));
   Task& task = prepared.main;

@@ -100,9 +100,8 @@ std::string to_string(const TensorView& tensor) {
 }
 
 void copy(const TensorView& to, const TensorView& from) {
-  copy(to, from, [](void* into, const void* data, std::size_t size) {
-    std::memcpy(into, data, size);
-  });
+  copy(to, from,
+       [](void* into, const void* data, std::size_t size) { std::memcpy(into, data, size); });
 }
 
 void copy(const TensorView& to, const TensorView& from, const CopyRun& copy_run) {

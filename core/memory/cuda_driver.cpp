@@ -34,10 +34,11 @@ class CudaDriver final : public DeviceDriver {
   std::string_view name() const override { return "CUDA"; }
 
   std::optional<DevicePlace> place_of(const void* address) const override {
-    int attributes[] = {memory_type, is_managed, device_ordinal, context};
+    // Which context, what type of memory, whether it is managed, on which device.
+    int attributes[] = {1, 2, 8, 9};
     int type = 0, managed = 0;
     DevicePlace place;
-    void* values[] = {&type, &managed, &place.device, &place.context};
+    void* values[] = {&place.context, &type, &managed, &place.device};
     // Leaves all at zero for addresses that it does not know.
     if (pointer_get_attributes_(4, attributes, values, to_device(address)) != 0 ||
         type != device_memory || managed != 0)
@@ -74,7 +75,6 @@ class CudaDriver final : public DeviceDriver {
  private:
   using Context = void*;
   using DevicePointer = unsigned long long;
-  static constexpr int context = 1, memory_type = 2, is_managed = 8, device_ordinal = 9;
   static constexpr int device_memory = 2;
   static constexpr unsigned non_blocking = 1;
 

@@ -13,7 +13,8 @@ namespace capstan {
 
 /// From where memory of a device is reached.
 struct DevicePlace {
-  void* context = nullptr;  ///< CUDA: the context that it belongs to; null: the device's primary one
+  void* context =
+      nullptr;  ///< CUDA: the context that it belongs to; null: the device's primary one
   int device = 0;
 
   auto operator<=>(const DevicePlace&) const = default;
@@ -50,7 +51,8 @@ class DeviceDriver {
 };
 
 /// CUDA's driver, or null. It is asked nothing before the program has initialised it; where there
-/// is a device of NVIDIA's it is loaded, as programs load it late (by the CUDA runtime's first call).
+/// is a device of NVIDIA's it is loaded, as programs load it late (by the CUDA runtime's first
+/// call).
 std::unique_ptr<DeviceDriver> make_cuda_driver(const SystemView& system = {});
 /// HIP's runtime, or null. As the first question initialises it, it must have been loaded already.
 std::unique_ptr<DeviceDriver> make_hip_driver(const SystemView& system = {});

@@ -16,7 +16,8 @@ namespace {
 /// Those found so far; they live as long as the process, as their libraries do.
 std::array<std::atomic<DeviceDriver*>, 2> drivers{};
 
-/// Streams that nobody uses at the moment. A copy has one of its own, so that it waits for no other.
+/// Streams that nobody uses at the moment. A copy has one of its own, so that it waits for no
+/// other.
 class Streams {
  public:
   /// Null: make one.
@@ -94,7 +95,8 @@ void DeviceCopies::inside(const Lane& lane, const char* what, const Body& body) 
   }
   if (error != 0)
     throw SystemError(fmt::format(
-        "{}: {} by {} failed on device {}: {}: keep buffers allocated until the call has ended, and "
+        "{}: {} by {} failed on device {}: {}: keep buffers allocated until the call has ended, "
+        "and "
         "see which earlier call the device failed in",
         transfer_.call, what, driver.name(), lane.at.place.device, driver.text_of(error)));
 }

@@ -50,8 +50,8 @@ class HipDriver final : public DeviceDriver {
   int start_copy(Direction direction, void* to, const void* from, std::size_t bytes,
                  void* stream) override {
     constexpr int host_to_device = 1, device_to_host = 2;
-    return copy_(to, from, bytes,
-                 direction == Direction::to_host ? device_to_host : host_to_device, stream);
+    return copy_(to, from, bytes, direction == Direction::to_host ? device_to_host : host_to_device,
+                 stream);
   }
   int query(void* stream) override { return stream_query_(stream); }
 

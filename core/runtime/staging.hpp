@@ -16,8 +16,9 @@ namespace capstan {
 /// "rank 1: all_reduce(1000 x f32, sum)".
 std::string call_of(int rank, const std::string& call);
 
-/// Buffers on devices are replaced here, by pinned host memory: of collectives and of messages. What
-/// is sent is read when the call starts; results are written when it has succeeded, and never else.
+/// Buffers on devices are replaced here, by pinned host memory: of collectives and of messages.
+/// What is sent is read when the call starts; results are written when it has succeeded, and never
+/// else.
 ///
 /// Of one rank, for its world and all groups made from it. Thread-safe. `call` names the rank and
 /// the call in errors: see call_of().

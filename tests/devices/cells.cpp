@@ -43,13 +43,11 @@ std::string trouble_with(Communicator& world, const cli::Cell& cell, Where input
 
   const auto got = to.read();
   const auto at = static_cast<std::size_t>(static_cast<std::byte*>(request.output) - to.data());
-  const std::size_t length =
-      bytes_of(contract.lengths(rank).output, size_of(cell.type)).value();
-  const auto where = fmt::format("{}, rank {} of {}, {} bytes, input {}, output {}{}{}",
-                                 name_of(cell.collective), rank, world.size(), size,
-                                 static_cast<int>(input), static_cast<int>(output),
-                                 cell.in_place ? ", in place" : "",
-                                 background ? ", in the background" : "");
+  const std::size_t length = bytes_of(contract.lengths(rank).output, size_of(cell.type)).value();
+  const auto where =
+      fmt::format("{}, rank {} of {}, {} bytes, input {}, output {}{}{}", name_of(cell.collective),
+                  rank, world.size(), size, static_cast<int>(input), static_cast<int>(output),
+                  cell.in_place ? ", in place" : "", background ? ", in the background" : "");
   if (const auto wrong = data.count_wrong(got.data() + at, rank); wrong > 0)
     return fmt::format("{}: {} elements are wrong", where, wrong);
   if (!cell.in_place && from.read() != given) return where + ": the input was changed";
@@ -71,8 +69,8 @@ std::string trouble_with_collectives(Communicator& world) {
           // Ranks keep their buffers in different places.
           const auto own = static_cast<std::size_t>(world.rank());
           const Places at = bytes == 5000 ? places[(i + own) % std::size(places)] : places[i];
-          cli::Cell cell = cli::cell_of(collective, DataType::i32, ReduceOp::sum, Bytes{bytes},
-                                        world.size());
+          cli::Cell cell =
+              cli::cell_of(collective, DataType::i32, ReduceOp::sum, Bytes{bytes}, world.size());
           if (has_root(collective)) cell.shape.root = static_cast<int>(i) % world.size();
           cell.in_place = in_place && collective != Collective::all_to_all_v;
           auto trouble = trouble_with(world, cell, at.input, at.output, i % 2 == 1);

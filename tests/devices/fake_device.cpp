@@ -7,9 +7,10 @@
 
 namespace capstan::fake {
 
-// Counters, which tests set by adding to them. They turn: "fail_to_host" and "fail_to_device": so many copies fail; "hang": streams
-// are never done; "version": of HIP. They read "to_host" and "to_device": copies made; "pinned":
-// ranges pinned so far; "depth": contexts pushed and not popped, on all threads.
+// Counters, which tests set by adding to them. They turn: "fail_to_host" and "fail_to_device": so
+// many copies fail; "hang": streams are never done; "version": of HIP. They read "to_host" and
+// "to_device": copies made; "pinned": ranges pinned so far; "depth": contexts pushed and not
+// popped, on all threads.
 
 Devices& devices() {
   static auto& all = *new Devices;
@@ -58,8 +59,7 @@ std::optional<Devices::Allocation> Devices::find(const void* address) {
 }
 
 void* Devices::allocate_host(std::size_t size) {
-  void* block =
-      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* block = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   add_host(block, size);
   return block;
 }

@@ -1,13 +1,15 @@
 // Buffers on devices among processes on one host, and on hosts that are pretended.
 
+#include "tests/multiprocess/processes.hpp"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/multiprocess/processes.hpp"
-
 namespace capstan {
 namespace {
+
+using ::testing::HasSubstr;
 
 class StagedProcesses : public ::testing::Test {
  protected:
@@ -28,12 +30,12 @@ TEST_F(StagedProcesses, Collectives) {
 }
 
 TEST_F(StagedProcesses, CollectivesBetweenHosts) {
-  expect_right(3, "collectives",
-               {{"CAPSTAN_VIRTUAL_HOSTS", "2"}, {"CAPSTAN_NETWORK", "tcp"}});
+  expect_right(3, "collectives", {{"CAPSTAN_VIRTUAL_HOSTS", "2"}, {"CAPSTAN_NETWORK", "tcp"}});
 }
 
 TEST_F(StagedProcesses, Messages) {
-  for (const char* direct : {"1", "0"}) expect_right(3, "messages", {{"CAPSTAN_SINGLE_COPY", direct}});
+  for (const char* direct : {"1", "0"})
+    expect_right(3, "messages", {{"CAPSTAN_SINGLE_COPY", direct}});
   expect_right(3, "messages", {{"CAPSTAN_VIRTUAL_HOSTS", "3"}, {"CAPSTAN_NETWORK", "tcp"}});
 }
 
@@ -45,6 +47,13 @@ TEST_F(StagedProcesses, OfACallThatFailsNothingIsSeenOnTheDevice) {
     EXPECT_EQ(occurrences(result.output, "PeerLost 1, untouched"), 2) << count << result.output;
     EXPECT_EQ(occurrences(result.output, "trouble"), 0) << result.output;
   }
+}
+
+TEST_F(StagedProcesses, TheDoctorSaysHowTheyTravelAndWhy) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "doctor"}, {{"LD_LIBRARY_PATH", FAKE_DRIVERS},
+                                                                {"CAPSTAN_PINNED_MEMORY", "2g"}});
+  EXPECT_THAT(result.output,
+              HasSubstr("CUDA: staged through pinned host memory, up to 2 GiB a rank, since "));
 }
 
 }  // namespace

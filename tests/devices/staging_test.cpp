@@ -70,9 +70,8 @@ TEST_F(Staged, AllCollectivesAmongThreads) {
   const int before = driver_knob("to_host");
   for (const int ranks : {1, 2, 3})
     for (const bool thread : {false, true})
-      on_threads(ranks, settings(thread), [&](Communicator& world) {
-        EXPECT_EQ(trouble_with_collectives(world), "");
-      });
+      on_threads(ranks, settings(thread),
+                 [&](Communicator& world) { EXPECT_EQ(trouble_with_collectives(world), ""); });
   EXPECT_GT(driver_knob("to_host"), before);
 }
 
@@ -144,8 +143,8 @@ TEST_F(Staged, TensorsWithStridesKeepTheirGaps) {
     world.all_reduce(middle_of(matrix));
     world.start_all_reduce(middle_of(matrix), Reducer::premultiplied_sum(2)).wait();
     const float in = 8, gap = 1;
-    EXPECT_THAT(matrix.values(), ElementsAre(gap, in, in, in, in, gap, gap, in, in, in, in, gap, gap,
-                                             in, in, in, in, gap));
+    EXPECT_THAT(matrix.values(), ElementsAre(gap, in, in, in, in, gap, gap, in, in, in, in, gap,
+                                             gap, in, in, in, in, gap));
     const DeviceArray<float> dense{filled(12, static_cast<float>(world.rank()))};
     world.broadcast({dense.span().data(), {3, 4}}, 1);
     EXPECT_THAT(dense.values(), Each(1.0f));
@@ -159,9 +158,9 @@ TEST_F(Staged, TensorsAlongAnyDimension) {
         std::vector<float> own(6), all(12);
         std::iota(own.begin(), own.end(), static_cast<float>(10 * world.rank()));
         const DeviceArray<float> part{own, where}, whole{all}, back{own, where};
-        const std::vector<std::int64_t> one{2, 3},
-            both = dimension == 0 ? std::vector<std::int64_t>{4, 3}
-                                  : std::vector<std::int64_t>{2, 6};
+        const std::vector<std::int64_t> one{2, 3}, both = dimension == 0
+                                                              ? std::vector<std::int64_t>{4, 3}
+                                                              : std::vector<std::int64_t>{2, 6};
         world.all_gather({part.span().data(), one}, {whole.span().data(), both}, dimension);
         const std::vector<float> side_by_side{0, 1, 2, 10, 11, 12, 3, 4, 5, 13, 14, 15};
         const std::vector<float> one_after_the_other{0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15};
@@ -334,10 +333,10 @@ TEST_F(Staged, ACopyThatFailsIsThisRanksErrorAlone) {
         world.all_reduce(data.span());
       } catch (const SystemError& error) {
         ++failures;
-        EXPECT_THAT(error.what(),
-                    AllOf(HasSubstr(fmt::format("rank {}: all_reduce(1000 x f32, sum)",
-                                                world.rank())),
-                          HasSubstr("unspecified launch failure (719)"), HasSubstr("device 0")));
+        EXPECT_THAT(
+            error.what(),
+            AllOf(HasSubstr(fmt::format("rank {}: all_reduce(1000 x f32, sum)", world.rank())),
+                  HasSubstr("unspecified launch failure (719)"), HasSubstr("device 0")));
         if (starts) world.all_reduce(data.span());  // the other rank is waiting for it
       }
       world.barrier();

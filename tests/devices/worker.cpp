@@ -34,8 +34,7 @@ std::string killed(Communicator& world, std::size_t count) {
   for (int i = 0;; ++i) {
     const Array output{std::vector<float>(count, -1)}, message{std::vector<float>(count, -1)};
     if (world.rank() == 1 && i == 20) ::raise(SIGKILL);
-    const Work receive =
-        world.rank() == 1 ? Work{} : world.start_receive(message.span(), 1, 1 + i);
+    const Work receive = world.rank() == 1 ? Work{} : world.start_receive(message.span(), 1, 1 + i);
     try {
       world.all_reduce(input.span(), output.span());
       if (!all(output, static_cast<float>(world.size()))) return "wrong";

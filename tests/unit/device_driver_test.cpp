@@ -82,7 +82,8 @@ class Machine {
 };
 
 TEST(DeviceDrivers, NothingIsLoadedWhereThereIsNoDevice) {
-  FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()}, {"libamdhip64.so", FakeDriver::hip()}};
+  FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()},
+                          {"libamdhip64.so", FakeDriver::hip()}};
   libraries.all_loaded = false;
   EXPECT_EQ(make_cuda_driver(Machine{}.view(libraries)), nullptr);
   EXPECT_EQ(make_hip_driver(Machine{}.view(libraries)), nullptr);
@@ -97,7 +98,8 @@ TEST(DeviceDrivers, NothingIsLoadedWhereThereIsNoDevice) {
 }
 
 TEST(DeviceDrivers, ALibraryThatLacksAFunctionIsNoDriver) {
-  FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()}, {"libamdhip64.so", FakeDriver::hip()}};
+  FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()},
+                          {"libamdhip64.so", FakeDriver::hip()}};
   libraries["libcuda.so.1"].remove("cuStreamQuery");
   libraries["libamdhip64.so"].remove("hipMemcpyAsync");
   EXPECT_EQ(make_cuda_driver(Machine{}.view(libraries)), nullptr);

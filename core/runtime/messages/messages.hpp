@@ -48,7 +48,7 @@ class Messages {
     std::shared_ptr<void> memory{};
     /// Takes so much of what has been received there. What it throws is the request's error.
     std::function<void(Bytes)> unpack{};
-    Time since{};                  ///< when it was first seen to wait, since it last moved
+    Time since{};  ///< when it was first seen to wait, since it last moved
   };
   using RequestPointer = std::shared_ptr<Request>;
 
