@@ -34,9 +34,9 @@ namespace capstan {
 /// then, so synchronise with it first. When the call has ended, results are on the device, for all
 /// streams; of a call that has failed or been cancelled there are none, and nothing is written any
 /// more. LimitReached (nothing has been started: the others wait for this rank to call again) and
-/// SystemError (a copy failed) concern this rank only. On a machine with a device CUDA may be
-/// loaded at any time; HIP, before the communicator is made. Managed and registered memory counts
-/// as host memory.
+/// SystemError (a copy failed, or took longer than Settings::timeout) concern this rank only. On a
+/// machine with a device CUDA may be loaded at any time; HIP, before the communicator is made.
+/// Managed and registered memory counts as host memory.
 ///
 /// Operations of a communicator run in the order in which they are started. A world and the groups
 /// made from it are used by one thread at a time, unless there is a progress thread

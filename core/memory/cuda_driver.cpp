@@ -38,7 +38,7 @@ class CudaDriver final : public DeviceDriver {
     int attributes[] = {1, 2, 8, 9};
     int type = 0, managed = 0;
     DevicePlace place;
-    void* values[] = {&place.context, &type, &managed, &place.device};
+    void* values[] = {static_cast<void*>(&place.context), &type, &managed, &place.device};
     // Leaves all at zero for addresses that it does not know.
     if (pointer_get_attributes_(4, attributes, values, to_device(address)) != 0 ||
         type != device_memory || managed != 0)

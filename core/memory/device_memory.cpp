@@ -138,7 +138,7 @@ void DeviceCopies::wait(const Lane& lane, Deadline deadline) const {
     });
     if (state == 0) return;
     if (deadline.expired())
-      throw TimedOut(fmt::format(
+      throw SystemError(fmt::format(
           "{}: device {} did not finish a copy within {}: see what it does instead, or raise "
           "CAPSTAN_TIMEOUT",
           transfer_.call, lane.at.place.device, deadline.budget()));

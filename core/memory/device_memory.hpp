@@ -53,7 +53,7 @@ class DeviceCopies {
 
   /// Starts a copy; at most one side may be on a device. Throws SystemError.
   void copy(void* to, const void* from, std::size_t bytes);
-  /// Returns when all are done. Throws SystemError or TimedOut.
+  /// Returns when all are done. Throws SystemError, also when a device takes too long.
   void finish();
 
  private:

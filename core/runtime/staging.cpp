@@ -36,11 +36,10 @@ std::shared_ptr<std::byte> Staging::pinned(Bytes size, const std::string& call) 
     std::byte* const data = handle->data();
     return {std::move(handle), data};
   } catch (const LimitReached& error) {
-    throw LimitReached(
-        fmt::format("{}: buffers on a device need {} of pinned host memory: {}; let other "
-                    "operations end first, "
-                    "use shorter buffers, or raise CAPSTAN_PINNED_MEMORY ({})",
-                    call, readable(size), error.what(), readable(limit_)));
+    throw LimitReached(fmt::format(
+        "{}: buffers on a device need {} of pinned host memory: {}; or let other operations end "
+        "first, or raise CAPSTAN_PINNED_MEMORY ({})",
+        call, readable(size), error.what(), readable(limit_)));
   } catch (const SystemError& error) {
     throw SystemError(
         fmt::format("{}: no pinned host memory for buffers on a device: {}", call, error.what()));
