@@ -55,12 +55,15 @@ Task task_of(CheckedCall&& checked) {
 
 /// Each rank sums its input times a factor of its own: the product is what it contributes.
 void scale_input(Task& task, double factor) {
-  auto scaled = std::make_shared<std::vector<std::byte>>(task.input_bytes.value());
+  const auto scaled = std::make_shared<std::vector<std::byte>>(task.input_bytes.value());
   const std::size_t count = task.input_bytes.value() / task.call.element().value();
-  task.pack = [kernel = kernels::scale_kernel(task.call.type), to = scaled->data(),
-               from = task.input, count, factor] { kernel(to, from, count, factor); };
-  task.input = scaled->data();
-  task.keep.push_back(std::move(scaled));
+  task.pack = [first = task.pack, kernel = kernels::scale_kernel(task.call.type),
+               to = scaled->data(), from = task.input, count, factor] {
+    if (first) first();
+    kernel(to, from, count, factor);
+  };
+  replace_buffers(task, true, false, [&](AddressRange) { return scaled->data(); });
+  task.keep.push_back(scaled);
 }
 
 std::string column_mismatch(int rank, int peer, Elements sent, Elements expected) {
@@ -105,6 +108,7 @@ Communicator::Prepared Communicator::prepare(const Request& request) const {
   const Operation::Output output{request.type, checked.output,
                                  checked.output_bytes.value() / checked.call.element().value()};
   Prepared prepared{std::nullopt, task_of(std::move(checked)), output};
+  impl_->staging->stage(prepared.main, rank());
   if (request.collective == Collective::all_to_all_v) {
     const std::size_t pairs = request.counts.size() * request.counts.size();
     const auto told = std::make_shared<std::vector<Elements>>(pairs);
@@ -116,12 +120,14 @@ Communicator::Prepared Communicator::prepare(const Request& request) const {
 }
 
 void Communicator::run(Prepared prepared) {
+  prepared.pack_at_start();
   if (prepared.ask) impl_->engine.submit(std::move(*prepared.ask));
   impl_->engine.run(std::move(prepared.main));
 }
 
 Work Communicator::start(Prepared prepared) {
   Engine& engine = impl_->engine;
+  prepared.pack_at_start();
   const auto operation = std::make_shared<Operation>(
       engine.progress(), to_string(prepared.main.call), prepared.output);
   prepared.main.operation = operation;
@@ -131,7 +137,8 @@ Work Communicator::start(Prepared prepared) {
 }
 
 void Communicator::run(const Request& request) {
-  if (request.collective == Collective::all_to_all_v || request.reducer.scales())
+  if (request.collective == Collective::all_to_all_v || request.reducer.scales() ||
+      on_device(request.input) || on_device(request.output))
     return run(prepare(request));
   // Programs repeat themselves. With a progress thread others may call at the same time.
   auto& last = impl_->last;
@@ -175,7 +182,7 @@ std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
 std::optional<Communicator> Communicator::form(const std::vector<int>& members) {
   auto member = make_group(impl_->member, members);
   if (!member) return std::nullopt;
-  return Communicator{std::make_unique<Impl>(std::move(*member))};
+  return Communicator{std::make_unique<Impl>(std::move(*member), impl_->staging)};
 }
 
 int Communicator::world_rank(int rank) const {

@@ -27,6 +27,17 @@ namespace capstan {
 /// survivor that needs it gets a PeerLost that names it. After any such error the communicator is
 /// unusable: all later calls throw the same error. InvalidArgument leaves it as it was.
 ///
+/// All buffers may lie on devices (CUDA, HIP), also in place, mixed with host memory, in tensors
+/// and messages. They are staged through pinned host memory (Settings::pinned_memory bytes of it at
+/// a time); operations of the program see host memory. What is sent is read when the call is
+/// started, on a stream of its own: whatever writes the buffer on the device must have finished by
+/// then, so synchronise with it first. When the call has ended, results are on the device, for all
+/// streams; of a call that has failed or been cancelled there are none, and nothing is written any
+/// more. LimitReached (nothing has been started: the others wait for this rank to call again) and
+/// SystemError (a copy failed, or took longer than Settings::timeout) concern this rank only. On a
+/// machine with a device CUDA may be loaded at any time; HIP, before the communicator is made.
+/// Managed and registered memory counts as host memory.
+///
 /// Operations of a communicator run in the order in which they are started. A world and the groups
 /// made from it are used by one thread at a time, unless there is a progress thread
 /// (Settings::progress_thread): then all functions are thread-safe. Different worlds are
@@ -68,9 +79,10 @@ class Communicator : public Collectives<Communicator> {
   using Collectives::start_broadcast;
   using Collectives::start_reduce_scatter;
 
-  // Tensors, in host memory. Those whose elements do not lie one after the other, in the order in
-  // which they travel, are packed and unpacked. Ranks whose tensors differ in shape or type get a
-  // Mismatch; shapes that do not fit together here, an InvalidArgument.
+  // Tensors. Those whose elements do not lie one after the other, in the order in which they
+  // travel, are packed and unpacked, on devices by a copy for each run of elements: make those
+  // dense that have many short ones. Ranks whose tensors differ in shape or type get a Mismatch;
+  // shapes that do not fit together here, an InvalidArgument.
 
   /// In place.
   void all_reduce(const TensorView& data, const Reducer& reducer = {});
@@ -103,9 +115,9 @@ class Communicator : public Collectives<Communicator> {
   // the order in which they were sent. Receiver and sender use one type (else the receiver gets a
   // Mismatch); a message that is longer than the buffer is Truncated. Short messages are sent
   // before anybody asks for them; a long one waits for its receiver, which reads it in place where
-  // it can. Work::cancel() of a long send may be refused: the receiver may be reading it. For the
-  // same reason a send that nobody takes within the time-out fails the communicator; a receive that
-  // nothing comes for fails alone.
+  // it can. Work::cancel() of a long send from host memory may be refused: the receiver may be
+  // reading it. For the same reason a send that nobody takes within the time-out fails the
+  // communicator; a receive that nothing comes for fails alone.
 
   /// Returns when the data may be changed again.
   template <ElementRange Data>

@@ -44,7 +44,11 @@ Work Communicator::start_exchange(const std::vector<Message>& messages) {
     return Work{operation};
   }
   std::vector<Messages::RequestPointer> requests;
-  for (const Message& message : messages) requests.push_back(request_of(message));
+  for (const Message& message : messages) {
+    requests.push_back(request_of(message));
+    if (on_device(message.data))
+      impl_->staging->stage(*requests.back(), call_of(rank(), describe({message})));
+  }
   engine.start(requests, operation);
   return Work{operation};
 }

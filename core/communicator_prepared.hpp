@@ -6,6 +6,7 @@
 #include "core/runtime/checked_call.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"
+#include "core/runtime/staging.hpp"
 #include "core/runtime/task.hpp"
 #include "core/runtime/world.hpp"
 
@@ -15,9 +16,16 @@ namespace capstan {
 
 class Communicator::Impl {
  public:
-  explicit Impl(Member owned) : member(std::move(owned)), engine(*member.engine) {}
+  explicit Impl(Member owned, std::shared_ptr<Staging> pinned = nullptr)
+      : member(std::move(owned)), engine(*member.engine), staging(std::move(pinned)) {
+    if (!staging)
+      staging =
+          std::make_shared<Staging>(engine.settings().pinned_memory, engine.settings().timeout);
+    look_for_devices();
+  }
   Member member;
   Engine& engine;
+  std::shared_ptr<Staging> staging;
 
   struct Last {
     Request request;
@@ -30,6 +38,13 @@ struct Communicator::Prepared {
   std::optional<Task> ask{};  ///< goes first
   Task main{};
   Operation::Output output{};  ///< the caller's
+
+  /// Reads what lies on devices. What it throws concerns this rank only: nothing has been started.
+  void pack_at_start() {
+    if (!main.packs_at_start) return;
+    main.pack();
+    main.pack = nullptr;
+  }
 };
 
 }  // namespace capstan

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 #include <functional>
 
 #include "core/communicator_prepared.hpp"
@@ -10,15 +10,45 @@
 namespace capstan {
 namespace {
 
-using Staging = std::shared_ptr<std::vector<std::byte>>;
-
 Bytes bytes_of(const TensorView& tensor) {
   return capstan::bytes_of(tensor.count(), size_of(tensor.type));
 }
 
-Staging staging_for(const TensorView& tensor) {
-  return std::make_shared<std::vector<std::byte>>(bytes_of(tensor).value());
-}
+/// Memory of a call that something is packed into: pinned where devices copy to it or from it.
+class Packing {
+ public:
+  /// None: it travels as it is.
+  Packing() = default;
+  explicit Packing(Bytes size) {
+    const auto memory = std::make_shared<std::vector<std::byte>>(size.value());
+    memory_ = {memory, memory->data()};
+  }
+  Packing(Staging& staging, Bytes size, const std::string& call)
+      : memory_(staging.pinned(size, call)),
+        transfer_(staging.transfer(call, memory_)),
+        on_device_(true) {}
+
+  explicit operator bool() const { return memory_ != nullptr; }
+  const std::shared_ptr<std::byte>& memory() const { return memory_; }
+  std::byte* data() const { return memory_.get(); }
+  bool on_device() const { return on_device_; }
+
+  /// Calls `body` with what copies between this memory and what is packed.
+  template <class Body>
+  void copy(const Body& body) const {
+    DeviceCopies copies{transfer_};
+    body([&](void* to, const void* from, std::size_t size) { copies.copy(to, from, size); });
+    copies.finish();
+  }
+  void copy(const TensorView& to, const TensorView& from) const {
+    copy([&](const CopyRun& copy_run) { capstan::copy(to, from, copy_run); });
+  }
+
+ private:
+  std::shared_ptr<std::byte> memory_{};
+  Transfer transfer_{};
+  bool on_device_ = false;
+};
 
 /// The same shape in dense memory.
 TensorView dense(const TensorView& like, void* data) {
@@ -37,19 +67,23 @@ Request request_of(Collective collective, const TensorView& input, const TensorV
           .root = root};
 }
 
-void require_host(const TensorView& tensor) {
+/// One that this process can copy from and to.
+void require_reachable(int rank, const TensorView& tensor) {
+  using enum DeviceType;
   const DeviceType type = tensor.device.type;
-  if (type != DeviceType::cpu && type != DeviceType::cuda_host && type != DeviceType::rocm_host)
-    throw InvalidArgument(fmt::format("the tensor {} is on device {}:{}: pass one in host memory",
-                                      to_string(tensor), static_cast<int>(type),
-                                      tensor.device.index));
+  if (type == cpu || type == cuda_host || type == rocm_host || type == cuda_managed) return;
+  if ((type == cuda || type == rocm) && devices_possible.load(std::memory_order_relaxed)) return;
+  throw InvalidArgument(fmt::format(
+      "rank {}: the tensor {} is on device {}:{}, which this process has no driver for: load CUDA "
+      "or HIP before the communicator is made, or pass a tensor in host memory",
+      rank, to_string(tensor), static_cast<int>(type), tensor.device.index));
 }
 
 /// `large` is `small` with the length of one dimension times the number of ranks.
 void require_slices(const char* call, int rank, int ranks, const TensorView& small,
                     const TensorView& large, int dimension) {
-  require_host(small);
-  require_host(large);
+  require_reachable(rank, small);
+  require_reachable(rank, large);
   const auto d = static_cast<std::size_t>(dimension);
   const bool exists = dimension >= 0 && d < small.shape.size();
   auto expected = small.shape;
@@ -82,43 +116,66 @@ std::function<void()> sequence(std::function<void()> first, std::function<void()
   };
 }
 
+void pack_input(Task& task, const Packing& packing, std::function<void()> pack) {
+  task.keep.push_back(packing.memory());
+  task.pack = sequence(std::move(pack), task.pack);
+  task.packs_at_start |= packing.on_device();
+  task.owns_input = true;
+}
+
+void unpack_output(Task& task, const Packing& packing, std::function<void()> unpack) {
+  task.keep.push_back(packing.memory());
+  task.unpack = std::move(unpack);
+  task.owns_output = true;
+}
+
+Packing packing_for(Staging& staging, int rank, std::string_view call, const TensorView& tensor) {
+  if (tensor.count() == Elements{0} || !on_device(tensor.data)) return Packing{bytes_of(tensor)};
+  return {staging, bytes_of(tensor),
+          call_of(rank, fmt::format("{} of {}", call, to_string(tensor)))};
+}
+
 }  // namespace
 
 Communicator::Prepared Communicator::prepare_in_place(Collective collective, const TensorView& data,
                                                       int root, const Reducer& reducer) const {
-  require_host(data);
-  const Staging staging = data.is_dense() ? nullptr : staging_for(data);
-  const TensorView staged = staging ? dense(data, staging->data()) : data;
-  Prepared prepared = prepare(request_of(collective, staged, staged, reducer, root));
+  require_reachable(rank(), data);
+  const Packing packed =
+      data.is_dense() ? Packing{} : packing_for(*impl_->staging, rank(), name_of(collective), data);
+  const TensorView sent = packed ? dense(data, packed.data()) : data;
+  Prepared prepared = prepare(request_of(collective, sent, sent, reducer, root));
   Task& task = prepared.main;
   task.call.tensor = data.shape;
   prepared.output.data = data.data;
-  if (!staging) return prepared;
-  task.keep.push_back(staging);
-  task.pack = sequence([data, staged] { copy(staged, data); }, task.pack);
-  task.unpack = [data, staged] { copy(data, staged); };
+  if (!packed) return prepared;
+  pack_input(task, packed, [=] { packed.copy(sent, data); });
+  unpack_output(task, packed, [=] { packed.copy(data, sent); });
   return prepared;
 }
 
 Communicator::Prepared Communicator::prepare_gather(const TensorView& input,
                                                     const TensorView& output, int dimension) const {
   require_slices("all_gather", rank(), size(), input, output, dimension);
-  const Staging block = input.is_dense() ? nullptr : staging_for(input);
-  const Staging blocks = slices_are_blocks(output, dimension) ? nullptr : staging_for(output);
-  const TensorView sent = block ? dense(input, block->data()) : input;
-  const TensorView received = blocks ? dense(output, blocks->data()) : output;
+  const auto packing = [&](bool as_it_is, const TensorView& tensor) {
+    return as_it_is ? Packing{} : packing_for(*impl_->staging, rank(), "all_gather", tensor);
+  };
+  const Packing block = packing(input.is_dense(), input);
+  const Packing blocks = packing(slices_are_blocks(output, dimension), output);
+  const TensorView sent = block ? dense(input, block.data()) : input;
+  const TensorView received = blocks ? dense(output, blocks.data()) : output;
   Prepared prepared = prepare(request_of(Collective::all_gather, sent, received));
   Task& task = prepared.main;
   task.call.tensor = input.shape;
   prepared.output.data = output.data;
-  task.keep = {block, blocks};
-  if (block) task.pack = [=] { copy(sent, input); };
+  if (block) pack_input(task, block, [=] { block.copy(sent, input); });
   if (blocks)
-    task.unpack = [=, ranks = size(), length = bytes_of(input).value()] {
-      for (int peer = 0; peer < ranks; ++peer)
-        copy(slice_of(output, dimension, peer, ranks),
-             dense(input, blocks->data() + static_cast<std::size_t>(peer) * length));
-    };
+    unpack_output(task, blocks, [=, ranks = size(), length = bytes_of(input).value()] {
+      blocks.copy([&](const CopyRun& copy_run) {
+        for (int peer = 0; peer < ranks; ++peer)
+          copy(slice_of(output, dimension, peer, ranks),
+               dense(input, blocks.data() + static_cast<std::size_t>(peer) * length), copy_run);
+      });
+    });
   return prepared;
 }
 
@@ -126,52 +183,63 @@ Communicator::Prepared Communicator::prepare_scatter(const TensorView& input,
                                                      const TensorView& output, int dimension,
                                                      const Reducer& reducer) const {
   require_slices("reduce_scatter", rank(), size(), output, input, dimension);
-  const Staging blocks = slices_are_blocks(input, dimension) ? nullptr : staging_for(input);
-  const Staging block = output.is_dense() ? nullptr : staging_for(output);
-  const TensorView sent = blocks ? dense(input, blocks->data()) : input;
-  const TensorView received = block ? dense(output, block->data()) : output;
+  const auto packing = [&](bool as_it_is, const TensorView& tensor) {
+    return as_it_is ? Packing{} : packing_for(*impl_->staging, rank(), "reduce_scatter", tensor);
+  };
+  const Packing blocks = packing(slices_are_blocks(input, dimension), input);
+  const Packing block = packing(output.is_dense(), output);
+  const TensorView sent = blocks ? dense(input, blocks.data()) : input;
+  const TensorView received = block ? dense(output, block.data()) : output;
   Prepared prepared = prepare(request_of(Collective::reduce_scatter, sent, received, reducer));
   Task& task = prepared.main;
   task.call.tensor = output.shape;
   prepared.output.data = output.data;
-  task.keep.insert(task.keep.end(), {block, blocks});
-  if (block) task.unpack = [=] { copy(output, received); };
+  if (block) unpack_output(task, block, [=] { block.copy(output, received); });
   if (blocks)
-    task.pack = sequence(
-        [=, ranks = size(), length = bytes_of(output).value()] {
-          for (int peer = 0; peer < ranks; ++peer)
-            copy(dense(output, blocks->data() + static_cast<std::size_t>(peer) * length),
-                 slice_of(input, dimension, peer, ranks));
-        },
-        task.pack);
+    pack_input(task, blocks, [=, ranks = size(), length = bytes_of(output).value()] {
+      blocks.copy([&](const CopyRun& copy_run) {
+        for (int peer = 0; peer < ranks; ++peer)
+          copy(dense(output, blocks.data() + static_cast<std::size_t>(peer) * length),
+               slice_of(input, dimension, peer, ranks), copy_run);
+      });
+    });
   return prepared;
 }
 
 Communicator::Prepared Communicator::prepare_fused(std::vector<Piece> pieces, DataType type,
                                                    const Reducer& reducer) const {
-  std::size_t total = 0;
-  for (const Piece& piece : pieces) total += piece.size();
-  const auto staging = std::make_shared<std::vector<std::byte>>(total);
+  Bytes total{};
+  for (const Piece& piece : pieces) total += Bytes{piece.size()};
+  const bool device = std::ranges::any_of(
+      pieces, [](const Piece& piece) { return !piece.empty() && on_device(piece.data()); });
+  const Packing packed =
+      device ? Packing{*impl_->staging, total,
+                       call_of(rank(), fmt::format("all_reduce of {} buffers", pieces.size()))}
+             : Packing{total};
   Prepared prepared = prepare({.collective = Collective::all_reduce,
                                .type = type,
-                               .output = staging->data(),
-                               .output_count = Elements{total / size_of(type).value()},
+                               .output = packed.data(),
+                               .output_count = Elements{total.value() / size_of(type).value()},
                                .reducer = reducer});
-  Task& task = prepared.main;
-  task.keep.push_back(staging);
-  task.pack = sequence(
-      [staging, pieces] {
-        auto at = staging->begin();
-        for (const Piece& piece : pieces) at = std::ranges::copy(piece, at).out;
-      },
-      task.pack);
-  task.unpack = [staging, pieces] {
-    const std::byte* at = staging->data();
-    for (const Piece& piece : pieces) {
-      std::copy_n(at, piece.size(), piece.data());
-      at += piece.size();
-    }
+  const auto each_piece = [packed, pieces = std::move(pieces)](const auto& visit) {
+    packed.copy([&](const CopyRun& copy_run) {
+      std::byte* at = packed.data();
+      for (const Piece& piece : pieces) {
+        visit(copy_run, piece, at);
+        at += piece.size();
+      }
+    });
   };
+  pack_input(prepared.main, packed, [each_piece] {
+    each_piece([](const CopyRun& copy_run, const Piece& piece, std::byte* at) {
+      copy_run(at, piece.data(), piece.size());
+    });
+  });
+  unpack_output(prepared.main, packed, [each_piece] {
+    each_piece([](const CopyRun& copy_run, const Piece& piece, std::byte* at) {
+      copy_run(piece.data(), at, piece.size());
+    });
+  });
   return prepared;
 }
 

@@ -46,9 +46,9 @@ struct Settings {
   /// best there is. CAPSTAN_PROVIDER.
   std::string provider;
 
-  /// Which RDMA devices of this host the verbs network uses, for example "mlx5_0" or, with a port of
-  /// one, "mlx5_0,mlx5_1:2"; the ranks on the host take them in turn. Empty: the first port that is
-  /// up. CAPSTAN_RDMA_DEVICES.
+  /// Which RDMA devices of this host the verbs network uses, for example "mlx5_0" or, with a port
+  /// of one, "mlx5_0,mlx5_1:2"; the ranks on the host take them in turn. Empty: the first port that
+  /// is up. CAPSTAN_RDMA_DEVICES.
   std::string rdma_devices;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.
@@ -74,6 +74,10 @@ struct Settings {
   /// when this is off, they are copied through shared memory. The same on all ranks.
   /// CAPSTAN_SINGLE_COPY, 0 or 1.
   bool single_copy = true;
+
+  /// The most page-locked host memory that a rank uses at a time for buffers that lie on devices.
+  /// CAPSTAN_PINNED_MEMORY, bytes with an optional k, m or g.
+  Bytes pinned_memory{std::uint64_t{1} << 30};
 
   /// Pretends that the ranks are spread evenly over so many hosts, so that what runs over several
   /// can be tried on one: ranks of different ones use the network between them. 0: as it is. The

@@ -100,10 +100,15 @@ std::string to_string(const TensorView& tensor) {
 }
 
 void copy(const TensorView& to, const TensorView& from) {
+  copy(to, from,
+       [](void* into, const void* data, std::size_t size) { std::memcpy(into, data, size); });
+}
+
+void copy(const TensorView& to, const TensorView& from, const CopyRun& copy_run) {
   const std::size_t bytes = size_of(to.type).value();
   if (to.count() == Elements{0}) return;
   if (to.is_dense() && from.is_dense()) {
-    std::memcpy(to.data, from.data, to.count().value() * bytes);
+    copy_run(to.data, from.data, to.count().value() * bytes);
     return;
   }
   // The first dimension is walked through; below it the same again.
@@ -117,7 +122,7 @@ void copy(const TensorView& to, const TensorView& from) {
     return part;
   };
   for (std::int64_t i = 0; i < to.shape[0]; ++i)
-    copy(below(to_first, i, bytes), below(from_first, i, bytes));
+    copy(below(to_first, i, bytes), below(from_first, i, bytes), copy_run);
 }
 
 }  // namespace capstan

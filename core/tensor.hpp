@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,7 +17,8 @@ enum class DeviceType : std::int32_t {
   cuda = 2,
   cuda_host = 3,
   rocm = 10,
-  rocm_host = 11
+  rocm_host = 11,
+  cuda_managed = 13
 };
 
 struct Device {
@@ -90,7 +92,9 @@ struct TensorView {
 std::string to_string(const TensorView& tensor);
 
 /// Copies element by element where it has to, in runs where it can. Both have the same shape and
-/// type; they do not overlap.
+/// type; they do not overlap. `copy_run` copies one run, memcpy(3) if none is given.
+using CopyRun = std::function<void(void* to, const void* from, std::size_t bytes)>;
+void copy(const TensorView& to, const TensorView& from, const CopyRun& copy_run);
 void copy(const TensorView& to, const TensorView& from);
 
 }  // namespace capstan

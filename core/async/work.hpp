@@ -50,8 +50,8 @@ class Work {
   /// True: the caller's buffers are free, now. False: it had ended already.
   bool cancel() const;
 
-  /// The output, once it has completed. Throws what it failed with, Cancelled, or InvalidArgument
-  /// when it has not ended or T is not its type.
+  /// The output, once it has completed; on a device if it lies there. Throws what it failed with,
+  /// Cancelled, or InvalidArgument when it has not ended or T is not its type.
   template <Element T>
   std::span<T> result() const {
     const Operation::Output& output = checked_output(*data_type_of<T>);

@@ -22,7 +22,7 @@ class InvalidArgument : public Error {
   using Error::Error;
 };
 
-/// The operating system or the network refused something that start-up needs.
+/// The operating system, the network or a device refused something that is needed.
 class SystemError : public Error {
  public:
   using Error::Error;

@@ -17,8 +17,16 @@ class LoadedLibrary : public SharedLibrary {
 class SystemLoader : public LibraryLoader {
  public:
   std::shared_ptr<SharedLibrary> open(const std::vector<std::string>& names) const override {
+    return first(names, 0);
+  }
+  std::shared_ptr<SharedLibrary> loaded(const std::vector<std::string>& names) const override {
+    return first(names, RTLD_NOLOAD);
+  }
+
+ private:
+  static std::shared_ptr<SharedLibrary> first(const std::vector<std::string>& names, int flags) {
     for (const std::string& name : names)
-      if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE))
+      if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | flags))
         return std::make_shared<LoadedLibrary>(handle);
     return nullptr;
   }

@@ -28,6 +28,8 @@ class LibraryLoader {
 
   /// The first of these that there is ("libcuda.so.1"), or null.
   virtual std::shared_ptr<SharedLibrary> open(const std::vector<std::string>& names) const = 0;
+  /// The same among those that this process has loaded already.
+  virtual std::shared_ptr<SharedLibrary> loaded(const std::vector<std::string>& names) const = 0;
 };
 
 /// The names that HIP's runtime goes by.

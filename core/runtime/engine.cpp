@@ -275,8 +275,13 @@ void Engine::end() {
   Task task = std::move(tasks_.front());
   tasks_.pop_front();
   running_ = false;
-  if (task.unpack) task.unpack();
-  tell(task, nullptr);
+  std::exception_ptr error;  // this rank's own: the others have got theirs
+  try {
+    if (task.unpack) task.unpack();
+  } catch (const Error&) {
+    error = std::current_exception();
+  }
+  tell(task, error);
   look_around(*task.plan);
 }
 

@@ -1,27 +1,18 @@
 #include "core/runtime/task.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace capstan {
 namespace {
 
-/// The smallest piece of memory that holds both buffers if they overlap, else each of them alone.
-struct Extent {
-  const std::byte* begin = nullptr;
-  std::size_t size = 0;
-
-  const std::byte* end() const { return begin + size; }
-  bool overlaps(const Extent& other) const { return begin < other.end() && other.begin < end(); }
-};
-
-Extent joined(const Extent& a, const Extent& b) {
-  const std::byte* begin = std::min(a.begin, b.begin);
-  return {begin, static_cast<std::size_t>(std::max(a.end(), b.end()) - begin)};
+AddressRange range_at(const void* address, Bytes size) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  return {begin, begin + size.value()};
 }
 
-std::byte* copy_of(const Extent& extent, Task& task) {
-  auto memory = std::make_shared<std::vector<std::byte>>(extent.begin, extent.end());
+std::byte* copy_of(AddressRange range, Task& task) {
+  const auto* const begin = static_cast<const std::byte*>(range.data());
+  auto memory = std::make_shared<std::vector<std::byte>>(begin, begin + range.size().value());
   std::byte* data = memory->data();
   task.keep.push_back(std::move(memory));
   return data;
@@ -29,22 +20,28 @@ std::byte* copy_of(const Extent& extent, Task& task) {
 
 }  // namespace
 
+void replace_buffers(Task& task, bool input, bool output,
+                     const std::function<std::byte*(AddressRange)>& memory_for) {
+  const AddressRange in = range_at(task.input, task.input_bytes);
+  const AddressRange out = range_at(task.output, task.output_bytes);
+  if (input && output && in.overlaps(out)) {
+    const AddressRange both{std::min(in.begin, out.begin), std::max(in.end, out.end)};
+    std::byte* const memory = memory_for(both);
+    task.input = memory + (in.begin - both.begin);
+    task.output = memory + (out.begin - both.begin);
+  } else {
+    if (input) task.input = memory_for(in);
+    if (output) task.output = memory_for(out);
+  }
+  task.owns_input |= input;
+  task.owns_output |= output;
+}
+
 void detach(Task& task, bool started) {
   if (!started && task.pack) task.pack();
-  task.pack = nullptr;
-  const bool owns_output = static_cast<bool>(std::exchange(task.unpack, nullptr));
-  if (owns_output) return;
-  const Extent input{static_cast<const std::byte*>(task.input), task.input_bytes.value()};
-  const Extent output{static_cast<const std::byte*>(task.output), task.output_bytes.value()};
-  if (input.overlaps(output)) {
-    const Extent both = joined(input, output);
-    std::byte* copy = copy_of(both, task);
-    task.input = copy + (input.begin - both.begin);
-    task.output = copy + (output.begin - both.begin);
-    return;
-  }
-  task.input = copy_of(input, task);
-  task.output = copy_of(output, task);
+  task.pack = task.unpack = nullptr;
+  replace_buffers(task, !task.owns_input, !task.owns_output,
+                  [&](AddressRange range) { return copy_of(range, task); });
 }
 
 }  // namespace capstan

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/memory/address_range.hpp"
 #include "core/runtime/call.hpp"
 
 namespace capstan {
@@ -33,15 +34,26 @@ struct Task {
   std::shared_ptr<Operation> operation{};
   Outcome* outcome = nullptr;
 
-  /// Copies the caller's input to memory of the task, if it has to be packed or scaled.
+  // Which of them are memory of the task, not the caller's.
+  bool owns_input = false, owns_output = false;
+
+  /// Copies the caller's input to memory of the task, if it has to be packed or scaled, or lies on
+  /// a device.
   std::function<void()> pack{};
+  bool packs_at_start = false;  ///< not when its turn comes: the input lies on a device
   /// Completes the call when its turn comes, from results of the tasks before it.
   std::function<void(Task&)> complete{};
-  /// Moves results from memory of the task to the caller's output.
+  /// Moves results from memory of the task to the caller's output. What it throws is the call's
+  /// error, on this rank only.
   std::function<void()> unpack{};
   /// Memory that lives as long as the task.
   std::vector<std::shared_ptr<void>> keep{};
 };
+
+/// Replaces the input, the output or both by memory that `memory_for` gives for a range of
+/// addresses: one for both where they overlap. It is the task's from then on.
+void replace_buffers(Task& task, bool input, bool output,
+                     const std::function<std::byte*(AddressRange)>& memory_for);
 
 /// Detaches a task from the caller's buffers: from now on it reads and writes private copies, so
 /// that peers get what they expect and nobody writes to the caller's memory any more.

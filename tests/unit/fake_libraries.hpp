@@ -34,11 +34,18 @@ class FakeLibraries : public LibraryLoader {
       : libraries_(libraries) {}
 
   std::shared_ptr<SharedLibrary> open(const std::vector<std::string>& names) const override {
+    ++opened;
     for (const std::string& name : names)
       if (const auto found = libraries_.find(name); found != libraries_.end())
         return std::make_shared<Library>(found->second);
     return nullptr;
   }
+  /// All of them are, unless said otherwise.
+  std::shared_ptr<SharedLibrary> loaded(const std::vector<std::string>& names) const override {
+    return all_loaded ? open(names) : nullptr;
+  }
+  bool all_loaded = true;
+  mutable int opened = 0;  ///< how often libraries were asked for
 
   Symbols& operator[](const std::string& name) { return libraries_[name]; }
   void remove(const std::string& name) { libraries_.erase(name); }

@@ -165,5 +165,24 @@ TEST(Fused, ManyBuffersInOneOperation) {
   });
 }
 
+/// The input goes as it is, the output is unpacked: both are the caller's again.
+TEST(Tensors, ACancelledGatherReadsItsInputNoMore) {
+  constexpr std::int64_t n = 100'000;
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    std::vector<float> own(2 * n, static_cast<float>(world.rank() + 1)), all(4 * n);
+    const Work work = world.start_all_gather({own.data(), {2, n}}, {all.data(), {2, 2 * n}}, 1);
+    if (world.rank() == 0) {
+      ASSERT_TRUE(work.cancel());
+      std::ranges::fill(own, -1.0f);
+    } else {
+      work.wait();
+      EXPECT_EQ(all.front(), 1);
+      EXPECT_EQ(all.back(), 2);
+      EXPECT_EQ(std::ranges::count(all, -1.0f), 0);
+    }
+    world.barrier();
+  });
+}
+
 }  // namespace
 }  // namespace capstan

@@ -1,6 +1,11 @@
 #include "core/memory/gpu_direct.hpp"
 
+#include <fmt/format.h>
+
 #include "core/cli/doctor/probe.hpp"
+#include "core/memory/address_range.hpp"
+#include "core/memory/device_memory.hpp"
+#include "core/settings.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -20,11 +25,27 @@ Probe gpu_direct_by() {
           report.obstacle()->remedy};
 }
 
+/// How buffers on devices travel, and why.
+Probe device_buffers() {
+  const GpuDirectReport& report = gpu_direct();  // loads what programs may load
+  look_for_devices();
+  const std::string drivers = device_drivers();
+  if (drivers.empty())
+    return {"device buffers", Probe::Status::note,
+            "none: there is no driver of CUDA or HIP here; buffers lie in host memory"};
+  return {"device buffers", Probe::Status::ok,
+          fmt::format("{}: staged through pinned host memory, up to {} a rank, since {}", drivers,
+                      readable(Settings::from_environment().pinned_memory),
+                      report.supported() ? "transports send host memory only, though network cards "
+                                           "could reach a GPU's here"
+                                         : "no network card reaches a GPU's memory here")};
+}
+
 }  // namespace
 
 Probes gpu_direct_probes() {
-  return {gpu_direct_by<GpuDirectRoute::dma_buf>, gpu_direct_by<GpuDirectRoute::peer_memory>,
-          gpu_direct_by<GpuDirectRoute::libfabric>};
+  return {device_buffers, gpu_direct_by<GpuDirectRoute::dma_buf>,
+          gpu_direct_by<GpuDirectRoute::peer_memory>, gpu_direct_by<GpuDirectRoute::libfabric>};
 }
 
 }  // namespace capstan::cli

@@ -355,8 +355,14 @@ bool Messages::advance() {
 void Messages::finish(const RequestPointer& request, std::exception_ptr error, int source, int tag,
                       std::uint64_t size) {
   --pending_;
-  if (auto finished = std::exchange(request->finished, nullptr))
-    finished(std::move(error), {source, tag, Bytes{size}});
+  const auto finished = std::exchange(request->finished, nullptr);
+  if (!finished) return;
+  try {
+    if (!error && request->unpack) request->unpack(Bytes{size});
+  } catch (const Error&) {
+    error = std::current_exception();
+  }
+  finished(std::move(error), {source, tag, Bytes{size}});
 }
 
 /// A send whose frame has not gone yet goes on with a copy; an offer that is out may be being read.
@@ -369,7 +375,7 @@ Messages::Outgoing* Messages::waiting_frame(const RequestPointer& request) {
 }
 
 bool Messages::can_detach(const RequestPointer& request) {
-  return !request->finished || !request->sends || waiting_frame(request);
+  return !request->finished || !request->sends || request->memory || waiting_frame(request);
 }
 
 void Messages::detach(const RequestPointer& request) {
@@ -382,6 +388,7 @@ void Messages::detach(const RequestPointer& request) {
     request->data = request->own.data();
     return;
   }
+  if (request->memory) return;
   request->own.assign(request->data, request->data + request->size);
   waiting_frame(request)->payload = request->data = request->own.data();
 }

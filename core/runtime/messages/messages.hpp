@@ -44,7 +44,11 @@ class Messages {
     std::uint64_t done = 0;        ///< bytes that have arrived, of an offer that is being read
     std::uint64_t id = 0;          ///< of the offer
     std::vector<std::byte> own{};  ///< a private copy, once it is detached
-    Time since{};                  ///< when it was first seen to wait, since it last moved
+    /// Where `data` is, if that is not the caller's memory but stands for memory on a device.
+    std::shared_ptr<void> memory{};
+    /// Takes so much of what has been received there. What it throws is the request's error.
+    std::function<void(Bytes)> unpack{};
+    Time since{};  ///< when it was first seen to wait, since it last moved
   };
   using RequestPointer = std::shared_ptr<Request>;
 

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/deadline.hpp"
+#include "core/memory/device_driver.hpp"
+
+namespace capstan {
+
+/// Looks which drivers this process has; nothing is loaded or initialised where there is no device.
+/// Called when a communicator is made. Thread-safe, and cheap to repeat.
+void look_for_devices();
+
+/// Drivers that have been found: "CUDA", "HIP", "CUDA and HIP", or nothing.
+std::string device_drivers();
+
+/// A driver has been found. Programs without one pay for no more than reading this.
+inline std::atomic<bool> devices_possible = false;
+
+/// Memory that only a device can access.
+struct DeviceBuffer {
+  DeviceDriver* driver = nullptr;
+  DevicePlace place{};
+};
+/// Nothing for memory that the host can access. Thread-safe.
+std::optional<DeviceBuffer> find_device_buffer(const void* address);
+
+inline bool on_device(const void* address) {
+  return devices_possible.load(std::memory_order_relaxed) && find_device_buffer(address);
+}
+
+/// What copies to and from a device belong to.
+struct Transfer {
+  std::string call{};                   ///< "rank 1: all_reduce(...)", for errors
+  std::shared_ptr<void> host_memory{};  ///< kept for as long as a device may access it
+  std::chrono::milliseconds timeout = std::chrono::minutes{5};
+};
+
+/// Copies between host memory and memory of devices, made side by side.
+class DeviceCopies {
+ public:
+  explicit DeviceCopies(Transfer transfer) : transfer_(std::move(transfer)) {}
+  DeviceCopies(const DeviceCopies&) = delete;
+  /// Waits for what is under way; host memory that a device does not let go of in time is not used
+  /// any more.
+  ~DeviceCopies();
+
+  /// Starts a copy; at most one side may be on a device. Throws SystemError.
+  void copy(void* to, const void* from, std::size_t bytes);
+  /// Returns when all are done. Throws SystemError, also when a device takes too long.
+  void finish();
+
+ private:
+  /// The copies of one place.
+  struct Lane {
+    DeviceBuffer at;
+    void* stream = nullptr;
+  };
+  template <class Body>
+  void inside(const Lane& lane, const char* what, const Body& body) const;
+  const Lane& lane_for(const DeviceBuffer& buffer);
+  void wait(const Lane& lane, Deadline deadline) const;
+
+  Transfer transfer_;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace capstan

@@ -1,0 +1,92 @@
+#include "core/runtime/staging.hpp"
+
+#include <fmt/format.h>
+
+#include "core/ir/error.hpp"
+
+namespace capstan {
+namespace {
+
+void copy(const Transfer& transfer, void* to, const void* from, Bytes size) {
+  DeviceCopies copies{transfer};
+  copies.copy(to, from, size.value());
+  copies.finish();
+}
+
+/// Parts of its output that a call leaves as they were must not be lost on the way.
+bool writes_all(Collective collective) {
+  return collective != Collective::exscan;
+}
+
+}  // namespace
+
+std::string call_of(int rank, const std::string& call) {
+  return fmt::format("rank {}: {}", rank, call);
+}
+
+PinnedMemory& Staging::memory() {
+  const std::lock_guard lock{mutex_};
+  if (!memory_) memory_.emplace(limit_);
+  return *memory_;
+}
+
+std::shared_ptr<std::byte> Staging::pinned(Bytes size, const std::string& call) {
+  try {
+    auto handle = std::make_shared<PinnedMemory::Handle>(memory().allocate(size));
+    std::byte* const data = handle->data();
+    return {std::move(handle), data};
+  } catch (const LimitReached& error) {
+    throw LimitReached(fmt::format(
+        "{}: buffers on a device need {} of pinned host memory: {}; or let other operations end "
+        "first, or raise CAPSTAN_PINNED_MEMORY ({})",
+        call, readable(size), error.what(), readable(limit_)));
+  } catch (const SystemError& error) {
+    throw SystemError(
+        fmt::format("{}: no pinned host memory for buffers on a device: {}", call, error.what()));
+  }
+}
+
+void Staging::stage(Task& task, int rank) {
+  const bool input = task.input_bytes > Bytes{0} && on_device(task.input);
+  const bool output = task.output_bytes > Bytes{0} && on_device(task.output);
+  if (input || output) stage(task, call_of(rank, to_string(task.call)), input, output);
+}
+
+void Staging::stage(Task& task, const std::string& call, bool input, bool output) {
+  const void* const from = task.input;
+  void* const to = task.output;
+  std::vector<std::shared_ptr<void>> memory;  // the input's first, the output's last
+  replace_buffers(task, input, output, [&](AddressRange range) {
+    const auto block = pinned(range.size(), call);
+    memory.push_back(block);
+    return block.get();
+  });
+  task.keep.insert(task.keep.end(), memory.begin(), memory.end());
+  const Transfer in = transfer(call, memory.front()), out = transfer(call, memory.back());
+  const bool fills = output && !writes_all(task.call.collective);
+  if (input || fills)
+    task.pack = [=, staged = task.input, staged_output = task.output, size = task.input_bytes,
+                 output_size = task.output_bytes] {
+      if (input) copy(in, const_cast<void*>(staged), from, size);
+      if (fills) copy(out, staged_output, to, output_size);
+    };
+  task.packs_at_start = input || fills;
+  if (output)
+    task.unpack = [=, staged = task.output, size = task.output_bytes] {
+      copy(out, to, staged, size);
+    };
+}
+
+void Staging::stage(Messages::Request& message, const std::string& call) {
+  if (message.size == 0 || !on_device(message.data)) return;
+  const auto memory = pinned(Bytes{message.size}, call);
+  const Transfer transfer = this->transfer(call, memory);
+  std::byte* const data = std::exchange(message.data, memory.get());
+  message.memory = memory;
+  if (message.sends)
+    copy(transfer, message.data, data, Bytes{message.size});
+  else
+    message.unpack = [=, staged = message.data](Bytes size) { copy(transfer, data, staged, size); };
+}
+
+}  // namespace capstan

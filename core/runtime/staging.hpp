@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "core/memory/device_memory.hpp"
+#include "core/memory/pinned_memory.hpp"
+#include "core/runtime/messages/messages.hpp"
+#include "core/runtime/task.hpp"
+
+namespace capstan {
+
+/// "rank 1: all_reduce(1000 x f32, sum)".
+std::string call_of(int rank, const std::string& call);
+
+/// Buffers on devices are replaced here, by pinned host memory: of collectives and of messages.
+/// What is sent is read when the call starts; results are written when it has succeeded, and never
+/// else.
+///
+/// Of one rank, for its world and all groups made from it. Thread-safe. `call` names the rank and
+/// the call in errors: see call_of().
+class Staging {
+ public:
+  Staging(Bytes limit, std::chrono::milliseconds timeout) : limit_(limit), timeout_(timeout) {}
+
+  /// Replaces what lies on a device; nothing else is changed. Throws LimitReached, SystemError.
+  void stage(Task& task, int rank);
+  /// The same; what is sent has been read when it returns.
+  void stage(Messages::Request& message, const std::string& call);
+
+  /// Memory that devices reach at full speed. Throws LimitReached, SystemError.
+  std::shared_ptr<std::byte> pinned(Bytes size, const std::string& call);
+  /// For copies between this memory and devices.
+  Transfer transfer(std::string call, std::shared_ptr<void> host_memory) const {
+    return {std::move(call), std::move(host_memory), timeout_};
+  }
+
+ private:
+  PinnedMemory& memory();
+  void stage(Task& task, const std::string& call, bool input, bool output);
+
+  const Bytes limit_;
+  const std::chrono::milliseconds timeout_;
+  std::mutex mutex_;
+  std::optional<PinnedMemory> memory_;  // once it is needed: it initialises drivers
+};
+
+}  // namespace capstan

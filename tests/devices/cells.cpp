@@ -1,0 +1,82 @@
+#include "tests/devices/cells.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/cli/perf/data.hpp"
+
+namespace capstan {
+namespace {
+
+constexpr std::byte spoilt{0xa5};
+
+/// Whether all but the output is as it was.
+bool untouched(const std::vector<std::byte>& before, const std::vector<std::byte>& after,
+               std::size_t output, std::size_t output_size) {
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if ((i < output || i >= output + output_size) && before[i] != after[i]) return false;
+  return true;
+}
+
+}  // namespace
+
+std::string trouble_with(Communicator& world, const cli::Cell& cell, Where input, Where output,
+                         bool background) {
+  const int rank = world.rank();
+  const Contract contract = cell.contract(world.size());
+  const cli::TestData data{cell.type, cell.op, contract, world.size()};
+  const std::size_t size = bytes_of(contract.extent(), size_of(cell.type)).value() + 64;
+  Memory from{input, size}, to{output, size};
+  const Request request = cli::request_of(cell, rank, world.size(), from.data(), to.data());
+
+  // Filled in memory of the host, at the same places.
+  std::vector<std::byte> given(size, spoilt), expected(size, spoilt);
+  auto& source = cell.in_place ? expected : given;
+  const auto* const base = cell.in_place ? to.data() : from.data();
+  const auto* const begin = static_cast<const std::byte*>(request.input);
+  data.fill(source.data() + (begin - base), rank);
+  from.write(given);
+  to.write(expected);
+
+  background ? world.start(request).wait() : world.run(request);
+
+  const auto got = to.read();
+  const auto at = static_cast<std::size_t>(static_cast<std::byte*>(request.output) - to.data());
+  const std::size_t length = bytes_of(contract.lengths(rank).output, size_of(cell.type)).value();
+  const auto where =
+      fmt::format("{}, rank {} of {}, {} bytes, input {}, output {}{}{}", name_of(cell.collective),
+                  rank, world.size(), size, static_cast<int>(input), static_cast<int>(output),
+                  cell.in_place ? ", in place" : "", background ? ", in the background" : "");
+  if (const auto wrong = data.count_wrong(got.data() + at, rank); wrong > 0)
+    return fmt::format("{}: {} elements are wrong", where, wrong);
+  if (!cell.in_place && from.read() != given) return where + ": the input was changed";
+  if (!untouched(expected, got, at, length)) return where + ": more than the output was changed";
+  return "";
+}
+
+std::string trouble_with_collectives(Communicator& world) {
+  struct Places {
+    Where input, output;
+  };
+  constexpr Places places[] = {{Where::device, Where::device}, {Where::device, Where::host},
+                               {Where::host, Where::device},   {Where::pool, Where::device},
+                               {Where::managed, Where::pool},  {Where::host, Where::host}};
+  for (const Collective collective : all_collectives())
+    for (const std::size_t bytes : {4, 100, 5000, 300'000})
+      for (std::size_t i = 0; i < std::size(places); ++i)
+        for (const bool in_place : {false, true}) {
+          // Ranks keep their buffers in different places.
+          const auto own = static_cast<std::size_t>(world.rank());
+          const Places at = bytes == 5000 ? places[(i + own) % std::size(places)] : places[i];
+          cli::Cell cell =
+              cli::cell_of(collective, DataType::i32, ReduceOp::sum, Bytes{bytes}, world.size());
+          if (has_root(collective)) cell.shape.root = static_cast<int>(i) % world.size();
+          cell.in_place = in_place && collective != Collective::all_to_all_v;
+          auto trouble = trouble_with(world, cell, at.input, at.output, i % 2 == 1);
+          if (!trouble.empty()) return trouble;
+        }
+  return "";
+}
+
+}  // namespace capstan

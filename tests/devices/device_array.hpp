@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace capstan {
+
+/// The fake driver that this test program is made for: CUDA's, or HIP's with FAKE_HIP. Loads it, as
+/// a program that uses devices would; later calls do nothing.
+void load_driver();
+
+/// See fake_device.cpp; returns the new value.
+int driver_knob(const std::string& name, int change = 0);
+
+/// Where memory of a test lies.
+enum class Where {
+  host,
+  device,
+  pool,     ///< on the second device; CUDA: without a context
+  managed,  ///< accessible to host and device
+};
+
+/// Bytes of the host or of a device.
+class Memory {
+ public:
+  Memory(Where where, std::size_t size);
+  Memory(const Memory&) = delete;
+  ~Memory();
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  void write(std::span<const std::byte> from);
+  std::vector<std::byte> read() const;
+
+ private:
+  const Where where_;
+  const std::size_t size_;
+  std::byte* data_;
+};
+
+/// Elements on a device, which only copies reach.
+template <class T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(const std::vector<T>& values, Where where = Where::device)
+      : count_(values.size()), memory_(where, values.size() * sizeof(T)) {
+    memory_.write(std::as_bytes(std::span{values}));
+  }
+  /// Not to be accessed by the test.
+  std::span<T> span() const { return {reinterpret_cast<T*>(memory_.data()), count_}; }
+  std::vector<T> values() const {
+    const auto bytes = memory_.read();
+    const T* const first = reinterpret_cast<const T*>(bytes.data());
+    return {first, first + count_};
+  }
+
+ private:
+  std::size_t count_;
+  Memory memory_;
+};
+
+}  // namespace capstan

@@ -1,0 +1,139 @@
+// A libcuda.so.1 for tests: the entry points that Capstan and its tests use.
+
+#include <vector>
+
+#include "tests/devices/fake_device.hpp"
+
+using capstan::fake::devices;
+using namespace capstan::fake;
+using DevicePointer = unsigned long long;
+using Context = void*;
+
+namespace {
+
+bool initialized = false;
+int primary_contexts[Devices::count];
+thread_local std::vector<Context> current;
+
+int device_of(Context context) {
+  return context == &primary_contexts[1] ? 1 : 0;
+}
+void* at(DevicePointer pointer) {
+  return reinterpret_cast<void*>(pointer);
+}
+Context now() {
+  return current.empty() ? nullptr : current.back();
+}
+int copy(void* to, const void* from, std::size_t size, void* stream) {
+  if (!now()) return invalid_context;
+  return devices().start_copy(to, from, size, stream, now(), device_of(now()));
+}
+
+}  // namespace
+
+extern "C" {
+
+int fake_knob(const char* name, int change);
+
+int cuInit(unsigned) {
+  initialized = true;
+  return success;
+}
+int cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return initialized ? success : not_initialized;
+}
+int cuDevicePrimaryCtxRetain(Context* context, int device) {
+  *context = &primary_contexts[device];
+  return initialized ? success : not_initialized;
+}
+int cuDevicePrimaryCtxRelease_v2(int) {
+  return success;
+}
+/// A context of device 0 besides its primary one.
+int cuCtxCreate_v2(Context* context, unsigned, int) {
+  *context = new int{};
+  return success;
+}
+int cuCtxPushCurrent_v2(Context context) {
+  current.push_back(context);
+  fake_knob("depth", 1);
+  return success;
+}
+int cuCtxPopCurrent_v2(Context* context) {
+  if (current.empty()) return invalid_context;
+  *context = now();
+  current.pop_back();
+  fake_knob("depth", -1);
+  return success;
+}
+
+int cuMemHostAlloc(void** block, std::size_t size, unsigned) {
+  if (!now()) return invalid_context;
+  *block = devices().allocate_host(size);
+  return success;
+}
+int cuMemFreeHost(void* block) {
+  devices().release_host(block);
+  return success;
+}
+int cuMemHostRegister_v2(void* begin, std::size_t size, unsigned) {
+  return devices().add_host(begin, size);
+}
+int cuMemHostUnregister(void* begin) {
+  return devices().remove_host(begin);
+}
+int cuGetErrorString(int code, const char** text) {
+  *text = code == launch_failed ? "unspecified launch failure" : "an error";
+  return success;
+}
+
+/// Without a current context it is memory of a pool on device 1.
+int cuMemAlloc_v2(DevicePointer* pointer, std::size_t size) {
+  std::byte* const made = devices().allocate(size, now() ? device_of(now()) : 1, now(), false);
+  *pointer = reinterpret_cast<DevicePointer>(made);
+  return made ? success : out_of_memory;
+}
+int cuMemAllocManaged(DevicePointer* pointer, std::size_t size, unsigned) {
+  *pointer = reinterpret_cast<DevicePointer>(devices().allocate(size, 0, now(), true));
+  return success;
+}
+int cuMemFree_v2(DevicePointer pointer) {
+  devices().release(at(pointer));
+  return success;
+}
+int cuMemcpyDtoH_v2(void* to, DevicePointer from, std::size_t size) {
+  return devices().copy_now(to, at(from), size);
+}
+int cuMemcpyHtoD_v2(DevicePointer to, const void* from, std::size_t size) {
+  return devices().copy_now(at(to), from, size);
+}
+
+int cuPointerGetAttributes(unsigned count, const int* attributes, void** values,
+                           DevicePointer pointer) {
+  if (!initialized) return not_initialized;
+  const auto memory = devices().find(at(pointer));
+  for (unsigned i = 0; i < count; ++i) {
+    if (attributes[i] == 1) *static_cast<Context*>(values[i]) = memory ? memory->context : nullptr;
+    if (attributes[i] == 2) *static_cast<int*>(values[i]) = memory ? 2 : 0;
+    if (attributes[i] == 8) *static_cast<int*>(values[i]) = memory && memory->managed;
+    if (attributes[i] == 9) *static_cast<int*>(values[i]) = memory ? memory->device : -2;
+  }
+  return success;
+}
+
+int cuStreamCreate(void** stream, unsigned flags) {
+  if (!now() || flags != 1) return invalid_value;
+  *stream = devices().make_stream(now(), device_of(now()));
+  return success;
+}
+int cuStreamQuery(void* stream) {
+  return devices().query(stream);
+}
+int cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t size, void* stream) {
+  return copy(to, at(from), size, stream);
+}
+int cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t size, void* stream) {
+  return copy(at(to), from, size, stream);
+}
+}

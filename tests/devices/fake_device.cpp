@@ -1,0 +1,156 @@
+#include "tests/devices/fake_device.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace capstan::fake {
+
+// Counters, which tests set by adding to them. They turn: "fail_to_host" and "fail_to_device": so
+// many copies fail; "hang": streams are never done; "version": of HIP. They read "to_host" and
+// "to_device": copies made; "pinned": ranges pinned so far; "depth": contexts pushed and not
+// popped, on all threads.
+
+Devices& devices() {
+  static auto& all = *new Devices;
+  return all;
+}
+
+std::byte* Devices::allocate(std::size_t size, int device, void* context, bool managed) {
+  const int memory = ::memfd_create("device", MFD_CLOEXEC);
+  if (memory < 0 || ::ftruncate(memory, static_cast<off_t>(size)) != 0) return nullptr;
+  const auto map = [&](int access) {
+    return static_cast<std::byte*>(::mmap(nullptr, size, access, MAP_SHARED, memory, 0));
+  };
+  Allocation made{map(managed ? PROT_READ | PROT_WRITE : PROT_NONE),
+                  size,
+                  map(PROT_READ | PROT_WRITE),
+                  device,
+                  context,
+                  managed};
+  ::close(memory);
+  const std::lock_guard lock{mutex_};
+  allocations_[reinterpret_cast<std::uintptr_t>(made.address)] = made;
+  return made.address;
+}
+
+void Devices::release(const void* address) {
+  const std::lock_guard lock{mutex_};
+  const auto found = allocations_.find(reinterpret_cast<std::uintptr_t>(address));
+  if (found == allocations_.end()) return;
+  ::munmap(found->second.address, found->second.size);
+  ::munmap(found->second.data, found->second.size);
+  allocations_.erase(found);
+}
+
+const Devices::Allocation* Devices::found(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  auto next = allocations_.upper_bound(at);
+  if (next == allocations_.begin()) return nullptr;
+  --next;
+  return at < next->first + next->second.size ? &next->second : nullptr;
+}
+
+std::optional<Devices::Allocation> Devices::find(const void* address) {
+  const std::lock_guard lock{mutex_};
+  const Allocation* const allocation = found(address);
+  return allocation ? std::optional{*allocation} : std::nullopt;
+}
+
+void* Devices::allocate_host(std::size_t size) {
+  void* block = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  add_host(block, size);
+  return block;
+}
+
+void Devices::release_host(void* block) {
+  const std::lock_guard lock{mutex_};
+  const auto found = pinned_.find(reinterpret_cast<std::uintptr_t>(block));
+  if (found == pinned_.end()) return;
+  ::munmap(block, found->second);
+  pinned_.erase(found);
+}
+
+int Devices::add_host(const void* begin, std::size_t size) {
+  const std::lock_guard lock{mutex_};
+  ++knobs_["pinned"];
+  return pinned_.emplace(reinterpret_cast<std::uintptr_t>(begin), size).second ? success
+                                                                               : invalid_value;
+}
+
+int Devices::remove_host(const void* begin) {
+  const std::lock_guard lock{mutex_};
+  return pinned_.erase(reinterpret_cast<std::uintptr_t>(begin)) == 1 ? success : invalid_value;
+}
+
+bool Devices::is_pinned(const void* begin, std::size_t size) {
+  const std::lock_guard lock{mutex_};
+  const auto at = reinterpret_cast<std::uintptr_t>(begin);
+  auto next = pinned_.upper_bound(at);
+  return next != pinned_.begin() && at + size <= (--next)->first + next->second;
+}
+
+/// Null past the end of an allocation; memory of the host is where it is.
+const std::byte* Devices::reachable(const void* address, std::size_t size) {
+  const auto* const bytes = static_cast<const std::byte*>(address);
+  const Allocation* const allocation = found(address);
+  if (!allocation) return bytes;
+  const auto offset = static_cast<std::size_t>(bytes - allocation->address);
+  return offset + size <= allocation->size ? allocation->data + offset : nullptr;
+}
+
+int Devices::copy_now(void* to, const void* from, std::size_t size) {
+  if (size == 0) return success;
+  const std::lock_guard lock{mutex_};
+  auto* const target = const_cast<std::byte*>(reachable(to, size));
+  const std::byte* const source = reachable(from, size);
+  if (!target || !source) return invalid_value;
+  std::memcpy(target, source, size);
+  return success;
+}
+
+void* Devices::make_stream(void* context, int device) {
+  return new Stream{context, device};
+}
+
+int Devices::start_copy(void* to, const void* from, std::size_t size, void* stream, void* context,
+                        int device) {
+  auto& on = *static_cast<Stream*>(stream);
+  if (on.context != context || on.device != device) return invalid_context;
+  const bool to_device = find(to).has_value();
+  if (!is_pinned(to_device ? from : to, size)) return invalid_value;
+  const std::lock_guard lock{mutex_};
+  int& failures = knobs_[to_device ? "fail_to_device" : "fail_to_host"];
+  if (failures > 0) return --failures, launch_failed;
+  const Allocation* const memory = found(to_device ? to : from);
+  if (!memory || memory->device != device || (memory->context && memory->context != context))
+    return invalid_context;
+  auto* const target = const_cast<std::byte*>(reachable(to, size));
+  const std::byte* const source = reachable(from, size);
+  if (!target || !source) return invalid_value;
+  ++knobs_[to_device ? "to_device" : "to_host"];
+  on.copies.push_back({target, source, size});
+  on.queries = 0;
+  return success;
+}
+
+int Devices::query(void* stream) {
+  auto& asked = *static_cast<Stream*>(stream);
+  const std::lock_guard lock{mutex_};
+  if (knobs_["hang"] != 0 || asked.queries++ == 0) return not_ready;
+  for (const Copy& copy : asked.copies) std::memcpy(copy.to, copy.from, copy.size);
+  asked.copies.clear();
+  return success;
+}
+
+int Devices::knob(const std::string& name, int change) {
+  const std::lock_guard lock{mutex_};
+  return knobs_[name] += change;
+}
+
+}  // namespace capstan::fake
+
+extern "C" int fake_knob(const char* name, int change) {
+  return capstan::fake::devices().knob(name, change);
+}

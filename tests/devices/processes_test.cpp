@@ -1,0 +1,60 @@
+// Buffers on devices among processes on one host, and on hosts that are pretended.
+
+#include "tests/multiprocess/processes.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StagedProcesses : public ::testing::Test {
+ protected:
+  void TearDown() override { EXPECT_THAT(leftovers(), ::testing::IsEmpty()); }
+
+  static void expect_right(int ranks, const std::string& what,
+                           const std::vector<std::pair<std::string, std::string>>& settings = {}) {
+    const auto result = run_command(
+        {CAPSTAN_PROGRAM, "run", "-n", std::to_string(ranks), "--", WORKER_PROGRAM, what},
+        settings);
+    EXPECT_EQ(result.status, 0) << result.output;
+  }
+};
+
+TEST_F(StagedProcesses, Collectives) {
+  expect_right(2, "collectives");
+  expect_right(3, "collectives", {{"CAPSTAN_PROGRESS_THREAD", "1"}});
+}
+
+TEST_F(StagedProcesses, CollectivesBetweenHosts) {
+  expect_right(3, "collectives", {{"CAPSTAN_VIRTUAL_HOSTS", "2"}, {"CAPSTAN_NETWORK", "tcp"}});
+}
+
+TEST_F(StagedProcesses, Messages) {
+  for (const char* direct : {"1", "0"})
+    expect_right(3, "messages", {{"CAPSTAN_SINGLE_COPY", direct}});
+  expect_right(3, "messages", {{"CAPSTAN_VIRTUAL_HOSTS", "3"}, {"CAPSTAN_NETWORK", "tcp"}});
+}
+
+TEST_F(StagedProcesses, OfACallThatFailsNothingIsSeenOnTheDevice) {
+  for (const char* count : {"2", "300000"}) {
+    // The shell hides the death from the launcher, which would end the others at once.
+    const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
+                                     fmt::format("{} killed {}; true", WORKER_PROGRAM, count)});
+    EXPECT_EQ(occurrences(result.output, "PeerLost 1, untouched"), 2) << count << result.output;
+    EXPECT_EQ(occurrences(result.output, "trouble"), 0) << result.output;
+  }
+}
+
+TEST_F(StagedProcesses, TheDoctorSaysHowTheyTravelAndWhy) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "doctor"}, {{"LD_LIBRARY_PATH", FAKE_DRIVERS},
+                                                                {"CAPSTAN_PINNED_MEMORY", "2g"}});
+  EXPECT_THAT(result.output,
+              HasSubstr("CUDA: staged through pinned host memory, up to 2 GiB a rank, since "));
+}
+
+}  // namespace
+}  // namespace capstan

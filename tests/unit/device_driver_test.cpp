@@ -1,0 +1,140 @@
+// Which drivers of devices a process has, and what is loaded to find out.
+
+#include "core/memory/device_driver.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/fake_libraries.hpp"
+
+namespace capstan {
+namespace {
+
+/// A driver that has been told of one buffer on device 3.
+struct FakeDriver {
+  inline static int buffer = 0, other = 0, hip_version = 0, errors_taken = 0;
+  inline static bool initialized = true, managed = false;
+
+  struct HipAttributes {
+    int type, device;
+    void *device_pointer, *host_pointer;
+    int managed;
+    unsigned flags;
+  };
+
+  static int cuda_attributes(unsigned count, int* attributes, void** values,
+                             unsigned long long pointer) {
+    if (!initialized) return 3;
+    const bool known = pointer == reinterpret_cast<unsigned long long>(&buffer);
+    for (unsigned i = 0; i < count; ++i) {
+      if (attributes[i] == 1) *static_cast<void**>(values[i]) = known ? &other : nullptr;
+      if (attributes[i] == 2) *static_cast<int*>(values[i]) = known ? 2 : 0;
+      if (attributes[i] == 8) *static_cast<int*>(values[i]) = managed;
+      if (attributes[i] == 9) *static_cast<int*>(values[i]) = known ? 3 : -2;
+    }
+    return 0;
+  }
+  static int hip_attributes(HipAttributes* attributes, const void* pointer) {
+    if (pointer != &buffer) return 1;
+    *attributes = {hip_version < 60'000'000 ? 1 : 2, 3, nullptr, nullptr, managed, 0};
+    return 0;
+  }
+
+  static FakeLibraries::Symbols cuda() {
+    FakeLibraries::Symbols all;
+    const auto nothing = +[]() { return 0; };
+    for (const char* name :
+         {"cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuStreamCreate",
+          "cuStreamQuery", "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2", "cuGetErrorString"})
+      all.add(name, nothing);
+    all.add("cuPointerGetAttributes", &cuda_attributes);
+    return all;
+  }
+  static FakeLibraries::Symbols hip() {
+    FakeLibraries::Symbols all;
+    const auto nothing = +[]() { return 0; };
+    for (const char* name : {"hipGetDevice", "hipSetDevice", "hipStreamCreateWithFlags",
+                             "hipStreamQuery", "hipMemcpyAsync", "hipGetErrorString"})
+      all.add(name, nothing);
+    all.add("hipPointerGetAttributes", &hip_attributes);
+    all.add("hipGetLastError", +[]() { return ++errors_taken; });
+    all.add("hipRuntimeGetVersion", +[](int* version) { return *version = hip_version, 0; });
+    return all;
+  }
+};
+
+/// A machine with or without device files; gone with it.
+class Machine {
+ public:
+  explicit Machine(const std::string& node = "")
+      : root_(std::filesystem::path{::testing::TempDir()} /
+              ("devices-" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
+    std::filesystem::create_directories(root_ / "dev");
+    if (!node.empty()) std::ofstream{root_ / node};
+  }
+  ~Machine() { std::filesystem::remove_all(root_); }
+  SystemView view(const LibraryLoader& loader) const { return {root_, &loader}; }
+
+ private:
+  std::filesystem::path root_;
+};
+
+TEST(DeviceDrivers, NothingIsLoadedWhereThereIsNoDevice) {
+  FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()},
+                          {"libamdhip64.so", FakeDriver::hip()}};
+  libraries.all_loaded = false;
+  EXPECT_EQ(make_cuda_driver(Machine{}.view(libraries)), nullptr);
+  EXPECT_EQ(make_hip_driver(Machine{}.view(libraries)), nullptr);
+  // HIP initialises itself when it is asked about a pointer.
+  EXPECT_EQ(make_hip_driver(Machine{"dev/kfd"}.view(libraries)), nullptr);
+  EXPECT_EQ(libraries.opened, 0);
+  EXPECT_NE(make_cuda_driver(Machine{"dev/nvidiactl"}.view(libraries)), nullptr);
+  EXPECT_EQ(libraries.opened, 1);
+  libraries.all_loaded = true;
+  EXPECT_NE(make_cuda_driver(Machine{}.view(libraries)), nullptr);
+  EXPECT_NE(make_hip_driver(Machine{}.view(libraries)), nullptr);
+}
+
+TEST(DeviceDrivers, ALibraryThatLacksAFunctionIsNoDriver) {
+  FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()},
+                          {"libamdhip64.so", FakeDriver::hip()}};
+  libraries["libcuda.so.1"].remove("cuStreamQuery");
+  libraries["libamdhip64.so"].remove("hipMemcpyAsync");
+  EXPECT_EQ(make_cuda_driver(Machine{}.view(libraries)), nullptr);
+  EXPECT_EQ(make_hip_driver(Machine{}.view(libraries)), nullptr);
+}
+
+TEST(DeviceDrivers, CudaKnowsItsMemoryOnceTheProgramHasInitialisedIt) {
+  const FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()}};
+  const auto driver = make_cuda_driver(Machine{}.view(libraries));
+  ASSERT_NE(driver, nullptr);
+  FakeDriver::initialized = false;
+  EXPECT_FALSE(driver->place_of(&FakeDriver::buffer));
+  FakeDriver::initialized = true;
+  EXPECT_EQ(driver->place_of(&FakeDriver::buffer), (DevicePlace{&FakeDriver::other, 3}));
+  EXPECT_FALSE(driver->place_of(&FakeDriver::other));
+  FakeDriver::managed = true;
+  EXPECT_FALSE(driver->place_of(&FakeDriver::buffer));
+  FakeDriver::managed = false;
+}
+
+TEST(DeviceDrivers, HipNumberedItsTypesAnew) {
+  const FakeLibraries libraries{{"libamdhip64.so", FakeDriver::hip()}};
+  for (const int version : {50'221'153, 60'342'134}) {
+    FakeDriver::hip_version = version;
+    const auto driver = make_hip_driver(Machine{}.view(libraries));
+    ASSERT_NE(driver, nullptr);
+    EXPECT_EQ(driver->place_of(&FakeDriver::buffer), (DevicePlace{nullptr, 3})) << version;
+    const int before = FakeDriver::errors_taken;
+    EXPECT_FALSE(driver->place_of(&FakeDriver::other));
+    EXPECT_EQ(FakeDriver::errors_taken, before + 1) << "the program would find an error";
+    FakeDriver::managed = true;
+    EXPECT_FALSE(driver->place_of(&FakeDriver::buffer));
+    FakeDriver::managed = false;
+  }
+}
+
+}  // namespace
+}  // namespace capstan
