@@ -145,8 +145,8 @@ class Communicator : public Collectives<Communicator> {
   /// the processor of the calling thread; from 2 MiB on in huge pages, where the kernel has them.
   /// Those who are in this communicator see it in each of their communicators; others, and ranks of
   /// other hosts, use it as plain memory. From then on ranks ask each other before longer calls of
-  /// this communicator, and of groups made from it, what buffers they have, which costs as much as a
-  /// barrier. Throws LimitReached on every rank when one of them cannot have its memory: the
+  /// this communicator, and of groups made from it, what buffers they have, which costs as much as
+  /// a barrier. Throws LimitReached on every rank when one of them cannot have its memory: the
   /// communicator stays as it was.
   template <Element T>
   SharedBuffer<T> allocate(std::size_t count) {

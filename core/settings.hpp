@@ -46,9 +46,9 @@ struct Settings {
   /// best there is. CAPSTAN_PROVIDER.
   std::string provider;
 
-  /// Which RDMA devices of this host the verbs network uses, for example "mlx5_0" or, with a port of
-  /// one, "mlx5_0,mlx5_1:2"; the ranks on the host take them in turn. Empty: the first port that is
-  /// up. CAPSTAN_RDMA_DEVICES.
+  /// Which RDMA devices of this host the verbs network uses, for example "mlx5_0" or, with a port
+  /// of one, "mlx5_0,mlx5_1:2"; the ranks on the host take them in turn. Empty: the first port that
+  /// is up. CAPSTAN_RDMA_DEVICES.
   std::string rdma_devices;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.

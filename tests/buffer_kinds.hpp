@@ -33,7 +33,8 @@ class BothMemories {
   std::uint64_t wrong_values(const cli::Cell& cell, BufferKinds kinds) {
     const std::uint32_t draw = next();
     const bool any = kinds == BufferKinds::mixed;
-    const bool in = any ? draw & 1 : kinds == BufferKinds::allocated || kinds == BufferKinds::inputs;
+    const bool in =
+        any ? draw & 1 : kinds == BufferKinds::allocated || kinds == BufferKinds::inputs;
     const bool out =
         any ? draw & 2 : kinds == BufferKinds::allocated || kinds == BufferKinds::outputs;
     const std::size_t element = size_of(cell.type).value();

@@ -132,8 +132,9 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
 
   Bench bench{world, parse_size(options.largest, "--max-bytes"), options.measure};
   if (table)
-    fmt::print("{}",
-               table_head(*collective_named(options.collective()), world.size(), launch.launcher));
+    fmt::print("{}", table_head(*collective_named(options.collective()), world.size(),
+                                fmt::format("{}, {} buffers", launch.launcher,
+                                            name_of(options.measure.buffers))));
   if (const auto pairs = undefined_pairs(options); table && !pairs.empty())
     fmt::print("# left out, not defined: {}\n", fmt::join(pairs, ", "));
   nlohmann::json results = nlohmann::json::array();
@@ -269,9 +270,8 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   command
       ->add_option("--buffers", options->measure.buffers,
                    "Memory to measure with: plain, or allocated by the library")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Buffers>{{"plain", Buffers::plain},
-                                         {"allocated", Buffers::allocated}}))
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Buffers>{
+          {"plain", Buffers::plain}, {"allocated", Buffers::allocated}}))
       ->default_str("plain");
   command->add_option("--rounds", options->measure.rounds, "Times that the median is taken of")
       ->check(CLI::Range(1, 1000))

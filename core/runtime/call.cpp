@@ -7,8 +7,9 @@
 namespace capstan {
 namespace {
 
-constexpr int purpose_shift = 1, seen_shift = 3, collective_shift = 8, type_shift = 16, op_shift = 24, algorithm_shift = 32,
-              form_shift = 40, block_shift = 48, user_shift = 32;
+constexpr int purpose_shift = 1, seen_shift = 3, collective_shift = 8, type_shift = 16,
+              op_shift = 24, algorithm_shift = 32, form_shift = 40, block_shift = 48,
+              user_shift = 32;
 
 std::uint64_t mix(std::uint64_t x) {
   // Finalizer of SplitMix64 (Steele, Lea and Flood, 2014).

@@ -44,8 +44,8 @@ struct Call {
 struct CallMark {
   /// Purpose, seen buffers, collective, type, operation, algorithm, form, block length.
   std::uint64_t signature = 0;
-  std::uint64_t count = 0;      ///< or a digest of the counts, where there are several
-  std::uint64_t root = 0;       ///< and a digest of the operation's name, if it is the program's
+  std::uint64_t count = 0;  ///< or a digest of the counts, where there are several
+  std::uint64_t root = 0;   ///< and a digest of the operation's name, if it is the program's
 
   std::uint64_t tensor = 0;  ///< see Call::tensor: lengths in 16 bits each, or a digest
 

@@ -56,9 +56,9 @@ void CallLog::begin(const CallMark& mark, const AnnouncedBuffers& announced) {
   buffers.input.store(reinterpret_cast<std::uint64_t>(announced.input), std::memory_order_relaxed);
   buffers.output.store(reinterpret_cast<std::uint64_t>(announced.output),
                        std::memory_order_relaxed);
-  buffers.allocations.store(announced.input_allocation |
-                                static_cast<std::uint64_t>(announced.output_allocation) << 32,
-                            std::memory_order_relaxed);
+  buffers.allocations.store(
+      announced.input_allocation | static_cast<std::uint64_t>(announced.output_allocation) << 32,
+      std::memory_order_relaxed);
   own.call.store(call_, std::memory_order_release);
 }
 

@@ -53,8 +53,7 @@ bool Executor::read_pieces(const BoundOp& op) {
   const std::uint64_t piece_bytes = std::clamp(all / op.source_count / least * least, least, most);
   const BoundOperand* const destinations = &program_->operands[op.first_operand];
   const std::uint64_t element = plan_->element.value(), piece = piece_bytes / element;
-  if (op.is_copy())
-    return fetch(destinations[1], 0, address(destinations[0]), op.count * element);
+  if (op.is_copy()) return fetch(destinations[1], 0, address(destinations[0]), op.count * element);
 
   sources_.resize(op.source_count);
   if (const std::size_t room = op.source_count * piece_bytes; fetched_.size() < room)
@@ -130,8 +129,7 @@ bool Executor::were_kept(const BoundOp& op, std::uint64_t abandoned_before) cons
 PeerBuffer Executor::buffer_at_owner(const BoundOperand& operand) const {
   PeerBuffer buffer =
       operand.in_peer_input() ? log_.input_of(operand.owner()) : log_.output_of(operand.owner());
-  buffer.address +=
-      block_ * bytes_of(plan_->block_count, plan_->element).value() + operand.offset;
+  buffer.address += block_ * bytes_of(plan_->block_count, plan_->element).value() + operand.offset;
   return buffer;
 }
 

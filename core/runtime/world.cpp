@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -161,13 +160,6 @@ bool agree_on_reading(Store& store, Transport& transport, int rank, int size, De
   return readable;
 }
 
-/// How many bytes of buffers a rank may allocate: by default half of what the host has.
-Bytes buffer_limit(const Settings& settings) {
-  if (settings.buffer_limit > Bytes{0}) return settings.buffer_limit;
-  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
-  return Bytes{pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2};
-}
-
 /// A rank of a world, which sleeps on its own transport.
 Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
                    const SegmentLayout& layout, const Placement& placement,
@@ -178,7 +170,7 @@ Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
   Engine::Shared own{
       std::make_shared<Progress>(
           shared, Progress::Options{placement.oversubscribed, placement.spare_processors}),
-      std::make_shared<shared::SharedMemory>(buffer_limit(settings))};
+      std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
   return {std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), Rank{rank},
                                    layout, placement, settings)};
 }
@@ -391,10 +383,9 @@ std::optional<Member> make_group(Member& parent, const std::vector<int>& members
   std::vector<int> world_ranks;
   for (const int member : members)
     world_ranks.push_back(engine.world_ranks()[static_cast<std::size_t>(member)]);
-  auto group = std::make_unique<Engine>(engine.shared(), formation.transport(),
-                                        std::move(world_ranks), Rank{formation.position()},
-                                        formation.layout(), formation.placement(),
-                                        engine.settings());
+  auto group = std::make_unique<Engine>(
+      engine.shared(), formation.transport(), std::move(world_ranks), Rank{formation.position()},
+      formation.layout(), formation.placement(), engine.settings());
   if (engine.expects_shared_buffers()) group->expect_shared_buffers();
   return Member{std::move(group)};
 }

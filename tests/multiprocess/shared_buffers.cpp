@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "core/ir/error.hpp"
 #include "core/runtime/lower.hpp"
@@ -51,9 +53,9 @@ void forbid_reading_others() {
     throw SystemError("seccomp is not to be had");
 }
 
-/// Calls whose buffers are all allocated read nothing through the kernel. Where they are read at
-/// all; in place, some are read in a copy.
-int read_by_load_alone(Communicator& world, std::string_view name) {
+/// Calls whose buffers are all allocated read nothing through the kernel; others do. Only out of
+/// place where buffers would be read in a copy.
+int call_without_kernel(Communicator& world, std::string_view name, BufferKinds kinds) {
   for (const Collective collective : all_collectives()) {
     if (name != name_of(collective)) continue;
     BothMemories memories(world, std::size_t{40001} * 4 * static_cast<std::size_t>(world.size()));
@@ -62,9 +64,28 @@ int read_by_load_alone(Communicator& world, std::string_view name) {
       for (const bool in_place : {false, true}) {
         if (in_place && (overwrites_input(collective) || has_counts(collective))) continue;
         const cli::Cell cell{.collective = collective, .shape = shape, .in_place = in_place};
-        if (memories.wrong_values(cell, BufferKinds::allocated) > 0)
+        if (memories.wrong_values(cell, kinds) > 0)
           return report(world, fmt::format("{} of {}", name, shape.count.value()));
       }
+  }
+  return 0;
+}
+
+/// Long messages are read in place as well.
+int send_without_kernel(Communicator& world) {
+  auto sent = world.allocate<std::int32_t>(600'000);
+  std::vector<std::int32_t> received(600'000);
+  forbid_reading_others();
+  const int next = (world.rank() + 1) % world.size(),
+            previous = (world.rank() + world.size() - 1) % world.size();
+  for (int round = 0; round < 20; ++round) {
+    std::fill(sent.begin(), sent.end(), world.rank() + 10 * round);
+    const std::size_t first = static_cast<std::size_t>(round) * 10'000;
+    world.exchange({Message::to(next, sent.span().subspan(first), round),
+                    Message::from(previous, received, round)});
+    const auto right = std::count(received.begin(), received.end(), previous + 10 * round);
+    if (right < static_cast<std::ptrdiff_t>(received.size() - first))
+      return report(world, fmt::format("message {}", round));
   }
   return 0;
 }
@@ -136,10 +157,9 @@ class Stress {
     const std::size_t room = std::min(slots_[in].bytes, slots_[out].bytes) - offset;
     const auto collectives = all_collectives();
     const Collective collective = collectives[all_() % collectives.size()];
-    cli::Cell cell =
-        cli::cell_of(collective, DataType::f32, ReduceOp::sum,
-                     Bytes{std::min<std::size_t>(room, 1 + all_() % room) * 3 / 5},
-                     communicator.size());
+    cli::Cell cell = cli::cell_of(collective, DataType::f32, ReduceOp::sum,
+                                  Bytes{std::min<std::size_t>(room, 1 + all_() % room) * 3 / 5},
+                                  communicator.size());
     if (has_root(collective))
       cell.shape.root = static_cast<int>(all_() % static_cast<unsigned>(communicator.size()));
     cell.in_place = all_() % 2 == 0 && collective != Collective::all_to_all_v;
@@ -170,13 +190,41 @@ int come_and_go(Communicator& world, int steps) {
                                    mapped, mappings));
 }
 
-/// Rank 1 kills itself while the others read its buffer, again and again.
-int lose_an_owner(Communicator& world, std::size_t count) {
-  auto data = world.allocate<float>(count);
-  for (int i = 0;; ++i) {
-    if (world.rank() == 1 && i == 50) ::raise(SIGKILL);
-    world.all_gather(data.span().first(count / 8), data.span().first(count / 8 * 3));
+/// Ranks take back at some moment what their peers may be reading, and overwrite it.
+int cancel_now_and_then(Communicator& world, int rounds) {
+  auto mine = world.allocate<std::int32_t>(400'000), all = world.allocate<std::int32_t>(400'000);
+  std::mt19937 random{static_cast<std::uint32_t>(world.rank())};
+  for (int round = 0; round < rounds; ++round) {
+    std::fill(mine.begin(), mine.end(), round);
+    Work work = world.start_all_reduce(mine, all);
+    if (round % world.size() == world.rank()) {
+      const std::chrono::microseconds moment{random() % 600};
+      if (!work.wait_for(moment) && work.cancel()) {
+        std::fill(mine.begin(), mine.end(), -1);
+        std::fill(all.begin(), all.end(), -1);
+        continue;
+      }
+    }
+    work.wait();
+    const auto wrong = std::ranges::count_if(
+        all, [&](std::int32_t value) { return value != round * world.size(); });
+    if (wrong > 0) return report(world, fmt::format("{} values of round {}", wrong, round));
   }
+  world.barrier();
+  return 0;
+}
+
+/// Rank 1 dies at some moment while the others read its buffer, again and again.
+int lose_an_owner(Communicator& world, std::size_t count) {
+  const std::size_t all = count * static_cast<std::size_t>(world.size());
+  auto data = world.allocate<float>(all + count);
+  std::jthread death;
+  if (world.rank() == 1)
+    death = std::jthread{[] {
+      std::this_thread::sleep_for(std::chrono::milliseconds{30});
+      ::raise(SIGKILL);
+    }};
+  for (;;) world.all_gather(data.span().subspan(all), data.span().first(all));
 }
 
 }  // namespace
@@ -185,7 +233,10 @@ int use_shared_buffers(Communicator& world, std::string_view what) {
   const std::string_view verb = what.substr(0, what.find(':'));
   const std::string_view about = verb.size() < what.size() ? what.substr(verb.size() + 1) : "";
   if (verb == "kinds") return use_all_kinds(world, about);
-  if (verb == "load") return read_by_load_alone(world, about);
+  if (verb == "load") return call_without_kernel(world, about, BufferKinds::allocated);
+  if (verb == "fetch") return call_without_kernel(world, about, BufferKinds::plain);
+  if (verb == "send") return send_without_kernel(world);
+  if (verb == "cancel") return cancel_now_and_then(world, std::stoi(std::string{about}));
   if (verb == "stress") return come_and_go(world, std::stoi(std::string{about}));
   if (verb == "kill") return lose_an_owner(world, std::stoul(std::string{about}));
   if (verb == "mismatch") {
@@ -196,7 +247,7 @@ int use_shared_buffers(Communicator& world, std::string_view what) {
 }
 
 bool fails_on_purpose(std::string_view what) {
-  return what.starts_with("kill") || what.starts_with("mismatch");
+  return what.starts_with("kill") || what.starts_with("mismatch") || what.starts_with("fetch");
 }
 
 }  // namespace capstan

@@ -1,8 +1,11 @@
 // Memory that ranks on one host see of each other: what it is made of, and how it is found.
 
+#include "core/runtime/shared/shared_memory.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -10,7 +13,6 @@
 #include <random>
 #include <thread>
 
-#include "core/runtime/shared/shared_memory.hpp"
 #include "core/ir/error.hpp"
 
 namespace capstan::shared {
@@ -79,6 +81,20 @@ TEST(View, OutlivesItsOwnerWithoutHoldingMemory) {
   EXPECT_LE(status.st_blocks * 512, 16 << 10);  // what tells that it is free
   ::close(copy);
   for (const std::byte b : view.bytes()) ASSERT_EQ(b, std::byte{0});  // and no SIGBUS
+}
+
+TEST(Allocation, IsNotGivenBackByAForkedChild) {
+  auto own = std::make_unique<Allocation>(Bytes{5000}, Kind::shared);
+  const View view = view_of(*own, own->token());
+  own->bytes()[7] = std::byte{7};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    own.reset();
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_FALSE(view.is_free());
+  EXPECT_EQ(own->bytes()[7], std::byte{7});
 }
 
 class Rank {
@@ -183,9 +199,10 @@ TEST(SharedMemory, ForgetsWhatIsFreed) {
 TEST(SharedMemory, StaysBelowItsLimit) {
   const auto memory = std::make_shared<SharedMemory>(Bytes{100'000});
   auto made = memory->make(Bytes{60'000}, Kind::shared);
-  EXPECT_THAT([&] { memory->make(Bytes{60'000}, Kind::own); },
-              ThrowsMessage<LimitReached>(AllOf(HasSubstr("60000 bytes are in use of at most 100000"),
-                                                HasSubstr("CAPSTAN_BUFFER_LIMIT"))));
+  EXPECT_THAT(
+      [&] { memory->make(Bytes{60'000}, Kind::own); },
+      ThrowsMessage<LimitReached>(AllOf(HasSubstr("60000 bytes are in use of at most 100000"),
+                                        HasSubstr("CAPSTAN_BUFFER_LIMIT"))));
   EXPECT_THROW(memory->make(Bytes{~std::uint64_t{0}}, Kind::shared), LimitReached);
   made = {};
   EXPECT_NO_THROW(made = memory->make(Bytes{60'000}, Kind::own));

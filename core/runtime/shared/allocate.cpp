@@ -31,7 +31,7 @@ class JointAllocation {
     make();
     exchange_cards();
     const bool all_see = is_shared() && agree(view_peers());
-    if (is_shared()) engine_.expect_shared_buffers();
+    if (all_see) engine_.expect_shared_buffers();
     if (!made_.allocation) return nullptr;
     made_.allocation->close_descriptor();
     if (all_see) memory_.announce(made_, engine_.world_ranks());
@@ -76,9 +76,10 @@ class JointAllocation {
           fmt::format("rank {}: allocate({} bytes): {}", engine_.rank(), size_.value(), trouble_));
     const auto failed = std::ranges::find_if(cards_, [](const Card& card) { return card.failed; });
     if (failed != cards_.end())
-      throw LimitReached(fmt::format("rank {}: allocate({} bytes): rank {} could not allocate, see "
-                                     "its error; no rank has got anything",
-                                     engine_.rank(), size_.value(), failed - cards_.begin()));
+      throw LimitReached(
+          fmt::format("rank {}: allocate({} bytes): rank {} could not allocate, see "
+                      "its error; no rank has got anything",
+                      engine_.rank(), size_.value(), failed - cards_.begin()));
   }
 
   bool view_peers() {

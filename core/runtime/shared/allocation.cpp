@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <new>
@@ -45,7 +46,7 @@ void back(int fd, std::uint64_t offset, std::uint64_t length) {
 
 }  // namespace
 
-Allocation::Allocation(Bytes size, Kind kind) : size_(size), kind_(kind) {
+Allocation::Allocation(Bytes size, Kind kind) : size_(size), kind_(kind), owner_(::getpid()) {
   require_segment_size(with_tail(size));
   if (kind == Kind::shared)
     share();
@@ -54,7 +55,8 @@ Allocation::Allocation(Bytes size, Kind kind) : size_(size), kind_(kind) {
 }
 
 Allocation::~Allocation() {
-  if (kind_ == Kind::own) return;
+  const bool is_copy = owner_ != ::getpid();  // of a forked child: the owner still uses it
+  if (kind_ == Kind::own || is_copy) return;
   tail().is_free.store(1, std::memory_order_release);
   ::madvise(mapping_.data(), whole_pages(size_).value(), MADV_REMOVE);
 }

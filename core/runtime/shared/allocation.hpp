@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +15,7 @@ namespace capstan::shared {
 
 /// The page that follows an allocation in its file.
 struct Tail {
-  std::uint64_t token;                ///< by which a peer knows that it has opened the right file
+  std::uint64_t token;                 ///< by which a peer knows that it has opened the right file
   std::atomic<std::uint32_t> is_free;  ///< 1: its owner has given the memory back
 };
 
@@ -48,6 +50,7 @@ class Allocation {
 
   const Bytes size_;
   const Kind kind_;
+  const pid_t owner_;
   FileDescriptor descriptor_;
   Mapping mapping_;
 };

@@ -1,6 +1,7 @@
 #include "core/runtime/shared/shared_memory.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
@@ -9,18 +10,33 @@
 
 namespace capstan::shared {
 
+namespace {
+
+Bytes half_of_the_host() {
+  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
+  return Bytes{pages / 2 * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))};
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory(Bytes limit) : limit_(limit > Bytes{0} ? limit : half_of_the_host()) {}
+
 SharedMemory::Made SharedMemory::make(Bytes size, Kind kind) {
   reserve(size);
-  // The memory goes before its share of the limit does, and is forgotten before it goes.
-  const std::shared_ptr<void> share{
-      nullptr, [memory = shared_from_this(), size](void*) { memory->release(size); }};
-  auto allocation = std::make_unique<Allocation>(size, kind);
-  const std::byte* const begin = allocation->bytes().data();
   Made made;
-  made.allocation = {allocation.release(), [share, memory = this, begin](Allocation* own) {
-                       memory->forget(begin);
-                       delete own;
-                     }};
+  try {
+    // Forgotten before the memory goes, which is before its share of the limit does.
+    made.allocation = {new Allocation(size, kind),
+                       [weak = weak_from_this(), size](Allocation* own) {
+                         const auto memory = weak.lock();
+                         if (memory) memory->forget(own->bytes().data());
+                         delete own;
+                         if (memory) memory->release(size);
+                       }};
+  } catch (const Error&) {
+    release(size);
+    throw;
+  }
   const std::lock_guard lock{mutex_};
   made.id = ++last_id_;
   return made;
@@ -30,7 +46,8 @@ void SharedMemory::reserve(Bytes size) {
   const std::lock_guard lock{mutex_};
   constexpr auto last = std::numeric_limits<AllocationId>::max();
   if (last_id_ == last)
-    throw LimitReached(fmt::format("there have been {} allocations: start the program again", last));
+    throw LimitReached(
+        fmt::format("there have been {} allocations: start the program again", last));
   if (size > limit_ || used_ > limit_ - size)
     throw LimitReached(fmt::format(
         "{} bytes are in use of at most {}: allocate less, give back what is not needed, or raise "

@@ -23,8 +23,8 @@ using AllocationId = std::uint32_t;
 /// at a time.
 class SharedMemory : public std::enable_shared_from_this<SharedMemory> {
  public:
-  /// All allocations together have at most `limit` bytes.
-  explicit SharedMemory(Bytes limit) : limit_(limit) {}
+  /// All allocations together have at most `limit` bytes; 0: half of the host's memory.
+  explicit SharedMemory(Bytes limit);
 
   /// An own allocation that is to be announced to peers.
   struct Made {
