@@ -9,6 +9,7 @@
 #include "core/runtime/checked_call.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"
+#include "core/runtime/shared/allocate.hpp"
 #include "core/runtime/world.hpp"
 #include "kernels/cpu/reduce.hpp"
 
@@ -185,27 +186,34 @@ std::optional<Communicator> Communicator::form(const std::vector<int>& members) 
   return Communicator{std::make_unique<Impl>(std::move(*member), impl_->staging)};
 }
 
+std::shared_ptr<std::byte> Communicator::allocate_bytes(std::size_t bytes) {
+  return shared::allocate(impl_->engine, Bytes{bytes});
+}
+
 int Communicator::world_rank(int rank) const {
   if (rank < 0 || rank >= size())
     throw InvalidArgument(fmt::format("world_rank({}): ranks here are 0 to {}", rank, size() - 1));
-  return impl_->member.world_ranks[static_cast<std::size_t>(rank)];
+  return impl_->engine.world_ranks()[static_cast<std::size_t>(rank)];
 }
 
 std::optional<int> Communicator::rank_of(int world_rank) const {
-  const auto& ranks = impl_->member.world_ranks;
+  const auto& ranks = impl_->engine.world_ranks();
   const auto found = std::ranges::find(ranks, world_rank);
   if (found == ranks.end()) return std::nullopt;
   return static_cast<int>(found - ranks.begin());
 }
 
 std::string Communicator::explain(const Request& request) const {
-  const Choice choice = impl_->engine.choice(check(request, rank(), size()).call);
+  const CheckedCall checked = check(request, rank(), size());
+  const Choice choice = impl_->engine.choice(checked.call, checked.input, checked.output);
   return fmt::format("{} ({}), {}: {}", choice.algorithm->name, choice.algorithm->summary,
                      name_of(choice.form), choice.reason);
 }
 
 std::string Communicator::algorithm(const Request& request) const {
-  return std::string{impl_->engine.choice(check(request, rank(), size()).call).algorithm->name};
+  const CheckedCall checked = check(request, rank(), size());
+  return std::string{
+      impl_->engine.choice(checked.call, checked.input, checked.output).algorithm->name};
 }
 
 }  // namespace capstan

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include "ir/error.hpp"
 #include "message.hpp"
 #include "settings.hpp"
+#include "shared_buffer.hpp"
 #include "tensor.hpp"
 #include "unique_id.hpp"
 
@@ -149,6 +151,23 @@ class Communicator : public Collectives<Communicator> {
   void exchange(const std::vector<Message>& messages) { start_exchange(messages).wait(); }
   Work start_exchange(const std::vector<Message>& messages);
 
+  /// Memory for `count` elements, zeros, that ranks on this host read in place: for buffers of 16
+  /// KiB and more that are used again and again. All ranks call it, like a collective, each with a
+  /// count of its own, which may be 0. It takes as long as writing the memory once, and lies near
+  /// the processor of the calling thread; from 2 MiB on in huge pages, where the kernel has them.
+  /// Those who are in this communicator see it in each of their communicators; others, and ranks of
+  /// other hosts, use it as plain memory. From then on ranks ask each other before longer calls of
+  /// this communicator, and of groups made from it, what buffers they have, which costs as much as
+  /// a barrier. Throws LimitReached on every rank when one of them cannot have its memory: the
+  /// communicator stays as it was.
+  template <Element T>
+  SharedBuffer<T> allocate(std::size_t count) {
+    const bool countable = count <= std::numeric_limits<std::size_t>::max() / sizeof(T);
+    const std::size_t bytes =
+        countable ? count * sizeof(T) : std::numeric_limits<std::size_t>::max();
+    return {allocate_bytes(bytes), count};
+  }
+
   /// Groups the ranks that pass the same colour into a communicator of their own, in the order of
   /// `key` and, among equals, of rank. All ranks call it; one that passes a negative colour gets
   /// nothing. Groups are independent: their operations involve their members only, and they may
@@ -173,6 +192,8 @@ class Communicator : public Collectives<Communicator> {
   class Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
   std::optional<Communicator> form(const std::vector<int>& members);
+
+  std::shared_ptr<std::byte> allocate_bytes(std::size_t bytes);
 
   /// A call with what has to be done before and after it.
   struct Prepared;

@@ -38,11 +38,11 @@ void read_seconds(const char* name, std::chrono::milliseconds& setting) {
   setting = std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
 }
 
-void read_bytes(const char* name, Bytes& setting, Bytes largest, std::string_view expected) {
+void read_bytes(const char* name, Bytes& setting, Bytes smallest, Bytes largest,
+                std::string_view expected) {
   const auto text = variable(name);
   if (!text) return;
   const auto bytes = parse_bytes(*text);
-  constexpr Bytes smallest{4 << 10};
   if (!bytes || *bytes < smallest || *bytes > largest) refuse(name, *text, expected);
   setting = *bytes;
 }
@@ -91,10 +91,12 @@ Settings Settings::from_environment() {
   read_seconds("CAPSTAN_TIMEOUT", settings.timeout);
   read_bootstrap(settings.bootstrap);
   if (const auto text = variable("CAPSTAN_INTERFACE")) settings.interface = *text;
-  read_bytes("CAPSTAN_CHUNK", settings.chunk, Bytes{64 << 20},
+  read_bytes("CAPSTAN_CHUNK", settings.chunk, Bytes{4 << 10}, Bytes{64 << 20},
              "a size from 4k to 64m, for example 256k");
-  read_bytes("CAPSTAN_PINNED_MEMORY", settings.pinned_memory, Bytes{std::uint64_t{1} << 40},
-             "a size from 4k to 1024g, for example 4g");
+  read_bytes("CAPSTAN_PINNED_MEMORY", settings.pinned_memory, Bytes{4 << 10},
+             Bytes{std::uint64_t{1} << 40}, "a size from 4k to 1024g, for example 4g");
+  read_bytes("CAPSTAN_BUFFER_LIMIT", settings.buffer_limit, Bytes{4 << 10},
+             Bytes{std::uint64_t{1} << 46}, "a size from 4k on, for example 8g");
   read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
   read_network(settings.network);

@@ -79,6 +79,10 @@ struct Settings {
   /// CAPSTAN_PINNED_MEMORY, bytes with an optional k, m or g.
   Bytes pinned_memory{std::uint64_t{1} << 30};
 
+  /// How many bytes of buffers each rank may have by Communicator::allocate. 0: half of the host's
+  /// memory. CAPSTAN_BUFFER_LIMIT, bytes with an optional k, m or g.
+  Bytes buffer_limit{0};
+
   /// Pretends that the ranks are spread evenly over so many hosts, so that what runs over several
   /// can be tried on one: ranks of different ones use the network between them. 0: as it is. The
   /// same on all ranks. CAPSTAN_VIRTUAL_HOSTS.

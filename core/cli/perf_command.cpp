@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 
 #include "core/cli/against/against.hpp"
 #include "core/cli/commands.hpp"
@@ -131,8 +132,9 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
 
   Bench bench{world, parse_size(options.largest, "--max-bytes"), options.measure};
   if (table)
-    fmt::print("{}",
-               table_head(*collective_named(options.collective()), world.size(), launch.launcher));
+    fmt::print("{}", table_head(*collective_named(options.collective()), world.size(),
+                                fmt::format("{}, {} buffers", launch.launcher,
+                                            name_of(options.measure.buffers))));
   if (const auto pairs = undefined_pairs(options); table && !pairs.empty())
     fmt::print("# left out, not defined: {}\n", fmt::join(pairs, ", "));
   nlohmann::json results = nlohmann::json::array();
@@ -205,6 +207,8 @@ int perf_against(const PerfOptions& options) {
                               Collective::all_to_all, Collective::barrier});
     else
       all.collectives.push_back(*collective_named(name));
+  if (options.measure.buffers != Buffers::plain)
+    throw InvalidArgument("--buffers allocated: others have no such memory, leave out --against");
   if (all.ranks.empty()) all.ranks = {default_ranks(options)};
   return compare(all);
 }
@@ -263,6 +267,12 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       ->check(CLI::Range(0, 4095))
       ->capture_default_str();
   command->add_flag("--in-place", options->in_place, "Output and input are the same memory");
+  command
+      ->add_option("--buffers", options->measure.buffers,
+                   "Memory to measure with: plain, or allocated by the library")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Buffers>{
+          {"plain", Buffers::plain}, {"allocated", Buffers::allocated}}))
+      ->default_str("plain");
   command->add_option("--rounds", options->measure.rounds, "Times that the median is taken of")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -285,7 +295,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "Examples:\n"
       "  capstan perf all_reduce -n 4 -b 8 -e 256M\n"
       "  capstan perf all_reduce -n 4 --types all --ops all -b 1k -e 1k\n"
-      "  capstan perf all_gather -n 4\n"
+      "  capstan perf all_gather -n 4 --buffers allocated\n"
       "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
       "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n"
       "  capstan perf all_reduce --hosts node1:1,node2:1 --against openmpi,mpich,gloo -e 64M\n\n"

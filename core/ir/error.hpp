@@ -28,7 +28,8 @@ class SystemError : public Error {
   using Error::Error;
 };
 
-/// Memory cannot be pinned or registered because a limit is reached: the caller's or the system's.
+/// Memory cannot be allocated, pinned or registered because a limit is reached: the caller's or the
+/// system's.
 class LimitReached : public Error {
  public:
   using Error::Error;

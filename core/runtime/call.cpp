@@ -7,8 +7,9 @@
 namespace capstan {
 namespace {
 
-constexpr int collective_shift = 8, type_shift = 16, op_shift = 24, algorithm_shift = 32,
-              form_shift = 40, block_shift = 48, user_shift = 32;
+constexpr int purpose_shift = 1, seen_shift = 3, collective_shift = 8, type_shift = 16,
+              op_shift = 24, algorithm_shift = 32, form_shift = 40, block_shift = 48,
+              user_shift = 32;
 
 std::uint64_t mix(std::uint64_t x) {
   // Finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
@@ -46,9 +47,20 @@ std::string describe_tensor(std::uint64_t packed) {
   return fmt::format(", tensor [{}]", lengths);
 }
 
+std::uint64_t field_of(const CallMark& mark, int shift) {
+  return mark.signature >> shift & 0xff;
+}
+
+Purpose purpose_of(const CallMark& mark) {
+  return static_cast<Purpose>(field_of(mark, purpose_shift) & 3);
+}
+
 /// A count, or what there is to say of several.
-std::string describe(Collective collective, DataType type, ReduceOp op, std::uint64_t count,
-                     std::uint64_t root, std::uint64_t tensor) {
+std::string describe(const CallMark& mark) {
+  const auto collective = static_cast<Collective>(field_of(mark, collective_shift));
+  const auto type = static_cast<DataType>(field_of(mark, type_shift));
+  const auto op = static_cast<ReduceOp>(field_of(mark, op_shift));
+  const auto& [signature, count, root, tensor] = mark;
   std::string text{name_of(collective)};
   if (collective == Collective::barrier) return text + "()";
   text += has_counts(collective)
@@ -76,10 +88,16 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
   const auto field = [](auto value, int shift) {
     return static_cast<std::uint64_t>(value) << shift;
   };
+  if (call.about) {
+    CallMark mark = mark_of(*call.about, manner);
+    mark.signature |= field(call.purpose, purpose_shift);
+    return mark;
+  }
   const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp{};
   const std::uint64_t user = call.user ? std::hash<std::string>{}(call.user->name) | 1 : 0;
   return {
-      .signature = 1 | field(call.collective, collective_shift) | field(call.type, type_shift) |
+      .signature = 1 | field(call.purpose, purpose_shift) | field(call.seen, seen_shift) |
+                   field(call.collective, collective_shift) | field(call.type, type_shift) |
                    field(op, op_shift) | field(manner.algorithm, algorithm_shift) |
                    field(manner.form, form_shift) | mix(manner.block.value()) << block_shift,
       .count = has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
@@ -88,17 +106,21 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
 }
 
 std::string to_string(const Call& call) {
-  const CallMark mark = mark_of(call, {});
-  return describe(call.collective, call.type, call.op, mark.count, mark.root, mark.tensor);
+  return describe(mark_of(call, {}));
 }
 
 std::string to_string(const CallMark& mark) {
-  const auto field = [&](int shift) { return mark.signature >> shift & 0xff; };
-  const auto collective = static_cast<Collective>(field(collective_shift));
-  const auto known = algorithms(collective);
-  const std::size_t index = field(algorithm_shift);
-  return describe(collective, static_cast<DataType>(field(type_shift)),
-                  static_cast<ReduceOp>(field(op_shift)), mark.count, mark.root, mark.tensor) +
+  const auto known = algorithms(static_cast<Collective>(field_of(mark, collective_shift)));
+  const std::size_t index = field_of(mark, algorithm_shift);
+  switch (purpose_of(mark)) {
+    case Purpose::allocate:
+      return "allocate()";
+    case Purpose::question:
+      return describe(mark) + ", asking first what buffers all ranks have";
+    case Purpose::caller:
+      break;
+  }
+  return describe(mark) +
          fmt::format(" by {}", index < known.size() ? known[index].name : "an unknown algorithm");
 }
 

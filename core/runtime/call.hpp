@@ -10,6 +10,17 @@
 
 namespace capstan {
 
+/// What a call is made for.
+enum class Purpose : std::uint8_t {
+  caller,    ///< what it says
+  question,  ///< ranks ask each other what buffers the next call has: see SeenBuffers
+  allocate   ///< part of Communicator::allocate
+};
+
+/// Which buffers of a call peers see in their own address space, on every rank. What is not seen is
+/// read through the kernel.
+enum class SeenBuffers : std::uint8_t { none, inputs, all };
+
 /// What the caller asked for: what must agree between ranks.
 struct Call {
   Collective collective = Collective::all_reduce;
@@ -18,6 +29,9 @@ struct Call {
   Shape shape{};
   std::shared_ptr<const UserOperation> user{};  ///< instead of `op`
   std::vector<std::int64_t> tensor{};           ///< the shape, where tensors are exchanged
+  SeenBuffers seen{};                           ///< what ranks have told each other
+  Purpose purpose{};
+  std::shared_ptr<const Call> about{};  ///< of a question: the call that it comes before
 
   bool operator==(const Call&) const = default;
 
@@ -28,9 +42,10 @@ struct Call {
 /// A call, and the way it runs, as a few words that ranks publish and compare: equal only if they
 /// fit together.
 struct CallMark {
-  std::uint64_t signature = 0;  ///< collective, type, operation, algorithm, form, block length
-  std::uint64_t count = 0;      ///< or a digest of the counts, where there are several
-  std::uint64_t root = 0;       ///< and a digest of the operation's name, if it is the program's
+  /// Purpose, seen buffers, collective, type, operation, algorithm, form, block length.
+  std::uint64_t signature = 0;
+  std::uint64_t count = 0;  ///< or a digest of the counts, where there are several
+  std::uint64_t root = 0;   ///< and a digest of the operation's name, if it is the program's
 
   std::uint64_t tensor = 0;  ///< see Call::tensor: lengths in 16 bits each, or a digest
 
@@ -53,7 +68,7 @@ std::uint64_t extend(std::uint64_t history, std::uint64_t digest);
 
 /// "all_reduce(1000 x f32, sum)", "broadcast(8 x i32 from rank 2)".
 std::string to_string(const Call& call);
-/// "all_reduce(1000 x f32, sum) by ring".
+/// "all_reduce(1000 x f32, sum) by ring", "allocate()".
 std::string to_string(const CallMark& mark);
 
 }  // namespace capstan

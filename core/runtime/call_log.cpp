@@ -40,7 +40,7 @@ CallLog::CallLog(Peers& peers)
       shown_(static_cast<std::size_t>(peers.count())),
       shown_all_(static_cast<std::size_t>(peers.count())) {}
 
-void CallLog::begin(const CallMark& mark, std::uint64_t digest, const void* input, void* output) {
+void CallLog::begin(const CallMark& mark, std::uint64_t digest, const AnnouncedBuffers& announced) {
   const std::uint64_t history = extend(histories_[call_ % CallRecord::kept], digest);
   ++call_;
   marks_[call_ % CallRecord::kept] = mark;
@@ -53,12 +53,17 @@ void CallLog::begin(const CallMark& mark, std::uint64_t digest, const void* inpu
   own.history.store(history, std::memory_order_relaxed);
   own.check.store(check_of(call_, mark, history), std::memory_order_relaxed);
   CallBuffers& buffers = own_buffers();
-  buffers.input.store(reinterpret_cast<std::uint64_t>(input), std::memory_order_relaxed);
-  buffers.output.store(reinterpret_cast<std::uint64_t>(output), std::memory_order_relaxed);
+  buffers.input.store(reinterpret_cast<std::uint64_t>(announced.input), std::memory_order_relaxed);
+  buffers.output.store(reinterpret_cast<std::uint64_t>(announced.output),
+                       std::memory_order_relaxed);
+  buffers.allocations.store(
+      announced.input_allocation | static_cast<std::uint64_t>(announced.output_allocation) << 32,
+      std::memory_order_relaxed);
   own.call.store(call_, std::memory_order_release);
 }
 
 void CallLog::move_buffers(const void* input, void* output) {
+  own_buffers().allocations.store(0, order);
   own_buffers().input.store(reinterpret_cast<std::uint64_t>(input), order);
   own_buffers().output.store(reinterpret_cast<std::uint64_t>(output), order);
 }

@@ -6,8 +6,22 @@
 
 #include "core/runtime/call.hpp"
 #include "core/runtime/peers.hpp"
+#include "core/runtime/shared/shared_memory.hpp"
 
 namespace capstan {
+
+/// The buffers of a call, and the allocations of this rank that they are in.
+struct AnnouncedBuffers {
+  const void* input = nullptr;
+  void* output = nullptr;
+  shared::AllocationId input_allocation = 0, output_allocation = 0;
+};
+
+/// A buffer of a peer: where it lies in the peer's memory.
+struct PeerBuffer {
+  std::uint64_t address = 0;
+  shared::AllocationId allocation = 0;
+};
 
 /// What this rank has called, published for its peers to compare, and the comparison: ranks that do
 /// not call the same are told so instead of getting wrong results or none.
@@ -18,12 +32,21 @@ class CallLog {
   /// Number of the current (or last) call, from 1.
   std::uint64_t call() const { return call_; }
   /// A call begins, whose buffers peers may read. `digest`: that of its mark.
-  void begin(const CallMark& mark, std::uint64_t digest, const void* input, void* output);
-  /// Its buffers are elsewhere from now on.
+  void begin(const CallMark& mark, std::uint64_t digest, const AnnouncedBuffers& buffers);
+  /// Its buffers are elsewhere from now on, and in no allocation.
   void move_buffers(const void* input, void* output);
-  /// Where the buffers of a peer lie, in its own memory, which has entered the current call.
-  std::uint64_t input_of(int peer) const { return buffers(peer).input.load(order); }
-  std::uint64_t output_of(int peer) const { return buffers(peer).output.load(order); }
+  /// The buffers of a peer, which has entered the current call. Of buffers that move meanwhile the
+  /// address may be the new one and the allocation the former: it is not in that.
+  PeerBuffer input_of(int peer) const {
+    const CallBuffers& theirs = buffers(peer);
+    const std::uint64_t address = theirs.input.load(order);
+    return {address, static_cast<shared::AllocationId>(theirs.allocations.load(order))};
+  }
+  PeerBuffer output_of(int peer) const {
+    const CallBuffers& theirs = buffers(peer);
+    const std::uint64_t address = theirs.output.load(order);
+    return {address, static_cast<shared::AllocationId>(theirs.allocations.load(order) >> 32)};
+  }
 
   /// Compares all calls up to `call`, if the peer has entered that, at one glance. Throws Mismatch
   /// that names the first difference.

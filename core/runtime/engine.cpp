@@ -12,9 +12,6 @@ namespace {
 
 constexpr int spins_alone = 4000, spins_sharing_a_core = 20;
 
-// Plans kept; a program that never repeats a call does not fill the memory.
-constexpr std::size_t most_plans = 1024;
-
 Bytes chunk_of(const Placement& placement, const Settings& settings) {
   return settings.chunk > Bytes{0} ? settings.chunk : placement.chunk;
 }
@@ -53,11 +50,13 @@ std::size_t Engine::CallHash::operator()(const Call& call) const {
   return mark.digest();
 }
 
-Engine::Engine(std::shared_ptr<Progress> progress, std::shared_ptr<Transport> transport,
-               std::vector<const Link*> bells, Rank self, const SegmentLayout& layout,
-               const Placement& placement, const Settings& settings)
-    : progress_(std::move(progress)),
+Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<int> world_ranks,
+               Rank self, const SegmentLayout& layout, const Placement& placement,
+               const Settings& settings)
+    : progress_(std::move(rank.progress)),
+      memory_(std::move(rank.memory)),
       transport_(std::move(transport)),
+      world_ranks_(std::move(world_ranks)),
       self_(self),
       ranks_(placement.hosts.ranks()),
       layout_(layout),
@@ -66,7 +65,7 @@ Engine::Engine(std::shared_ptr<Progress> progress, std::shared_ptr<Transport> tr
       rules_(AlgorithmRules::parse(settings.algorithm)),
       spins_(placement.oversubscribed ? spins_sharing_a_core : spins_alone),
       links_{.reads_peers = placement.reads_peers && settings.single_copy},
-      peers_(*transport_, progress_->bell(), std::move(bells), self, ranks_),
+      peers_(*transport_, progress_->bell(), *memory_, world_ranks_, self),
       executor_(peers_, layout, spins_),
       watch_(peers_),
       messages_(peers_, layout.messages(),
@@ -113,6 +112,16 @@ const Plan& Engine::plan(const Call& call) {
 }
 
 void Engine::run(const Call& call, const void* input, void* output) {
+  if (!expects_shared_buffers()) return run_now(call, input, output);
+  const auto question = question_for(call);
+  if (!question) return run_now(call, input, output);
+  const SeenBuffers own = seen_buffers(call, input, output);
+  Call known = call;
+  run_now(*question, &own, &known.seen);
+  run_now(known, input, output);
+}
+
+void Engine::run_now(const Call& call, const void* input, void* output) {
   Outcome outcome;
   {
     const Progress::Lock lock{*progress_};
@@ -146,6 +155,8 @@ void Engine::submit(Task task) {
   {
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
+    if (!task.complete && expects_shared_buffers())
+      if (const auto question = question_before(task.call)) tasks_.push_back(ask(*question, task));
     if (!task.complete) task.plan = &plan(task.call);
     tasks_.push_back(std::move(task));
     // What is small is sent at once; what takes time is left to who has it.

@@ -37,11 +37,15 @@ struct Placement {
 /// All but run() and submit() are called by Progress, which holds its lock meanwhile.
 class Engine {
  public:
-  /// `transport` is connected. `bells[r]` is the link by which rank r is woken, of the transport
-  /// that `progress` sleeps on.
-  Engine(std::shared_ptr<Progress> progress, std::shared_ptr<Transport> transport,
-         std::vector<const Link*> bells, Rank self, const SegmentLayout& layout,
-         const Placement& placement, const Settings& settings);
+  /// What a rank has one of, for its world and all groups made from that.
+  struct Shared {
+    std::shared_ptr<Progress> progress;  ///< sleeps on the world's transport
+    std::shared_ptr<shared::SharedMemory> memory;
+  };
+
+  /// `transport` is connected. `world_ranks[r]` is the rank in the world of rank r here.
+  Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<int> world_ranks, Rank self,
+         const SegmentLayout& layout, const Placement& placement, const Settings& settings);
   Engine(const Engine&) = delete;
   /// Fails what is pending with Aborted.
   ~Engine();
@@ -49,6 +53,8 @@ class Engine {
   int rank() const { return self_.value(); }
   int size() const { return ranks_; }
   const std::shared_ptr<Progress>& progress() const { return progress_; }
+  Shared shared() const { return {progress_, memory_}; }
+  const std::vector<int>& world_ranks() const { return world_ranks_; }
   const Placement& placement() const { return placement_; }
   const Settings& settings() const { return settings_; }
   bool is_of_threads() const { return placement_.threads; }
@@ -68,6 +74,12 @@ class Engine {
   MessageInfo wait_for_message(int source, int tag);
 
   Choice choice(const Call& call);
+  /// The same with these buffers, if those of all ranks are of their kind.
+  Choice choice(const Call& call, const void* input, const void* output);
+
+  /// From now on buffers may be in shared memory: all ranks say this between the same calls.
+  void expect_shared_buffers() { shared_buffers_.store(true, std::memory_order_relaxed); }
+  bool expects_shared_buffers() const { return shared_buffers_.load(std::memory_order_relaxed); }
 
   /// Goes as far as what has arrived allows; true if that was anywhere.
   bool poll();
@@ -82,7 +94,16 @@ class Engine {
   void share_core(bool shared) { executor_.set_spins(shared ? 1 : spins_); }
 
  private:
+  /// Plans kept; a program that never repeats a call does not fill the memory.
+  static constexpr std::size_t most_plans = 1024;
+
   const Plan& plan(const Call& call);
+  void run_now(const Call& call, const void* input, void* output);
+  std::shared_ptr<const Call> question_for(const Call& call);
+  std::shared_ptr<const Call> question_before(const Call& call);
+  bool is_worth_asking(const Call& call);
+  SeenBuffers seen_buffers(const Call& call, const void* input, const void* output) const;
+  Task ask(const Call& question, Task& task);
   /// What comes from other hosts shows only then.
   void take_in() {
     if (!peers_.posted().empty()) transport_->progress();
@@ -102,7 +123,9 @@ class Engine {
   void fail_all(const std::exception_ptr& error);
 
   const std::shared_ptr<Progress> progress_;
+  const std::shared_ptr<shared::SharedMemory> memory_;
   const std::shared_ptr<Transport> transport_;
+  const std::vector<int> world_ranks_;  // by rank
   const Rank self_;
   const int ranks_;
   const SegmentLayout layout_;
@@ -129,6 +152,11 @@ class Engine {
   };
   std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
   std::unordered_map<Call, Choice, CallHash> choices_;  // by typical call
+  // By call: what ranks ask each other before it, if anything. Calls are kept, as plans compare
+  // them by where they are.
+  std::unordered_map<Call, std::shared_ptr<const Call>, CallHash> questions_;
+  const Call* unasked_ = nullptr;  // one of them that nothing is asked before: often the next call
+  std::atomic<bool> shared_buffers_ = false;
   const Plan* last_plan_ = nullptr;
   std::optional<Failure> failure_;
 };

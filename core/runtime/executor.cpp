@@ -19,10 +19,6 @@ void relax() {
 #endif
 }
 
-bool is_copy(const BoundOp& op) {
-  return op.source_count == 1 && op.divisor == 1 && op.destination_count == 1;
-}
-
 /// Looks at a condition for a short while: long enough for a peer that runs at the same time,
 /// short enough not to keep the core from one that shares it.
 template <class Condition>
@@ -64,17 +60,26 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   output_ = static_cast<std::byte*>(output);
   if (scratch_.size() < plan.scratch.value()) scratch_.resize(plan.scratch.value());
   keep_input();
-  announce_buffers();
+  announce_sources();
   round_ = 0;
   phase_ = 0;
   packet_index_ = 0;
-  log_.begin(plan.mark, plan.digest, input_, output_);
+  log_.begin(plan.mark, plan.digest, announced_buffers());
   tag_ = packet_tag(log_.call(), static_cast<std::uint32_t>(plan.digest));
   if (plan.blocks > 1) tell_writers();  // slots come round within the call
   enter_phase();
 }
 
-void Executor::announce_buffers() {
+/// With the allocations that they are in, if peers are going to read them.
+AnnouncedBuffers Executor::announced_buffers() const {
+  AnnouncedBuffers buffers{.input = input_, .output = output_};
+  if (!reads_buffers(plan_->form)) return buffers;
+  buffers.input_allocation = peers_.allocation_of(input_, plan_->input_bytes);
+  buffers.output_allocation = peers_.allocation_of(output_, plan_->output_bytes);
+  return buffers;
+}
+
+void Executor::announce_sources() {
   if (plan_->pushed_to.empty()) return;
   transport_.announce_sources({input_, plan_->input_bytes.value()},
                               {output_, plan_->output_bytes.value()});
@@ -101,7 +106,9 @@ void Executor::redirect(const void* input, void* output) {
 }
 
 void Executor::withdraw_buffers() {
-  if (plan_ && reads_buffers(plan_->form)) peers_.wait_for_readers();
+  if (plan_ && reads_buffers(plan_->form))
+    for (const int peer : peers_.wait_for_readers())
+      flag_of(segment_, layout_, peer).abandoned.fetch_add(1, std::memory_order_seq_cst);
   if (plan_) peers_.detach_sources();
   transport_.announce_sources({}, {});
 }
@@ -289,7 +296,7 @@ void Executor::combine(const BoundOp& op, const BoundOperand* destinations, std:
                        std::uint64_t count) {
   const std::uint64_t element = plan_->element.value();
   std::byte* const to = address(destinations[0]) + first * element;
-  if (is_copy(op)) {
+  if (op.is_copy()) {
     // In place there is nothing to do, and peers may be reading.
     if (to != sources_[0]) kernels::copy(to, sources_[0], count * element, op.streams);
     return;
@@ -332,68 +339,6 @@ bool Executor::flush(int peer) {
 /// The caller may change its buffers when the call ends, and may not be back for a long time.
 bool Executor::flush_buffers() {
   return std::ranges::all_of(plan_->pushed_to, [&](int peer) { return flush(peer); });
-}
-
-/// False when a peer's buffer cannot be read (any more): whoever looks after the peers finds out
-/// why.
-bool Executor::gather_from_peers(const BoundOp& op) {
-  const Peers::Reading reading{peers_};
-  return read_pieces(op);
-}
-
-/// Sources that cannot be addressed go through the cache in pieces; a copy goes straight to where
-/// it is wanted.
-bool Executor::read_pieces(const BoundOp& op) {
-  // All pieces together stay in the cache.
-  constexpr std::uint64_t most = 64 << 10, least = 4 << 10, all = 1 << 20;
-  const std::uint64_t piece_bytes = std::clamp(all / op.source_count / least * least, least, most);
-  const BoundOperand* const destinations = &program_->operands[op.first_operand];
-  const BoundOperand* const sources = destinations + op.destination_count;
-  const std::uint64_t element = plan_->element.value(), piece = piece_bytes / element;
-  const bool addressed = transport_.shares_addresses();
-  if (is_copy(op) && !addressed)
-    return fetch(sources[0], 0, address(destinations[0]), op.count * element);
-
-  sources_.resize(op.source_count);
-  if (const std::size_t room = op.source_count * piece_bytes; !addressed && fetched_.size() < room)
-    fetched_.resize(room);
-  for (std::uint64_t first = 0; first < op.count; first += piece) {
-    const std::uint64_t count = std::min(piece, op.count - first), at = first * element;
-    for (std::uint32_t k = 1; k <= op.source_count; ++k) {
-      // Every rank begins with another peer: two that read the same one hinder each other.
-      const std::uint32_t i = (static_cast<std::uint32_t>(self_) + k) % op.source_count;
-      std::byte* const room = addressed ? nullptr : fetched_.data() + i * piece_bytes;
-      if (!sources[i].in_peer_buffer())
-        sources_[i] = address(sources[i]) + at;
-      else if (!peers_.stands(sources[i].owner()) ||
-               (!addressed && !fetch(sources[i], at, room, count * element)))
-        return false;
-      else
-        sources_[i] = addressed ? address_at_owner(sources[i]) + at : room;
-    }
-    combine(op, destinations, first, count);
-  }
-  return true;
-}
-
-/// Reads until the owner has not moved the buffer meanwhile.
-bool Executor::fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes) {
-  for (;;) {
-    const std::byte* const from = address_at_owner(operand);
-    const bool read = transport_.read_remote(
-        Rank{operand.owner()}, reinterpret_cast<std::uint64_t>(from) + at, to, Bytes{bytes});
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (!read || !peers_.stands(operand.owner())) return false;
-    if (address_at_owner(operand) == from) return true;
-  }
-}
-
-/// Where an operand lies in its owner's memory.
-const std::byte* Executor::address_at_owner(const BoundOperand& operand) const {
-  const std::uint64_t buffer =
-      operand.in_peer_input() ? log_.input_of(operand.owner()) : log_.output_of(operand.owner());
-  const std::uint64_t shift = block_ * bytes_of(plan_->block_count, plan_->element).value();
-  return reinterpret_cast<const std::byte*>(buffer + shift + operand.offset);
 }
 
 bool Executor::gather_packets(const BoundOp& op) {

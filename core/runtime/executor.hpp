@@ -84,11 +84,16 @@ class Executor {
   void combine(const BoundOp& op, const BoundOperand* destinations, std::uint64_t first,
                std::uint64_t count);
   bool gather_from_peers(const BoundOp& op);
+  bool locate_sources(const BoundOp& op);
   bool fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes);
   bool read_pieces(const BoundOp& op);
-  const std::byte* address_at_owner(const BoundOperand& operand) const;
+  bool copy_piece(const BoundOp& op, std::uint64_t at, std::uint64_t bytes, std::size_t room);
+  std::uint64_t times_abandoned(const BoundOp& op) const;
+  bool were_kept(const BoundOp& op, std::uint64_t abandoned_before) const;
+  PeerBuffer buffer_at_owner(const BoundOperand& operand) const;
   void keep_input();
-  void announce_buffers();
+  AnnouncedBuffers announced_buffers() const;
+  void announce_sources();
   bool gather_packets(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);
   std::byte* address(const BoundOperand& operand) const;
@@ -132,6 +137,8 @@ class Executor {
   std::uint64_t tag_ = 0;
   std::vector<std::byte*> bases_;  // see BoundOperand
   std::vector<const void*> sources_;
+  // Of a gather that reads buffers of peers: where each source can be loaded from, or null.
+  std::vector<const std::byte*> located_;
   std::vector<std::byte> fetched_;  // pieces of peers' buffers, on their way through the cache
   std::vector<std::byte> kept_;     // the input, where the output is about to overwrite it
 };

@@ -4,14 +4,16 @@
 
 namespace capstan {
 
-Peers::Peers(Transport& transport, Transport& bell, std::vector<const Link*> bells, Rank self,
-             int ranks)
+Peers::Peers(Transport& transport, Transport& bell, const shared::SharedMemory& memory,
+             std::vector<int> world_ranks, Rank self)
     : transport_(transport),
       bell_(bell),
-      bells_(std::move(bells)),
+      memory_(memory),
+      world_ranks_(std::move(world_ranks)),
       self_(self.value()),
       segment_(transport.segment().data()) {
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < static_cast<int>(world_ranks_.size()); ++rank) {
+    bells_.push_back(&bell.link(Rank{world_ranks_[static_cast<std::size_t>(rank)]}));
     links_.push_back(&transport.link(Rank{rank}));
     if (rank != self_ && !links_.back()->mapped) posted_.push_back(rank);
   }
@@ -41,7 +43,8 @@ void Peers::show_end() {
   wake_all();
 }
 
-void Peers::wait_for_readers() {
+std::vector<int> Peers::wait_for_readers() {
+  std::vector<int> abandoned;
   constexpr std::chrono::milliseconds longest_read{500};
   const auto end = std::chrono::steady_clock::now() + longest_read;
   for (int peer = 0; peer < count(); ++peer) {
@@ -50,7 +53,9 @@ void Peers::wait_for_readers() {
     while (reading.load(std::memory_order_seq_cst) != 0 && !transport_.departed(Rank{peer}) &&
            (transport_.shares_addresses() || std::chrono::steady_clock::now() < end))
       std::this_thread::yield();
+    if (reading.load(std::memory_order_seq_cst) != 0) abandoned.push_back(peer);
   }
+  return abandoned;
 }
 
 void Peers::detach_sources() {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/runtime/segment.hpp"
+#include "core/runtime/shared/shared_memory.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {
@@ -13,10 +14,10 @@ namespace capstan {
 /// Used by one thread at a time.
 class Peers {
  public:
-  /// `bells[r]` is the link of `bell`, a transport that is slept on, by which rank r is woken if it
-  /// shares memory with this one.
-  Peers(Transport& transport, Transport& bell, std::vector<const Link*> bells, Rank self,
-        int ranks);
+  /// `world_ranks[r]` is the rank of peer r in the world, whose transport `bell` is slept on, and
+  /// to which `memory` belongs.
+  Peers(Transport& transport, Transport& bell, const shared::SharedMemory& memory,
+        std::vector<int> world_ranks, Rank self);
 
   int self() const { return self_; }
   int count() const { return static_cast<int>(links_.size()); }
@@ -52,6 +53,16 @@ class Peers {
   /// Shows everybody that this rank has left or given up, and what it had finished.
   void show_end();
 
+  /// Where memory of a peer is seen in this process; null where it is not.
+  const std::byte* view(int peer, shared::AllocationId id, std::uint64_t address,
+                        Bytes size) const {
+    return memory_.view(world_ranks_[static_cast<std::size_t>(peer)], id, address, size);
+  }
+  /// The own allocation that a buffer is in, for peers; 0: none that they may see.
+  shared::AllocationId allocation_of(const void* buffer, Bytes size) const {
+    return memory_.id_of(buffer, size);
+  }
+
   /// Whether the buffers that a peer has offered for reading are still its to offer. When it gives
   /// them back to its caller before it is sure that they have been read, it says so before.
   bool stands(int peer) const {
@@ -71,9 +82,9 @@ class Peers {
     std::atomic<std::uint32_t>& flag_;
   };
   /// Buffers of this rank have been withdrawn: by a record, or because it no longer stands. A peer
-  /// either sees that, or is seen reading here and waited for. One that has been stopped meanwhile
-  /// notices afterwards.
-  void wait_for_readers();
+  /// either sees that, or is seen reading here and waited for. Those that have been stopped
+  /// meanwhile, and are no longer waited for, are returned.
+  std::vector<int> wait_for_readers();
   /// What is being sent to other hosts is no longer read where it is.
   void detach_sources();
 
@@ -83,7 +94,9 @@ class Peers {
 
   Transport& transport_;
   Transport& bell_;
-  const std::vector<const Link*> bells_;
+  const shared::SharedMemory& memory_;
+  const std::vector<int> world_ranks_;  // by rank
+  std::vector<const Link*> bells_;      // by rank, of the world
   const int self_;
   std::byte* const segment_;
   std::vector<const Link*> links_;  // by rank

@@ -42,6 +42,8 @@ struct BoundOp {
   std::int32_t peer;
   std::uint32_t source_op;  ///< index in the program that this was made of
   std::uint64_t count;      ///< elements
+
+  bool is_copy() const { return source_count == 1 && divisor == 1 && destination_count == 1; }
 };
 
 /// Outputs at least this long are written past the cache: they would only push out what is still
@@ -93,6 +95,7 @@ struct Choice {
   const Algorithm* algorithm = nullptr;
   Form form = Form::flags;
   std::string reason;
+  double nanoseconds = 0;  ///< predicted
 };
 
 /// The shapes of the blocks that a call is cut into: block b holds elements [b·length,

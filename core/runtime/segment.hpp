@@ -30,6 +30,9 @@ struct alignas(64) CallRecord {
 /// Where the buffers of a call lie in the rank's own memory.
 struct CallBuffers {
   std::atomic<std::uint64_t> input, output;
+  /// The allocations that they are in, which peers may see (shared::AllocationId): the input's, and
+  /// above it the output's.
+  std::atomic<std::uint64_t> allocations;
 };
 
 /// Why a rank has given up; adopted by all others.
@@ -55,9 +58,10 @@ struct Control {
 };
 static_assert(sizeof(Control) <= 4096);
 
-/// One flag per peer, each in a line of its own: the number of signals sent to it so far.
+/// One flag per peer, each in a line of its own.
 struct alignas(64) Flag {
-  std::atomic<std::uint64_t> signals;
+  std::atomic<std::uint64_t> signals;    ///< sent to it so far
+  std::atomic<std::uint64_t> abandoned;  ///< times that it was no longer waited for while it read
 };
 
 /// The kinds of slots: what a call sends goes into one of them.

@@ -50,7 +50,8 @@ class Predictor {
     return simulate(lower_all(schedule_of, hosts_, form), hosts_,
                     {.element = call_.element(),
                      .synchronizes = algorithm_.guarantees.synchronizes,
-                     .long_buffers = bytes_ >= model_.long_buffer},
+                     .long_buffers = bytes_ >= model_.long_buffer,
+                     .seen = call_.seen},
                     model_);
   }
 
@@ -67,7 +68,9 @@ class Predictor {
       return cost.steps * (hosts_.single() ? model_.flag + 2 * model_.miss : message) +
              moved * (model_.board_write + model_.board_read) / 2;
     // One more message says that all has been read.
-    return (cost.steps + 1) * (model_.flag + 2 * model_.miss) + (ranks_ - 1) * model_.read_call +
+    const bool seen = call_.seen >= (form == Form::open ? SeenBuffers::all : SeenBuffers::inputs);
+    return (cost.steps + 1) * (model_.flag + 2 * model_.miss) +
+           (ranks_ - 1) * (seen ? model_.load : model_.read_call) +
            moved * model_.read_byte * (bytes_ >= model_.long_buffer ? model_.long_factor : 1);
   }
 
@@ -128,6 +131,7 @@ Call typical(Call call) {
   const int shift = std::max(0, static_cast<int>(std::bit_width(count)) - 3);
   call.shape.count = Elements{(count + (std::uint64_t{1} << shift) - 1) >> shift << shift};
   call.shape.root = 0;
+  call.about = nullptr;
   return call;
 }
 
@@ -140,7 +144,8 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
     Candidate candidate = best_form(*rule->algorithm, hosts, call, model, rule->form);
     if (!candidate.algorithm) candidate = best_form(*rule->algorithm, hosts, call, model);
     return {rule->algorithm, candidate.form,
-            fmt::format("asked for by a rule, predicted {:.2f} us", candidate.nanoseconds / 1000)};
+            fmt::format("asked for by a rule, predicted {:.2f} us", candidate.nanoseconds / 1000),
+            candidate.nanoseconds};
   }
   const Candidate winner = best(call, hosts, commutative, model);
   if (!winner.algorithm)
@@ -148,7 +153,8 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
         fmt::format("no {} algorithm runs on {} ranks{}", name_of(call.collective), ranks,
                     commutative ? "" : " with an operation that is not commutative"));
   return {winner.algorithm, winner.form,
-          fmt::format("least predicted time, {:.2f} us", winner.nanoseconds / 1000)};
+          fmt::format("least predicted time, {:.2f} us", winner.nanoseconds / 1000),
+          winner.nanoseconds};
 }
 
 }  // namespace capstan

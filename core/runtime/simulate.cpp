@@ -24,6 +24,7 @@ class Simulation {
         element_(call.element),
         synchronizes_(call.synchronizes),
         factor_(call.long_buffers ? model.long_factor : 1),
+        seen_(call.seen),
         model_(model),
         ranks_(programs.size()) {}
 
@@ -220,10 +221,13 @@ class Simulation {
 
   void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
     constexpr double piece = 64 << 10;  // what is reduced is read in pieces
-    const double calls =
-        op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece : model_.read_call;
     const bool fresh = source.place == Place::peer_output;
-    const double alone = calls + bytes * (fresh ? model_.read_fresh : model_.read_byte) * factor_;
+    const bool seen = seen_ >= (fresh ? SeenBuffers::all : SeenBuffers::inputs);
+    const double calls = seen                  ? model_.load
+                         : op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece
+                                               : model_.read_call;
+    const double byte = !fresh ? model_.read_byte : seen ? model_.board_read : model_.read_fresh;
+    const double alone = calls + bytes * byte * factor_;
     read(rank, {Place::peer_input, source.owner.value()}, alone, 1);
   }
 
@@ -281,6 +285,7 @@ class Simulation {
   const Bytes element_;
   const bool synchronizes_;
   const double factor_;
+  const SeenBuffers seen_;
   const LinkModel& model_;
   std::vector<State> ranks_;
   std::vector<std::vector<double>> finished_;  // by call and rank: when

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/ir/hosts.hpp"
+#include "core/runtime/call.hpp"
 #include "core/runtime/program.hpp"
 
 namespace capstan {
@@ -32,6 +33,7 @@ struct LinkModel {
   double read_piece = 1000;  ///< the same, of a piece that is to be reduced
   double read_byte = 0.036;  ///< a byte of it, if it has not changed for a while
   double read_fresh = 0.13;  ///< if the peer has just written it
+  double load = 150;         ///< a peer's buffer that is seen here: finding it, its first lines
   double long_factor = 4;    ///< reading is slower by this where buffers are longer than ...
   Bytes long_buffer{16 << 20};
   double post = 2900;         ///< sending a message to another host, whatever its length
@@ -46,6 +48,7 @@ struct SimulatedCall {
   Bytes element{};
   bool synchronizes = true;   ///< see Guarantees
   bool long_buffers = false;  ///< of LinkModel::long_buffer and more
+  SeenBuffers seen{};         ///< buffers that peers load from instead of reading them
 };
 
 /// Predicted time of one call among calls that follow one another, of which `programs` are the

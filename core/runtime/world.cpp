@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bitset>
 #include <cstring>
+#include <numeric>
 
 #include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
@@ -163,18 +164,15 @@ bool agree_on_reading(Store& store, Transport& transport, int rank, int size, De
 Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
                    const SegmentLayout& layout, const Placement& placement,
                    const Settings& settings) {
-  std::vector<const Link*> bells;
-  std::vector<int> world_ranks;
-  for (int peer = 0; peer < size; ++peer) {
-    bells.push_back(&transport->link(Rank{peer}));
-    world_ranks.push_back(peer);
-  }
+  std::vector<int> world_ranks(static_cast<std::size_t>(size));
+  std::iota(world_ranks.begin(), world_ranks.end(), 0);
   const std::shared_ptr<Transport> shared = std::move(transport);
-  auto progress = std::make_shared<Progress>(
-      shared, Progress::Options{placement.oversubscribed, placement.spare_processors});
-  return {std::make_unique<Engine>(std::move(progress), shared, std::move(bells), Rank{rank},
-                                   layout, placement, settings),
-          std::move(world_ranks)};
+  Engine::Shared own{
+      std::make_shared<Progress>(
+          shared, Progress::Options{placement.oversubscribed, placement.spare_processors}),
+      std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
+  return {std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), Rank{rank},
+                                   layout, placement, settings)};
 }
 
 Member build(Store& store, int rank, int size, const Settings& common, Deadline deadline) {
@@ -382,16 +380,14 @@ std::optional<Member> make_group(Member& parent, const std::vector<int>& members
   together(engine, [&] { formation.connect(cards); });
   if (members.empty()) return std::nullopt;
 
-  std::vector<const Link*> bells;
   std::vector<int> world_ranks;
-  for (const int member : members) {
-    world_ranks.push_back(parent.world_ranks[static_cast<std::size_t>(member)]);
-    bells.push_back(&engine.progress()->bell().link(Rank{world_ranks.back()}));
-  }
-  return Member{std::make_unique<Engine>(engine.progress(), formation.transport(), std::move(bells),
-                                         Rank{formation.position()}, formation.layout(),
-                                         formation.placement(), engine.settings()),
-                std::move(world_ranks)};
+  for (const int member : members)
+    world_ranks.push_back(engine.world_ranks()[static_cast<std::size_t>(member)]);
+  auto group = std::make_unique<Engine>(
+      engine.shared(), formation.transport(), std::move(world_ranks), Rank{formation.position()},
+      formation.layout(), formation.placement(), engine.settings());
+  if (engine.expects_shared_buffers()) group->expect_shared_buffers();
+  return Member{std::move(group)};
 }
 
 }  // namespace capstan

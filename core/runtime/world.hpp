@@ -17,7 +17,6 @@ namespace capstan {
 /// What one rank has of a communicator.
 struct Member {
   std::unique_ptr<Engine> engine;
-  std::vector<int> world_ranks;  ///< of each rank of the communicator
 };
 
 /// The world that a launcher has started. Throws BootstrapError, TimedOut, InvalidArgument.

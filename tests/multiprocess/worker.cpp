@@ -16,6 +16,7 @@
 #include "core/cli/perf/cell.hpp"
 #include "core/communicator.hpp"
 #include "tests/multiprocess/listening.hpp"
+#include "tests/multiprocess/shared_buffers.hpp"
 #include "tests/unit/random_messages.hpp"
 #include "tests/watched.hpp"
 
@@ -233,6 +234,7 @@ int run(const std::string& what, const char* argument) {
     ::raise(SIGKILL);
   }
   if (what == "async") return operations_against(world, argument);
+  if (what == "shared") return use_shared_buffers(world, argument);
   if (what == "listens") return tell_what_listens(world);
   if (what == "rank") {
     fmt::print("{} of {}\n", world.rank(), world.size());
@@ -259,5 +261,5 @@ int main(int argc, char** argv) {
   // Elsewhere an error is expected, and the test reads which.
   const std::string what = argc > 1 ? argv[1] : "";
   return what == "everything" || what == "few_types" || what == "delays" || what == "groups" ||
-         what == "messages";
+         what == "messages" || (what == "shared" && !capstan::fails_on_purpose(argv[2]));
 }

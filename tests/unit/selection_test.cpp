@@ -88,6 +88,57 @@ TEST(Selector, LongMessagesAreReadInPlaceWhereThatIsPossible) {
   EXPECT_EQ(choose(call, 4, {}, true, {}).form, Form::flags);
 }
 
+double predicted(Call call, SeenBuffers seen, int ranks) {
+  call.seen = seen;
+  return choose(call, ranks, {}, true, {.reads_peers = true}).nanoseconds;
+}
+
+/// What is seen costs no more than what is read through the kernel, and less where that is done.
+TEST(Selector, SeenBuffersNeverCostMore) {
+  for (const Collective collective : all_collectives()) {
+    if (has_counts(collective) || collective == Collective::barrier) continue;
+    bool saves = false;
+    for (const std::uint64_t count : {2, 1'000, 10'000, 100'000, 1'000'000, 10'000'000})
+      for (const int ranks : {2, 4, 20}) {
+        const Call call{.collective = collective, .shape = {.count = Elements{count}}};
+        const double plain = predicted(call, SeenBuffers::none, ranks),
+                     inputs = predicted(call, SeenBuffers::inputs, ranks),
+                     all = predicted(call, SeenBuffers::all, ranks);
+        EXPECT_LE(inputs, plain) << name_of(collective) << ", " << count;
+        EXPECT_LE(all, inputs) << name_of(collective) << ", " << count;
+        saves = saves || all < plain;
+      }
+    EXPECT_TRUE(saves) << name_of(collective);
+  }
+}
+
+TEST(Selector, SeenBuffersAreReadWhereOthersAreStaged) {
+  Call call{.collective = Collective::all_gather, .shape = {.count = Elements{4'000}}};
+  const LinkModel readable{.reads_peers = true};
+  const Form plain = choose(call, 4, {}, true, readable).form;
+  call.seen = SeenBuffers::all;
+  EXPECT_EQ(plain, Form::flags);
+  EXPECT_EQ(choose(call, 4, {}, true, readable).form, Form::direct);
+  EXPECT_EQ(choose(call, 4, {}, true, {}).form, Form::flags) << "where no memory can be read";
+}
+
+TEST(CallMark, TellsWhatACallIsFor) {
+  Call call{.shape = {.count = Elements{1000}}};
+  const CallMark plain = mark_of(call, {});
+  const Call question{.type = DataType::u8,
+                      .op = ReduceOp::min,
+                      .shape = {.count = Elements{1}},
+                      .purpose = Purpose::question,
+                      .about = std::make_shared<const Call>(call)};
+  EXPECT_EQ(to_string(mark_of(question, {})),
+            "all_reduce(1000 x f32, sum), asking first what buffers all ranks have");
+  EXPECT_NE(mark_of(question, {}), plain);
+  call.seen = SeenBuffers::all;
+  EXPECT_NE(mark_of(call, {}), plain);
+  EXPECT_EQ(to_string(call), "all_reduce(1000 x f32, sum)");
+  EXPECT_EQ(to_string(mark_of({.purpose = Purpose::allocate}, {})), "allocate()");
+}
+
 TEST(Selector, CallsOfAboutTheSameSizeShareAChoice) {
   const auto count_of = [](std::uint64_t n) {
     return typical({.shape = {.count = Elements{n}, .root = 3}}).shape.count.value();

@@ -49,13 +49,19 @@ Request request_of(const Cell& cell, int rank, int ranks, std::byte* input, std:
 }
 
 std::uint64_t wrong_values(Communicator& world, const Cell& cell) {
+  // Vectors need not be aligned for any element, but the allocator does that anyway.
+  const Elements extent = cell.contract(world.size()).extent();
+  const std::size_t bytes = bytes_of(extent, size_of(cell.type)).value() + 64;
+  std::vector<std::byte> input(bytes), output(bytes);
+  return wrong_values(world, cell, input.data(), output.data());
+}
+
+std::uint64_t wrong_values(Communicator& world, const Cell& cell, std::byte* input,
+                           std::byte* output) {
   const Contract contract = cell.contract(world.size());
   const TestData data{cell.type, cell.op, contract, world.size()};
-  // Vectors need not be aligned for any element, but the allocator does that anyway.
-  const std::size_t bytes = bytes_of(contract.extent(), size_of(cell.type)).value() + 64;
-  std::vector<std::byte> input(bytes), output(bytes);
-  const Request request = request_of(cell, world.rank(), world.size(), input.data(), output.data());
-  data.spoil(output.data(), contract.extent());
+  const Request request = request_of(cell, world.rank(), world.size(), input, output);
+  data.spoil(output, contract.extent());
   data.fill(const_cast<void*>(request.input), world.rank());
   world.run(request);
   return data.count_wrong(request.output, world.rank());

@@ -26,5 +26,8 @@ Request request_of(const Cell& cell, int rank, int ranks, std::byte* input, std:
 /// Makes one call with test data in memory of its own and returns how many elements of this rank's
 /// output are wrong.
 std::uint64_t wrong_values(Communicator& world, const Cell& cell);
+/// The same with the buffers of request_of(): each holds cell.contract().extent() elements.
+std::uint64_t wrong_values(Communicator& world, const Cell& cell, std::byte* input,
+                           std::byte* output);
 
 }  // namespace capstan::cli

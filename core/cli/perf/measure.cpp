@@ -13,13 +13,19 @@
 namespace capstan::cli {
 namespace {
 
-std::byte* allocate(std::size_t bytes) {
+std::shared_ptr<std::byte> plain_memory(std::size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     throw SystemError("not enough memory for the buffers: choose a smaller --max-bytes");
   ::madvise(memory, bytes, MADV_HUGEPAGE);
   std::memset(memory, 0, bytes);
-  return static_cast<std::byte*>(memory);
+  return {static_cast<std::byte*>(memory), [bytes](void* begin) { ::munmap(begin, bytes); }};
+}
+
+std::shared_ptr<std::byte> allocated_memory(Communicator& world, std::size_t bytes) {
+  const auto buffer =
+      std::make_shared<SharedBuffer<std::uint8_t>>(world.allocate<std::uint8_t>(bytes));
+  return {buffer, reinterpret_cast<std::byte*>(buffer->data())};
 }
 
 /// Bytes on each link per byte of the call's size.
@@ -40,6 +46,10 @@ double bus_share(Collective collective, int ranks) {
 
 }  // namespace
 
+std::string_view name_of(Buffers buffers) {
+  return buffers == Buffers::plain ? "plain" : "allocated";
+}
+
 double Measurement::algorithm_bandwidth() const {
   return median > 0 ? static_cast<double>(bytes().value()) / median / 1e3 : 0;
 }
@@ -51,13 +61,13 @@ double Measurement::bus_bandwidth() const {
 Bench::Bench(Communicator& world, Bytes largest, const MeasureOptions& options)
     : world_(world),
       options_(options),
-      bytes_(std::max<std::size_t>(largest.value(), 4096)),
-      input_(allocate(bytes_)),
-      output_(allocate(bytes_)) {}
+      input_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
+      output_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
+      input_(input_memory_.get()),
+      output_(output_memory_.get()) {}
 
-Bench::~Bench() {
-  ::munmap(input_, bytes_);
-  ::munmap(output_, bytes_);
+Bench::Memory Bench::allocate(std::size_t bytes) {
+  return options_.buffers == Buffers::plain ? plain_memory(bytes) : allocated_memory(world_, bytes);
 }
 
 Request Bench::request_of(const Cell& cell) const {
@@ -89,7 +99,11 @@ std::uint64_t Bench::check(const Cell& cell) {
 }
 
 Measurement Bench::measure(const Cell& cell) {
-  Measurement result{.cell = cell, .ranks = world_.size(), .algorithm = {}, .explanation = {}};
+  Measurement result{.cell = cell,
+                     .ranks = world_.size(),
+                     .buffers = options_.buffers,
+                     .algorithm = {},
+                     .explanation = {}};
   result.algorithm = world_.algorithm(request_of(cell));
   result.explanation = world_.explain(request_of(cell));
   if (options_.check) result.wrong = check(cell);

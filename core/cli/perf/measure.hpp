@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/cli/perf/cell.hpp"
@@ -9,10 +11,15 @@
 
 namespace capstan::cli {
 
+/// Whose memory is measured with: the program's, or Communicator::allocate's.
+enum class Buffers { plain, allocated };
+std::string_view name_of(Buffers buffers);
+
 /// What was measured; times in microseconds per call, the slowest rank's of each round.
 struct Measurement {
   Cell cell;
   int ranks = 0;
+  Buffers buffers = Buffers::plain;
   std::string algorithm, explanation;
   double median = 0, least = 0;
   double spread = 0;  ///< distance between the quartiles, as a share of the median
@@ -32,14 +39,15 @@ struct MeasureOptions {
   int rounds = 15;
   double seconds = 0.25;  ///< about how long one cell takes
   bool check = true;
+  Buffers buffers = Buffers::plain;
 };
 
 /// Measures cells one after the other. Every rank makes the same calls.
 class Bench {
  public:
-  /// Memory for cells of up to `largest` bytes is allocated once, huge pages asked for.
+  /// Memory for cells of up to `largest` bytes is allocated once, huge pages asked for. All ranks
+  /// make one.
   Bench(Communicator& world, Bytes largest, const MeasureOptions& options);
-  ~Bench();
   Bench(const Bench&) = delete;
 
   Measurement measure(const Cell& cell);
@@ -50,11 +58,14 @@ class Bench {
   std::uint64_t check(const Cell& cell);
   double slowest(double seconds);
 
+  using Memory = std::shared_ptr<std::byte>;
+  Memory allocate(std::size_t bytes);
+
   Communicator& world_;
   MeasureOptions options_;
-  std::size_t bytes_;
-  std::byte* input_;
-  std::byte* output_;
+  Memory input_memory_, output_memory_;
+  std::byte* const input_;
+  std::byte* const output_;
 };
 
 }  // namespace capstan::cli

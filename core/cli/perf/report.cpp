@@ -31,6 +31,7 @@ nlohmann::json to_json(const Measurement& m) {
           {"type", name_of(m.cell.type)},
           {"op", name_of(m.cell.op)},
           {"in_place", m.cell.in_place},
+          {"buffers", name_of(m.buffers)},
           {"algorithm", m.algorithm},
           {"explanation", m.explanation},
           {"median_us", m.median},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/ir/error.hpp"
 #include "core/runtime/peers.hpp"
@@ -79,6 +80,7 @@ void Messages::send(RequestPointer request) {
     frame.kind = Frame::Kind::offer;
     frame.id = request->id = next_id_++;
     frame.address = reinterpret_cast<std::uint64_t>(request->data);
+    frame.allocation = peers_.allocation_of(request->data, Bytes{request->size});
     offered_[frame.id] = std::move(request);
     queue(peer, {frame});
   }
@@ -289,10 +291,14 @@ bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
   if (!options_.read_remote || !peers_.mapped(incoming.source)) return false;
   const Request& request = *incoming.request;
   const Peers::Reading reading{peers_};
+  if (!peers_.stands(incoming.source)) return false;
+  const std::uint64_t from = incoming.frame.address + request.done;
+  std::byte* const to = request.data + request.done;
+  const std::byte* const seen =
+      peers_.view(incoming.source, incoming.frame.allocation, from, Bytes{length});
+  if (seen) std::memcpy(to, seen, length);
   const bool read =
-      peers_.stands(incoming.source) &&
-      peers_.transport().read_remote(Rank{incoming.source}, incoming.frame.address + request.done,
-                                     request.data + request.done, Bytes{length});
+      seen || peers_.transport().read_remote(Rank{incoming.source}, from, to, Bytes{length});
   // Once more, for a sender that could not wait.
   std::atomic_thread_fence(std::memory_order_acquire);
   return read && peers_.stands(incoming.source);

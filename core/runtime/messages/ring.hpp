@@ -26,8 +26,11 @@ struct Frame {
   std::uint64_t address = 0;  ///< of an offer, in the sender's memory
   std::uint32_t payload = 0;  ///< bytes that follow
   std::uint32_t type = 0;     ///< 1 + DataType, or 0
+  /// Of an offer: the allocation of the sender that it is in (shared::AllocationId).
+  std::uint32_t allocation = 0;
+  std::uint32_t unused = 0;
 };
-static_assert(sizeof(Frame) == 40);
+static_assert(sizeof(Frame) == 48);
 
 /// A ring of bytes from one rank to another: bytes and their number lie in the sender's segment,
 /// how many have been read in the receiver's. Single producer, single consumer.

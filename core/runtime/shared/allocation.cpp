@@ -1,0 +1,114 @@
+#include "core/runtime/shared/allocation.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <new>
+
+#include "transports/shm/memfd.hpp"
+#include "transports/system_call.hpp"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+namespace capstan::shared {
+namespace {
+
+constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
+constexpr std::string_view no_memory = "allocate less, or give back what is not needed";
+
+Bytes with_tail(Bytes size) {
+  return whole_pages(size) + whole_pages(Bytes{sizeof(Tail)});
+}
+
+std::uint64_t random_token() {
+  std::uint64_t token = 0;
+  if (::getrandom(&token, sizeof token, 0) != sizeof token) throw_errno("getrandom");
+  return token;
+}
+
+/// Backs a part of the file with pages.
+void back(int fd, std::uint64_t offset, std::uint64_t length) {
+  int result = 0;
+  do {
+    result = ::fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(length));
+  } while (result < 0 && errno == EINTR);
+  checked(result, "fallocate of shared memory", no_memory);
+}
+
+}  // namespace
+
+Allocation::Allocation(Bytes size, Kind kind) : size_(size), kind_(kind), owner_(::getpid()) {
+  require_segment_size(with_tail(size));
+  if (kind == Kind::shared)
+    share();
+  else
+    commit_own();
+}
+
+Allocation::~Allocation() {
+  const bool is_copy = owner_ != ::getpid();  // of a forked child: the owner still uses it
+  if (kind_ == Kind::own || is_copy) return;
+  tail().is_free.store(1, std::memory_order_release);
+  ::madvise(mapping_.data(), whole_pages(size_).value(), MADV_REMOVE);
+}
+
+Tail& Allocation::tail() const {
+  return *reinterpret_cast<Tail*>(mapping_.data() + whole_pages(size_).value());
+}
+
+/// What memory there is not is an error here, instead of a signal later.
+void Allocation::commit_own() {
+  mapping_ = Mapping::anonymous(size_);
+  ::madvise(mapping_.data(), size_.value(), MADV_HUGEPAGE);
+  if (::madvise(mapping_.data(), whole_pages(size_).value(), MADV_POPULATE_WRITE) != 0 &&
+      errno == ENOMEM)
+    throw_errno("madvise(MADV_POPULATE_WRITE)", no_memory);
+}
+
+/// The same. One page of each huge one comes first, so that the kernel can make them huge before
+/// there is anything to copy.
+void Allocation::share() {
+  // Everybody: only so may the owner punch its pages out. Peers map it to be read.
+  shm::Memfd memory = shm::Memfd::create(with_tail(size_), shm::Writers::everybody);
+  descriptor_ = std::move(memory.fd);
+  mapping_ = std::move(memory.mapping);
+  const std::uint64_t huge = size_.value() / huge_page * huge_page;
+  for (std::uint64_t at = 0; at < huge; at += huge_page) back(descriptor_.get(), at, 1);
+  if (huge > 0) ::madvise(mapping_.data(), huge, MADV_COLLAPSE);
+  const std::uint64_t all = with_tail(size_).value();
+  back(descriptor_.get(), 0, all);
+  ::madvise(mapping_.data(), all, MADV_POPULATE_WRITE);  // else it is mapped page by page
+  new (&tail()) Tail{random_token(), 0};
+}
+
+View View::of(int pid, int descriptor, Bytes size, std::uint64_t token) {
+  const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
+  const FileDescriptor fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  View view;
+  if (!fd.valid() || shm::unsafe_to_map(fd.get(), with_tail(size))) return view;
+  view.size_ = size;
+  try {
+    view.mapping_ = Mapping::shared(fd.get(), with_tail(size), PROT_READ);
+  } catch (const SystemError&) {
+    return {};  // as plain memory it can be read without
+  }
+  const auto* tail =
+      reinterpret_cast<const Tail*>(view.mapping_.data() + whole_pages(size).value());
+  return tail->token == token ? std::move(view) : View{};
+}
+
+bool View::is_free() const {
+  const auto* tail = reinterpret_cast<const Tail*>(mapping_.data() + whole_pages(size_).value());
+  return tail->is_free.load(std::memory_order_acquire) != 0;
+}
+
+}  // namespace capstan::shared

@@ -1,0 +1,253 @@
+#include "tests/multiprocess/shared_buffers.hpp"
+
+#include <fmt/format.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "core/ir/error.hpp"
+#include "core/runtime/lower.hpp"
+#include "tests/buffer_kinds.hpp"
+
+namespace capstan {
+namespace {
+
+int report(const Communicator& world, const std::string& trouble) {
+  if (!trouble.empty()) fmt::print("rank {}: wrong: {}\n", world.rank(), trouble);
+  return trouble.empty() ? 0 : 1;
+}
+
+/// Every collective, or the one that is named, with buffers of all kinds.
+int use_all_kinds(Communicator& world, std::string_view name) {
+  for (const Collective collective : all_collectives())
+    if (name.empty() || name == name_of(collective))
+      if (report(world, trouble_with_kinds(world, collective)) != 0) return 1;
+  return 0;
+}
+
+/// From now on reading another process's memory through the kernel kills this one.
+void forbid_reading_others() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(program), program};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+    throw SystemError("seccomp is not to be had");
+}
+
+/// Calls whose buffers are all allocated read nothing through the kernel; others do. Only out of
+/// place where buffers would be read in a copy.
+int call_without_kernel(Communicator& world, std::string_view name, BufferKinds kinds) {
+  for (const Collective collective : all_collectives()) {
+    if (name != name_of(collective)) continue;
+    BothMemories memories(world, std::size_t{40001} * 4 * static_cast<std::size_t>(world.size()));
+    forbid_reading_others();
+    for (Shape& shape : shapes_of(collective, world.size()))
+      for (const bool in_place : {false, true}) {
+        if (in_place && (overwrites_input(collective) || has_counts(collective))) continue;
+        const cli::Cell cell{.collective = collective, .shape = shape, .in_place = in_place};
+        if (memories.wrong_values(cell, kinds) > 0)
+          return report(world, fmt::format("{} of {}", name, shape.count.value()));
+      }
+  }
+  return 0;
+}
+
+/// Long messages are read in place as well.
+int send_without_kernel(Communicator& world) {
+  auto sent = world.allocate<std::int32_t>(600'000);
+  std::vector<std::int32_t> received(600'000);
+  forbid_reading_others();
+  const int next = (world.rank() + 1) % world.size(),
+            previous = (world.rank() + world.size() - 1) % world.size();
+  for (int round = 0; round < 20; ++round) {
+    std::fill(sent.begin(), sent.end(), world.rank() + 10 * round);
+    const std::size_t first = static_cast<std::size_t>(round) * 10'000;
+    world.exchange({Message::to(next, sent.span().subspan(first), round),
+                    Message::from(previous, received, round)});
+    const auto right = std::count(received.begin(), received.end(), previous + 10 * round);
+    if (right < static_cast<std::ptrdiff_t>(received.size() - first))
+      return report(world, fmt::format("message {}", round));
+  }
+  return 0;
+}
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all{"/proc/self/fd"};
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+std::size_t shared_mappings() {
+  std::ifstream maps{"/proc/self/maps"};
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("memfd:capstan") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+/// Buffers come and go between calls of the world and of groups, alike on all ranks but for who has
+/// plain memory instead.
+class Stress {
+ public:
+  Stress(Communicator& world, std::uint32_t seed)
+      : world_(world),
+        all_(seed),
+        own_(seed * 100 + static_cast<std::uint32_t>(world.rank())),
+        half_(*world.split(world.rank() % 2)),
+        reversed_(*world.split(0, -world.rank())) {}
+
+  std::string run(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      if (all_() % 4 == 0 || slots_.size() < 2)
+        replace(all_() % (slots_.size() + 1));
+      else if (std::string trouble = call(); !trouble.empty())
+        return fmt::format("step {}, {}", i, trouble);
+    }
+    return {};
+  }
+
+ private:
+  struct Slot {
+    SharedBuffer<std::uint8_t> allocated;
+    std::vector<std::uint8_t> plain;
+    std::size_t bytes = 0;
+    std::byte* data() {
+      return reinterpret_cast<std::byte*>(allocated.size() > 0 ? allocated.data() : plain.data());
+    }
+  };
+
+  Communicator& pick() {
+    Communicator* const all[] = {&world_, &half_, &reversed_};
+    return *all[all_() % 3];
+  }
+
+  void replace(std::size_t index) {
+    if (index == slots_.size() && slots_.size() < 6) slots_.emplace_back();
+    Slot& slot = slots_[index % slots_.size()];
+    constexpr std::size_t sizes[] = {5'000, 70'000, 600'000, 3'000'000};
+    slot = {};  // its addresses are likely to come again
+    slot.bytes = sizes[all_() % 4] + all_() % 5'000;
+    const bool plain = own_() % 4 == 0;
+    slot.allocated = pick().allocate<std::uint8_t>(plain ? 0 : slot.bytes);
+    if (plain) slot.plain.resize(slot.bytes);
+  }
+
+  std::string call() {
+    Communicator& communicator = pick();
+    const std::size_t in = all_() % slots_.size(), out = (in + 1) % slots_.size();
+    const std::size_t offset = all_() % 100 * sizeof(float);
+    const std::size_t room = std::min(slots_[in].bytes, slots_[out].bytes) - offset;
+    const auto collectives = all_collectives();
+    const Collective collective = collectives[all_() % collectives.size()];
+    cli::Cell cell = cli::cell_of(collective, DataType::f32, ReduceOp::sum,
+                                  Bytes{std::min<std::size_t>(room, 1 + all_() % room) * 3 / 5},
+                                  communicator.size());
+    if (has_root(collective))
+      cell.shape.root = static_cast<int>(all_() % static_cast<unsigned>(communicator.size()));
+    cell.in_place = all_() % 2 == 0 && collective != Collective::all_to_all_v;
+    const auto wrong = cli::wrong_values(communicator, cell, slots_[in].data() + offset,
+                                         slots_[out].data() + offset);
+    if (wrong == 0) return {};
+    return fmt::format("{} of {}, {} wrong", name_of(collective), cell.shape.count.value(), wrong);
+  }
+
+  Communicator& world_;
+  std::mt19937 all_, own_;
+  Communicator half_, reversed_;
+  std::vector<Slot> slots_;
+};
+
+/// What is left open or mapped at the end is what was there in the beginning.
+int come_and_go(Communicator& world, int steps) {
+  world.barrier();
+  const std::size_t descriptors = open_descriptors(), mappings = shared_mappings();
+  if (report(world, Stress(world, 2026).run(steps)) != 0) return 1;
+  world.barrier();                      // everybody has given back everything,
+  auto last = world.allocate<int>(10);  // and lets go of what others have
+  last = {};
+  world.allocate<int>(0);
+  const std::size_t open = open_descriptors(), mapped = shared_mappings();
+  if (open == descriptors && mapped <= mappings + static_cast<std::size_t>(world.size())) return 0;
+  return report(world, fmt::format("{} descriptors, not {}; {} mappings, not {}", open, descriptors,
+                                   mapped, mappings));
+}
+
+/// Ranks take back at some moment what their peers may be reading, and overwrite it.
+int cancel_now_and_then(Communicator& world, int rounds) {
+  auto mine = world.allocate<std::int32_t>(400'000), all = world.allocate<std::int32_t>(400'000);
+  std::mt19937 random{static_cast<std::uint32_t>(world.rank())};
+  for (int round = 0; round < rounds; ++round) {
+    std::fill(mine.begin(), mine.end(), round);
+    Work work = world.start_all_reduce(mine, all);
+    if (round % world.size() == world.rank()) {
+      const std::chrono::microseconds moment{random() % 600};
+      if (!work.wait_for(moment) && work.cancel()) {
+        std::fill(mine.begin(), mine.end(), -1);
+        std::fill(all.begin(), all.end(), -1);
+        continue;
+      }
+    }
+    work.wait();
+    const auto wrong = std::ranges::count_if(
+        all, [&](std::int32_t value) { return value != round * world.size(); });
+    if (wrong > 0) return report(world, fmt::format("{} values of round {}", wrong, round));
+  }
+  world.barrier();
+  return 0;
+}
+
+/// Rank 1 dies at some moment while the others read its buffer, again and again.
+int lose_an_owner(Communicator& world, std::size_t count) {
+  const std::size_t all = count * static_cast<std::size_t>(world.size());
+  auto data = world.allocate<float>(all + count);
+  std::jthread death;
+  if (world.rank() == 1)
+    death = std::jthread{[] {
+      std::this_thread::sleep_for(std::chrono::milliseconds{30});
+      ::raise(SIGKILL);
+    }};
+  for (;;) world.all_gather(data.span().subspan(all), data.span().first(all));
+}
+
+}  // namespace
+
+int use_shared_buffers(Communicator& world, std::string_view what) {
+  const std::string_view verb = what.substr(0, what.find(':'));
+  const std::string_view about = verb.size() < what.size() ? what.substr(verb.size() + 1) : "";
+  if (verb == "kinds") return use_all_kinds(world, about);
+  if (verb == "load") return call_without_kernel(world, about, BufferKinds::allocated);
+  if (verb == "fetch") return call_without_kernel(world, about, BufferKinds::plain);
+  if (verb == "send") return send_without_kernel(world);
+  if (verb == "cancel") return cancel_now_and_then(world, std::stoi(std::string{about}));
+  if (verb == "stress") return come_and_go(world, std::stoi(std::string{about}));
+  if (verb == "kill") return lose_an_owner(world, std::stoul(std::string{about}));
+  if (verb == "mismatch") {
+    auto data = world.allocate<float>(1'000'000);
+    world.all_reduce(data.span().first(world.rank() == 1 ? 500'000 : 1'000'000));
+  }
+  return 2;
+}
+
+bool fails_on_purpose(std::string_view what) {
+  return what.starts_with("kill") || what.starts_with("mismatch") || what.starts_with("fetch");
+}
+
+}  // namespace capstan

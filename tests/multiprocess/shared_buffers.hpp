@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string_view>
+
+#include "core/communicator.hpp"
+
+namespace capstan {
+
+/// What a rank of the tests of Communicator::allocate does; 0 if all was right.
+int use_shared_buffers(Communicator& world, std::string_view what);
+
+/// Whether it is to end with an error.
+bool fails_on_purpose(std::string_view what);
+
+}  // namespace capstan
