@@ -64,13 +64,12 @@ void read_number(const char* name, int& setting) {
 
 void read_bootstrap(Bootstrap& setting) {
   constexpr const char* name = "CAPSTAN_BOOTSTRAP";
+  constexpr std::array<std::string_view, 4> names{"auto", "tcp", "pmix", "pmi"};
   const auto text = variable(name);
   if (!text) return;
-  if (*text != "auto" && *text != "tcp" && *text != "pmix")
-    refuse(name, *text, "auto, tcp or pmix");
-  setting = *text == "auto"  ? Bootstrap::automatic
-            : *text == "tcp" ? Bootstrap::tcp
-                             : Bootstrap::pmix;
+  const auto found = std::ranges::find(names, *text);
+  if (found == names.end()) refuse(name, *text, "auto, tcp, pmix or pmi");
+  setting = static_cast<Bootstrap>(found - names.begin());
 }
 
 void read_network(Network& setting) {

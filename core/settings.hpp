@@ -10,9 +10,10 @@ namespace capstan {
 
 /// How ranks on several hosts find their meeting point when no address of it is set.
 enum class Bootstrap {
-  automatic,  ///< on one host its local sockets, over several PMIx where the launcher offers it
+  automatic,  ///< on one host its local sockets, over several PMIx or PMI as the launcher offers it
   tcp,        ///< only by an address that is set (CAPSTAN_STORE, MASTER_ADDR), or on one host
   pmix,       ///< by the launcher's PMIx, also on one host; an error where there is none
+  pmi,        ///< by the launcher's PMI, also on one host; an error where there is none
 };
 
 /// See Settings::network.
@@ -24,7 +25,7 @@ struct Settings {
   /// How long start-up waits for all ranks to join. CAPSTAN_JOIN_TIMEOUT, seconds.
   std::chrono::milliseconds join_timeout = std::chrono::seconds{60};
 
-  /// How start-up finds the other ranks. CAPSTAN_BOOTSTRAP: auto, tcp or pmix.
+  /// How start-up finds the other ranks. CAPSTAN_BOOTSTRAP: auto, tcp, pmix or pmi.
   Bootstrap bootstrap = Bootstrap::automatic;
 
   /// The interface of this host under which ranks on other hosts reach it: its name, an address of

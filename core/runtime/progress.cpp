@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 // until it is woken. Peers are looked after all the while. A rank with a core of its own is in no
 // hurry to yield: what else runs there would keep the core for milliseconds, and all ranks wait.
 constexpr auto spin_before_yield = 1ms;
-// Unless that gives the core back soon, like ranks of another job do that wait in this way: then all
-// get on faster if none spins. Seen by how long a yield has taken, and believed for a while.
+// Unless that gives the core back soon, like ranks of another job do that wait in this way: then
+// all get on faster if none spins. Seen by how long a yield has taken, and believed for a while.
 constexpr std::chrono::microseconds shortest_turn = 5us, longest_turn = 2ms;
 constexpr auto remembered = 50ms;
 constexpr auto yield_before_sleep = 2ms;
@@ -102,9 +102,7 @@ void Progress::remove(Engine& engine) {
   }
   if (!last || !thread_.joinable()) return;
   thread_.request_stop();
-  {
-    const std::lock_guard lock{mutex_};
-  }
+  { const std::lock_guard lock{mutex_}; }
   work_.notify_all();
   // A callback on the thread itself may have dropped the last communicator.
   if (thread_.get_id() == std::this_thread::get_id())
@@ -168,9 +166,7 @@ void Progress::announce() {
 
 void Progress::there_is_work() {
   if (!threaded_.load(std::memory_order_relaxed)) return;
-  {
-    const std::lock_guard lock{mutex_};
-  }  // the thread has seen what it looks at, or sleeps
+  { const std::lock_guard lock{mutex_}; }  // the thread has seen what it looks at, or sleeps
   work_.notify_one();
 }
 

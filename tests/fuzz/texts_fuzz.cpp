@@ -9,6 +9,7 @@
 #include "core/ir/error.hpp"
 #include "core/runtime/algorithm_rules.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
+#include "core/runtime/bootstrap/pmi_message.hpp"
 #include "core/runtime/bootstrap/store_card.hpp"
 #include "core/runtime/bootstrap/unique_id.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -54,6 +55,20 @@ void card(const std::string& text) {
   require(parse_card(to_text(parsed)) == parsed);
 }
 
+void pmi_line(const std::string& text) {
+  const pmi::Message message = pmi::parse_message(text);
+  require(!message.command.empty());
+  const std::string line = pmi::to_line(message);
+  require(pmi::parse_message(std::string_view{line}.substr(0, line.size() - 1)) == message);
+  const auto number = message.number("rc");
+  require(!number || message.find("rc"));
+}
+
+void pmi_value(const std::string& text) {
+  require(pmi::from_hex(pmi::to_hex(text)) == text);
+  card(pmi::from_hex(text));
+}
+
 void fault_plan(const std::string& text) {
   FaultPlan::parse(text);
 }
@@ -97,6 +112,8 @@ constexpr Reader readers[] = {
     {bytes, "256k"},
     {endpoint, "[fd00::1]:4711"},
     {card, "192.0.2.7:4711 secret"},
+    {pmi_line, "cmd=get_result rc=0 msg=success value=7f"},
+    {pmi_value, "613a3120736563726574"},
     {fault_plan, "seed=42,delay=0.1,stop=1@5:10,reset=0-1@7,death=3@50"},
     {interface, "2001:db8::/32"},
     {unique_id, ""},
@@ -105,7 +122,8 @@ constexpr Reader readers[] = {
      "CAPSTAN_RANK=1\nCAPSTAN_SIZE=2\nCAPSTAN_STORE=a:1\nCAPSTAN_SECRET=0123456789abcdef\n"},
     {environment,
      "OMPI_COMM_WORLD_RANK=0\nOMPI_COMM_WORLD_SIZE=2\nPMIX_NAMESPACE=x\nPMIX_RANK=0\n"},
-    {environment, "PMI_RANK=0\nPMI_SIZE=2\nMPI_LOCALRANKID=0\nMPI_LOCALNRANKS=1\n"},
+    {environment, "PMI_RANK=0\nPMI_SIZE=2\nMPI_LOCALRANKID=0\nMPI_LOCALNRANKS=1\nPMI_FD=7\n"},
+    {environment, "PMI_RANK=1\nPMI_SIZE=2\nPMI_PORT=[fd00::1]:4711\nPMI_ID=1\n"},
     {environment,
      "SLURM_STEP_ID=0\nSLURM_PROCID=0\nSLURM_NTASKS=4\nSLURM_LOCALID=0\nSLURM_JOB_ID=7\n"
      "SLURM_STEP_TASKS_PER_NODE=2(x3),1\nSLURM_NODEID=1\n"},

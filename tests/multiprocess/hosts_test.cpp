@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <sstream>
 
-#include "core/runtime/bootstrap/pmix.hpp"
 #include "tests/multiprocess/bed.hpp"
 
 namespace capstan {
@@ -36,10 +35,6 @@ void expect_joined(const CommandResult& result, int ranks, int hosts, int times 
         << result.output;
   EXPECT_EQ(count_of(result.output, fmt::format(", {} hosts, by ", hosts)), ranks * times)
       << result.output;
-}
-
-bool installed(const std::string& program) {
-  return run_command({"sh", "-c", "command -v " + program}).status == 0;
 }
 
 // The bed itself.
@@ -266,7 +261,7 @@ TEST(HostsRun, AStoreThatCannotBeReachedIsAnErrorInTime) {
   EXPECT_EQ(count_of(result.output, "status 1\n"), 2) << result.output;
 }
 
-// Other launchers.
+// Other launchers: launchers_hosts_test.cpp has those of MPI and Slurm.
 
 TEST(HostsTorchrun, VariablesByHandMeetByAddressAndByName) {
   const auto result = beside_hosts(3, R"(
@@ -294,68 +289,6 @@ TEST(HostsTorchrun, ChecksTheInterfaceAgainstTheAddress) {
   EXPECT_THAT(result.output, HasSubstr("is a loopback address on this host"));
   EXPECT_THAT(result.output, HasSubstr("it is not an address of this host"));
   EXPECT_THAT(result.output, HasSubstr("rank 1: join at store 10.99.0.1:4711: unreachable"));
-}
-
-constexpr const char* open_mpi = R"(
-    mpi() {
-      on 0 mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent $BED_RSH \
-        --mca oob_tcp_if_include eth0 --host $(printf '%s:2\n' ${host[@]} | paste -sd,) "$@"
-    }
-)";
-
-TEST(HostsOpenMpi, RanksMeetByPmix) {
-  if (!pmix::built()) GTEST_SKIP() << "built without libpmix-dev";
-  if (!installed("mpirun.openmpi")) GTEST_SKIP() << "install openmpi-bin";
-  for (const int hosts : {2, 3}) {
-    const auto result = beside_hosts(hosts, open_mpi + std::string{"mpi $program again"});
-    REQUIRE_BED(result);
-    expect_joined(result, 2 * hosts, hosts, 5);
-  }
-}
-
-TEST(HostsOpenMpi, RanksMeetByPmixThoughTheyComeLate) {
-  if (!pmix::built()) GTEST_SKIP() << "built without libpmix-dev";
-  if (!installed("mpirun.openmpi")) GTEST_SKIP() << "install openmpi-bin";
-  const auto result = beside_hosts(2, open_mpi + std::string{R"(
-    mpi sh -c '[ $OMPI_COMM_WORLD_RANK != 0 ] || sleep 1; exec '"$program")"});
-  REQUIRE_BED(result);
-  expect_joined(result, 4, 2);
-}
-
-TEST(HostsOpenMpi, WhatKeepsRankZeroFromOpeningAStoreIsToldToAll) {
-  if (!pmix::built()) GTEST_SKIP() << "built without libpmix-dev";
-  if (!installed("mpirun.openmpi")) GTEST_SKIP() << "install openmpi-bin";
-  const auto result = beside_hosts(2, open_mpi + std::string{R"(
-    mpi -x CAPSTAN_INTERFACE=eth7 sh -c "$JOINER; true"
-    mpi -x CAPSTAN_JOIN_TIMEOUT=1 sh -c "[ \$OMPI_COMM_WORLD_RANK = 0 ] || $JOINER; true")"});
-  REQUIRE_BED(result);
-  EXPECT_EQ(count_of(result.output, "rank 0 opened no store: "), 3) << result.output;
-  EXPECT_EQ(count_of(result.output, "\"eth7\": there is no such interface"), 4) << result.output;
-  EXPECT_EQ(
-      count_of(result.output, "join: rank 0 left nothing with the launcher's PMIx within 1 s"), 3)
-      << result.output;
-}
-
-TEST(HostsOpenMpi, RanksMeetAtANamedStore) {
-  if (!installed("mpirun.openmpi")) GTEST_SKIP() << "install openmpi-bin";
-  const auto result = beside_hosts(2, open_mpi + std::string{R"(
-    export CAPSTAN_BOOTSTRAP=tcp
-    mpi -x CAPSTAN_BOOTSTRAP sh -c "$JOINER; true"
-    export CAPSTAN_STORE=[${v6[0]}]:4711 CAPSTAN_SECRET=0123456789abcdef
-    mpi -x CAPSTAN_BOOTSTRAP -x CAPSTAN_STORE -x CAPSTAN_SECRET $program)"});
-  REQUIRE_BED(result);
-  expect_joined(result, 4, 2);
-  EXPECT_EQ(count_of(result.output, "no address is known where all can meet"), 4) << result.output;
-}
-
-TEST(HostsMpich, RanksMeetAtANamedStore) {
-  if (!installed("mpirun.mpich")) GTEST_SKIP() << "install mpich";
-  const auto result = beside_hosts(3, R"(
-    export CAPSTAN_STORE=${v4[0]}:4711 CAPSTAN_SECRET=0123456789abcdef
-    on 0 mpirun.mpich -launcher rsh -launcher-exec $BED_RSH -n 5 \
-      -hosts ${host[0]}:2,${host[1]}:2,${host[2]}:1 $program again)");
-  REQUIRE_BED(result);
-  expect_joined(result, 5, 3, 5);
 }
 
 TEST(HostsDoctor, SaysWhichInterfaceAndWhy) {

@@ -76,4 +76,25 @@ std::vector<std::string> listening_sockets() {
   return found;
 }
 
+std::vector<std::string> connected_addresses() {
+  const auto own = own_sockets();
+  std::set<std::string> found;
+  for (const char* table : {"tcp", "tcp6"})
+    for (const Fields& fields : lines_of(own, table, 9))
+      if (fields[3] == "01") found.insert(address_in(fields[2]));
+  return {found.begin(), found.end()};
+}
+
+int shared_segments() {
+  std::ifstream file{"/proc/self/maps"};
+  std::set<std::string> inodes;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words{line};
+    const Fields fields{std::istream_iterator<std::string>{words}, {}};
+    if (fields.size() > 5 && fields[5].starts_with("/memfd:") && fields[1].back() == 's')
+      inodes.insert(fields[4]);
+  }
+  return static_cast<int>(inodes.size());
+}
+
 }  // namespace capstan

@@ -8,4 +8,10 @@ namespace capstan {
 /// What this process listens on: "tcp 192.0.2.7", "tcp6 ::", "unix @name", sorted.
 std::vector<std::string> listening_sockets();
 
+/// The addresses that this process has TCP connections to, sorted, each once.
+std::vector<std::string> connected_addresses();
+
+/// How many pieces of memory without a name this process has mapped to share them.
+int shared_segments();
+
 }  // namespace capstan

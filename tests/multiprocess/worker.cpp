@@ -194,6 +194,17 @@ int tell_what_listens(Communicator& world) {
   return 0;
 }
 
+/// How this rank reached the others, once all have spoken to each other and the sums were right.
+int tell_what_carries(Communicator& world) {
+  for (const std::size_t count : counts)
+    if (!correct(world, Collective::all_reduce, DataType::f32, ReduceOp::sum, count)) return 1;
+  if (!correct(world, Collective::all_to_all, DataType::i32, ReduceOp::sum, 100'000)) return 1;
+  fmt::print("rank {} of {}: right sums, {} segments, connected to {}\n", world.rank(),
+             world.size(), shared_segments(), fmt::join(connected_addresses(), " "));
+  world.barrier();
+  return 0;
+}
+
 int run(const std::string& what, const char* argument) {
   if (what == "silent") {  // a rank that never joins
     if (std::string{std::getenv("CAPSTAN_RANK")} == argument) {
@@ -235,6 +246,7 @@ int run(const std::string& what, const char* argument) {
   }
   if (what == "async") return operations_against(world, argument);
   if (what == "shared") return use_shared_buffers(world, argument);
+  if (what == "carries") return tell_what_carries(world);
   if (what == "listens") return tell_what_listens(world);
   if (what == "rank") {
     fmt::print("{} of {}\n", world.rank(), world.size());

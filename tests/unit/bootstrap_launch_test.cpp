@@ -175,6 +175,28 @@ TEST(Launch, PmixIsTheLaunchersOwn) {
   EXPECT_FALSE(detect(with(torchrun, pmix)).offers_pmix);
 }
 
+TEST(Launch, PmiIsTheLaunchersOwn) {
+  EXPECT_FALSE(detect(mpich).pmi);
+  const auto hydra = detect(with(mpich, {{"PMI_FD", "8"}})).pmi;
+  ASSERT_TRUE(hydra);
+  EXPECT_EQ(hydra->descriptor, 8);
+  EXPECT_TRUE(hydra->survives_a_second_start);
+  const auto port = detect(with(mpich, {{"PMI_PORT", "node0:4711"}, {"PMI_ID", "1"}})).pmi;
+  ASSERT_TRUE(port);
+  EXPECT_EQ(port->port, (TcpEndpoint{"node0", 4711}));
+  EXPECT_EQ(port->id, 1);
+  const auto srun = with(slurm, {{"PMI_FD", "11"}, {"PMI_RANK", "4"}, {"PMI_SIZE", "7"}});
+  ASSERT_TRUE(detect(srun).pmi);
+  EXPECT_FALSE(detect(srun).pmi->survives_a_second_start);
+  EXPECT_FALSE(detect(with(srun, {{"PMI_RANK", "3"}})).pmi) << "an outer launcher's";
+  EXPECT_FALSE(detect(with(torchrun, {{"PMI_FD", "8"}, {"PMI_RANK", "5"}})).pmi);
+  for (const char* wrong : {"x", "-1", ""})
+    EXPECT_THAT(complaint(with(mpich, {{"PMI_FD", wrong}})), HasSubstr("PMI_FD"));
+  EXPECT_THAT(complaint(with(mpich, {{"PMI_PORT", "node0"}, {"PMI_ID", "1"}})),
+              HasSubstr("PMI_PORT"));
+  EXPECT_THAT(complaint(with(mpich, {{"PMI_PORT", "node0:1"}})), HasSubstr("PMI_ID is not set"));
+}
+
 TEST(Launch, MpichOnSeveralHostsIsOneJobThroughItsStore) {
   const Variables store{{"CAPSTAN_STORE", "node0:4711"}, {"CAPSTAN_SECRET", "0123456789abcdef"}};
   EXPECT_EQ(detect(with(mpich, store)).job, "MPICH at node0:4711");

@@ -8,7 +8,9 @@
 
 #include "core/cli/doctor/probe.hpp"
 #include "core/ir/error.hpp"
+#include "core/runtime/bootstrap/meeting.hpp"
 #include "core/runtime/bootstrap/pmix.hpp"
+#include "core/settings.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -27,24 +29,61 @@ Probe launchers() {
   return {"launchers", Probe::Status::ok, found.empty() ? "capstan run" : "capstan run, " + found};
 }
 
-Probe launched_by() {
+/// What `describe` says of how this process was started, or what is wrong with that.
+template <class Describe>
+Probe of_launch(const char* name, Describe describe) {
   try {
-    const Launch launch = detect_launch(process_environment());
-    return {"this process", Probe::Status::ok,
-            fmt::format("rank {} of {}, started by {}{}", launch.rank, launch.size, launch.launcher,
-                        !launch.offers_pmix ? ""
-                        : pmix::built()     ? ", which offers PMIx"
-                                            : ", which offers PMIx; this build has none")};
+    return {name, Probe::Status::ok, describe(detect_launch(process_environment()))};
   } catch (const Error& error) {
-    return {"this process", Probe::Status::problem, "the environment contradicts itself",
-            error.what()};
+    return {name, Probe::Status::problem, "the environment does not let ranks start", error.what()};
   }
+}
+
+/// What the launcher offers, whether or not it is used.
+std::string offer_of(const Launch& launch) {
+  std::string offer;
+  if (launch.offers_pmix)
+    offer += pmix::built() ? ", which offers PMIx" : ", which offers PMIx; this build has none";
+  if (launch.pmi) offer += ", which offers PMI";
+  return offer;
+}
+
+Probe launched_by() {
+  return of_launch("this process", [](const Launch& launch) {
+    return fmt::format("rank {} of {}, started by {}{}", launch.rank, launch.size, launch.launcher,
+                       offer_of(launch));
+  });
+}
+
+std::string_view name_of(Meeting way) {
+  switch (way) {
+    case Meeting::alone:
+      return "no meeting";
+    case Meeting::launchers_store:
+      return "at the launcher's store";
+    case Meeting::set_address:
+      return "at rank 0's store, whose address is set";
+    case Meeting::pmix:
+      return "by the launcher's PMIx";
+    case Meeting::pmi:
+      return "by the launcher's PMI";
+    case Meeting::this_host:
+      return "at a local socket of rank 0's";
+  }
+  return "";
+}
+
+Probe start_up() {
+  return of_launch("start-up", [](const Launch& launch) {
+    const auto choice = choose_meeting(launch, Settings::from_environment().bootstrap);
+    return fmt::format("{}: {}", name_of(choice.way), choice.reason);
+  });
 }
 
 }  // namespace
 
 Probes launch_probes() {
-  return {launchers, launched_by};
+  return {launchers, launched_by, start_up};
 }
 
 }  // namespace capstan::cli

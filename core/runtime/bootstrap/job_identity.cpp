@@ -13,6 +13,8 @@
 namespace capstan {
 namespace {
 
+constexpr int most_generations = 64;
+
 struct Process {
   int id;
   std::string name;
@@ -54,13 +56,23 @@ std::string identity_of(const Process& process) {
 std::string launcher_process_identity() {
   const int parent = ::getppid();
   const auto direct = read_process(parent);
-  constexpr int most_generations = 64;
   auto ancestor = direct;
   for (int i = 0; i < most_generations && ancestor; ++i) {
     if (is_launcher(ancestor->name)) return identity_of(*ancestor);
     ancestor = read_process(ancestor->parent);
   }
   return direct ? identity_of(*direct) : fmt::format("process-{}", parent);
+}
+
+bool descends_from(pid_t ancestor) {
+  int id = ::getppid();
+  for (int i = 0; i < most_generations && id > 0; ++i) {
+    if (id == ancestor) return true;
+    const auto process = read_process(id);
+    if (!process) return true;
+    id = process->parent;
+  }
+  return false;
 }
 
 }  // namespace capstan

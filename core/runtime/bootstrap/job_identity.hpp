@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 
 namespace capstan {
@@ -8,5 +10,8 @@ namespace capstan {
 /// identity: the nearest ancestor that is an MPI launcher, so that scripts between it and the rank
 /// do not matter, or else the parent. The process's start time guards against reuse of its number.
 std::string launcher_process_identity();
+
+/// Whether this process descends from that one; also true where that cannot be seen.
+bool descends_from(pid_t ancestor);
 
 }  // namespace capstan

@@ -7,6 +7,7 @@
 
 #include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/job_identity.hpp"
+#include "core/runtime/bootstrap/pmi.hpp"
 
 namespace capstan {
 namespace {
@@ -135,6 +136,19 @@ bool offers_pmix(const Variables& variables, int rank) {
   return variables.has("PMIX_NAMESPACE") && variables.text("PMIX_RANK") == std::to_string(rank);
 }
 
+/// The socket, or else the port, where the launcher serves PMI; not an outer launcher's.
+std::optional<pmi::Access> offered_pmi(const Variables& variables, const Launch& launch) {
+  const char* const launcher = launch.launcher.c_str();
+  if (variables.text("PMI_RANK") != std::to_string(launch.rank)) return std::nullopt;
+  if (variables.has("PMI_FD")) {
+    return pmi::Access{.descriptor = variables.count("PMI_FD", launcher),
+                       .survives_a_second_start = launch.launcher == mpich_names.launcher};
+  }
+  if (!variables.has("PMI_PORT")) return std::nullopt;
+  return pmi::Access{.port = parse_endpoint(variables.text_of("PMI_PORT", launcher), "PMI_PORT"),
+                     .id = variables.count("PMI_ID", launcher)};
+}
+
 std::optional<Launch> from_open_mpi(const Variables& variables) {
   if (!variables.has(open_mpi_names.rank) && !variables.has(open_mpi_names.size)) {
     return std::nullopt;
@@ -155,6 +169,7 @@ std::optional<Launch> from_mpich(const Variables& variables) {
   // On each host another process starts the ranks.
   const auto store = variables.text("CAPSTAN_STORE");
   launch.job = "MPICH " + (store ? "at " + *store : launcher_process_identity());
+  launch.pmi = offered_pmi(variables, launch);
   return launch;
 }
 
@@ -227,6 +242,7 @@ std::optional<Launch> from_slurm(const Variables& variables) {
   launch.job = fmt::format("Slurm {}.{}", variables.text_of("SLURM_JOB_ID", "Slurm"),
                            variables.text_of("SLURM_STEP_ID", "Slurm"));
   launch.offers_pmix = offers_pmix(variables, launch.rank);
+  launch.pmi = offered_pmi(variables, launch);
   return launch;
 }
 
@@ -239,13 +255,30 @@ Launch alone(const Variables& variables) {
   return {.local_rank = 0, .local_size = 1, .job = "alone", .launcher = "none"};
 }
 
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value) return std::nullopt;
+  return value;
+}
+
+/// What Hydra says when asked.
+std::optional<std::string> said_at_port(const std::string& name) {
+  const auto port = variable("PMI_PORT"), id = variable("PMI_ID");
+  const auto number = parse_count(id.value_or(""));
+  const bool rank = name == mpich_names.rank;
+  if (!port || !number || !(rank || name == mpich_names.size)) return std::nullopt;
+  constexpr std::chrono::seconds patience{30};
+  const auto place = pmi::place({.port = parse_endpoint(*port, "PMI_PORT"), .id = *number},
+                                Deadline::in(patience));
+  return std::to_string(rank ? place.first : place.second);
+}
+
 }  // namespace
 
 Environment process_environment() {
   return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    if (!value) return std::nullopt;
-    return value;
+    if (auto value = variable(name.c_str())) return value;
+    return said_at_port(name);
   };
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "core/runtime/bootstrap/pmi_access.hpp"
 #include "core/runtime/bootstrap/secret.hpp"
 #include "core/runtime/bootstrap/socket.hpp"
 
@@ -12,7 +13,8 @@ namespace capstan {
 /// Looks a variable up; empty if it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
 
-/// The environment of this process.
+/// The environment of this process. Hydra's mpirun -pmi-port leaves PMI_RANK and PMI_SIZE out; they
+/// are asked of it then, which throws BootstrapError if it does not answer.
 Environment process_environment();
 
 /// A store that the launcher or the user has decided on.
@@ -32,7 +34,8 @@ struct Launch {
   std::string job;      ///< tells this job apart from others; the same on all its ranks of a host
   std::string launcher;
   std::optional<StoreLocation> store = {};
-  bool offers_pmix = false;  ///< the launcher serves PMIx to this rank
+  bool offers_pmix = false;             ///< the launcher serves PMIx to this rank
+  std::optional<pmi::Access> pmi = {};  ///< where it serves PMI to it, if it does
 };
 
 /// Reads what the launcher left in the environment. The first of these that is there counts:
@@ -58,7 +61,8 @@ struct Launch {
 /// comes from the job's identity, which protects from accidents and not from attackers who reach
 /// the port.
 ///
-/// PMIX_NAMESPACE and PMIX_RANK show that Open MPI or Slurm offers PMIx.
+/// PMIX_NAMESPACE and PMIX_RANK show that Open MPI or Slurm offers PMIx, PMI_RANK with PMI_FD (or
+/// PMI_PORT and PMI_ID) that MPICH or Slurm offers PMI.
 ///
 /// Throws InvalidArgument that names the variable, its value and the remedy if one is missing,
 /// malformed or contradicts another.

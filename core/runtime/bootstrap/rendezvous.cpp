@@ -10,8 +10,9 @@
 #include "core/base/network.hpp"
 #include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/hosted_store.hpp"
+#include "core/runtime/bootstrap/launcher_board.hpp"
 #include "core/runtime/bootstrap/local_store.hpp"
-#include "core/runtime/bootstrap/pmix.hpp"
+#include "core/runtime/bootstrap/meeting.hpp"
 #include "core/runtime/bootstrap/store_card.hpp"
 #include "core/runtime/bootstrap/store_client.hpp"
 #include "core/runtime/bootstrap/unique_id_registry.hpp"
@@ -33,10 +34,6 @@ void check(int rank, int size) {
   throw InvalidArgument(
       fmt::format("join: rank {} of {}: ranks count from 0 to size - 1, and a job has at least one",
                   rank, size));
-}
-
-bool on_several_hosts(const Launch& launch) {
-  return launch.local_size >= 0 && launch.local_size < launch.size;
 }
 
 std::string numeric_host(const SocketAddress& address) {
@@ -103,63 +100,51 @@ std::unique_ptr<Store> join_at(const Launch& launch, int sequence, Deadline dead
   return host_or_connect(std::move(settings), deadline);
 }
 
-/// Whether ranks meet by PMIx. Throws if they were to and cannot.
-bool by_pmix(const Launch& launch, Bootstrap bootstrap) {
-  if (bootstrap == Bootstrap::automatic)
-    return on_several_hosts(launch) && launch.offers_pmix && pmix::built();
-  if (bootstrap == Bootstrap::pmix && !launch.offers_pmix) {
-    throw BootstrapError(fmt::format(
-        "rank {}: join: CAPSTAN_BOOTSTRAP is pmix, but {} offers no PMIx here: start the "
-        "job with srun --mpi=pmix or Open MPI's mpirun, or set it to auto",
-        launch.rank, launch.launcher));
-  }
-  return bootstrap == Bootstrap::pmix;
+/// Where rank 0's own store listens.
+TcpEndpoint own_endpoint(const Launch& launch, const Settings& options) {
+  const bool one_host = launch.local_size == launch.size;
+  if (one_host && options.interface.empty()) return {"127.0.0.1", 0};
+  return {choose_address(options.interface).address.text(), 0};
 }
 
-/// What else would help a job whose ranks do not know where to meet.
-std::string pmix_advice(const Launch& launch) {
-  if (!launch.offers_pmix) return "; srun --mpi=pmix and Open MPI's mpirun need neither";
-  return pmix::built() ? "; or let CAPSTAN_BOOTSTRAP be auto"
-                       : "; a Capstan that was built with libpmix-dev needs neither";
+/// What the launcher's answer is to `call`; errors name the rank.
+template <class Call>
+auto ask_launcher(const Launch& launch, Call call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    throw BootstrapError(fmt::format("rank {}: join: {}", launch.rank, error.what()));
+  }
 }
 
 /// Rank 0 opens a store and leaves its address and secret with the launcher, or why it cannot.
-std::unique_ptr<Store> host_by_pmix(const Launch& launch, const std::string& key, Deadline deadline,
-                                    const Settings& options) {
+std::unique_ptr<Store> host_by_launcher(const Launch& launch, LauncherBoard& board,
+                                        const std::string& key, Deadline deadline,
+                                        const Settings& options) {
+  StoreCard card;
+  card.secret = random_text();
+  std::unique_ptr<HostedStore> store;
+  std::exception_ptr obstacle;
   try {
-    const std::string secret = random_text();
-    const bool one_host = launch.local_size == launch.size;
-    const TcpEndpoint endpoint{one_host && options.interface.empty()
-                                   ? "127.0.0.1"
-                                   : choose_address(options.interface).address.text(),
-                               0};
-    auto store = std::make_unique<HostedStore>(
-        settings_for(launch, endpoint, Secret::from_text(secret), key), deadline);
-    pmix::put(key,
-              to_text({.endpoint = std::get<TcpEndpoint>(store->endpoint()), .secret = secret}));
-    return store;
+    store = std::make_unique<HostedStore>(
+        settings_for(launch, own_endpoint(launch, options), Secret::from_text(card.secret), key),
+        deadline);
+    card.endpoint = std::get<TcpEndpoint>(store->endpoint());
   } catch (const Error& error) {
-    StoreCard card;
+    obstacle = std::current_exception();
     card.refusal = error.what();
-    pmix::put(key, to_text(card));
-    pmix::meet(deadline);
-    throw;
   }
+  ask_launcher(launch, [&] { board.leave(key, to_text(card), deadline); });
+  if (!obstacle) return store;
+  board.part(deadline);
+  std::rethrow_exception(obstacle);
 }
 
-std::unique_ptr<Store> join_by_pmix(const Launch& launch, int sequence, Deadline deadline,
-                                    const Settings& options) {
-  const std::string key = fmt::format("capstan.{}", sequence);
-  if (launch.rank == 0) return host_by_pmix(launch, key, deadline, options);
-  const StoreCard card = [&] {
-    try {
-      return parse_card(pmix::get(0, key, deadline));
-    } catch (const Error& error) {
-      throw BootstrapError(fmt::format("rank {}: join: {}", launch.rank, error.what()));
-    }
-  }();
+std::unique_ptr<Store> connect_by_launcher(const Launch& launch, LauncherBoard& board,
+                                           const std::string& key, Deadline deadline) {
+  const StoreCard card = ask_launcher(launch, [&] { return parse_card(board.get(key, deadline)); });
   if (!card.refusal.empty()) {
-    pmix::meet(deadline);
+    board.part(deadline);
     throw BootstrapError(
         fmt::format("rank {}: join: rank 0 opened no store: {}", launch.rank, card.refusal));
   }
@@ -167,14 +152,15 @@ std::unique_ptr<Store> join_by_pmix(const Launch& launch, int sequence, Deadline
       settings_for(launch, card.endpoint, Secret::from_text(card.secret), key), deadline);
 }
 
+std::unique_ptr<Store> join_by_launcher(Meeting way, const Launch& launch, int sequence,
+                                        Deadline deadline, const Settings& options) {
+  const std::string key = fmt::format("capstan.{}", sequence);
+  const auto board = launcher_board(way, launch);
+  if (launch.rank == 0) return host_by_launcher(launch, *board, key, deadline, options);
+  return connect_by_launcher(launch, *board, key, deadline);
+}
+
 std::unique_ptr<Store> join_on_this_host(const Launch& launch, int sequence, Deadline deadline) {
-  if (on_several_hosts(launch)) {
-    throw BootstrapError(fmt::format(
-        "rank {}: join: {} has started {} of {} ranks on this host, the others elsewhere, and no "
-        "address is known where all can meet: set CAPSTAN_STORE=host:port, on the host of rank 0, "
-        "and CAPSTAN_SECRET for all ranks{}",
-        launch.rank, launch.launcher, launch.local_size, launch.size, pmix_advice(launch)));
-  }
   AbstractEndpoint endpoint{
       fmt::format("capstan-{}-{}-{}", ::geteuid(), fingerprint(launch.job), sequence)};
   // The kernel keeps other users out; this secret keeps jobs apart.
@@ -211,13 +197,20 @@ class IdentifiedStore final : public Store {
 std::unique_ptr<Store> join(const Launch& launch, Deadline deadline, const Settings& settings) {
   check(launch.rank, launch.size);
   const int sequence = next_sequence_number(launch);
-  const bool by_launcher = launch.store && launch.store->hosted_by_launcher;
-  if (launch.size == 1 && !by_launcher) return std::make_unique<LocalStore>();
-  if (launch.store && settings.bootstrap != Bootstrap::pmix)
-    return join_at(launch, sequence, deadline, settings);
-  if (by_pmix(launch, settings.bootstrap))
-    return join_by_pmix(launch, sequence, deadline, settings);
-  return join_on_this_host(launch, sequence, deadline);
+  const Meeting way = choose_meeting(launch, settings.bootstrap).way;
+  switch (way) {
+    case Meeting::alone:
+      return std::make_unique<LocalStore>();
+    case Meeting::launchers_store:
+    case Meeting::set_address:
+      return join_at(launch, sequence, deadline, settings);
+    case Meeting::pmix:
+    case Meeting::pmi:
+      return join_by_launcher(way, launch, sequence, deadline, settings);
+    case Meeting::this_host:
+      return join_on_this_host(launch, sequence, deadline);
+  }
+  return nullptr;
 }
 
 std::unique_ptr<Store> join(const UniqueId& id, int rank, int size, Deadline deadline) {

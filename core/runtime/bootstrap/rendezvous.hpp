@@ -18,6 +18,7 @@ namespace capstan {
 ///                             that `settings` chooses, where that is a name of several addresses
 ///   PMIx, several hosts       rank 0 listens at its interface; address and a new secret go
 ///                             through the launcher (on one host, too: Bootstrap::pmix)
+///   PMI, several hosts        the same (on one host, too: Bootstrap::pmi)
 ///   mpirun, srun, one host    rank 0 listens on the abstract Unix socket
 ///                             @capstan-<user>-<hash of the job>-<sequence number>. The kernel
 ///                             vouches that both ends are of one user; nothing is left in the file

@@ -1,0 +1,17 @@
+#pragma once
+
+namespace capstan {
+
+/// An MPI library in this process: it may speak to the launcher over the connection that Capstan
+/// would use, too.
+enum class MpiLibrary {
+  absent,
+  loaded,  ///< by the program or something that it has loaded; it may come to MPI_Init yet
+  initialised,
+  finalised,
+};
+
+/// May be called from any thread, at any time.
+MpiLibrary mpi_library();
+
+}  // namespace capstan

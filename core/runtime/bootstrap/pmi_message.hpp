@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace capstan::pmi {
+
+/// A line of PMI's wire protocol, version 1, such as "cmd=get_result rc=0 value=7f". Names and
+/// values are printable and have no blanks. Launchers may insist on the usual order.
+struct Message {
+  std::string command;
+  std::vector<std::pair<std::string, std::string>> fields{};  ///< all but the command, in order
+  bool operator==(const Message&) const = default;
+
+  /// Null if there is no such field.
+  const std::string* find(std::string_view name) const;
+  /// Empty if it is missing or no whole number.
+  std::optional<int> number(std::string_view name) const;
+};
+
+/// Lines that are longer, with their newline, are refused.
+inline constexpr std::size_t longest_line = 4096;
+
+/// With the newline.
+std::string to_line(const Message& message);
+/// Reads a line without its newline. Throws BootstrapError if it is none of PMI's.
+Message parse_message(std::string_view line);
+
+/// Any text as one without blanks, twice as long. The way back throws BootstrapError.
+std::string to_hex(std::string_view text);
+std::string from_hex(std::string_view digits);
+
+}  // namespace capstan::pmi
