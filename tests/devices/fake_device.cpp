@@ -111,7 +111,8 @@ int Devices::copy_now(void* to, const void* from, std::size_t size) {
 }
 
 void* Devices::make_stream(void* context, int device) {
-  return new Stream{context, device};
+  const std::lock_guard lock{mutex_};
+  return streams_.emplace_back(new Stream{context, device}).get();
 }
 
 int Devices::start_copy(void* to, const void* from, std::size_t size, void* stream, void* context,

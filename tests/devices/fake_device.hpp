@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -70,6 +71,7 @@ class Devices {
   std::mutex mutex_;
   std::map<std::uintptr_t, Allocation> allocations_;
   std::map<std::uintptr_t, std::size_t> pinned_;
+  std::vector<std::unique_ptr<Stream>> streams_;
   std::map<std::string, int> knobs_;
 };
 
