@@ -113,13 +113,18 @@ TEST(Selector, SeenBuffersNeverCostMore) {
 }
 
 TEST(Selector, SeenBuffersAreReadWhereOthersAreStaged) {
-  Call call{.collective = Collective::all_gather, .shape = {.count = Elements{4'000}}};
   const LinkModel readable{.reads_peers = true};
-  const Form plain = choose(call, 4, {}, true, readable).form;
-  call.seen = SeenBuffers::all;
-  EXPECT_EQ(plain, Form::flags);
-  EXPECT_EQ(choose(call, 4, {}, true, readable).form, Form::direct);
-  EXPECT_EQ(choose(call, 4, {}, true, {}).form, Form::flags) << "where no memory can be read";
+  const auto form_of = [&](std::uint64_t count, SeenBuffers seen, const LinkModel& model) {
+    const Call call{.shape = {.count = Elements{count}}, .seen = seen};
+    return choose(call, 4, {}, true, model).form;
+  };
+  int differ = 0;
+  for (std::uint64_t count = 1'000; count < 1'000'000; count *= 2) {
+    const Form seen = form_of(count, SeenBuffers::all, readable);
+    differ += reads_buffers(seen) && !reads_buffers(form_of(count, SeenBuffers::none, readable));
+    EXPECT_FALSE(reads_buffers(form_of(count, SeenBuffers::all, {}))) << "no memory can be read";
+  }
+  EXPECT_GT(differ, 0);
 }
 
 TEST(CallMark, TellsWhatACallIsFor) {
