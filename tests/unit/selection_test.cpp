@@ -130,11 +130,9 @@ TEST(Selector, SeenBuffersAreReadWhereOthersAreStaged) {
 TEST(CallMark, TellsWhatACallIsFor) {
   Call call{.shape = {.count = Elements{1000}}};
   const CallMark plain = mark_of(call, {});
-  const Call question{.type = DataType::u8,
-                      .op = ReduceOp::min,
-                      .shape = {.count = Elements{1}},
-                      .purpose = Purpose::question,
-                      .about = std::make_shared<const Call>(call)};
+  Call question{.type = DataType::u8, .op = ReduceOp::min, .shape = {.count = Elements{1}}};
+  question.purpose = Purpose::question;
+  question.about = std::make_shared<const Call>(call);
   EXPECT_EQ(to_string(mark_of(question, {})),
             "all_reduce(1000 x f32, sum), asking first what buffers all ranks have");
   EXPECT_NE(mark_of(question, {}), plain);
