@@ -15,7 +15,7 @@ namespace capstan {
 /// A contiguous range of elements that a collective reads: std::span, std::vector, std::array.
 template <class R>
 concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-    Element<std::ranges::range_value_t<R>>;
+                       Element<std::ranges::range_value_t<R>>;
 
 /// One that a collective writes.
 template <class R>
@@ -49,8 +49,8 @@ struct Request {
 namespace request {
 
 template <ElementRange In, MutableElementRange Out>
-requires SameElements<In, Out> Request of(Collective collective, In&& input, Out&& output,
-                                          Reducer reducer = {}, int root = 0) {
+  requires SameElements<In, Out>
+Request of(Collective collective, In&& input, Out&& output, Reducer reducer = {}, int root = 0) {
   return {.collective = collective,
           .type = *data_type_of<std::ranges::range_value_t<In>>,
           .input = std::ranges::data(input),

@@ -28,9 +28,9 @@ namespace detail {
 /// Starts all of them, then waits like finish_all(). Returns them in order. Throws OperationFailed
 /// too when one cannot be started.
 template <std::ranges::input_range Starts>
-requires StartsOperation<std::ranges::range_reference_t<Starts>> std::vector<Work>
-execute_all_async(Starts&& starts, std::chrono::nanoseconds timeout,
-                  const std::stop_token& stop = {}) {
+  requires StartsOperation<std::ranges::range_reference_t<Starts>>
+std::vector<Work> execute_all_async(Starts&& starts, std::chrono::nanoseconds timeout,
+                                    const std::stop_token& stop = {}) {
   std::vector<Work> works;
   try {
     for (auto&& start : starts) works.push_back(std::invoke(start));

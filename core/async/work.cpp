@@ -108,9 +108,7 @@ std::optional<std::size_t> Work::wait_any(std::span<const Work> works, Deadline 
     if (std::ranges::find(drivers, work.operation().driver()) == drivers.end())
       drivers.push_back(work.operation().driver());
   const auto first_ended = [&] { return std::ranges::find_if(works, &Work::is_completed); };
-  if (!drive(
-          drivers, [&] { return first_ended() != works.end(); }, deadline))
-    return std::nullopt;
+  if (!drive(drivers, [&] { return first_ended() != works.end(); }, deadline)) return std::nullopt;
   return static_cast<std::size_t>(first_ended() - works.begin());
 }
 

@@ -123,7 +123,7 @@ void print_placement(const Scene& scene) {
 }
 
 /// Which ranks share the things that `place` counts, as "0-3 | 4-7"; empty if none share any.
-std::string sharing_text(const Scene& scene, int Core::*place) {
+std::string sharing_text(const Scene& scene, int Core::* place) {
   std::map<int, std::vector<unsigned>> ranks_of;
   for (std::size_t rank = 0; rank < scene.placement.size(); ++rank)
     ranks_of[core_of(scene.machine, scene.placement[rank]).*place].push_back(

@@ -59,13 +59,15 @@ class Progress::Patience {
 
 void Progress::yield(Clock::time_point now) {
   sched_yield();
-  const auto away = Clock::now() - now;
-  if (away < shortest_turn || away > longest_turn) return;
-  sharing_until_ = now + remembered;
-  sharing_ = true;
+  const auto back = Clock::now();
+  if (back - now < shortest_turn) return;
+  const bool kept = back - now > longest_turn;
+  if (kept) kept_until_ = back + remembered;
+  sharing_ = !kept && back > kept_until_.load();
+  sharing_until_ = back + remembered;
 }
 
-/// Whether others who give it back soon use this core, too.
+/// Whether others use this core, too, all of whom give it back soon.
 bool Progress::shares_core(Clock::time_point now) {
   if (sharing_ && now > sharing_until_.load()) sharing_ = false;
   return sharing_;
@@ -102,7 +104,9 @@ void Progress::remove(Engine& engine) {
   }
   if (!last || !thread_.joinable()) return;
   thread_.request_stop();
-  { const std::lock_guard lock{mutex_}; }
+  {
+    const std::lock_guard lock{mutex_};
+  }
   work_.notify_all();
   // A callback on the thread itself may have dropped the last communicator.
   if (thread_.get_id() == std::this_thread::get_id())
@@ -166,7 +170,9 @@ void Progress::announce() {
 
 void Progress::there_is_work() {
   if (!threaded_.load(std::memory_order_relaxed)) return;
-  { const std::lock_guard lock{mutex_}; }  // the thread has seen what it looks at, or sleeps
+  {
+    const std::lock_guard lock{mutex_};
+  }  // the thread has seen what it looks at, or sleeps
   work_.notify_one();
 }
 

@@ -51,9 +51,8 @@ void events(Communicator& world, std::vector<Bucket>& buckets) {
     std::printf("%s failed\n", work.describe().c_str());
   });
   for (int i = 0; i < static_cast<int>(buckets.size()); ++i)
-    works.push_back(events.start(i, [&, i] {
-      return world.start_all_reduce(buckets[static_cast<std::size_t>(i)]);
-    }));
+    works.push_back(events.start(
+        i, [&, i] { return world.start_all_reduce(buckets[static_cast<std::size_t>(i)]); }));
   Work::wait_all(works);
 }
 

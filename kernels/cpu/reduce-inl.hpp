@@ -32,7 +32,7 @@ inline constexpr std::size_t vectors_per_block = 4;
 template <class T>
 inline constexpr std::size_t full_vector = HWY_LANES(T);
 template <class T>
-inline constexpr std::size_t block = vectors_per_block* full_vector<T>;
+inline constexpr std::size_t block = vectors_per_block * full_vector<T>;
 
 /// The sources, typed. A fixed count lets the compiler keep them in registers; 0 means any count.
 template <class T, std::size_t count>

@@ -76,8 +76,7 @@ template <>
 inline constexpr SmallFloat small_float_of<Float8E5M2>{5, 2};
 
 template <class T>
-concept IsSmallFloat = small_float_of<T>
-.exponent_bits > 0;
+concept IsSmallFloat = small_float_of<T>.exponent_bits > 0;
 
 template <IsSmallFloat T>
 float to_float(T value) {

@@ -32,9 +32,8 @@ void Broadcast(benchmark::State& state) {
     benchmark::DoNotOptimize(buffers.data());
   }
   const auto calls = state.iterations() * state.range(0);
-  state.counters["call"] =
-      benchmark::Counter(static_cast<double>(calls),
-                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["call"] = benchmark::Counter(
+      static_cast<double>(calls), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(Broadcast)->Arg(2)->Arg(4)->Arg(8);
 

@@ -75,7 +75,9 @@ TEST(UniqueId, RanksMeet) {
 
 TEST(UniqueId, ServesOneCommunicator) {
   const UniqueId id = create_unique_id();
-  { const auto store = join(id, 0, 1, patience()); }
+  {
+    const auto store = join(id, 0, 1, patience());
+  }
   EXPECT_THROW(join(id, 0, 1, Deadline::in(50ms)), BootstrapError);
 }
 

@@ -125,17 +125,14 @@ TEST(ScheduleBuilder, RefusesOperandsOutsideTheirBuffer) {
               HasSubstr("source input[5,9) exceeds the input of 8 elements"));
   EXPECT_THAT(refusal([&](auto& s) { s.copy(s.output(beyond), s.input(first_half)); }),
               HasSubstr("destination output[5,9) exceeds the output of 8 elements"));
-  EXPECT_THAT(refusal([&](auto& s) {
-                s.put(Rank{0}, s.scratch(count).part({count, count}), s.input());
-              }),
-              HasSubstr("exceeds the scratch"));
+  EXPECT_THAT(
+      refusal([&](auto& s) { s.put(Rank{0}, s.scratch(count).part({count, count}), s.input()); }),
+      HasSubstr("exceeds the scratch"));
 }
 
 TEST(ScheduleBuilder, RefusesAnOperandWhoseEndOverflows) {
   const Span wrapped{Buffer::input, Elements{~std::uint64_t{0}}, Elements{2}};
-  EXPECT_THAT(refusal([&](auto& s) {
-                s.copy(s.output({Elements{0}, Elements{2}}), wrapped);
-              }),
+  EXPECT_THAT(refusal([&](auto& s) { s.copy(s.output({Elements{0}, Elements{2}}), wrapped); }),
               HasSubstr("exceeds the input"));
 }
 

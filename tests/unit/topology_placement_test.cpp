@@ -85,7 +85,7 @@ TEST(PlaceRanks, RefusesNoRanks) {
 
 /// How many ranks run in each part that `place` counts.
 std::map<int, int> ranks_by(const Machine& machine, const std::vector<CpuSet>& placed,
-                            int Core::*place) {
+                            int Core::* place) {
   std::map<int, int> ranks;
   for (const Core& core : machine.cores()) ranks[core.*place] += 0;
   for (const CpuSet& set : placed) ++ranks[machine.core_of(*set.begin())->*place];

@@ -35,7 +35,7 @@ void store_text(std::array<char, N>& field, std::string_view text) {
 std::uint64_t host_id() {
   std::string text;
   std::getline(std::ifstream{"/proc/sys/kernel/random/boot_id"}, text);
-  struct stat status {};
+  struct stat status{};
   if (::stat("/proc/self/ns/net", &status) == 0) text += std::to_string(status.st_ino);
   std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
