@@ -36,13 +36,6 @@ void join_once(const Launch& launch, const Settings& settings) {
 }  // namespace
 }  // namespace capstan
 
-#ifdef __SANITIZE_ADDRESS__
-// The library of PMIx keeps what it has fetched. NOLINTNEXTLINE(bugprone-reserved-identifier)
-extern "C" const char* __lsan_default_suppressions() {
-  return "leak:libpmix.so";
-}
-#endif
-
 int main(int argc, char** argv) {
   try {
     const auto launch = capstan::detect_launch(capstan::process_environment());
