@@ -1,5 +1,6 @@
 // A libcuda.so.1 for tests: the entry points that Capstan and its tests use.
 
+#include <atomic>
 #include <vector>
 
 #include "tests/devices/fake_device.hpp"
@@ -11,7 +12,7 @@ using Context = void*;
 
 namespace {
 
-bool initialized = false;
+std::atomic<bool> initialized = false;
 int primary_contexts[Devices::count];
 thread_local std::vector<Context> current;
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -82,35 +83,59 @@ class Answer {
   std::string text_;
 };
 
-/// A share of the answer, for a call that will give it.
-using Share = std::shared_ptr<Answer>;
+/// Answers that may still be given, by the tickets that calls get for them. Never destroyed: some
+/// are given after all waiting has ended, or never. Thread-safe.
+class Expected {
+ public:
+  static Expected& instance() {
+    static auto* const all = new Expected;
+    return *all;
+  }
 
-void take_value(pmix_status_t status, pmix_value_t* value, void* data) {
-  const std::unique_ptr<Share> share{static_cast<Share*>(data)};
+  void* add(std::shared_ptr<Answer> answer) {
+    const std::lock_guard lock{mutex_};
+    void* const ticket = answer.get();
+    answers_.emplace(ticket, std::move(answer));
+    return ticket;
+  }
+  std::shared_ptr<Answer> take(void* ticket) {
+    const std::lock_guard lock{mutex_};
+    return std::move(answers_.extract(ticket).mapped());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, std::shared_ptr<Answer>> answers_;
+};
+
+void take_value(pmix_status_t status, pmix_value_t* value, void* ticket) {
   const bool text = status == PMIX_SUCCESS && value && value->type == PMIX_STRING;
   if (status == PMIX_SUCCESS && !text) status = PMIX_ERR_TYPE_MISMATCH;
-  (*share)->give(status, text ? value->data.string : "");
+  Expected::instance().take(ticket)->give(status, text ? value->data.string : "");
 }
 
-void take_status(pmix_status_t status, void* data) {
-  const std::unique_ptr<Share> share{static_cast<Share*>(data)};
-  (*share)->give(status, "");
+void take_status(pmix_status_t status, void* ticket) {
+  Expected::instance().take(ticket)->give(status, "");
 }
 
-/// Makes a call that answers later, by `call(data)`, and waits for the answer.
+/// Makes a call that answers later, by `call(ticket)`, and waits for the answer.
 template <class Call>
 std::pair<pmix_status_t, std::string> answer_of(Call call, Deadline deadline) {
   const auto answer = std::make_shared<Answer>();
-  auto share = std::make_unique<Share>(answer);
-  if (const pmix_status_t asked = call(share.get()); asked != PMIX_SUCCESS) return {asked, {}};
-  static_cast<void>(share.release());  // whoever answers frees it
+  void* const ticket = Expected::instance().add(answer);
+  if (const pmix_status_t asked = call(ticket); asked != PMIX_SUCCESS) {
+    Expected::instance().take(ticket);
+    return {asked, {}};
+  }
   return answer->wait(deadline);
 }
 
 /// One question; empty if the rank has not left the value yet.
 std::optional<std::string> ask(const pmix_proc_t& whom, const std::string& key, Deadline deadline) {
   const auto [status, text] = answer_of(
-      [&](void* data) { return ::PMIx_Get_nb(&whom, key.c_str(), nullptr, 0, take_value, data); },
+      [&](void* ticket) {
+        return ::PMIx_Get_nb(&whom, key.c_str(), nullptr, 0, take_value, ticket);
+      },
       deadline);
   if (status == PMIX_SUCCESS) return text;
   if (status == PMIX_ERR_NOT_FOUND || status == PMIX_ERR_TIMEOUT) return std::nullopt;
