@@ -59,15 +59,13 @@ class Progress::Patience {
 
 void Progress::yield(Clock::time_point now) {
   sched_yield();
-  const auto back = Clock::now();
-  if (back - now < shortest_turn) return;
-  const bool kept = back - now > longest_turn;
-  if (kept) kept_until_ = back + remembered;
-  sharing_ = !kept && back > kept_until_.load();
-  sharing_until_ = back + remembered;
+  const auto away = Clock::now() - now;
+  if (away < shortest_turn || away > longest_turn) return;
+  sharing_until_ = now + remembered;
+  sharing_ = true;
 }
 
-/// Whether others use this core, too, all of whom give it back soon.
+/// Whether others who give it back soon use this core, too.
 bool Progress::shares_core(Clock::time_point now) {
   if (sharing_ && now > sharing_until_.load()) sharing_ = false;
   return sharing_;

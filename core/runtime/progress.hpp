@@ -89,7 +89,6 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
 
   std::atomic<bool> sharing_ = false;  // the core, with others who give it back soon
   std::atomic<Clock::time_point> sharing_until_{};
-  std::atomic<Clock::time_point> kept_until_{};  // somebody keeps the core for long, until then
 
   std::atomic<bool> threaded_ = false;
   std::mutex mutex_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/cli/perf/data.hpp"
+#include "tests/watched.hpp"
 
 namespace capstan {
 namespace {
@@ -62,8 +63,9 @@ std::string trouble_with_collectives(Communicator& world) {
   constexpr Places places[] = {{Where::device, Where::device}, {Where::device, Where::host},
                                {Where::host, Where::device},   {Where::pool, Where::device},
                                {Where::managed, Where::pool},  {Where::host, Where::host}};
+  static const std::vector<std::size_t> sizes{4, 100, 5000, 300'000}, few_sizes{4, 5000};
   for (const Collective collective : all_collectives())
-    for (const std::size_t bytes : {4, 100, 5000, 300'000})
+    for (const std::size_t bytes : watched ? few_sizes : sizes)
       for (std::size_t i = 0; i < std::size(places); ++i)
         for (const bool in_place : {false, true}) {
           // Ranks keep their buffers in different places.
