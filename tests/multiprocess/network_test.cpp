@@ -31,7 +31,8 @@ class Network : public ::testing::TestWithParam<Net> {
 
   void TearDown() override { EXPECT_THAT(leftovers(), ::testing::IsEmpty()); }
 
-  /// Runs the worker over hosts with so many ranks each; cores are free, as hosts share them.
+  /// Runs the worker over hosts with so many ranks each; cores are free, as hosts share them. What
+  /// hangs says where, before the launcher ends it.
   static CommandResult work(int hosts, int ranks_each, const std::string& what,
                             const std::string& settings = "", const std::string& meanwhile = "",
                             const std::vector<std::string>& options = {}) {
@@ -40,7 +41,7 @@ class Network : public ::testing::TestWithParam<Net> {
       places += fmt::format("{}${{host[{}]}}:{}", host > 0 ? "," : "", host, ranks_each);
     return beside_hosts(
         hosts,
-        fmt::format("export CAPSTAN_NETWORK={} {}\n"
+        fmt::format("export CAPSTAN_TIMEOUT=60 CAPSTAN_NETWORK={} {}\n"
                     "{}\n"
                     "launch {} --bind none --timeout 100 -- {} {}\n",
                     GetParam().network, settings, meanwhile, places, WORKER_PROGRAM, what),
