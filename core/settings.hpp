@@ -47,9 +47,10 @@ struct Settings {
   /// best there is. CAPSTAN_PROVIDER.
   std::string provider;
 
-  /// Which RDMA devices of this host the verbs network uses, for example "mlx5_0" or, with a port
-  /// of one, "mlx5_0,mlx5_1:2"; the ranks on the host take them in turn. Empty: the first port that
-  /// is up. CAPSTAN_RDMA_DEVICES.
+  /// Which devices of this host carry data to others: for the verbs network RDMA devices, for
+  /// example "mlx5_0" or, with a port of one, "mlx5_0,mlx5_1:2"; for ofi domains as `fi_info` has
+  /// them, for example "mlx5_0,mlx5_1" or "eth0,eth1". The ranks on the host take them in turn.
+  /// Empty: the first port that is up, or the best domain. CAPSTAN_RDMA_DEVICES.
   std::string rdma_devices;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.

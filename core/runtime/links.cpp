@@ -38,8 +38,9 @@ std::unique_ptr<Transport> make_network_transport(Network network, Rank self, in
     return make_verbs_transport(self, ranks, segment, options, shared);
   }
   if (network == Network::ofi) {
-    OfiOptions options;
-    options.provider = settings.provider;
+    const OfiOptions options{.provider = settings.provider,
+                             .domain = settings.rdma_devices,
+                             .interface = settings.interface};
     return make_ofi_transport(self, ranks, segment, options, shared);
   }
   const TcpOptions options{.interface = settings.interface,

@@ -89,6 +89,27 @@ TEST_P(Network, MessagesAndGroups) {
   }
 }
 
+TEST_P(Network, GoesByTheInterfaceThatIsNamed) {
+  for (const char* named : {"CAPSTAN_INTERFACE=eth0", "CAPSTAN_INTERFACE=10.77.0.0/16"}) {
+    const auto result = work(2, 2, "everything barrier", named);
+    REQUIRE_BED(result);
+    EXPECT_EQ(result.status, 0) << named << ": " << result.output;
+  }
+  const auto result = work(2, 1, "everything barrier", "CAPSTAN_INTERFACE=eth7");
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.output, HasSubstr("eth7"));
+}
+
+TEST_P(Network, DomainsAreTakenAsNamed) {
+  if (std::string{GetParam().network} != "ofi") GTEST_SKIP() << "domains are libfabric's";
+  auto result = work(2, 2, "everything barrier", "CAPSTAN_RDMA_DEVICES=eth0,eth0");
+  REQUIRE_BED(result);
+  EXPECT_EQ(result.status, 0) << result.output;
+  result = work(2, 1, "everything barrier", "CAPSTAN_RDMA_DEVICES=mlx5_7");
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.output, HasSubstr("with domain \"mlx5_7\""));
+}
+
 TEST_P(Network, AKilledRankIsNamedOnEverySurvivor) {
   for (const char* count : {"10", "100000"}) {
     const auto result = by_hand(3, fmt::format("kill {}", count));

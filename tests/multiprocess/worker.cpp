@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::array few_types = {DataType::i8, DataType::bf16, DataType::f64, DataType::c128};
 
-const auto types = watched ? std::span<const DataType>{few_types} : all_data_types();
+const auto tried_types = watched ? std::span<const DataType>{few_types} : all_data_types();
 /// The last one is many blocks.
 constexpr auto counts =
     watched ? std::array<std::size_t, 11>{0, 1, 2, 3, 7, 14, 15, 16, 17, 100, 5003}
@@ -213,7 +213,7 @@ int run(const std::string& what, const char* argument) {
     }
   }
   Communicator world = Communicator::from_environment();
-  if (what == "everything") return everything(world, argument, types);
+  if (what == "everything") return everything(world, argument, tried_types);
   if (what == "few_types") return everything(world, argument, few_types);
   if (what == "delays") return random_delays(world, *argument ? std::atoi(argument) : 400);
   if (what == "kill")

@@ -124,6 +124,19 @@ TEST(OfiProviderChoice, WhatCannotDoWhatIsNeededIsLeftOut) {
   EXPECT_THAT(choose_provider(all, options).reason, HasSubstr("with tagged messages"));
 }
 
+TEST(OfiProviderChoice, KeepsToTheInterfaceThatIsAskedFor) {
+  std::vector all{candidate("tcp;ofi_rxm", "eth0"), candidate("tcp;ofi_rxm", "eth1"),
+                  candidate("efa", "efa0")};
+  all[0].elsewhere = true;
+  OfiOptions options = asking_for("tcp");
+  options.interface = "eth1";
+  EXPECT_THAT(choose_provider(all, options).ranking, ElementsAre(1));
+  all[1].elsewhere = true;
+  EXPECT_THAT(choose_provider(all, options).reason, HasSubstr("at \"eth1\""));
+  options.provider = "";
+  EXPECT_THAT(choose_provider(all, options).ranking, ElementsAre(2)) << "it has no IP address";
+}
+
 TEST(OfiProviderChoice, NothingAtAllIsAReasonOfItsOwn) {
   const Choice choice = choose_provider({}, asking_for("tcp"));
   EXPECT_THAT(choice.ranking, IsEmpty());

@@ -6,10 +6,12 @@
 #include <netinet/in.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/network.hpp"
 #include "core/ir/error.hpp"
 
 namespace capstan::ofi {
@@ -126,6 +128,20 @@ Candidate candidate_of(const fi_info& info) {
   return candidate;
 }
 
+namespace {
+
+/// Marks those whose addresses may not be used.
+void keep_to(const std::string& interface, std::vector<Candidate>& candidates) {
+  if (interface.empty()) return;
+  const std::vector<HostAddress> wanted = choose_addresses(interface, host_addresses());
+  for (Candidate& candidate : candidates)
+    candidate.elsewhere =
+        !candidate.address.empty() &&
+        std::ranges::find(wanted, candidate.address, &HostAddress::text) == wanted.end();
+}
+
+}  // namespace
+
 Survey survey(const OfiOptions& options) {
   Survey result;
   result.list = Library::get().query(nullptr);
@@ -133,6 +149,7 @@ Survey survey(const OfiOptions& options) {
     result.entries.push_back(entry);
     result.candidates.push_back(candidate_of(*entry));
   }
+  keep_to(options.interface, result.candidates);
   result.choice = choose_provider(result.candidates, options);
   return result;
 }

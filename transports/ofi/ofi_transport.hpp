@@ -22,6 +22,9 @@ struct OfiOptions {
   std::string provider;
   /// A domain as `fi_info` has it: a network interface ("eth0") or a device ("mlx5_0"). Empty: any.
   std::string domain;
+  /// Which of this host's addresses may be used, as in choose_addresses(). Empty: any. Concerns
+  /// providers that are reached by IP addresses.
+  std::string interface;
   OfiPushes pushes = OfiPushes::automatic;
   /// How much of the callers' memory that was pushed from stays registered for the next time, where
   /// the provider wants it registered.

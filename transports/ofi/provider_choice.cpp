@@ -55,6 +55,7 @@ bool matches(std::string_view provider, std::string_view asked) {
 bool fits(const Candidate& candidate, const OfiOptions& options) {
   if (!candidate.messages || !matches(candidate.provider, options.provider)) return false;
   if (!options.domain.empty() && candidate.domain != options.domain) return false;
+  if (candidate.elsewhere) return false;
   if (options.pushes == OfiPushes::write) return candidate.remote_writes;
   return options.pushes == OfiPushes::automatic || candidate.tagged;
 }
@@ -63,6 +64,7 @@ std::string wishes(const OfiOptions& options) {
   std::string text;
   if (!options.provider.empty()) text += fmt::format(" named \"{}\"", options.provider);
   if (!options.domain.empty()) text += fmt::format(" with domain \"{}\"", options.domain);
+  if (!options.interface.empty()) text += fmt::format(" at \"{}\"", options.interface);
   if (options.pushes == OfiPushes::write) text += " with remote writes";
   if (options.pushes == OfiPushes::messages) text += " with tagged messages";
   return text;
@@ -75,7 +77,7 @@ std::string reason_for_none(std::span<const Candidate> candidates, const OfiOpti
     there.insert(fmt::format("{} on {}", candidate.provider, candidate.domain));
   }
   return fmt::format("no provider{} can be used here; libfabric offers {}",
-                     options.provider.empty() && options.domain.empty()
+                     options.provider.empty() && options.domain.empty() && options.interface.empty()
                          ? " that Capstan chooses by itself"
                          : wishes(options),
                      fmt::join(there, ", "));

@@ -22,6 +22,7 @@ struct Candidate {
   bool device_memory = false;  // FI_HMEM
   bool loopback = false;       // its address reaches this host alone
   bool link_local = false;     // its address needs a scope that other hosts do not know
+  bool elsewhere = false;      // its address is none of those that may be used
   double gigabits = 0;         // of the NIC; 0: not known
 };
 
