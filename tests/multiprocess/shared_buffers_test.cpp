@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.hpp"
 #include "tests/multiprocess/processes.hpp"
+#include "tests/watched.hpp"
 #include "tests/ways.hpp"
 
 namespace capstan {
@@ -87,7 +88,8 @@ TEST_F(SharedBuffers, AreTakenBackWhilePeersRead) {
 TEST_F(SharedBuffers, ComeAndGoInTheWorldAndInGroups) {
   for (const int ranks : {2, 3, 5})
     for (const char* thread : {"0", "1"}) {
-      const auto result = share(ranks, "stress:400", {{"CAPSTAN_PROGRESS_THREAD", thread}});
+      const auto result = share(ranks, watched ? "stress:100" : "stress:400",
+                                {{"CAPSTAN_PROGRESS_THREAD", thread}});
       EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
     }
 }
