@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -54,12 +55,15 @@ void read_switch(const char* name, bool& setting) {
   setting = *text == "1";
 }
 
-void read_number(const char* name, int& setting) {
+constexpr int most_of_anything = std::numeric_limits<int>::max();
+
+void read_number(const char* name, int& setting, int least, int most, std::string_view expected) {
   const auto text = variable(name);
   if (!text) return;
   const char* const end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, setting);
-  if (error != std::errc{} || stop != end || setting < 0) refuse(name, *text, "a number from 0 on");
+  if (error != std::errc{} || stop != end || setting < least || setting > most)
+    refuse(name, *text, expected);
 }
 
 void read_bootstrap(Bootstrap& setting) {
@@ -103,7 +107,9 @@ Settings Settings::from_environment() {
   if (const auto text = variable("CAPSTAN_PROVIDER")) settings.provider = *text;
   if (const auto text = variable("CAPSTAN_RDMA_DEVICES")) settings.rdma_devices = *text;
   if (const auto text = variable("CAPSTAN_FAULTS")) settings.faults = *text;
-  read_number("CAPSTAN_VIRTUAL_HOSTS", settings.virtual_hosts);
+  read_number("CAPSTAN_VIRTUAL_HOSTS", settings.virtual_hosts, 0, most_of_anything,
+              "a number from 0 on");
+  read_number("CAPSTAN_RAILS", settings.rails, 1, 8, "a number from 1 to 8");
   if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;
   AlgorithmRules::parse(settings.algorithm);  // refuses early what it cannot read
   return settings;

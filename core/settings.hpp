@@ -30,8 +30,8 @@ struct Settings {
 
   /// The interface of this host under which ranks on other hosts reach it: its name, an address of
   /// it or a network that the address is in, for example eth0, 192.0.2.7, 192.0.2.0/24 or ::/0 (any
-  /// IPv6). A network fits hosts whose interfaces have different names. Empty: the first that is
-  /// up. CAPSTAN_INTERFACE.
+  /// IPv6); or several with commas between them, the best first. A network fits hosts whose
+  /// interfaces have different names. Empty: the first that is up. CAPSTAN_INTERFACE.
   std::string interface;
 
   /// What carries data between hosts. CAPSTAN_NETWORK: tcp, ofi (libfabric), verbs (RDMA), or auto:
@@ -52,6 +52,11 @@ struct Settings {
   /// them, for example "mlx5_0,mlx5_1" or "eth0,eth1". The ranks on the host take them in turn.
   /// Empty: the first port that is up, or the best domain. CAPSTAN_RDMA_DEVICES.
   std::string rdma_devices;
+
+  /// Over how many connections at a time a rank sends long data to a rank on another host, 1 to 8.
+  /// Each takes the next of the devices, or of the interfaces, that are named above, so that a rank
+  /// uses several network cards. The same on all ranks. CAPSTAN_RAILS.
+  int rails = 1;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.
   /// CAPSTAN_TIMEOUT, seconds.

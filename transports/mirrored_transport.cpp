@@ -6,17 +6,21 @@
 
 namespace capstan {
 
-MirroredTransport::MirroredTransport(Rank self, int ranks, Bytes segment, std::byte* shared)
+MirroredTransport::MirroredTransport(Rank self, int ranks, Bytes segment, Borrowed memory,
+                                     Bytes hidden)
     : self_(self),
-      mirrors_(ranks > 0 ? static_cast<std::size_t>(ranks) : 0),
-      links_(mirrors_.size()) {
+      hidden_(hidden),
+      borrowed_mirrors_(memory.mirrors),
+      own_mirrors_(ranks > 0 ? static_cast<std::size_t>(ranks) : 0),
+      mirrors_(own_mirrors_.size()),
+      links_(own_mirrors_.size()) {
   require_segment_size(segment);
-  if (!shared) {
-    own_ = Mapping::anonymous(segment);
-    shared = own_.data();
+  if (!memory.segment) {
+    own_ = Mapping::anonymous(segment + hidden);
+    memory.segment = own_.data();
   }
-  segment_ = {shared, segment.value()};
-  links_[index(self)] = {.segment = shared};
+  segment_ = {memory.segment, segment.value()};
+  links_[index(self)] = {.segment = memory.segment};
 }
 
 std::size_t MirroredTransport::index(Rank peer) const {
@@ -27,9 +31,14 @@ std::size_t MirroredTransport::index(Rank peer) const {
 }
 
 void MirroredTransport::make_mirror(Rank peer) {
-  Mapping& mirror = mirrors_[index(peer)];
-  mirror = Mapping::anonymous(Bytes{segment_.size()});
-  links_[index(peer)] = {.segment = mirror.data(), .doorbell = &always_};
+  const std::size_t rank = index(peer);
+  if (!borrowed_mirrors_.empty()) {
+    mirrors_[rank] = borrowed_mirrors_[rank];
+  } else {
+    own_mirrors_[rank] = Mapping::anonymous(Bytes{segment_.size()} + hidden_);
+    mirrors_[rank] = own_mirrors_[rank].data();
+  }
+  links_[rank] = {.segment = mirrors_[rank], .doorbell = &always_};
 }
 
 }  // namespace capstan

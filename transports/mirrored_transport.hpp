@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <span>
 #include <vector>
 
+#include "transports/borrowed.hpp"
 #include "transports/mapping.hpp"
 #include "transports/transport.hpp"
 
@@ -16,10 +18,9 @@ class MirroredTransport : public Transport {
   const Link& link(Rank peer) const final { return links_[index(peer)]; }
 
  protected:
-  /// `shared` is a segment of this size that lives longer and belongs to another transport of this
-  /// rank as well; null: it has its own. Throws InvalidArgument for an impossible size, SystemError
-  /// when there is no memory.
-  MirroredTransport(Rank self, int ranks, Bytes segment, std::byte* shared);
+  /// Segment and mirrors go on for `hidden` bytes behind what others see of them. Throws
+  /// InvalidArgument for an impossible size, SystemError when there is no memory.
+  MirroredTransport(Rank self, int ranks, Bytes segment, Borrowed memory, Bytes hidden = Bytes{0});
 
   Rank self() const { return self_; }
   int ranks() const { return static_cast<int>(links_.size()); }
@@ -32,13 +33,17 @@ class MirroredTransport : public Transport {
   /// Makes the mirror of a peer's segment, and the link that shows it.
   void make_mirror(Rank peer);
   /// What the peer has pushed goes here.
-  std::byte* mirror(Rank peer) { return mirrors_[index(peer)].data(); }
+  std::byte* mirror(Rank peer) { return mirrors_[index(peer)]; }
+  std::span<std::byte* const> mirrors() const { return mirrors_; }
 
  private:
   const Rank self_;
   Mapping own_;
   std::span<std::byte> segment_;
-  std::vector<Mapping> mirrors_;  // by peer
+  const Bytes hidden_;
+  const std::span<std::byte* const> borrowed_mirrors_;
+  std::vector<Mapping> own_mirrors_;  // by peer, as these
+  std::vector<std::byte*> mirrors_;
   std::vector<Link> links_;
   std::atomic<std::uint32_t> always_{1};  // the doorbell of every link
 };

@@ -81,8 +81,23 @@ std::vector<HostAddress> host_addresses() {
   return addresses;
 }
 
-std::vector<HostAddress> choose_addresses(std::string_view wanted,
-                                          std::span<const HostAddress> addresses) {
+namespace {
+
+/// What is between the commas; one that is empty if there is nothing.
+std::vector<std::string_view> parts_of(std::string_view list) {
+  std::vector<std::string_view> parts;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (end > 0) parts.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  if (parts.empty()) parts.emplace_back();
+  return parts;
+}
+
+/// For one name, address or network.
+std::vector<HostAddress> choose_by_one(std::string_view wanted,
+                                       std::span<const HostAddress> addresses) {
   const auto network = IpNetwork::parse(wanted);
   if (!network && wanted.find('/') != wanted.npos)
     nothing_fits(wanted, "not a network (an address, a slash and how many bits count)", addresses);
@@ -105,11 +120,28 @@ std::vector<HostAddress> choose_addresses(std::string_view wanted,
                addresses);
 }
 
+}  // namespace
+
+std::vector<HostAddress> choose_addresses(std::string_view wanted,
+                                          std::span<const HostAddress> addresses) {
+  std::vector<HostAddress> chosen;
+  for (const std::string_view part : parts_of(wanted)) {
+    for (const HostAddress& a : choose_by_one(part, addresses)) {
+      const auto is_same = [&](const HostAddress& other) {
+        return other.interface == a.interface && other.ip == a.ip;
+      };
+      if (std::ranges::none_of(chosen, is_same)) chosen.push_back(a);
+    }
+  }
+  return chosen;
+}
+
 ChosenAddress choose_address(std::string_view wanted, std::span<const HostAddress> addresses) {
   const HostAddress found = choose_addresses(wanted, addresses).front();
   if (wanted.empty()) return {found, std::string{why_any(found)}};
-  return {found, found.interface == wanted ? "CAPSTAN_INTERFACE names its interface"
-                                           : "CAPSTAN_INTERFACE names it"};
+  return {found, std::ranges::count(parts_of(wanted), found.interface) > 0
+                     ? "CAPSTAN_INTERFACE names its interface"
+                     : "CAPSTAN_INTERFACE names it"};
 }
 
 ChosenAddress choose_address(std::string_view wanted) {

@@ -33,9 +33,10 @@ struct ChosenAddress {
 
 /// The addresses under which ranks on other hosts may reach this one, the best first. `wanted` is
 /// the setting CAPSTAN_INTERFACE: the name of an interface, an address, or a network
-/// ("192.0.2.0/24", "::/0") that addresses must be in; empty: all that are up. Connected interfaces
-/// go before others, those of containers and virtual machines come after them, loopback last, and
-/// IPv4 goes before IPv6; else the system's order stays.
+/// ("192.0.2.0/24", "::/0") that addresses must be in, or several of these with commas between
+/// them, the best first; empty: all that are up. Within each of these, connected interfaces go
+/// before others, those of containers and virtual machines come after them, loopback last, and IPv4
+/// goes before IPv6; else the system's order stays.
 ///
 /// Throws InvalidArgument that lists what there is if nothing fits.
 std::vector<HostAddress> choose_addresses(std::string_view wanted,

@@ -12,6 +12,7 @@
 #include "transports/mixed/mixed_transport.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 #include "transports/posted/posted_transport.hpp"
+#include "transports/rails/rails_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
@@ -29,23 +30,50 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
-/// What reaches ranks on other hosts.
-std::unique_ptr<Transport> make_network_transport(Network network, Rank self, int ranks,
-                                                  Bytes segment, const Settings& settings,
-                                                  std::byte* shared = nullptr) {
+/// `count` of the parts of a list from the `first` on, and from its start again after its end.
+std::string take_in_turn(const std::string& list, int first, int count) {
+  const auto parts = parts_of(list);
+  if (parts.empty()) return list;
+  std::string taken;
+  for (int i = first; i < first + count; ++i)
+    taken += (taken.empty() ? "" : ",") + parts[static_cast<std::size_t>(i) % parts.size()];
+  return taken;
+}
+
+/// What reaches ranks on other hosts, over one connection to each.
+std::unique_ptr<Transport> make_rail(Network network, Rank self, int ranks, Bytes segment,
+                                     const Settings& settings, const Borrowed& memory) {
   if (network == Network::verbs) {
     const VerbsOptions options{.devices = parts_of(settings.rdma_devices)};
-    return make_verbs_transport(self, ranks, segment, options, shared);
+    return make_verbs_transport(self, ranks, segment, options, memory);
   }
   if (network == Network::ofi) {
     const OfiOptions options{.provider = settings.provider,
                              .domain = settings.rdma_devices,
                              .interface = settings.interface};
-    return make_ofi_transport(self, ranks, segment, options, shared);
+    return make_ofi_transport(self, ranks, segment, options, memory);
   }
   const TcpOptions options{.interface = settings.interface,
                            .congestion_control = settings.tcp_congestion};
-  return make_tcp_transport(self, ranks, segment, options, shared);
+  return make_tcp_transport(self, ranks, segment, options, memory);
+}
+
+/// What reaches ranks on other hosts. `shared` has network_segment() bytes.
+std::unique_ptr<Transport> make_network_transport(Network network, Rank self, int ranks,
+                                                  Bytes segment, const Settings& settings,
+                                                  std::byte* shared = nullptr) {
+  if (settings.rails == 1) return make_rail(network, self, ranks, segment, settings, shared);
+  const auto make = [&](int rail, Bytes whole, const Borrowed& memory) {
+    Settings own = settings;
+    own.interface = take_in_turn(settings.interface, rail, 1);
+    own.rdma_devices = take_in_turn(settings.rdma_devices, rail, 1);
+    return make_rail(network, self, ranks, whole, own, memory);
+  };
+  return make_rails_transport(self, ranks, segment, settings.rails, make, shared);
+}
+
+Bytes network_segment(Bytes segment, const Settings& settings) {
+  return settings.rails == 1 ? segment : rails_segment(segment);
 }
 
 /// Wraps what `make` makes of a segment's size.
@@ -87,9 +115,8 @@ bool has_rdma(const Settings& settings) {
 }
 
 Settings settings_at(int position, Settings settings) {
-  const auto devices = parts_of(settings.rdma_devices);
-  if (!devices.empty())
-    settings.rdma_devices = devices[static_cast<std::size_t>(position) % devices.size()];
+  settings.rdma_devices =
+      take_in_turn(settings.rdma_devices, position * settings.rails, settings.rails);
   return settings;
 }
 
@@ -105,7 +132,8 @@ std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network
   // All ranks decide alike, also one that is alone on its host: their addresses must match.
   if (hosts.count() == hosts.ranks())
     return make_network_transport(network, self, hosts.ranks(), segment, settings);
-  auto near = make_shm_transport(Rank{position}, static_cast<int>(neighbours.size()), segment);
+  auto near = make_shm_transport(Rank{position}, static_cast<int>(neighbours.size()),
+                                 network_segment(segment, settings));
   auto far = make_network_transport(network, self, hosts.ranks(), segment, settings,
                                     near->segment().data());
   return make_mixed_transport(self, hosts, std::move(near), std::move(far));

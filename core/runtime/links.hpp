@@ -25,7 +25,7 @@ bool network_depends_on_rdma(const Hosts& hosts, const Settings& settings);
 /// Whether this rank has it.
 bool has_rdma(const Settings& settings);
 
-/// For the rank at `position` among those on its host: with its own device in `rdma_devices`.
+/// For the rank at `position` among those on its host: with its own devices in `rdma_devices`.
 Settings settings_at(int position, Settings settings);
 
 /// The transport of one rank, to be connected. Throws InvalidArgument when the settings ask for

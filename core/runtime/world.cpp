@@ -122,16 +122,16 @@ Placement agree_on_placement(Store& store, int rank, int size, const Settings& s
 }
 
 /// Everything in a segment must agree between ranks, above all its layout.
-void agree_on_layout(Store& store, int rank, int size, const SegmentLayout& layout,
+void agree_on_layout(Store& store, int rank, int size, const SegmentLayout& layout, int rails,
                      Deadline deadline) {
-  const std::string own = fmt::format("{}", layout.total().value());
+  const std::string own = fmt::format("{} bytes for {} rails", layout.total().value(), rails);
   const auto all = exchange_text(store, "layout", rank, size, own, deadline);
   for (int peer = 0; peer < size; ++peer) {
     const std::string& theirs = all[static_cast<std::size_t>(peer)];
     if (theirs != own)
       throw Mismatch(
-          fmt::format("rank {} and rank {} need segments of different sizes ({} and {} "
-                      "bytes): give all ranks the same CAPSTAN_CHUNK",
+          fmt::format("rank {} and rank {} need different segments ({}, and {}): give all ranks "
+                      "the same CAPSTAN_CHUNK and CAPSTAN_RAILS",
                       rank, peer, own, theirs));
   }
 }
@@ -180,7 +180,7 @@ Member build(Store& store, int rank, int size, const Settings& common, Deadline 
   Placement placement = agree_on_placement(store, rank, size, common, deadline);
   const Settings settings = settings_at(placement.position, common);
   const SegmentLayout layout = segment_layout(size, placement, settings);
-  agree_on_layout(store, rank, size, layout, deadline);
+  agree_on_layout(store, rank, size, layout, settings.rails, deadline);
 
   auto transport =
       make_transport(Rank{rank}, placement.hosts, placement.network, layout.total(), settings);

@@ -331,7 +331,7 @@ TEST_P(PostedConformance, ASegmentMayBelongToSomebodyElse) {
   GetParam().run(2, [](const Member& member) {
     constexpr std::uint64_t words = 5000;
     const Bytes size = Mailbox::segment_for(2, Bytes{words * 8});
-    std::vector<std::uint64_t> memory(size.value() / 8 + 1);
+    std::vector<std::uint64_t> memory(rails_segment(size).value() / 8 + 1);
     auto* shared = reinterpret_cast<std::byte*>(memory.data());
     {
       const auto transport = member.make(size, shared);

@@ -10,6 +10,7 @@
 #include "transports/faults/faulty_transport.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 #include "transports/posted/posted_transport.hpp"
+#include "transports/rails/rails_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
@@ -65,12 +66,12 @@ inline Member::Maker make_shm(ShmFacilities facilities) {
 }
 
 /// Over loopback, whatever else the host has.
-inline Member::Maker make_tcp(bool lazy) {
+inline auto make_tcp(bool lazy) {
   TcpOptions options;
   options.interface = "127.0.0.1";
   options.lazy = lazy;
-  return [options](const Member& member, Bytes segment, std::byte* shared) {
-    return make_tcp_transport(member.self(), member.ranks(), segment, options, shared);
+  return [options](const Member& member, Bytes segment, const Borrowed& memory) {
+    return make_tcp_transport(member.self(), member.ranks(), segment, options, memory);
   };
 }
 
@@ -102,14 +103,17 @@ inline World faulty(const World& world, std::uint64_t seed) {
           [world, seed] { return with_faults(world.new_maker(), seed); }};
 }
 
-inline World ofi_world(std::string name, std::string provider, OfiPushes pushes) {
+inline auto make_ofi(std::string provider, OfiPushes pushes) {
   OfiOptions options;
   options.provider = std::move(provider);
   options.pushes = pushes;
-  const auto make = [options](const Member& member, Bytes segment, std::byte* shared) {
-    return make_ofi_transport(member.self(), member.ranks(), segment, options, shared);
+  return [options](const Member& member, Bytes segment, const Borrowed& memory) {
+    return make_ofi_transport(member.self(), member.ranks(), segment, options, memory);
   };
-  return {std::move(name), true, [make] { return make; }, true};
+}
+
+inline World ofi_world(std::string name, std::string provider, OfiPushes pushes) {
+  return {std::move(name), true, [=] { return make_ofi(provider, pushes); }, true};
 }
 
 inline bool has_rdma_device() {
@@ -119,11 +123,11 @@ inline bool has_rdma_device() {
 
 /// The ranks use all devices in turn, so that data cross the wire between them. Peers that are
 /// slow, as they are many or emulated, are not to be missed.
-inline Member::Maker make_verbs(VerbsOptions options) {
+inline auto make_verbs(VerbsOptions options) {
   for (const VerbsDevice& device : verbs_devices()) options.devices.push_back(device.name);
   options.peer_timeout = std::chrono::seconds{4};
-  return [options](const Member& member, Bytes segment, std::byte* shared) {
-    return make_verbs_transport(member.self(), member.ranks(), segment, options, shared);
+  return [options](const Member& member, Bytes segment, const Borrowed& memory) {
+    return make_verbs_transport(member.self(), member.ranks(), segment, options, memory);
   };
 }
 
@@ -134,6 +138,18 @@ inline VerbsOptions poor_device() {
   options.piece = Bytes{4096};
   options.inline_data = false;
   return options;
+}
+
+/// What `make_rail` makes, twice, as one.
+inline Member::Maker on_two_rails(
+    const std::function<std::unique_ptr<Transport>(const Member&, Bytes, const Borrowed&)>&
+        make_rail) {
+  return [make_rail](const Member& member, Bytes segment, std::byte* shared) {
+    const auto make = [&](int, Bytes whole, const Borrowed& memory) {
+      return make_rail(member, whole, memory);
+    };
+    return make_rails_transport(member.self(), member.ranks(), segment, 2, make, shared);
+  };
 }
 
 /// Every transport there is; a new one joins the suite by a line here.
@@ -148,16 +164,20 @@ inline std::vector<World> all_worlds() {
       {"tcp", true, [] { return make_tcp(true); }, true, true},
       {"tcp_eager", true, [] { return make_tcp(false); }, true, false},
       {"tcp_threads", false, [] { return make_tcp(true); }, true, true},
+      {"tcp_on_rails", true, [] { return on_two_rails(make_tcp(true)); }, true, true},
       faulty(threads, 1),
       faulty(shm, 3),
   };
   if (ofi_is_built_in()) {
     worlds.push_back(ofi_world("ofi_tcp", "tcp", OfiPushes::write));
+    worlds.push_back({"ofi_tcp_on_rails", true,
+                      [] { return on_two_rails(make_ofi("tcp", OfiPushes::write)); }, true});
     worlds.push_back(ofi_world("ofi_tcp_messages", "tcp", OfiPushes::messages));
     worlds.push_back(ofi_world("ofi_shm", "shm", OfiPushes::automatic));
   }
   if (verbs_obstacle().empty()) {  // in the guest, see tests/verbs
     worlds.push_back({"verbs", true, [] { return make_verbs({}); }, true});
+    worlds.push_back({"verbs_on_rails", true, [] { return on_two_rails(make_verbs({})); }, true});
     worlds.push_back(
         {"verbs_on_a_poor_device", true, [] { return make_verbs(poor_device()); }, true});
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/fuzz/fuzz.hpp"
+#include "transports/rails/rails_address.hpp"
 #include "transports/shm/shm_address.hpp"
 #include "transports/tcp/tcp_address.hpp"
 #ifdef CAPSTAN_WITH_OFI
@@ -67,7 +68,8 @@ std::vector<std::string> fuzz::seeds() {
   for (const char* ip : {"192.0.2.1", "2001:db8::1", "127.0.0.1"})
     tcp.add({IpAddress::parse(ip).value(), 4711});
   std::vector<std::string> all{prefixed(0, tcp.encode()),
-                               prefixed(1, shm::ShmAddress::of_this_process(Bytes{4096}).encode())};
+                               prefixed(1, shm::ShmAddress::of_this_process(Bytes{4096}).encode()),
+                               prefixed(4, rails::join({tcp.encode(), tcp.encode()}))};
 #ifdef CAPSTAN_WITH_OFI
   const std::vector<std::byte> name(32, std::byte{7});
   all.push_back(
@@ -84,7 +86,7 @@ std::vector<std::string> fuzz::seeds() {
 /// The first byte says which transport's.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::Source source{data, size};
-  const std::uint8_t kind = source.byte() % 4;
+  const std::uint8_t kind = source.byte() % 5;
   const auto rest = source.rest();
   const Address bytes{rest.begin(), rest.end()};
   if (kind == 0) decode<tcp::TcpAddress>(bytes);
@@ -95,5 +97,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 #ifdef CAPSTAN_WITH_VERBS
   if (kind == 3) decode<verbs::VerbsAddress>(bytes);
 #endif
+  if (kind == 4) {
+    const auto parts = rails::split(bytes, 2);
+    require(parts.empty() || (parts.size() == 2 && rails::join(parts) == bytes));
+  }
   return 0;
 }

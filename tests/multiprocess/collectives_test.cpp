@@ -183,6 +183,8 @@ TEST_F(Processes, BadSettingsAreExplained) {
   EXPECT_THAT(algorithm.output, HasSubstr("choose one of flat,"));
   const auto chunk = run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_CHUNK", "lots"}});
   EXPECT_THAT(chunk.output, HasSubstr("CAPSTAN_CHUNK='lots'"));
+  const auto rails = run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_RAILS", "9"}});
+  EXPECT_THAT(rails.output, HasSubstr("CAPSTAN_RAILS='9': expected a number from 1 to 8"));
   const auto rank =
       run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_RANK", "3"}, {"CAPSTAN_SIZE", "2"}});
   EXPECT_THAT(rank.output, HasSubstr("CAPSTAN_RANK"));

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstring>
+
 #include "tests/multiprocess/bed.hpp"
 #include "tests/multiprocess/processes.hpp"
 #include "transports/ofi/ofi_transport.hpp"
@@ -138,6 +141,70 @@ TEST_P(Network, ACutCableIsToldOnBothSides) {
   REQUIRE_BED(result);
   EXPECT_EQ(occurrences(result.output, "TimedOut:") + occurrences(result.output, "PeerLost"), 3)
       << result.output;
+}
+
+/// What went out over each of a host's two cards while `script` ran.
+struct Sent {
+  CommandResult result;
+  double first = 0, second = 0;
+};
+
+Sent over_two_cards(const std::string& settings, const std::string& script) {
+  const auto count = [](const char* name) {
+    return fmt::format(
+        "echo {}: $(on 0 cat /sys/class/net/eth0/statistics/tx_bytes) "
+        "$(on 0 cat /sys/class/net/eth1/statistics/tx_bytes)\n",
+        name);
+  };
+  Sent sent;
+  sent.result = beside_hosts(
+      2,
+      fmt::format("export CAPSTAN_TIMEOUT=60 {}\n"
+                  "job=\"launch ${{host[0]}}:1,${{host[1]}}:1 --bind none --timeout 100 --\"\n"
+                  "{}{} || exit\n{}",
+                  settings, count("sent before"), script, count("sent after")),
+      {"--cards", "2"});
+  const auto number_after = [&](const char* name, double& a, double& b) {
+    const std::size_t at = sent.result.output.find(name);
+    return at != std::string::npos &&
+           std::sscanf(sent.result.output.c_str() + at + std::strlen(name), ": %lf %lf", &a, &b) ==
+               2;
+  };
+  double first = 0, second = 0;
+  if (number_after("sent before", first, second) &&
+      number_after("sent after", sent.first, sent.second)) {
+    sent.first -= first;
+    sent.second -= second;
+  }
+  return sent;
+}
+
+TEST_P(Network, RailsShareLongDataOutOverTheCards) {
+  const auto settings = fmt::format(
+      "CAPSTAN_NETWORK={} CAPSTAN_RAILS=2 CAPSTAN_INTERFACE=eth0,eth1 {}", GetParam().network,
+      std::string{GetParam().network} == "ofi" ? "CAPSTAN_RDMA_DEVICES=eth0,eth1" : "");
+  const auto sent =
+      over_two_cards(settings, "$job $CAPSTAN perf all_reduce -b 8 -e 16M -f 128 --seconds 0.05");
+  REQUIRE_BED(sent.result);
+  EXPECT_EQ(sent.result.status, 0) << sent.result.output;
+  EXPECT_GT(sent.second, 0.7 * sent.first) << sent.result.output;
+  EXPECT_GT(sent.second, 16e6) << sent.result.output;
+  for (const char* what : {"delays", "messages 200", "everything all_gather"}) {
+    const auto result = over_two_cards(settings, fmt::format("$job {} {}", WORKER_PROGRAM, what));
+    EXPECT_EQ(result.result.status, 0) << what << ": " << result.result.output;
+  }
+}
+
+TEST_P(Network, OneCutCableOfTwoIsTold) {
+  const auto sent =
+      over_two_cards(fmt::format("CAPSTAN_NETWORK={} CAPSTAN_RAILS=2 CAPSTAN_INTERFACE=eth0,eth1 "
+                                 "CAPSTAN_RDMA_DEVICES={} CAPSTAN_TIMEOUT=3",
+                                 GetParam().network,
+                                 std::string{GetParam().network} == "ofi" ? "eth0,eth1" : "''"),
+                     fmt::format("(sleep 3; $HOSTS cut ${{host[1]}} eth1) & $job {} loop 1000000",
+                                 WORKER_PROGRAM));
+  REQUIRE_BED(sent.result);
+  EXPECT_THAT(sent.result.output, ::testing::AnyOf(HasSubstr("TimedOut:"), HasSubstr("PeerLost")));
 }
 
 TEST_P(Network, LossOfPacketsChangesNothing) {

@@ -71,6 +71,15 @@ TEST(Network, AllThatFitComeInTheOrderInWhichTheyAreToBeUsed) {
   EXPECT_THAT(all_chosen("127.0.0.1"), ElementsAre("127.0.0.1"));
 }
 
+TEST(Network, SeveralComeAsTheyAreNamed) {
+  EXPECT_THAT(all_chosen("ib0,eth0"),
+              ElementsAre("10.1.0.7", "fd00:1::7", "192.0.2.7", "2001:db8::7"));
+  EXPECT_THAT(all_chosen("192.0.2.0/24,eth0,"), ElementsAre("192.0.2.7", "2001:db8::7"));
+  EXPECT_THAT(complaint("eth0,eth9"), HasSubstr("CAPSTAN_INTERFACE is \"eth9\""));
+  EXPECT_EQ(all_chosen(","), all_chosen(""));
+  EXPECT_EQ(choose_address("ib0,eth0", host).reason, "CAPSTAN_INTERFACE names its interface");
+}
+
 TEST(Network, SaysThatLoopbackIsNotReachable) {
   EXPECT_THAT(choose_address("", std::span{host}.first(1)).reason, HasSubstr("cannot reach"));
 }

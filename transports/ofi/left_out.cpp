@@ -11,7 +11,8 @@ constexpr const char* reason =
 
 }  // namespace
 
-std::unique_ptr<Transport> make_ofi_transport(Rank, int, Bytes, const OfiOptions&, std::byte*) {
+std::unique_ptr<Transport> make_ofi_transport(Rank, int, Bytes, const OfiOptions&,
+                                              const Borrowed&) {
   throw InvalidArgument(reason);
 }
 

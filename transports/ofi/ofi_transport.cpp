@@ -27,8 +27,9 @@ constexpr auto longest_linger = 10s;       // for a message that has begun to co
 
 class OfiTransport final : public MirroredTransport {
  public:
-  OfiTransport(Rank self, int ranks, Bytes segment, const OfiOptions& options, std::byte* shared)
-      : MirroredTransport(self, ranks, segment, shared),
+  OfiTransport(Rank self, int ranks, Bytes segment, const OfiOptions& options,
+               const Borrowed& memory)
+      : MirroredTransport(self, ranks, segment, memory),
         exchange_(std::make_unique<ofi::Exchange>(self, ranks, this->segment(), options)),
         sleeper_(exchange_->wait_descriptor()),
         unsent_(static_cast<std::size_t>(ranks)) {}
@@ -228,10 +229,9 @@ std::optional<std::string> OfiTransport::departed(Rank peer) {
 }  // namespace
 
 std::unique_ptr<Transport> make_ofi_transport(Rank self, int ranks, Bytes segment,
-                                              const OfiOptions& options,
-                                              std::byte* shared_segment) {
+                                              const OfiOptions& options, const Borrowed& memory) {
   try {
-    return std::make_unique<OfiTransport>(self, ranks, segment, options, shared_segment);
+    return std::make_unique<OfiTransport>(self, ranks, segment, options, memory);
   } catch (const SystemError& error) {
     throw SystemError(fmt::format("rank {}: ofi: {}", self.value(), error.what()));
   }

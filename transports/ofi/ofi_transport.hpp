@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "transports/borrowed.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {
@@ -32,7 +33,7 @@ struct OfiOptions {
 };
 
 /// The transport of rank `self` of `ranks` that may be on several hosts, over libfabric, with a
-/// segment of `segment` bytes; `shared_segment` as in MirroredTransport.
+/// segment of `segment` bytes.
 ///
 /// Small pushes travel as messages, many in one; large ones as the options say. Mirrors change in
 /// progress() alone, except where a large push is written to. Deaths are noticed by a TCP
@@ -48,7 +49,7 @@ struct OfiOptions {
 /// this build has no libfabric; SystemError when libfabric cannot be loaded or refuses.
 std::unique_ptr<Transport> make_ofi_transport(Rank self, int ranks, Bytes segment,
                                               const OfiOptions& options = {},
-                                              std::byte* shared_segment = nullptr);
+                                              const Borrowed& memory = {});
 
 /// Whether this build has the transport; libfabric is not loaded to know it.
 bool ofi_is_built_in();

@@ -35,8 +35,8 @@ constexpr std::size_t buffer_bytes = 64 * 1024;
 
 class TcpTransport final : public MirroredTransport {
  public:
-  TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options, std::byte* shared,
-               std::vector<HostAddress> local, Listeners listeners);
+  TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options,
+               const Borrowed& memory, std::vector<HostAddress> local, Listeners listeners);
   ~TcpTransport() override;
 
   std::string_view name() const override { return "tcp"; }
@@ -91,8 +91,9 @@ class TcpTransport final : public MirroredTransport {
 };
 
 TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options,
-                           std::byte* shared, std::vector<HostAddress> local, Listeners listeners)
-    : MirroredTransport(self, ranks, segment, shared),
+                           const Borrowed& memory, std::vector<HostAddress> local,
+                           Listeners listeners)
+    : MirroredTransport(self, ranks, segment, memory),
       options_(options),
       meeting_{.self = self,
                .ranks = ranks,
@@ -387,8 +388,7 @@ void TcpTransport::cancel_sleep() {
 }  // namespace
 
 std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segment,
-                                              const TcpOptions& options,
-                                              std::byte* shared_segment) {
+                                              const TcpOptions& options, const Borrowed& memory) {
   if (self.value() < 0 || self.value() >= ranks) {
     throw InvalidArgument(fmt::format("there is no rank {} among {} ranks", self.value(), ranks));
   }
@@ -396,8 +396,8 @@ std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segmen
   chosen.congestion_control = tcp::choose_congestion_control(options.congestion_control);
   std::vector<HostAddress> local = choose_addresses(options.interface, host_addresses());
   Listeners listeners = tcp::listen_on_all(local, chosen.congestion_control);
-  return std::make_unique<TcpTransport>(self, ranks, segment, chosen, shared_segment,
-                                        std::move(local), std::move(listeners));
+  return std::make_unique<TcpTransport>(self, ranks, segment, chosen, memory, std::move(local),
+                                        std::move(listeners));
 }
 
 }  // namespace capstan

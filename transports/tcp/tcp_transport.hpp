@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "transports/borrowed.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {
@@ -29,8 +30,7 @@ struct TcpOptions {
 };
 
 /// The transport of rank `self` of `ranks` that are processes on any hosts, over TCP connections,
-/// one for each pair of ranks that talk. All ranks give the same size of `segment`. With
-/// `shared_segment`, memory of that size that outlives the transport, this is the segment.
+/// one for each pair of ranks that talk. All ranks give the same size of `segment`.
 ///
 /// Connections are opened by the first push, or accepted from a peer that pushes first; both take
 /// progress() of both. A peer that cannot be reached is reported by departed().
@@ -47,6 +47,6 @@ struct TcpOptions {
 /// descriptors or memory left).
 std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segment,
                                               const TcpOptions& options = {},
-                                              std::byte* shared_segment = nullptr);
+                                              const Borrowed& memory = {});
 
 }  // namespace capstan

@@ -13,7 +13,8 @@ std::string verbs_obstacle(const VerbsOptions&) {
   return "no RDMA device: this build has no verbs; install libibverbs-dev and build again";
 }
 
-std::unique_ptr<Transport> make_verbs_transport(Rank, int, Bytes, const VerbsOptions&, std::byte*) {
+std::unique_ptr<Transport> make_verbs_transport(Rank, int, Bytes, const VerbsOptions&,
+                                                const Borrowed&) {
   throw SystemError(verbs_obstacle());
 }
 

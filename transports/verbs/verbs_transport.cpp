@@ -21,8 +21,8 @@ namespace {
 class VerbsTransport final : public MirroredTransport {
  public:
   VerbsTransport(Rank self, int ranks, Bytes segment, const VerbsOptions& options,
-                 std::byte* shared)
-      : MirroredTransport(self, ranks, segment, shared),
+                 const Borrowed& memory)
+      : MirroredTransport(self, ranks, segment, memory),
         traffic_(static_cast<std::size_t>(ranks)),
         endpoint_(std::make_unique<verbs::Endpoint>(self, ranks, this->segment(), options)) {}
   ~VerbsTransport() override;
@@ -181,7 +181,7 @@ std::optional<std::string> VerbsTransport::departed(Rank peer) {
 
 std::unique_ptr<Transport> make_verbs_transport(Rank self, int ranks, Bytes segment,
                                                 const VerbsOptions& options,
-                                                std::byte* shared_segment) {
+                                                const Borrowed& memory) {
   require_segment_size(segment);
   if (options.piece.value() < 4096 || !std::has_single_bit(options.piece.value()))
     throw InvalidArgument(
@@ -189,7 +189,7 @@ std::unique_ptr<Transport> make_verbs_transport(Rank self, int ranks, Bytes segm
                     "power of two of at least 4096",
                     options.piece.value()));
   try {
-    return std::make_unique<VerbsTransport>(self, ranks, segment, options, shared_segment);
+    return std::make_unique<VerbsTransport>(self, ranks, segment, options, memory);
   } catch (const SystemError& error) {
     throw SystemError(fmt::format("rank {}: set up verbs: {}", self.value(), error.what()));
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "transports/borrowed.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {
@@ -50,11 +51,11 @@ std::string verbs_obstacle(const VerbsOptions& options = {});
 /// the exchange of addresses. Memory of the segment, and of mirrors, is pinned (ulimit -l) in
 /// pieces when used; of each mirror, the first piece at once.
 ///
-/// `shared_segment`: see MirroredTransport. A child that the process forks may drop its copy but
+/// A child that the process forks may drop its copy but
 /// not use it. Throws InvalidArgument for impossible sizes and options, and SystemError when there
 /// is no usable device.
 std::unique_ptr<Transport> make_verbs_transport(Rank self, int ranks, Bytes segment,
                                                 const VerbsOptions& options = {},
-                                                std::byte* shared_segment = nullptr);
+                                                const Borrowed& memory = {});
 
 }  // namespace capstan

@@ -54,7 +54,7 @@ class JointAllocation {
   }
 
   Card own_card() const {
-    Card card{.failed = trouble_.empty() ? 0u : 1u};
+    Card card{.allocation = {}, .failed = trouble_.empty() ? 0u : 1u};
     if (!made_.allocation || !is_shared()) return card;
     const Allocation& own = *made_.allocation;
     card.allocation = {.address = reinterpret_cast<std::uint64_t>(own.bytes().data()),

@@ -1,0 +1,312 @@
+#include "transports/rails/rails_transport.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "core/base/file_descriptor.hpp"
+#include "core/ir/error.hpp"
+#include "transports/mirrored_transport.hpp"
+#include "transports/rails/rails_address.hpp"
+#include "transports/rails/way.hpp"
+#include "transports/system_call.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+using rails::Control;
+using rails::Range;
+using rails::Way;
+
+/// A piece of a rail takes longer than the way there and back, which cutting costs.
+constexpr std::uint64_t smallest_piece = 64 * 1024;
+/// Of how many peers one call of progress() looks at what has come.
+constexpr std::size_t most_looks = 16;
+/// How often it is asked whether a peer that tells of no pieces is still there.
+constexpr std::uint64_t calls_between_looks = 256;
+constexpr auto longest_blind_sleep = 1ms;  // where a rail has no descriptor
+constexpr auto linger = 2s;                // while peers take nothing
+
+class RailsTransport final : public MirroredTransport {
+ public:
+  RailsTransport(Rank self, int ranks, Bytes segment, int rails, const MakeRail& make,
+                 std::byte* shared);
+  ~RailsTransport() override;
+
+  std::string_view name() const override { return name_; }
+  Address address() const override;
+  void connect(std::span<const Address> addresses, Deadline deadline) override;
+  void push(Rank peer, Bytes offset, Bytes length) override { push(peer, Range{offset, length}); }
+  void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override {
+    push(peer, Range{offset, length, static_cast<const std::byte*>(from)});
+  }
+  void announce_sources(std::span<const std::byte> input,
+                        std::span<const std::byte> output) override;
+  bool pushed(Rank peer) const override;
+  void detach_sources(Rank peer) override;
+  Traffic traffic(Rank peer) const override;
+  void progress() override;
+  int descriptor() const override { return blind_ ? -1 : events_.get(); }
+  void prepare_to_sleep() override;
+  void sleep(std::chrono::nanoseconds at_most) override;
+  void cancel_sleep() override;
+  void watch(Rank peer) override;
+  std::optional<std::string> departed(Rank peer) override;
+
+ private:
+  void ring(const Link& link) override;
+  void push(Rank peer, const Range& range);
+  void push_in_pieces(Way& way, const Range& range);
+  void move_on();
+  void acknowledge(Way& way);
+  void release(Way& way);
+  void watch_descriptors();
+  void leave();
+  int count() const { return static_cast<int>(rails_.size()); }
+  Transport& first() const { return *rails_.front(); }
+  /// Null for this rank and those without a link.
+  Way* way(Rank peer) const { return ways_[index(peer)].get(); }
+
+  const pid_t process_ = ::getpid();
+  const Control control_;
+  std::vector<std::unique_ptr<Transport>> rails_;
+  std::string name_;
+  std::vector<std::unique_ptr<Way>> ways_;  // by rank
+  std::vector<Way*> linked_;                // those that are
+  std::size_t next_look_ = 0;               // of linked_
+  FileDescriptor events_;                   // watches all rails
+  bool blind_ = false;                      // some rail has no descriptor
+};
+
+RailsTransport::RailsTransport(Rank self, int ranks, Bytes segment, int rails, const MakeRail& make,
+                               std::byte* shared)
+    : MirroredTransport(self, ranks, segment, shared, Control::behind(segment).end() - segment),
+      control_(Control::behind(segment)),
+      ways_(static_cast<std::size_t>(ranks)) {
+  for (int rail = 0; rail < rails; ++rail)
+    rails_.push_back(make(rail, control_.end(), {this->segment().data(), mirrors()}));
+  name_ = fmt::format("{} x {}", rails, first().name());
+  watch_descriptors();
+}
+
+void RailsTransport::watch_descriptors() {
+  events_ = FileDescriptor{::epoll_create1(EPOLL_CLOEXEC)};
+  if (!events_.valid()) throw_errno("epoll_create1", "raise ulimit -n");
+  for (const auto& rail : rails_) {
+    epoll_event event{.events = EPOLLIN, .data = {}};
+    const int descriptor = rail->descriptor();
+    if (descriptor < 0) {
+      blind_ = true;
+    } else if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
+      throw_errno("epoll_ctl", "raise fs.epoll.max_user_watches");
+    }
+  }
+}
+
+// --- Connecting ---
+
+Address RailsTransport::address() const {
+  std::vector<Address> addresses;
+  for (const auto& rail : rails_) addresses.push_back(rail->address());
+  return rails::join(addresses);
+}
+
+void RailsTransport::connect(std::span<const Address> addresses, Deadline deadline) {
+  if (addresses.size() != ways_.size())
+    throw InvalidArgument(fmt::format("rank {}: connect: {} addresses for {} ranks", self().value(),
+                                      addresses.size(), ways_.size()));
+  std::vector<std::vector<Address>> of_rail(rails_.size(), std::vector<Address>(addresses.size()));
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const Rank peer{static_cast<std::int32_t>(i)};
+    if (peer == self() || addresses[i].empty()) continue;
+    std::vector<Address> parts = rails::split(addresses[i], rails_.size());
+    if (parts.empty())
+      throw BootstrapError(fmt::format(
+          "rank {}: connect: rank {} cannot be met: its address is none of {} rails: use the same "
+          "release of Capstan and the same number of rails on all ranks",
+          self().value(), i, rails_.size()));
+    for (std::size_t rail = 0; rail < rails_.size(); ++rail)
+      of_rail[rail][i] = std::move(parts[rail]);
+    if (ways_[i]) continue;  // a second time: the rails will say so
+    make_mirror(peer);
+    ways_[i] = std::make_unique<Way>(peer, mirror(peer));
+    linked_.push_back(ways_[i].get());
+  }
+  for (std::size_t rail = 0; rail < rails_.size(); ++rail)
+    rails_[rail]->connect(of_rail[rail], deadline);
+}
+
+// --- Sending ---
+
+void RailsTransport::push(Rank peer, const Range& range) {
+  Way* to = way(peer);
+  if (!to || range.length.value() == 0) return;
+  to->traffic.bytes += range.length.value();
+  ++to->traffic.frames;
+  if (range.length.value() >= smallest_piece * rails_.size()) return push_in_pieces(*to, range);
+  if (to->held.empty() && to->is_clear(control_)) return range.push_to(first(), peer);
+  to->held.add(range, segment());
+}
+
+void RailsTransport::push_in_pieces(Way& way, const Range& range) {
+  ++way.cut;
+  for (int rail = 0; rail < count(); ++rail) {
+    Transport& by = *rails_[static_cast<std::size_t>(rail)];
+    range.piece(rail, count()).push_to(by, way.peer);
+    by.push_from(way.peer, control_.count_of(rail), &way.cut, Bytes{sizeof way.cut});
+  }
+  way.pieces_to_wake.store(true, std::memory_order_relaxed);
+}
+
+void RailsTransport::ring(const Link& link) {
+  const Rank peer = peer_of(link);
+  first().wake(first().link(peer));
+  Way& to = *way(peer);
+  if (!to.pieces_to_wake.load(std::memory_order_relaxed)) return;
+  to.pieces_to_wake.store(false, std::memory_order_relaxed);
+  for (std::size_t rail = 1; rail < rails_.size(); ++rail)
+    rails_[rail]->wake(rails_[rail]->link(peer));
+}
+
+void RailsTransport::announce_sources(std::span<const std::byte> input,
+                                      std::span<const std::byte> output) {
+  for (const auto& rail : rails_) rail->announce_sources(input, output);
+}
+
+bool RailsTransport::pushed(Rank peer) const {
+  const Way* to = way(peer);
+  const auto has_pushed = [&](const auto& rail) { return rail->pushed(peer); };
+  return !to || (to->held.empty() && std::ranges::all_of(rails_, has_pushed));
+}
+
+void RailsTransport::detach_sources(Rank peer) {
+  Way* to = way(peer);
+  if (!to) return;
+  to->held.save(segment());
+  for (const auto& rail : rails_) rail->detach_sources(peer);
+}
+
+Traffic RailsTransport::traffic(Rank peer) const {
+  const Way* to = way(peer);
+  return to ? to->traffic : Traffic{};
+}
+
+// --- Moving on ---
+
+void RailsTransport::progress() {
+  for (const auto& rail : rails_) rail->progress();
+  move_on();
+}
+
+void RailsTransport::move_on() {
+  const std::size_t looks = std::min(linked_.size(), most_looks);
+  for (std::size_t i = 0; i < looks; ++i) {
+    Way& way = *linked_[next_look_];
+    if (++next_look_ == linked_.size()) next_look_ = 0;
+    acknowledge(way);
+    release(way);
+  }
+}
+
+void RailsTransport::acknowledge(Way& way) {
+  const std::uint64_t arrived = way.arrived(control_, count());
+  if (arrived == way.acknowledged) return;
+  way.acknowledged = arrived;
+  first().push_from(way.peer, control_.arrived(), &way.acknowledged, Bytes{sizeof arrived});
+  first().wake(first().link(way.peer));
+}
+
+void RailsTransport::release(Way& way) {
+  if (way.held.has_copies() && way.held.empty() && first().pushed(way.peer)) way.held.forget();
+  if (way.held.empty()) return;
+  if (!way.is_clear(control_)) {
+    if (++way.waited % calls_between_looks == 0) departed(way.peer);
+    return;
+  }
+  way.held.release(first(), way.peer);
+  first().wake(first().link(way.peer));
+}
+
+// --- The end ---
+
+void RailsTransport::watch(Rank peer) {
+  first().watch(peer);
+}
+
+std::optional<std::string> RailsTransport::departed(Rank peer) {
+  for (const auto& rail : rails_) {
+    auto why = rail->departed(peer);
+    if (!why) continue;
+    if (Way* to = way(peer)) to->held.drop();
+    return why;
+  }
+  return std::nullopt;
+}
+
+RailsTransport::~RailsTransport() {
+  if (::getpid() == process_) leave();  // else a forked child's copy: the rank is still there
+}
+
+/// A rail that ended before the others would take what they still carry with it.
+void RailsTransport::leave() {
+  const auto waiting = [&](const Way* way) {
+    return !(way->held.empty() && way->is_clear(control_)) && !departed(way->peer);
+  };
+  const auto taken = [&] {
+    std::uint64_t all = 0;
+    for (const Way* way : linked_) all += way->word(control_.arrived());
+    return all;
+  };
+  std::uint64_t before = taken();
+  for (Deadline until = Deadline::in(linger);
+       !until.expired() && std::ranges::any_of(linked_, waiting);) {
+    for (const Way* way : linked_) wake(link(way->peer));
+    progress();
+    std::this_thread::sleep_for(20us);
+    if (taken() != before) until = Deadline::in(linger);
+    before = taken();
+  }
+}
+
+// --- Sleeping ---
+
+void RailsTransport::prepare_to_sleep() {
+  for (const auto& rail : rails_) rail->prepare_to_sleep();
+  move_on();  // what had come before tells nobody any more
+}
+
+void RailsTransport::sleep(std::chrono::nanoseconds at_most) {
+  auto time = std::max(at_most, 0ns);
+  if (blind_) time = std::min<std::chrono::nanoseconds>(time, longest_blind_sleep);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (time - seconds).count()};
+  pollfd watched{.fd = events_.get(), .events = POLLIN, .revents = 0};
+  ::ppoll(&watched, 1, &limit, nullptr);
+  cancel_sleep();
+}
+
+void RailsTransport::cancel_sleep() {
+  for (const auto& rail : rails_) rail->cancel_sleep();
+}
+
+}  // namespace
+
+Bytes rails_segment(Bytes segment) {
+  return Control::behind(segment).end();
+}
+
+std::unique_ptr<Transport> make_rails_transport(Rank self, int ranks, Bytes segment, int rails,
+                                                const MakeRail& make, std::byte* shared_segment) {
+  if (rails < 1 || rails > most_rails)
+    throw InvalidArgument(
+        fmt::format("there cannot be {} rails: choose 1 to {}", rails, most_rails));
+  return std::make_unique<RailsTransport>(self, ranks, segment, rails, make, shared_segment);
+}
+
+}  // namespace capstan

@@ -1,0 +1,63 @@
+#include "transports/rails/way.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace capstan::rails {
+
+Range Range::piece(int rail, int rails) const {
+  constexpr std::uint64_t page = 4096;
+  const auto cut = [&](int n) {
+    if (n == rails) return offset.value() + length.value();
+    const std::uint64_t whole = length.value() / static_cast<std::uint64_t>(rails);
+    const std::uint64_t at = offset.value() + whole * static_cast<std::uint64_t>(n);
+    return n == 0 ? offset.value() : at / page * page;
+  };
+  const std::uint64_t begin = cut(rail), end = cut(rail + 1);
+  return {Bytes{begin}, Bytes{end - begin}, from ? from + (begin - offset.value()) : nullptr};
+}
+
+void Range::push_to(Transport& rail, Rank peer) const {
+  from ? rail.push_from(peer, offset, from, length) : rail.push(peer, offset, length);
+}
+
+void Held::add(const Range& range, std::span<const std::byte> segment) {
+  Entry& entry = ranges_.emplace_back(range, range.length <= Transport::snapshot);
+  if (!entry.copied) return;
+  const std::byte* from = range.from ? range.from : segment.data() + range.offset.value();
+  std::memcpy(entry.copy.data(), from, static_cast<std::size_t>(range.length.value()));
+  entry.range.from = entry.copy.data();  // entries of a deque stay where they are
+}
+
+void Held::save(std::span<const std::byte> segment) {
+  for (Entry& entry : ranges_) {
+    if (entry.copied) continue;
+    Range& range = entry.range;
+    const auto size = static_cast<std::size_t>(range.length.value());
+    const std::byte* from = range.from ? range.from : segment.data() + range.offset.value();
+    saved_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
+    std::memcpy(saved_.back().get(), from, size);
+    range.from = saved_.back().get();
+    entry.copied = true;
+  }
+}
+
+void Held::release(Transport& rail, Rank peer) {
+  for (; !ranges_.empty(); ranges_.pop_front()) ranges_.front().range.push_to(rail, peer);
+}
+
+std::uint64_t Way::word(Bytes offset) const {
+  auto* word = reinterpret_cast<const std::uint64_t*>(mirror + offset.value());
+  // Nobody writes through this, but atomic_ref of const is younger than C++20.
+  return std::atomic_ref{*const_cast<std::uint64_t*>(word)}.load(std::memory_order_acquire);
+}
+
+std::uint64_t Way::arrived(const Control& control, int rails) const {
+  std::uint64_t least = word(control.count_of(rails - 1));
+  if (least == acknowledged) return least;  // mostly
+  for (int rail = 0; rail < rails - 1; ++rail)
+    least = std::min(least, word(control.count_of(rail)));
+  return least;
+}
+
+}  // namespace capstan::rails

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "transports/transport.hpp"
+
+namespace capstan::rails {
+
+/// A range to be pushed, and where its bytes are; null: at the same place of the segment.
+struct Range {
+  Bytes offset, length;
+  const std::byte* from = nullptr;
+
+  /// The piece of it that rail `rail` of `rails` takes. Cut at multiples of a page of the segment.
+  Range piece(int rail, int rails) const;
+  void push_to(Transport& rail, Rank peer) const;
+};
+
+/// What is behind each segment, for the peer whose mirror it is.
+struct Control {
+  std::uint64_t begin;  // where it is
+
+  static constexpr std::uint64_t line = 64;
+  static Control behind(Bytes segment) { return {(segment.value() + line - 1) / line * line}; }
+  Bytes end() const { return Bytes{begin + 2 * line}; }
+
+  /// How many ranges were cut into pieces so far: pushed over each rail after its piece.
+  Bytes count_of(int rail) const {
+    return Bytes{begin + static_cast<std::uint64_t>(rail) * sizeof(std::uint64_t)};
+  }
+  /// How many of the peer's have come, in all their pieces.
+  Bytes arrived() const { return Bytes{begin + line}; }
+};
+
+/// Pushes to one peer that wait for pieces that were pushed before them.
+class Held {
+ public:
+  bool empty() const { return ranges_.empty(); }
+  /// Short ranges are copied, as Transport::push says.
+  void add(const Range& range, std::span<const std::byte> segment);
+  /// Copies what is to be read.
+  void save(std::span<const std::byte> segment);
+  /// Pushes all in order.
+  void release(Transport& rail, Rank peer);
+  /// Nobody is there any more to push to.
+  void drop() { ranges_.clear(); }
+  /// Copies live until what release() has pushed has been read.
+  bool has_copies() const { return !saved_.empty(); }
+  void forget() { saved_.clear(); }
+
+ private:
+  struct Entry {
+    Range range;
+    bool copied;
+    std::array<std::byte, Transport::snapshot.value()> copy;
+  };
+  std::deque<Entry> ranges_;
+  std::vector<std::unique_ptr<std::byte[]>> saved_;
+};
+
+/// What this rank has to do with a peer.
+struct Way {
+  Rank peer;
+  const std::byte* mirror;
+  std::uint64_t cut = 0;           // ranges pushed in pieces
+  std::uint64_t acknowledged = 0;  // of the peer's: what it was told to have come
+  Held held{};
+  std::uint64_t waited = 0;  // calls of progress() for the peer to tell of pieces
+  Traffic traffic{};
+  std::atomic<bool> pieces_to_wake{false};  // pushed since the last wake
+
+  std::uint64_t word(Bytes offset) const;
+  /// Whether the peer has all the pieces.
+  bool is_clear(const Control& control) const { return word(control.arrived()) >= cut; }
+  /// How many ranges of the peer's have come whole.
+  std::uint64_t arrived(const Control& control, int rails) const;
+};
+
+}  // namespace capstan::rails
