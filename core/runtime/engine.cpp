@@ -36,13 +36,23 @@ Bytes block_bytes(int ranks, Bytes chunk) {
   return std::min(chunk * static_cast<std::uint64_t>(ranks), largest);
 }
 
+/// Between hosts nobody reads the memory of others: all of a long message goes through the ring,
+/// and a larger one needs fewer turns. Among many ranks that would take too much address space, as
+/// each sees the segments of all.
+Bytes message_ring(const Hosts& hosts) {
+  constexpr Bytes near{64 << 10}, far{1 << 20};
+  constexpr int many = 64;
+  return hosts.single() || hosts.ranks() > many ? near : far;
+}
+
 }  // namespace
 
 SegmentLayout segment_layout(int ranks, const Placement& placement, const Settings& settings) {
-  if (ranks == 1) return {ranks, Bytes{0}};
+  const Bytes ring = message_ring(placement.hosts);
+  if (ranks == 1) return {ranks, Bytes{0}, ring};
   // Areas of a board start on cache lines: a little more than the block itself.
   const Bytes rounding = bytes_of(board_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
-  return {ranks, block_bytes(ranks, chunk_of(placement, settings)) + rounding};
+  return {ranks, block_bytes(ranks, chunk_of(placement, settings)) + rounding, ring};
 }
 
 std::size_t Engine::CallHash::operator()(const Call& call) const {
@@ -69,7 +79,7 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<in
       executor_(peers_, layout, spins_),
       watch_(peers_),
       messages_(peers_, layout.messages(),
-                {.ring = SegmentLayout::message_ring, .read_remote = settings.single_copy}) {
+                {.ring = layout.message_ring(), .read_remote = settings.single_copy}) {
   progress_->add(*this);
   if (settings.progress_thread) progress_->ensure_progress();
 }

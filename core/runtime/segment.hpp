@@ -82,7 +82,6 @@ inline constexpr int slot_kinds = 3;
 /// at what the readers have finished when a slot comes round. The verifier checks it all.
 class SegmentLayout {
  public:
-  static constexpr Bytes message_ring{64 << 10};
   static constexpr int slots(SlotKind kind) {
     return kind == SlotKind::small_packets ? 16 : kind == SlotKind::packets ? 4 : 3;
   }
@@ -100,8 +99,9 @@ class SegmentLayout {
     return number % count(SlotKind::board);
   }
 
-  SegmentLayout(int ranks, Bytes board_region)
-      : ranks_(ranks), board_region_(round(board_region)) {}
+  /// `message_ring`: from each rank to each other.
+  SegmentLayout(int ranks, Bytes board_region, Bytes message_ring)
+      : ranks_(ranks), board_region_(round(board_region)), message_ring_(message_ring) {}
 
   Bytes flags() const { return Bytes{page}; }
   Bytes slot(SlotKind kind, std::uint64_t number) const {
@@ -113,7 +113,8 @@ class SegmentLayout {
   Bytes messages() const {
     return slot(SlotKind::board, 0) + slot_bytes(SlotKind::board) * count(SlotKind::board);
   }
-  Bytes total() const { return messages() + round(Messages::area(ranks_, message_ring)); }
+  Bytes message_ring() const { return message_ring_; }
+  Bytes total() const { return messages() + round(Messages::area(ranks_, message_ring_)); }
   /// One of the two regions of a slot. A rank on its own has nothing to stage.
   Bytes region(SlotKind kind) const {
     if (ranks_ == 1) return Bytes{0};
@@ -133,7 +134,7 @@ class SegmentLayout {
   std::uint64_t ranks() const { return static_cast<std::uint64_t>(ranks_); }
 
   int ranks_;
-  Bytes board_region_;
+  Bytes board_region_, message_ring_;
 };
 
 /// Typed views of a segment's parts.
