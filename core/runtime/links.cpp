@@ -1,6 +1,7 @@
 #include "core/runtime/links.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -34,10 +35,10 @@ std::vector<std::string> parts_of(const std::string& list) {
 std::string take_in_turn(const std::string& list, int first, int count) {
   const auto parts = parts_of(list);
   if (parts.empty()) return list;
-  std::string taken;
+  std::vector<std::string> taken;
   for (int i = first; i < first + count; ++i)
-    taken += (taken.empty() ? "" : ",") + parts[static_cast<std::size_t>(i) % parts.size()];
-  return taken;
+    taken.push_back(parts[static_cast<std::size_t>(i) % parts.size()]);
+  return fmt::format("{}", fmt::join(taken, ","));
 }
 
 /// What reaches ranks on other hosts, over one connection to each.
@@ -133,7 +134,7 @@ std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network
   if (hosts.count() == hosts.ranks())
     return make_network_transport(network, self, hosts.ranks(), segment, settings);
   auto near = make_shm_transport(Rank{position}, static_cast<int>(neighbours.size()),
-                                 network_segment(segment, settings));
+                                 network_segment(segment, settings), {.bell = true});
   auto far = make_network_transport(network, self, hosts.ranks(), segment, settings,
                                     near->segment().data());
   return make_mixed_transport(self, hosts, std::move(near), std::move(far));
@@ -159,7 +160,7 @@ Transports make_mixed_threads(const Hosts& hosts, Bytes segment) {
   Transports near(static_cast<std::size_t>(ranks)), all;
   for (int host = 0; host < hosts.count(); ++host) {
     const std::vector<Rank> members = hosts.on(host);
-    auto made = make_thread_transports(static_cast<int>(members.size()), segment);
+    auto made = make_thread_transports(static_cast<int>(members.size()), segment, true);
     for (std::size_t i = 0; i < members.size(); ++i)
       near[static_cast<std::size_t>(members[i].value())] = std::move(made[i]);
   }

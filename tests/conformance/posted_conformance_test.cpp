@@ -19,7 +19,13 @@ namespace {
 class PostedConformance : public WorldTest {};
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PostedConformance);
-INSTANTIATE_TEST_SUITE_P(All, PostedConformance, testing::ValuesIn(posted_worlds()),
+INSTANTIATE_TEST_SUITE_P(All, PostedConformance, testing::ValuesIn(posted(worlds_to_try())),
+                         [](const auto& instance) { return instance.param.name; });
+
+/// Ranks of several threads.
+class ThreadsConformance : public WorldTest {};
+
+INSTANTIATE_TEST_SUITE_P(All, ThreadsConformance, testing::ValuesIn(posted(all_worlds())),
                          [](const auto& instance) { return instance.param.name; });
 
 /// Makes progress until all that was pushed to `peer` has left this process's memory.
@@ -378,7 +384,7 @@ TEST_P(PostedConformance, NothingIsReadForOneThatIsGone) {
 }
 
 // One thread owns the transport and never wakes anybody; the other does nothing else.
-TEST_P(PostedConformance, AnotherThreadMayWake) {
+TEST_P(ThreadsConformance, AnotherThreadMayWake) {
   GetParam().run(2, [](const Member& member) {
     const auto transport = member.connected(Mailbox::segment_for(2, Bytes{8}));
     Mailbox mailbox{member, *transport, Bytes{8}};

@@ -8,15 +8,18 @@
 
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"
+#include "tests/watched.hpp"
 
 namespace capstan::conformance {
 namespace {
 
 using namespace std::chrono_literals;
 
+constexpr std::uint64_t rounds = watched ? 1000 : 4000;
+
 class SleepConformance : public WorldTest {};
 
-INSTANTIATE_TEST_SUITE_P(All, SleepConformance, testing::ValuesIn(all_worlds()),
+INSTANTIATE_TEST_SUITE_P(All, SleepConformance, testing::ValuesIn(worlds_to_try()),
                          [](const auto& instance) { return instance.param.name; });
 
 void pass_time(std::uint64_t loops) {
@@ -31,7 +34,7 @@ TEST_P(SleepConformance, NoWakeUpIsLostBetweenTwo) {
     const auto transport = member.connected(Mailbox::segment_for(2, Bytes{8}));
     Mailbox mailbox{member, *transport, Bytes{8}};
     const Rank peer = member.peers()[0];
-    for (std::uint64_t round = 1; round <= 4000; ++round) {
+    for (std::uint64_t round = 1; round <= rounds; ++round) {
       // Arrives now before, now during, now after the peer falls asleep.
       pass_time(round * 37 % 4001);
       if (member.id() == 0) mailbox.raise_flag(peer, round);
@@ -69,7 +72,7 @@ TEST_P(SleepConformance, NoWakeUpIsLostWhileFallingAsleep) {
     const auto transport = member.connected(Mailbox::segment_for(2, spread_size));
     Mailbox mailbox{member, *transport, spread_size};
     const Rank peer = member.peers()[0];
-    for (std::uint64_t round = 1; round <= 4000; ++round) {
+    for (std::uint64_t round = 1; round <= rounds; ++round) {
       if (member.id() == 0) {
         mailbox.raise_flag(peer, 2 * round);
         pass_time(round * 37 % 1501);

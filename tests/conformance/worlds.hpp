@@ -49,9 +49,9 @@ inline Member::Maker made_by_one(
   };
 }
 
-inline Member::Maker make_threads() {
-  return made_by_one([](int ranks, Bytes segment, std::span<std::byte* const>) {
-    return make_thread_transports(ranks, segment);
+inline Member::Maker make_threads(bool bells = false) {
+  return made_by_one([bells](int ranks, Bytes segment, std::span<std::byte* const>) {
+    return make_thread_transports(ranks, segment, bells);
   });
 }
 
@@ -154,11 +154,13 @@ inline Member::Maker on_two_rails(
 
 /// Every transport there is; a new one joins the suite by a line here.
 inline std::vector<World> all_worlds() {
-  const World threads{"threads", false, make_threads};
+  const World threads{"threads", false, [] { return make_threads(); }};
   const World shm{"shm", true, [] { return make_shm({}); }};
   std::vector<World> worlds{
       threads,
       shm,
+      {"threads_with_bells", false, [] { return make_threads(true); }},
+      {"shm_with_bells", true, [] { return make_shm({.bell = true}); }},
       {"posted_threads", false, make_posted_threads, true},
       {"shm_on_old_kernel", true, [] { return make_shm({.pidfd = false, .membarrier = false}); }},
       {"tcp", true, [] { return make_tcp(true); }, true, true},
@@ -188,9 +190,17 @@ inline std::vector<World> all_worlds() {
   return worlds;
 }
 
-/// Those whose links are not mapped.
-inline std::vector<World> posted_worlds() {
+/// Those in which there is something to be found. The thread sanitizer sees threads only.
+inline std::vector<World> worlds_to_try() {
   std::vector<World> worlds = all_worlds();
+#ifdef __SANITIZE_THREAD__
+  std::erase_if(worlds, [](const World& world) { return world.processes; });
+#endif
+  return worlds;
+}
+
+/// Those whose links are not mapped.
+inline std::vector<World> posted(std::vector<World> worlds) {
   std::erase_if(worlds, [](const World& world) { return !world.posted; });
   return worlds;
 }

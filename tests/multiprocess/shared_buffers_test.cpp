@@ -53,6 +53,7 @@ TEST_F(SharedBuffers, AreReadByEveryAlgorithm) {
         if (!way.ends_with("/inputs") && !way.ends_with("/buffers")) continue;
         const std::string name{name_of(collective)};
         for (const char* what : {"kinds", "load"}) {
+          if (watched && std::string_view{what} == "load") continue;
           const auto result = share(
               3, fmt::format("{}:{}", what, name),
               {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, way)}, {"CAPSTAN_CHUNK", "64k"}});

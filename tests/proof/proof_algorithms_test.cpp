@@ -25,7 +25,7 @@ std::string messages(const Verdict& verdict) {
 std::string to_string(const Shape& shape) {
   std::string text = std::to_string(shape.count.value()) + " elements, root " +
                      std::to_string(shape.root) + ", counts";
-  for (const Elements count : shape.counts) text += " " + std::to_string(count.value());
+  for (const Elements count : shape.counts) (text += ' ') += std::to_string(count.value());
   return text;
 }
 

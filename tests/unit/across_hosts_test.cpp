@@ -2,8 +2,11 @@
 // virtual hosts share nothing but what is pushed.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "algorithms/registry.hpp"
 #include "core/cli/perf/cell.hpp"
@@ -96,6 +99,23 @@ TEST_P(AcrossHosts, GroupsOfRanksOnSeveralHosts) {
     EXPECT_EQ(out.front(), expected);
     EXPECT_EQ(out.back(), expected);
     world.barrier();
+  });
+}
+
+/// Who waits for ranks on its host and on others sleeps until one of them wakes it.
+TEST_P(AcrossHosts, ALongWaitSleepsThrough) {
+  if (GetParam().progress_thread) GTEST_SKIP() << "two that wait at once look after each other";
+  on_threads(GetParam().ranks, settings(), [&](Communicator& world) {
+    world.barrier();
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds{500});
+    const auto sleeps = [] {
+      rusage usage{};
+      ::getrusage(RUSAGE_THREAD, &usage);
+      return usage.ru_nvcsw;
+    };
+    const auto before = sleeps();
+    world.barrier();
+    EXPECT_LT(sleeps() - before, 200) << "rank " << world.rank();
   });
 }
 

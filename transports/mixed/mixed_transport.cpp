@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "core/ir/error.hpp"
@@ -100,13 +101,16 @@ class MixedTransport final : public Transport {
     near_->prepare_to_sleep();
     far_->prepare_to_sleep();
   }
-  /// Near peers ring a futex, which cannot be waited for together with a descriptor.
   void sleep(std::chrono::nanoseconds at_most) override {
-    constexpr std::chrono::milliseconds longest{1};
-    const auto time = std::min<std::chrono::nanoseconds>(at_most, longest);
-    const timespec limit{0, static_cast<long>(time.count())};
-    pollfd far{far_->descriptor(), POLLIN, 0};
-    ::ppoll(&far, far.fd >= 0 ? 1 : 0, &limit, nullptr);
+    using std::chrono::nanoseconds;
+    constexpr std::chrono::milliseconds longest_blind{1};
+    std::array<pollfd, 2> watched{pollfd{near_->descriptor(), POLLIN, 0},
+                                  pollfd{far_->descriptor(), POLLIN, 0}};  // poll skips a -1
+    auto time = std::max(at_most, nanoseconds::zero());
+    if (watched[0].fd < 0 || watched[1].fd < 0) time = std::min<nanoseconds>(time, longest_blind);
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+    const timespec limit{seconds.count(), (time - seconds).count()};
+    ::ppoll(watched.data(), watched.size(), &limit, nullptr);
     cancel_sleep();
   }
   void cancel_sleep() override {

@@ -15,7 +15,9 @@ Conversation::Conversation(FileDescriptor socket, bool use_pidfd)
 void Conversation::queue(const Introduction& introduction, std::optional<Handover> handover) {
   outgoing_ = Outgoing{introduction, {}};
   outgoing_->introduction.keep_socket = pidfd_.valid() ? 0 : 1;
-  if (handover) outgoing_->descriptors = {handover->segment, handover->header};
+  if (!handover) return;
+  const auto& [segment, header, bell, membarrier] = *handover;
+  outgoing_->descriptors = bell >= 0 ? std::vector{segment, header, bell} : std::vector{segment, header};
 }
 
 Attempt Conversation::flush() {

@@ -28,6 +28,7 @@ static_assert(std::has_unique_object_representations_v<Introduction>, "sent as i
 struct Handover {
   int segment = -1;
   int header = -1;
+  int bell = -1;  // -1: it has none
   bool membarrier = false;
 };
 

@@ -7,13 +7,14 @@
 namespace capstan::shm {
 
 MappedTransport::MappedTransport(Rank self, int ranks, Scope scope, Header& header,
-                                 std::span<std::byte> segment, bool use_membarrier)
+                                 std::span<std::byte> segment, bool use_membarrier, int bell)
     : self_(self),
       scope_(scope),
       segment_(segment),
-      sleeper_(header.doorbell, scope, use_membarrier),
-      links_(ranks > 0 ? static_cast<std::size_t>(ranks) : 0) {
-  set_link(self, segment.data(), header);
+      sleeper_(header.doorbell, scope, use_membarrier, bell),
+      links_(ranks > 0 ? static_cast<std::size_t>(ranks) : 0),
+      bells_(links_.size(), -1) {
+  set_link(self, segment.data(), header, bell);
 }
 
 std::size_t MappedTransport::index(Rank peer) const {
@@ -24,7 +25,8 @@ std::size_t MappedTransport::index(Rank peer) const {
   return static_cast<std::size_t>(peer.value());
 }
 
-void MappedTransport::set_link(Rank peer, const std::byte* segment, Header& header) {
+void MappedTransport::set_link(Rank peer, const std::byte* segment, Header& header, int bell) {
+  bells_[index(peer)] = bell;
   links_[index(peer)] = {.segment = segment, .doorbell = &header.doorbell, .mapped = true};
 }
 

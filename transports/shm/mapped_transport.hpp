@@ -23,22 +23,26 @@ class MappedTransport : public Transport {
   const Link& link(Rank peer) const final { return links_[index(peer)]; }
   void push(Rank, Bytes, Bytes) final {}
   void progress() final {}
+  int descriptor() const final { return sleeper_.descriptor(); }
   void prepare_to_sleep() final { sleeper_.prepare(); }
   void sleep(std::chrono::nanoseconds at_most) final { sleeper_.sleep(at_most); }
   void cancel_sleep() final { sleeper_.cancel(); }
 
  protected:
-  /// Both `header` and `segment` outlive the transport.
+  /// `header`, `segment` and `bell` (see Sleeper) outlive the transport.
   MappedTransport(Rank self, int ranks, Scope scope, Header& header, std::span<std::byte> segment,
-                  bool use_membarrier);
+                  bool use_membarrier, int bell);
 
   Rank self() const { return self_; }
   std::size_t ranks() const { return links_.size(); }
   Sleeper& sleeper() { return sleeper_; }
   /// Throws InvalidArgument unless `peer` is one of the ranks.
   std::size_t index(Rank peer) const;
-  void set_link(Rank peer, const std::byte* segment, Header& header);
-  void ring(const Link& link) final { ring_doorbell(*link.doorbell, scope_); }
+  /// `bell` is the peer's, or -1.
+  void set_link(Rank peer, const std::byte* segment, Header& header, int bell);
+  void ring(const Link& link) final {
+    ring_doorbell(*link.doorbell, scope_, bells_[static_cast<std::size_t>(&link - links_.data())]);
+  }
 
  private:
   Rank self_;
@@ -46,6 +50,7 @@ class MappedTransport : public Transport {
   std::span<std::byte> segment_;
   Sleeper sleeper_;
   std::vector<Link> links_;
+  std::vector<int> bells_;  // by rank, as the links
 };
 
 }  // namespace capstan::shm

@@ -232,6 +232,7 @@ void Rendezvous::take_offer(std::size_t rank, Conversation::Incoming incoming) {
 
   peer.partner.segment = std::move(incoming.descriptors[0]);
   peer.partner.header = std::move(incoming.descriptors[1]);
+  if (incoming.descriptors.size() > 2) peer.partner.bell = std::move(incoming.descriptors[2]);
   peer.partner.membarrier = incoming.introduction->membarrier != 0;
   peer.conversation->accept_offer(*incoming.introduction);
   if (rank < self()) {
@@ -246,7 +247,8 @@ void Rendezvous::take_offer(std::size_t rank, Conversation::Incoming incoming) {
 std::string Rendezvous::reason_to_distrust(const Peer& peer, std::size_t rank,
                                            const Conversation::Incoming& incoming) const {
   const auto& offer = incoming.introduction;
-  if (!offer || incoming.descriptors.size() != 2) return "it sent something unknown";
+  const std::size_t count = incoming.descriptors.size();
+  if (!offer || count < 2 || count > 3) return "it sent something unknown";
   if (static_cast<std::size_t>(offer->rank) != rank || offer->token != peer.address.token) {
     return "it lacks the token of its address";
   }

@@ -20,6 +20,7 @@ namespace capstan::shm {
 struct Partner {
   FileDescriptor segment;
   FileDescriptor header;
+  FileDescriptor bell;  // none if it has none
   bool membarrier = false;
   Liveness liveness;
 };

@@ -23,11 +23,13 @@ namespace {
 /// What a rank owns. The header is a memfd of its own, so that peers can be given the right to
 /// write to it alone, and so that the segment starts on a huge page.
 struct SharedMemory {
-  explicit SharedMemory(Bytes size)
-      : segment(shm::Memfd::create(size, shm::Writers::creator)),
+  SharedMemory(Bytes size, bool has_bell)
+      : bell(has_bell ? shm::make_bell() : FileDescriptor{}),
+        segment(shm::Memfd::create(size, shm::Writers::creator)),
         header(shm::Memfd::create(Bytes{sizeof(shm::Header)}, shm::Writers::everybody)),
         shared_header(new(header.mapping.data()) shm::Header) {}
 
+  FileDescriptor bell;
   shm::Memfd segment;
   shm::Memfd header;
   shm::Header* shared_header;
@@ -37,6 +39,7 @@ struct SharedMemory {
 struct Peer {
   Mapping segment;
   Mapping header;
+  FileDescriptor bell;
   shm::Liveness liveness;
 };
 
@@ -44,7 +47,8 @@ class ShmTransport final : public shm::MappedTransport {
  public:
   ShmTransport(Rank self, int ranks, Bytes segment, SharedMemory own, ShmFacilities facilities)
       : MappedTransport(self, ranks, shm::Scope::host, *own.shared_header,
-                        {own.segment.mapping.data(), segment.value()}, facilities.membarrier),
+                        {own.segment.mapping.data(), segment.value()}, facilities.membarrier,
+                        own.bell.get()),
         facilities_(facilities),
         own_(std::move(own)),
         address_(shm::ShmAddress::of_this_process(segment)),
@@ -96,6 +100,7 @@ void ShmTransport::meet(std::span<const Address> addresses, shm::UnixListener li
   const std::vector<shm::ShmAddress> world = decode(addresses);
   const shm::Handover handover{.segment = own_.segment.fd.get(),
                                .header = own_.header.fd.get(),
+                               .bell = own_.bell.get(),
                                .membarrier = sleeper().registered()};
   shm::Rendezvous rendezvous(self(), world, handover, std::move(listener), facilities_.pidfd);
   std::vector<shm::Partner> partners = rendezvous.run(deadline);
@@ -132,9 +137,11 @@ void ShmTransport::adopt(Rank rank, const shm::ShmAddress& address, shm::Partner
   peer.segment = Mapping::shared(partner.segment.get(), Bytes{address.segment}, PROT_READ);
   peer.header =
       Mapping::shared(partner.header.get(), Bytes{sizeof(shm::Header)}, PROT_READ | PROT_WRITE);
+  peer.bell = std::move(partner.bell);
   peer.liveness = std::move(partner.liveness);
   if (!partner.membarrier) sleeper().expect_lost_wakeups();
-  set_link(rank, peer.segment.data(), *reinterpret_cast<shm::Header*>(peer.header.data()));
+  set_link(rank, peer.segment.data(), *reinterpret_cast<shm::Header*>(peer.header.data()),
+           peer.bell.get());
 }
 
 bool ShmTransport::has_left(std::size_t peer) const {
@@ -173,7 +180,8 @@ std::unique_ptr<Transport> make_shm_transport(Rank self, int ranks, Bytes segmen
                                               ShmFacilities facilities) {
   require_segment_size(segment);
   try {
-    return std::make_unique<ShmTransport>(self, ranks, segment, SharedMemory{segment}, facilities);
+    return std::make_unique<ShmTransport>(self, ranks, segment,
+                                          SharedMemory{segment, facilities.bell}, facilities);
   } catch (const SystemError& error) {
     throw SystemError(fmt::format("rank {}: set up shared memory: {}", self.value(), error.what()));
   }

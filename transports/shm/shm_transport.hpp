@@ -6,11 +6,13 @@
 
 namespace capstan {
 
-/// What the kernel may be asked for beyond shared memory itself. Both are detected; forbidding them
-/// behaves like a kernel or a container that lacks them, and makes the transport use its fallbacks.
+/// What the kernel may be asked for beyond shared memory itself. The first two are detected;
+/// forbidding them behaves like a kernel or a container that lacks them, and makes the transport
+/// use its fallbacks.
 struct ShmFacilities {
   bool pidfd = true;       // otherwise start-up connections are kept, and their end is watched
   bool membarrier = true;  // otherwise no sleep is longer than 1 ms, as wake-ups can be lost
+  bool bell = false;       // has a descriptor; otherwise it sleeps on memory, which costs less
 };
 
 /// The transport of rank `self` of `ranks` that are processes on this host, with a segment of

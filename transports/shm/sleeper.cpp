@@ -2,11 +2,15 @@
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
+
+#include "transports/system_call.hpp"
 
 namespace capstan::shm {
 namespace {
@@ -45,16 +49,25 @@ timespec to_timespec(std::chrono::nanoseconds duration) {
 
 }  // namespace
 
-void ring_doorbell(Doorbell& doorbell, Scope scope) {
+FileDescriptor make_bell() {
+  return FileDescriptor{checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd",
+                                "raise ulimit -n if descriptors ran out")};
+}
+
+void ring_doorbell(Doorbell& doorbell, Scope scope, int bell) {
   // Release: what the waker published is visible to a sleeper that finds the word reset.
-  if (doorbell.exchange(awake, std::memory_order_acq_rel) == asleep) {
+  if (doorbell.exchange(awake, std::memory_order_acq_rel) != asleep) return;
+  if (bell >= 0) {
+    ::eventfd_write(bell, 1);  // cannot fail: it is read long before it overflows
+  } else {
     futex(doorbell, scope, FUTEX_WAKE, 1, nullptr);
   }
 }
 
-Sleeper::Sleeper(Doorbell& doorbell, Scope scope, bool use_membarrier)
+Sleeper::Sleeper(Doorbell& doorbell, Scope scope, bool use_membarrier, int bell)
     : doorbell_(&doorbell),
       scope_(scope),
+      bell_(bell),
       registered_(use_membarrier && register_wakers(scope)),
       fences_wakers_(registered_) {}
 
@@ -67,13 +80,20 @@ void Sleeper::sleep(std::chrono::nanoseconds at_most) {
   if (!fences_wakers_) at_most = std::min(at_most, longest_unfenced_sleep);
   if (at_most > 0ns) {
     const timespec timeout = to_timespec(at_most);
-    futex(*doorbell_, scope_, FUTEX_WAIT, asleep, &timeout);
+    if (bell_ >= 0) {
+      pollfd rung{.fd = bell_, .events = POLLIN, .revents = 0};
+      ::ppoll(&rung, 1, &timeout, nullptr);
+    } else {
+      futex(*doorbell_, scope_, FUTEX_WAIT, asleep, &timeout);
+    }
   }
   cancel();
 }
 
 void Sleeper::cancel() {
   doorbell_->exchange(awake, std::memory_order_acq_rel);
+  eventfd_t rings;
+  if (bell_ >= 0) ::eventfd_read(bell_, &rings);  // one that is late ends the next sleep early
 }
 
 }  // namespace capstan::shm

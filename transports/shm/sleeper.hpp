@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "core/base/file_descriptor.hpp"
+
 namespace capstan::shm {
 
 /// The word on which one rank sleeps and which its peers look at. 0: awake, 1: asleep or about to.
@@ -12,8 +14,12 @@ using Doorbell = std::atomic<std::uint32_t>;
 /// Where those who ring a doorbell may be: in the sleeper's process, or anywhere on its host.
 enum class Scope { process, host };
 
-/// Wakes the thread that sleeps on `doorbell`, if one does. Thread-safe.
-void ring_doorbell(Doorbell& doorbell, Scope scope);
+/// A descriptor (eventfd) that a doorbell makes readable instead of waking who sleeps on the word,
+/// so that a sleeper can watch others at the same time. Throws SystemError.
+FileDescriptor make_bell();
+
+/// Wakes the thread that sleeps on `doorbell`, if one does; `bell` is its own, or -1. Thread-safe.
+void ring_doorbell(Doorbell& doorbell, Scope scope, int bell);
 
 /// Lets one thread sleep until its doorbell rings.
 ///
@@ -27,13 +33,18 @@ void ring_doorbell(Doorbell& doorbell, Scope scope);
 /// One thread at a time.
 class Sleeper {
  public:
-  /// Registers this process with membarrier when `use_membarrier` and the kernel has it.
-  Sleeper(Doorbell& doorbell, Scope scope, bool use_membarrier = true);
+  /// Registers this process with membarrier when `use_membarrier` and the kernel has it. `bell`
+  /// stays open meanwhile; -1: it sleeps on the word.
+  Sleeper(Doorbell& doorbell, Scope scope, bool use_membarrier = true, int bell = -1);
 
   /// Whether this process is registered, so that peers that sleep can rely on its wake-ups.
   bool registered() const { return registered_; }
   /// To be called when a waker is not registered: sleeps are short from now on.
   void expect_lost_wakeups() { fences_wakers_ = false; }
+
+  /// Between prepare() and the end of the sleep: readable once rung. -1: there is no bell, or not
+  /// every ring can be relied on.
+  int descriptor() const { return fences_wakers_ ? bell_ : -1; }
 
   void prepare();
   /// Returns when rung since prepare(), after `at_most`, or for no reason.
@@ -43,6 +54,7 @@ class Sleeper {
  private:
   Doorbell* doorbell_;
   Scope scope_;
+  int bell_;
   bool registered_;
   bool fences_wakers_;
 };

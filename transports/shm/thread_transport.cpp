@@ -13,7 +13,9 @@ namespace {
 
 /// What one rank shares with the others.
 struct Place {
-  explicit Place(Bytes size) : segment(Mapping::anonymous(size)) {}
+  Place(Bytes size, bool has_bell)
+      : bell(has_bell ? shm::make_bell() : FileDescriptor{}), segment(Mapping::anonymous(size)) {}
+  FileDescriptor bell;
   shm::Header header;
   Mapping segment;
 };
@@ -45,10 +47,11 @@ class ThreadTransport final : public shm::MappedTransport {
  private:
   ThreadTransport(Rank self, Place& own, std::shared_ptr<const Arena> arena, Bytes segment)
       : MappedTransport(self, static_cast<int>(arena->size()), shm::Scope::process, own.header,
-                        {own.segment.data(), segment.value()}, true),
+                        {own.segment.data(), segment.value()}, true, own.bell.get()),
         arena_(std::move(arena)) {
     for (int peer = 0; peer < static_cast<int>(ranks()); ++peer) {
-      set_link(Rank{peer}, place(Rank{peer}).segment.data(), place(Rank{peer}).header);
+      Place& theirs = place(Rank{peer});
+      set_link(Rank{peer}, theirs.segment.data(), theirs.header, theirs.bell.get());
     }
   }
 
@@ -59,13 +62,15 @@ class ThreadTransport final : public shm::MappedTransport {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Transport>> make_thread_transports(int ranks, Bytes segment) {
+std::vector<std::unique_ptr<Transport>> make_thread_transports(int ranks, Bytes segment,
+                                                               bool bells) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("{} ranks were asked for; 1 is the least", ranks));
   require_segment_size(segment);
 
   auto arena = std::make_shared<Arena>();
-  for (int rank = 0; rank < ranks; ++rank) arena->push_back(std::make_unique<Place>(segment));
+  for (int rank = 0; rank < ranks; ++rank)
+    arena->push_back(std::make_unique<Place>(segment, bells));
   std::vector<std::unique_ptr<Transport>> transports;
   for (int rank = 0; rank < ranks; ++rank) {
     transports.push_back(std::make_unique<ThreadTransport>(Rank{rank}, arena, segment));

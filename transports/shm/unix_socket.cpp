@@ -13,7 +13,7 @@
 namespace capstan::shm {
 namespace {
 
-constexpr std::size_t most_descriptors = 2;
+constexpr std::size_t most_descriptors = 3;
 constexpr std::string_view no_descriptors = "raise ulimit -n if descriptors ran out";
 
 union ControlBuffer {

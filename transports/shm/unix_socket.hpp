@@ -55,7 +55,7 @@ Connecting connect_to(std::string_view name);
 
 Credentials credentials_of_peer(int socket);
 
-/// Sends one message with copies of `descriptors`, at most two. Later: a queue is full; refused:
+/// Sends one message with copies of `descriptors`, at most three. Later: a queue is full; refused:
 /// the peer has closed. Throws SystemError.
 Attempt send_message(int socket, std::span<const std::byte> message,
                      std::span<const int> descriptors);
