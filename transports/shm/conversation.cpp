@@ -17,7 +17,8 @@ void Conversation::queue(const Introduction& introduction, std::optional<Handove
   outgoing_->introduction.keep_socket = pidfd_.valid() ? 0 : 1;
   if (!handover) return;
   const auto& [segment, header, bell, membarrier] = *handover;
-  outgoing_->descriptors = bell >= 0 ? std::vector{segment, header, bell} : std::vector{segment, header};
+  outgoing_->descriptors =
+      bell >= 0 ? std::vector{segment, header, bell} : std::vector{segment, header};
 }
 
 Attempt Conversation::flush() {
