@@ -8,6 +8,7 @@
 
 #include "tests/conformance/world.hpp"
 #include "transports/faults/faulty_transport.hpp"
+#include "transports/mixed/mixed_transport.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 #include "transports/posted/posted_transport.hpp"
 #include "transports/rails/rails_transport.hpp"
@@ -152,6 +153,19 @@ inline Member::Maker on_two_rails(
   };
 }
 
+/// Ranks with even numbers share a host, and so do the others.
+inline Member::Maker make_mixed() {
+  return [](const Member& member, Bytes segment, std::byte*) {
+    std::vector<int> host_of;
+    for (int rank = 0; rank < member.ranks(); ++rank) host_of.push_back(rank % 2);
+    const int position = member.id() / 2, near_ranks = (member.ranks() + 1 - member.id() % 2) / 2;
+    auto near = make_shm_transport(Rank{position}, near_ranks, segment, {.bell = true});
+    auto far = make_tcp(true)(member, segment, near->segment().data());
+    return make_mixed_transport(member.self(), Hosts{std::move(host_of)}, std::move(near),
+                                std::move(far));
+  };
+}
+
 /// Every transport there is; a new one joins the suite by a line here.
 inline std::vector<World> all_worlds() {
   const World threads{"threads", false, [] { return make_threads(); }};
@@ -166,6 +180,7 @@ inline std::vector<World> all_worlds() {
       {"tcp", true, [] { return make_tcp(true); }, true, true},
       {"tcp_eager", true, [] { return make_tcp(false); }, true, false},
       {"tcp_threads", false, [] { return make_tcp(true); }, true, true},
+      {"mixed", true, make_mixed, false, true},
       {"tcp_on_rails", true, [] { return on_two_rails(make_tcp(true)); }, true, true},
       faulty(threads, 1),
       faulty(shm, 3),

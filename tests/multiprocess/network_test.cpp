@@ -99,6 +99,14 @@ TEST_P(Network, MessagesAndGroups) {
   }
 }
 
+TEST_P(Network, WhatIsSentArrivesWhateverTheSenderDoesNext) {
+  for (const int each : {1, 2}) {
+    const auto result = work(2, each, "rest");
+    REQUIRE_BED(result);
+    EXPECT_EQ(result.status, 0) << each << " ranks each: " << result.output;
+  }
+}
+
 TEST_P(Network, GoesByTheInterfaceThatIsNamed) {
   for (const char* named : {"CAPSTAN_INTERFACE=eth0", "CAPSTAN_INTERFACE=10.77.0.0/16"}) {
     const auto result = work(2, 2, "everything barrier", named);
@@ -196,7 +204,7 @@ TEST_P(Network, RailsShareLongDataOutOverTheCards) {
   EXPECT_EQ(sent.result.status, 0) << sent.result.output;
   EXPECT_GT(sent.second, 0.7 * sent.first) << sent.result.output;
   EXPECT_GT(sent.second, 16e6) << sent.result.output;
-  for (const char* what : {"delays", "messages 200", "everything all_gather"}) {
+  for (const char* what : {"rest", "delays", "messages 200", "everything all_gather"}) {
     const auto result = over_two_cards(settings, fmt::format("$job {} {}", WORKER_PROGRAM, what));
     EXPECT_EQ(result.result.status, 0) << what << ": " << result.result.output;
   }

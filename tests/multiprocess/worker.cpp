@@ -188,6 +188,34 @@ int operations_against(Communicator& world, const std::string& trouble) {
   return called == 1 && data.front() == static_cast<float>(world.size()) ? 0 : 1;
 }
 
+/// Rank 0 rests after a message and after a broadcast until the last rank has got them and wakes
+/// it: they have to arrive although it does nothing more for them.
+int send_and_rest(Communicator& world) {
+  const int last = world.size() - 1;
+  sigset_t woken;
+  sigemptyset(&woken);
+  sigaddset(&woken, SIGUSR1);
+  ::sigprocmask(SIG_BLOCK, &woken, nullptr);
+  std::int32_t sleeper = ::getpid();
+  world.broadcast(std::span{&sleeper, 1}, 0);
+  const auto rest = [&] {
+    constexpr timespec longest{60, 0};
+    if (world.rank() == last) ::kill(sleeper, SIGUSR1);
+    return world.rank() != 0 || ::sigtimedwait(&woken, nullptr, &longest) == SIGUSR1;
+  };
+  for (const std::size_t count : {1'000u, 20'000u, 70'000u, 1'000'000u}) {
+    std::vector<std::uint32_t> data(count, world.rank() == 0 ? 7u : 0u);
+    if (world.rank() == 0) world.send(data, last);
+    if (world.rank() == last) world.receive(data, 0);
+    if (!rest()) return fmt::print("a message of {} words did not arrive\n", count), 1;
+    world.broadcast(data, 0);
+    if (!rest()) return fmt::print("a broadcast of {} words did not arrive\n", count), 1;
+    if (std::ranges::count(data, 7u) != static_cast<std::ptrdiff_t>(count)) return 1;
+    world.barrier();
+  }
+  return 0;
+}
+
 /// A line for each socket; after a call in which all ranks have spoken to each other.
 int tell_what_listens(Communicator& world) {
   if (!correct(world, Collective::all_to_all, DataType::i32, ReduceOp::sum, 100'000)) return 1;
@@ -243,6 +271,7 @@ int run(const std::string& what, const char* argument) {
     if (!trouble.empty()) fmt::print("rank {}: {}\n", world.rank(), trouble);
     return trouble.empty() ? 0 : 1;
   }
+  if (what == "rest") return send_and_rest(world);
   if (what == "receive") {  // from a rank that kills itself
     std::vector<int> buffer(100'000);
     if (world.rank() != 1) world.receive(buffer, 1, 3);

@@ -63,7 +63,7 @@ class RailsTransport final : public MirroredTransport {
   void ring(const Link& link) override;
   void push(Rank peer, const Range& range);
   void push_in_pieces(Way& way, const Range& range);
-  void move_on();
+  void move_on(std::size_t most);
   void acknowledge(Way& way);
   void release(Way& way);
   void watch_descriptors();
@@ -179,10 +179,12 @@ void RailsTransport::announce_sources(std::span<const std::byte> input,
   for (const auto& rail : rails_) rail->announce_sources(input, output);
 }
 
+/// Whether what comes next would be held back, too: nobody might be there to let it go.
 bool RailsTransport::pushed(Rank peer) const {
   const Way* to = way(peer);
   const auto has_pushed = [&](const auto& rail) { return rail->pushed(peer); };
-  return !to || (to->held.empty() && std::ranges::all_of(rails_, has_pushed));
+  return !to ||
+         (to->held.empty() && to->is_clear(control_) && std::ranges::all_of(rails_, has_pushed));
 }
 
 void RailsTransport::detach_sources(Rank peer) {
@@ -201,11 +203,11 @@ Traffic RailsTransport::traffic(Rank peer) const {
 
 void RailsTransport::progress() {
   for (const auto& rail : rails_) rail->progress();
-  move_on();
+  move_on(most_looks);
 }
 
-void RailsTransport::move_on() {
-  const std::size_t looks = std::min(linked_.size(), most_looks);
+void RailsTransport::move_on(std::size_t most) {
+  const std::size_t looks = std::min(linked_.size(), most);
   for (std::size_t i = 0; i < looks; ++i) {
     Way& way = *linked_[next_look_];
     if (++next_look_ == linked_.size()) next_look_ = 0;
@@ -224,11 +226,11 @@ void RailsTransport::acknowledge(Way& way) {
 
 void RailsTransport::release(Way& way) {
   if (way.held.has_copies() && way.held.empty() && first().pushed(way.peer)) way.held.forget();
-  if (way.held.empty()) return;
   if (!way.is_clear(control_)) {
     if (++way.waited % calls_between_looks == 0) departed(way.peer);
     return;
   }
+  if (way.held.empty()) return;
   way.held.release(first(), way.peer);
   first().wake(first().link(way.peer));
 }
@@ -243,7 +245,7 @@ std::optional<std::string> RailsTransport::departed(Rank peer) {
   for (const auto& rail : rails_) {
     auto why = rail->departed(peer);
     if (!why) continue;
-    if (Way* to = way(peer)) to->held.drop();
+    if (Way* to = way(peer)) to->gone = true;
     return why;
   }
   return std::nullopt;
@@ -278,7 +280,7 @@ void RailsTransport::leave() {
 
 void RailsTransport::prepare_to_sleep() {
   for (const auto& rail : rails_) rail->prepare_to_sleep();
-  move_on();  // what had come before tells nobody any more
+  move_on(linked_.size());  // what had come before tells nobody any more
 }
 
 void RailsTransport::sleep(std::chrono::nanoseconds at_most) {

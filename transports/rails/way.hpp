@@ -47,8 +47,6 @@ class Held {
   void save(std::span<const std::byte> segment);
   /// Pushes all in order.
   void release(Transport& rail, Rank peer);
-  /// Nobody is there any more to push to.
-  void drop() { ranges_.clear(); }
   /// Copies live until what release() has pushed has been read.
   bool has_copies() const { return !saved_.empty(); }
   void forget() { saved_.clear(); }
@@ -71,12 +69,13 @@ struct Way {
   std::uint64_t acknowledged = 0;  // of the peer's: what it was told to have come
   Held held{};
   std::uint64_t waited = 0;  // calls of progress() for the peer to tell of pieces
+  bool gone = false;
   Traffic traffic{};
   std::atomic<bool> pieces_to_wake{false};  // pushed since the last wake
 
   std::uint64_t word(Bytes offset) const;
-  /// Whether the peer has all the pieces.
-  bool is_clear(const Control& control) const { return word(control.arrived()) >= cut; }
+  /// Whether the peer has all the pieces, or is not there to get any.
+  bool is_clear(const Control& control) const { return gone || word(control.arrived()) >= cut; }
   /// How many ranges of the peer's have come whole.
   std::uint64_t arrived(const Control& control, int rails) const;
 };

@@ -31,6 +31,7 @@ Messages::Messages(Peers& peers, Bytes offset, const Options& options)
       produced_(static_cast<std::size_t>(ranks_)),
       consumed_(static_cast<std::size_t>(ranks_)),
       outgoing_(static_cast<std::size_t>(ranks_)),
+      leaving_(static_cast<std::size_t>(ranks_)),
       full_since_(static_cast<std::size_t>(ranks_)) {}
 
 Bytes Messages::area(int ranks, Bytes ring) {
@@ -144,17 +145,33 @@ bool Messages::flush(int peer) {
     write_ring(ring, size, produced, &next.frame, sizeof(Frame));
     write_ring(ring, size, produced + sizeof(Frame), next.payload, next.frame.payload);
     produced += sizeof(Frame) + next.frame.payload;
-    const RequestPointer request = next.request;
+    if (next.request) leaving_[p].push_back(next.request);
     waiting.pop_front();
     --queued_;
-    if (request) finish(request, nullptr, self_, request->tag, request->size);
   }
   if (produced == before) return false;
   full_since_[p] = {};
   head_to(peer).produced.store(produced, std::memory_order_release);
   if (!peers_.mapped(peer)) show_ring(peer, before, produced);
   peers_.wake(peer);
+  let_go(peer);
   return true;
+}
+
+/// Finishes sends that need nothing more of this rank.
+bool Messages::let_go(int peer) {
+  auto& leaving = leaving_[static_cast<std::size_t>(peer)];
+  if (leaving.empty() || !(peers_.mapped(peer) || peers_.transport().pushed(Rank{peer})))
+    return false;
+  for (const RequestPointer& request : std::exchange(leaving, {}))
+    finish(request, nullptr, self_, request->tag, request->size);
+  full_since_[static_cast<std::size_t>(peer)] = {};
+  return true;
+}
+
+bool Messages::is_leaving(const RequestPointer& request) const {
+  const auto& leaving = leaving_[static_cast<std::size_t>(request->peer)];
+  return std::ranges::find(leaving, request) != leaving.end();
 }
 
 /// To a peer on another host: the bytes, then their number.
@@ -355,6 +372,7 @@ bool Messages::advance() {
     moved = true;
   }
   for (int peer = 0; queued_ > 0 && peer < ranks_; ++peer) moved |= flush(peer);
+  for (int peer = 0; pending_ > 0 && peer < ranks_; ++peer) moved |= let_go(peer);
   return moved;
 }
 
@@ -381,7 +399,8 @@ Messages::Outgoing* Messages::waiting_frame(const RequestPointer& request) {
 }
 
 bool Messages::can_detach(const RequestPointer& request) {
-  return !request->finished || !request->sends || request->memory || waiting_frame(request);
+  return !request->finished || !request->sends || request->memory || is_leaving(request) ||
+         waiting_frame(request);
 }
 
 void Messages::detach(const RequestPointer& request) {
@@ -394,7 +413,7 @@ void Messages::detach(const RequestPointer& request) {
     request->data = request->own.data();
     return;
   }
-  if (request->memory) return;
+  if (request->memory || is_leaving(request)) return;
   request->own.assign(request->data, request->data + request->size);
   waiting_frame(request)->payload = request->data = request->own.data();
 }

@@ -94,7 +94,7 @@ class Messages {
   struct Outgoing {
     Frame frame;
     const std::byte* payload = nullptr;
-    RequestPointer request{};  // finished once the frame is in the ring
+    RequestPointer request{};  // a send that ends with this frame
   };
   struct Arrived {  // that nobody has asked for yet
     int source;
@@ -127,6 +127,8 @@ class Messages {
   void finish(const RequestPointer& request, std::exception_ptr error, int source, int tag,
               std::uint64_t size);
   void queue(int peer, Outgoing outgoing);
+  bool let_go(int peer);
+  bool is_leaving(const RequestPointer& request) const;
   Outgoing* waiting_frame(const RequestPointer& request);
   void check_arguments(const Request& request, const char* call) const;
   static bool matches(const Request& request, int source, int tag);
@@ -145,7 +147,10 @@ class Messages {
 
   std::vector<std::uint64_t> produced_, consumed_;  // by peer
   std::vector<std::deque<Outgoing>> outgoing_;      // by peer: waits for room in the ring
-  std::vector<Time> full_since_;      // by peer: when there was first seen to be none, for a send
+  /// By peer on another host: sends that are in the ring, but not on their way yet. They finish
+  /// when they are, so that they arrive whatever this rank does next.
+  std::vector<std::deque<RequestPointer>> leaving_;
+  std::vector<Time> full_since_;      // by peer: when a send was first seen to get no further
   std::list<RequestPointer> posted_;  // receives, in order
   std::list<Arrived> arrived_;        // in order
   std::list<Incoming> incoming_;

@@ -63,6 +63,8 @@ void Messages::check(Time now, std::chrono::milliseconds timeout,
       --queued_;
       if (outgoing.request) fail_if(outgoing.request, lost(*outgoing.request, peer));
     }
+    for (const auto& request : std::exchange(leaving_[static_cast<std::size_t>(peer)], {}))
+      fail_if(request, lost(*request, peer));
   }
   for (const auto& [request, error] : failed)
     finish(request, error, request->peer, request->tag, 0);
@@ -91,10 +93,13 @@ void Messages::check_sends(Time now, std::chrono::milliseconds timeout) {
   for (std::size_t peer = 0; peer < outgoing_.size(); ++peer) {
     const auto waiting = std::ranges::find_if(
         outgoing_[peer], [](const Outgoing& outgoing) { return outgoing.request != nullptr; });
-    if (waiting == outgoing_[peer].end())
+    const Request* const first = !leaving_[peer].empty()            ? leaving_[peer].front().get()
+                                 : waiting != outgoing_[peer].end() ? waiting->request.get()
+                                                                    : nullptr;
+    if (!first)
       full_since_[peer] = {};
     else if (waited(full_since_[peer], now) > timeout)
-      fail(*waiting->request);
+      fail(*first);
   }
 }
 
@@ -113,6 +118,8 @@ void Messages::fail_all(const std::exception_ptr& error) {
   for (const auto& waiting : outgoing_)
     for (const Outgoing& outgoing : waiting)
       if (outgoing.request) requests.push_back(outgoing.request);
+  for (auto& leaving : leaving_)
+    for (const RequestPointer& request : std::exchange(leaving, {})) requests.push_back(request);
   posted_.clear();
   incoming_.clear();
   offered_.clear();
