@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/runtime/bootstrap/pmix.hpp"
+#include "tests/free_port.hpp"
 #include "tests/multiprocess/processes.hpp"
 
 namespace capstan {
@@ -100,7 +100,7 @@ TEST(Launchers, TorchrunVariables) {
       "MASTER_ADDR=127.0.0.1 MASTER_PORT=$PORT {} everything & pids=\"$pids $!\"; done; "
       "for p in $pids; do wait $p || exit 1; done",
       WORKER_PROGRAM);
-  const auto port = std::to_string(20000 + ::getpid() % 20000);
+  const auto port = std::to_string(free_port());
   const auto result = run_command({"sh", "-c", script}, {{"PORT", port}});
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_THAT(leftovers(), IsEmpty());

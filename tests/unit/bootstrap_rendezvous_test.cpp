@@ -16,6 +16,7 @@
 #include "core/runtime/bootstrap/hosted_store.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
 #include "core/runtime/bootstrap/store_server.hpp"
+#include "tests/free_port.hpp"
 
 namespace capstan {
 namespace {
@@ -152,11 +153,6 @@ TEST(Rendezvous, WithoutRankZeroTheErrorSaysThatNobodyListens) {
     return "joined";
   });
   EXPECT_THAT(results[0], AllOf(HasSubstr("rank 1"), HasSubstr("nothing listens")));
-}
-
-/// A free port: the system does not hand it out again at once.
-std::uint16_t free_port() {
-  return std::get<TcpEndpoint>(local_address(listen_on(TcpEndpoint{})).endpoint()).port;
 }
 
 Launch at_port(const std::string& job, int rank, int size, std::uint16_t port, bool by_launcher) {
