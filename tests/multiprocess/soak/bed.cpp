@@ -108,19 +108,19 @@ std::string Bed::network_switch() const {
 }
 
 void Bed::set_cable(int host, const std::string& state) const {
-  run(fmt::format("ip -n {} link set port{} {}", network_switch(), host, state));
+  run(fmt::format("ip -n {} link set port{}.0 {}", network_switch(), host, state));
 }
 
 void Bed::limit_rate(int host, std::uint32_t kbit) const {
   // All that waits is kept: a slow cable loses nothing.
   const auto rule = fmt::format("root tbf rate {}kbit burst 2kb limit 64mb", kbit);
   run(fmt::format("tc -n {} qdisc add dev eth0 {}", names_[at(host)], rule));
-  run(fmt::format("tc -n {} qdisc add dev port{} {}", network_switch(), host, rule));
+  run(fmt::format("tc -n {} qdisc add dev port{}.0 {}", network_switch(), host, rule));
 }
 
 void Bed::unlimit_rate(int host) const {
   run(fmt::format("tc -n {} qdisc del dev eth0 root", names_[at(host)]));
-  run(fmt::format("tc -n {} qdisc del dev port{} root", network_switch(), host));
+  run(fmt::format("tc -n {} qdisc del dev port{}.0 root", network_switch(), host));
 }
 
 std::vector<std::string> Bed::leftovers() const {
