@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "tests/fuzz/fuzz.hpp"
-#include "transports/rails/rails_address.hpp"
+#include "transports/joined_address.hpp"
 #include "transports/shm/shm_address.hpp"
 #include "transports/tcp/tcp_address.hpp"
 #ifdef CAPSTAN_WITH_OFI
@@ -69,7 +69,7 @@ std::vector<std::string> fuzz::seeds() {
     tcp.add({IpAddress::parse(ip).value(), 4711});
   std::vector<std::string> all{prefixed(0, tcp.encode()),
                                prefixed(1, shm::ShmAddress::of_this_process(Bytes{4096}).encode()),
-                               prefixed(4, rails::join({tcp.encode(), tcp.encode()}))};
+                               prefixed(4, join_addresses({tcp.encode(), tcp.encode()}))};
 #ifdef CAPSTAN_WITH_OFI
   const std::vector<std::byte> name(32, std::byte{7});
   all.push_back(
@@ -98,8 +98,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (kind == 3) decode<verbs::VerbsAddress>(bytes);
 #endif
   if (kind == 4) {
-    const auto parts = rails::split(bytes, 2);
-    require(parts.empty() || (parts.size() == 2 && rails::join(parts) == bytes));
+    const auto parts = split_addresses(bytes, 2);
+    require(parts.empty() || (parts.size() == 2 && join_addresses(parts) == bytes));
   }
   return 0;
 }

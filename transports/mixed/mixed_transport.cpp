@@ -5,37 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "core/ir/error.hpp"
+#include "transports/joined_address.hpp"
 
 namespace capstan {
 namespace {
-
-/// Addresses of both transports in one: the length of the first before them.
-Address join(const Address& near, const Address& far) {
-  const auto length = static_cast<std::uint32_t>(near.size());
-  Address both(sizeof length);
-  std::memcpy(both.data(), &length, sizeof length);
-  both.insert(both.end(), near.begin(), near.end());
-  both.insert(both.end(), far.begin(), far.end());
-  return both;
-}
-
-struct Addresses {
-  Address near, far;
-};
-
-Addresses split(const Address& both, int rank) {
-  std::uint32_t length = 0;
-  if (both.size() < sizeof length)
-    throw BootstrapError(fmt::format("rank {} has no address", rank));
-  std::memcpy(&length, both.data(), sizeof length);
-  if (length > both.size() - sizeof length)
-    throw BootstrapError(fmt::format("the address of rank {} makes no sense", rank));
-  const auto middle = both.begin() + sizeof length + length;
-  return {{both.begin() + sizeof length, middle}, {middle, both.end()}};
-}
 
 class MixedTransport final : public Transport {
  public:
@@ -50,15 +25,17 @@ class MixedTransport final : public Transport {
   }
 
   std::string_view name() const override { return name_; }
-  Address address() const override { return join(near_->address(), far_->address()); }
+  Address address() const override { return join_addresses({near_->address(), far_->address()}); }
 
   void connect(std::span<const Address> addresses, Deadline deadline) override {
     std::vector<Address> near, far;
     for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
-      auto both = split(addresses[rank], static_cast<int>(rank));
+      std::vector<Address> both = split_addresses(addresses[rank], 2);
+      if (both.empty())
+        throw BootstrapError(fmt::format("the address of rank {} makes no sense", rank));
       const bool is_near = near_rank_.at(rank) >= 0;
-      if (is_near) near.push_back(std::move(both.near));
-      far.push_back(is_near ? Address{} : std::move(both.far));
+      if (is_near) near.push_back(std::move(both.front()));
+      far.push_back(is_near ? Address{} : std::move(both.back()));
     }
     near_->connect(near, deadline);
     far_->connect(far, deadline);

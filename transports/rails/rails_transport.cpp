@@ -11,8 +11,8 @@
 
 #include "core/base/file_descriptor.hpp"
 #include "core/ir/error.hpp"
+#include "transports/joined_address.hpp"
 #include "transports/mirrored_transport.hpp"
-#include "transports/rails/rails_address.hpp"
 #include "transports/rails/way.hpp"
 #include "transports/system_call.hpp"
 
@@ -114,7 +114,7 @@ void RailsTransport::watch_descriptors() {
 Address RailsTransport::address() const {
   std::vector<Address> addresses;
   for (const auto& rail : rails_) addresses.push_back(rail->address());
-  return rails::join(addresses);
+  return join_addresses(addresses);
 }
 
 void RailsTransport::connect(std::span<const Address> addresses, Deadline deadline) {
@@ -125,7 +125,7 @@ void RailsTransport::connect(std::span<const Address> addresses, Deadline deadli
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Rank peer{static_cast<std::int32_t>(i)};
     if (peer == self() || addresses[i].empty()) continue;
-    std::vector<Address> parts = rails::split(addresses[i], rails_.size());
+    std::vector<Address> parts = split_addresses(addresses[i], rails_.size());
     if (parts.empty())
       throw BootstrapError(fmt::format(
           "rank {}: connect: rank {} cannot be met: its address is none of {} rails: use the same "

@@ -1,15 +1,15 @@
-#include "transports/rails/rails_address.hpp"
+#include "transports/joined_address.hpp"
 
 #include <cstdint>
 #include <cstring>
 
-namespace capstan::rails {
+namespace capstan {
 namespace {
 
-struct AddressHead {
-  static constexpr std::uint32_t of_rails = 0x6c69'6172;  // "rail" on this machine
-  std::uint32_t kind = of_rails;
-  std::uint32_t rails = 0;
+struct Head {
+  static constexpr std::uint32_t joined = 0x6e69'6f6a;  // "join" on this machine
+  std::uint32_t kind = joined;
+  std::uint32_t count = 0;
 };
 
 void append(Address& to, const void* bytes, std::size_t size) {
@@ -29,8 +29,8 @@ bool take(std::span<const std::byte>& bytes, T& object) {
 
 }  // namespace
 
-Address join(const std::vector<Address>& addresses) {
-  const AddressHead head{.rails = static_cast<std::uint32_t>(addresses.size())};
+Address join_addresses(const std::vector<Address>& addresses) {
+  const Head head{.count = static_cast<std::uint32_t>(addresses.size())};
   Address joined;
   append(joined, &head, sizeof head);
   for (const Address& address : addresses) {
@@ -41,11 +41,11 @@ Address join(const std::vector<Address>& addresses) {
   return joined;
 }
 
-std::vector<Address> split(std::span<const std::byte> address, std::size_t rails) {
-  AddressHead head;
-  if (!take(address, head) || head.kind != AddressHead::of_rails || head.rails != rails) return {};
+std::vector<Address> split_addresses(std::span<const std::byte> address, std::size_t count) {
+  Head head;
+  if (!take(address, head) || head.kind != Head::joined || head.count != count) return {};
   std::vector<Address> parts;
-  for (std::uint32_t size = 0; parts.size() < rails;) {
+  for (std::uint32_t size = 0; parts.size() < count;) {
     if (!take(address, size) || size > address.size()) return {};
     parts.emplace_back(address.begin(), address.begin() + size);
     address = address.subspan(size);
@@ -54,4 +54,4 @@ std::vector<Address> split(std::span<const std::byte> address, std::size_t rails
   return parts;
 }
 
-}  // namespace capstan::rails
+}  // namespace capstan
