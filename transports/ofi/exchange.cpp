@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/ir/error.hpp"
 
@@ -15,6 +16,9 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t spare_receives = 4;  // per peer, for what the window does not count
 constexpr std::uint64_t frames_for_all = 4096;
+// What the system takes for a socket at once, however little it has sent so far. On Linux the send
+// buffer of a connection begins with ten segments of 1460 bytes, twice.
+constexpr std::uint64_t fits_a_socket = 16384;
 constexpr std::uint64_t largest_operation = std::uint64_t{1} << 30;
 constexpr std::size_t watched_at_once = 16;  // of those that are awaited at start-up
 constexpr auto time_for_cause = 500ms;       // for a death to show that a failed operation hints at
@@ -66,6 +70,9 @@ Rules Exchange::rules_for(const OfiOptions& options, int ranks) const {
   rules.write_after_write = (order & FI_ORDER_WAW) != 0;
   rules.window =
       std::clamp<std::uint64_t>(frames_for_all / static_cast<std::uint64_t>(ranks), 2, 32);
+  rules.leaves = info.domain_attr->data_progress == FI_PROGRESS_AUTO
+                     ? std::numeric_limits<std::uint64_t>::max()
+                     : fits_a_socket;
   rules.largest = std::min<std::uint64_t>(info.ep_attr->max_msg_size, largest_operation);
   return rules;
 }
@@ -173,7 +180,7 @@ void Exchange::release(Rank rank) {
 
 bool Exchange::pushed(Rank rank) const {
   const Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
-  return !peer || peer->sender.idle() || peer->forgotten.expired();
+  return !peer || peer->sender.all_left() || peer->forgotten.expired();
 }
 
 void Exchange::detach_sources(Rank rank) {

@@ -207,17 +207,22 @@ long Sender::send(Waiting& item, std::uint64_t applied) {
 long Sender::send_frame(Frame& frame, std::uint64_t applied) {
   FrameHeader header = frame.header();
   const bool numbered = header.kind == FrameHeader::Kind::data;
+  const bool may_stay = items_.size() == 1 && unasked_ + frame.size > rules_.leaves;
   header.number = numbered ? sent_ + 1 : 0;
   header.applied = applied;
   // After one large push there will be another, which has to wait for this answer.
-  if (after_large_) header.flags |= FrameHeader::answer_soon;
+  if (numbered && (after_large_ || may_stay)) header.flags |= FrameHeader::answer_soon;
   frame.set_header(header);
   frame.kind = Operation::Kind::send;
   frame.peer = way_.peer;
   const long result = endpoint_.send(way_.address, frame.data, frame.size, frame.descriptor, frame);
   if (result != 0) return result;
   if (numbered) ++sent_;
-  if ((header.flags & FrameHeader::answer_soon) != 0) asked_ = sent_;
+  unasked_ += frame.size;
+  if ((header.flags & FrameHeader::answer_soon) != 0) {
+    asked_ = sent_;
+    unasked_ = 0;
+  }
   after_large_ = false;
   told_ = applied;
   return 0;
@@ -236,6 +241,7 @@ long Sender::send_large(Large& large) {
                                    tag_of(way_.header.sender, payloads_ + 1), large);
     if (result == 0) ++payloads_;
   }
+  if (result == 0) unasked_ += large.length;
   return result;
 }
 
@@ -271,6 +277,7 @@ void Sender::abandon() {
   }
   items_.clear();
   question_ = open_ = false;
+  asked_ = acknowledged_;
 }
 
 }  // namespace capstan::ofi

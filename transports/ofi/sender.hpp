@@ -19,6 +19,7 @@ struct Rules {
   bool send_after_write = false;  // a message is delivered after the writes posted before it
   bool write_after_write = false;
   std::uint64_t window = 0;   // frames under way to one peer
+  std::uint64_t leaves = 0;   // bytes that go on their way even if nobody calls the provider again
   std::uint64_t largest = 0;  // bytes of one operation
 };
 
@@ -33,6 +34,10 @@ struct Rules {
 /// reads it, which nothing can stop. So what follows such a push, above all the flag that says that
 /// the data are there, is sent only when the provider has done with it. If it is wanted back
 /// before, the same bytes are sent once more, from a copy, in between.
+///
+/// What the provider calls sent may still be kept by it, behind what the network did not take yet:
+/// it goes on in the provider's own progress only. So after some bytes the peer is asked whether it
+/// has them, and what was pushed counts as sent when that has been answered.
 class Sender {
  public:
   struct Way {
@@ -70,13 +75,16 @@ class Sender {
 
   void acknowledged(std::uint64_t applied) {
     acknowledged_ = std::max(acknowledged_, std::min(applied, sent_));
+    if (acknowledged_ == sent_) unasked_ = 0;
   }
   /// One of its operations has ended.
   void completed(Operation& operation);
 
   Traffic traffic() const { return traffic_; }
-  /// Whether nothing waits and no operation is under way: all that was pushed is on its way, and
-  /// its memory is read no more.
+  /// Whether all that was pushed is on its way, whatever this rank does next, and its memory is
+  /// read no more.
+  bool all_left() const { return idle() && acknowledged_ >= asked_; }
+  /// Whether nothing waits and no operation is under way.
   bool idle() const { return items_.empty() && in_flight_ == 0 && !acknowledge_ && !question_; }
   /// Whether the peer is known to have applied all.
   bool all_applied() const { return items_.empty() && sent_ == acknowledged_; }
@@ -128,7 +136,8 @@ class Sender {
   bool open_ = false;               // the last item is a frame that waits for release()
   std::uint64_t sent_ = 0;          // frames
   std::uint64_t acknowledged_ = 0;  // frames that the peer has applied
-  std::uint64_t asked_ = 0;         // frames whose application the peer will tell unasked
+  std::uint64_t asked_ = 0;         // frames whose application the peer has been asked to tell
+  std::uint64_t unasked_ = 0;       // bytes since then
   std::uint64_t told_ = 0;          // what the peer last heard of its own frames
   std::uint64_t payloads_ = 0;      // tagged messages: the peer counts them as well
   std::size_t in_flight_ = 0;       // operations
