@@ -1,13 +1,12 @@
 #include "transports/mixed/mixed_transport.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 
 #include <algorithm>
-#include <array>
 
 #include "core/ir/error.hpp"
 #include "transports/joined_address.hpp"
+#include "transports/wait_readable.hpp"
 
 namespace capstan {
 namespace {
@@ -79,15 +78,10 @@ class MixedTransport final : public Transport {
     far_->prepare_to_sleep();
   }
   void sleep(std::chrono::nanoseconds at_most) override {
-    using std::chrono::nanoseconds;
     constexpr std::chrono::milliseconds longest_blind{1};
-    std::array<pollfd, 2> watched{pollfd{near_->descriptor(), POLLIN, 0},
-                                  pollfd{far_->descriptor(), POLLIN, 0}};  // poll skips a -1
-    auto time = std::max(at_most, nanoseconds::zero());
-    if (watched[0].fd < 0 || watched[1].fd < 0) time = std::min<nanoseconds>(time, longest_blind);
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
-    const timespec limit{seconds.count(), (time - seconds).count()};
-    ::ppoll(watched.data(), watched.size(), &limit, nullptr);
+    const int near = near_->descriptor(), far = far_->descriptor();
+    if (near < 0 || far < 0) at_most = std::min<std::chrono::nanoseconds>(at_most, longest_blind);
+    wait_readable({near, far}, at_most);
     cancel_sleep();
   }
   void cancel_sleep() override {

@@ -1,12 +1,12 @@
 #include "transports/ofi/sleeper.hpp"
 
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
 
 #include "transports/system_call.hpp"
+#include "transports/wait_readable.hpp"
 
 namespace capstan::ofi {
 namespace {
@@ -14,11 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::string_view no_descriptors = "raise ulimit -n if descriptors ran out";
-
-timespec to_timespec(std::chrono::nanoseconds duration) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(duration);
-  return {.tv_sec = seconds.count(), .tv_nsec = (duration - seconds).count()};
-}
 
 void watch(int events, int fd) {
   epoll_event event{};
@@ -53,10 +48,7 @@ void Sleeper::clear_alarm() {
 }
 
 void Sleeper::sleep(std::chrono::nanoseconds at_most) {
-  if (at_most <= 0ns) return;
-  pollfd query{.fd = events_.get(), .events = POLLIN, .revents = 0};
-  const timespec timeout = to_timespec(at_most);
-  ::ppoll(&query, 1, &timeout, nullptr);
+  if (at_most > 0ns) wait_readable({events_.get()}, at_most);
 }
 
 }  // namespace capstan::ofi

@@ -1,16 +1,11 @@
 #include "transports/posted/bell.hpp"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 
-#include <algorithm>
-#include <ctime>
-
 #include "transports/system_call.hpp"
+#include "transports/wait_readable.hpp"
 
 namespace capstan::posted {
-
-using namespace std::chrono_literals;
 
 Bell::Bell()
     : event_(checked(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd", "raise ulimit -n")) {}
@@ -29,11 +24,7 @@ void Bell::prepare() {
 }
 
 void Bell::sleep(std::chrono::nanoseconds at_most) {
-  at_most = std::max(at_most, 0ns);
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(at_most);
-  const timespec timeout{.tv_sec = seconds.count(), .tv_nsec = (at_most - seconds).count()};
-  pollfd entry{.fd = event_.get(), .events = POLLIN, .revents = 0};
-  ::ppoll(&entry, 1, &timeout, nullptr);
+  wait_readable({event_.get()}, at_most);
   cancel();
 }
 

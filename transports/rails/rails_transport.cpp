@@ -1,7 +1,6 @@
 #include "transports/rails/rails_transport.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "transports/mirrored_transport.hpp"
 #include "transports/rails/way.hpp"
 #include "transports/system_call.hpp"
+#include "transports/wait_readable.hpp"
 
 namespace capstan {
 namespace {
@@ -284,12 +284,8 @@ void RailsTransport::prepare_to_sleep() {
 }
 
 void RailsTransport::sleep(std::chrono::nanoseconds at_most) {
-  auto time = std::max(at_most, 0ns);
-  if (blind_) time = std::min<std::chrono::nanoseconds>(time, longest_blind_sleep);
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
-  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (time - seconds).count()};
-  pollfd watched{.fd = events_.get(), .events = POLLIN, .revents = 0};
-  ::ppoll(&watched, 1, &limit, nullptr);
+  if (blind_) at_most = std::min<std::chrono::nanoseconds>(at_most, longest_blind_sleep);
+  wait_readable({events_.get()}, at_most);
   cancel_sleep();
 }
 

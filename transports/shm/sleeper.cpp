@@ -2,15 +2,14 @@
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "transports/system_call.hpp"
+#include "transports/wait_readable.hpp"
 
 namespace capstan::shm {
 namespace {
@@ -40,11 +39,6 @@ void futex(Doorbell& word, Scope scope, int operation, std::uint32_t value,
            const timespec* timeout) {
   const int flag = scope == Scope::process ? FUTEX_PRIVATE_FLAG : 0;
   ::syscall(SYS_futex, &word, operation | flag, value, timeout, nullptr, 0);
-}
-
-timespec to_timespec(std::chrono::nanoseconds duration) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(duration);
-  return {.tv_sec = seconds.count(), .tv_nsec = (duration - seconds).count()};
 }
 
 }  // namespace
@@ -79,11 +73,10 @@ void Sleeper::prepare() {
 void Sleeper::sleep(std::chrono::nanoseconds at_most) {
   if (!fences_wakers_) at_most = std::min(at_most, longest_unfenced_sleep);
   if (at_most > 0ns) {
-    const timespec timeout = to_timespec(at_most);
     if (bell_ >= 0) {
-      pollfd rung{.fd = bell_, .events = POLLIN, .revents = 0};
-      ::ppoll(&rung, 1, &timeout, nullptr);
+      wait_readable({bell_}, at_most);
     } else {
+      const timespec timeout = to_timespec(at_most);
       futex(*doorbell_, scope_, FUTEX_WAIT, asleep, &timeout);
     }
   }

@@ -8,6 +8,7 @@
 
 #include "transports/system_call.hpp"
 #include "transports/tcp/socket.hpp"
+#include "transports/wait_readable.hpp"
 
 namespace capstan::tcp {
 namespace {
@@ -49,8 +50,7 @@ void Poller::alarm(Deadline when) {
     // All zeros would disarm it.
     const auto left =
         std::max<std::chrono::nanoseconds>(when.remaining(), std::chrono::nanoseconds{1});
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
-    setting.it_value = {.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+    setting.it_value = to_timespec(left);
   }
   armed_ = when;
   checked(::timerfd_settime(timer_.get(), 0, &setting, nullptr), "timerfd_settime");

@@ -1,18 +1,17 @@
 #include "transports/verbs/verbs_transport.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <ctime>
 #include <mutex>
 
 #include "core/ir/error.hpp"
 #include "transports/mirrored_transport.hpp"
 #include "transports/verbs/endpoint.hpp"
+#include "transports/wait_readable.hpp"
 
 namespace capstan {
 namespace {
@@ -159,12 +158,7 @@ void VerbsTransport::prepare_to_sleep() {
 }
 
 void VerbsTransport::sleep(std::chrono::nanoseconds at_most) {
-  using std::chrono::nanoseconds;
-  const auto time = std::max(at_most, nanoseconds::zero());
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
-  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (time - nanoseconds{seconds}).count()};
-  pollfd watched{.fd = descriptor(), .events = POLLIN, .revents = 0};
-  ::ppoll(&watched, 1, &limit, nullptr);
+  wait_readable({descriptor()}, at_most);
   progress();
 }
 
