@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/ir/error.hpp"
 #include "core/runtime/peers.hpp"
@@ -25,32 +26,13 @@ Messages::Messages(Peers& peers, Bytes offset, const Options& options)
       self_(peers.self()),
       ranks_(peers.count()),
       options_(options),
-      layout_(ranks_, options.ring),
-      offset_(offset),
-      own_(peers.own_segment() + offset.value()),
-      produced_(static_cast<std::size_t>(ranks_)),
-      consumed_(static_cast<std::size_t>(ranks_)),
+      rings_(peers, offset, options.ring),
       outgoing_(static_cast<std::size_t>(ranks_)),
       leaving_(static_cast<std::size_t>(ranks_)),
       full_since_(static_cast<std::size_t>(ranks_)) {}
 
 Bytes Messages::area(int ranks, Bytes ring) {
-  return RingLayout{ranks, ring}.total();
-}
-
-RingHead& Messages::head_to(int peer) {
-  return *reinterpret_cast<RingHead*>(own_ + layout_.head(peer).value());
-}
-const RingHead& Messages::head_from(int peer) {
-  const std::byte* const theirs = peers_.segment(peer) + offset_.value();
-  return *reinterpret_cast<const RingHead*>(theirs + layout_.head(self_).value());
-}
-RingTail& Messages::own_tail(int peer) {
-  return *reinterpret_cast<RingTail*>(own_ + layout_.tail(peer).value());
-}
-const RingTail& Messages::tail_of(int peer) {
-  const std::byte* const theirs = peers_.segment(peer) + offset_.value();
-  return *reinterpret_cast<const RingTail*>(theirs + layout_.tail(self_).value());
+  return Rings::area(ranks, ring);
 }
 
 void Messages::check_arguments(const Request& request, const char* call) const {
@@ -92,7 +74,7 @@ void Messages::send_to_self(const RequestPointer& request) {
   const Frame frame{.tag = request->tag,
                     .size = request->size,
                     .type = request->type ? 1 + static_cast<std::uint32_t>(*request->type) : 0};
-  arrive(self_, frame, [&](std::byte* to) { std::copy_n(request->data, request->size, to); });
+  arrive(self_, frame, {.first = {request->data, request->size}});
   finish(request, nullptr, self_, request->tag, request->size);
 }
 
@@ -106,8 +88,7 @@ void Messages::receive(RequestPointer request) {
   if (found == arrived_.end()) return posted_.push_back(std::move(request));
   const Arrived message = std::move(*found);
   arrived_.erase(found);
-  accept(request, message.source, message.frame,
-         [&](std::byte* to) { std::ranges::copy(message.payload, to); });
+  accept(request, message.source, message.frame, {.first = message.payload});
 }
 
 std::optional<MessageInfo> Messages::probe(int source, int tag) {
@@ -133,40 +114,38 @@ void Messages::queue(int peer, Outgoing outgoing) {
 bool Messages::flush(int peer) {
   const auto p = static_cast<std::size_t>(peer);
   auto& waiting = outgoing_[p];
-  if (waiting.empty()) return false;
-  const std::uint64_t consumed = tail_of(peer).consumed.load(std::memory_order_acquire);
-  std::byte* const ring = own_ + layout_.bytes(peer).value();
-  const std::uint64_t size = options_.ring.value();
-  std::uint64_t& produced = produced_[p];
-  const std::uint64_t before = produced;
-  while (!waiting.empty()) {
-    const Outgoing& next = waiting.front();
-    if (size - (produced - consumed) < sizeof(Frame) + next.frame.payload) break;
-    write_ring(ring, size, produced, &next.frame, sizeof(Frame));
-    write_ring(ring, size, produced + sizeof(Frame), next.payload, next.frame.payload);
-    produced += sizeof(Frame) + next.frame.payload;
-    if (next.request) leaving_[p].push_back(next.request);
+  bool moved = false;
+  while (!waiting.empty() && rings_.write(peer, waiting.front().frame, waiting.front().payload)) {
+    if (waiting.front().request) {
+      leaving_[p].push_back(waiting.front().request);
+      ++leaving_count_;
+    }
     waiting.pop_front();
     --queued_;
+    moved = true;
   }
-  if (produced == before) return false;
+  if (!moved) return false;
   full_since_[p] = {};
-  head_to(peer).produced.store(produced, std::memory_order_release);
-  if (!peers_.mapped(peer)) show_ring(peer, before, produced);
-  peers_.wake(peer);
+  rings_.show(peer);
   let_go(peer);
   return true;
 }
 
 /// Finishes sends that need nothing more of this rank.
 bool Messages::let_go(int peer) {
-  auto& leaving = leaving_[static_cast<std::size_t>(peer)];
-  if (leaving.empty() || !(peers_.mapped(peer) || peers_.transport().pushed(Rank{peer})))
+  if (leaving_[static_cast<std::size_t>(peer)].empty() ||
+      !(peers_.mapped(peer) || peers_.transport().pushed(Rank{peer})))
     return false;
-  for (const RequestPointer& request : std::exchange(leaving, {}))
+  for (const RequestPointer& request : take_leaving(peer))
     finish(request, nullptr, self_, request->tag, request->size);
   full_since_[static_cast<std::size_t>(peer)] = {};
   return true;
+}
+
+std::deque<Messages::RequestPointer> Messages::take_leaving(int peer) {
+  auto& leaving = leaving_[static_cast<std::size_t>(peer)];
+  leaving_count_ -= leaving.size();
+  return std::exchange(leaving, {});
 }
 
 bool Messages::is_leaving(const RequestPointer& request) const {
@@ -174,56 +153,11 @@ bool Messages::is_leaving(const RequestPointer& request) const {
   return std::ranges::find(leaving, request) != leaving.end();
 }
 
-/// To a peer on another host: the bytes, then their number.
-void Messages::show_ring(int peer, std::uint64_t from, std::uint64_t to) {
-  const std::byte* const ring = own_ + layout_.bytes(peer).value();
-  const std::uint64_t size = options_.ring.value(), begin = from % size,
-                      first = std::min(to - from, size - begin);
-  peers_.show(peer, ring + begin, first);
-  if (first < to - from) peers_.show(peer, ring, to - from - first);
-  peers_.show(peer, head_to(peer).produced);
-}
-
-/// Reads what has arrived from a peer.
-bool Messages::poll(int peer) {
-  const auto p = static_cast<std::size_t>(peer);
-  const std::byte* const theirs = peers_.segment(peer) + offset_.value();
-  const std::uint64_t produced = head_from(peer).produced.load(std::memory_order_acquire);
-  std::uint64_t& consumed = consumed_[p];
-  if (consumed == produced) return false;
-  const std::byte* const ring = theirs + layout_.bytes(self_).value();
-  const std::uint64_t size = options_.ring.value();
-  const auto require = [&](bool possible) {
-    if (!possible)
-      throw Aborted(fmt::format(
-          "rank {} found a message of rank {} that cannot be: its memory has been overwritten",
-          self_, peer));
-  };
-  while (consumed < produced) {
-    require(produced - consumed <= size && produced - consumed >= sizeof(Frame));
-    Frame frame;
-    read_ring(ring, size, consumed, &frame, sizeof frame);
-    const std::uint64_t length = sizeof frame + std::uint64_t{frame.payload};
-    require(length <= produced - consumed);
-    require(frame.kind != Frame::Kind::eager || frame.payload == frame.size);
-    handle(peer, frame, consumed + sizeof frame);
-    consumed += length;
-  }
-  own_tail(peer).consumed.store(consumed, std::memory_order_release);
-  peers_.show(peer, own_tail(peer).consumed);
-  peers_.wake(peer);
-  return true;
-}
-
-/// One frame, whose payload begins at `at` in the ring.
-void Messages::handle(int source, const Frame& frame, std::uint64_t at) {
-  const std::byte* const ring = peers_.segment(source) + (offset_ + layout_.bytes(self_)).value();
+void Messages::handle(int source, const Frame& frame, const Payload& payload) {
   switch (frame.kind) {
     case Frame::Kind::eager:
     case Frame::Kind::offer:
-      return arrive(source, frame, [&](std::byte* to) {
-        read_ring(ring, options_.ring.value(), at, to, frame.payload);
-      });
+      return arrive(source, frame, payload);
     case Frame::Kind::taken:
       if (const auto found = offered_.find(frame.id); found != offered_.end()) {
         const RequestPointer request = found->second;
@@ -234,31 +168,31 @@ void Messages::handle(int source, const Frame& frame, std::uint64_t at) {
     case Frame::Kind::stream:
       return stream(source, frame);
     case Frame::Kind::fragment:
-      return take_fragment(source, frame, at);
+      return take_fragment(source, frame, payload);
   }
   throw Aborted(fmt::format("rank {} does not understand a message of rank {}", self_, source));
 }
 
 /// A message goes to the first receive that wants it, or waits for one.
-void Messages::arrive(int source, const Frame& frame, const std::function<void(std::byte*)>& read) {
+void Messages::arrive(int source, const Frame& frame, const Payload& payload) {
   const auto found = std::ranges::find_if(
       posted_, [&](const RequestPointer& request) { return matches(*request, source, frame.tag); });
   if (found != posted_.end()) {
     const RequestPointer request = *found;
     posted_.erase(found);
-    return accept(request, source, frame, read);
+    return accept(request, source, frame, payload);
   }
   Arrived& message = arrived_.emplace_back(Arrived{source, frame, {}});
   if (frame.kind != Frame::Kind::eager) return;
   message.payload.resize(frame.size);
-  read(message.payload.data());
+  payload.copy_to(message.payload.data());
 }
 
 void Messages::accept(const RequestPointer& request, int source, const Frame& frame,
-                      const std::function<void(std::byte*)>& read) {
+                      const Payload& payload) {
   if (refuse(request, source, frame)) return;
   if (frame.kind == Frame::Kind::eager) {
-    read(request->data);
+    payload.copy_to(request->data);
     return finish(request, nullptr, source, frame.tag, frame.size);
   }
   request->since = {};
@@ -338,7 +272,7 @@ void Messages::stream(int peer, const Frame& asked) {
   }
 }
 
-void Messages::take_fragment(int source, const Frame& frame, std::uint64_t at) {
+void Messages::take_fragment(int source, const Frame& frame, const Payload& payload) {
   const auto found = std::ranges::find_if(incoming_, [&](const Incoming& incoming) {
     return incoming.source == source && incoming.frame.id == frame.id;
   });
@@ -347,8 +281,7 @@ void Messages::take_fragment(int source, const Frame& frame, std::uint64_t at) {
   if (frame.payload > found->frame.size - request.done)
     throw Aborted(
         fmt::format("rank {} got more of a message of rank {} than was offered", self_, source));
-  const std::byte* const ring = peers_.segment(source) + (offset_ + layout_.bytes(self_)).value();
-  read_ring(ring, options_.ring.value(), at, request.data + request.done, frame.payload);
+  payload.copy_to(request.data + request.done);
   request.done += frame.payload;
   request.since = {};
 }
@@ -356,7 +289,9 @@ void Messages::take_fragment(int source, const Frame& frame, std::uint64_t at) {
 bool Messages::advance() {
   bool moved = false;
   for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != self_) moved |= poll(peer);
+    if (peer != self_)
+      moved |= rings_.read(
+          peer, [&](const Frame& frame, const Payload& payload) { handle(peer, frame, payload); });
   for (auto incoming = incoming_.begin(); incoming != incoming_.end();) {
     const std::uint64_t size = incoming->frame.size;
     if (incoming->request->done < size) moved |= pull(*incoming);
@@ -372,7 +307,7 @@ bool Messages::advance() {
     moved = true;
   }
   for (int peer = 0; queued_ > 0 && peer < ranks_; ++peer) moved |= flush(peer);
-  for (int peer = 0; pending_ > 0 && peer < ranks_; ++peer) moved |= let_go(peer);
+  for (int peer = 0; leaving_count_ > 0 && peer < ranks_; ++peer) moved |= let_go(peer);
   return moved;
 }
 

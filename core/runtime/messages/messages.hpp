@@ -12,7 +12,7 @@
 
 #include "core/ir/types.hpp"
 #include "core/message_info.hpp"
-#include "core/runtime/messages/ring.hpp"
+#include "core/runtime/messages/rings.hpp"
 
 namespace capstan {
 
@@ -109,15 +109,13 @@ class Messages {
   };
 
   bool flush(int peer);
-  bool poll(int peer);
   bool pull(Incoming& incoming);
   bool read_offer(const Incoming& incoming, std::uint64_t length);
-  void show_ring(int peer, std::uint64_t from, std::uint64_t to);
-  void handle(int source, const Frame& frame, std::uint64_t at);
-  void arrive(int source, const Frame& frame, const std::function<void(std::byte*)>& read);
+  void handle(int source, const Frame& frame, const Payload& payload);
+  void arrive(int source, const Frame& frame, const Payload& payload);
   void accept(const RequestPointer& request, int source, const Frame& frame,
-              const std::function<void(std::byte*)>& read);
-  void take_fragment(int source, const Frame& frame, std::uint64_t at);
+              const Payload& payload);
+  void take_fragment(int source, const Frame& frame, const Payload& payload);
   void stream(int peer, const Frame& frame);
   void watch_sources();
   void check_sends(Time now, std::chrono::milliseconds timeout);
@@ -128,25 +126,18 @@ class Messages {
               std::uint64_t size);
   void queue(int peer, Outgoing outgoing);
   bool let_go(int peer);
+  std::deque<RequestPointer> take_leaving(int peer);
   bool is_leaving(const RequestPointer& request) const;
   Outgoing* waiting_frame(const RequestPointer& request);
   void check_arguments(const Request& request, const char* call) const;
   static bool matches(const Request& request, int source, int tag);
 
-  RingHead& head_to(int peer);
-  const RingHead& head_from(int peer);
-  RingTail& own_tail(int peer);
-  const RingTail& tail_of(int peer);
-
   Peers& peers_;
   const int self_, ranks_;
   const Options options_;
-  const RingLayout layout_;
-  const Bytes offset_;
-  std::byte* const own_;  // this rank's area
+  Rings rings_;
 
-  std::vector<std::uint64_t> produced_, consumed_;  // by peer
-  std::vector<std::deque<Outgoing>> outgoing_;      // by peer: waits for room in the ring
+  std::vector<std::deque<Outgoing>> outgoing_;  // by peer: waits for room in the ring
   /// By peer on another host: sends that are in the ring, but not on their way yet. They finish
   /// when they are, so that they arrive whatever this rank does next.
   std::vector<std::deque<RequestPointer>> leaving_;
@@ -158,6 +149,7 @@ class Messages {
   std::uint64_t next_id_ = 1;
   std::size_t pending_ = 0;  // requests that have not finished
   std::size_t queued_ = 0;   // frames that wait for room
+  std::size_t leaving_count_ = 0;
 };
 
 }  // namespace capstan

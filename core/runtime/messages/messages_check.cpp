@@ -63,8 +63,7 @@ void Messages::check(Time now, std::chrono::milliseconds timeout,
       --queued_;
       if (outgoing.request) fail_if(outgoing.request, lost(*outgoing.request, peer));
     }
-    for (const auto& request : std::exchange(leaving_[static_cast<std::size_t>(peer)], {}))
-      fail_if(request, lost(*request, peer));
+    for (const auto& request : take_leaving(peer)) fail_if(request, lost(*request, peer));
   }
   for (const auto& [request, error] : failed)
     finish(request, error, request->peer, request->tag, 0);
@@ -118,8 +117,8 @@ void Messages::fail_all(const std::exception_ptr& error) {
   for (const auto& waiting : outgoing_)
     for (const Outgoing& outgoing : waiting)
       if (outgoing.request) requests.push_back(outgoing.request);
-  for (auto& leaving : leaving_)
-    for (const RequestPointer& request : std::exchange(leaving, {})) requests.push_back(request);
+  for (int peer = 0; peer < ranks_; ++peer)
+    for (const RequestPointer& request : take_leaving(peer)) requests.push_back(request);
   posted_.clear();
   incoming_.clear();
   offered_.clear();
