@@ -65,10 +65,7 @@ std::unique_ptr<Transport> make_network_transport(Network network, Rank self, in
                                                   std::byte* shared = nullptr) {
   if (settings.rails == 1) return make_rail(network, self, ranks, segment, settings, shared);
   const auto make = [&](int rail, Bytes whole, const Borrowed& memory) {
-    Settings own = settings;
-    own.interface = take_in_turn(settings.interface, rail, 1);
-    own.rdma_devices = take_in_turn(settings.rdma_devices, rail, 1);
-    return make_rail(network, self, ranks, whole, own, memory);
+    return make_rail(network, self, ranks, whole, settings_of_rail(rail, settings), memory);
   };
   return make_rails_transport(self, ranks, segment, settings.rails, make, shared);
 }
@@ -113,6 +110,12 @@ bool network_depends_on_rdma(const Hosts& hosts, const Settings& settings) {
 
 bool has_rdma(const Settings& settings) {
   return verbs_obstacle({.devices = parts_of(settings.rdma_devices)}).empty();
+}
+
+Settings settings_of_rail(int rail, Settings settings) {
+  settings.interface = take_in_turn(settings.interface, rail, 1);
+  settings.rdma_devices = take_in_turn(settings.rdma_devices, rail, 1);
+  return settings;
 }
 
 Settings settings_at(int position, Settings settings) {

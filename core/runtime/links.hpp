@@ -28,6 +28,9 @@ bool has_rdma(const Settings& settings);
 /// For the rank at `position` among those on its host: with its own devices in `rdma_devices`.
 Settings settings_at(int position, Settings settings);
 
+/// For one of settings.rails: with the interface and the device that this one takes.
+Settings settings_of_rail(int rail, Settings settings);
+
 /// The transport of one rank, to be connected. Throws InvalidArgument when the settings ask for
 /// what this build or this machine lacks, SystemError.
 std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network network,

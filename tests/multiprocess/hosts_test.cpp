@@ -295,8 +295,12 @@ TEST(HostsDoctor, SaysWhichInterfaceAndWhy) {
   const auto result = beside_hosts(1, R"(
     on 0 $CAPSTAN doctor
     CAPSTAN_INTERFACE=::/0 on 0 $CAPSTAN doctor
+    CAPSTAN_RAILS=2 on 0 $CAPSTAN doctor
     CAPSTAN_INTERFACE=eth7 on 0 $CAPSTAN doctor)");
   REQUIRE_BED(result);
+  EXPECT_THAT(result.output, HasSubstr("1, over eth0"));
+  EXPECT_THAT(result.output, HasSubstr("2, over eth0, eth0\n"));
+  EXPECT_THAT(result.output, HasSubstr("name one for each"));
   EXPECT_THAT(result.output, HasSubstr("eth0 10.77.0.1: the first that is up and connected"));
   EXPECT_THAT(result.output, HasSubstr("eth0 fd77::1: CAPSTAN_INTERFACE names it"));
   EXPECT_THAT(result.output, HasSubstr("\"eth7\": there is no such interface"));

@@ -1,10 +1,12 @@
 #include "core/base/network.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "core/cli/doctor/probe.hpp"
+#include "core/runtime/links.hpp"
 #include "core/settings.hpp"
 #include "transports/verbs/verbs_transport.hpp"
 
@@ -27,6 +29,24 @@ Probe network() {
           "a job over several hosts takes an interface that they share: CAPSTAN_INTERFACE"};
 }
 
+/// What carries long data to a rank on another host at a time.
+Probe rails() {
+  const Settings settings = Settings::from_environment();
+  const auto addresses = host_addresses();
+  std::vector<std::string> ways;
+  for (int rail = 0; rail < settings.rails; ++rail) {
+    const Settings own = settings_of_rail(rail, settings);
+    ways.push_back(
+        own.rdma_devices.empty() ? choose_address(own.interface, addresses).address.interface : own.rdma_devices);
+  }
+  const auto value = fmt::format("{}, over {}", settings.rails, fmt::join(ways, ", "));
+  std::ranges::sort(ways);
+  if (std::ranges::adjacent_find(ways) == ways.end()) return {"rails", Probe::Status::ok, value};
+  return {"rails", Probe::Status::note, value,
+          "rails that share a network card gain little: name one for each, as in "
+          "CAPSTAN_INTERFACE=eth0,eth1 or CAPSTAN_RDMA_DEVICES"};
+}
+
 /// The ports that the transport over verbs could use.
 Probe rdma() {
   std::string found;
@@ -42,7 +62,7 @@ Probe rdma() {
 }  // namespace
 
 Probes network_probes() {
-  return {network, rdma};
+  return {network, rails, rdma};
 }
 
 }  // namespace capstan::cli

@@ -1,6 +1,7 @@
 // Kills, stops, cut cables and slow ranks, one random run after the other on one bed of hosts.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -55,13 +56,21 @@ void run_one(const Bed& bed, const Scenario& scenario, const Options& options, T
   std::fflush(stdout);
 }
 
+/// After each seed on a terminal, after each tenth elsewhere.
+void show_progress(std::uint64_t done, const Options& options) {
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  if (done == options.seeds ? !terminal : !terminal && done % 10 != 0) return;
+  fmt::print(stderr, "{}soak: {} of {} seeds{}", terminal ? "\r" : "", done, options.seeds,
+             terminal && done < options.seeds ? "" : "\n");
+}
+
 int run_all(const Options& options) {
   const Bed bed = Bed::of_environment();
   std::map<Fault, Tally> tallies;
-  for (std::uint64_t seed = options.first_seed; seed < options.first_seed + options.seeds; ++seed)
+  for (std::uint64_t done = 0; done < options.seeds; show_progress(++done, options))
     for (const Fault fault : all_faults)
       if (options.only.empty() || std::ranges::count(options.only, name_of(fault)) > 0)
-        run_one(bed, Scenario{fault, seed}, options, tallies[fault]);
+        run_one(bed, Scenario{fault, options.first_seed + done}, options, tallies[fault]);
   int wrong = 0;
   for (const auto& [fault, tally] : tallies) {
     print_line(tally, fault, options.network);
