@@ -198,6 +198,15 @@ bool Engine::poll() {
   }
 }
 
+void Engine::serve() {
+  if (failure_ || peers_.posted().empty()) return;
+  try {
+    take_in();
+  } catch (const Error& error) {
+    fail(Failure::of(error));
+  }
+}
+
 bool Engine::run_tasks() {
   const std::uint64_t before = executor_.progress();
   bool ended = false;

@@ -83,6 +83,8 @@ class Engine {
 
   /// Goes as far as what has arrived allows; true if that was anywhere.
   bool poll();
+  /// Takes in what has come, though nobody here waits for it.
+  void serve();
   /// There is something to move on.
   bool busy() const { return !tasks_.empty() || !messages_.idle(); }
   /// Looks after peers and the time; fails what is pending if need be. Called now and then while

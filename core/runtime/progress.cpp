@@ -131,6 +131,14 @@ bool Progress::poll() {
   return moved;
 }
 
+/// Peers may still need engines that have nothing to do: what they send has to be taken in.
+void Progress::serve_idle() {
+  const Lock lock{*this};
+  bell_->progress();
+  for (std::size_t i = 0; i < engines_.size(); ++i)
+    if (!engines_[i]->busy()) engines_[i]->serve();
+}
+
 bool Progress::busy() const {
   return std::ranges::any_of(engines_, [](const Engine* engine) { return engine->busy(); });
 }
@@ -206,10 +214,7 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
       }
       if (done()) break;
       if (deadline.expired()) return false;
-      {
-        const Lock lock{*this};
-        bell_->progress();  // engines that have nothing to do may still be needed by peers
-      }
+      serve_idle();
       patience.lose(*this, deadline);
     }
     return true;

@@ -70,6 +70,7 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   void yield(Clock::time_point now);
   bool shares_core(Clock::time_point now);
   bool poll();
+  void serve_idle();
   bool busy() const;  // under the lock
   bool idle();
   void check();

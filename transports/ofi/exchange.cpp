@@ -213,7 +213,7 @@ void Exchange::move_on() {
   }
   std::erase_if(busy_, [this](std::size_t rank) {
     Peer& peer = *peers_[rank];
-    peer.busy = (!peer.sender.idle() || peer.receiver.landing()) && !peer.forgotten.expired();
+    peer.busy = (!peer.sender.all_left() || peer.receiver.landing()) && !peer.forgotten.expired();
     return !peer.busy;
   });
 }

@@ -27,7 +27,7 @@ class Exchange {
   const OfiAddress& address() const { return address_; }
   int wait_descriptor() const { return endpoint_->wait_descriptor(); }
   bool may_wait() { return endpoint_->wait_descriptor() < 0 || endpoint_->may_wait(); }
-  /// Whether nothing is under way or waits to be sent.
+  /// Whether nothing is under way, waits to be sent, or may be kept back by the provider.
   bool idle() const { return busy_.empty(); }
 
   /// Throws BootstrapError for an address that cannot be used.

@@ -36,8 +36,8 @@ Probe rails() {
   std::vector<std::string> ways;
   for (int rail = 0; rail < settings.rails; ++rail) {
     const Settings own = settings_of_rail(rail, settings);
-    ways.push_back(
-        own.rdma_devices.empty() ? choose_address(own.interface, addresses).address.interface : own.rdma_devices);
+    const std::string interface = choose_address(own.interface, addresses).address.interface;
+    ways.push_back(own.rdma_devices.empty() ? interface : own.rdma_devices);
   }
   const auto value = fmt::format("{}, over {}", settings.rails, fmt::join(ways, ", "));
   std::ranges::sort(ways);
