@@ -132,7 +132,7 @@ void disagree(Communicator& world, const std::string& about) {
 
 /// Short messages of one communicator leave while their receiver waits in another.
 bool arrive_from_elsewhere(Communicator& world) {
-  constexpr int messages = 32, last_word = messages - 1;
+  constexpr int messages = 6, last_word = messages - 1;
   auto other = world.split(0);
   const int last = world.size() - 1;
   std::vector<std::int32_t> data(2000);
