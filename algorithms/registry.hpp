@@ -33,7 +33,8 @@ struct Guarantees {
 enum class Sends : std::uint8_t {
   sums,    ///< partial results
   inputs,  ///< straight out of inputs
-  outputs  ///< out of inputs, then out of finished parts of outputs
+  outputs,  ///< out of inputs, then out of finished parts of outputs
+  results   ///< the same, into the outputs of others
 };
 
 /// For which hosts an algorithm is meant. It is right on all.

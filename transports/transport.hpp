@@ -108,6 +108,11 @@ class Transport {
     return false;
   }
 
+  /// Writes `size` bytes to the peer's memory, of which the peer expects it, likewise.
+  virtual bool write_remote(Rank, std::uint64_t /*address*/, const void* /*from*/, Bytes /*size*/) {
+    return false;
+  }
+
   /// Whether addresses of a peer's memory are this rank's own, so that it can load from there.
   virtual bool shares_addresses() const { return false; }
 

@@ -20,7 +20,7 @@ constexpr bool in_order = true, any_order = false;
 const std::array list{
     CAPSTAN_ALL_REDUCE(flat, all_pairs, in_order, Sends::sums,
                        "everybody sends everything to everybody: one step"),
-    CAPSTAN_ALL_REDUCE(direct, all_pairs, in_order, Sends::outputs,
+    CAPSTAN_ALL_REDUCE(direct, all_pairs, in_order, Sends::results,
                        "each rank reduces one block for all: two steps"),
     CAPSTAN_ALL_REDUCE(recursive_doubling, any_size, in_order, Sends::sums,
                        "log2(p) exchanges of everything"),

@@ -47,7 +47,8 @@ class Work {
   }
   bool wait_until(Deadline deadline) const;
 
-  /// True: the caller's buffers are free, now. False: it had ended already.
+  /// True: the caller's buffers are free, now. False: it had ended already, or a peer is using the
+  /// buffers and does not stop, as it has been stopped itself.
   bool cancel() const;
 
   /// The output, once it has completed; on a device if it lies there. Throws what it failed with,

@@ -21,6 +21,9 @@ struct AnnouncedBuffers {
 struct PeerBuffer {
   std::uint64_t address = 0;
   shared::AllocationId allocation = 0;
+
+  /// Its owner is about to move it: it will have an address again.
+  bool moves() const { return address == 0; }
 };
 
 /// What this rank has called, published for its peers to compare, and the comparison: ranks that do
@@ -54,6 +57,11 @@ class CallLog {
   /// The same for the current call, for a peer that something has come from.
   void compare(int peer) {
     if (checked_[static_cast<std::size_t>(peer)] != call_) compare(peer, call_);
+  }
+  /// Whether the peer has entered the current call, too. Throws Mismatch.
+  bool agrees(int peer) {
+    compare(peer);
+    return checked_[static_cast<std::size_t>(peer)] == call_;
   }
   /// Compares every call with every peer, for waits that last.
   void compare_all();

@@ -375,12 +375,25 @@ bool Engine::detach(const Operation& operation) {
   for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
     if (task->operation.get() != &operation) continue;
     const bool started = running_ && task == tasks_.begin();
-    capstan::detach(*task, started);
-    task->operation.reset();
-    if (started) executor_.redirect(task->input, task->output);
-    return true;
+    return detach(*task, started);
   }
   return detach_messages(operation);
+}
+
+bool Engine::detach(Task& task, bool started) {
+  if (started && !executor_.hold_buffers()) return false;
+  const auto go_on = [&] {
+    if (started) executor_.redirect(task.input, task.output);
+  };
+  try {
+    capstan::detach(task, started);
+  } catch (...) {  // there is no memory for copies
+    go_on();
+    throw;
+  }
+  task.operation.reset();
+  go_on();
+  return true;
 }
 
 /// All messages of an exchange, or none.

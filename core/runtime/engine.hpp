@@ -115,6 +115,7 @@ class Engine {
   void check_tasks(std::chrono::steady_clock::time_point now);
   std::optional<std::string> departed(int peer);
   std::optional<std::string> watched_departure(int peer);
+  bool detach(Task& task, bool started);
   bool detach_messages(const Operation& operation);
   void begin();
   void end();

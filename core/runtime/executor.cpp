@@ -97,20 +97,41 @@ void Executor::keep_input() {
   input_ = kept_.data();
 }
 
+/// Who finds no address waits for one.
+bool Executor::hold_buffers() {
+  if (!plan_ || plan_->form != Form::written) return true;
+  log_.move_buffers(nullptr, nullptr);
+  if (peers_.wait_for_users().empty()) return true;
+  log_.move_buffers(input_, output_);
+  peers_.wake_all();
+  return false;
+}
+
 void Executor::redirect(const void* input, void* output) {
   if (kept_.empty()) input_ = static_cast<const std::byte*>(input);
   output_ = static_cast<std::byte*>(output);
   log_.move_buffers(input_, output_);
-  withdraw_buffers();
+  // Where peers write, they are in the new ones only: see hold_buffers().
+  if (plan_->form != Form::written) wait_for_users();
+  forget_sources();
+  peers_.wake_all();
   if (has_block()) place_block();
 }
 
 void Executor::withdraw_buffers() {
-  if (plan_ && reads_buffers(plan_->form))
-    for (const int peer : peers_.wait_for_readers())
-      flag_of(segment_, layout_, peer).abandoned.fetch_add(1, std::memory_order_seq_cst);
+  wait_for_users();
+  forget_sources();
+}
+
+void Executor::forget_sources() {
   if (plan_) peers_.detach_sources();
   transport_.announce_sources({}, {});
+}
+
+void Executor::wait_for_users() {
+  if (!plan_ || !reads_buffers(plan_->form)) return;
+  for (const int peer : peers_.wait_for_users())
+    flag_of(segment_, layout_, peer).abandoned.fetch_add(1, std::memory_order_seq_cst);
 }
 
 bool Executor::advance() {
@@ -265,7 +286,7 @@ bool Executor::execute(const BoundOp& op) {
   switch (op.code) {
     case OpCode::gather:
       if (plan_->form == Form::packets) return gather_packets(op);
-      return op.reads_peers ? gather_from_peers(op) : gather(op);
+      return op.reaches_peers ? gather_at_peers(op) : gather(op);
     case OpCode::push:
       return push(op);
     case OpCode::flush:
@@ -287,22 +308,19 @@ bool Executor::gather(const BoundOp& op) {
   const BoundOperand* const sources = destinations + op.destination_count;
   sources_.resize(op.source_count);
   for (std::uint32_t i = 0; i < op.source_count; ++i) sources_[i] = address(sources[i]);
-  combine(op, destinations, 0, op.count);
+  combine(op, address(destinations[0]),
+          op.destination_count == 2 ? address(destinations[1]) : nullptr, op.count);
   return true;
 }
 
-/// Elements [first, first + count) of the operation, from sources_.
-void Executor::combine(const BoundOp& op, const BoundOperand* destinations, std::uint64_t first,
-                       std::uint64_t count) {
-  const std::uint64_t element = plan_->element.value();
-  std::byte* const to = address(destinations[0]) + first * element;
+/// `count` elements of the operation, from sources_.
+void Executor::combine(const BoundOp& op, std::byte* to, std::byte* second, std::uint64_t count) {
   if (op.is_copy()) {
     // In place there is nothing to do, and peers may be reading.
-    if (to != sources_[0]) kernels::copy(to, sources_[0], count * element, op.streams);
+    if (to != sources_[0])
+      kernels::copy(to, sources_[0], count * plan_->element.value(), op.streams);
     return;
   }
-  std::byte* const second =
-      op.destination_count == 2 ? address(destinations[1]) + first * element : nullptr;
   plan_->reduce({.destination = to,
                  .second_destination = second,
                  .sources = sources_.data(),

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,11 @@ class Executor {
   /// until advance() returns true.
   void start(const Plan& plan, const void* input, void* output);
 
-  /// Goes on with other buffers, which hold what these ones hold by now. When it returns, no peer
-  /// reads the former ones any more.
+  /// From now on no peer writes to the buffers of the operation that runs, until redirect(). False,
+  /// and nothing has changed, if one does not stop, as it has been stopped itself.
+  bool hold_buffers();
+  /// Goes on with other buffers, which hold what these ones hold by now, after hold_buffers(). When
+  /// it returns, no peer reads the former ones any more.
   void redirect(const void* input, void* output);
   /// The same for an operation that has failed; its peers have been told.
   void withdraw_buffers();
@@ -81,13 +85,16 @@ class Executor {
   bool run_phase();
   bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
-  void combine(const BoundOp& op, const BoundOperand* destinations, std::uint64_t first,
-               std::uint64_t count);
-  bool gather_from_peers(const BoundOp& op);
-  bool locate_sources(const BoundOp& op);
-  bool fetch(const BoundOperand& operand, std::uint64_t at, void* to, std::uint64_t bytes);
-  bool read_pieces(const BoundOp& op);
-  bool copy_piece(const BoundOp& op, std::uint64_t at, std::uint64_t bytes, std::size_t room);
+  void combine(const BoundOp& op, std::byte* to, std::byte* second, std::uint64_t count);
+  bool gather_at_peers(const BoundOp& op);
+  bool locate(const BoundOp& op);
+  bool gather_pieces(const BoundOp& op);
+  bool fetch_pieces(const BoundOp& op, std::uint64_t at, std::uint64_t bytes, std::size_t room);
+  bool fetch(const BoundOp& op, std::size_t which, std::uint64_t at, void* to, std::uint64_t bytes);
+  bool store(const BoundOp& op, std::uint64_t at, const void* from, std::uint64_t bytes);
+  std::span<const BoundOperand> operands_of(const BoundOp& op) const;
+  void wait_for_users();
+  void forget_sources();
   std::uint64_t times_abandoned(const BoundOp& op) const;
   bool were_kept(const BoundOp& op, std::uint64_t abandoned_before) const;
   PeerBuffer buffer_at_owner(const BoundOperand& operand) const;
@@ -137,10 +144,11 @@ class Executor {
   std::uint64_t tag_ = 0;
   std::vector<std::byte*> bases_;  // see BoundOperand
   std::vector<const void*> sources_;
-  // Of a gather that reads buffers of peers: where each source can be loaded from, or null.
-  std::vector<const std::byte*> located_;
-  std::vector<std::byte> fetched_;  // pieces of peers' buffers, on their way through the cache
-  std::vector<std::byte> kept_;     // the input, where the output is about to overwrite it
+  // Of a gather that uses buffers of peers: where each operand is seen, or null; and where it lies.
+  std::vector<std::byte*> located_;
+  std::vector<PeerBuffer> at_owner_;
+  std::vector<std::byte> pieces_;  // of peers' buffers, on their way through the cache
+  std::vector<std::byte> kept_;    // the input, where the output is about to overwrite it
 };
 
 }  // namespace capstan

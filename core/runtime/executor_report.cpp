@@ -53,12 +53,12 @@ std::vector<int> Executor::awaited_by(const BoundOp& op) const {
   if (op.code == OpCode::wait || op.code == OpCode::flush) return {op.peer};
   if (op.code != OpCode::gather) return {};
   std::vector<int> ranks;
-  const BoundOperand* const sources = &program_->operands[op.first_operand] + op.destination_count;
-  for (const BoundOperand& source : std::span{sources, op.source_count}) {
-    const bool packet = plan_->form == Form::packets && source.on_board();
+  for (const BoundOperand& operand : operands_of(op)) {
+    const bool packet =
+        plan_->form == Form::packets && operand.on_board() && operand.owner() != self_;
     const bool missing =
-        packet && !reinterpret_cast<const Packet*>(packet_address(source))->arrived(tag_);
-    if (missing || source.in_peer_buffer()) ranks.push_back(source.owner());
+        packet && !reinterpret_cast<const Packet*>(packet_address(operand))->arrived(tag_);
+    if (missing || operand.in_peer_buffer()) ranks.push_back(operand.owner());
   }
   return ranks;
 }

@@ -29,7 +29,7 @@ std::optional<Place> read_in_place(const Span& source, const Step& put, const Ou
                                    Form form) {
   if (!reads_buffers(form)) return std::nullopt;
   if (source.buffer == Buffer::input) return Place::peer_input;
-  if (source.buffer != Buffer::output || form != Form::open) return std::nullopt;
+  if (source.buffer != Buffer::output || !reaches_outputs(form)) return std::nullopt;
   const bool changes = std::ranges::any_of(writes, [&](const auto& write) {
     return write.first > &put && overlap(write.second, source);
   });
@@ -58,6 +58,10 @@ Exports exports_of(const Schedule& schedule, Form form) {
     if (step.verb != Verb::put) continue;
 
     const Span source = schedule.sources(step).front();
+    if (form == Form::written && step.destination.buffer == Buffer::output) {
+      exports.puts.push_back({.region = 0, .board = {}, .fresh = false, .delivered = true});
+      continue;
+    }
     if (const auto place = read_in_place(source, step, writes, form)) {
       exports.puts.push_back({0, source.offset, false, *place});
       continue;

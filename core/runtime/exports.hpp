@@ -19,8 +19,11 @@ struct Export {
   Elements board;
   bool fresh;  ///< false: the bytes are there already: in a buffer, or put by an earlier put
   Place place = Place::board;  ///< or the buffer that is read itself; `board` is the place in it
+  bool delivered = false;      ///< written to where the receiver wants it: nobody reads it anywhere
 
   Operand operand(Rank owner) const { return {place, owner, region, board}; }
+  /// Whether its receiver reads a buffer of the sender.
+  bool read_in_place() const { return !delivered && place != Place::board; }
 };
 
 struct Exports {

@@ -27,9 +27,9 @@ std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, const
   std::vector<std::vector<Arrival>> signals(1);
   for (const Step& step : sender.steps()) {
     if (step.verb == Verb::put) {
-      if (step.peer == receiver)
-        signals.back().push_back({step.destination, next_export->operand(sender.self())});
-      ++next_export;
+      const Export& area = *next_export++;
+      if (step.peer == receiver && !area.delivered)
+        signals.back().push_back({step.destination, area.operand(sender.self())});
     } else if (step.verb == Verb::signal && step.peer == receiver) {
       signals.emplace_back();
     }
@@ -109,7 +109,7 @@ class Lowering {
     auto area = exports_.puts.begin();
     for (const Step& step : schedule_.steps()) {
       if (step.verb != Verb::put) continue;
-      const bool reads = (area++)->place != Place::board;
+      const bool reads = (area++)->read_in_place();
       if (reads && std::ranges::find(readers, step.peer) == readers.end())
         readers.push_back(step.peer);
     }
@@ -166,10 +166,19 @@ class Lowering {
   void put(const Step& step) {
     const Export& area = *next_export_++;
     carried_[step.peer] = true;
+    if (area.delivered) return deliver(step);
     if (area.place != Place::board) return;  // read where it is
     const bool shared = group_.hosts.together(program_.self, step.peer);
     if (shared || program_.packets) write_board(step, area);
     if (!shared) push(step, area.operand(program_.self));
+  }
+
+  /// The schedule sees to it that the peer has entered the call.
+  void deliver(const Step& step) {
+    const Span source = schedule_.sources(step).front();
+    gather({Place::peer_output, step.peer, 0, step.destination.offset}, resolve({&source, 1}),
+           source.length, false);
+    last_result_.reset();
   }
 
   void write_board(const Step& step, const Export& area) {
@@ -366,7 +375,7 @@ const std::vector<Rank>& LoweringGroup::owners_read_by(Rank reader) {
 
 std::string_view name_of(Form form) {
   constexpr std::string_view names[] = {"with flags", "in packets", "reading inputs",
-                                        "reading buffers"};
+                                        "reading buffers", "writing outputs"};
   return names[static_cast<std::size_t>(form)];
 }
 

@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-/// "with flags", "in packets", "reading inputs", "reading buffers".
+/// "with flags", "in packets", "reading inputs", "reading buffers", "writing outputs".
 std::string_view name_of(Form form);
 
 /// The schedule of any rank of the group; lowering asks for those that this rank hears from.
@@ -25,8 +25,10 @@ using ScheduleOf = std::function<const Schedule&(Rank)>;
 /// is awaited. In the direct form, what a put takes from the input is not written to the board but
 /// read in the input, in the open form also what it takes from a part of the output that this rank
 /// computes no more; and whoever has been read waits at the end until that is over, unless what its
-/// readers send it later tells as much. The area is safe to read until the peer reuses the
-/// board's slot, which is what the verifier proves of the lowered programs.
+/// readers send it later tells as much. In the written form, a put that lands in the output is
+/// written there, and the signal after it is all that its receiver needs. The area is safe to read
+/// until the peer reuses the board's slot, which is what the verifier proves of the lowered
+/// programs.
 ///
 /// Between hosts a put is a push straight from where its source is. What is being pushed is not
 /// overwritten before a flush, and at the end of a phase nothing but the caller's buffers is still

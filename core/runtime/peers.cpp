@@ -43,17 +43,22 @@ void Peers::show_end() {
   wake_all();
 }
 
-std::vector<int> Peers::wait_for_readers() {
+std::vector<int> Peers::wait_for_users() {
   std::vector<int> abandoned;
-  constexpr std::chrono::milliseconds longest_read{500};
-  const auto end = std::chrono::steady_clock::now() + longest_read;
+  constexpr std::chrono::milliseconds longest_use{500};
+  const auto end = std::chrono::steady_clock::now() + longest_use;
   for (int peer = 0; peer < count(); ++peer) {
     if (peer == self_ || !mapped(peer)) continue;
-    const auto& reading = control(peer).reading;
-    while (reading.load(std::memory_order_seq_cst) != 0 && !transport_.departed(Rank{peer}) &&
-           (transport_.shares_addresses() || std::chrono::steady_clock::now() < end))
+    const auto is_inside = [&] {
+      return control(peer).in_their_buffers.load(std::memory_order_seq_cst) != 0 &&
+             !transport_.departed(Rank{peer});
+    };
+    bool inside = is_inside();
+    while (inside && (transport_.shares_addresses() || std::chrono::steady_clock::now() < end)) {
       std::this_thread::yield();
-    if (reading.load(std::memory_order_seq_cst) != 0) abandoned.push_back(peer);
+      inside = is_inside();
+    }
+    if (inside) abandoned.push_back(peer);
   }
   return abandoned;
 }

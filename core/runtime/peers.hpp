@@ -54,8 +54,7 @@ class Peers {
   void show_end();
 
   /// Where memory of a peer is seen in this process; null where it is not.
-  const std::byte* view(int peer, shared::AllocationId id, std::uint64_t address,
-                        Bytes size) const {
+  std::byte* view(int peer, shared::AllocationId id, std::uint64_t address, Bytes size) const {
     return memory_.view(world_ranks_[static_cast<std::size_t>(peer)], id, address, size);
   }
   /// The own allocation that a buffer is in, for peers; 0: none that they may see.
@@ -69,22 +68,22 @@ class Peers {
     return control(peer).abort.kind.load(std::memory_order_seq_cst) == 0 &&
            control(peer).left.load(std::memory_order_seq_cst) == 0;
   }
-  /// While it lives, this rank may be reading buffers of peers.
-  class Reading {
+  /// While it lives, this rank may be reading buffers of peers, or writing to them.
+  class InTheirBuffers {
    public:
-    explicit Reading(Peers& peers) : flag_(peers.own_control().reading) {
+    explicit InTheirBuffers(Peers& peers) : flag_(peers.own_control().in_their_buffers) {
       flag_.store(1, std::memory_order_seq_cst);
     }
-    ~Reading() { flag_.store(0, std::memory_order_release); }
-    Reading(const Reading&) = delete;
+    ~InTheirBuffers() { flag_.store(0, std::memory_order_release); }
+    InTheirBuffers(const InTheirBuffers&) = delete;
 
    private:
     std::atomic<std::uint32_t>& flag_;
   };
   /// Buffers of this rank have been withdrawn: by a record, or because it no longer stands. A peer
-  /// either sees that, or is seen reading here and waited for. Those that have been stopped
+  /// either sees that, or is seen in them here and waited for. Those that have been stopped
   /// meanwhile, and are no longer waited for, are returned.
-  std::vector<int> wait_for_readers();
+  std::vector<int> wait_for_users();
   /// What is being sent to other hosts is no longer read where it is.
   void detach_sources();
 

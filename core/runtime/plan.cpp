@@ -128,7 +128,7 @@ class Binder {
         bound.operands.push_back(bind(operand));
       }
       bound.ops.push_back(bind(op, index, first, piece));
-      bound.ops.back().reads_peers = std::ranges::any_of(
+      bound.ops.back().reaches_peers = std::ranges::any_of(
           operands, [](const Operand& o) { return is_buffer_of_peer(o.place); });
       bound.ops.back().streams = streams(program, op);
       done += piece;
@@ -138,9 +138,10 @@ class Binder {
   /// Whether a result goes past the cache, where it would push out what is still needed: not if it
   /// is about to be read there, by peers or to be sent.
   bool streams(const Program& program, const Op& op) const {
-    if (!long_output_ || form_ == Form::open || op.code != OpCode::gather) return false;
+    if (!long_output_ || op.code != OpCode::gather) return false;
     const Operand& result = program.destinations(op).front();
-    if (result.place != Place::output) return false;
+    if (result.place == Place::peer_output) return true;
+    if (reaches_outputs(form_) || result.place != Place::output) return false;
     return std::ranges::none_of(program.ops, [&](const Op& other) {
       if (other.code != OpCode::push) return false;
       const Operand& sent = program.sources(other).front();
@@ -158,7 +159,7 @@ class Binder {
     const bool divide = op.completes && call_.op == ReduceOp::average;
     return {.code = op.code,
             .destination_count = op.destination_count,
-            .reads_peers = false,
+            .reaches_peers = false,
             .streams = false,
             .source_count = op.source_count,
             .first_operand = first_operand,
@@ -302,7 +303,9 @@ bool runs_in(const Algorithm& algorithm, Form form, const Hosts& hosts) {
     case Form::direct:
       return hosts.single() && algorithm.sends != Sends::sums;
     case Form::open:
-      return hosts.single() && algorithm.sends == Sends::outputs;
+      return hosts.single() && algorithm.sends >= Sends::outputs;
+    case Form::written:
+      return hosts.single() && algorithm.sends == Sends::results;
   }
   return false;
 }

@@ -34,8 +34,8 @@ struct BoundOperand {
 struct BoundOp {
   OpCode code;
   std::uint8_t destination_count;
-  bool reads_peers;  ///< buffers of other ranks are among the sources
-  bool streams;      ///< the result goes past the cache
+  bool reaches_peers;  ///< buffers of other ranks are among the operands
+  bool streams;        ///< the result goes past the cache
   std::uint32_t source_count;
   std::uint32_t first_operand;
   std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed

@@ -49,9 +49,9 @@ struct Control {
   /// Blocks that this rank has finished, over all calls: what it read of peers' boards up to there
   /// may be overwritten.
   alignas(64) std::atomic<std::uint64_t> finished;
-  std::atomic<std::uint64_t> finished_calls;       ///< the last call that has ended, by then
-  alignas(64) std::atomic<std::uint32_t> left;     ///< this rank's communicator is gone
-  alignas(64) std::atomic<std::uint32_t> reading;  ///< in buffers of peers, at this moment
+  std::atomic<std::uint64_t> finished_calls;    ///< the last call that has ended, by then
+  alignas(64) std::atomic<std::uint32_t> left;  ///< this rank's communicator is gone
+  alignas(64) std::atomic<std::uint32_t> in_their_buffers;  ///< those of peers, at this moment
   CallRecord calls[CallRecord::kept];
   CallBuffers buffers[CallRecord::kept];
   AbortRecord abort;

@@ -17,6 +17,9 @@ struct Candidate {
   const Algorithm* algorithm = nullptr;
   Form form = Form::flags;
   double nanoseconds = std::numeric_limits<double>::infinity();
+
+  /// By more than sums of the same costs in another order differ.
+  bool beats(const Candidate& other) const { return nanoseconds < other.nanoseconds * (1 - 1e-9); }
 };
 
 /// Up to so many ranks programs are simulated; above it, costs that algorithms declare must do.
@@ -35,7 +38,14 @@ class Predictor {
         ranks_(hosts.ranks()),
         call_(typical(call)),
         model_(model),
-        bytes_(bytes_of(call.contract(ranks_).extent(), call.element())) {}
+        contract_(call_.contract(ranks_)) {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const BufferLengths lengths = contract_.lengths(rank);
+      const Bytes own = bytes_of(lengths.input + lengths.output, call_.element());
+      of_rank_ = std::max(of_rank_, own);
+      of_all_ += own;
+    }
+  }
 
   double predict(Form form) { return simulates(hosts_) ? simulated(form) : declared(form); }
 
@@ -50,13 +60,14 @@ class Predictor {
     return simulate(lower_all(schedule_of, hosts_, form), hosts_,
                     {.element = call_.element(),
                      .synchronizes = algorithm_.guarantees.synchronizes,
-                     .long_buffers = bytes_ >= model_.long_buffer,
+                     .of_rank = of_rank_,
+                     .of_all = of_all_,
                      .seen = call_.seen},
                     model_);
   }
 
   double declared(Form form) const {
-    const Cost cost = algorithm_.cost(ranks_, call_.contract(ranks_).typical_count());
+    const Cost cost = algorithm_.cost(ranks_, contract_.typical_count());
     const double element = static_cast<double>(call_.element().value());
     const double message = model_.post + model_.take + model_.post_latency;  // to another host
     // What is sent is read from boards by its receivers; boards are written once for all of them.
@@ -68,10 +79,11 @@ class Predictor {
       return cost.steps * (hosts_.single() ? model_.flag + 2 * model_.miss : message) +
              moved * (model_.board_write + model_.board_read) / 2;
     // One more message says that all has been read.
-    const bool seen = call_.seen >= (form == Form::open ? SeenBuffers::all : SeenBuffers::inputs);
+    const bool seen =
+        call_.seen >= (reaches_outputs(form) ? SeenBuffers::all : SeenBuffers::inputs);
     return (cost.steps + 1) * (model_.flag + 2 * model_.miss) +
            (ranks_ - 1) * (seen ? model_.load : model_.read_call) +
-           moved * model_.read_byte * (bytes_ >= model_.long_buffer ? model_.long_factor : 1);
+           moved * model_.read_byte * (of_rank_ > model_.cache ? model_.far_read : 1);
   }
 
   const Algorithm& algorithm_;
@@ -79,7 +91,8 @@ class Predictor {
   const int ranks_;
   const Call call_;
   const LinkModel& model_;
-  const Bytes bytes_;
+  const Contract contract_;
+  Bytes of_rank_{}, of_all_{};
   std::vector<Schedule> schedules_;
 };
 
@@ -88,12 +101,12 @@ Candidate best_form(const Algorithm& algorithm, const Hosts& hosts, const Call& 
                     const LinkModel& model, std::optional<Form> wanted = {}) {
   Predictor predictor{algorithm, hosts, call, model};
   Candidate best;
-  for (const Form form : {Form::packets, Form::flags, Form::direct, Form::open}) {
+  for (const Form form : {Form::packets, Form::flags, Form::direct, Form::open, Form::written}) {
     if ((wanted && form != *wanted) || !runs_in(algorithm, form, hosts)) continue;
     if (reads_buffers(form) && !model.reads_peers) continue;
     if (form == Form::packets && !fits_packets(algorithm, hosts, call)) continue;
-    const double nanoseconds = predictor.predict(form);
-    if (nanoseconds < best.nanoseconds) best = {&algorithm, form, nanoseconds};
+    const Candidate candidate{&algorithm, form, predictor.predict(form)};
+    if (candidate.beats(best)) best = candidate;
   }
   return best;
 }
@@ -119,7 +132,7 @@ Candidate best(const Call& call, const Hosts& hosts, bool commutative, const Lin
   Candidate best;
   for (const Algorithm* algorithm : comparable(call, hosts, commutative)) {
     const Candidate candidate = best_form(*algorithm, hosts, call, model);
-    if (candidate.nanoseconds < best.nanoseconds) best = candidate;
+    if (candidate.beats(best)) best = candidate;
   }
   return best;
 }

@@ -23,7 +23,8 @@ class Simulation {
         hosts_(hosts),
         element_(call.element),
         synchronizes_(call.synchronizes),
-        factor_(call.long_buffers ? model.long_factor : 1),
+        far_(call.of_rank > model.cache),
+        pages_(call.of_all > model.host_cache ? model.pages : 1),
         seen_(call.seen),
         model_(model),
         ranks_(programs.size()) {}
@@ -188,25 +189,47 @@ class Simulation {
 
   bool gather(State& rank, const Program& program, const Op& op) {
     const double bytes = static_cast<double>(bytes_of(op.length, element_).value());
+    const auto sources = program.sources(op), destinations = program.destinations(op);
+    // What goes to several peers, one after the other, is in the cache.
+    const bool sends = destinations.front().place == Place::peer_output;
     double boards = 0;
-    for (const Operand& source : program.sources(op)) {
+    for (const Operand& source : sources) {
       if (source.place == Place::board)
         boards++ == 0 ? read_board(rank, source, bytes)
                       : static_cast<void>(rank.now += bytes * model_.next_board);
-      else if (is_buffer_of_peer(source.place))
-        read_peer(rank, source, op, bytes);
-      else if (op.source_count > 1)
-        rank.now += bytes * model_.local_byte;
+      else if (is_local(source) && !sends)
+        rank.now += bytes * ((op.source_count > 1 ? model_.local_byte : 0) + memory_byte(source));
+    }
+    // Every rank begins with another peer, as the executor does.
+    for (std::size_t k = 1; k <= sources.size(); ++k) {
+      const auto i = (static_cast<std::size_t>(program.self.value()) + k) % sources.size();
+      if (is_buffer_of_peer(sources[i].place)) read_peer(rank, sources[i], op, bytes);
     }
     if (op.source_count > 1) rank.now += bytes * op.source_count * model_.reduce_byte;
-    for (const Operand& destination : program.destinations(op)) {
-      const bool board = destination.place == Place::board;
-      const bool local = op.source_count > 1 || is_local(program.sources(op).front());
-      rank.now += board   ? bytes * model_.board_write + first_bytes(bytes)
-                  : local ? bytes * model_.local_byte
-                          : 0;
-    }
+    const bool computed = op.source_count > 1 || is_local(sources.front());
+    for (const Operand& destination : destinations) write(rank, destination, bytes, computed);
     return true;
+  }
+
+  /// `computed`: not just read, which includes writing it to where it is wanted.
+  void write(State& rank, const Operand& destination, double bytes, bool computed) const {
+    if (destination.place == Place::peer_output) return write_peer(rank, bytes);
+    if (destination.place == Place::board)
+      rank.now += bytes * model_.board_write + first_bytes(bytes);
+    else
+      rank.now += bytes * ((computed ? model_.local_byte : 0) + memory_byte(destination));
+  }
+
+  void write_peer(State& rank, double bytes) const {
+    const bool seen = seen_ == SeenBuffers::all;
+    const double far = far_ ? model_.far_write * (seen ? 1 : pages_) : 1;
+    rank.now += (seen ? model_.load : model_.write_call) + bytes * model_.write_byte * far;
+  }
+
+  /// What a byte of an own buffer costs that is not in the cache.
+  double memory_byte(const Operand& operand) const {
+    const bool buffer = operand.place == Place::input || operand.place == Place::output;
+    return far_ && buffer ? model_.memory_byte : 0;
   }
 
   static bool is_local(const Operand& operand) { return operand.place < Place::board; }
@@ -226,8 +249,9 @@ class Simulation {
     const double calls = seen                  ? model_.load
                          : op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece
                                                : model_.read_call;
-    const double byte = !fresh ? model_.read_byte : seen ? model_.board_read : model_.read_fresh;
-    const double alone = calls + bytes * byte * factor_;
+    const double near = !fresh ? model_.read_byte : seen ? model_.board_read : model_.read_fresh;
+    const double far = model_.read_byte * (seen ? model_.far_load : model_.far_read * pages_);
+    const double alone = calls + bytes * (far_ ? far : near);
     read(rank, {Place::peer_input, source.owner.value()}, alone, 1);
   }
 
@@ -284,7 +308,8 @@ class Simulation {
   const Hosts& hosts_;
   const Bytes element_;
   const bool synchronizes_;
-  const double factor_;
+  const bool far_;      // buffers are in memory, not in the cache
+  const double pages_;  // see LinkModel
   const SeenBuffers seen_;
   const LinkModel& model_;
   std::vector<State> ranks_;

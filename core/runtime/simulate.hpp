@@ -25,30 +25,38 @@ struct LinkModel {
   double first_bytes = 0.1;    ///< each of the first 4 KiB of a board, read or written, costs more
   double hindrance = 0.7;      ///< boards: by so much more for each other reader at the same time
   double packet_write = 8;
-  double packet = 140;       ///< from writing a packet to having read it
-  double next_packet = 48;   ///< each further packet of the same sender
-  double next_source = 20;   ///< the packet of a further sender
-  bool reads_peers = false;  ///< buffers of peers can be read in place
-  double read_call = 900;    ///< one read of a peer's buffer
-  double read_piece = 1000;  ///< the same, of a piece that is to be reduced
-  double read_byte = 0.036;  ///< a byte of it, if it has not changed for a while
-  double read_fresh = 0.13;  ///< if the peer has just written it
-  double load = 150;         ///< a peer's buffer that is seen here: finding it, its first lines
-  double long_factor = 4;    ///< reading is slower by this where buffers are longer than ...
-  Bytes long_buffer{16 << 20};
-  double post = 2900;         ///< sending a message to another host, whatever its length
-  double take = 1000;         ///< taking in a message from another host, whatever its length
-  double post_byte = 0.082;   ///< a byte sent to another host, or taken in from there
-  double post_first = 0.36;   ///< each of the first 2 KiB of a message costs more, on either side
-  double post_latency = 600;  ///< from having sent a message to its being there
+  double packet = 140;         ///< from writing a packet to having read it
+  double next_packet = 48;     ///< each further packet of the same sender
+  double next_source = 20;     ///< the packet of a further sender
+  bool reads_peers = false;    ///< buffers of peers can be read in place
+  double read_call = 900;      ///< one read of a peer's buffer
+  double read_piece = 1000;    ///< the same, of a piece that is to be reduced
+  double read_byte = 0.036;    ///< a byte of it, if it has not changed for a while
+  double read_fresh = 0.13;    ///< if the peer has just written it
+  double write_call = 900;     ///< one write to a peer's buffer
+  double write_byte = 0.034;   ///< a byte of it
+  double load = 150;           ///< a peer's buffer that is seen here: finding it, its first lines
+  Bytes cache{2 << 20};        ///< of a rank: where its buffers exceed it ...
+  double memory_byte = 0.04;   ///< ... a byte of them read or written costs more,
+  double far_read = 1.6;       ///< ... peers' buffers are so many times slower to read,
+  double far_load = 1.25;      ///< ... or where they are seen,
+  double far_write = 2;        ///< ... and to write
+  Bytes host_cache{96 << 20};  ///< where the buffers of all ranks exceed this ...
+  double pages = 2.5;          ///< ... the kernel takes so many times as long to find their pages
+  double post = 2900;          ///< sending a message to another host, whatever its length
+  double take = 1000;          ///< taking in a message from another host, whatever its length
+  double post_byte = 0.082;    ///< a byte sent to another host, or taken in from there
+  double post_first = 0.36;    ///< each of the first 2 KiB of a message costs more, on either side
+  double post_latency = 600;   ///< from having sent a message to its being there
 };
 
 /// What programs do not tell about a call.
 struct SimulatedCall {
   Bytes element{};
-  bool synchronizes = true;   ///< see Guarantees
-  bool long_buffers = false;  ///< of LinkModel::long_buffer and more
-  SeenBuffers seen{};         ///< buffers that peers load from instead of reading them
+  bool synchronizes = true;  ///< see Guarantees
+  Bytes of_rank{};           ///< input and output, of the rank that has most
+  Bytes of_all{};            ///< the same of all ranks
+  SeenBuffers seen{};        ///< buffers that peers load from instead of reading them
 };
 
 /// Predicted time of one call among calls that follow one another, of which `programs` are the

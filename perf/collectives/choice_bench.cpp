@@ -59,7 +59,8 @@ std::vector<Candidate> candidates_for(Communicator& world, Collective collective
   constexpr std::pair<const char*, const char*> forms[] = {{"packets", "in packets"},
                                                            {"flags", "with flags"},
                                                            {"inputs", "reading inputs"},
-                                                           {"buffers", "reading buffers"}};
+                                                           {"buffers", "reading buffers"},
+                                                           {"outputs", "writing outputs"}};
   std::vector<Candidate> candidates;
   for (const Algorithm& algorithm : algorithms(collective))
     for (const auto& [form, explained] : forms) {

@@ -39,11 +39,12 @@ int use_all_kinds(Communicator& world, std::string_view name) {
   return 0;
 }
 
-/// From now on reading another process's memory through the kernel kills this one.
-void forbid_reading_others() {
+/// From now on going to another process's memory through the kernel kills this one.
+void forbid_reaching_others() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
@@ -59,7 +60,7 @@ int call_without_kernel(Communicator& world, std::string_view name, BufferKinds 
   for (const Collective collective : all_collectives()) {
     if (name != name_of(collective)) continue;
     BothMemories memories(world, std::size_t{40001} * 4 * static_cast<std::size_t>(world.size()));
-    forbid_reading_others();
+    forbid_reaching_others();
     for (Shape& shape : shapes_of(collective, world.size()))
       for (const bool in_place : {false, true}) {
         if (in_place && (overwrites_input(collective) || has_counts(collective))) continue;
@@ -75,7 +76,7 @@ int call_without_kernel(Communicator& world, std::string_view name, BufferKinds 
 int send_without_kernel(Communicator& world) {
   auto sent = world.allocate<std::int32_t>(600'000);
   std::vector<std::int32_t> received(600'000);
-  forbid_reading_others();
+  forbid_reaching_others();
   const int next = (world.rank() + 1) % world.size(),
             previous = (world.rank() + world.size() - 1) % world.size();
   for (int round = 0; round < 20; ++round) {
@@ -190,27 +191,46 @@ int come_and_go(Communicator& world, int steps) {
                                    mapped, mappings));
 }
 
-/// Ranks take back at some moment what their peers may be reading, and overwrite it.
-int cancel_now_and_then(Communicator& world, int rounds) {
-  auto mine = world.allocate<std::int32_t>(400'000), all = world.allocate<std::int32_t>(400'000);
+/// Ranks take back at some moment what their peers may be using, and overwrite it. `in` and `out`
+/// may be the same.
+std::string cancel_now_and_then(Communicator& world, int rounds, std::span<std::int32_t> in,
+                                std::span<std::int32_t> out) {
   std::mt19937 random{static_cast<std::uint32_t>(world.rank())};
+  bool took_back = false;
   for (int round = 0; round < rounds; ++round) {
-    std::fill(mine.begin(), mine.end(), round);
-    Work work = world.start_all_reduce(mine, all);
+    if (took_back && std::ranges::count(out, -1) < std::ssize(out))
+      return fmt::format("round {} wrote to what had been taken back", round - 1);
+    took_back = false;
+    std::ranges::fill(in, round);
+    Work work = world.start_all_reduce(in, out);
     if (round % world.size() == world.rank()) {
       const std::chrono::microseconds moment{random() % 600};
       if (!work.wait_for(moment) && work.cancel()) {
-        std::fill(mine.begin(), mine.end(), -1);
-        std::fill(all.begin(), all.end(), -1);
+        std::ranges::fill(in, -1);
+        std::ranges::fill(out, -1);
+        took_back = true;
         continue;
       }
     }
     work.wait();
     const auto wrong = std::ranges::count_if(
-        all, [&](std::int32_t value) { return value != round * world.size(); });
-    if (wrong > 0) return report(world, fmt::format("{} values of round {}", wrong, round));
+        out, [&](std::int32_t value) { return value != round * world.size(); });
+    if (wrong > 0) return fmt::format("{} values of round {}", wrong, round);
   }
   world.barrier();
+  return {};
+}
+
+int cancel_now_and_then(Communicator& world, int rounds) {
+  constexpr std::size_t count = 400'000;
+  auto allocated = world.allocate<std::int32_t>(2 * count);
+  std::vector<std::int32_t> plain(2 * count);
+  for (const std::span<std::int32_t> memory : {allocated.span(), std::span{plain}})
+    for (const bool in_place : {false, true}) {
+      const auto in = memory.first(count), out = in_place ? in : memory.last(count);
+      const auto trouble = cancel_now_and_then(world, rounds, in, out);
+      if (report(world, trouble) != 0) return 1;
+    }
   return 0;
 }
 

@@ -44,13 +44,14 @@ TEST_F(SharedBuffers, WithAProgressThreadOverHostsAndStaged) {
   }
 }
 
-/// Every algorithm in every form that reads buffers, with buffers of all kinds; then with allocated
-/// ones alone, where reading through the kernel would be the end.
-TEST_F(SharedBuffers, AreReadByEveryAlgorithm) {
+/// Every algorithm in every form that uses peers' buffers, of all kinds; then with allocated ones
+/// alone, where going through the kernel would be the end.
+TEST_F(SharedBuffers, AreUsedByEveryAlgorithm) {
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective))
       for (const std::string& way : ways_of(algorithm)) {
-        if (!way.ends_with("/inputs") && !way.ends_with("/buffers")) continue;
+        const auto form = way.substr(std::min(way.find('/'), way.size()));
+        if (form != "/inputs" && form != "/buffers" && form != "/outputs") continue;
         const std::string name{name_of(collective)};
         for (const char* what : {"kinds", "load"}) {
           if (watched && std::string_view{what} == "load") continue;
@@ -64,8 +65,8 @@ TEST_F(SharedBuffers, AreReadByEveryAlgorithm) {
 }
 
 /// That the test above would have noticed.
-TEST_F(SharedBuffers, AreNotReadLikeOthers) {
-  for (const char* way : {"direct/inputs", "direct/buffers"}) {
+TEST_F(SharedBuffers, AreNotUsedLikeOthers) {
+  for (const char* way : {"direct/inputs", "direct/buffers", "direct/outputs"}) {
     const auto result =
         share(2, "fetch:all_reduce", {{"CAPSTAN_ALGORITHM", fmt::format("all_reduce:{}", way)}});
     EXPECT_NE(result.status, 0) << way << ": " << result.output;
@@ -77,13 +78,13 @@ TEST_F(SharedBuffers, AreSent) {
   EXPECT_EQ(result.status, 0) << result.output;
 }
 
-TEST_F(SharedBuffers, AreTakenBackWhilePeersRead) {
-  for (const char* thread : {"0", "1"}) {
-    const auto result = share(
-        3, "cancel:300",
-        {{"CAPSTAN_ALGORITHM", "all_reduce:direct/inputs"}, {"CAPSTAN_PROGRESS_THREAD", thread}});
-    EXPECT_EQ(result.status, 0) << result.output;
-  }
+TEST_F(SharedBuffers, AreTakenBackWhilePeersUseThem) {
+  for (const char* way : {"all_reduce:direct/inputs", "all_reduce:direct/outputs"})
+    for (const char* thread : {"0", "1"}) {
+      const auto result =
+          share(3, "cancel:150", {{"CAPSTAN_ALGORITHM", way}, {"CAPSTAN_PROGRESS_THREAD", thread}});
+      EXPECT_EQ(result.status, 0) << way << ": " << result.output;
+    }
 }
 
 TEST_F(SharedBuffers, ComeAndGoInTheWorldAndInGroups) {

@@ -407,6 +407,22 @@ TEST(Sabotage, AnInputThatIsReadAfterItsOwnerHasReturned) {
   EXPECT_EQ(unasked.findings().front().flaw, Flaw::race);
 }
 
+/// What is written to a peer's output comes after its entry, and before its return.
+TEST(Sabotage, AnOutputThatIsWrittenTooEarlyOrTooLate) {
+  const auto verdict_without = [](std::optional<int> phase_of_waits) {
+    const LoweredCall call{
+        &algorithm_named(Collective::all_reduce, "direct"), Form::written, {{.count = count}}};
+    return prove_programs({call, call}, 3, true, [&](Program& program) {
+      std::erase_if(program.ops, [&](const Op& op) {
+        return op.code == OpCode::wait && op.phase == phase_of_waits;
+      });
+    });
+  };
+  EXPECT_TRUE(verdict_without({}).ok()) << text(verdict_without({}));
+  EXPECT_THAT(text(verdict_without(1)), HasSubstr("has entered the call"));
+  EXPECT_THAT(text(verdict_without(2)), HasSubstr("has returned from the call"));
+}
+
 TEST(Sabotage, AFalsePromiseToSynchronize) {
   const auto verdict =
       prove_schedules(Collective::broadcast, {.count = count}, one_way(), {.calls = 1});

@@ -66,6 +66,9 @@ class MixedTransport final : public Transport {
   bool read_remote(Rank peer, std::uint64_t address, void* to, Bytes size) override {
     return is_near(peer) && near_->read_remote(near_rank(peer), address, to, size);
   }
+  bool write_remote(Rank peer, std::uint64_t address, const void* from, Bytes size) override {
+    return is_near(peer) && near_->write_remote(near_rank(peer), address, from, size);
+  }
   bool shares_addresses() const override { return near_->shares_addresses(); }
 
   void progress() override {

@@ -60,6 +60,7 @@ class ShmTransport final : public shm::MappedTransport {
   Address address() const override { return address_.encode(); }
   void connect(std::span<const Address> addresses, Deadline deadline) override;
   bool read_remote(Rank peer, std::uint64_t address, void* to, Bytes size) override;
+  bool write_remote(Rank peer, std::uint64_t address, const void* from, Bytes size) override;
   std::optional<std::string> departed(Rank peer) override;
 
  private:
@@ -150,19 +151,33 @@ bool ShmTransport::has_left(std::size_t peer) const {
          reinterpret_cast<const shm::Header*>(header)->left.load(std::memory_order_acquire) != 0;
 }
 
-/// Of a process that may be read like one's own: of the same user, where the system allows it.
-bool ShmTransport::read_remote(Rank peer, std::uint64_t address, void* to, Bytes size) {
-  const pid_t pid = peers_[index(peer)].liveness.pid();
+/// Copies between this process and one whose memory it may use like its own: of the same user,
+/// where the system allows it.
+template <class Copy>
+bool copy_across(Copy copy, pid_t pid, std::uint64_t remote, void* local, std::uint64_t size) {
   if (pid <= 0) return false;
-  std::uint64_t done = 0;
-  while (done < size.value()) {
-    iovec local{static_cast<std::byte*>(to) + done, size.value() - done};
-    iovec remote{reinterpret_cast<void*>(address + done), size.value() - done};
-    const ssize_t read = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
-    if (read <= 0) return false;
-    done += static_cast<std::uint64_t>(read);
+  while (size > 0) {
+    const iovec here{local, size}, there{reinterpret_cast<void*>(remote), size};
+    const ssize_t copied = copy(pid, &here, 1, &there, 1, 0);
+    if (copied <= 0) return false;
+    const auto bytes = static_cast<std::uint64_t>(copied);
+    local = static_cast<std::byte*>(local) + bytes;
+    remote += bytes;
+    size -= bytes;
   }
   return true;
+}
+
+bool ShmTransport::read_remote(Rank peer, std::uint64_t address, void* to, Bytes size) {
+  return copy_across(::process_vm_readv, peers_[index(peer)].liveness.pid(), address, to,
+                     size.value());
+}
+
+/// Not to a process that has got the pid of one that has ended.
+bool ShmTransport::write_remote(Rank peer, std::uint64_t address, const void* from, Bytes size) {
+  const shm::Liveness& liveness = peers_[index(peer)].liveness;
+  return !liveness.ended() && copy_across(::process_vm_writev, liveness.pid(), address,
+                                          const_cast<void*>(from), size.value());
 }
 
 std::optional<std::string> ShmTransport::departed(Rank peer) {

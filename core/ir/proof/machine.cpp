@@ -142,7 +142,7 @@ void Machine::leave(int rank, const Effect& effect) {
   const auto r = static_cast<std::size_t>(rank);
   const Clock& now = tick(rank);
   left_[r][effect.call] = now[r];
-  check_buffers_are_read(rank, effect.call, now);
+  check_buffers_are_free(rank, effect.call, now);
   if (!effect.synchronizes) return;
   for (std::size_t peer = 0; peer < scripts_.size(); ++peer) {
     const auto entry = entered_[peer].find(effect.call);
@@ -153,31 +153,46 @@ void Machine::leave(int rank, const Effect& effect) {
   }
 }
 
-/// What belongs to a caller may be read by others only while that is in the call.
+/// What belongs to a caller may be used by others only while that is in the call.
 void Machine::check_owner_is_in(int rank, const Effect& effect, const Memory& memory) {
   const bool of_caller = memory.kind == Memory::Kind::input || memory.kind == Memory::Kind::output;
   const int owner = memory.owner.value();
   if (of_caller && owner != rank && left_[static_cast<std::size_t>(owner)].contains(effect.call))
     report(Flaw::race, Rank{rank}, effect.step,
-           effect.text + " of " + rank_name(rank) + " may read " + to_string(memory) + " after " +
+           effect.text + " of " + rank_name(rank) + " may use " + to_string(memory) + " after " +
                rank_name(owner) + " has returned from the call");
 }
 
-/// From here on the caller may change what peers have read in its buffers.
-void Machine::check_buffers_are_read(int rank, int call, const Clock& now) {
+/// What is written there before belongs to an earlier call.
+void Machine::check_owner_has_entered(int rank, const Effect& effect, const Memory& memory) {
+  const auto owner = static_cast<std::size_t>(memory.owner.value());
+  if (memory.kind != Memory::Kind::output || memory.owner == Rank{rank}) return;
+  const auto entry = entered_[owner].find(effect.call);
+  if (entry == entered_[owner].end() ||
+      clocks_[static_cast<std::size_t>(rank)][owner] < entry->second)
+    report(Flaw::race, Rank{rank}, effect.step,
+           effect.text + " of " + rank_name(rank) + " may write before " +
+               rank_name(memory.owner.value()) + " has entered the call");
+}
+
+/// From here on the caller may change what peers have read or written in its buffers.
+void Machine::check_buffers_are_free(int rank, int call, const Clock& now) {
   for (const int block : blocks_[static_cast<std::size_t>(rank)][call])
     for (const auto kind : {Memory::Kind::input, Memory::Kind::output}) {
       const Piece buffer{{.kind = kind, .owner = Rank{rank}, .instance = block}};
       const Elements length = layout_.extent(buffer.memory);
       const Cell* cell = cells(buffer, length);
-      for (Elements i; i < length; i += Elements{1}, ++cell)
-        for (const Access& reader : cell->read)
-          if (!before(reader, now))
-            report(Flaw::race, Rank{reader.rank}, reader.step,
-                   "step " + std::to_string(reader.step) + " of " + rank_name(reader.rank) +
-                       " may read element " + number(i.value()) + " of " +
-                       to_string(buffer.memory) + " after " + rank_name(rank) +
-                       " has returned from the call");
+      for (Elements i; i < length; i += Elements{1}, ++cell) {
+        const auto require_before = [&](const Access& access, const char* what) {
+          if (!before(access, now))
+            report(Flaw::race, Rank{access.rank}, access.step,
+                   "step " + std::to_string(access.step) + " of " + rank_name(access.rank) + what +
+                       number(i.value()) + " of " + to_string(buffer.memory) + " after " +
+                       rank_name(rank) + " has returned from the call");
+        };
+        for (const Access& reader : cell->read) require_before(reader, " may read element ");
+        require_before(cell->written, " may write element ");
+      }
     }
 }
 
@@ -230,6 +245,8 @@ void Machine::transfer(int rank, const Effect& effect) {
   const Access access{
       .rank = rank, .time = now[static_cast<std::size_t>(rank)], .step = effect.step};
   for (const Piece& destination : effect.destinations) {
+    check_owner_has_entered(rank, effect, destination.memory);
+    check_owner_is_in(rank, effect, destination.memory);
     write(effect, destination, result, now, access);
     if (destination.memory.kind == Memory::Kind::packets)
       published_[{destination.memory, destination.offset, effect.block}] = now;

@@ -160,7 +160,8 @@ class Machine {
   void enter(int rank, const Effect& effect);
   void leave(int rank, const Effect& effect);
   void check_owner_is_in(int rank, const Effect& effect, const Memory& memory);
-  void check_buffers_are_read(int rank, int call, const Clock& now);
+  void check_owner_has_entered(int rank, const Effect& effect, const Memory& memory);
+  void check_buffers_are_free(int rank, int call, const Clock& now);
   bool acquire(int rank, const Effect& effect);
   void report_deadlock();
   void report_unheard();

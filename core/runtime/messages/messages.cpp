@@ -241,7 +241,7 @@ bool Messages::pull(Incoming& incoming) {
 bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
   if (!options_.read_remote || !peers_.mapped(incoming.source)) return false;
   const Request& request = *incoming.request;
-  const Peers::Reading reading{peers_};
+  const Peers::InTheirBuffers here{peers_};
   if (!peers_.stands(incoming.source)) return false;
   const std::uint64_t from = incoming.frame.address + request.done;
   std::byte* const to = request.data + request.done;

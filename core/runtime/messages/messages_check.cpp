@@ -110,7 +110,7 @@ Messages::Time::duration Messages::waited(Time& since, Time now) {
 
 void Messages::fail_all(const std::exception_ptr& error) {
   // This rank does not stand any more: before owners get their buffers back, nobody reads them.
-  if (!offered_.empty()) peers_.wait_for_readers();
+  if (!offered_.empty()) peers_.wait_for_users();
   std::vector<RequestPointer> requests(posted_.begin(), posted_.end());
   for (const Incoming& incoming : incoming_) requests.push_back(incoming.request);
   for (const auto& offer : offered_) requests.push_back(offer.second);

@@ -77,7 +77,7 @@ void Allocation::commit_own() {
 /// The same. One page of each huge one comes first, so that the kernel can make them huge before
 /// there is anything to copy.
 void Allocation::share() {
-  // Everybody: only so may the owner punch its pages out. Peers map it to be read.
+  // Everybody: peers write results there, and only so may the owner punch its pages out.
   shm::Memfd memory = shm::Memfd::create(with_tail(size_), shm::Writers::everybody);
   descriptor_ = std::move(memory.fd);
   mapping_ = std::move(memory.mapping);
@@ -92,12 +92,12 @@ void Allocation::share() {
 
 View View::of(int pid, int descriptor, Bytes size, std::uint64_t token) {
   const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
-  const FileDescriptor fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const FileDescriptor fd{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
   View view;
   if (!fd.valid() || shm::unsafe_to_map(fd.get(), with_tail(size))) return view;
   view.size_ = size;
   try {
-    view.mapping_ = Mapping::shared(fd.get(), with_tail(size), PROT_READ);
+    view.mapping_ = Mapping::shared(fd.get(), with_tail(size), PROT_READ | PROT_WRITE);
   } catch (const SystemError&) {
     return {};  // as plain memory it can be read without
   }

@@ -55,7 +55,7 @@ class Allocation {
   Mapping mapping_;
 };
 
-/// Memory of a peer, seen from here: to read only.
+/// Memory of a peer, seen from here.
 class View {
  public:
   /// Of process `pid`, as which it opened `descriptor`. Without a mapping when this process cannot
@@ -63,8 +63,8 @@ class View {
   static View of(int pid, int descriptor, Bytes size, std::uint64_t token);
 
   bool valid() const { return mapping_.data() != nullptr; }
-  std::span<const std::byte> bytes() const { return {mapping_.data(), size_.value()}; }
-  /// Its owner has given it back: what is read here are zeros.
+  std::span<std::byte> bytes() const { return {mapping_.data(), size_.value()}; }
+  /// Its owner has given it back: nobody reads what is written here.
   bool is_free() const;
 
  private:

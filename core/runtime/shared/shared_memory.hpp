@@ -52,7 +52,7 @@ class SharedMemory : public std::enable_shared_from_this<SharedMemory> {
   /// Lets go of views whose owners have given the memory back.
   void drop_free_views();
   /// Where the memory at an address of its owner is seen from here; null where it is not.
-  const std::byte* view(int owner, AllocationId id, std::uint64_t address, Bytes size) const;
+  std::byte* view(int owner, AllocationId id, std::uint64_t address, Bytes size) const;
   std::size_t views() const { return views_.size(); }
 
  private:
