@@ -10,6 +10,7 @@ namespace capstan {
 std::span<const Algorithm> reduce_algorithms();
 
 Schedule flat_reduce(const Group& group, int root, Elements count);
+Schedule direct_reduce(const Group& group, int root, Elements count);
 Schedule binomial_reduce(const Group& group, int root, Elements count);
 Schedule chain_reduce(const Group& group, int root, Elements count);
 Schedule rabenseifner_reduce(const Group& group, int root, Elements count);
@@ -17,6 +18,7 @@ Schedule two_level_reduce(const Group& group, int root, Elements count);
 Schedule leaders_reduce(const Group& group, int root, Elements count);
 
 Cost flat_reduce_cost(int ranks, Elements count);
+Cost direct_reduce_cost(int ranks, Elements count);
 Cost binomial_reduce_cost(int ranks, Elements count);
 Cost chain_reduce_cost(int ranks, Elements count);
 Cost rabenseifner_reduce_cost(int ranks, Elements count);
