@@ -31,8 +31,8 @@ struct Guarantees {
 
 /// Where nearly all that travels comes from: peers may as well read it there.
 enum class Sends : std::uint8_t {
-  sums,    ///< partial results
-  inputs,  ///< straight out of inputs
+  sums,     ///< partial results
+  inputs,   ///< straight out of inputs
   outputs,  ///< out of inputs, then out of finished parts of outputs
   results   ///< the same, into the outputs of others
 };

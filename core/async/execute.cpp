@@ -15,7 +15,7 @@ std::string names_of_pending(std::span<const Work> works) {
 }
 
 void cancel_pending(std::span<const Work> works) {
-  for (const Work& work : works) work.cancel();
+  for (const Work& work : works) work.withdraw();
 }
 
 std::string text_of(const std::exception_ptr& error) {

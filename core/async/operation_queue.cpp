@@ -51,7 +51,7 @@ void OperationQueue::clear_completed() {
 }
 
 void OperationQueue::cancel_all() {
-  for (const Work& work : snapshot()) work.cancel();
+  for (const Work& work : snapshot()) work.withdraw();
 }
 
 }  // namespace capstan

@@ -38,7 +38,7 @@ class OperationQueue {
 
   /// Drops those that have ended; the others keep their order.
   void clear_completed();
-  /// Cancels those that have not ended; they stay in the queue.
+  /// Withdraws those that have not ended (see Work); they stay in the queue.
   void cancel_all();
 
   /// The outputs of all, in order. Throws like Work::result().

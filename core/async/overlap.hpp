@@ -16,7 +16,7 @@ template <StartsOperation Start, class Compute>
 auto compute_while_communicating(Start start, Compute compute) {
   struct CancelUnlessDone {
     Work work;
-    ~CancelUnlessDone() { work.cancel(); }
+    ~CancelUnlessDone() { work.withdraw(); }
   };
   const CancelUnlessDone pending{start()};
   if constexpr (std::is_void_v<std::invoke_result_t<Compute&>>) {
@@ -39,7 +39,7 @@ std::vector<Work> pipeline_compute_communicate(Items&& items, Compute compute,
   struct CancelUnlessDone {
     std::vector<Work> works;
     ~CancelUnlessDone() {
-      for (const Work& work : works) work.cancel();
+      for (const Work& work : works) work.withdraw();
     }
   };
   CancelUnlessDone pending;

@@ -58,6 +58,10 @@ bool Work::cancel() const {
   return !operation.ended() && operation.driver()->cancel(operation);
 }
 
+void Work::withdraw() const {
+  if (!cancel()) wait_any({this, 1}, Deadline::never());
+}
+
 const Operation::Output& Work::checked_output(DataType type) const {
   throw_unless_completed();
   const Operation::Output& output = operation_->output();

@@ -50,6 +50,9 @@ class Work {
   /// True: the caller's buffers are free, now. False: it had ended already, or a peer is using the
   /// buffers and does not stop, as it has been stopped itself.
   bool cancel() const;
+  /// Cancels it, or, where that is refused, waits until it has ended in whatever way: then the
+  /// caller's buffers are free.
+  void withdraw() const;
 
   /// The output, once it has completed; on a device if it lies there. Throws what it failed with,
   /// Cancelled, or InvalidArgument when it has not ended or T is not its type.

@@ -199,11 +199,10 @@ bool Engine::poll() {
 }
 
 void Engine::serve() {
-  if (failure_ || peers_.posted().empty()) return;
   try {
-    take_in();
+    take_in();  // and sends on, after a failure too: peers are to hear of it
   } catch (const Error& error) {
-    fail(Failure::of(error));
+    if (!failure_) fail(Failure::of(error));
   }
 }
 

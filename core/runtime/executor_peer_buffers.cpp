@@ -98,9 +98,8 @@ bool Executor::fetch(const BoundOp& op, std::size_t which, std::uint64_t at, voi
     const bool read =
         transport_.read_remote(Rank{operand.owner()}, from.address + at, to, Bytes{bytes});
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (!read) return false;
     const PeerBuffer now = buffer_at_owner(operand);
-    if (now.moves() || now.address == from.address) return peers_.stands(operand.owner());
+    if (now.moves() || now.address == from.address) return read && peers_.stands(operand.owner());
     from = now;
   }
   return false;

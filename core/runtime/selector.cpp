@@ -57,13 +57,15 @@ class Predictor {
     const auto schedule_of = [&](Rank rank) -> const Schedule& {
       return schedules_[static_cast<std::size_t>(rank.value())];
     };
-    return simulate(lower_all(schedule_of, hosts_, form), hosts_,
-                    {.element = call_.element(),
-                     .synchronizes = algorithm_.guarantees.synchronizes,
-                     .of_rank = of_rank_,
-                     .of_all = of_all_,
-                     .seen = call_.seen},
-                    model_);
+    const double crowding =
+        hosts_.single() ? 0 : model_.overlap * (schedules_.front().phases() - 1);
+    return (1 + crowding) * simulate(lower_all(schedule_of, hosts_, form), hosts_,
+                                     {.element = call_.element(),
+                                      .synchronizes = algorithm_.guarantees.synchronizes,
+                                      .of_rank = of_rank_,
+                                      .of_all = of_all_,
+                                      .seen = call_.seen},
+                                     model_);
   }
 
   double declared(Form form) const {

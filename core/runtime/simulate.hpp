@@ -47,7 +47,8 @@ struct LinkModel {
   double take = 1000;          ///< taking in a message from another host, whatever its length
   double post_byte = 0.082;    ///< a byte sent to another host, or taken in from there
   double post_first = 0.36;    ///< each of the first 2 KiB of a message costs more, on either side
-  double post_latency = 600;   ///< from having sent a message to its being there
+  double overlap = 0.02;  ///< between hosts: blocks whose phases overlap crowd each other's cache
+  double post_latency = 600;  ///< from having sent a message to its being there
 };
 
 /// What programs do not tell about a call.

@@ -39,9 +39,9 @@ void replace_buffers(Task& task, bool input, bool output,
 
 void detach(Task& task, bool started) {
   if (!started && task.pack) task.pack();
-  task.pack = task.unpack = nullptr;
   replace_buffers(task, !task.owns_input, !task.owns_output,
                   [&](AddressRange range) { return copy_of(range, task); });
+  task.pack = task.unpack = nullptr;
 }
 
 }  // namespace capstan

@@ -139,14 +139,13 @@ void agree_on_layout(Store& store, int rank, int size, const SegmentLayout& layo
 /// Whether all ranks can read each other's memory, and write to it: each tries with all.
 bool agree_on_reading(Store& store, Transport& transport, int rank, int size, Deadline deadline) {
   static constexpr std::uint64_t pattern = 0x6361'7073'7461'6e21;
-  std::vector<std::uint64_t> probe(static_cast<std::size_t>(size) + 1);  // and a word for each rank
-  probe.front() = pattern;
-  const auto own = reinterpret_cast<std::uint64_t>(probe.data());
+  static std::uint64_t probe[] = {pattern,
+                                  0};  // for others, who may come late; they write the last
+  const auto own = reinterpret_cast<std::uint64_t>(probe);
   const auto reach = [&](Rank peer, std::uint64_t address) {
     std::uint64_t found = 0;
-    const std::uint64_t mine = address + sizeof pattern * static_cast<std::uint64_t>(rank + 1);
     return transport.read_remote(peer, address, &found, Bytes{sizeof found}) && found == pattern &&
-           transport.write_remote(peer, mine, &pattern, Bytes{sizeof pattern});
+           transport.write_remote(peer, address + sizeof pattern, &pattern, Bytes{sizeof pattern});
   };
   const auto all =
       exchange(store, "probe", rank, size, std::as_bytes(std::span{&own, 1}), deadline);

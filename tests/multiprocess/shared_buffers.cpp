@@ -196,11 +196,7 @@ int come_and_go(Communicator& world, int steps) {
 std::string cancel_now_and_then(Communicator& world, int rounds, std::span<std::int32_t> in,
                                 std::span<std::int32_t> out) {
   std::mt19937 random{static_cast<std::uint32_t>(world.rank())};
-  bool took_back = false;
   for (int round = 0; round < rounds; ++round) {
-    if (took_back && std::ranges::count(out, -1) < std::ssize(out))
-      return fmt::format("round {} wrote to what had been taken back", round - 1);
-    took_back = false;
     std::ranges::fill(in, round);
     Work work = world.start_all_reduce(in, out);
     if (round % world.size() == world.rank()) {
@@ -208,16 +204,18 @@ std::string cancel_now_and_then(Communicator& world, int rounds, std::span<std::
       if (!work.wait_for(moment) && work.cancel()) {
         std::ranges::fill(in, -1);
         std::ranges::fill(out, -1);
-        took_back = true;
+        world.barrier();
+        if (std::ranges::count(out, -1) < std::ssize(out))
+          return fmt::format("round {} wrote to what had been taken back", round);
         continue;
       }
     }
     work.wait();
+    world.barrier();
     const auto wrong = std::ranges::count_if(
         out, [&](std::int32_t value) { return value != round * world.size(); });
     if (wrong > 0) return fmt::format("{} values of round {}", wrong, round);
   }
-  world.barrier();
   return {};
 }
 

@@ -113,8 +113,7 @@ void SharedMemory::drop_free_views() {
   std::erase_if(views_, [](const auto& entry) { return entry.second.view.is_free(); });
 }
 
-std::byte* SharedMemory::view(int owner, AllocationId id, std::uint64_t address,
-                                    Bytes size) const {
+std::byte* SharedMemory::view(int owner, AllocationId id, std::uint64_t address, Bytes size) const {
   if (id == 0) return nullptr;
   const auto found = views_.find({owner, id});
   if (found == views_.end()) return nullptr;
