@@ -59,13 +59,15 @@ class Predictor {
     };
     const double crowding =
         hosts_.single() ? 0 : model_.overlap * (schedules_.front().phases() - 1);
-    return (1 + crowding) * simulate(lower_all(schedule_of, hosts_, form), hosts_,
-                                     {.element = call_.element(),
-                                      .synchronizes = algorithm_.guarantees.synchronizes,
-                                      .of_rank = of_rank_,
-                                      .of_all = of_all_,
-                                      .seen = call_.seen},
-                                     model_);
+    return (1 + crowding) *
+           simulate(lower_all(schedule_of, hosts_, form), hosts_,
+                    {.element = call_.element(),
+                     .synchronizes = algorithm_.guarantees.synchronizes,
+                     .in_place = call_.collective == Collective::broadcast,  // nearly always
+                     .of_rank = of_rank_,
+                     .of_all = of_all_,
+                     .seen = call_.seen},
+                    model_);
   }
 
   double declared(Form form) const {

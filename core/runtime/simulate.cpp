@@ -23,6 +23,7 @@ class Simulation {
         hosts_(hosts),
         element_(call.element),
         synchronizes_(call.synchronizes),
+        in_place_(call.in_place),
         far_(call.of_rank > model.cache),
         pages_(call.of_all > model.host_cache ? model.pages : 1),
         seen_(call.seen),
@@ -188,6 +189,7 @@ class Simulation {
   }
 
   bool gather(State& rank, const Program& program, const Op& op) {
+    if (in_place_ && copies_to_itself(program, op)) return true;
     const double bytes = static_cast<double>(bytes_of(op.length, element_).value());
     const auto sources = program.sources(op), destinations = program.destinations(op);
     // What goes to several peers, one after the other, is in the cache.
@@ -209,6 +211,11 @@ class Simulation {
     const bool computed = op.source_count > 1 || is_local(sources.front());
     for (const Operand& destination : destinations) write(rank, destination, bytes, computed);
     return true;
+  }
+
+  static bool copies_to_itself(const Program& program, const Op& op) {
+    return op.source_count == 1 && program.sources(op).front().place == Place::input &&
+           program.destinations(op).front().place == Place::output;
   }
 
   /// `computed`: not just read, which includes writing it to where it is wanted.
@@ -250,9 +257,11 @@ class Simulation {
                          : op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece
                                                : model_.read_call;
     const double near = !fresh ? model_.read_byte : seen ? model_.board_read : model_.read_fresh;
-    const double far = model_.read_byte * (seen ? model_.far_load : model_.far_read * pages_);
+    const double far = seen    ? model_.read_byte * model_.far_load
+                       : fresh ? model_.read_fresh * pages_
+                               : model_.read_byte * model_.far_read * pages_;
     const double alone = calls + bytes * (far_ ? far : near);
-    read(rank, {Place::peer_input, source.owner.value()}, alone, 1);
+    read(rank, {Place::peer_input, source.owner.value()}, alone, model_.buffer_hindrance);
   }
 
   /// Ranks that read the same memory at the same time hinder each other.
@@ -308,6 +317,7 @@ class Simulation {
   const Hosts& hosts_;
   const Bytes element_;
   const bool synchronizes_;
+  const bool in_place_;
   const bool far_;      // buffers are in memory, not in the cache
   const double pages_;  // see LinkModel
   const SeenBuffers seen_;

@@ -13,24 +13,25 @@ namespace capstan {
 /// those between hosts to TCP between two network namespaces of it (`choice_bench`): there the
 /// kernel of the sender does most of the work, and the wire has hardly any latency of its own.
 struct LinkModel {
-  double call = 60;            ///< any call: looking its plan up, publishing it
-  double signal = 40;          ///< raising a flag
-  double flag = 250;           ///< from a raised flag to the end of its wait
-  double miss = 70;            ///< the first line of a peer's memory
-  double local_byte = 0.02;    ///< reading or writing the own cache
-  double reduce_byte = 0.008;  ///< adding up, on top of reading
-  double board_write = 0.045;  ///< a byte of the own board, whose readers have a copy of it
-  double board_read = 0.06;    ///< a byte of a peer's board, which it has just written
-  double next_board = 0.005;   ///< the same of each further board that is read at the same time
-  double first_bytes = 0.1;    ///< each of the first 4 KiB of a board, read or written, costs more
-  double hindrance = 0.7;      ///< boards: by so much more for each other reader at the same time
+  double call = 60;             ///< any call: looking its plan up, publishing it
+  double signal = 40;           ///< raising a flag
+  double flag = 250;            ///< from a raised flag to the end of its wait
+  double miss = 70;             ///< the first line of a peer's memory
+  double local_byte = 0.02;     ///< reading or writing the own cache
+  double reduce_byte = 0.008;   ///< adding up, on top of reading
+  double board_write = 0.045;   ///< a byte of the own board, whose readers have a copy of it
+  double board_read = 0.06;     ///< a byte of a peer's board, which it has just written
+  double next_board = 0.005;    ///< the same of each further board that is read at the same time
+  double first_bytes = 0.1;     ///< each of the first 4 KiB of a board, read or written, costs more
+  double hindrance = 0.7;       ///< boards: by so much more for each other reader at the same time
+  double buffer_hindrance = 1;  ///< the same of a peer's buffer, in pages of 4 KiB
   double packet_write = 8;
   double packet = 140;         ///< from writing a packet to having read it
   double next_packet = 48;     ///< each further packet of the same sender
   double next_source = 20;     ///< the packet of a further sender
   bool reads_peers = false;    ///< buffers of peers can be read in place
   double read_call = 900;      ///< one read of a peer's buffer
-  double read_piece = 1000;    ///< the same, of a piece that is to be reduced
+  double read_piece = 900;     ///< the same, of a piece that is to be reduced
   double read_byte = 0.036;    ///< a byte of it, if it has not changed for a while
   double read_fresh = 0.13;    ///< if the peer has just written it
   double write_call = 900;     ///< one write to a peer's buffer
@@ -55,6 +56,7 @@ struct LinkModel {
 struct SimulatedCall {
   Bytes element{};
   bool synchronizes = true;  ///< see Guarantees
+  bool in_place = false;     ///< copies of inputs to outputs change nothing
   Bytes of_rank{};           ///< input and output, of the rank that has most
   Bytes of_all{};            ///< the same of all ranks
   SeenBuffers seen{};        ///< buffers that peers load from instead of reading them
