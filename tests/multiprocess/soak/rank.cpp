@@ -103,6 +103,7 @@ bool all_shall_end(Communicator& world) {
 }
 
 void call_until_error(Communicator& world, const Scenario& scenario) {
+  world.barrier();  // who is still starting when the fault comes gets other errors
   for (int n = 0;; ++n) {
     if (n == scenario.moment && world.rank() == scenario.victim) begin_fault(scenario);
     if (const auto wrong = wrong_after(world, scenario, n))
