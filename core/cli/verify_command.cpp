@@ -172,8 +172,7 @@ Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<
                                          .synchronizes = algorithm.guarantees.synchronizes,
                                          .paced = algorithm.guarantees.paced,
                                          .ordered = algorithm.guarantees.ordered}));
-      for (const Form form :
-           {Form::flags, Form::packets, Form::direct, Form::open, Form::written}) {
+      for (const Form form : all_forms) {
         const bool apart = in_place && overwrites_input(algorithm.collective);
         if (!runs_in(algorithm, form, hosts) || (reads_buffers(form) && apart)) continue;
         const LoweredCall call{&algorithm, form, {shape}};

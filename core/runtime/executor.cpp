@@ -97,43 +97,6 @@ void Executor::keep_input() {
   input_ = kept_.data();
 }
 
-/// Who finds no address waits for one.
-bool Executor::hold_buffers() {
-  if (!plan_ || plan_->form != Form::written) return true;
-  log_.move_buffers(nullptr, nullptr);
-  if (peers_.wait_for_users().empty()) return true;
-  log_.move_buffers(input_, output_);
-  peers_.wake_all();
-  return false;
-}
-
-void Executor::redirect(const void* input, void* output) {
-  if (kept_.empty()) input_ = static_cast<const std::byte*>(input);
-  output_ = static_cast<std::byte*>(output);
-  log_.move_buffers(input_, output_);
-  // Where peers write, they are in the new ones only: see hold_buffers().
-  if (plan_->form != Form::written) wait_for_users();
-  forget_sources();
-  peers_.wake_all();
-  if (has_block()) place_block();
-}
-
-void Executor::withdraw_buffers() {
-  wait_for_users();
-  forget_sources();
-}
-
-void Executor::forget_sources() {
-  if (plan_) peers_.detach_sources();
-  transport_.announce_sources({}, {});
-}
-
-void Executor::wait_for_users() {
-  if (!plan_ || !reads_buffers(plan_->form)) return;
-  for (const int peer : peers_.wait_for_users())
-    flag_of(segment_, layout_, peer).abandoned.fetch_add(1, std::memory_order_seq_cst);
-}
-
 bool Executor::advance() {
   if (!plan_) return true;
   while (round_ < rounds()) {

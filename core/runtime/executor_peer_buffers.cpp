@@ -1,5 +1,5 @@
 // How the executor reads and writes buffers of its peers where they are: by load and store what it
-// sees, through the kernel what it does not.
+// sees, through the kernel what it does not; and how it takes its own back from peers that do.
 
 #include <fmt/format.h>
 
@@ -110,6 +110,43 @@ bool Executor::store(const BoundOp& op, std::uint64_t at, const void* from, std:
   const Rank owner{operands_of(op).front().owner()};
   return peers_.stands(owner.value()) &&
          transport_.write_remote(owner, at_owner_.front().address + at, from, Bytes{bytes});
+}
+
+/// Who finds no address waits for one.
+bool Executor::hold_buffers() {
+  if (!plan_ || plan_->form != Form::written) return true;
+  log_.move_buffers(nullptr, nullptr);
+  if (peers_.wait_for_users().empty()) return true;
+  log_.move_buffers(input_, output_);
+  peers_.wake_all();
+  return false;
+}
+
+void Executor::redirect(const void* input, void* output) {
+  if (kept_.empty()) input_ = static_cast<const std::byte*>(input);
+  output_ = static_cast<std::byte*>(output);
+  log_.move_buffers(input_, output_);
+  // Where peers write, they are in the new ones only: see hold_buffers().
+  if (plan_->form != Form::written) wait_for_users();
+  forget_sources();
+  peers_.wake_all();
+  if (has_block()) place_block();
+}
+
+void Executor::withdraw_buffers() {
+  wait_for_users();
+  forget_sources();
+}
+
+void Executor::forget_sources() {
+  if (plan_) peers_.detach_sources();
+  transport_.announce_sources({}, {});
+}
+
+void Executor::wait_for_users() {
+  if (!plan_ || !reads_buffers(plan_->form)) return;
+  for (const int peer : peers_.wait_for_users())
+    flag_of(segment_, layout_, peer).abandoned.fetch_add(1, std::memory_order_seq_cst);
 }
 
 /// How often owners of the operands have stopped waiting for this rank while it used them.

@@ -13,6 +13,10 @@ enum class Form : std::uint8_t {
   written   ///< as open, but what is to end up in a peer's output is written there
 };
 
+/// Of two that cost the same, the selector takes the one that stands first.
+inline constexpr Form all_forms[] = {Form::packets, Form::flags, Form::direct, Form::open,
+                                     Form::written};
+
 constexpr bool reads_buffers(Form form) {
   return form >= Form::direct;
 }

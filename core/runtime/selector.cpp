@@ -105,7 +105,7 @@ Candidate best_form(const Algorithm& algorithm, const Hosts& hosts, const Call& 
                     const LinkModel& model, std::optional<Form> wanted = {}) {
   Predictor predictor{algorithm, hosts, call, model};
   Candidate best;
-  for (const Form form : {Form::packets, Form::flags, Form::direct, Form::open, Form::written}) {
+  for (const Form form : all_forms) {
     if ((wanted && form != *wanted) || !runs_in(algorithm, form, hosts)) continue;
     if (reads_buffers(form) && !model.reads_peers) continue;
     if (form == Form::packets && !fits_packets(algorithm, hosts, call)) continue;

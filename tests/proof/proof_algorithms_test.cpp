@@ -92,7 +92,7 @@ bool in_place(const Algorithm& algorithm, Form form) {
 }
 
 std::vector<Form> forms_of(const Algorithm& algorithm, const Hosts& hosts) {
-  std::vector<Form> forms{Form::flags, Form::packets, Form::direct, Form::open, Form::written};
+  std::vector<Form> forms(std::begin(all_forms), std::end(all_forms));
   std::erase_if(forms, [&](Form form) { return !runs_in(algorithm, form, hosts); });
   return forms;
 }
