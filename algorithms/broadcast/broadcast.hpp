@@ -15,6 +15,7 @@ Schedule binomial_broadcast(const Group& group, int root, Elements count);
 Schedule chain_broadcast(const Group& group, int root, Elements count);
 Schedule direct_broadcast(const Group& group, int root, Elements count);
 Schedule leaders_broadcast(const Group& group, int root, Elements count);
+Schedule rendezvous_broadcast(const Group& group, int root, Elements count);
 Schedule scatter_all_gather_broadcast(const Group& group, int root, Elements count);
 
 Cost flat_broadcast_cost(int ranks, Elements count);
@@ -22,6 +23,7 @@ Cost binomial_broadcast_cost(int ranks, Elements count);
 Cost chain_broadcast_cost(int ranks, Elements count);
 Cost scatter_all_gather_broadcast_cost(int ranks, Elements count);
 Cost direct_broadcast_cost(int ranks, Elements count);
+Cost rendezvous_broadcast_cost(int ranks, Elements count);
 Cost leaders_broadcast_cost(int ranks, Elements count);
 
 }  // namespace capstan
