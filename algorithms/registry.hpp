@@ -27,6 +27,9 @@ struct Guarantees {
   bool paced = false;
   /// Sums are combined in the order of ranks, so that the operation need not be commutative.
   bool ordered = false;
+  /// Each sum is one reduction of all contributions in the order of ranks: algorithms that promise
+  /// it give the same results, bit by bit.
+  bool one_sum = false;
 };
 
 /// Where nearly all that travels comes from: peers may as well read it there.

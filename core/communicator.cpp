@@ -210,6 +210,10 @@ std::string Communicator::explain(const Request& request) const {
                      name_of(choice.form), choice.reason);
 }
 
+bool Communicator::is_settled(const Request& request) const {
+  return impl_->engine.is_settled(check(request, rank(), size()).call);
+}
+
 std::string Communicator::algorithm(const Request& request) const {
   const CheckedCall checked = check(request, rank(), size());
   return std::string{

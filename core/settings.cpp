@@ -102,6 +102,8 @@ Settings Settings::from_environment() {
              Bytes{std::uint64_t{1} << 46}, "a size from 4k on, for example 8g");
   read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
+  read_switch("CAPSTAN_HUGE_PAGES", settings.huge_pages);
+  read_switch("CAPSTAN_TRIALS", settings.trials);
   read_network(settings.network);
   if (const auto text = variable("CAPSTAN_TCP_CONGESTION")) settings.tcp_congestion = *text;
   if (const auto text = variable("CAPSTAN_PROVIDER")) settings.provider = *text;

@@ -58,6 +58,12 @@ struct Settings {
   /// uses several network cards. The same on all ranks. CAPSTAN_RAILS.
   int rails = 1;
 
+  /// Within a host, the first calls of a kind and size run in several ways, of which the others
+  /// take that which was the fastest, for all ranks alike. Sums of floating-point numbers do not
+  /// depend on it: where algorithms round differently, the model of the machine decides. Off, on
+  /// any rank: it always does. CAPSTAN_TRIALS, 0 or 1.
+  bool trials = true;
+
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.
   /// CAPSTAN_TIMEOUT, seconds.
   std::chrono::milliseconds timeout = std::chrono::seconds{300};
@@ -81,6 +87,11 @@ struct Settings {
   /// when this is off, they are copied through shared memory. The same on all ranks.
   /// CAPSTAN_SINGLE_COPY, 0 or 1.
   bool single_copy = true;
+
+  /// Buffers of 2 MiB and more that a program uses again and again are moved into huge pages, which
+  /// the other ranks of the host find faster. They stay at their addresses. Done where the system
+  /// can and every rank has this on. CAPSTAN_HUGE_PAGES, 0 or 1.
+  bool huge_pages = true;
 
   /// The most page-locked host memory that a rank uses at a time for buffers that lie on devices.
   /// CAPSTAN_PINNED_MEMORY, bytes with an optional k, m or g.

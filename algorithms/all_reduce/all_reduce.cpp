@@ -10,17 +10,21 @@ namespace {
 #define CAPSTAN_ALL_REDUCE(name, max_ranks, order, sends, summary, ...)                           \
   Algorithm {                                                                                     \
     #name, Collective::all_reduce, summary, &counted<name##_all_reduce>, &name##_all_reduce_cost, \
-        max_ranks, {.synchronizes = true, .paced = true, .ordered = order},                       \
+        max_ranks,                                                                                \
+        {.synchronizes = true,                                                                    \
+         .paced = true,                                                                           \
+         .ordered = order >= in_order,                                                            \
+         .one_sum = order == one_sum},                                                            \
         sends __VA_OPT__(, ) __VA_ARGS__                                                          \
   }
 
-constexpr bool in_order = true, any_order = false;
+constexpr int any_order = 0, in_order = 1, one_sum = 2;
 
 // Of two that promise the same, the selector takes the one that stands first.
 const std::array list{
-    CAPSTAN_ALL_REDUCE(flat, all_pairs, in_order, Sends::sums,
+    CAPSTAN_ALL_REDUCE(flat, all_pairs, one_sum, Sends::sums,
                        "everybody sends everything to everybody: one step"),
-    CAPSTAN_ALL_REDUCE(direct, all_pairs, in_order, Sends::results,
+    CAPSTAN_ALL_REDUCE(direct, all_pairs, one_sum, Sends::results,
                        "each rank reduces one block for all: two steps"),
     CAPSTAN_ALL_REDUCE(recursive_doubling, any_size, in_order, Sends::sums,
                        "log2(p) exchanges of everything"),

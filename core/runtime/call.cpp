@@ -117,6 +117,8 @@ std::string to_string(const CallMark& mark) {
       return "allocate()";
     case Purpose::question:
       return describe(mark) + ", asking first what buffers all ranks have";
+    case Purpose::verdict:
+      return describe(mark) + ", telling first which way was the fastest";
     case Purpose::caller:
       break;
   }

@@ -14,7 +14,8 @@ namespace capstan {
 enum class Purpose : std::uint8_t {
   caller,    ///< what it says
   question,  ///< ranks ask each other what buffers the next call has: see SeenBuffers
-  allocate   ///< part of Communicator::allocate
+  allocate,  ///< part of Communicator::allocate
+  verdict    ///< ranks tell each other how long the first calls took: see Trials
 };
 
 /// Which buffers of a call peers see in their own address space, on every rank. What is not seen is

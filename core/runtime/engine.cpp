@@ -55,11 +55,6 @@ SegmentLayout segment_layout(int ranks, const Placement& placement, const Settin
   return {ranks, block_bytes(ranks, chunk_of(placement, settings)) + rounding, ring};
 }
 
-std::size_t Engine::CallHash::operator()(const Call& call) const {
-  const CallMark mark = mark_of(call, {});
-  return mark.digest();
-}
-
 Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<int> world_ranks,
                Rank self, const SegmentLayout& layout, const Placement& placement,
                const Settings& settings)
@@ -74,6 +69,7 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<in
       settings_(settings),
       rules_(AlgorithmRules::parse(settings.algorithm)),
       spins_(placement.oversubscribed ? spins_sharing_a_core : spins_alone),
+      tries_(tries()),
       links_{.reads_peers = placement.reads_peers && settings.single_copy},
       peers_(*transport_, progress_->bell(), *memory_, world_ranks_, self),
       executor_(peers_, layout, spins_),
@@ -97,8 +93,16 @@ Engine::~Engine() {
   progress_->announce();
 }
 
-/// Choosing takes much longer than making a plan: calls of about the same size share one choice.
 Choice Engine::choice(const Call& call) {
+  if (tries(call))
+    if (const auto tried = trials_.find(typical(call)); tried != trials_.end())
+      return tried->second.choice();
+  return predicted(call);
+}
+
+/// The model's choice, which does not change. Choosing takes much longer than making a plan: calls
+/// of about the same size share one choice.
+Choice Engine::predicted(const Call& call) {
   const bool commutative = !call.user || call.user->commutative;
   const auto choose_for = [&](const Call& c) {
     return choose(c, placement_.hosts, rules_, commutative, links_);
@@ -115,10 +119,13 @@ const Plan& Engine::plan(const Call& call) {
   if (last_plan_ && last_plan_->call == call) return *last_plan_;
   if (plans_.size() >= most_plans && tasks_.empty()) plans_.clear();
   auto& entry = plans_[call];
-  if (!entry)
-    entry = std::make_unique<const Plan>(make_plan(call, choice(call), placement_.hosts, self_,
-                                                   block_bytes(ranks_, placement_.chunk), layout_));
+  if (!entry) entry = std::make_unique<const Plan>(make_plan(call, choice(call)));
   return *(last_plan_ = entry.get());
+}
+
+Plan Engine::make_plan(const Call& call, const Choice& choice) const {
+  return capstan::make_plan(call, choice, placement_.hosts, self_,
+                            block_bytes(ranks_, placement_.chunk), layout_);
 }
 
 void Engine::run(const Call& call, const void* input, void* output) {
@@ -128,22 +135,22 @@ void Engine::run(const Call& call, const void* input, void* output) {
   const SeenBuffers own = seen_buffers(call, input, output);
   Call known = call;
   run_now(*question, &own, &known.seen);
-  run_now(known, input, output);
+  run_now(known, input, output, Ways::one);
 }
 
-void Engine::run_now(const Call& call, const void* input, void* output) {
+void Engine::run_now(const Call& call, const void* input, void* output, Ways ways) {
   Outcome outcome;
   {
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
-    const Plan& plan = this->plan(call);
+    const Plan* const plan = ways == Ways::several ? next_plan(call) : &this->plan(call);
     if (tasks_.empty()) {
-      executor_.start(plan, input, output);
-      if (advance()) return look_around(plan);
+      start(*plan, input, output);
+      if (advance()) return ended(*plan);
       running_ = true;
     }
     tasks_.push_back(
-        {.call = call, .plan = &plan, .input = input, .output = output, .outcome = &outcome});
+        {.call = call, .plan = plan, .input = input, .output = output, .outcome = &outcome});
   }
   wait_for(outcome);
 }
@@ -167,7 +174,7 @@ void Engine::submit(Task task) {
     if (failure_) failure_->raise();
     if (!task.complete && expects_shared_buffers())
       if (const auto question = question_before(task.call)) tasks_.push_back(ask(*question, task));
-    if (!task.complete) task.plan = &plan(task.call);
+    if (!task.complete) task.plan = next_plan(task.call);
     tasks_.push_back(std::move(task));
     // What is small is sent at once; what takes time is left to who has it.
     const bool small = tasks_.front().plan && tasks_.front().plan->form == Form::packets;
@@ -288,14 +295,21 @@ std::optional<MessageInfo> Engine::probe(int source, int tag) {
   return messages_.probe(source, tag);
 }
 
+void Engine::start(const Plan& plan, const void* input, void* output) {
+  if (placement_.huge_pages) {
+    recurring_.use(input, plan.input_bytes);
+    if (output != input) recurring_.use(output, plan.output_bytes);
+  }
+  if (plan.trial) started_ = std::chrono::steady_clock::now();
+  executor_.start(plan, input, output);
+}
+
 void Engine::begin() {
   Task& task = tasks_.front();
-  if (task.complete) {
-    task.complete(task);
-    task.plan = &plan(task.call);
-  }
+  if (task.complete) task.complete(task);
+  if (!task.plan) task.plan = &plan(task.call);
   if (task.pack) task.pack();
-  executor_.start(*task.plan, task.input, task.output);
+  start(*task.plan, task.input, task.output);
   running_ = true;
   stalled_since_ = {};
 }
@@ -311,7 +325,12 @@ void Engine::end() {
     error = std::current_exception();
   }
   tell(task, error);
-  look_around(*task.plan);
+  ended(*task.plan);
+}
+
+void Engine::ended(const Plan& plan) {
+  if (plan.trial) plan.trial->note(std::chrono::steady_clock::now() - started_);
+  look_around(plan);
 }
 
 /// A rank that is waited for and waits for nobody (the first of a chain, with nothing to send)

@@ -5,11 +5,13 @@
 #include <optional>
 #include <unordered_map>
 
+#include "core/memory/huge_pages.hpp"
 #include "core/runtime/executor.hpp"
 #include "core/runtime/messages/messages.hpp"
 #include "core/runtime/peer_watch.hpp"
 #include "core/runtime/selector.hpp"
 #include "core/runtime/task.hpp"
+#include "core/runtime/trials.hpp"
 #include "core/settings.hpp"
 #include "topology/cpu_set.hpp"
 #include "transports/transport.hpp"
@@ -27,6 +29,8 @@ struct Placement {
   bool oversubscribed = false;     ///< some ranks share a core: give it up early while waiting
   Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
   bool reads_peers = false;        ///< every rank can read every other's memory
+  bool huge_pages = false;         ///< every rank may put its buffers into huge pages, and can
+  bool tries = false;              ///< every rank may run calls in several ways
   CpuSet spare_processors{};  ///< a core that no rank is bound to, for this rank's progress thread
   int position = 0;           ///< of this rank among those on its host
 };
@@ -73,9 +77,13 @@ class Engine {
   std::optional<MessageInfo> probe(int source, int tag);
   MessageInfo wait_for_message(int source, int tag);
 
+  /// As calls run from now on, or once what is being tried has been decided.
   Choice choice(const Call& call);
   /// The same with these buffers, if those of all ranks are of their kind.
   Choice choice(const Call& call, const void* input, const void* output);
+
+  /// Calls like this one no longer run in several ways to find the fastest.
+  bool is_settled(const Call& call);
 
   /// From now on buffers may be in shared memory: all ranks say this between the same calls.
   void expect_shared_buffers() { shared_buffers_.store(true, std::memory_order_relaxed); }
@@ -99,8 +107,18 @@ class Engine {
   /// Plans kept; a program that never repeats a call does not fill the memory.
   static constexpr std::size_t most_plans = 1024;
 
+  Choice predicted(const Call& call);
   const Plan& plan(const Call& call);
-  void run_now(const Call& call, const void* input, void* output);
+  Plan make_plan(const Call& call, const Choice& choice) const;
+  bool tries() const;
+  bool tries(const Call& call) const;
+  Trials* trials_of(const Call& call);
+  const Plan* next_plan(const Call& call);
+  Task verdict(Trials& trials, const Call& call);
+  /// Whether a call may run in one of several ways to find the fastest. What is known of buffers
+  /// comes too late for that in a queue.
+  enum class Ways : std::uint8_t { one, several };
+  void run_now(const Call& call, const void* input, void* output, Ways ways = Ways::several);
   std::shared_ptr<const Call> question_for(const Call& call);
   std::shared_ptr<const Call> question_before(const Call& call);
   bool is_worth_asking(const Call& call);
@@ -117,8 +135,10 @@ class Engine {
   std::optional<std::string> watched_departure(int peer);
   bool detach(Task& task, bool started);
   bool detach_messages(const Operation& operation);
+  void start(const Plan& plan, const void* input, void* output);
   void begin();
   void end();
+  void ended(const Plan& plan);
   void look_around(const Plan& plan);
   void tell(Task& task, const std::exception_ptr& error);
   void wait_for(const Outcome& outcome);
@@ -136,9 +156,11 @@ class Engine {
   const Settings settings_;
   const AlgorithmRules rules_;
   const int spins_;
+  const bool tries_;
   const LinkModel links_;
   Peers peers_;
   Executor executor_;
+  RecurringBuffers recurring_;
   PeerWatch watch_;
   Messages messages_;
 
@@ -150,11 +172,10 @@ class Engine {
   std::uint64_t seen_progress_ = 0;
   std::chrono::steady_clock::time_point stalled_since_{};
 
-  struct CallHash {
-    std::size_t operator()(const Call& call) const;
-  };
   std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
   std::unordered_map<Call, Choice, CallHash> choices_;  // by typical call
+  std::unordered_map<Call, Trials, CallHash> trials_;   // likewise
+  std::chrono::steady_clock::time_point started_{};     // of a call that is tried
   // By call: what ranks ask each other before it, if anything. Calls are kept, as plans compare
   // them by where they are.
   std::unordered_map<Call, std::shared_ptr<const Call>, CallHash> questions_;

@@ -47,12 +47,12 @@ std::shared_ptr<const Call> Engine::question_before(const Call& call) {
 bool Engine::is_worth_asking(const Call& call) {
   if (!links_.reads_peers || placement_.threads || !placement_.hosts.single() || ranks_ == 1)
     return false;
-  const Choice plain = choice(call);
-  const Choice question = choice(without_subject(question_about(nullptr)));
+  const Choice plain = predicted(call);
+  const Choice question = predicted(without_subject(question_about(nullptr)));
   const auto saves = [&](SeenBuffers seen) {
     Call known = call;
     known.seen = seen;
-    const Choice other = choice(known);
+    const Choice other = predicted(known);
     const bool differs = other.algorithm != plain.algorithm || other.form != plain.form;
     return differs && plain.nanoseconds - other.nanoseconds > question.nanoseconds;
   };

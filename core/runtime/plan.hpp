@@ -60,6 +60,8 @@ struct BoundProgram {
   std::vector<int> readers;
 };
 
+class Trial;
+
 /// All that is needed to run one kind of call again and again: made once, kept, never changed.
 /// A long operation is a stream of blocks; see block_shapes().
 struct Plan {
@@ -84,6 +86,7 @@ struct Plan {
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
   std::vector<int> pushed_to{};         ///< peers on other hosts, also from these buffers
   std::vector<int> remote_writers{};    ///< peers on other hosts whose boards are read
+  Trial* trial = nullptr;               ///< who wants to know how long it takes
 
   const BoundProgram& program(std::uint64_t index) const {
     return programs[program_of.empty() ? 0 : program_of[index]];

@@ -100,18 +100,25 @@ class Predictor {
   std::vector<Schedule> schedules_;
 };
 
-/// The cheapest form of one algorithm, or the one that is wanted.
-Candidate best_form(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
-                    const LinkModel& model, std::optional<Form> wanted = {}) {
+/// One algorithm in all forms in which it runs, or in the one that is wanted.
+std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
+                                const LinkModel& model, std::optional<Form> wanted = {}) {
   Predictor predictor{algorithm, hosts, call, model};
-  Candidate best;
+  std::vector<Candidate> candidates;
   for (const Form form : all_forms) {
     if ((wanted && form != *wanted) || !runs_in(algorithm, form, hosts)) continue;
     if (reads_buffers(form) && !model.reads_peers) continue;
     if (form == Form::packets && !fits_packets(algorithm, hosts, call)) continue;
-    const Candidate candidate{&algorithm, form, predictor.predict(form)};
-    if (candidate.beats(best)) best = candidate;
+    candidates.push_back({&algorithm, form, predictor.predict(form)});
   }
+  return candidates;
+}
+
+/// The cheapest, of several the first; of none, one that costs more than any other.
+Candidate best_of(const std::vector<Candidate>& candidates) {
+  Candidate best;
+  for (const Candidate& candidate : candidates)
+    if (candidate.beats(best)) best = candidate;
   return best;
 }
 
@@ -132,13 +139,26 @@ std::vector<const Algorithm*> comparable(const Call& call, const Hosts& hosts, b
   return simulates(hosts) || hierarchical.empty() ? all : hierarchical;
 }
 
-Candidate best(const Call& call, const Hosts& hosts, bool commutative, const LinkModel& model) {
-  Candidate best;
+std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
+                                      const LinkModel& model) {
+  std::vector<Candidate> all;
   for (const Algorithm* algorithm : comparable(call, hosts, commutative)) {
-    const Candidate candidate = best_form(*algorithm, hosts, call, model);
-    if (candidate.beats(best)) best = candidate;
+    const auto forms = forms_of(*algorithm, hosts, call, model);
+    all.insert(all.end(), forms.begin(), forms.end());
   }
-  return best;
+  return all;
+}
+
+Choice chosen(const Candidate& candidate) {
+  return {candidate.algorithm, candidate.form,
+          fmt::format("least predicted time, {:.2f} us", candidate.nanoseconds / 1000),
+          candidate.nanoseconds};
+}
+
+/// Whether the results are the same, bit by bit. A form changes none.
+bool agree(const Algorithm& a, const Algorithm& b, const Call& call) {
+  if (&a == &b || !reduces(call.collective) || is_integer(call.type)) return true;
+  return a.guarantees.one_sum && b.guarantees.one_sum;
 }
 
 }  // namespace
@@ -158,20 +178,35 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
   const Bytes bytes = bytes_of(call.contract(ranks).extent(), call.element());
   const AlgorithmRules::Rule* rule = rules.find(call.collective, bytes);
   if (rule && (commutative || rule->algorithm->guarantees.ordered)) {
-    Candidate candidate = best_form(*rule->algorithm, hosts, call, model, rule->form);
-    if (!candidate.algorithm) candidate = best_form(*rule->algorithm, hosts, call, model);
+    Candidate candidate = best_of(forms_of(*rule->algorithm, hosts, call, model, rule->form));
+    if (!candidate.algorithm) candidate = best_of(forms_of(*rule->algorithm, hosts, call, model));
     return {rule->algorithm, candidate.form,
             fmt::format("asked for by a rule, predicted {:.2f} us", candidate.nanoseconds / 1000),
             candidate.nanoseconds};
   }
-  const Candidate winner = best(call, hosts, commutative, model);
+  const Candidate winner = best_of(candidates_for(call, hosts, commutative, model));
   if (!winner.algorithm)
     throw InvalidArgument(
         fmt::format("no {} algorithm runs on {} ranks{}", name_of(call.collective), ranks,
                     commutative ? "" : " with an operation that is not commutative"));
-  return {winner.algorithm, winner.form,
-          fmt::format("least predicted time, {:.2f} us", winner.nanoseconds / 1000),
-          winner.nanoseconds};
+  return chosen(winner);
+}
+
+std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model) {
+  constexpr std::size_t most = 5;
+  constexpr double near = 4;  // times as long, as predictions are
+  std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
+  const Candidate best = best_of(candidates);
+  std::erase_if(candidates, [&](const Candidate& other) {
+    return other.nanoseconds > near * best.nanoseconds ||
+           !agree(*other.algorithm, *best.algorithm, call);
+  });
+  std::ranges::stable_sort(candidates, {}, &Candidate::nanoseconds);
+  std::vector<Choice> rivals{chosen(best)};
+  for (const Candidate& other : candidates)
+    if (rivals.size() < most && (other.algorithm != best.algorithm || other.form != best.form))
+      rivals.push_back(chosen(other));
+  return rivals;
 }
 
 }  // namespace capstan

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/runtime/algorithm_rules.hpp"
 #include "core/runtime/call.hpp"
@@ -17,5 +18,9 @@ Call typical(Call call);
 /// false, only algorithms that keep the order of ranks are candidates.
 Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
               bool commutative = true, const LinkModel& model = {});
+
+/// The same choice and, after it, what may turn out to be faster than predicted: a few others, the
+/// best first, that give the same results bit by bit.
+std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model);
 
 }  // namespace capstan

@@ -4,12 +4,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bitset>
 #include <cstring>
 #include <numeric>
 
 #include "core/ir/error.hpp"
+#include "core/memory/huge_pages.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
 #include "core/runtime/links.hpp"
 #include "core/runtime/progress.hpp"
@@ -81,13 +83,24 @@ std::vector<std::string> exchange_text(Store& store, const char* what, int rank,
   return all;
 }
 
+/// Of several things, those that hold on all ranks.
+template <std::size_t Count>
+std::array<bool, Count> common(Store& store, const char* what, int rank, int size,
+                               std::array<bool, Count> own, Deadline deadline) {
+  for (const auto& answers :
+       exchange(store, what, rank, size, std::as_bytes(std::span{own}), deadline))
+    for (std::size_t i = 0; i < Count; ++i)
+      own[i] = own[i] && i < answers.size() && answers[i] == std::byte{1};
+  return own;
+}
+
 Network agree_on_network(Store& store, int rank, const Hosts& hosts, const Settings& settings,
                          Deadline deadline) {
   if (!network_depends_on_rdma(hosts, settings))
     return hosts.single() ? Network::tcp : settings.network;
-  const std::string own = has_rdma(settings) ? "RDMA" : "none";
-  const auto all = exchange_text(store, "rdma", rank, hosts.ranks(), own, deadline);
-  return std::ranges::count(all, "RDMA") == hosts.ranks() ? Network::verbs : Network::tcp;
+  const std::array own{has_rdma(settings)};
+  const auto [rdma] = common(store, "rdma", rank, hosts.ranks(), own, deadline);
+  return rdma ? Network::verbs : Network::tcp;
 }
 
 Placement agree_on_placement(Store& store, int rank, int size, const Settings& settings,
@@ -136,8 +149,8 @@ void agree_on_layout(Store& store, int rank, int size, const SegmentLayout& layo
   }
 }
 
-/// Whether all ranks can read each other's memory, and write to it: each tries with all.
-bool agree_on_reading(Store& store, Transport& transport, int rank, int size, Deadline deadline) {
+/// Whether this rank can read the memory of all others, and write to it. All try at once.
+bool reaches_peers(Store& store, Transport& transport, int rank, int size, Deadline deadline) {
   static constexpr std::uint64_t pattern = 0x6361'7073'7461'6e21;
   static std::uint64_t probe[] = {pattern,
                                   0};  // for others, who may come late; they write the last
@@ -156,11 +169,22 @@ bool agree_on_reading(Store& store, Transport& transport, int rank, int size, De
     std::memcpy(&theirs, bytes.data(), std::min(bytes.size(), sizeof theirs));
     readable = readable && (peer == rank || reach(Rank{peer}, theirs));
   }
-  const std::string word = readable ? "yes" : "no";
-  for (const auto& answer :
-       exchange(store, "reads", rank, size, std::as_bytes(std::span{word}), deadline))
-    readable = readable && answer.size() == word.size();
   return readable;
+}
+
+bool may_use_huge_pages(const Settings& settings) {
+  return settings.huge_pages && can_collapse_pages();
+}
+
+/// What a rank may do only if all can and want it.
+void agree_on_abilities(Placement& placement, Store& store, Transport& transport, int rank,
+                        int size, const Settings& settings, Deadline deadline) {
+  const std::array own{reaches_peers(store, transport, rank, size, deadline),
+                       may_use_huge_pages(settings), settings.trials};
+  const auto all = common(store, "abilities", rank, size, own, deadline);
+  placement.reads_peers = all[0];
+  placement.huge_pages = all[1];
+  placement.tries = all[2];
 }
 
 /// A rank of a world, which sleeps on its own transport.
@@ -189,7 +213,7 @@ Member build(Store& store, int rank, int size, const Settings& common, Deadline 
       make_transport(Rank{rank}, placement.hosts, placement.network, layout.total(), settings);
   const auto addresses = exchange(store, "address", rank, size, transport->address(), deadline);
   transport->connect(addresses, deadline);
-  placement.reads_peers = agree_on_reading(store, *transport, rank, size, deadline);
+  agree_on_abilities(placement, store, *transport, rank, size, settings, deadline);
   barrier(store, "connected", rank, size, deadline);
   return make_member(std::move(transport), rank, size, layout, placement, settings);
 }
@@ -246,7 +270,9 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
       .hosts = virtual_hosts(ranks, settings),
       .oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks),
       .chunk = ranks > 1 ? chunk_bytes_for(Machine::discover(), ranks) : Bytes{0},
-      .reads_peers = true};
+      .reads_peers = true,
+      .huge_pages = ranks > 1 && may_use_huge_pages(settings),
+      .tries = settings.trials};
   const SegmentLayout layout = segment_layout(ranks, placement, settings);
   std::vector<Member> members;
   for (auto& transport : make_transports_of_threads(placement.hosts, layout.total(), settings))

@@ -1,10 +1,10 @@
 #include "core/cli/perf/measure.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "core/base/statistics.hpp"
@@ -13,13 +13,13 @@
 namespace capstan::cli {
 namespace {
 
+/// As any program has it.
 std::shared_ptr<std::byte> plain_memory(std::size_t bytes) {
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
+  try {
+    return {new std::byte[bytes](), std::default_delete<std::byte[]>()};
+  } catch (const std::bad_alloc&) {
     throw SystemError("not enough memory for the buffers: choose a smaller --max-bytes");
-  ::madvise(memory, bytes, MADV_HUGEPAGE);
-  std::memset(memory, 0, bytes);
-  return {static_cast<std::byte*>(memory), [bytes](void* begin) { ::munmap(begin, bytes); }};
+  }
 }
 
 std::shared_ptr<std::byte> allocated_memory(Communicator& world, std::size_t bytes) {
@@ -104,13 +104,14 @@ Measurement Bench::measure(const Cell& cell) {
                      .buffers = options_.buffers,
                      .algorithm = {},
                      .explanation = {}};
-  result.algorithm = world_.algorithm(request_of(cell));
-  result.explanation = world_.explain(request_of(cell));
   if (options_.check) result.wrong = check(cell);
 
   // In place the values grow with each call: zeros stay what they are.
   if (cell.in_place) std::memset(output_, 0, result.bytes().value());
-  time_calls(cell, 1);
+  do time_calls(cell, 1);
+  while (!world_.is_settled(request_of(cell)));
+  result.algorithm = world_.algorithm(request_of(cell));
+  result.explanation = world_.explain(request_of(cell));
   constexpr std::uint64_t trial = 5;
   const double per_call = slowest(time_calls(cell, trial)) / trial;
   const double round = options_.seconds / options_.rounds;

@@ -9,20 +9,17 @@
 #include <cerrno>
 #include <new>
 
+#include "core/memory/huge_pages.hpp"
 #include "transports/shm/memfd.hpp"
 #include "transports/system_call.hpp"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 namespace capstan::shared {
 namespace {
 
-constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
 constexpr std::string_view no_memory = "allocate less, or give back what is not needed";
 
 Bytes with_tail(Bytes size) {
@@ -81,9 +78,9 @@ void Allocation::share() {
   shm::Memfd memory = shm::Memfd::create(with_tail(size_), shm::Writers::everybody);
   descriptor_ = std::move(memory.fd);
   mapping_ = std::move(memory.mapping);
-  const std::uint64_t huge = size_.value() / huge_page * huge_page;
-  for (std::uint64_t at = 0; at < huge; at += huge_page) back(descriptor_.get(), at, 1);
-  if (huge > 0) ::madvise(mapping_.data(), huge, MADV_COLLAPSE);
+  for (Bytes at{0}; at + huge_page <= size_; at += huge_page)
+    back(descriptor_.get(), at.value(), 1);
+  collapse_pages(mapping_.data(), size_);
   const std::uint64_t all = with_tail(size_).value();
   back(descriptor_.get(), 0, all);
   ::madvise(mapping_.data(), all, MADV_POPULATE_WRITE);  // else it is mapped page by page

@@ -1,0 +1,44 @@
+#include "core/memory/huge_pages.hpp"
+
+#include <sys/mman.h>
+
+#include <cstddef>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+namespace capstan {
+
+bool collapse_pages(const void* begin, Bytes size) {
+  const std::uint64_t page = huge_page.value();
+  const auto address = reinterpret_cast<std::uint64_t>(begin);
+  const std::uint64_t first = (address + page - 1) / page * page;
+  const std::uint64_t end = (address + size.value()) / page * page;
+  return first >= end || ::madvise(reinterpret_cast<void*>(first), end - first, MADV_COLLAPSE) == 0;
+}
+
+bool can_collapse_pages() {
+  const std::uint64_t twice = 2 * huge_page.value();  // contains a whole one wherever it begins
+  void* const memory =
+      ::mmap(nullptr, twice, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  for (const std::uint64_t at : {std::uint64_t{0}, huge_page.value()})  // what is empty is refused
+    static_cast<volatile std::byte*>(memory)[at] = std::byte{1};
+  const bool collapsed = collapse_pages(memory, Bytes{twice});
+  ::munmap(memory, twice);
+  return collapsed;
+}
+
+/// Not at once, as many buffers are used only once. Now and then again, as a buffer may have been
+/// freed meanwhile and another one begin there; what is huge already costs little.
+void RecurringBuffers::note(const void* begin, Bytes size) {
+  constexpr std::size_t most_kept = 1024;
+  constexpr std::uint32_t often = 2, period = 32;
+  if (uses_.size() >= most_kept) uses_.clear();
+  Uses& uses = uses_[begin];
+  if (uses.size != size) uses = {size, 0};
+  if (++uses.count % period == often) collapse_pages(begin, size);
+}
+
+}  // namespace capstan

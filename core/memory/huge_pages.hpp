@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "core/ir/quantity.hpp"
+
+namespace capstan {
+
+// Pages of 2 MiB. What one process reads and writes of another's memory, the kernel looks up page
+// by page, and several readers of one page hinder each other.
+
+inline constexpr Bytes huge_page{2 << 20};
+
+/// Makes huge pages of those parts of the memory that can be one, whatever the system's policy is.
+/// What is there stays as it is; who uses it meanwhile is delayed. Takes about a third of a
+/// millisecond per page that is copied. False if some could not, as they are locked, or their
+/// owner has asked for small ones, or there is no memory for it. Thread-safe.
+bool collapse_pages(const void* begin, Bytes size);
+
+/// Whether this system does so at all (Linux does from 6.1 on): tries with memory of its own.
+bool can_collapse_pages();
+
+/// Puts long buffers that a program uses again and again into huge pages. Not thread-safe.
+class RecurringBuffers {
+ public:
+  /// Called before each use.
+  void use(const void* begin, Bytes size) {
+    if (size >= huge_page) note(begin, size);
+  }
+
+ private:
+  struct Uses {
+    Bytes size{};
+    std::uint32_t count = 0;
+  };
+  void note(const void* begin, Bytes size);
+
+  std::unordered_map<const void*, Uses> uses_;  // by where the buffer begins
+};
+
+}  // namespace capstan

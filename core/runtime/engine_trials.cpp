@@ -1,0 +1,85 @@
+// How calls run whose best way the model of links does not know for sure: the first ones in several
+// ways by turns, the others in that which was the fastest.
+
+#include "core/runtime/engine.hpp"
+#include "core/runtime/progress.hpp"
+
+namespace capstan {
+namespace {
+
+/// All ranks learn the least of each time.
+Call verdict_about(const Call& call, std::size_t times) {
+  return {.collective = Collective::all_reduce,
+          .type = DataType::f32,
+          .op = ReduceOp::min,
+          .shape = {.count = Elements{times}},
+          .purpose = Purpose::verdict,
+          .about = std::make_shared<const Call>(call)};
+}
+
+}  // namespace
+
+/// Whether ranks try at all. Those that share cores measure who has one.
+bool Engine::tries() const {
+  return placement_.tries && ranks_ > 1 && placement_.hosts.single() &&
+         !placement_.oversubscribed && rules_.empty();
+}
+
+bool Engine::tries(const Call& call) const {
+  return tries_ && call.purpose == Purpose::caller && !has_counts(call.collective) && !call.user;
+}
+
+/// Of calls like this one; null where nothing is to be tried. The same on all ranks.
+Trials* Engine::trials_of(const Call& call) {
+  if (!tries(call)) return nullptr;
+  const Call key = typical(call);
+  const auto found = trials_.find(key);
+  if (found != trials_.end()) return &found->second;
+  if (trials_.size() >= most_plans) return nullptr;
+  const Bytes bytes = bytes_of(call.contract(ranks_).extent(), call.element());
+  Trials trials{rivals(key, placement_.hosts, links_), call.collective, bytes};
+  return &trials_.emplace(key, std::move(trials)).first->second;
+}
+
+bool Engine::is_settled(const Call& call) {
+  const Progress::Lock lock{*progress_};
+  if (!tries(call) || (expects_shared_buffers() && question_before(call))) return true;
+  const auto found = trials_.find(typical(call));
+  return found != trials_.end() ? found->second.decided() : trials_.size() >= most_plans;
+}
+
+/// The plan of a call that comes now, in the program's order. Null: it is known when its turn
+/// comes, after what ranks have to tell each other first, which is put into the queue.
+const Plan* Engine::next_plan(const Call& call) {
+  if (last_plan_ && last_plan_->call == call) return last_plan_;
+  if (const auto known = plans_.find(call); known != plans_.end())
+    return last_plan_ = known->second.get();
+  Trials* const trials = trials_of(call);
+  if (!trials || trials->decided()) return &plan(call);
+  if (!trials->all_begun())
+    return &trials->next(call, [&](const Choice& choice) { return make_plan(call, choice); });
+  if (trials->asks()) tasks_.push_back(verdict(*trials, call));
+  return nullptr;
+}
+
+/// The task by which ranks tell each other how long they took.
+Task Engine::verdict(Trials& trials, const Call& call) {
+  struct Talk {
+    std::vector<float> own, least;
+  };
+  const std::size_t times = trials.number_of_times();
+  const auto talk =
+      std::make_shared<Talk>(Talk{std::vector<float>(times), std::vector<float>(times)});
+  const Call question = verdict_about(call, times);
+  return {.call = question,
+          .plan = &plan(question),
+          .input = talk->own.data(),
+          .output = talk->least.data(),
+          .input_bytes = Bytes{times * sizeof(float)},
+          .output_bytes = Bytes{times * sizeof(float)},
+          .pack = [&trials, talk] { trials.times(talk->own); },
+          .unpack = [&trials, talk] { trials.decide(talk->least); },
+          .keep = {talk}};
+}
+
+}  // namespace capstan

@@ -1,0 +1,93 @@
+#include "core/runtime/trials.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace capstan {
+namespace {
+
+/// Ranks wait for each other in it, so that the one that comes last sees how long it takes. In the
+/// others, some only send, or only receive: the slowest counts.
+bool waits_for_all(Collective collective) {
+  return !has_root(collective) && collective != Collective::scan &&
+         collective != Collective::exscan;
+}
+
+/// Nearly the least, if there are several: others use the machine, too, and once may be luck.
+float typical_time(std::span<const float> times) {
+  std::vector<float> seconds;
+  for (const float time : times) seconds.push_back(std::abs(time));
+  const auto typical = seconds.begin() + (seconds.size() > 1 ? 1 : 0);
+  std::ranges::nth_element(seconds, typical);
+  return *typical;
+}
+
+}  // namespace
+
+std::size_t CallHash::operator()(const Call& call) const {
+  return mark_of(call, {}).digest();
+}
+
+/// What disturbs the machine for a while is not to disturb one candidate alone.
+Trials::Turns Trials::turns_for(Bytes bytes) {
+  constexpr Bytes is_short{64 << 10}, is_long{1 << 20}, is_very_long{16 << 20};
+  if (bytes < is_short) return {4, 9};
+  if (bytes < is_long) return {3, 4};
+  return bytes < is_very_long ? Turns{2, 3} : Turns{1, 4};
+}
+
+Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes)
+    : turns_(turns_for(bytes)),
+      waits_for_all_(waits_for_all(collective)),
+      decided_(candidates.size() == 1) {
+  for (Choice& choice : candidates) trials_.emplace_back(std::move(choice));
+}
+
+const Plan& Trials::next(const Call& call, const Make& make) {
+  Trial& trial = trials_[begun_ / turns_.calls % trials_.size()];
+  auto& plan = trial.plans_[call];
+  if (!plan) {
+    auto made = std::make_unique<Plan>(make(trial.choice_));
+    made->trial = &trial;
+    plan = std::move(made);
+  }
+  ++begun_;
+  return *plan;
+}
+
+/// Where ranks may run ahead of each other, a call alone says little, and the slowest rank counts:
+/// the least of the negative times.
+void Trials::times(std::span<float> times) const {
+  auto to = times.begin();
+  for (const Trial& trial : trials_)
+    for (std::size_t turn = 0; turn < turns_.number; ++turn) {
+      const auto calls =
+          std::span{trial.seconds_}.subspan(turn * turns_.calls, turns_.calls).subspan(1);
+      if (waits_for_all_)
+        to = std::ranges::copy(calls, to).out;
+      else
+        *to++ =
+            -std::accumulate(calls.begin(), calls.end(), 0.0F) / static_cast<float>(calls.size());
+    }
+}
+
+/// What is expected to be the best has to be beaten clearly.
+void Trials::decide(std::span<const float> least) {
+  constexpr float clearly = 0.95F;
+  std::vector<float> seconds;  // by candidate
+  for (std::size_t t = 0; t < trials_.size(); ++t)
+    seconds.push_back(typical_time(least.subspan(t * times_each(), times_each())));
+  const auto fastest = std::ranges::min_element(seconds);
+  if (*fastest < clearly * seconds.front())
+    winner_ = static_cast<std::size_t>(fastest - seconds.begin());
+  Choice& winner = trials_[winner_].choice_;
+  winner.reason = fmt::format("the fastest of {} that were tried, {:.2f} us (predicted {:.2f} us)",
+                              trials_.size(), seconds[winner_] * 1e6F, winner.nanoseconds / 1000);
+  for (Trial& trial : trials_) trial.plans_.clear();
+  decided_ = true;
+}
+
+}  // namespace capstan

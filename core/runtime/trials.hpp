@@ -1,0 +1,83 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/runtime/plan.hpp"
+
+namespace capstan {
+
+struct CallHash {
+  std::size_t operator()(const Call& call) const;
+};
+
+/// One way of running calls of a kind, and how long the first calls took that ran so.
+class Trial {
+ public:
+  explicit Trial(Choice choice) : choice_(std::move(choice)) {}
+
+  const Choice& choice() const { return choice_; }
+  void note(std::chrono::duration<float> time) { seconds_.push_back(time.count()); }
+
+ private:
+  friend class Trials;
+  Choice choice_;
+  std::vector<float> seconds_;
+  std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
+};
+
+/// Finds out which of several ways is the fastest for calls of a kind: the first calls run in them
+/// by turns, a few in each; then ranks tell each other how long these took, and all decide alike.
+/// What the model of links knows about one machine may be wrong on another.
+///
+/// Used by one thread at a time; everything but note() happens in the same order on all ranks.
+class Trials {
+ public:
+  /// `candidates` are not empty, the first is the one that is expected to be the best.
+  /// `bytes`: what the largest buffer of a call holds.
+  Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes);
+  Trials(Trials&&) = default;
+
+  /// The choice is made.
+  bool decided() const { return decided_; }
+  /// Every candidate has had its calls.
+  bool all_begun() const { return begun_ == trials_.size() * turns_.number * turns_.calls; }
+  /// The plan of the next call of this kind, unless all have begun.
+  using Make = std::function<Plan(const Choice&)>;
+  const Plan& next(const Call& call, const Make& make);
+
+  /// What ranks tell each other when all calls that have begun are over: the least of all is what
+  /// decide() wants. `times` has number_of_times() elements.
+  std::size_t number_of_times() const { return trials_.size() * times_each(); }
+  void times(std::span<float> times) const;
+  void decide(std::span<const float> least);
+  /// Says once that it is time to ask.
+  bool asks() { return !std::exchange(asked_, true); }
+
+  /// The winner, or before that the one that is expected to be the best.
+  const Choice& choice() const { return trials_[winner_].choice_; }
+
+ private:
+  /// What one candidate gets. The first call of each turn does not count: it brings memory and
+  /// caches to it.
+  struct Turns {
+    std::size_t number, calls;
+  };
+  static Turns turns_for(Bytes bytes);
+  std::size_t times_each() const {
+    return waits_for_all_ ? turns_.number * (turns_.calls - 1) : turns_.number;
+  }
+
+  std::vector<Trial> trials_;
+  Turns turns_;
+  bool waits_for_all_;  ///< nobody can end such a call before all have begun it
+  std::size_t begun_ = 0, winner_ = 0;
+  bool asked_ = false, decided_ = false;
+};
+
+}  // namespace capstan

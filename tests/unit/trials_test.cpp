@@ -1,0 +1,291 @@
+// The first calls of a kind run in several ways, the others in the fastest of them.
+
+#include "core/runtime/trials.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "core/async/work.hpp"
+#include "core/runtime/selector.hpp"
+#include "tests/unit/thread_world.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr LinkModel readable{.reads_peers = true};
+
+Call call_of(Collective collective, std::uint64_t count, DataType type = DataType::f32) {
+  return {.collective = collective, .type = type, .shape = {.count = Elements{count}}};
+}
+
+TEST(Rivals, BeginWithTheChoiceAndGoOnByPrediction) {
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::broadcast, Collective::all_to_all}) {
+    const Call call = call_of(collective, 100'000);
+    const auto found = rivals(call, 4, readable);
+    const Choice choice = choose(call, 4, {}, true, readable);
+    ASSERT_GT(found.size(), 1U) << name_of(collective);
+    EXPECT_EQ(found.front().algorithm, choice.algorithm);
+    EXPECT_EQ(found.front().form, choice.form);
+    std::set<std::pair<std::string_view, Form>> different;
+    for (const Choice& rival : found) {
+      EXPECT_LE(rival.nanoseconds, 4 * choice.nanoseconds);
+      different.insert({rival.algorithm->name, rival.form});
+    }
+    EXPECT_EQ(different.size(), found.size());
+    EXPECT_TRUE(std::ranges::is_sorted(std::span{found}.subspan(1), {}, &Choice::nanoseconds));
+  }
+}
+
+TEST(Rivals, GiveTheSameSums) {
+  for (const std::uint64_t count : {2'000, 100'000, 3'000'000}) {
+    for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {
+      const auto found = rivals(call_of(collective, count), 4, readable);
+      for (const Choice& rival : found)
+        EXPECT_TRUE(
+            rival.algorithm == found.front().algorithm ||
+            (rival.algorithm->guarantees.one_sum && found.front().algorithm->guarantees.one_sum))
+            << rival.algorithm->name << " and " << found.front().algorithm->name;
+    }
+  }
+  std::set<std::string_view> exact;
+  for (const Choice& rival : rivals(call_of(Collective::reduce, 2'000, DataType::i32), 4, readable))
+    exact.insert(rival.algorithm->name);
+  EXPECT_GT(exact.size(), 1U) << "integers do not round";
+}
+
+/// Between -1 and 1.
+template <class T>
+T number(std::mt19937& random) {
+  if constexpr (std::is_same_v<T, Float16>)
+    return {static_cast<std::uint16_t>(random() & 0xbbff)};
+  else
+    return std::uniform_real_distribution<T>{-1, 1}(random);
+}
+
+/// Algorithms that promise it give the same bits; others need not.
+template <class T>
+std::vector<T> sums_by(const std::string& rule, Collective collective) {
+  constexpr std::size_t count = 3001;
+  Settings settings = bounded_settings();
+  settings.algorithm = rule;
+  std::vector<T> result(count);
+  on_threads(5, settings, [&](Communicator& world) {
+    std::mt19937 random{static_cast<unsigned>(world.rank())};
+    std::vector<T> input(count), output(count);
+    for (T& value : input) value = number<T>(random);
+    if (collective == Collective::all_reduce)
+      world.all_reduce(std::span<const T>{input}, std::span{output});
+    else
+      world.reduce(std::span<const T>{input}, std::span{output}, 0);
+    if (world.rank() == 0) result = output;
+  });
+  return result;
+}
+
+template <class T>
+class OneSum : public ::testing::Test {};
+using Floating = ::testing::Types<float, Float16>;
+TYPED_TEST_SUITE(OneSum, Floating);
+
+TYPED_TEST(OneSum, GivesTheSameBits) {
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {
+    std::vector<TypeParam> first;
+    int compared = 0;
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      if (!algorithm.guarantees.one_sum) continue;
+      EXPECT_TRUE(algorithm.guarantees.ordered);
+      for (const char* form : {"packets", "flags", "buffers", "outputs"}) {
+        const auto sums = sums_by<TypeParam>(
+            fmt::format("{}:{}/{}", name_of(collective), algorithm.name, form), collective);
+        if (first.empty()) first = sums;
+        EXPECT_EQ(std::memcmp(sums.data(), first.data(), sums.size() * sizeof(TypeParam)), 0)
+            << algorithm.name << "/" << form;
+        ++compared;
+      }
+    }
+    EXPECT_GE(compared, 8);
+  }
+}
+
+class OfTwo : public ::testing::Test {
+ protected:
+  static Trials trials_of(Collective collective, Bytes bytes) {
+    auto candidates = rivals(call_of(collective, 100'000), 4, readable);
+    candidates.resize(2);
+    return {std::move(candidates), collective, bytes};
+  }
+
+  /// Runs all calls, of which `seconds(candidate, which)` says how long they took.
+  template <class Seconds>
+  static int run(Trials& trials, Seconds seconds) {
+    int calls = 0;
+    std::array<int, 2> which{};
+    for (; !trials.all_begun(); ++calls) {
+      const Plan& plan = trials.next({}, [&](const Choice& choice) {
+        Plan made;
+        made.algorithm = choice.algorithm;
+        made.form = choice.form;
+        return made;
+      });
+      const bool second =
+          plan.form != trials.choice().form || plan.algorithm != trials.choice().algorithm;
+      plan.trial->note(std::chrono::duration<float>{seconds(second, which[second]++)});
+    }
+    return calls;
+  }
+
+  static void decide(Trials& trials) {
+    std::vector<float> times(trials.number_of_times());
+    trials.times(times);
+    trials.decide(times);
+  }
+};
+
+TEST_F(OfTwo, TheFasterWins) {
+  Trials trials = trials_of(Collective::all_reduce, Bytes{400'000});
+  const Form expected = trials.choice().form;
+  EXPECT_FALSE(trials.decided());
+  EXPECT_GT(run(trials, [](bool second, int) { return second ? 1e-3F : 2e-3F; }), 8);
+  decide(trials);
+  EXPECT_TRUE(trials.decided());
+  EXPECT_NE(trials.choice().form, expected);
+  EXPECT_THAT(trials.choice().reason, HasSubstr("the fastest of 2 that were tried, 1000.00 us"));
+}
+
+TEST_F(OfTwo, WhatIsExpectedHasToBeBeatenClearly) {
+  Trials trials = trials_of(Collective::all_reduce, Bytes{400'000});
+  const Form expected = trials.choice().form;
+  run(trials, [](bool second, int) { return second ? 0.98e-3F : 1e-3F; });
+  decide(trials);
+  EXPECT_EQ(trials.choice().form, expected);
+}
+
+TEST_F(OfTwo, TheFirstOfATurnAndOneStrokeOfLuckDoNotCount) {
+  for (const std::uint64_t bytes : {100'000, 2'000'000, 50'000'000}) {
+    Trials trials = trials_of(Collective::all_reduce, Bytes{bytes});
+    const Form expected = trials.choice().form;
+    bool lucky = true;
+    const int calls = run(trials, [&](bool second, int which) {
+      if (!second) return which == 0 ? 1.0F : 1e-3F;
+      if (which == 1 && std::exchange(lucky, false)) return 1e-6F;
+      return which == 0 ? 1e-9F : 2e-3F;
+    });
+    EXPECT_LT(calls, 40);
+    decide(trials);
+    EXPECT_EQ(trials.choice().form, expected) << bytes;
+  }
+}
+
+/// Where nobody can end before all have begun, the rank that comes last knows the time; otherwise
+/// the slowest.
+TEST_F(OfTwo, RanksCountDifferently) {
+  for (const auto& [collective, seconds] :
+       {std::pair{Collective::all_reduce, 1e-3F}, {Collective::broadcast, 5e-3F}}) {
+    Trials mine = trials_of(collective, Bytes{400'000}),
+           theirs = trials_of(collective, Bytes{400'000});
+    run(mine, [](bool, int) { return 1e-3F; });
+    run(theirs, [](bool, int) { return 5e-3F; });
+    std::vector<float> a(mine.number_of_times()), b(a.size());
+    mine.times(a);
+    theirs.times(b);
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::min(a[i], b[i]);
+    mine.decide(a);
+    EXPECT_THAT(mine.choice().reason, HasSubstr(fmt::format("{:.2f} us (pred", seconds * 1e6F)));
+  }
+}
+
+// In worlds of threads, on cores of their own or not: `oversubscribed` worlds do not try.
+
+Settings trying() {
+  Settings settings = bounded_settings();
+  settings.trials = true;
+  return settings;
+}
+
+Request all_reduce_of(std::vector<float>& data) {
+  return request::of(Collective::all_reduce, data, data);
+}
+
+/// Whether there are cores enough to try anything.
+bool tries(unsigned ranks) {
+  return std::thread::hardware_concurrency() >= ranks;  // of those that this process may use
+}
+
+/// Whatever runs meanwhile, and however it is called.
+TEST(Trials, AllRanksDecideAlikeAndGetRightResults) {
+  constexpr int ranks = 2;
+  std::vector<std::string> explained(ranks);
+  on_threads(ranks, trying(), [&](Communicator& world) {
+    const auto self = static_cast<std::size_t>(world.rank());
+    std::vector<float> small(3000), large(40'000);
+    for (int i = 0; i < 250; ++i) {
+      for (std::vector<float>* data : {&small, &large}) {
+        std::ranges::fill(*data, static_cast<float>(world.rank() + i));
+        // One rank waits at once, the other later.
+        if (world.rank() == 0)
+          world.all_reduce(*data);
+        else
+          world.start_all_reduce(*data).wait();
+        ASSERT_THAT(*data, Each(static_cast<float>(2 * i + 1))) << i;
+      }
+      std::vector<int> moved(2000, world.rank() == i % ranks ? i : -1);
+      world.broadcast(std::span{moved}, i % ranks);
+      ASSERT_THAT(moved, Each(i));
+    }
+    EXPECT_TRUE(world.is_settled(all_reduce_of(small)));
+    EXPECT_TRUE(world.is_settled(all_reduce_of(large)));
+    explained[self] = world.explain(all_reduce_of(small)) + world.explain(all_reduce_of(large));
+  });
+  EXPECT_EQ(explained[0], explained[1]);
+  if (tries(ranks)) {
+    EXPECT_THAT(explained[0], HasSubstr("that were tried"));
+  }
+}
+
+TEST(Trials, ManyInFlightDecideOnce) {
+  on_threads(3, trying(), [&](Communicator& world) {
+    constexpr int n = 120;
+    std::vector<std::vector<float>> data(n, std::vector<float>(5000));
+    for (int repetition = 0; repetition < 2; ++repetition) {
+      std::vector<Work> works;
+      for (int i = 0; i < n; ++i) {
+        std::ranges::fill(data[i], static_cast<float>(world.rank() * i));
+        works.push_back(world.start_all_reduce(data[i]));
+      }
+      for (int i = 0; i < n; ++i) {
+        works[i].wait();
+        ASSERT_THAT(data[i], Each(static_cast<float>(3 * i))) << i;
+      }
+    }
+    EXPECT_TRUE(world.is_settled(all_reduce_of(data.front())));
+  });
+}
+
+TEST(Trials, AreNotForRulesNorThoseWhoDoNotWantThem) {
+  const auto settled = [](const Settings& settings, std::size_t count) {
+    bool answer = false;
+    on_threads(2, settings, [&](Communicator& world) {
+      std::vector<float> data(count);
+      if (world.rank() == 0) answer = world.is_settled(all_reduce_of(data));
+    });
+    return answer;
+  };
+  Settings off = trying(), ruled = trying();
+  off.trials = false;
+  ruled.algorithm = "all_reduce:ring";
+  EXPECT_TRUE(settled(off, 100'000));
+  EXPECT_TRUE(settled(ruled, 100'000));
+  EXPECT_EQ(settled(trying(), 100'000), !tries(2));
+}
+
+}  // namespace
+}  // namespace capstan
