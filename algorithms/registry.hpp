@@ -28,7 +28,7 @@ struct Guarantees {
   /// Sums are combined in the order of ranks, so that the operation need not be commutative.
   bool ordered = false;
   /// Each sum is one reduction of all contributions in the order of ranks: algorithms that promise
-  /// it give the same results, bit by bit.
+  /// it give the same results, bit by bit. (Not proven: a test compares them.)
   bool one_sum = false;
 };
 

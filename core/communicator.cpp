@@ -211,7 +211,8 @@ std::string Communicator::explain(const Request& request) const {
 }
 
 bool Communicator::is_settled(const Request& request) const {
-  return impl_->engine.is_settled(check(request, rank(), size()).call);
+  const CheckedCall checked = check(request, rank(), size());
+  return impl_->engine.is_settled(checked.call, checked.input, checked.output);
 }
 
 std::string Communicator::algorithm(const Request& request) const {

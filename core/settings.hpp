@@ -60,8 +60,8 @@ struct Settings {
 
   /// Within a host, the first calls of a kind and size run in several ways, of which the others
   /// take that which was the fastest, for all ranks alike. Sums of floating-point numbers do not
-  /// depend on it: where algorithms round differently, the model of the machine decides. Off, on
-  /// any rank: it always does. CAPSTAN_TRIALS, 0 or 1.
+  /// depend on it: where algorithms round differently, the model of the machine decides, as it
+  /// always does with this off on any rank, or with rules in `algorithm`. CAPSTAN_TRIALS, 0 or 1.
   bool trials = true;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.

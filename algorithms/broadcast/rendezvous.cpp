@@ -1,9 +1,9 @@
 // Broadcast by rendezvous: direct, but for the root's own block, which the root writes to where the
 // others want it while they fetch theirs.
 //
-// 2 steps, about 2·(p-1)/p·n elements sent by the root and (p-2)/p·n by the others, 2n scratch.
-// Where peers can use each other's buffers, every rank moves (p-1)/p·n elements; in the direct one
-// the others move n each, while the root waits.
+// 3 steps, the first of which only says who is there; about 2·(p-1)/p·n elements sent by the root
+// and (p-2)/p·n by the others, (1+1/p)·n scratch. Where peers can use each other's buffers, every
+// rank moves (p-1)/p·n elements; in the direct one the others move n each, while the root waits.
 //
 //   phase 0   the root sends block j to rank j; the others tell the root that they are there
 //   phase 1   the root sends its block to all, everybody else sends its own to all but the root

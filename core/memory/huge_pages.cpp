@@ -31,14 +31,16 @@ bool can_collapse_pages() {
 }
 
 /// Not at once, as many buffers are used only once. Now and then again, as a buffer may have been
-/// freed meanwhile and another one begin there; what is huge already costs little.
+/// freed meanwhile and another one begin there; what is huge already costs little. Ever more rarely
+/// where it fails, as for memory that is locked.
 void RecurringBuffers::note(const void* begin, Bytes size) {
   constexpr std::size_t most_kept = 1024;
-  constexpr std::uint32_t often = 2, period = 32;
   if (uses_.size() >= most_kept) uses_.clear();
   Uses& uses = uses_[begin];
-  if (uses.size != size) uses = {size, 0};
-  if (++uses.count % period == often) collapse_pages(begin, size);
+  if (uses.size != size) uses = {.size = size};
+  if (++uses.count < uses.next) return;
+  if (!collapse_pages(begin, size)) uses.period *= 2;
+  uses.next = uses.count + uses.period;
 }
 
 }  // namespace capstan

@@ -28,11 +28,14 @@ class RecurringBuffers {
   void use(const void* begin, Bytes size) {
     if (size >= huge_page) note(begin, size);
   }
+  /// Buffers that are remembered.
+  std::size_t known() const { return uses_.size(); }
 
  private:
   struct Uses {
     Bytes size{};
-    std::uint32_t count = 0;
+    std::uint64_t count = 0, next = 2;  ///< when it is tried
+    std::uint64_t period = 32;          ///< after that
   };
   void note(const void* begin, Bytes size);
 

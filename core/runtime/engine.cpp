@@ -117,10 +117,11 @@ Choice Engine::predicted(const Call& call) {
 
 const Plan& Engine::plan(const Call& call) {
   if (last_plan_ && last_plan_->call == call) return *last_plan_;
-  if (plans_.size() >= most_plans && tasks_.empty()) plans_.clear();
-  auto& entry = plans_[call];
-  if (!entry) entry = std::make_unique<const Plan>(make_plan(call, choice(call)));
-  return *(last_plan_ = entry.get());
+  if (const auto known = plans_.find(call); known != plans_.end())
+    return *(last_plan_ = known->second.get());
+  if (plans_.size() >= most_plans && tasks_.empty()) plans_.clear(), last_plan_ = nullptr;
+  auto made = std::make_unique<const Plan>(make_plan(call, choice(call)));
+  return *(last_plan_ = plans_.emplace(call, std::move(made)).first->second.get());
 }
 
 Plan Engine::make_plan(const Call& call, const Choice& choice) const {
@@ -135,16 +136,16 @@ void Engine::run(const Call& call, const void* input, void* output) {
   const SeenBuffers own = seen_buffers(call, input, output);
   Call known = call;
   run_now(*question, &own, &known.seen);
-  run_now(known, input, output, Ways::one);
+  run_now(known, input, output);
 }
 
-void Engine::run_now(const Call& call, const void* input, void* output, Ways ways) {
+void Engine::run_now(const Call& call, const void* input, void* output) {
   Outcome outcome;
   {
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
-    const Plan* const plan = ways == Ways::several ? next_plan(call) : &this->plan(call);
-    if (tasks_.empty()) {
+    const Plan* const plan = next_plan(call, tasks_.end());
+    if (plan && tasks_.empty()) {
       start(*plan, input, output);
       if (advance()) return ended(*plan);
       running_ = true;
@@ -174,10 +175,12 @@ void Engine::submit(Task task) {
     if (failure_) failure_->raise();
     if (!task.complete && expects_shared_buffers())
       if (const auto question = question_before(task.call)) tasks_.push_back(ask(*question, task));
-    if (!task.complete) task.plan = next_plan(task.call);
+    if (!task.complete) task.plan = next_plan(task.call, tasks_.end());
     tasks_.push_back(std::move(task));
-    // What is small is sent at once; what takes time is left to who has it.
-    const bool small = tasks_.front().plan && tasks_.front().plan->form == Form::packets;
+    // What is small is sent at once; what takes time is left to who has it, and what is tried to
+    // who waits for it, so that the time is that of the call alone.
+    const Plan* const first = tasks_.front().plan;
+    const bool small = first && first->form == Form::packets && !first->trial;
     if (small && !progress_->has_thread()) poll();
   }
   progress_->announce();
@@ -305,9 +308,12 @@ void Engine::start(const Plan& plan, const void* input, void* output) {
 }
 
 void Engine::begin() {
+  if (Task& task = tasks_.front(); !task.plan) {
+    if (const auto complete = std::exchange(task.complete, nullptr)) complete(task);
+    task.plan = next_plan(task.call, tasks_.begin());
+    if (!task.plan) return begin();  // what has to be told first
+  }
   Task& task = tasks_.front();
-  if (task.complete) task.complete(task);
-  if (!task.plan) task.plan = &plan(task.call);
   if (task.pack) task.pack();
   start(*task.plan, task.input, task.output);
   running_ = true;

@@ -77,13 +77,13 @@ class Engine {
   std::optional<MessageInfo> probe(int source, int tag);
   MessageInfo wait_for_message(int source, int tag);
 
-  /// As calls run from now on, or once what is being tried has been decided.
+  /// How calls run, or while several ways are tried, how they are expected to run in the end.
   Choice choice(const Call& call);
   /// The same with these buffers, if those of all ranks are of their kind.
   Choice choice(const Call& call, const void* input, const void* output);
 
-  /// Calls like this one no longer run in several ways to find the fastest.
-  bool is_settled(const Call& call);
+  /// Calls like this one, with such buffers on all ranks, no longer run in several ways.
+  bool is_settled(const Call& call, const void* input, const void* output);
 
   /// From now on buffers may be in shared memory: all ranks say this between the same calls.
   void expect_shared_buffers() { shared_buffers_.store(true, std::memory_order_relaxed); }
@@ -113,15 +113,13 @@ class Engine {
   bool tries() const;
   bool tries(const Call& call) const;
   Trials* trials_of(const Call& call);
-  const Plan* next_plan(const Call& call);
+  const Plan* next_plan(const Call& call, std::deque<Task>::const_iterator place);
   Task verdict(Trials& trials, const Call& call);
-  /// Whether a call may run in one of several ways to find the fastest. What is known of buffers
-  /// comes too late for that in a queue.
-  enum class Ways : std::uint8_t { one, several };
-  void run_now(const Call& call, const void* input, void* output, Ways ways = Ways::several);
+  void run_now(const Call& call, const void* input, void* output);
   std::shared_ptr<const Call> question_for(const Call& call);
   std::shared_ptr<const Call> question_before(const Call& call);
   bool is_worth_asking(const Call& call);
+  Call with_seen(Call call, const void* input, const void* output);
   SeenBuffers seen_buffers(const Call& call, const void* input, const void* output) const;
   Task ask(const Call& question, Task& task);
   /// What comes from other hosts shows only then.

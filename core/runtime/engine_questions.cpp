@@ -88,10 +88,14 @@ Task Engine::ask(const Call& question, Task& task) {
 
 Choice Engine::choice(const Call& call, const void* input, const void* output) {
   const Progress::Lock lock{*progress_};
-  if (!expects_shared_buffers() || !question_before(call)) return choice(call);
-  Call known = call;
-  known.seen = seen_buffers(call, input, output);
-  return choice(known);
+  return choice(with_seen(call, input, output));
+}
+
+/// As if the buffers of all ranks were of the kind of these.
+Call Engine::with_seen(Call call, const void* input, const void* output) {
+  if (expects_shared_buffers() && question_before(call))
+    call.seen = seen_buffers(call, input, output);
+  return call;
 }
 
 }  // namespace capstan

@@ -7,6 +7,9 @@
 namespace capstan {
 namespace {
 
+/// Others are left to the model: a program that never repeats a call does not fill the memory.
+constexpr std::size_t most_kinds_tried = 256;
+
 /// All ranks learn the least of each time.
 Call verdict_about(const Call& call, std::size_t times) {
   return {.collective = Collective::all_reduce,
@@ -21,8 +24,7 @@ Call verdict_about(const Call& call, std::size_t times) {
 
 /// Whether ranks try at all. Those that share cores measure who has one.
 bool Engine::tries() const {
-  return placement_.tries && ranks_ > 1 && placement_.hosts.single() &&
-         !placement_.oversubscribed && rules_.empty();
+  return placement_.tries && ranks_ > 1 && placement_.hosts.single() && !placement_.oversubscribed;
 }
 
 bool Engine::tries(const Call& call) const {
@@ -35,22 +37,22 @@ Trials* Engine::trials_of(const Call& call) {
   const Call key = typical(call);
   const auto found = trials_.find(key);
   if (found != trials_.end()) return &found->second;
-  if (trials_.size() >= most_plans) return nullptr;
+  if (trials_.size() >= most_kinds_tried) return nullptr;
   const Bytes bytes = bytes_of(call.contract(ranks_).extent(), call.element());
   Trials trials{rivals(key, placement_.hosts, links_), call.collective, bytes};
   return &trials_.emplace(key, std::move(trials)).first->second;
 }
 
-bool Engine::is_settled(const Call& call) {
+bool Engine::is_settled(const Call& call, const void* input, const void* output) {
   const Progress::Lock lock{*progress_};
-  if (!tries(call) || (expects_shared_buffers() && question_before(call))) return true;
-  const auto found = trials_.find(typical(call));
-  return found != trials_.end() ? found->second.decided() : trials_.size() >= most_plans;
+  if (!tries(call)) return true;
+  const auto found = trials_.find(typical(with_seen(call, input, output)));
+  return found != trials_.end() ? found->second.decided() : trials_.size() >= most_kinds_tried;
 }
 
-/// The plan of a call that comes now, in the program's order. Null: it is known when its turn
-/// comes, after what ranks have to tell each other first, which is put into the queue.
-const Plan* Engine::next_plan(const Call& call) {
+/// The plan of a call that comes next, in the order in which all ranks call. Null: it is known when
+/// its turn comes, after what ranks have to tell each other first, which is put into the queue.
+const Plan* Engine::next_plan(const Call& call, std::deque<Task>::const_iterator place) {
   if (last_plan_ && last_plan_->call == call) return last_plan_;
   if (const auto known = plans_.find(call); known != plans_.end())
     return last_plan_ = known->second.get();
@@ -58,7 +60,10 @@ const Plan* Engine::next_plan(const Call& call) {
   if (!trials || trials->decided()) return &plan(call);
   if (!trials->all_begun())
     return &trials->next(call, [&](const Choice& choice) { return make_plan(call, choice); });
-  if (trials->asks()) tasks_.push_back(verdict(*trials, call));
+  if (!trials->asked()) {
+    tasks_.insert(place, verdict(*trials, call));
+    trials->set_asked();
+  }
   return nullptr;
 }
 

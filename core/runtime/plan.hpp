@@ -62,7 +62,7 @@ struct BoundProgram {
 
 class Trial;
 
-/// All that is needed to run one kind of call again and again: made once, kept, never changed.
+/// All that is needed to run one kind of call again and again: made once, never changed.
 /// A long operation is a stream of blocks; see block_shapes().
 struct Plan {
   Call call;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <numeric>
 
@@ -14,6 +15,10 @@ namespace {
 bool waits_for_all(Collective collective) {
   return !has_root(collective) && collective != Collective::scan &&
          collective != Collective::exscan;
+}
+
+float mean(std::span<const float> seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0F) / static_cast<float>(seconds.size());
 }
 
 /// Nearly the least, if there are several: others use the machine, too, and once may be luck.
@@ -47,7 +52,8 @@ Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes byte
 }
 
 const Plan& Trials::next(const Call& call, const Make& make) {
-  Trial& trial = trials_[begun_ / turns_.calls % trials_.size()];
+  const std::size_t turn = begun_ < warm_up ? 0 : (begun_ - warm_up) / turns_.calls;
+  Trial& trial = trials_[turn % trials_.size()];
   auto& plan = trial.plans_[call];
   if (!plan) {
     auto made = std::make_unique<Plan>(make(trial.choice_));
@@ -62,16 +68,14 @@ const Plan& Trials::next(const Call& call, const Make& make) {
 /// the least of the negative times.
 void Trials::times(std::span<float> times) const {
   auto to = times.begin();
-  for (const Trial& trial : trials_)
+  for (const Trial& trial : trials_) {
+    assert(trial.seconds_.size() >= calls_each());
+    const auto seconds = std::span{trial.seconds_}.last(calls_each());
     for (std::size_t turn = 0; turn < turns_.number; ++turn) {
-      const auto calls =
-          std::span{trial.seconds_}.subspan(turn * turns_.calls, turns_.calls).subspan(1);
-      if (waits_for_all_)
-        to = std::ranges::copy(calls, to).out;
-      else
-        *to++ =
-            -std::accumulate(calls.begin(), calls.end(), 0.0F) / static_cast<float>(calls.size());
+      const auto calls = seconds.subspan(turn * turns_.calls, turns_.calls).subspan(1);
+      to = waits_for_all_ ? std::ranges::copy(calls, to).out : std::fill_n(to, 1, -mean(calls));
     }
+  }
 }
 
 /// What is expected to be the best has to be beaten clearly.
@@ -84,8 +88,10 @@ void Trials::decide(std::span<const float> least) {
   if (*fastest < clearly * seconds.front())
     winner_ = static_cast<std::size_t>(fastest - seconds.begin());
   Choice& winner = trials_[winner_].choice_;
-  winner.reason = fmt::format("the fastest of {} that were tried, {:.2f} us (predicted {:.2f} us)",
-                              trials_.size(), seconds[winner_] * 1e6F, winner.nanoseconds / 1000);
+  winner.reason = fmt::format(
+      "{} {} that were tried, {:.2f} us (predicted {:.2f} us)",
+      seconds[winner_] == *fastest ? "the fastest of" : "expected and close to the fastest of",
+      trials_.size(), seconds[winner_] * 1e6F, winner.nanoseconds / 1000);
   for (Trial& trial : trials_) trial.plans_.clear();
   decided_ = true;
 }

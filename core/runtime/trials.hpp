@@ -46,7 +46,7 @@ class Trials {
   /// The choice is made.
   bool decided() const { return decided_; }
   /// Every candidate has had its calls.
-  bool all_begun() const { return begun_ == trials_.size() * turns_.number * turns_.calls; }
+  bool all_begun() const { return begun_ == warm_up + trials_.size() * calls_each(); }
   /// The plan of the next call of this kind, unless all have begun.
   using Make = std::function<Plan(const Choice&)>;
   const Plan& next(const Call& call, const Make& make);
@@ -56,19 +56,24 @@ class Trials {
   std::size_t number_of_times() const { return trials_.size() * times_each(); }
   void times(std::span<float> times) const;
   void decide(std::span<const float> least);
-  /// Says once that it is time to ask.
-  bool asks() { return !std::exchange(asked_, true); }
+  /// Whether ranks are telling each other, or have done so.
+  bool asked() const { return asked_; }
+  void set_asked() { asked_ = true; }
 
   /// The winner, or before that the one that is expected to be the best.
   const Choice& choice() const { return trials_[winner_].choice_; }
 
  private:
+  /// Calls before the first turn, as expected to be best: what is done for buffers that come back
+  /// (see RecurringBuffers) is done then.
+  static constexpr std::size_t warm_up = 2;
   /// What one candidate gets. The first call of each turn does not count: it brings memory and
   /// caches to it.
   struct Turns {
     std::size_t number, calls;
   };
   static Turns turns_for(Bytes bytes);
+  std::size_t calls_each() const { return turns_.number * turns_.calls; }
   std::size_t times_each() const {
     return waits_for_all_ ? turns_.number * (turns_.calls - 1) : turns_.number;
   }

@@ -176,14 +176,19 @@ bool may_use_huge_pages(const Settings& settings) {
   return settings.huge_pages && can_collapse_pages();
 }
 
+/// Where rules say how calls run, nothing is tried.
+bool wants_trials(const Settings& settings) {
+  return settings.trials && settings.algorithm.empty();
+}
+
 /// What a rank may do only if all can and want it.
 void agree_on_abilities(Placement& placement, Store& store, Transport& transport, int rank,
                         int size, const Settings& settings, Deadline deadline) {
   const std::array own{reaches_peers(store, transport, rank, size, deadline),
-                       may_use_huge_pages(settings), settings.trials};
+                       may_use_huge_pages(settings), wants_trials(settings)};
   const auto all = common(store, "abilities", rank, size, own, deadline);
   placement.reads_peers = all[0];
-  placement.huge_pages = all[1];
+  placement.huge_pages = all[0] && all[1];  // it is for who reads them
   placement.tries = all[2];
 }
 
@@ -272,7 +277,7 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
       .chunk = ranks > 1 ? chunk_bytes_for(Machine::discover(), ranks) : Bytes{0},
       .reads_peers = true,
       .huge_pages = ranks > 1 && may_use_huge_pages(settings),
-      .tries = settings.trials};
+      .tries = wants_trials(settings)};
   const SegmentLayout layout = segment_layout(ranks, placement, settings);
   std::vector<Member> members;
   for (auto& transport : make_transports_of_threads(placement.hosts, layout.total(), settings))

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
@@ -88,6 +89,34 @@ int send_without_kernel(Communicator& world) {
     if (right < static_cast<std::ptrdiff_t>(received.size() - first))
       return report(world, fmt::format("message {}", round));
   }
+  return 0;
+}
+
+/// Buffers of both kinds by turns, for so long that the fastest way is found for each, while every
+/// rank calls in a manner of its own.
+int try_ways(Communicator& world) {
+  constexpr std::size_t count = 20'000;
+  auto allocated = world.allocate<std::int32_t>(count);
+  std::vector<std::int32_t> plain(count), other(count);
+  const bool differs = world.rank() == 0;
+  const std::array buffers{allocated.span(), std::span{plain},
+                           differs ? std::span{other} : allocated.span()};
+  const int total = world.size() * (world.size() - 1) / 2;
+  for (int round = 0; round < 250; ++round) {
+    const bool waits = (world.rank() + round / 5) % 2 == 0;
+    for (const std::span<std::int32_t> data : buffers) {
+      std::ranges::fill(data, world.rank() + round);
+      if (waits)
+        world.all_reduce(data);
+      else
+        world.start_all_reduce(data).wait();
+      if (std::ranges::count(data, total + world.size() * round) != count)
+        return report(world, fmt::format("round {}", round));
+    }
+  }
+  for (const std::span<std::int32_t> data : {buffers[0], buffers[1]})
+    if (!world.is_settled(request::of(Collective::all_reduce, data, data)))
+      return report(world, "nothing has been decided");
   return 0;
 }
 
@@ -254,6 +283,7 @@ int use_shared_buffers(Communicator& world, std::string_view what) {
   if (verb == "load") return call_without_kernel(world, about, BufferKinds::allocated);
   if (verb == "fetch") return call_without_kernel(world, about, BufferKinds::plain);
   if (verb == "send") return send_without_kernel(world);
+  if (verb == "try") return try_ways(world);
   if (verb == "cancel") return cancel_now_and_then(world, std::stoi(std::string{about}));
   if (verb == "stress") return come_and_go(world, std::stoi(std::string{about}));
   if (verb == "kill") return lose_an_owner(world, std::stoul(std::string{about}));

@@ -73,6 +73,14 @@ TEST_F(SharedBuffers, AreNotUsedLikeOthers) {
   }
 }
 
+TEST_F(SharedBuffers, AreTriedInSeveralWays) {
+  for (const char* thread : {"0", "1"})
+    for (const int ranks : {2, 4}) {
+      const auto result = share(ranks, "try", {{"CAPSTAN_PROGRESS_THREAD", thread}});
+      EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
+    }
+}
+
 TEST_F(SharedBuffers, AreSent) {
   const auto result = share(3, "send");
   EXPECT_EQ(result.status, 0) << result.output;

@@ -91,14 +91,14 @@ TEST_F(HugePages, AreForBuffersThatComeBack) {
   EXPECT_TRUE(smaller.intact());
 }
 
-/// Many buffers, again and again: what is remembered of them stays bounded.
 TEST_F(HugePages, ForgetBuffersThatDoNotComeBack) {
   const Bytes size{4 << 20};
   const Buffer buffer{Bytes{12 << 20}};
   RecurringBuffers recurring;
-  for (int i = 0; i < 5000; ++i)
+  for (int i = 0; i < 5000; ++i) {
     recurring.use(static_cast<const std::byte*>(buffer.data()) + i, size);
-  EXPECT_TRUE(buffer.intact());
+    ASSERT_LE(recurring.known(), 1024U);
+  }
 }
 
 TEST_F(HugePages, AreUsedForCallsIfWanted) {

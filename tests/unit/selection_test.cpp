@@ -136,6 +136,9 @@ TEST(CallMark, TellsWhatACallIsFor) {
   EXPECT_EQ(to_string(mark_of(question, {})),
             "all_reduce(1000 x f32, sum), asking first what buffers all ranks have");
   EXPECT_NE(mark_of(question, {}), plain);
+  question.purpose = Purpose::verdict;
+  EXPECT_EQ(to_string(mark_of(question, {})),
+            "all_reduce(1000 x f32, sum), telling first which way was the fastest");
   call.seen = SeenBuffers::all;
   EXPECT_NE(mark_of(call, {}), plain);
   EXPECT_EQ(to_string(call), "all_reduce(1000 x f32, sum)");

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <cstring>
 #include <random>
@@ -13,11 +14,11 @@
 #include "core/async/work.hpp"
 #include "core/runtime/selector.hpp"
 #include "tests/unit/thread_world.hpp"
+#include "tests/ways.hpp"
 
 namespace capstan {
 namespace {
 
-using ::testing::Each;
 using ::testing::HasSubstr;
 
 constexpr LinkModel readable{.reads_peers = true};
@@ -103,16 +104,16 @@ TYPED_TEST(OneSum, GivesTheSameBits) {
     for (const Algorithm& algorithm : algorithms(collective)) {
       if (!algorithm.guarantees.one_sum) continue;
       EXPECT_TRUE(algorithm.guarantees.ordered);
-      for (const char* form : {"packets", "flags", "buffers", "outputs"}) {
-        const auto sums = sums_by<TypeParam>(
-            fmt::format("{}:{}/{}", name_of(collective), algorithm.name, form), collective);
+      for (const std::string& way : ways_of(algorithm)) {
+        const auto sums =
+            sums_by<TypeParam>(fmt::format("{}:{}", name_of(collective), way), collective);
         if (first.empty()) first = sums;
         EXPECT_EQ(std::memcmp(sums.data(), first.data(), sums.size() * sizeof(TypeParam)), 0)
-            << algorithm.name << "/" << form;
+            << way;
         ++compared;
       }
     }
-    EXPECT_GE(compared, 8);
+    EXPECT_GE(compared, 5);
   }
 }
 
@@ -216,8 +217,10 @@ Request all_reduce_of(std::vector<float>& data) {
 }
 
 /// Whether there are cores enough to try anything.
-bool tries(unsigned ranks) {
-  return std::thread::hardware_concurrency() >= ranks;  // of those that this process may use
+bool tries(int ranks) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) >= ranks;
 }
 
 /// Whatever runs meanwhile, and however it is called.
@@ -235,11 +238,11 @@ TEST(Trials, AllRanksDecideAlikeAndGetRightResults) {
           world.all_reduce(*data);
         else
           world.start_all_reduce(*data).wait();
-        ASSERT_THAT(*data, Each(static_cast<float>(2 * i + 1))) << i;
+        ASSERT_EQ(std::ranges::count(*data, static_cast<float>(2 * i + 1)), std::ssize(*data)) << i;
       }
       std::vector<int> moved(2000, world.rank() == i % ranks ? i : -1);
       world.broadcast(std::span{moved}, i % ranks);
-      ASSERT_THAT(moved, Each(i));
+      ASSERT_EQ(std::ranges::count(moved, i), std::ssize(moved));
     }
     EXPECT_TRUE(world.is_settled(all_reduce_of(small)));
     EXPECT_TRUE(world.is_settled(all_reduce_of(large)));
@@ -251,7 +254,7 @@ TEST(Trials, AllRanksDecideAlikeAndGetRightResults) {
   }
 }
 
-TEST(Trials, ManyInFlightDecideOnce) {
+TEST(Trials, ManyInFlightWaitForTheDecision) {
   on_threads(3, trying(), [&](Communicator& world) {
     constexpr int n = 120;
     std::vector<std::vector<float>> data(n, std::vector<float>(5000));
@@ -263,7 +266,7 @@ TEST(Trials, ManyInFlightDecideOnce) {
       }
       for (int i = 0; i < n; ++i) {
         works[i].wait();
-        ASSERT_THAT(data[i], Each(static_cast<float>(3 * i))) << i;
+        ASSERT_EQ(std::ranges::count(data[i], static_cast<float>(3 * i)), std::ssize(data[i])) << i;
       }
     }
     EXPECT_TRUE(world.is_settled(all_reduce_of(data.front())));

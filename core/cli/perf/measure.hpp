@@ -55,6 +55,7 @@ class Bench {
  private:
   Request request_of(const Cell& cell) const;
   double time_calls(const Cell& cell, std::uint64_t calls);
+  void settle(const Cell& cell);
   std::uint64_t check(const Cell& cell);
   double slowest(double seconds);
 
