@@ -1,0 +1,95 @@
+// Messages of a communicator: started together, looked for, waited for, cancelled.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/ir/error.hpp"
+#include "core/runtime/engine.hpp"
+#include "core/runtime/progress.hpp"
+
+namespace capstan {
+
+void Engine::start(const std::vector<Messages::RequestPointer>& requests,
+                   const std::shared_ptr<Operation>& operation) {
+  struct Together {
+    std::size_t left;
+    std::exception_ptr error;
+  };
+  const auto together = std::make_shared<Together>(Together{requests.size(), nullptr});
+  {
+    const Progress::Lock lock{*progress_};
+    if (failure_) failure_->raise();
+    exchanges_[operation.get()] = requests;
+    for (const auto& request : requests)
+      request->finished = [this, together, operation](std::exception_ptr error,
+                                                      const MessageInfo& info) {
+        if (error && !together->error) together->error = std::move(error);
+        if (--together->left > 0) return;
+        exchanges_.erase(operation.get());
+        progress_->ended(operation, together->error, info);
+      };
+    // Receives first: what is sent to this rank itself finds them.
+    for (const auto& request : requests)
+      if (!request->sends) messages_.receive(request);
+    for (const auto& request : requests)
+      if (request->sends) messages_.send(request);
+    if (!progress_->has_thread()) poll();
+  }
+  progress_->announce();
+  progress_->there_is_work();
+}
+
+MessageInfo Engine::wait_for_message(int source, int tag) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto interval = std::chrono::milliseconds{20};
+  std::optional<MessageInfo> found;
+  auto next_check = Clock::now() + interval;
+  const auto look = [&] {
+    found = probe(source, tag);
+    if (found || Clock::now() < next_check) return found.has_value();
+    next_check = Clock::now() + interval;
+    if (source < 0) return false;
+    const auto gone = watched_departure(source);
+    if (!gone) return false;
+    found = probe(source, tag);  // what it sent before it went
+    if (!found)
+      throw PeerLost(Rank{source},
+                     fmt::format("rank {} lost rank {} ({}) while it waited for a message with tag "
+                                 "{}: find out why rank {} ended",
+                                 self_.value(), source, *gone, tag, source));
+    return true;
+  };
+  if (progress_->drive(look, Deadline::in(settings_.timeout))) return *found;
+  throw TimedOut(fmt::format(
+      "rank {} waited {} s in probe(source {}, tag {}): see what the sender does, or raise "
+      "CAPSTAN_TIMEOUT",
+      self_.value(), std::chrono::duration<double>(settings_.timeout).count(), source, tag));
+}
+
+std::optional<std::string> Engine::watched_departure(int peer) {
+  const Progress::Lock lock{*progress_};
+  transport_->watch(Rank{peer});
+  return departed(peer);
+}
+
+std::optional<MessageInfo> Engine::probe(int source, int tag) {
+  const Progress::Lock lock{*progress_};
+  if (failure_) failure_->raise();
+  take_in();
+  messages_.advance();
+  return messages_.probe(source, tag);
+}
+
+/// All messages of an exchange, or none.
+bool Engine::detach_messages(const Operation& operation) {
+  const auto found = exchanges_.find(&operation);
+  if (found == exchanges_.end()) return false;
+  const auto can = [&](const auto& request) { return messages_.can_detach(request); };
+  if (!std::ranges::all_of(found->second, can)) return false;
+  for (const auto& request : found->second) messages_.detach(request);
+  exchanges_.erase(found);
+  return true;
+}
+
+}  // namespace capstan
