@@ -126,7 +126,8 @@ const Plan& Engine::plan(const Call& call) {
 
 Plan Engine::make_plan(const Call& call, const Choice& choice) const {
   return capstan::make_plan(call, choice, placement_.hosts, self_,
-                            block_bytes(ranks_, placement_.chunk), layout_);
+                            block_bytes(ranks_, placement_.chunk), placement_.cached_buffers,
+                            layout_);
 }
 
 void Engine::run(const Call& call, const void* input, void* output) {

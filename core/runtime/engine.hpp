@@ -21,7 +21,7 @@ namespace capstan {
 class Progress;
 
 /// What the ranks of a world have found out about the machine they share; equal on all of them,
-/// but for the last two.
+/// but for the last three.
 struct Placement {
   bool threads = false;            ///< ranks are threads of one process
   Hosts hosts{1};                  ///< of the ranks
@@ -31,6 +31,7 @@ struct Placement {
   bool reads_peers = false;        ///< every rank can read every other's memory
   bool huge_pages = false;         ///< every rank may put its buffers into huge pages, and can
   bool tries = false;              ///< every rank may run calls in several ways
+  Bytes cached_buffers{8 << 20};   ///< input and output of a rank that the last cache has room for
   CpuSet spare_processors{};  ///< a core that no rank is bound to, for this rank's progress thread
   int position = 0;           ///< of this rank among those on its host
 };

@@ -266,34 +266,6 @@ bool Executor::execute(const BoundOp& op) {
   return true;
 }
 
-bool Executor::gather(const BoundOp& op) {
-  const BoundOperand* const destinations = &program_->operands[op.first_operand];
-  const BoundOperand* const sources = destinations + op.destination_count;
-  sources_.resize(op.source_count);
-  for (std::uint32_t i = 0; i < op.source_count; ++i) sources_[i] = address(sources[i]);
-  combine(op, address(destinations[0]),
-          op.destination_count == 2 ? address(destinations[1]) : nullptr, op.count);
-  return true;
-}
-
-/// `count` elements of the operation, from sources_.
-void Executor::combine(const BoundOp& op, std::byte* to, std::byte* second, std::uint64_t count) {
-  if (op.is_copy()) {
-    // In place there is nothing to do, and peers may be reading.
-    if (to != sources_[0])
-      kernels::copy(to, sources_[0], count * plan_->element.value(), op.streams);
-    return;
-  }
-  plan_->reduce({.destination = to,
-                 .second_destination = second,
-                 .sources = sources_.data(),
-                 .source_count = op.source_count,
-                 .element_count = count,
-                 .divisor = op.divisor,
-                 .stream_destination = op.streams,
-                 .context = &plan_->user});
-}
-
 /// To where the peer, on another host, sees the own board.
 bool Executor::push(const BoundOp& op) {
   const BoundOperand& seen = program_->operands[op.first_operand];

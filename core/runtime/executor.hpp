@@ -86,6 +86,8 @@ class Executor {
   bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
   void combine(const BoundOp& op, std::byte* to, std::byte* second, std::uint64_t count);
+  void combine_in_tiles(const BoundOp& op, std::byte* to, std::byte* second, std::uint64_t count);
+  void reduce(const BoundOp& op, kernels::Reduction reduction);
   bool gather_at_peers(const BoundOp& op);
   bool locate(const BoundOp& op);
   bool gather_pieces(const BoundOp& op);
@@ -144,6 +146,9 @@ class Executor {
   std::uint64_t tag_ = 0;
   std::vector<std::byte*> bases_;  // see BoundOperand
   std::vector<const void*> sources_;
+  // Of one tile of a result on its way to peers, and that tile.
+  std::vector<const void*> tile_sources_;
+  std::vector<std::byte> tile_;
   // Of a gather that uses buffers of peers: where each operand is seen, or null; and where it lies.
   std::vector<std::byte*> located_;
   std::vector<PeerBuffer> at_owner_;

@@ -130,6 +130,9 @@ class Binder {
       bound.ops.push_back(bind(op, index, first, piece));
       bound.ops.back().reaches_peers = std::ranges::any_of(
           operands, [](const Operand& o) { return is_buffer_of_peer(o.place); });
+      bound.ops.back().is_for_peers =
+          !operands.empty() && (operands.front().place == Place::board ||
+                                operands.front().place == Place::peer_output);
       bound.ops.back().streams = streams(program, op);
       done += piece;
     } while (done < op.length);
@@ -160,6 +163,7 @@ class Binder {
     return {.code = op.code,
             .destination_count = op.destination_count,
             .reaches_peers = false,
+            .is_for_peers = false,
             .streams = false,
             .source_count = op.source_count,
             .first_operand = first_operand,
@@ -271,6 +275,16 @@ void note_remote(const Program& program, const Hosts& hosts, Plan& plan) {
     if (!hosts.together(program.self, Rank{writer})) note(plan.remote_writers, writer);
 }
 
+/// The lengths of the buffers of all ranks.
+Bytes buffers_of_all(const Call& call, int ranks) {
+  Elements all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const BufferLengths lengths = call.contract(ranks).lengths(rank);
+    all += lengths.input + lengths.output;
+  }
+  return bytes_of(all, call.element());
+}
+
 CallManner manner_of(const Plan& plan) {
   const auto index = plan.algorithm - algorithms(plan.call.collective).data();
   return {.algorithm = static_cast<std::uint8_t>(index),
@@ -320,7 +334,7 @@ bool fits_packets(const Algorithm& algorithm, const Hosts& hosts, const Call& ca
 }
 
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
-               Bytes block_bytes, const SegmentLayout& layout) {
+               Bytes block_bytes, Bytes cached_buffers, const SegmentLayout& layout) {
   const int ranks = hosts.ranks();
   if (choice.form == Form::packets && !fits_packets(*choice.algorithm, hosts, call))
     throw InvalidArgument(
@@ -343,7 +357,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   plan.mark = mark_of(call, manner_of(plan));
   plan.digest = plan.mark.digest();
 
-  const bool long_output = bytes_of(call.contract(ranks).extent(), plan.element) >= streamed_output;
+  const bool long_output = buffers_of_all(call, ranks) >= cached_buffers * static_cast<std::uint64_t>(ranks);
   const Binder binder{call, choice.form, plan.slots, hosts, self, layout, long_output};
   const auto shapes = block_shapes(call, plan.block_count);
   plan.blocks = shapes.size();

@@ -35,6 +35,7 @@ struct BoundOp {
   OpCode code;
   std::uint8_t destination_count;
   bool reaches_peers;  ///< buffers of other ranks are among the operands
+  bool is_for_peers;   ///< the (first) destination is the own board or a peer's output
   bool streams;        ///< the result goes past the cache
   std::uint32_t source_count;
   std::uint32_t first_operand;
@@ -45,10 +46,6 @@ struct BoundOp {
 
   bool is_copy() const { return source_count == 1 && divisor == 1 && destination_count == 1; }
 };
-
-/// Outputs at least this long are written past the cache: they would only push out what is still
-/// needed there.
-inline constexpr Bytes streamed_output{4 << 20};
 
 /// A program with offsets in bytes for one element size and the ranges of its phases.
 struct BoundProgram {
@@ -106,10 +103,12 @@ struct Choice {
 std::vector<Shape> block_shapes(const Call& call, Elements length);
 
 /// Makes the plan of `self` for a call over the ranks of `hosts`. Blocks hold at most `block_bytes`
-/// and are made smaller until every rank's board fits its slot: the same on every rank. Throws
+/// and are made smaller until every rank's board fits its slot: the same on every rank. Where a
+/// rank's input and output are longer than `cached_buffers` (the mean over ranks), outputs are
+/// written past the cache: they would only push out what is still needed there. Throws
 /// InvalidArgument when a packet board would not fit (the selector asks fits_packets first).
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
-               Bytes block_bytes, const SegmentLayout& layout);
+               Bytes block_bytes, Bytes cached_buffers, const SegmentLayout& layout);
 
 /// Whether an algorithm may run in this form: packets are for equal blocks only, and buffers are
 /// read only within one host, of algorithms that send mostly out of them.

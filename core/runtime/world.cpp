@@ -129,6 +129,7 @@ Placement agree_on_placement(Store& store, int rank, int size, const Settings& s
           .network = agree_on_network(store, rank, hosts, own_settings, deadline),
           .oversubscribed = oversubscribed(neighbours),
           .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))},
+          .cached_buffers = cached_buffers(machine, sharing),
           .spare_processors = spare_core(machine, cpu_sets(neighbours), position),
           .position = position};
 }
@@ -269,14 +270,16 @@ Member join_world(const UniqueId& id, int rank, int size, const Settings& settin
 std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
+  const Machine machine = Machine::discover();
   const Placement placement{
       .threads = true,
       .hosts = virtual_hosts(ranks, settings),
       .oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks),
-      .chunk = ranks > 1 ? chunk_bytes_for(Machine::discover(), ranks) : Bytes{0},
+      .chunk = ranks > 1 ? chunk_bytes_for(machine, ranks) : Bytes{0},
       .reads_peers = true,
       .huge_pages = ranks > 1 && may_use_huge_pages(settings),
-      .tries = wants_trials(settings)};
+      .tries = wants_trials(settings),
+      .cached_buffers = cached_buffers(machine, ranks)};
   const SegmentLayout layout = segment_layout(ranks, placement, settings);
   std::vector<Member> members;
   for (auto& transport : make_transports_of_threads(placement.hosts, layout.total(), settings))

@@ -30,7 +30,7 @@ struct Reduction {
   /// May be identical to one or more of the sources (same address), never partially overlapping.
   void* destination;
   /// nullptr, or a second place that receives the same result; overlaps nothing else.
-  void* second_destination;
+  void* second_destination = nullptr;
   /// `source_count` pointers; like the destinations they need the element's alignment at most.
   const void* const* sources;
   /// At least 1. One source is copied bit for bit (or, for an average, divided).
