@@ -7,9 +7,9 @@
 namespace capstan {
 namespace {
 
-/// Results that are on their way to a board or to a peer. What fits the cache nearest to the core,
-/// beside the sources.
-constexpr std::uint64_t tile_bytes = 16 << 10;
+/// Results on their way to a board or to a peer: what fits the cache nearest to the core, beside the
+/// sources. What is streamed ends with a fence, which should not come too often.
+constexpr std::uint64_t tile_bytes = 16 << 10, streamed_tile_bytes = 64 << 10;
 
 /// From here on copies take whole lines at once; see combine_in_tiles().
 constexpr std::uint64_t worth_tiles = 2 << 10;
@@ -34,8 +34,8 @@ void Executor::combine(const BoundOp& op, std::byte* to, std::byte* second, std:
       kernels::copy(to, sources_[0], count * plan_->element.value(), op.streams);
     return;
   }
-  const bool for_peers = second || op.is_for_peers;
-  if (for_peers && !op.streams && count * plan_->element.value() >= worth_tiles)
+  const bool taken_back = second || (op.is_for_peers && !op.streams);
+  if (taken_back && count * plan_->element.value() >= worth_tiles)
     return combine_in_tiles(op, to, second, count);
   reduce(op, {.destination = to,
               .second_destination = second,
@@ -47,24 +47,28 @@ void Executor::combine(const BoundOp& op, std::byte* to, std::byte* second, std:
 
 /// Lines that a peer has read have to be taken back from it, one by one by the stores of a
 /// reduction, several times as fast by a long copy (`rep movsb`), which need not know what was in
-/// them. So a result gets to where peers read it by a copy, tile by tile out of the cache. (Where
-/// memory is the limit, as it is for what is streamed, that gains nothing.)
+/// them. So a result gets to where peers read it by a copy, tile by tile out of the cache.
 void Executor::combine_in_tiles(const BoundOp& op, std::byte* to, std::byte* second,
                                 std::uint64_t count) {
-  tile_.resize(tile_bytes);
+  const std::uint64_t room = op.streams ? streamed_tile_bytes : tile_bytes;
+  if (tile_.size() < room) tile_.resize(room);
   tile_sources_.resize(op.source_count);
-  const std::uint64_t element = plan_->element.value(), tile = tile_bytes / element;
+  const std::uint64_t element = plan_->element.value(), tile = room / element;
   for (std::uint64_t first = 0; first < count; first += tile) {
     const std::uint64_t length = std::min(tile, count - first), at = first * element;
     for (std::uint32_t i = 0; i < op.source_count; ++i)
       tile_sources_[i] = static_cast<const std::byte*>(sources_[i]) + at;
-    std::byte* const result = op.is_for_peers ? tile_.data() : to + at;
+    // What is streamed is not in the cache to be copied from.
+    std::byte* const result = op.streams || !op.is_for_peers ? to + at : tile_.data();
+    std::byte* const cached = op.streams ? tile_.data() : result;
     reduce(op, {.destination = result,
+                .second_destination = cached != result ? cached : nullptr,
                 .sources = tile_sources_.data(),
                 .source_count = op.source_count,
-                .element_count = length});
-    if (op.is_for_peers) kernels::copy(to + at, result, length * element, false);
-    if (second) kernels::copy(second + at, result, length * element, false);
+                .element_count = length,
+                .stream_destination = op.streams});
+    if (result != to + at) kernels::copy(to + at, result, length * element, false);
+    if (second) kernels::copy(second + at, cached, length * element, false);
   }
 }
 
