@@ -43,11 +43,10 @@ AlgorithmRules::Rule parse_target(Collective collective, std::string_view text, 
   const std::size_t slash = text.find('/');
   AlgorithmRules::Rule rule{from, to, &algorithm_named(collective, text.substr(0, slash))};
   if (slash == std::string_view::npos) return rule;
-  constexpr std::string_view forms[] = {"flags", "packets", "inputs", "buffers", "outputs"};
-  for (std::size_t i = 0; i < std::size(forms); ++i)
-    if (text.substr(slash + 1) == forms[i]) rule.form = static_cast<Form>(i);
+  rule.form = form_named(text.substr(slash + 1));
   if (!rule.form)
-    refuse(text, "after '/' stands one of flags, packets, inputs, buffers and outputs");
+    refuse(text,
+           "after '/' stands one of flags, packets, shared_packets, inputs, buffers and outputs");
   return rule;
 }
 

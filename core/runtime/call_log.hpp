@@ -34,6 +34,8 @@ class CallLog {
 
   /// Number of the current (or last) call, from 1.
   std::uint64_t call() const { return call_; }
+  /// Digest of this call and all before it.
+  std::uint64_t history() const { return histories_[call_ % CallRecord::kept]; }
   /// A call begins, whose buffers peers may read. `digest`: that of its mark.
   void begin(const CallMark& mark, std::uint64_t digest, const AnnouncedBuffers& buffers);
   /// Its buffers are elsewhere from now on, and in no allocation.
@@ -57,6 +59,14 @@ class CallLog {
   /// The same for the current call, for a peer that something has come from.
   void compare(int peer) {
     if (checked_[static_cast<std::size_t>(peer)] != call_) compare(peer, call_);
+  }
+  /// The same, where what it has called came with that (see Flag): normally nothing else has to be
+  /// looked at.
+  void compare(int peer, const std::uint64_t (&histories)[Flag::kept]) {
+    if (histories[call_ % Flag::kept] == history())
+      checked_[static_cast<std::size_t>(peer)] = call_;
+    else
+      compare(peer);
   }
   /// Whether the peer has entered the current call, too. Throws Mismatch.
   bool agrees(int peer) {

@@ -44,10 +44,11 @@ Executor::Executor(Peers& peers, const SegmentLayout& layout, int spins)
   const auto size = static_cast<std::size_t>(peers.count());
   sent_.resize(size);
   received_.resize(size);
+  heard_.resize(size);
   known_finished_.resize(size);
   read_.resize(size);
   told_.resize(size);
-  for (const SlotKind kind : {SlotKind::small_packets, SlotKind::packets, SlotKind::board})
+  for (const SlotKind kind : all_slot_kinds)
     for (int i = 0; i < SegmentLayout::slots(kind); ++i)
       slots_[static_cast<std::size_t>(kind)].push_back(
           {.offset = layout_.slot(kind, static_cast<std::uint64_t>(i)).value()});
@@ -134,7 +135,7 @@ void Executor::place_block() {
   bases_[2] = scratch_.data();
   const std::uint64_t at = slot(slot_number()).offset;
   next_slot_ = 0;
-  if (plan_->form == Form::packets && !plan_->guarantees.synchronizes)
+  if (in_packets(plan_->form) && !plan_->guarantees.synchronizes)
     next_slot_ = static_cast<std::ptrdiff_t>(slot(slot_number() + 1).offset - at);
   for (int rank = 0; rank < peers_.count(); ++rank)
     bases_[BoundOperand::board_of(rank)] =
@@ -231,7 +232,7 @@ bool Executor::tells_writers() {
   constexpr int rarely = SegmentLayout::slots(SlotKind::small_packets) / 2;
   if (plan_->blocks > 1) return true;
   if (plan_->guarantees.synchronizes) return false;
-  if (plan_->slots == SlotKind::small_packets && ++untold_ < rarely) return false;
+  if (SegmentLayout::is_small(plan_->slots) && ++untold_ < rarely) return false;
   untold_ = 0;
   return true;
 }
@@ -248,7 +249,7 @@ bool Executor::run_phase() {
 bool Executor::execute(const BoundOp& op) {
   switch (op.code) {
     case OpCode::gather:
-      if (plan_->form == Form::packets) return gather_packets(op);
+      if (in_packets(plan_->form)) return gather_packets(op);
       return op.reaches_peers ? gather_at_peers(op) : gather(op);
     case OpCode::push:
       return push(op);
@@ -270,7 +271,7 @@ bool Executor::execute(const BoundOp& op) {
 bool Executor::push(const BoundOp& op) {
   const BoundOperand& seen = program_->operands[op.first_operand];
   const BoundOperand& source = (&seen)[op.destination_count];
-  const std::uint64_t count = plan_->form == Form::packets
+  const std::uint64_t count = in_packets(plan_->form)
                                   ? packets_for(Elements{op.count}, plan_->element) * sizeof(Packet)
                                   : op.count * plan_->element.value();
   const Bytes offset{static_cast<std::uint64_t>(address(seen) - segment_)};
@@ -350,6 +351,7 @@ std::byte* Executor::packet_address(const BoundOperand& operand) const {
 
 void Executor::signal(int peer) {
   Flag& flag = flag_of(segment_, layout_, peer);
+  flag.histories[log_.call() % Flag::kept].store(log_.history(), std::memory_order_relaxed);
   flag.signals.store(++sent_[static_cast<std::size_t>(peer)], std::memory_order_release);
   if (!peers_.mapped(peer)) {
     log_.show(peer);
@@ -360,11 +362,24 @@ void Executor::signal(int peer) {
 
 bool Executor::wait(int peer) {
   const auto p = static_cast<std::size_t>(peer);
-  const auto& signals = flag_of(peers_.segment(peer), layout_, self_).signals;
   const std::uint64_t next = received_[p] + 1;
-  if (!comes(peer, [&] { return signals.load(std::memory_order_acquire) >= next; })) return false;
+  if (heard_[p].signals < next && !hear(peer, next)) return false;
   received_[p] = next;
-  log_.compare(peer);
+  log_.compare(peer, heard_[p].histories);
+  return true;
+}
+
+/// Waits a little for so many signals, and keeps what else stands in their line: it is expensive to
+/// come by while the peer goes on writing to it.
+bool Executor::hear(int peer, std::uint64_t signals) {
+  Heard& heard = heard_[static_cast<std::size_t>(peer)];
+  const Flag& flag = flag_of(peers_.segment(peer), layout_, self_);
+  const auto come = [&] {
+    return (heard.signals = flag.signals.load(std::memory_order_acquire)) >= signals;
+  };
+  if (!comes(peer, come)) return false;
+  for (std::size_t i = 0; i < Flag::kept; ++i)
+    heard.histories[i] = flag.histories[i].load(std::memory_order_relaxed);
   return true;
 }
 

@@ -109,6 +109,7 @@ class Executor {
   std::byte* packet_address(const BoundOperand& operand) const;
   void signal(int peer);
   bool wait(int peer);
+  bool hear(int peer, std::uint64_t signals);
   void finish();
 
   Peers& peers_;
@@ -118,7 +119,12 @@ class Executor {
   int spins_;
   std::byte* const segment_;
   CallLog log_;
+  // Of a peer's flag, when it was last looked at: it may be ahead of what is waited for.
+  struct Heard {
+    std::uint64_t signals = 0, histories[Flag::kept] = {};
+  };
   std::vector<std::uint64_t> sent_, received_;  // signals, by peer
+  std::vector<Heard> heard_;                    // by peer
 
   std::uint64_t first_block_ = 0;  // number of its first block; blocks of all calls are numbered
   std::vector<std::uint64_t> known_finished_;  // so many blocks, by peer

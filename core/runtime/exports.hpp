@@ -32,8 +32,9 @@ struct Exports {
 };
 
 /// Assigns board areas to the puts of a schedule: a pure function of it, so that readers and the
-/// owner agree without a word. With flags, puts of the same bytes share an area. Packets do not:
-/// a line that several readers poll costs more than a line for each of them.
+/// owner agree without a word. Puts of the same bytes share an area. Packets do not, unless they
+/// are to: on some machines a line that several readers poll costs more than a line for each of
+/// them.
 Exports exports_of(const Schedule& schedule, Form form);
 
 /// The extent of the larger region of the board that a rank with this schedule needs.

@@ -69,7 +69,7 @@ class Lowering {
         form_(group.form),
         exports_(group.exports(self)) {
     program_.self = self;
-    program_.packets = form_ == Form::packets;
+    program_.packets = in_packets(form_);
     program_.phases = schedule_.phases();
     program_.extents = schedule_.extents();
     program_.board = exports_.board;
@@ -372,12 +372,6 @@ const std::vector<Rank>& LoweringGroup::owners_read_by(Rank reader) {
 }
 
 }  // namespace
-
-std::string_view name_of(Form form) {
-  constexpr std::string_view names[] = {"with flags", "in packets", "reading inputs",
-                                        "reading buffers", "writing outputs"};
-  return names[static_cast<std::size_t>(form)];
-}
 
 Program lower(const ScheduleOf& schedule_of, Rank self, Form form, const Hosts& hosts) {
   LoweringGroup group(schedule_of, form, hosts);

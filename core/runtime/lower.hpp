@@ -11,7 +11,6 @@
 namespace capstan {
 
 /// "with flags", "in packets", "reading inputs", "reading buffers", "writing outputs".
-std::string_view name_of(Form form);
 
 /// The schedule of any rank of the group; lowering asks for those that this rank hears from.
 using ScheduleOf = std::function<const Schedule&(Rank)>;

@@ -18,7 +18,7 @@ std::uint64_t packets_per_unit(Bytes element) {
 }
 
 Bytes board_bytes(Elements board, Form form, Bytes element) {
-  if (form != Form::packets) return bytes_of(board, element);
+  if (!in_packets(form)) return bytes_of(board, element);
   return Bytes{board.value() / board_unit.value() * packets_per_unit(element) * sizeof(Packet)};
 }
 
@@ -131,8 +131,8 @@ class Binder {
       bound.ops.back().reaches_peers = std::ranges::any_of(
           operands, [](const Operand& o) { return is_buffer_of_peer(o.place); });
       bound.ops.back().is_for_peers =
-          !operands.empty() && (operands.front().place == Place::board ||
-                                operands.front().place == Place::peer_output);
+          !operands.empty() &&
+          (operands.front().place == Place::board || operands.front().place == Place::peer_output);
       bound.ops.back().streams = streams(program, op);
       done += piece;
     } while (done < op.length);
@@ -232,7 +232,7 @@ Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, By
                   const SegmentLayout& layout) {
   const int ranks = hosts.ranks();
   const Elements length = part_length(call);
-  if (choice.form == Form::packets || ranks == 1) return length;
+  if (in_packets(choice.form) || ranks == 1) return length;
   if (reads_buffers(choice.form) && choice.algorithm->sends == Sends::inputs) return length;
   const bool has_parts =
       call.contract(ranks).input_blocks(0) || call.contract(ranks).output_blocks(0);
@@ -248,17 +248,22 @@ void accumulate(const void* state, void* accumulator, const void* next, std::siz
   static_cast<const UserOperation*>(state)->accumulate(accumulator, next, count);
 }
 
-/// The largest board that any rank needs, in packets.
-Bytes packet_bytes(const Algorithm& algorithm, const Hosts& hosts, const Call& call) {
-  return board_bytes(largest_board(algorithm, Form::packets, hosts, call.shape), Form::packets,
-                     call.element());
+/// The largest board that any rank needs, in one block.
+Bytes board_bytes(const Algorithm& algorithm, Form form, const Hosts& hosts, const Call& call) {
+  return board_bytes(largest_board(algorithm, form, hosts, call.shape), form, call.element());
 }
 
-SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts) {
-  if (choice.form != Form::packets) return SlotKind::board;
-  const Bytes bytes = packet_bytes(*choice.algorithm, hosts, call);
-  return bytes <= SegmentLayout::packet_region(SlotKind::small_packets) ? SlotKind::small_packets
-                                                                        : SlotKind::packets;
+/// Streams of blocks have boards of full length.
+SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, Elements block) {
+  const bool packets = in_packets(choice.form);
+  const SlotKind small = packets ? SlotKind::small_packets : SlotKind::small_board,
+                 large = packets ? SlotKind::packets : SlotKind::board;
+  constexpr Bytes most = SegmentLayout::fixed_region(SlotKind::small_board);
+  if (block < part_length(call) || bytes_of(block, call.element()) > most) return large;
+  return board_bytes(*choice.algorithm, choice.form, hosts, call) <=
+                 SegmentLayout::fixed_region(small)
+             ? small
+             : large;
 }
 
 /// What a program has to do with peers on other hosts.
@@ -314,6 +319,8 @@ bool runs_in(const Algorithm& algorithm, Form form, const Hosts& hosts) {
       return true;
     case Form::packets:
       return !has_counts(algorithm.collective);
+    case Form::shared_packets:
+      return hosts.single() && hosts.ranks() > 2 && !has_counts(algorithm.collective);
     case Form::direct:
       return hosts.single() && algorithm.sends != Sends::sums;
     case Form::open:
@@ -324,23 +331,21 @@ bool runs_in(const Algorithm& algorithm, Form form, const Hosts& hosts) {
   return false;
 }
 
-bool fits_packets(const Algorithm& algorithm, const Hosts& hosts, const Call& call) {
+bool fits_packets(const Algorithm& algorithm, Form form, const Hosts& hosts, const Call& call) {
   // A board holds at least what a rank sends once; most calls are decided without any schedule.
-  constexpr Bytes region = SegmentLayout::packet_region(SlotKind::packets);
-  if (!runs_in(algorithm, Form::packets, hosts) ||
-      bytes_of(call.shape.count, call.element()) > region)
+  constexpr Bytes region = SegmentLayout::fixed_region(SlotKind::packets);
+  if (!runs_in(algorithm, form, hosts) || bytes_of(call.shape.count, call.element()) > region)
     return false;
-  return packet_bytes(algorithm, hosts, call) <= region;
+  return board_bytes(algorithm, form, hosts, call) <= region;
 }
 
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
                Bytes block_bytes, Bytes cached_buffers, const SegmentLayout& layout) {
   const int ranks = hosts.ranks();
-  if (choice.form == Form::packets && !fits_packets(*choice.algorithm, hosts, call))
+  if (in_packets(choice.form) && !fits_packets(*choice.algorithm, choice.form, hosts, call))
     throw InvalidArgument(
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));
   Plan plan{.call = call, .algorithm = choice.algorithm, .form = choice.form};
-  plan.slots = slots_for(call, choice, hosts);
   plan.element = call.element();
   plan.guarantees = choice.algorithm->guarantees;
   if (call.user) {
@@ -354,10 +359,12 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   plan.input_bytes = bytes_of(lengths.input, plan.element);
   plan.output_bytes = bytes_of(lengths.output, plan.element);
   plan.block_count = block_of(call, choice, hosts, block_bytes, layout);
+  plan.slots = slots_for(call, choice, hosts, plan.block_count);
   plan.mark = mark_of(call, manner_of(plan));
   plan.digest = plan.mark.digest();
 
-  const bool long_output = buffers_of_all(call, ranks) >= cached_buffers * static_cast<std::uint64_t>(ranks);
+  const bool long_output =
+      buffers_of_all(call, ranks) >= cached_buffers * static_cast<std::uint64_t>(ranks);
   const Binder binder{call, choice.form, plan.slots, hosts, self, layout, long_output};
   const auto shapes = block_shapes(call, plan.block_count);
   plan.blocks = shapes.size();

@@ -114,8 +114,8 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
 /// read only within one host, of algorithms that send mostly out of them.
 bool runs_in(const Algorithm& algorithm, Form form, const Hosts& hosts);
 
-/// Whether the largest board that any rank needs fits a packet slot. Calls with counts do without
-/// packets.
-bool fits_packets(const Algorithm& algorithm, const Hosts& hosts, const Call& call);
+/// Whether the largest board that any rank needs in this form, one of packets, fits a packet slot.
+/// Calls with counts do without packets.
+bool fits_packets(const Algorithm& algorithm, Form form, const Hosts& hosts, const Call& call);
 
 }  // namespace capstan

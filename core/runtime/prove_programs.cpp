@@ -66,7 +66,8 @@ class Scripts : public proof::BlockLayout {
       programs.push_back(programs_of(call, shape, hosts_));
       if (change) std::ranges::for_each(programs.back(), change);
       BlockLayout::add(call.algorithm->collective, shape, ranks_, guarantees.ordered);
-      acquired.push_back(next_slot(call.form, programs.back(), first, guarantees.paced));
+      acquired.push_back(
+          next_slot(kind_of(call, programs.back()), programs.back(), first, guarantees.paced));
       for (const Program& program : programs.back()) note(program);
     }
     const int phases = programs.front().front().phases;
@@ -106,7 +107,7 @@ class Scripts : public proof::BlockLayout {
   /// Packets of one gather are waited for and sent one after the other, in pieces as small as one
   /// element: less synchronisation than a gather as a whole.
   static void push(std::vector<Effect>& script, Effect effect, Form form) {
-    if (form != Form::packets || effect.kind != Effect::Kind::transfer) {
+    if (!in_packets(form) || effect.kind != Effect::Kind::transfer) {
       script.push_back(std::move(effect));
       return;
     }
@@ -121,9 +122,8 @@ class Scripts : public proof::BlockLayout {
 
   /// Gives the next block a slot. By rank, who has to have finished what before it is written: see
   /// Executor::acquire_slot().
-  std::vector<Acquisition> next_slot(Form form, const std::vector<Program>& programs,
+  std::vector<Acquisition> next_slot(SlotKind kind, const std::vector<Program>& programs,
                                      int first_of_call, bool paced) {
-    const SlotKind kind = kind_of(form, programs);
     const int number = used_[static_cast<std::size_t>(kind)]++ % SegmentLayout::slots(kind);
     const Slot slot{kind, number};
     std::vector<Acquisition> before;
@@ -138,13 +138,14 @@ class Scripts : public proof::BlockLayout {
     return before;
   }
 
-  /// Small packets here are those of one unit, so that both kinds occur.
-  static SlotKind kind_of(Form form, const std::vector<Program>& programs) {
-    if (form != Form::packets) return SlotKind::board;
-    const bool small = std::ranges::all_of(programs, [](const Program& program) {
-      return std::ranges::max(program.board) <= board_unit;
-    });
-    return small ? SlotKind::small_packets : SlotKind::packets;
+  /// Small ones here are those of one unit, so that all kinds occur.
+  static SlotKind kind_of(const LoweredCall& call, const std::vector<Program>& programs) {
+    const bool small =
+        call.blocks.size() == 1 && std::ranges::all_of(programs, [](const Program& program) {
+          return std::ranges::max(program.board) <= board_unit;
+        });
+    if (in_packets(call.form)) return small ? SlotKind::small_packets : SlotKind::packets;
+    return small ? SlotKind::small_board : SlotKind::board;
   }
 
   void note(const Program& program) {
@@ -180,8 +181,9 @@ class Scripts : public proof::BlockLayout {
     if (operand.place == Place::board) {
       const Slot slot = slots_[static_cast<std::size_t>(block)];
       constexpr int most_slots = 64;
-      return {slot.kind == SlotKind::board ? Memory::Kind::board : Memory::Kind::packets,
-              operand.owner, operand.region, static_cast<int>(slot.kind) * most_slots + slot.number,
+      const bool board = slot.kind == SlotKind::board || slot.kind == SlotKind::small_board;
+      return {board ? Memory::Kind::board : Memory::Kind::packets, operand.owner, operand.region,
+              static_cast<int>(slot.kind) * most_slots + slot.number,
               hosts_.together(operand.owner, self) ? -1 : self.value()};
     }
     if (operand.place == Place::peer_input) return {Memory::Kind::input, operand.owner, 0, block};

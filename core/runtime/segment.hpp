@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "core/ir/quantity.hpp"
 #include "core/runtime/messages/messages.hpp"
@@ -60,21 +61,27 @@ static_assert(sizeof(Control) <= 4096);
 
 /// One flag per peer, each in a line of its own.
 struct alignas(64) Flag {
+  static constexpr std::size_t kept = 4;
+
   std::atomic<std::uint64_t> signals;    ///< sent to it so far
   std::atomic<std::uint64_t> abandoned;  ///< times that it was no longer waited for while it read
+  /// CallRecord::history of the calls of the last signals, that of call n in entry n % kept: who
+  /// finds its own there need not look at the record. Not shown to other hosts.
+  std::atomic<std::uint64_t> histories[kept];
 };
+static_assert(sizeof(Flag) == 64);
 
-/// The kinds of slots: what a call sends goes into one of them.
-enum class SlotKind : std::uint8_t {
-  small_packets,  ///< many, so that who only sends may run ahead
-  packets,
-  board
-};
-inline constexpr int slot_kinds = 3;
+/// The kinds of slots: what a call sends goes into one of them. There are many of the small ones,
+/// so that who only sends may run ahead. Packets have slots of their own: their tags must not be
+/// met by chance.
+enum class SlotKind : std::uint8_t { small_packets, packets, small_board, board };
+inline constexpr SlotKind all_slot_kinds[] = {SlotKind::small_packets, SlotKind::packets,
+                                              SlotKind::small_board, SlotKind::board};
+inline constexpr int slot_kinds = static_cast<int>(std::size(all_slot_kinds));
 
 /// Where things lie in a segment, the same on all ranks:
 ///
-///   control | flag per peer | slots of small packets | of packets | of boards | messages
+///   control | flag per peer | slots, by kind | messages
 ///
 /// Slots rotate from one operation (or one block of a long one) to the next, so that nobody waits
 /// for the readers of the last one. For calls that finish only after all have entered them, two
@@ -83,19 +90,16 @@ inline constexpr int slot_kinds = 3;
 class SegmentLayout {
  public:
   static constexpr int slots(SlotKind kind) {
-    return kind == SlotKind::small_packets ? 16 : kind == SlotKind::packets ? 4 : 3;
+    return is_small(kind) ? 16 : kind == SlotKind::packets ? 4 : 3;
+  }
+  static constexpr bool is_small(SlotKind kind) {
+    return kind == SlotKind::small_packets || kind == SlotKind::small_board;
   }
 
   /// Which slot of its kind is the `number`-th to be used. Divides by constants only.
   static constexpr std::uint64_t turn(SlotKind kind, std::uint64_t number) {
-    switch (kind) {
-      case SlotKind::small_packets:
-        return number % count(SlotKind::small_packets);
-      case SlotKind::packets:
-        return number % count(SlotKind::packets);
-      case SlotKind::board:
-        break;
-    }
+    if (is_small(kind)) return number % count(SlotKind::small_packets);
+    if (kind == SlotKind::packets) return number % count(SlotKind::packets);
     return number % count(SlotKind::board);
   }
 
@@ -106,7 +110,7 @@ class SegmentLayout {
   Bytes flags() const { return Bytes{page}; }
   Bytes slot(SlotKind kind, std::uint64_t number) const {
     Bytes begin = flags() + round(Bytes{sizeof(Flag)} * ranks());
-    for (const SlotKind before : {SlotKind::small_packets, SlotKind::packets})
+    for (const SlotKind before : all_slot_kinds)
       if (before < kind) begin += slot_bytes(before) * count(before);
     return begin + slot_bytes(kind) * turn(kind, number);
   }
@@ -118,10 +122,13 @@ class SegmentLayout {
   /// One of the two regions of a slot. A rank on its own has nothing to stage.
   Bytes region(SlotKind kind) const {
     if (ranks_ == 1) return Bytes{0};
-    return kind == SlotKind::board ? board_region_ : packet_region(kind);
+    return kind == SlotKind::board ? board_region_ : fixed_region(kind);
   }
-  static constexpr Bytes packet_region(SlotKind kind) {
-    return Bytes{kind == SlotKind::small_packets ? std::uint64_t{4 << 10} : 32 << 10};
+  /// Of all kinds but board.
+  static constexpr Bytes fixed_region(SlotKind kind) {
+    constexpr std::uint64_t kib = 1 << 10;
+    if (kind == SlotKind::small_packets) return Bytes{4 * kib};
+    return Bytes{kind == SlotKind::packets ? 32 * kib : 8 * kib};
   }
 
  private:

@@ -76,7 +76,7 @@ class Predictor {
     const double message = model_.post + model_.take + model_.post_latency;  // to another host
     // What is sent is read from boards by its receivers; boards are written once for all of them.
     const double moved = (cost.sent + cost.reduced) * element;
-    if (form == Form::packets)
+    if (in_packets(form))
       return cost.steps * (hosts_.single() ? model_.packet : message) +
              moved / Packet::payload_bytes * (model_.packet_write + model_.next_packet);
     if (form == Form::flags)
@@ -108,8 +108,11 @@ std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, 
   for (const Form form : all_forms) {
     if ((wanted && form != *wanted) || !runs_in(algorithm, form, hosts)) continue;
     if (reads_buffers(form) && !model.reads_peers) continue;
-    if (form == Form::packets && !fits_packets(algorithm, hosts, call)) continue;
-    candidates.push_back({&algorithm, form, predictor.predict(form)});
+    if (in_packets(form) && !fits_packets(algorithm, form, hosts, call)) continue;
+    const double nanoseconds = predictor.predict(form);
+    const bool shares_nothing = form == Form::shared_packets && !candidates.empty() &&
+                                candidates.back().nanoseconds == nanoseconds;
+    if (!shares_nothing) candidates.push_back({&algorithm, form, nanoseconds});
   }
   return candidates;
 }
@@ -193,7 +196,7 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
 }
 
 std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model) {
-  constexpr std::size_t most = 5;
+  constexpr std::size_t most = 6;
   constexpr double near = 4;  // times as long, as predictions are
   std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
   const Candidate best = best_of(candidates);

@@ -58,6 +58,7 @@ class Simulation {
 
   void run_call() {
     packets_.clear();
+    times_read_.clear();
     posted_.clear();
     messages_.clear();
     reads_.clear();
@@ -82,10 +83,21 @@ class Simulation {
   }
 
   bool tells(const Program& program) const {
-    constexpr Bytes small = SegmentLayout::packet_region(SlotKind::small_packets);
-    const auto packets = packets_for(board_unit, element_) *
-                         (std::ranges::max(program.board).value() / board_unit.value());
-    return !synchronizes_ && !(program.packets && Bytes{packets * sizeof(Packet)} <= small);
+    return !synchronizes_ && !SegmentLayout::is_small(kind_of(program));
+  }
+
+  /// As if all went in one block: streams have boards of full length anyway.
+  SlotKind kind_of(const Program& program) const {
+    const Elements board = std::ranges::max(program.board);
+    const auto fits = [](Bytes bytes, SlotKind kind) {
+      return bytes <= SegmentLayout::fixed_region(kind);
+    };
+    if (!program.packets)
+      return fits(bytes_of(board, element_), SlotKind::small_board) ? SlotKind::small_board
+                                                                    : SlotKind::board;
+    const auto packets = packets_for(board_unit, element_) * (board.value() / board_unit.value());
+    return fits(Bytes{packets * sizeof(Packet)}, SlotKind::small_packets) ? SlotKind::small_packets
+                                                                          : SlotKind::packets;
   }
 
   /// What is written goes into a slot that its last readers have to be done with.
@@ -93,8 +105,7 @@ class Simulation {
     State& rank = ranks_[r];
     rank.op = 0;
     rank.now += model_.call;
-    const auto slots = static_cast<std::size_t>(
-        SegmentLayout::slots(programs_[r].packets ? SlotKind::packets : SlotKind::board));
+    const auto slots = static_cast<std::size_t>(SegmentLayout::slots(kind_of(programs_[r])));
     if (finished_.size() < slots) return;
     for (const int reader : readers_of(programs_[r])) {
       const double finished = finished_[finished_.size() - slots][static_cast<std::size_t>(reader)];
@@ -304,7 +315,8 @@ class Simulation {
     if (together(r, source.owner)) {
       rank.now =
           std::max(rank.now + model_.next_source, packets_[area_of(source)] + model_.packet) +
-          (packets - 1) * model_.next_packet;
+          (packets - 1) * model_.next_packet +
+          packets * times_read_[area_of(source)]++ * model_.polled_packet;
       return;
     }
     const Rank self{static_cast<std::int32_t>(r)};
@@ -330,6 +342,7 @@ class Simulation {
   std::map<std::pair<Place, int>, std::vector<Interval>> reads_;  // of memory of a rank, this call
   // In this call: when packets were written, and the messages by which they went to other hosts.
   std::map<Area, double> packets_;
+  std::map<Area, int> times_read_;
   std::map<std::pair<Rank, Area>, std::size_t> posted_;  // in which message
   std::vector<std::optional<Signal>> messages_;          // those that have not been taken in
 };

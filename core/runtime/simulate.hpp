@@ -29,6 +29,7 @@ struct LinkModel {
   double packet = 140;         ///< from writing a packet to having read it
   double next_packet = 48;     ///< each further packet of the same sender
   double next_source = 20;     ///< the packet of a further sender
+  double polled_packet = 30;   ///< a packet that others read, too: for each that did so before
   bool reads_peers = false;    ///< buffers of peers can be read in place
   double read_call = 900;      ///< one read of a peer's buffer
   double read_piece = 900;     ///< the same, of a piece that is to be reduced

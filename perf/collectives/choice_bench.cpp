@@ -32,9 +32,15 @@ using Clock = std::chrono::steady_clock;
 
 /// An algorithm in one form, in a world of its own.
 struct Candidate {
-  std::string name, form;  // as rules name them
-  std::string explained;   // how explanations name the form
+  std::string name;
+  Form form;
   Communicator world;
+
+  /// As rules name it.
+  std::string full_name() const { return fmt::format("{}/{}", name, word_for(form)); }
+  bool is_in(const std::string& explanation) const {
+    return explanation.find(fmt::format("), {}:", name_of(form))) != explanation.npos;
+  }
 };
 
 struct Result {
@@ -56,18 +62,13 @@ Communicator join_again(Communicator& world, const Settings& settings) {
 }
 
 std::vector<Candidate> candidates_for(Communicator& world, Collective collective) {
-  constexpr std::pair<const char*, const char*> forms[] = {{"packets", "in packets"},
-                                                           {"flags", "with flags"},
-                                                           {"inputs", "reading inputs"},
-                                                           {"buffers", "reading buffers"},
-                                                           {"outputs", "writing outputs"}};
   std::vector<Candidate> candidates;
   for (const Algorithm& algorithm : algorithms(collective))
-    for (const auto& [form, explained] : forms) {
+    for (const Form form : all_forms) {
       Settings settings = Settings::from_environment();
-      settings.algorithm = fmt::format("{}:{}/{}", name_of(collective), algorithm.name, form);
-      candidates.push_back(
-          {std::string{algorithm.name}, form, explained, join_again(world, settings)});
+      settings.algorithm =
+          fmt::format("{}:{}/{}", name_of(collective), algorithm.name, word_for(form));
+      candidates.push_back({std::string{algorithm.name}, form, join_again(world, settings)});
     }
   return candidates;
 }
@@ -95,8 +96,8 @@ class Bench {
     std::vector<Result> results;
     for (Contender& each : contenders) {
       const Statistics statistics{std::move(each.times)};
-      results.push_back({each.candidate->name + "/" + each.candidate->form, statistics.median(),
-                         statistics.least(), predicted(each.candidate->world, request)});
+      results.push_back({each.candidate->full_name(), statistics.median(), statistics.least(),
+                         predicted(each.candidate->world, request)});
     }
     return results;
   }
@@ -107,8 +108,7 @@ class Bench {
     std::string name = world_.algorithm(request);
     const std::string why = world_.explain(request);
     for (const Candidate& candidate : candidates)
-      if (candidate.name == name && why.find("), " + candidate.explained + ":") != why.npos)
-        return name + "/" + candidate.form;
+      if (candidate.name == name && candidate.is_in(why)) return candidate.full_name();
     return name;
   }
 
@@ -119,8 +119,7 @@ class Bench {
 
   /// Rules give way where a form is impossible.
   static bool runs(const Candidate& candidate, const Request& request) {
-    return candidate.world.explain(request).find("), " + candidate.explained + ":") !=
-           std::string::npos;
+    return candidate.is_in(candidate.world.explain(request));
   }
 
   static double predicted(const Communicator& world, const Request& request) {

@@ -125,7 +125,7 @@ void prove_lowered(const Algorithm* algorithm, const Hosts& hosts) {
 Form random_form(const Algorithm& algorithm, const Hosts& hosts, std::mt19937& random) {
   const auto forms = forms_of(algorithm, hosts);
   const Form form = forms[random() % forms.size()];
-  return form == Form::packets ? Form::flags : form;  // packets have no streams
+  return in_packets(form) ? Form::flags : form;  // packets have no streams
 }
 
 /// A call cut into blocks of `length`, as plans cut it.
@@ -140,7 +140,7 @@ void prove_lowered_streams(const Algorithm* algorithm, const Hosts& hosts) {
   const int ranks = hosts.ranks();
   const int last = has_root(collective) ? ranks - 1 : 0, scale = ranks <= 5 ? ranks : 2;
   for (const Form form : forms_of(*algorithm, hosts)) {
-    if (form == Form::packets) continue;
+    if (in_packets(form)) continue;
     const auto large =
         stream_of(*algorithm, stream_shape(collective, ranks, 6 * scale + 1, 0), scale, form);
     const auto small =
