@@ -38,10 +38,10 @@ std::size_t CallHash::operator()(const Call& call) const {
 
 /// What disturbs the machine for a while is not to disturb one candidate alone.
 Trials::Turns Trials::turns_for(Bytes bytes) {
-  constexpr Bytes is_short{64 << 10}, is_long{1 << 20}, is_very_long{16 << 20};
+  constexpr Bytes is_short{64 << 10}, is_long{1 << 20};
   if (bytes < is_short) return {4, 9};
   if (bytes < is_long) return {3, 4};
-  return bytes < is_very_long ? Turns{2, 3} : Turns{1, 4};
+  return {2, 3};
 }
 
 Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes)

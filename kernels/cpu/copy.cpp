@@ -55,15 +55,24 @@ void copy_streaming(std::uint8_t* to, const std::uint8_t* from, std::size_t byte
   hwy::FlushStream();
 }
 
+/// In pieces: for copies longer than L2, some versions of memcpy give up `rep movsb`, which writes
+/// lines that another core has read several times as fast as stores do.
+void copy_cached(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
+  constexpr std::size_t piece = 128 << 10;
+  for (; bytes > piece; bytes -= piece, to += piece, from += piece) std::memcpy(to, from, piece);
+  std::memcpy(to, from, bytes);
+}
+
 void copy(void* destination, const void* source, std::size_t bytes, bool stream) {
   // Streaming less than some lines gains nothing; single lanes have no non-temporal store.
   constexpr std::size_t worth_streaming = 1024;
   const bool can_stream = HWY_ARCH_X86 && HWY_LANES(std::uint8_t) > 1;
+  auto* const to = static_cast<std::uint8_t*>(destination);
+  const auto* const from = static_cast<const std::uint8_t*>(source);
   if (stream && can_stream && bytes >= worth_streaming) {
-    copy_streaming(static_cast<std::uint8_t*>(destination),
-                   static_cast<const std::uint8_t*>(source), bytes);
+    copy_streaming(to, from, bytes);
   } else if (bytes > 0) {
-    std::memcpy(destination, source, bytes);
+    copy_cached(to, from, bytes);
   }
 }
 
