@@ -55,28 +55,31 @@ Executor::Executor(Peers& peers, const SegmentLayout& layout, int spins)
   bases_.resize(BoundOperand::bases(peers.count()));
 }
 
+/// What has just been stored is not loaded again here, above all not two words as one: that would
+/// wait until all stores before it have taken their lines from peers.
 void Executor::start(const Plan& plan, const void* input, void* output) {
   plan_ = &plan;
-  input_ = static_cast<const std::byte*>(input);
-  output_ = static_cast<std::byte*>(output);
+  auto* const to = static_cast<std::byte*>(output);
+  const std::byte* const from = kept(static_cast<const std::byte*>(input), to);
+  input_ = from;
+  output_ = to;
   if (scratch_.size() < plan.scratch.value()) scratch_.resize(plan.scratch.value());
-  keep_input();
   announce_sources();
   round_ = 0;
   phase_ = 0;
   packet_index_ = 0;
-  log_.begin(plan.mark, plan.digest, announced_buffers());
+  log_.begin(plan.mark, plan.digest, announced(from, to));
   tag_ = packet_tag(log_.call(), static_cast<std::uint32_t>(plan.digest));
   if (plan.blocks > 1) tell_writers();  // slots come round within the call
   enter_phase();
 }
 
 /// With the allocations that they are in, if peers are going to read them.
-AnnouncedBuffers Executor::announced_buffers() const {
-  AnnouncedBuffers buffers{.input = input_, .output = output_};
+AnnouncedBuffers Executor::announced(const std::byte* input, std::byte* output) const {
+  AnnouncedBuffers buffers{.input = input, .output = output};
   if (!reads_buffers(plan_->form)) return buffers;
-  buffers.input_allocation = peers_.allocation_of(input_, plan_->input_bytes);
-  buffers.output_allocation = peers_.allocation_of(output_, plan_->output_bytes);
+  buffers.input_allocation = peers_.allocation_of(input, plan_->input_bytes);
+  buffers.output_allocation = peers_.allocation_of(output, plan_->output_bytes);
   return buffers;
 }
 
@@ -86,16 +89,15 @@ void Executor::announce_sources() {
                               {output_, plan_->output_bytes.value()});
 }
 
-/// In place, what this rank receives may overwrite what peers have yet to read.
-void Executor::keep_input() {
+/// The input, or a copy: in place, what this rank receives may overwrite what peers have yet to read.
+const std::byte* Executor::kept(const std::byte* input, const std::byte* output) {
   kept_.clear();
-  if (!reads_buffers(plan_->form) || !overwrites_input(plan_->call.collective)) return;
+  if (!reads_buffers(plan_->form) || !overwrites_input(plan_->call.collective)) return input;
   const std::size_t length = plan_->input_bytes.value();
-  const std::byte* const output = output_;
-  if (length == 0 || output >= input_ + length || input_ >= output + plan_->output_bytes.value())
-    return;
-  kept_.assign(input_, input_ + length);
-  input_ = kept_.data();
+  if (length == 0 || output >= input + length || input >= output + plan_->output_bytes.value())
+    return input;
+  kept_.assign(input, input + length);
+  return kept_.data();
 }
 
 bool Executor::advance() {
@@ -229,7 +231,7 @@ void Executor::tell_writers() {
 /// Whether those on other hosts are told now of what has been finished. Slots of single blocks come
 /// round only after calls that tell, or synchronize themselves; there are many small ones.
 bool Executor::tells_writers() {
-  constexpr int rarely = SegmentLayout::slots(SlotKind::small_packets) / 2;
+  constexpr int rarely = SegmentLayout::slots(SlotKind::small_board) / 2;
   if (plan_->blocks > 1) return true;
   if (plan_->guarantees.synchronizes) return false;
   if (SegmentLayout::is_small(plan_->slots) && ++untold_ < rarely) return false;

@@ -100,8 +100,8 @@ class Executor {
   std::uint64_t times_abandoned(const BoundOp& op) const;
   bool were_kept(const BoundOp& op, std::uint64_t abandoned_before) const;
   PeerBuffer buffer_at_owner(const BoundOperand& operand) const;
-  void keep_input();
-  AnnouncedBuffers announced_buffers() const;
+  const std::byte* kept(const std::byte* input, const std::byte* output);
+  AnnouncedBuffers announced(const std::byte* input, std::byte* output) const;
   void announce_sources();
   bool gather_packets(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);

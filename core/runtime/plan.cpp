@@ -255,15 +255,10 @@ Bytes board_bytes(const Algorithm& algorithm, Form form, const Hosts& hosts, con
 
 /// Streams of blocks have boards of full length.
 SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, Elements block) {
-  const bool packets = in_packets(choice.form);
-  const SlotKind small = packets ? SlotKind::small_packets : SlotKind::small_board,
-                 large = packets ? SlotKind::packets : SlotKind::board;
+  const bool packets = in_packets(choice.form), stream = block < part_length(call);
   constexpr Bytes most = SegmentLayout::fixed_region(SlotKind::small_board);
-  if (block < part_length(call) || bytes_of(block, call.element()) > most) return large;
-  return board_bytes(*choice.algorithm, choice.form, hosts, call) <=
-                 SegmentLayout::fixed_region(small)
-             ? small
-             : large;
+  if (stream || (!packets && bytes_of(block, call.element()) > most)) return SlotKind::board;
+  return SegmentLayout::kind_for(board_bytes(*choice.algorithm, choice.form, hosts, call), packets);
 }
 
 /// What a program has to do with peers on other hosts.

@@ -145,7 +145,7 @@ class Scripts : public proof::BlockLayout {
           return std::ranges::max(program.board) <= board_unit;
         });
     if (in_packets(call.form)) return small ? SlotKind::small_packets : SlotKind::packets;
-    return small ? SlotKind::small_board : SlotKind::board;
+    return small ? SlotKind::tiny_board : SlotKind::board;
   }
 
   void note(const Program& program) {

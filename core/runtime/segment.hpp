@@ -17,7 +17,7 @@ namespace capstan {
 /// compares all calls so far. Words show one by one, so what differs counts only where the check
 /// says that all words are of the same call.
 struct alignas(64) CallRecord {
-  static constexpr std::size_t kept = 32;
+  static constexpr std::size_t kept = 64;
 
   std::atomic<std::uint64_t> call;       ///< number of the call, from 1; written last
   std::atomic<std::uint64_t> signature;  ///< see CallMark
@@ -45,7 +45,7 @@ struct alignas(64) AbortRecord {
   char text[text_bytes];
 };
 
-/// First page of a segment. Written by the owner, read by all.
+/// The begin of a segment. Written by the owner, read by all.
 struct Control {
   /// Blocks that this rank has finished, over all calls: what it read of peers' boards up to there
   /// may be overwritten.
@@ -57,7 +57,7 @@ struct Control {
   CallBuffers buffers[CallRecord::kept];
   AbortRecord abort;
 };
-static_assert(sizeof(Control) <= 4096);
+static_assert(sizeof(Control) <= 8192);
 
 /// One flag per peer, each in a line of its own.
 struct alignas(64) Flag {
@@ -74,9 +74,10 @@ static_assert(sizeof(Flag) == 64);
 /// The kinds of slots: what a call sends goes into one of them. There are many of the small ones,
 /// so that who only sends may run ahead. Packets have slots of their own: their tags must not be
 /// met by chance.
-enum class SlotKind : std::uint8_t { small_packets, packets, small_board, board };
+enum class SlotKind : std::uint8_t { small_packets, packets, tiny_board, small_board, board };
 inline constexpr SlotKind all_slot_kinds[] = {SlotKind::small_packets, SlotKind::packets,
-                                              SlotKind::small_board, SlotKind::board};
+                                              SlotKind::tiny_board, SlotKind::small_board,
+                                              SlotKind::board};
 inline constexpr int slot_kinds = static_cast<int>(std::size(all_slot_kinds));
 
 /// Where things lie in a segment, the same on all ranks:
@@ -90,16 +91,43 @@ inline constexpr int slot_kinds = static_cast<int>(std::size(all_slot_kinds));
 class SegmentLayout {
  public:
   static constexpr int slots(SlotKind kind) {
-    return is_small(kind) ? 16 : kind == SlotKind::packets ? 4 : 3;
+    switch (kind) {
+      case SlotKind::small_packets:
+      case SlotKind::tiny_board:
+        return many;
+      case SlotKind::small_board:
+        return 16;
+      case SlotKind::packets:
+        return 4;
+      case SlotKind::board:
+        break;
+    }
+    return 3;
+  }
+  /// The smallest kind for a board of this size that is one block.
+  static constexpr SlotKind kind_for(Bytes board, bool packets) {
+    const auto fits = [&](SlotKind kind) { return board <= fixed_region(kind); };
+    if (packets) return fits(SlotKind::small_packets) ? SlotKind::small_packets : SlotKind::packets;
+    if (fits(SlotKind::tiny_board)) return SlotKind::tiny_board;
+    return fits(SlotKind::small_board) ? SlotKind::small_board : SlotKind::board;
   }
   static constexpr bool is_small(SlotKind kind) {
-    return kind == SlotKind::small_packets || kind == SlotKind::small_board;
+    return kind != SlotKind::packets && kind != SlotKind::board;
   }
 
   /// Which slot of its kind is the `number`-th to be used. Divides by constants only.
   static constexpr std::uint64_t turn(SlotKind kind, std::uint64_t number) {
-    if (is_small(kind)) return number % count(SlotKind::small_packets);
-    if (kind == SlotKind::packets) return number % count(SlotKind::packets);
+    switch (kind) {
+      case SlotKind::small_packets:
+      case SlotKind::tiny_board:
+        return number % count(SlotKind::tiny_board);
+      case SlotKind::small_board:
+        return number % count(SlotKind::small_board);
+      case SlotKind::packets:
+        return number % count(SlotKind::packets);
+      case SlotKind::board:
+        break;
+    }
     return number % count(SlotKind::board);
   }
 
@@ -107,7 +135,7 @@ class SegmentLayout {
   SegmentLayout(int ranks, Bytes board_region, Bytes message_ring)
       : ranks_(ranks), board_region_(round(board_region)), message_ring_(message_ring) {}
 
-  Bytes flags() const { return Bytes{page}; }
+  Bytes flags() const { return round(Bytes{sizeof(Control)}); }
   Bytes slot(SlotKind kind, std::uint64_t number) const {
     Bytes begin = flags() + round(Bytes{sizeof(Flag)} * ranks());
     for (const SlotKind before : all_slot_kinds)
@@ -127,12 +155,20 @@ class SegmentLayout {
   /// Of all kinds but board.
   static constexpr Bytes fixed_region(SlotKind kind) {
     constexpr std::uint64_t kib = 1 << 10;
-    if (kind == SlotKind::small_packets) return Bytes{4 * kib};
-    return Bytes{kind == SlotKind::packets ? 32 * kib : 8 * kib};
+    switch (kind) {
+      case SlotKind::small_packets:
+      case SlotKind::tiny_board:
+        return Bytes{2 * kib};
+      case SlotKind::small_board:
+        return Bytes{8 * kib};
+      default:
+        return Bytes{32 * kib};
+    }
   }
 
  private:
   static constexpr std::uint64_t page = 4096;
+  static constexpr int many = CallRecord::kept / 2;  // what was called can still be compared then
   static constexpr std::uint64_t count(SlotKind kind) {
     return static_cast<std::uint64_t>(slots(kind));
   }

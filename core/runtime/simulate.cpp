@@ -89,15 +89,11 @@ class Simulation {
   /// As if all went in one block: streams have boards of full length anyway.
   SlotKind kind_of(const Program& program) const {
     const Elements board = std::ranges::max(program.board);
-    const auto fits = [](Bytes bytes, SlotKind kind) {
-      return bytes <= SegmentLayout::fixed_region(kind);
-    };
-    if (!program.packets)
-      return fits(bytes_of(board, element_), SlotKind::small_board) ? SlotKind::small_board
-                                                                    : SlotKind::board;
-    const auto packets = packets_for(board_unit, element_) * (board.value() / board_unit.value());
-    return fits(Bytes{packets * sizeof(Packet)}, SlotKind::small_packets) ? SlotKind::small_packets
-                                                                          : SlotKind::packets;
+    const std::uint64_t packets =
+        packets_for(board_unit, element_) * (board.value() / board_unit.value());
+    return SegmentLayout::kind_for(
+        program.packets ? Bytes{packets * sizeof(Packet)} : bytes_of(board, element_),
+        program.packets);
   }
 
   /// What is written goes into a slot that its last readers have to be done with.
