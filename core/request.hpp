@@ -48,27 +48,34 @@ struct Request {
 /// How requests are written from ranges.
 namespace request {
 
+// Member by member: compilers clear an aggregate that is written as one with `rep stos`, which takes
+// as long as the rest of a small call.
+
 template <ElementRange In, MutableElementRange Out>
   requires SameElements<In, Out>
 Request of(Collective collective, In&& input, Out&& output, Reducer reducer = {}, int root = 0) {
-  return {.collective = collective,
-          .type = *data_type_of<std::ranges::range_value_t<In>>,
-          .input = std::ranges::data(input),
-          .input_count = Elements{std::ranges::size(input)},
-          .output = std::ranges::data(output),
-          .output_count = Elements{std::ranges::size(output)},
-          .reducer = std::move(reducer),
-          .root = root};
+  Request request;
+  request.collective = collective;
+  request.type = *data_type_of<std::ranges::range_value_t<In>>;
+  request.input = std::ranges::data(input);
+  request.input_count = Elements{std::ranges::size(input)};
+  request.output = std::ranges::data(output);
+  request.output_count = Elements{std::ranges::size(output)};
+  request.reducer = std::move(reducer);
+  request.root = root;
+  return request;
 }
 
 template <MutableElementRange Data>
 Request in_place(Collective collective, Data&& data, Reducer reducer = {}, int root = 0) {
-  return {.collective = collective,
-          .type = *data_type_of<std::ranges::range_value_t<Data>>,
-          .output = std::ranges::data(data),
-          .output_count = Elements{std::ranges::size(data)},
-          .reducer = std::move(reducer),
-          .root = root};
+  Request request;
+  request.collective = collective;
+  request.type = *data_type_of<std::ranges::range_value_t<Data>>;
+  request.output = std::ranges::data(data);
+  request.output_count = Elements{std::ranges::size(data)};
+  request.reducer = std::move(reducer);
+  request.root = root;
+  return request;
 }
 
 inline std::vector<Elements> counts(std::span<const std::size_t> lengths) {
