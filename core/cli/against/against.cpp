@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <span>
 
 #include "core/cli/against/chart.hpp"
 #include "core/cli/against/contest.hpp"
@@ -35,9 +38,11 @@ void write(const std::string& file, const std::string& text) {
 int compare(const AgainstOptions& options) {
   const bool table = options.json != "-";
   std::vector<Duel> duels;
+  std::vector<Cliff> cliffs;
   std::uint64_t wrong = 0;
   std::size_t done = 0;
   const std::size_t all = options.ranks.size() * options.collectives.size() * options.sizes.size();
+  duels.reserve(all);  // cliffs point there
   for (const int ranks : options.ranks) {
     LaunchOptions place{.ranks = ranks, .command = {}, .environment = {}, .timeout = {}};
     options.where.apply_to(place);
@@ -47,6 +52,7 @@ int compare(const AgainstOptions& options) {
     print_players(referee, ranks, table);
     if (table) fmt::print("{}", duel_head(options.peers)), std::fflush(stdout);
     Contest contest{referee, ranks, options.measure};
+    const std::size_t first = duels.size();
     for (const Collective collective : options.collectives)
       for (const Bytes size : options.sizes) {
         ++done;
@@ -57,8 +63,16 @@ int compare(const AgainstOptions& options) {
         if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
         if (table) fmt::print("{}", duel_line(duels.back(), options.peers)), std::fflush(stdout);
       }
+    const auto compare = [&](const Duel& cell, const std::vector<const Duel*>& others) {
+      if (::isatty(STDERR_FILENO))
+        fmt::print(stderr, "\r\033[Kmeasuring {} again\r", name_of(cell));
+      return contest.compare(cell, others);
+    };
+    std::ranges::move(find_cliffs(std::span{duels}.subspan(first), compare),
+                      std::back_inserter(cliffs));
+    if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
   }
-  const Verdict verdict = verdict_on(duels);
+  const Verdict verdict = verdict_on(duels, std::move(cliffs));
   if (table) fmt::print("{}", summary(verdict));
   const std::string document = to_json(duels, verdict).dump(2) + "\n";
   if (options.json == "-")

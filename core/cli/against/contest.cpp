@@ -20,17 +20,25 @@ Times times_of(std::vector<double> seconds) {
   return {statistics.median() * 1e6, statistics.least() * 1e6, statistics.spread()};
 }
 
+/// By round.
+std::vector<double> ratios_of(const std::vector<double>& above, const std::vector<double>& below) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(above.size(), below.size()); ++i)
+    if (below[i] > 0) ratios.push_back(above[i] / below[i]);
+  return ratios;
+}
+
 }  // namespace
 
 const Duel::Peer* Duel::best() const {
   const auto best =
-      std::ranges::min_element(peers, {}, [](const Peer& peer) { return peer.times.median; });
+      std::ranges::min_element(peers, {}, [](const Peer& peer) { return peer.ratio; });
   return best == peers.end() ? nullptr : &*best;
 }
 
 std::optional<double> Duel::ratio() const {
-  if (!best() || own.median <= 0) return std::nullopt;
-  return best()->times.median / own.median;
+  if (!best() || best()->ratio <= 0) return std::nullopt;
+  return best()->ratio;
 }
 
 Contest::Contest(Referee& referee, int ranks, const MeasureOptions& options)
@@ -84,12 +92,17 @@ void Contest::measure(std::size_t player) {
   if (!keep_buffers_) tell(player, Order::Kind::release);
 }
 
-Duel Contest::run(Collective collective, Bytes size) {
+/// Whether all players' buffers fit in memory at the same time.
+bool Contest::choose(Collective collective, Bytes size) {
   Cell cell = cell_of(collective, DataType::f32, ReduceOp::sum, size, ranks_);
   if (collective != Collective::barrier && cell.shape.count == Elements{0})
     cell.shape.count = Elements{1};  // the smallest there is
   cell_ = {.collective = static_cast<std::uint32_t>(collective), .count = cell.shape.count.value()};
-  keep_buffers_ = fits_in_memory(cell);
+  return fits_in_memory(cell);
+}
+
+Duel Contest::run(Collective collective, Bytes size) {
+  keep_buffers_ = choose(collective, size);
   entries_.assign(referee_.players(), {});
   const std::size_t n = entries_.size();
   for (std::size_t player = 0; player < n; ++player) enter(player);
@@ -100,8 +113,33 @@ Duel Contest::run(Collective collective, Bytes size) {
   return result(collective, size);
 }
 
+double Contest::time_own(const Duel& cell) {
+  choose(cell.collective, cell.size);
+  std::size_t own = 0;
+  while (referee_.spec(own).peer_name != own_name) ++own;
+  tell(own, Order::Kind::prepare);
+  tell(own, Order::Kind::time, std::max(2U, cell.calls / 10));
+  const double seconds = tell(own, Order::Kind::time, cell.calls).seconds / cell.calls;
+  tell(own, Order::Kind::release);
+  return seconds;
+}
+
+double Contest::compare(const Duel& cell, const std::vector<const Duel*>& others) {
+  std::vector<double> ratios;
+  for (int round = 0; round < options_.rounds; ++round) {
+    const double seconds = time_own(cell);
+    double together = 0;
+    for (const Duel* other : others) together += time_own(*other);
+    ratios.push_back(together > 0 ? seconds / together : 0);
+  }
+  return Statistics{std::move(ratios)}.median();
+}
+
 Duel Contest::result(Collective collective, Bytes size) const {
   Duel duel{.collective = collective, .ranks = ranks_, .size = size};
+  const auto& own = *std::ranges::find_if(entries_, [&](const Entry& entry) {
+    return referee_.spec(static_cast<std::size_t>(&entry - entries_.data())).peer_name == own_name;
+  });
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     const PlayerSpec& spec = referee_.spec(i);
@@ -110,17 +148,24 @@ Duel Contest::result(Collective collective, Bytes size) const {
     if (spec.peer_name == own_name) {
       duel.own = times;
       duel.wrong = entry.wrong;
+      duel.calls = entry.calls;
       continue;
     }
     if (spec.peer_name == bound_name) {
       duel.bound = times;
       continue;
     }
-    const Duel::Peer peer{spec.peer_name, spec.name, times, entry.wrong};
+    Duel::Peer peer{spec.peer_name, spec.name, times};
+    peer.wrong = entry.wrong;
+    if (const auto ratios = ratios_of(entry.seconds, own.seconds); !ratios.empty()) {
+      const Statistics statistics{ratios};
+      peer.ratio = statistics.median();
+      peer.ratio_spread = statistics.spread();
+    }
     const auto same = std::ranges::find(duel.peers, spec.peer_name, &Duel::Peer::name);
     if (same == duel.peers.end())
       duel.peers.push_back(peer);
-    else if (times.median < same->times.median)
+    else if (peer.ratio < same->ratio)
       *same = peer;
   }
   return duel;

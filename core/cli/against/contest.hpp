@@ -22,11 +22,14 @@ struct Duel {
   int ranks = 0;
   Bytes size{};
   Times own{}, bound{};
+  std::uint32_t calls = 1;  ///< of Capstan, in a turn
   std::uint64_t wrong = 0;
 
   struct Peer {
     std::string name, player;  ///< the better of the peer's configurations
     Times times{};
+    /// Its time over Capstan's, both of one round: what lasts longer than a round hits both alike.
+    double ratio = 0, ratio_spread = 0;
     std::uint64_t wrong = 0;
   };
   std::vector<Peer> peers{};
@@ -42,6 +45,9 @@ class Contest {
   Contest(Referee& referee, int ranks, const MeasureOptions& options);
 
   Duel run(Collective collective, Bytes size);
+  /// How many times as long Capstan takes for a cell as for others together, measured again in
+  /// turns.
+  double compare(const Duel& cell, const std::vector<const Duel*>& others);
 
  private:
   struct Entry {
@@ -50,6 +56,8 @@ class Contest {
     std::uint64_t wrong = 0;
     std::vector<double> seconds{};
   };
+  bool choose(Collective collective, Bytes size);
+  double time_own(const Duel& cell);
   against::Answer tell(std::size_t player, against::Order::Kind kind, std::uint32_t calls = 0);
   bool fits_in_memory(const Cell& cell) const;
   void enter(std::size_t player);

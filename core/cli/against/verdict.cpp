@@ -10,28 +10,27 @@ namespace {
 
 constexpr double tolerance = 1.1;
 
-const Duel* find(const std::vector<Duel>& duels, Collective collective, int ranks, Bytes size) {
+const Duel* find(std::span<const Duel> duels, Collective collective, int ranks, Bytes size) {
   const auto found = std::ranges::find_if(duels, [&](const Duel& duel) {
     return duel.collective == collective && duel.ranks == ranks && duel.size == size;
   });
   return found == duels.end() ? nullptr : &*found;
 }
 
-void check_growth(const std::vector<Duel>& duels, std::vector<std::string>& cliffs) {
+/// Cells and the next larger ones.
+void suspect_growth(std::span<const Duel> duels, std::vector<Cliff>& cliffs) {
   for (const Duel& duel : duels) {
-    const Duel* next = nullptr;  // the next larger size
+    const Duel* next = nullptr;
     for (const Duel& other : duels)
       if (other.collective == duel.collective && other.ranks == duel.ranks &&
           other.size > duel.size && (!next || other.size < next->size))
         next = &other;
-    if (next && duel.own.median > next->own.median * tolerance)
-      cliffs.push_back(fmt::format("{} takes {:.2f} us, {} only {:.2f} us", name_of(duel),
-                                   duel.own.median, short_size(next->size), next->own.median));
+    if (next) cliffs.push_back({&duel, {next}});
   }
 }
 
 /// An all-reduce is also a reduce and a broadcast, and a reduce-scatter and an all-gather.
-void check_composition(const std::vector<Duel>& duels, std::vector<std::string>& cliffs) {
+void suspect_composition(std::span<const Duel> duels, std::vector<Cliff>& cliffs) {
   const std::pair<Collective, Collective> ways[] = {
       {Collective::reduce, Collective::broadcast},
       {Collective::reduce_scatter, Collective::all_gather}};
@@ -40,11 +39,16 @@ void check_composition(const std::vector<Duel>& duels, std::vector<std::string>&
       if (duel.collective != Collective::all_reduce) continue;
       const Duel* a = find(duels, first, duel.ranks, duel.size);
       const Duel* b = find(duels, second, duel.ranks, duel.size);
-      if (a && b && duel.own.median > (a->own.median + b->own.median) * tolerance)
-        cliffs.push_back(fmt::format("{} takes {:.2f} us, {} and {} together {:.2f} us",
-                                     name_of(duel), duel.own.median, name_of(first),
-                                     name_of(second), a->own.median + b->own.median));
+      if (a && b) cliffs.push_back({&duel, {a, b}});
     }
+}
+
+std::string to_string(const Cliff& cliff) {
+  std::string others;
+  for (const Duel* other : cliff.others)
+    others += fmt::format("{}{}", others.empty() ? "" : " and ", name_of(*other));
+  return fmt::format("{} takes {:.2f} times as long as {}", name_of(*cliff.cell), cliff.times,
+                     others);
 }
 
 nlohmann::json to_json(const Times& times) {
@@ -65,8 +69,22 @@ std::string name_of(const Duel& duel) {
                      duel.ranks);
 }
 
-Verdict verdict_on(const std::vector<Duel>& duels) {
-  Verdict verdict;
+std::vector<Cliff> find_cliffs(std::span<const Duel> duels, const Compare& compare) {
+  std::vector<Cliff> cliffs;
+  suspect_growth(duels, cliffs);
+  suspect_composition(duels, cliffs);
+  std::erase_if(cliffs, [](const Cliff& cliff) {
+    double together = 0;
+    for (const Duel* other : cliff.others) together += other->own.median;
+    return cliff.cell->own.median <= together * tolerance;
+  });
+  for (Cliff& cliff : cliffs) cliff.times = compare(*cliff.cell, cliff.others);
+  std::erase_if(cliffs, [](const Cliff& cliff) { return cliff.times <= tolerance; });
+  return cliffs;
+}
+
+Verdict verdict_on(const std::vector<Duel>& duels, std::vector<Cliff> cliffs) {
+  Verdict verdict{.cliffs = std::move(cliffs)};
   double sum = 0;
   int count = 0;
   for (const Duel& duel : duels) {
@@ -77,8 +95,6 @@ Verdict verdict_on(const std::vector<Duel>& duels) {
     if (*duel.ratio() <= 1) verdict.lost.push_back(&duel);
   }
   if (count > 0) verdict.geometric_mean = std::exp(sum / count);
-  check_growth(duels, verdict.cliffs);
-  check_composition(duels, verdict.cliffs);
   return verdict;
 }
 
@@ -100,7 +116,7 @@ std::string duel_line(const Duel& duel, const std::vector<std::string>& peers) {
                                      : fmt::format(" {:>11.2f}", peer->times.median);
   }
   if (const auto* best = duel.best())
-    line += fmt::format(" {:>7.2f} {:>5.0f}% {:>12}", *duel.ratio(), 100 * best->times.spread,
+    line += fmt::format(" {:>7.2f} {:>5.0f}% {:>12}", *duel.ratio(), 100 * best->ratio_spread,
                         best->player);
   if (duel.wrong > 0) line += fmt::format("  {} WRONG VALUES", duel.wrong);
   for (const Duel::Peer& peer : duel.peers)
@@ -121,7 +137,7 @@ std::string summary(const Verdict& verdict) {
                           duel->best()->player);
   }
   text += fmt::format("# cliffs: {}\n", verdict.cliffs.size());
-  for (const std::string& cliff : verdict.cliffs) text += fmt::format("#   {}\n", cliff);
+  for (const Cliff& cliff : verdict.cliffs) text += fmt::format("#   {}\n", to_string(cliff));
   return text;
 }
 
@@ -132,6 +148,8 @@ nlohmann::json to_json(const std::vector<Duel>& duels, const Verdict& verdict) {
     for (const Duel::Peer& peer : duel.peers) {
       peers[peer.name] = to_json(peer.times);
       peers[peer.name]["configuration"] = peer.player;
+      peers[peer.name]["ratio"] = peer.ratio;
+      peers[peer.name]["ratio_spread"] = peer.ratio_spread;
       peers[peer.name]["wrong"] = peer.wrong;
     }
     cells.push_back({{"collective", name_of(duel.collective)},
@@ -145,10 +163,12 @@ nlohmann::json to_json(const std::vector<Duel>& duels, const Verdict& verdict) {
   }
   nlohmann::json lost = nlohmann::json::array();
   for (const Duel* duel : verdict.lost) lost.push_back(name_of(*duel));
+  nlohmann::json cliffs = nlohmann::json::array();
+  for (const Cliff& cliff : verdict.cliffs) cliffs.push_back(to_string(cliff));
   return {{"cells", cells},
           {"geometric_mean", verdict.geometric_mean},
           {"lost", lost},
-          {"cliffs", verdict.cliffs}};
+          {"cliffs", cliffs}};
 }
 
 }  // namespace capstan::cli
