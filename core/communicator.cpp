@@ -207,7 +207,7 @@ std::string Communicator::explain(const Request& request) const {
   const CheckedCall checked = check(request, rank(), size());
   const Choice choice = impl_->engine.choice(checked.call, checked.input, checked.output);
   return fmt::format("{} ({}), {}: {}", choice.algorithm->name, choice.algorithm->summary,
-                     name_of(choice.form), choice.reason);
+                     choice.manner(), choice.reason);
 }
 
 bool Communicator::is_settled(const Request& request) const {

@@ -124,10 +124,13 @@ const Plan& Engine::plan(const Call& call) {
   return *(last_plan_ = plans_.emplace(call, std::move(made)).first->second.get());
 }
 
+Bytes Engine::block_bytes() const {
+  return capstan::block_bytes(ranks_, placement_.chunk);
+}
+
 Plan Engine::make_plan(const Call& call, const Choice& choice) const {
-  return capstan::make_plan(call, choice, placement_.hosts, self_,
-                            block_bytes(ranks_, placement_.chunk), placement_.cached_buffers,
-                            layout_);
+  return capstan::make_plan(call, choice, placement_.hosts, self_, block_bytes(),
+                            placement_.cached_buffers, layout_);
 }
 
 void Engine::run(const Call& call, const void* input, void* output) {

@@ -111,6 +111,7 @@ class Engine {
   Choice predicted(const Call& call);
   const Plan& plan(const Call& call);
   Plan make_plan(const Call& call, const Choice& choice) const;
+  Bytes block_bytes() const;
   bool tries() const;
   bool tries(const Call& call) const;
   Trials* trials_of(const Call& call);

@@ -1,6 +1,8 @@
 // How calls run whose best way the model of links does not know for sure: the first ones in several
 // ways by turns, the others in that which was the fastest.
 
+#include <limits>
+
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"
 
@@ -39,7 +41,9 @@ Trials* Engine::trials_of(const Call& call) {
   if (found != trials_.end()) return &found->second;
   if (trials_.size() >= most_kinds_tried) return nullptr;
   const Bytes bytes = bytes_of(call.contract(ranks_).extent(), call.element());
-  Trials trials{rivals(key, placement_.hosts, links_), call.collective, bytes};
+  constexpr Bytes never{std::numeric_limits<std::uint64_t>::max()};
+  const Bytes block = settings_.chunk == Bytes{0} ? block_bytes() : never;  // as the program wants
+  Trials trials{rivals(key, placement_.hosts, links_, block), call.collective, bytes};
   return &trials_.emplace(key, std::move(trials)).first->second;
 }
 

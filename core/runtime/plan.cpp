@@ -294,6 +294,11 @@ CallManner manner_of(const Plan& plan) {
 
 }  // namespace
 
+std::string Choice::manner() const {
+  if (times_shorter == 1) return std::string{name_of(form)};
+  return fmt::format("{}, in blocks of 1/{} of the usual length", name_of(form), times_shorter);
+}
+
 std::vector<Shape> block_shapes(const Call& call, Elements length) {
   const std::uint64_t total = part_length(call).value(),
                       step = std::max<std::uint64_t>(length.value(), 1);
@@ -353,7 +358,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   const BufferLengths lengths = call.contract(ranks).lengths(self.value());
   plan.input_bytes = bytes_of(lengths.input, plan.element);
   plan.output_bytes = bytes_of(lengths.output, plan.element);
-  plan.block_count = block_of(call, choice, hosts, block_bytes, layout);
+  plan.block_count = block_of(call, choice, hosts, block_bytes / choice.times_shorter, layout);
   plan.slots = slots_for(call, choice, hosts, plan.block_count);
   plan.mark = mark_of(call, manner_of(plan));
   plan.digest = plan.mark.digest();

@@ -94,8 +94,12 @@ struct Plan {
 struct Choice {
   const Algorithm* algorithm = nullptr;
   Form form = Form::flags;
-  std::string reason;
-  double nanoseconds = 0;  ///< predicted
+  std::string reason{};
+  double nanoseconds = 0;           ///< predicted
+  std::uint64_t times_shorter = 1;  ///< blocks, than they usually are
+
+  /// "with flags, in blocks of 1/4 of the usual length".
+  std::string manner() const;
 };
 
 /// The shapes of the blocks that a call is cut into: block b holds elements [b·length,

@@ -158,10 +158,14 @@ Choice chosen(const Candidate& candidate) {
           candidate.nanoseconds};
 }
 
+/// Whether an algorithm has but one result, bit by bit, for whoever may compute which part of it.
+bool is_exact(const Algorithm& algorithm, const Call& call) {
+  return !reduces(call.collective) || is_integer(call.type) || algorithm.guarantees.one_sum;
+}
+
 /// Whether the results are the same, bit by bit. A form changes none.
 bool agree(const Algorithm& a, const Algorithm& b, const Call& call) {
-  if (&a == &b || !reduces(call.collective) || is_integer(call.type)) return true;
-  return a.guarantees.one_sum && b.guarantees.one_sum;
+  return &a == &b || (is_exact(a, call) && is_exact(b, call));
 }
 
 }  // namespace
@@ -195,7 +199,8 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
   return chosen(winner);
 }
 
-std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model) {
+std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model,
+                           Bytes block) {
   constexpr std::size_t most = 6;
   constexpr double near = 4;  // times as long, as predictions are
   std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
@@ -209,6 +214,13 @@ std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel
   for (const Candidate& other : candidates)
     if (rivals.size() < most && (other.algorithm != best.algorithm || other.form != best.form))
       rivals.push_back(chosen(other));
+  const auto staged = std::ranges::find(rivals, Form::flags, &Choice::form);
+  if (staged != rivals.end() &&
+      bytes_of(call.contract(hosts.ranks()).extent(), call.element()) >= block &&
+      is_exact(*staged->algorithm, call)) {
+    rivals.push_back(*staged);
+    rivals.back().times_shorter = 4;
+  }
   return rivals;
 }
 

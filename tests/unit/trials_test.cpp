@@ -22,6 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr LinkModel readable{.reads_peers = true};
+constexpr Bytes block{1 << 20}, all_in_one{1 << 30};
 
 Call call_of(Collective collective, std::uint64_t count, DataType type = DataType::f32) {
   return {.collective = collective, .type = type, .shape = {.count = Elements{count}}};
@@ -31,7 +32,7 @@ TEST(Rivals, BeginWithTheChoiceAndGoOnByPrediction) {
   for (const Collective collective :
        {Collective::all_reduce, Collective::broadcast, Collective::all_to_all}) {
     const Call call = call_of(collective, 100'000);
-    const auto found = rivals(call, 4, readable);
+    const auto found = rivals(call, 4, readable, all_in_one);
     const Choice choice = choose(call, 4, {}, true, readable);
     ASSERT_GT(found.size(), 1U) << name_of(collective);
     EXPECT_EQ(found.front().algorithm, choice.algorithm);
@@ -39,6 +40,7 @@ TEST(Rivals, BeginWithTheChoiceAndGoOnByPrediction) {
     std::set<std::pair<std::string_view, Form>> different;
     for (const Choice& rival : found) {
       EXPECT_LE(rival.nanoseconds, 4 * choice.nanoseconds);
+      EXPECT_EQ(rival.times_shorter, 1U);
       different.insert({rival.algorithm->name, rival.form});
     }
     EXPECT_EQ(different.size(), found.size());
@@ -46,10 +48,33 @@ TEST(Rivals, BeginWithTheChoiceAndGoOnByPrediction) {
   }
 }
 
+TEST(Rivals, InShortBlocksComeLast) {
+  const auto found = rivals(call_of(Collective::all_reduce, 3'000'000), 4, readable, block);
+  const auto staged = std::ranges::find(found, Form::flags, &Choice::form);
+  ASSERT_NE(staged, found.end());
+  EXPECT_EQ(std::ranges::count(found, 1U, &Choice::times_shorter) + 1, std::ssize(found));
+  EXPECT_EQ(found.back().algorithm, staged->algorithm);
+  EXPECT_EQ(found.back().form, Form::flags);
+  EXPECT_EQ(found.back().times_shorter, 4U);
+  EXPECT_THAT(found.back().manner(), HasSubstr("with flags, in blocks of 1/4"));
+}
+
+TEST(Plans, HaveBlocksAsShortAsWanted) {
+  const Call call = call_of(Collective::all_reduce, 1 << 20);
+  Choice choice = choose(call, 4, AlgorithmRules::parse("all_reduce:direct/flags"));
+  const SegmentLayout layout{4, Bytes{2 << 20}, Bytes{64 << 10}};
+  const auto blocks = [&] {
+    return make_plan(call, choice, 4, Rank{0}, block, Bytes{8 << 20}, layout).blocks;
+  };
+  EXPECT_EQ(blocks(), 4U);
+  choice.times_shorter = 4;
+  EXPECT_EQ(blocks(), 16U);
+}
+
 TEST(Rivals, GiveTheSameSums) {
   for (const std::uint64_t count : {2'000, 100'000, 3'000'000}) {
     for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {
-      const auto found = rivals(call_of(collective, count), 4, readable);
+      const auto found = rivals(call_of(collective, count), 4, readable, block);
       for (const Choice& rival : found)
         EXPECT_TRUE(
             rival.algorithm == found.front().algorithm ||
@@ -58,7 +83,8 @@ TEST(Rivals, GiveTheSameSums) {
     }
   }
   std::set<std::string_view> exact;
-  for (const Choice& rival : rivals(call_of(Collective::reduce, 2'000, DataType::i32), 4, readable))
+  for (const Choice& rival :
+       rivals(call_of(Collective::reduce, 2'000, DataType::i32), 4, readable, block))
     exact.insert(rival.algorithm->name);
   EXPECT_GT(exact.size(), 1U) << "integers do not round";
 }
@@ -120,7 +146,7 @@ TYPED_TEST(OneSum, GivesTheSameBits) {
 class OfTwo : public ::testing::Test {
  protected:
   static Trials trials_of(Collective collective, Bytes bytes) {
-    auto candidates = rivals(call_of(collective, 100'000), 4, readable);
+    auto candidates = rivals(call_of(collective, 100'000), 4, readable, block);
     candidates.resize(2);
     return {std::move(candidates), collective, bytes};
   }
