@@ -89,7 +89,8 @@ void Executor::announce_sources() {
                               {output_, plan_->output_bytes.value()});
 }
 
-/// The input, or a copy: in place, what this rank receives may overwrite what peers have yet to read.
+/// The input, or a copy: in place, what this rank receives may overwrite what peers have yet to
+/// read.
 const std::byte* Executor::kept(const std::byte* input, const std::byte* output) {
   kept_.clear();
   if (!reads_buffers(plan_->form) || !overwrites_input(plan_->call.collective)) return input;
@@ -229,7 +230,8 @@ void Executor::tell_writers() {
 }
 
 /// Whether those on other hosts are told now of what has been finished. Slots of single blocks come
-/// round only after calls that tell, or synchronize themselves; there are many small ones.
+/// round only after calls that tell, or synchronize themselves; of each small kind there are more
+/// than calls of all kinds that do not tell.
 bool Executor::tells_writers() {
   constexpr int rarely = SegmentLayout::slots(SlotKind::small_board) / 2;
   if (plan_->blocks > 1) return true;

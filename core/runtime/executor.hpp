@@ -152,9 +152,12 @@ class Executor {
   std::uint64_t tag_ = 0;
   std::vector<std::byte*> bases_;  // see BoundOperand
   std::vector<const void*> sources_;
-  // Of one tile of a result on its way to peers, and that tile.
+  // Of one tile of a result on its way to peers, and that tile, in cache lines.
   std::vector<const void*> tile_sources_;
-  std::vector<std::byte> tile_;
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> tile_;
   // Of a gather that uses buffers of peers: where each operand is seen, or null; and where it lies.
   std::vector<std::byte*> located_;
   std::vector<PeerBuffer> at_owner_;

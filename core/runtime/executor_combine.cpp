@@ -7,8 +7,8 @@
 namespace capstan {
 namespace {
 
-/// Results on their way to a board or to a peer: what fits the cache nearest to the core, beside the
-/// sources. What is streamed ends with a fence, which should not come too often.
+/// Results on their way to a board or to a peer: what fits the cache nearest to the core, beside
+/// the sources. What is streamed ends with a fence, which should not come too often.
 constexpr std::uint64_t tile_bytes = 16 << 10, streamed_tile_bytes = 64 << 10;
 
 /// From here on copies take whole lines at once; see combine_in_tiles().
@@ -26,7 +26,7 @@ bool Executor::gather(const BoundOp& op) {
   return true;
 }
 
-/// `count` elements of the operation, from sources_.
+/// `count` elements of the operation, from sources_. What peers do not see goes to pieces_ first.
 void Executor::combine(const BoundOp& op, std::byte* to, std::byte* second, std::uint64_t count) {
   if (op.is_copy()) {
     // In place there is nothing to do, and peers may be reading.
@@ -34,7 +34,8 @@ void Executor::combine(const BoundOp& op, std::byte* to, std::byte* second, std:
       kernels::copy(to, sources_[0], count * plan_->element.value(), op.streams);
     return;
   }
-  const bool taken_back = second || (op.is_for_peers && !op.streams);
+  const bool for_peers = op.is_for_peers && to != pieces_.data();
+  const bool taken_back = second || (for_peers && !op.streams);
   if (taken_back && count * plan_->element.value() >= worth_tiles)
     return combine_in_tiles(op, to, second, count);
   reduce(op, {.destination = to,
@@ -51,7 +52,8 @@ void Executor::combine(const BoundOp& op, std::byte* to, std::byte* second, std:
 void Executor::combine_in_tiles(const BoundOp& op, std::byte* to, std::byte* second,
                                 std::uint64_t count) {
   const std::uint64_t room = op.streams ? streamed_tile_bytes : tile_bytes;
-  if (tile_.size() < room) tile_.resize(room);
+  tile_.resize(streamed_tile_bytes / sizeof(Line));
+  auto* const staged = reinterpret_cast<std::byte*>(tile_.data());
   tile_sources_.resize(op.source_count);
   const std::uint64_t element = plan_->element.value(), tile = room / element;
   for (std::uint64_t first = 0; first < count; first += tile) {
@@ -59,8 +61,8 @@ void Executor::combine_in_tiles(const BoundOp& op, std::byte* to, std::byte* sec
     for (std::uint32_t i = 0; i < op.source_count; ++i)
       tile_sources_[i] = static_cast<const std::byte*>(sources_[i]) + at;
     // What is streamed is not in the cache to be copied from.
-    std::byte* const result = op.streams || !op.is_for_peers ? to + at : tile_.data();
-    std::byte* const cached = op.streams ? tile_.data() : result;
+    std::byte* const result = op.streams || !op.is_for_peers ? to + at : staged;
+    std::byte* const cached = op.streams ? staged : result;
     reduce(op, {.destination = result,
                 .second_destination = cached != result ? cached : nullptr,
                 .sources = tile_sources_.data(),

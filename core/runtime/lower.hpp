@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <string_view>
 
 #include "core/ir/collective.hpp"
 #include "core/ir/hosts.hpp"
@@ -9,8 +8,6 @@
 #include "core/runtime/program.hpp"
 
 namespace capstan {
-
-/// "with flags", "in packets", "reading inputs", "reading buffers", "writing outputs".
 
 /// The schedule of any rank of the group; lowering asks for those that this rank hears from.
 using ScheduleOf = std::function<const Schedule&(Rank)>;

@@ -124,7 +124,7 @@ class Scripts : public proof::BlockLayout {
   /// Executor::acquire_slot().
   std::vector<Acquisition> next_slot(SlotKind kind, const std::vector<Program>& programs,
                                      int first_of_call, bool paced) {
-    const int number = used_[static_cast<std::size_t>(kind)]++ % SegmentLayout::slots(kind);
+    const int number = used_[static_cast<std::size_t>(kind)]++ % slots(kind);
     const Slot slot{kind, number};
     std::vector<Acquisition> before;
     for (std::size_t rank = 0; rank < programs.size(); ++rank) {
@@ -138,7 +138,13 @@ class Scripts : public proof::BlockLayout {
     return before;
   }
 
-  /// Small ones here are those of one unit, so that all kinds occur.
+  /// As few as of any kind, so that they come round: more of them forbid less.
+  static int slots(SlotKind kind) {
+    return SegmentLayout::slots(SegmentLayout::is_packets(kind) ? SlotKind::packets
+                                                                : SlotKind::board);
+  }
+
+  /// Small ones here are those of one unit, so that calls of several kinds mix.
   static SlotKind kind_of(const LoweredCall& call, const std::vector<Program>& programs) {
     const bool small =
         call.blocks.size() == 1 && std::ranges::all_of(programs, [](const Program& program) {
@@ -181,8 +187,8 @@ class Scripts : public proof::BlockLayout {
     if (operand.place == Place::board) {
       const Slot slot = slots_[static_cast<std::size_t>(block)];
       constexpr int most_slots = 64;
-      const bool board = slot.kind == SlotKind::board || slot.kind == SlotKind::small_board;
-      return {board ? Memory::Kind::board : Memory::Kind::packets, operand.owner, operand.region,
+      const bool packets = SegmentLayout::is_packets(slot.kind);
+      return {packets ? Memory::Kind::packets : Memory::Kind::board, operand.owner, operand.region,
               static_cast<int>(slot.kind) * most_slots + slot.number,
               hosts_.together(operand.owner, self) ? -1 : self.value()};
     }

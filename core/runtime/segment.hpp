@@ -17,7 +17,7 @@ namespace capstan {
 /// compares all calls so far. Words show one by one, so what differs counts only where the check
 /// says that all words are of the same call.
 struct alignas(64) CallRecord {
-  static constexpr std::size_t kept = 64;
+  static constexpr std::size_t kept = 128;
 
   std::atomic<std::uint64_t> call;       ///< number of the call, from 1; written last
   std::atomic<std::uint64_t> signature;  ///< see CallMark
@@ -57,7 +57,7 @@ struct Control {
   CallBuffers buffers[CallRecord::kept];
   AbortRecord abort;
 };
-static_assert(sizeof(Control) <= 8192);
+static_assert(sizeof(Control) <= 16384);
 
 /// One flag per peer, each in a line of its own.
 struct alignas(64) Flag {
@@ -94,7 +94,7 @@ class SegmentLayout {
     switch (kind) {
       case SlotKind::small_packets:
       case SlotKind::tiny_board:
-        return many;
+        return 32;
       case SlotKind::small_board:
         return 16;
       case SlotKind::packets:
@@ -111,6 +111,10 @@ class SegmentLayout {
     if (fits(SlotKind::tiny_board)) return SlotKind::tiny_board;
     return fits(SlotKind::small_board) ? SlotKind::small_board : SlotKind::board;
   }
+  static constexpr bool is_packets(SlotKind kind) {
+    return kind == SlotKind::packets || kind == SlotKind::small_packets;
+  }
+  /// Of these there are so many that writers on other hosts need to be told but rarely.
   static constexpr bool is_small(SlotKind kind) {
     return kind != SlotKind::packets && kind != SlotKind::board;
   }
@@ -168,7 +172,6 @@ class SegmentLayout {
 
  private:
   static constexpr std::uint64_t page = 4096;
-  static constexpr int many = CallRecord::kept / 2;  // what was called can still be compared then
   static constexpr std::uint64_t count(SlotKind kind) {
     return static_cast<std::uint64_t>(slots(kind));
   }
@@ -179,6 +182,14 @@ class SegmentLayout {
   int ranks_;
   Bytes board_region_, message_ring_;
 };
+
+/// However far a rank runs ahead, what it has called can still be compared.
+static_assert([] {
+  std::size_t calls = 0;
+  for (const SlotKind kind : all_slot_kinds)
+    calls += static_cast<std::size_t>(SegmentLayout::slots(kind));
+  return calls < CallRecord::kept;
+}());
 
 /// Typed views of a segment's parts.
 inline const Control& control_of(const std::byte* segment) {

@@ -110,6 +110,7 @@ std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, 
     if (reads_buffers(form) && !model.reads_peers) continue;
     if (in_packets(form) && !fits_packets(algorithm, form, hosts, call)) continue;
     const double nanoseconds = predictor.predict(form);
+    // Or nobody can tell: the costs that algorithms declare do not know what is shared.
     const bool shares_nothing = form == Form::shared_packets && !candidates.empty() &&
                                 candidates.back().nanoseconds == nanoseconds;
     if (!shares_nothing) candidates.push_back({&algorithm, form, nanoseconds});

@@ -219,9 +219,10 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
       calls.push_back(stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9),
                                 random_form(algorithm, hosts, random)));
       apart = apart || !in_place(algorithm, calls.back().form);
+      const Form packets = random() % 2 == 0 ? Form::packets : Form::shared_packets;
       if (calls.back().blocks.size() == 1 && random() % 2 == 0 &&
-          runs_in(algorithm, Form::packets, hosts))
-        calls.back().form = Form::packets;
+          runs_in(algorithm, packets, hosts))
+        calls.back().form = packets;
     }
     const auto verdict = prove_programs(calls, hosts, !apart && random() % 2 == 0);
     ASSERT_TRUE(verdict.ok()) << "round " << round << "\n" << messages(verdict);

@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include "core/communicator.hpp"
+#include "tests/unit/thread_world.hpp"
 #include "tests/watched.hpp"
 
 namespace capstan {
@@ -100,6 +102,27 @@ TEST(LocalWorld, AMismatchIsAnErrorOnEveryRankAndStaysOne) {
       EXPECT_THROW(communicator.all_reduce(std::span{data}), Mismatch);
       EXPECT_THROW(communicator.all_reduce(std::span{data}), Mismatch);
     });
+}
+
+/// As far as slots of all kinds for small calls let it.
+TEST(LocalWorld, AMismatchIsFoundHoweverFarTheSenderIsAhead) {
+  Settings settings = bounded_settings();
+  settings.algorithm = "broadcast:0-16:flat/packets,16-inf:flat/flags";
+  constexpr int packets = 32, tiny = 32, small = 16, all = packets + tiny + small;
+  std::atomic<int> sent{0};
+  on_threads(2, settings, [&](Communicator& world) {
+    std::vector<float> data(1500);
+    const auto call = [&](std::size_t count) { world.broadcast(std::span{data}.first(count), 0); };
+    if (world.rank() == 0) {
+      for (; sent < all; ++sent) call(sent < packets ? 2 : sent < packets + tiny ? 100 : 1500);
+      EXPECT_THROW(for (int i = 0; i < all; ++i) call(2), Mismatch);
+    } else {
+      const auto late = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+      while (sent < all && std::chrono::steady_clock::now() < late) std::this_thread::yield();
+      ASSERT_EQ(sent, all);
+      EXPECT_THROW(for (int i = 0; i < all; ++i) call(3), Mismatch);
+    }
+  });
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ bool copies_exactly(CopyKernel kernel, std::size_t bytes, std::size_t to, std::s
 
 TEST_P(KernelsCopy, CopiesExactlyTheBytesAsked) {
   const CopyKernel kernel = copy_kernel_for(GetParam());
-  for (const std::size_t bytes : {0, 1, 7, 8, 63, 64, 65, 1023, 1024, 1025, 1100, 4096, 70001}) {
+  for (const std::size_t bytes : {0, 1, 7, 8, 63, 64, 65, 1023, 1024, 1025, 1100, 4096, 70001,
+                                  131072, 131073, 262144, 300001}) {
     for (const std::size_t to : {0, 1, 8, 63}) {
       for (const std::size_t from : {0, 1, 8, 63}) {
         EXPECT_TRUE(copies_exactly(kernel, bytes, to, from, false)) << bytes << ' ' << to << from;

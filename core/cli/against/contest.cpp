@@ -37,7 +37,7 @@ const Duel::Peer* Duel::best() const {
 }
 
 std::optional<double> Duel::ratio() const {
-  if (!best() || best()->ratio <= 0) return std::nullopt;
+  if (own.median <= 0 || !best() || best()->ratio <= 0) return std::nullopt;
   return best()->ratio;
 }
 
@@ -113,24 +113,30 @@ Duel Contest::run(Collective collective, Bytes size) {
   return result(collective, size);
 }
 
+/// 0: it failed.
 double Contest::time_own(const Duel& cell) {
   choose(cell.collective, cell.size);
   std::size_t own = 0;
   while (referee_.spec(own).peer_name != own_name) ++own;
-  tell(own, Order::Kind::prepare);
+  if (tell(own, Order::Kind::prepare).failed) return 0;
   tell(own, Order::Kind::time, std::max(2U, cell.calls / 10));
   const double seconds = tell(own, Order::Kind::time, cell.calls).seconds / cell.calls;
   tell(own, Order::Kind::release);
   return seconds;
 }
 
-double Contest::compare(const Duel& cell, const std::vector<const Duel*>& others) {
+std::optional<double> Contest::compare(const Duel& cell, const std::vector<const Duel*>& others) {
   std::vector<double> ratios;
   for (int round = 0; round < options_.rounds; ++round) {
     const double seconds = time_own(cell);
+    if (seconds <= 0) return std::nullopt;
     double together = 0;
-    for (const Duel* other : others) together += time_own(*other);
-    ratios.push_back(together > 0 ? seconds / together : 0);
+    for (const Duel* other : others) {
+      const double own = time_own(*other);
+      if (own <= 0) return std::nullopt;
+      together += own;
+    }
+    ratios.push_back(seconds / together);
   }
   return Statistics{std::move(ratios)}.median();
 }

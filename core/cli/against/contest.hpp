@@ -46,8 +46,8 @@ class Contest {
 
   Duel run(Collective collective, Bytes size);
   /// How many times as long Capstan takes for a cell as for others together, measured again in
-  /// turns.
-  double compare(const Duel& cell, const std::vector<const Duel*>& others);
+  /// turns; nothing if it fails in one of them.
+  std::optional<double> compare(const Duel& cell, const std::vector<const Duel*>& others);
 
  private:
   struct Entry {

@@ -25,7 +25,7 @@ void suspect_growth(std::span<const Duel> duels, std::vector<Cliff>& cliffs) {
       if (other.collective == duel.collective && other.ranks == duel.ranks &&
           other.size > duel.size && (!next || other.size < next->size))
         next = &other;
-    if (next) cliffs.push_back({&duel, {next}});
+    if (next) cliffs.push_back({&duel, {next}, 0});
   }
 }
 
@@ -39,7 +39,7 @@ void suspect_composition(std::span<const Duel> duels, std::vector<Cliff>& cliffs
       if (duel.collective != Collective::all_reduce) continue;
       const Duel* a = find(duels, first, duel.ranks, duel.size);
       const Duel* b = find(duels, second, duel.ranks, duel.size);
-      if (a && b) cliffs.push_back({&duel, {a, b}});
+      if (a && b) cliffs.push_back({&duel, {a, b}, 0});
     }
 }
 
@@ -75,11 +75,17 @@ std::vector<Cliff> find_cliffs(std::span<const Duel> duels, const Compare& compa
   suspect_composition(duels, cliffs);
   std::erase_if(cliffs, [](const Cliff& cliff) {
     double together = 0;
-    for (const Duel* other : cliff.others) together += other->own.median;
+    for (const Duel* other : cliff.others) {
+      if (other->own.median <= 0) return true;  // it failed
+      together += other->own.median;
+    }
     return cliff.cell->own.median <= together * tolerance;
   });
-  for (Cliff& cliff : cliffs) cliff.times = compare(*cliff.cell, cliff.others);
-  std::erase_if(cliffs, [](const Cliff& cliff) { return cliff.times <= tolerance; });
+  std::erase_if(cliffs, [&](Cliff& cliff) {
+    const auto times = compare(*cliff.cell, cliff.others);
+    if (times) cliff.times = *times;
+    return !times || *times <= tolerance;
+  });
   return cliffs;
 }
 
@@ -115,7 +121,7 @@ std::string duel_line(const Duel& duel, const std::vector<std::string>& peers) {
     line += peer == duel.peers.end() ? fmt::format(" {:>11}", "-")
                                      : fmt::format(" {:>11.2f}", peer->times.median);
   }
-  if (const auto* best = duel.best())
+  if (const auto* best = duel.best(); duel.ratio())
     line += fmt::format(" {:>7.2f} {:>5.0f}% {:>12}", *duel.ratio(), 100 * best->ratio_spread,
                         best->player);
   if (duel.wrong > 0) line += fmt::format("  {} WRONG VALUES", duel.wrong);

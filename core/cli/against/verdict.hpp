@@ -18,7 +18,7 @@ struct Cliff {
   double times = 0;  ///< as long
 };
 /// Those that `compare` confirms: cells are measured minutes apart, and machines change meanwhile.
-using Compare = std::function<double(const Duel&, const std::vector<const Duel*>&)>;
+using Compare = std::function<std::optional<double>(const Duel&, const std::vector<const Duel*>&)>;
 std::vector<Cliff> find_cliffs(std::span<const Duel> duels, const Compare& compare);
 
 /// What a whole comparison says.
