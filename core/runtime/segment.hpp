@@ -161,6 +161,7 @@ class SegmentLayout {
     constexpr std::uint64_t kib = 1 << 10;
     switch (kind) {
       case SlotKind::small_packets:
+        return Bytes{4 * kib};
       case SlotKind::tiny_board:
         return Bytes{2 * kib};
       case SlotKind::small_board:
