@@ -7,17 +7,22 @@
 
 namespace capstan {
 
-/// The ways in which an algorithm may run, as rules name them: as the selector likes, in packets
-/// where these are short, staged, and in peers' buffers where it can.
+/// The ways in which an algorithm may run, as rules name them: as the selector likes, staged, and
+/// in peers' buffers where it can.
 inline std::vector<std::string> ways_of(const Algorithm& algorithm) {
   const std::string name{algorithm.name};
   std::vector<std::string> ways{name};
-  if (!has_counts(algorithm.collective))
-    ways.insert(ways.end(), {name + "/packets", name + "/shared_packets"});
   if (algorithm.sends != Sends::sums) ways.insert(ways.end(), {name + "/flags", name + "/inputs"});
   if (algorithm.sends >= Sends::outputs) ways.push_back(name + "/buffers");
   if (algorithm.sends == Sends::results) ways.push_back(name + "/outputs");
   return ways;
+}
+
+/// Those for short messages only.
+inline std::vector<std::string> packet_ways_of(const Algorithm& algorithm) {
+  if (has_counts(algorithm.collective)) return {};
+  const std::string name{algorithm.name};
+  return {name + "/packets", name + "/shared_packets"};
 }
 
 /// Sizes from nothing to many blocks; forms with counts get unlike ones.
