@@ -30,17 +30,6 @@ std::vector<double> ratios_of(const std::vector<double>& above, const std::vecto
 
 }  // namespace
 
-const Duel::Peer* Duel::best() const {
-  const auto best =
-      std::ranges::min_element(peers, {}, [](const Peer& peer) { return peer.ratio; });
-  return best == peers.end() ? nullptr : &*best;
-}
-
-std::optional<double> Duel::ratio() const {
-  if (own.median <= 0 || !best() || best()->ratio <= 0) return std::nullopt;
-  return best()->ratio;
-}
-
 Contest::Contest(Referee& referee, int ranks, const MeasureOptions& options)
     : referee_(referee), ranks_(ranks), options_(options) {}
 
@@ -92,17 +81,23 @@ void Contest::measure(std::size_t player) {
   if (!keep_buffers_) tell(player, Order::Kind::release);
 }
 
-/// Whether all players' buffers fit in memory at the same time.
-bool Contest::choose(Collective collective, Bytes size) {
+std::size_t Contest::own_player() const {
+  std::size_t own = 0;
+  while (referee_.spec(own).peer_name != own_name) ++own;
+  return own;
+}
+
+/// What players are told of from now on.
+Cell Contest::choose(Collective collective, Bytes size) {
   Cell cell = cell_of(collective, DataType::f32, ReduceOp::sum, size, ranks_);
   if (collective != Collective::barrier && cell.shape.count == Elements{0})
     cell.shape.count = Elements{1};  // the smallest there is
   cell_ = {.collective = static_cast<std::uint32_t>(collective), .count = cell.shape.count.value()};
-  return fits_in_memory(cell);
+  return cell;
 }
 
 Duel Contest::run(Collective collective, Bytes size) {
-  keep_buffers_ = choose(collective, size);
+  keep_buffers_ = fits_in_memory(choose(collective, size));
   entries_.assign(referee_.players(), {});
   const std::size_t n = entries_.size();
   for (std::size_t player = 0; player < n; ++player) enter(player);
@@ -116,8 +111,7 @@ Duel Contest::run(Collective collective, Bytes size) {
 /// 0: it failed.
 double Contest::time_own(const Duel& cell) {
   choose(cell.collective, cell.size);
-  std::size_t own = 0;
-  while (referee_.spec(own).peer_name != own_name) ++own;
+  const std::size_t own = own_player();
   if (tell(own, Order::Kind::prepare).failed) return 0;
   tell(own, Order::Kind::time, std::max(2U, cell.calls / 10));
   const double seconds = tell(own, Order::Kind::time, cell.calls).seconds / cell.calls;
@@ -143,9 +137,7 @@ std::optional<double> Contest::compare(const Duel& cell, const std::vector<const
 
 Duel Contest::result(Collective collective, Bytes size) const {
   Duel duel{.collective = collective, .ranks = ranks_, .size = size};
-  const auto& own = *std::ranges::find_if(entries_, [&](const Entry& entry) {
-    return referee_.spec(static_cast<std::size_t>(&entry - entries_.data())).peer_name == own_name;
-  });
+  const Entry& own = entries_[own_player()];
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     const PlayerSpec& spec = referee_.spec(i);

@@ -43,6 +43,16 @@ void suspect_composition(std::span<const Duel> duels, std::vector<Cliff>& cliffs
     }
 }
 
+/// As the medians have it; a cell that failed says nothing.
+bool is_suspicious(const Cliff& cliff) {
+  double together = 0;
+  for (const Duel* other : cliff.others) {
+    if (other->own.median <= 0) return false;
+    together += other->own.median;
+  }
+  return cliff.cell->own.median > together * tolerance;
+}
+
 std::string to_string(const Cliff& cliff) {
   std::string others;
   for (const Duel* other : cliff.others)
@@ -70,23 +80,15 @@ std::string name_of(const Duel& duel) {
 }
 
 std::vector<Cliff> find_cliffs(std::span<const Duel> duels, const Compare& compare) {
-  std::vector<Cliff> cliffs;
-  suspect_growth(duels, cliffs);
-  suspect_composition(duels, cliffs);
-  std::erase_if(cliffs, [](const Cliff& cliff) {
-    double together = 0;
-    for (const Duel* other : cliff.others) {
-      if (other->own.median <= 0) return true;  // it failed
-      together += other->own.median;
-    }
-    return cliff.cell->own.median <= together * tolerance;
-  });
-  std::erase_if(cliffs, [&](Cliff& cliff) {
-    const auto times = compare(*cliff.cell, cliff.others);
-    if (times) cliff.times = *times;
-    return !times || *times <= tolerance;
-  });
-  return cliffs;
+  std::vector<Cliff> suspected, confirmed;
+  suspect_growth(duels, suspected);
+  suspect_composition(duels, suspected);
+  for (Cliff& cliff : suspected) {
+    if (!is_suspicious(cliff)) continue;
+    cliff.times = compare(*cliff.cell, cliff.others).value_or(0);
+    if (cliff.times > tolerance) confirmed.push_back(std::move(cliff));
+  }
+  return confirmed;
 }
 
 Verdict verdict_on(const std::vector<Duel>& duels, std::vector<Cliff> cliffs) {

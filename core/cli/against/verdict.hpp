@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cli/against/contest.hpp"
+#include "core/cli/against/duel.hpp"
 
 namespace capstan::cli {
 
