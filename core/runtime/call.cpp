@@ -80,10 +80,6 @@ std::uint64_t CallMark::digest() const {
   return mix(mix(mix(mix(signature) + count) + root) + tensor);
 }
 
-std::uint64_t extend(std::uint64_t history, std::uint64_t digest) {
-  return mix(mix(history) + digest);
-}
-
 CallMark mark_of(const Call& call, const CallManner& manner) {
   const auto field = [](auto value, int shift) {
     return static_cast<std::uint64_t>(value) << shift;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -64,8 +65,12 @@ struct CallManner {
 
 CallMark mark_of(const Call& call, const CallManner& manner);
 
-/// The digest of a sequence of calls: of those before the last one, and of that one's mark.
-std::uint64_t extend(std::uint64_t history, std::uint64_t digest);
+/// The digest of a sequence of calls: of those before the last one, and of that one's mark. Digests
+/// of marks are as good as random: two sequences that differ once go on to differ, and the order
+/// counts.
+constexpr std::uint64_t extend(std::uint64_t history, std::uint64_t digest) {
+  return (std::rotl(history, 23) ^ digest) * 0x9e37'79b9'7f4a'7c15;
+}
 
 /// "all_reduce(1000 x f32, sum)", "broadcast(8 x i32 from rank 2)".
 std::string to_string(const Call& call);

@@ -10,13 +10,6 @@ namespace capstan {
 
 namespace {
 
-/// Linear, as it has nothing to tell apart but words of different calls.
-std::uint64_t check_of(std::uint64_t call, const CallMark& mark, std::uint64_t history) {
-  return call * 0x9e37'79b9'7f4a'7c15 + mark.signature * 0xbf58'476d'1ce4'e5b9 +
-         mark.count * 0x94d0'49bb'1331'11eb + mark.root * 0xd6e8'feb8'6659'fd93 +
-         mark.tensor * 0xa076'1d64'78bd'642f + history * 0xe703'7ed1'a0b4'28db;
-}
-
 CallMark mark_in(const CallRecord& record) {
   return {.signature = record.signature.load(std::memory_order_relaxed),
           .count = record.count.load(std::memory_order_relaxed),
@@ -27,39 +20,26 @@ CallMark mark_in(const CallRecord& record) {
 /// Not while the next call is being written over it, or has come only in part.
 bool is_whole(std::uint64_t call, const CallMark& mark, const CallRecord& record) {
   const std::uint64_t history = record.history.load(std::memory_order_relaxed);
-  return record.check.load(std::memory_order_relaxed) == check_of(call, mark, history);
+  return record.check.load(std::memory_order_relaxed) == record_check(call, mark.digest(), history);
 }
 
 }  // namespace
 
 CallLog::CallLog(Peers& peers)
     : peers_(peers),
-      marks_(CallRecord::kept),
-      histories_(CallRecord::kept),
+      segment_(peers.own_segment()),
       checked_(static_cast<std::size_t>(peers.count())),
       shown_(static_cast<std::size_t>(peers.count())),
       shown_all_(static_cast<std::size_t>(peers.count())) {}
 
-void CallLog::begin(const CallMark& mark, std::uint64_t digest, const AnnouncedBuffers& announced) {
-  const std::uint64_t history = extend(histories_[call_ % CallRecord::kept], digest);
-  ++call_;
-  marks_[call_ % CallRecord::kept] = mark;
-  histories_[call_ % CallRecord::kept] = history;
-  CallRecord& own = own_record();
-  own.signature.store(mark.signature, std::memory_order_relaxed);
-  own.count.store(mark.count, std::memory_order_relaxed);
-  own.root.store(mark.root, std::memory_order_relaxed);
-  own.tensor.store(mark.tensor, std::memory_order_relaxed);
-  own.history.store(history, std::memory_order_relaxed);
-  own.check.store(check_of(call_, mark, history), std::memory_order_relaxed);
-  CallBuffers& buffers = own_buffers();
-  buffers.input.store(reinterpret_cast<std::uint64_t>(announced.input), std::memory_order_relaxed);
-  buffers.output.store(reinterpret_cast<std::uint64_t>(announced.output),
-                       std::memory_order_relaxed);
-  buffers.allocations.store(
-      announced.input_allocation | static_cast<std::uint64_t>(announced.output_allocation) << 32,
+/// Seen by whoever sees the call.
+void CallLog::announce(const AnnouncedBuffers& buffers) {
+  CallBuffers& own = own_buffers();
+  own.input.store(reinterpret_cast<std::uint64_t>(buffers.input), std::memory_order_relaxed);
+  own.output.store(reinterpret_cast<std::uint64_t>(buffers.output), std::memory_order_relaxed);
+  own.allocations.store(
+      buffers.input_allocation | static_cast<std::uint64_t>(buffers.output_allocation) << 32,
       std::memory_order_relaxed);
-  own.call.store(call_, std::memory_order_release);
 }
 
 void CallLog::move_buffers(const void* input, void* output) {
@@ -74,7 +54,7 @@ bool CallLog::compare_one(int peer, std::uint64_t call) const {
   const std::uint64_t recorded = theirs.call.load(std::memory_order_acquire);
   if (recorded != call) return recorded > call;
   const CallMark mark = mark_in(theirs);
-  const CallMark& own = marks_[call % CallRecord::kept];
+  const CallMark own = mark_in(own_record(call));
   if (mark == own) return true;
   if (!is_whole(call, mark, theirs)) return false;
   throw Mismatch(fmt::format(
@@ -88,7 +68,8 @@ void CallLog::compare(int peer, std::uint64_t call) {
   if (call <= checked || call > call_ || call + CallRecord::kept <= call_) return;
   const CallRecord& theirs = record(peer, call);
   if (theirs.call.load(std::memory_order_acquire) != call) return;
-  if (theirs.history.load(std::memory_order_relaxed) != histories_[call % CallRecord::kept]) {
+  if (theirs.history.load(std::memory_order_relaxed) !=
+      own_record(call).history.load(std::memory_order_relaxed)) {
     if (!is_whole(call, mark_in(theirs), theirs)) return;
     find_difference(peer);
     throw Mismatch(fmt::format("ranks {} and {} have not made the same calls up to call {}",

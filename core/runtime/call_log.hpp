@@ -35,9 +35,9 @@ class CallLog {
   /// Number of the current (or last) call, from 1.
   std::uint64_t call() const { return call_; }
   /// Digest of this call and all before it.
-  std::uint64_t history() const { return histories_[call_ % CallRecord::kept]; }
-  /// A call begins, whose buffers peers may read. `digest`: that of its mark.
-  void begin(const CallMark& mark, std::uint64_t digest, const AnnouncedBuffers& buffers);
+  std::uint64_t history() const { return history_; }
+  /// A call begins; `digest`: that of its mark; `buffers`: if peers are going to reach them.
+  void begin(const CallMark& mark, std::uint64_t digest, const AnnouncedBuffers* buffers);
   /// Its buffers are elsewhere from now on, and in no allocation.
   void move_buffers(const void* input, void* output);
   /// The buffers of a peer, which has entered the current call. Of buffers that move meanwhile the
@@ -87,22 +87,48 @@ class CallLog {
   const CallRecord& record(int peer, std::uint64_t call) const {
     return peers_.control(peer).calls[call % CallRecord::kept];
   }
+  const CallRecord& own_record(std::uint64_t call) const {
+    return control_of(segment_).calls[call % CallRecord::kept];
+  }
   const CallBuffers& buffers(int peer) const {
     return peers_.control(peer).buffers[call_ % CallRecord::kept];
   }
-  CallRecord& own_record() { return peers_.own_control().calls[call_ % CallRecord::kept]; }
-  CallBuffers& own_buffers() { return peers_.own_control().buffers[call_ % CallRecord::kept]; }
+  CallRecord& own_record() { return control_of(segment_).calls[call_ % CallRecord::kept]; }
+  CallBuffers& own_buffers() { return control_of(segment_).buffers[call_ % CallRecord::kept]; }
+  void announce(const AnnouncedBuffers& buffers);
   bool compare_one(int peer, std::uint64_t call) const;
   void find_difference(int peer);
   void show_until_now(int peer);
 
   Peers& peers_;
-  std::uint64_t call_ = 0;
-  std::vector<CallMark> marks_;           // of the last calls, as published
-  std::vector<std::uint64_t> histories_;  // digests of all calls up to one of these
+  std::byte* const segment_;
+  std::uint64_t call_ = 0, history_ = 0;
   std::vector<std::uint64_t> checked_;    // the last call in which a peer was compared
   std::vector<std::uint64_t> shown_;      // the last call that a peer has been shown
   std::vector<std::uint64_t> shown_all_;  // the last one up to which it has been shown all
 };
+
+/// Of a record, whose mark has this digest. Linear, as it has nothing to tell apart but words of
+/// different calls.
+constexpr std::uint64_t record_check(std::uint64_t call, std::uint64_t digest,
+                                     std::uint64_t history) {
+  return call * 0x9e37'79b9'7f4a'7c15 + digest * 0xbf58'476d'1ce4'e5b9 +
+         history * 0xe703'7ed1'a0b4'28db;
+}
+
+inline void CallLog::begin(const CallMark& mark, std::uint64_t digest,
+                           const AnnouncedBuffers* buffers) {
+  history_ = extend(history_, digest);
+  ++call_;
+  if (buffers) announce(*buffers);
+  CallRecord& own = own_record();
+  own.signature.store(mark.signature, std::memory_order_relaxed);
+  own.count.store(mark.count, std::memory_order_relaxed);
+  own.root.store(mark.root, std::memory_order_relaxed);
+  own.tensor.store(mark.tensor, std::memory_order_relaxed);
+  own.history.store(history_, std::memory_order_relaxed);
+  own.check.store(record_check(call_, digest, history_), std::memory_order_relaxed);
+  own.call.store(call_, std::memory_order_release);
+}
 
 }  // namespace capstan

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "core/runtime/call_log.hpp"
 #include "core/runtime/peers.hpp"
 #include "core/runtime/plan.hpp"
+#include "core/runtime/spin.hpp"
 
 namespace capstan {
 
@@ -56,20 +58,20 @@ class Executor {
 
  private:
   struct Slot {
-    std::uint64_t offset;        // in every segment
-    std::uint64_t user = 0;      // 1 + the last block that was written to it
-    std::vector<int> readers{};  // of that
+    std::uint64_t offset;    // in every segment
+    std::uint64_t user = 0;  // 1 + the last block that was written to it
+    std::shared_ptr<const std::vector<int>> readers = nobody();  // of that
   };
+  static const std::shared_ptr<const std::vector<int>>& nobody();
 
-  std::uint64_t phases() const { return plan_->programs.front().phase_end.size(); }
-  std::uint64_t rounds() const { return plan_->blocks + phases() - 1; }
   std::vector<int> unfinished_readers() const;
   std::vector<int> awaited_by(const BoundOp& op) const;
-  bool has_block() const;
   void enter_phase();
   void place_block();
+  void place_buffers();
   bool acquire_slot();
-  bool has_finished(int peer, std::uint64_t blocks);
+  bool finishes(int peer, std::uint64_t blocks);
+  void next_phase();
   void leave_phase();
   void publish_finished(std::uint64_t blocks);
   void note_read(std::uint64_t blocks);
@@ -80,8 +82,14 @@ class Executor {
   bool flush_buffers();
   template <class Condition>
   bool comes(int peer, Condition condition);
-  std::uint64_t slot_number() const;
-  Slot& slot(std::uint64_t number);
+  std::uint64_t slot_number() const {
+    return used_[static_cast<std::size_t>(plan_->slots)] + block_;
+  }
+  const Slot& slot_at(std::uint64_t number) const {
+    return slots_[static_cast<std::size_t>(plan_->slots)]
+                 [SegmentLayout::turn(plan_->slots, number)];
+  }
+  Slot& slot(std::uint64_t number) { return const_cast<Slot&>(slot_at(number)); }
   bool run_phase();
   bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
@@ -101,12 +109,16 @@ class Executor {
   bool were_kept(const BoundOp& op, std::uint64_t abandoned_before) const;
   PeerBuffer buffer_at_owner(const BoundOperand& operand) const;
   const std::byte* kept(const std::byte* input, const std::byte* output);
-  AnnouncedBuffers announced(const std::byte* input, std::byte* output) const;
+  void begin_call();
   void announce_sources();
   bool gather_packets(const BoundOp& op);
+  bool copy_packet(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);
-  std::byte* address(const BoundOperand& operand) const;
+  std::byte* address(const BoundOperand& operand) const {
+    return bases_[operand.base] + operand.offset + (operand.on_board() ? slot_->offset : 0);
+  }
   std::byte* packet_address(const BoundOperand& operand) const;
+  bool arrives(const BoundOperand& source, const std::byte* at);
   void signal(int peer);
   bool wait(int peer);
   bool hear(int peer, std::uint64_t signals);
@@ -141,17 +153,18 @@ class Executor {
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   std::vector<std::byte> scratch_;
-  std::uint64_t round_ = 0;
-  int phase_ = 0;
+  std::uint64_t rounds_ = 0, round_ = 0, phase_ = 0;
+  bool has_block_ = false;  // there is one for this phase in this round
   std::uint64_t block_ = 0;
   const BoundProgram* program_ = nullptr;
-  bool acquired_ = false;  // the slots of block_ may be written
+  bool acquired_ = false;  // slot_ may be written
+  Slot* slot_ = nullptr;   // of block_
   std::uint32_t op_ = 0;
   std::uint64_t packet_index_ = 0;  // within the current gather
   std::ptrdiff_t next_slot_ = 0;    // from the current slot; 0: unlikely to be written already
   std::uint64_t tag_ = 0;
-  std::vector<std::byte*> bases_;  // see BoundOperand
-  std::vector<const void*> sources_;
+  std::vector<std::byte*> bases_;     // see BoundOperand
+  std::vector<const void*> sources_;  // of the operation: as many as it has, or more
   // Of one tile of a result on its way to peers, and that tile, in cache lines.
   std::vector<const void*> tile_sources_;
   struct alignas(64) Line {
@@ -164,5 +177,30 @@ class Executor {
   std::vector<std::byte> pieces_;  // of peers' buffers, on their way through the cache
   std::vector<std::byte> kept_;    // the input, where the output is about to overwrite it
 };
+
+/// This block's part of them.
+inline void Executor::place_buffers() {
+  const std::uint64_t shift = block_ * bytes_of(plan_->block_count, plan_->element).value();
+  bases_[0] = const_cast<std::byte*>(input_) + shift;  // programs never write to the input
+  bases_[1] = output_ + shift;
+  bases_[2] = scratch_.data();
+}
+
+/// Looks for what is to come from a peer. What comes from other hosts has to be taken in.
+template <class Condition>
+bool Executor::comes(int peer, Condition condition) {
+  if (peers_.posted().empty()) return soon(spins_, condition);
+  constexpr int now_and_then = 64, most_from_afar = 100;
+  const bool mapped = peers_.mapped(peer);
+  const int spins = mapped ? spins_ : std::min(spins_, most_from_afar);
+  for (int i = 0; i < spins; ++i) {
+    if (condition()) return true;
+    if (!mapped || i % now_and_then == 0)
+      transport_.progress();
+    else
+      relax();
+  }
+  return false;
+}
 
 }  // namespace capstan

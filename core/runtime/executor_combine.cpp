@@ -19,7 +19,6 @@ constexpr std::uint64_t worth_tiles = 2 << 10;
 bool Executor::gather(const BoundOp& op) {
   const BoundOperand* const destinations = &program_->operands[op.first_operand];
   const BoundOperand* const sources = destinations + op.destination_count;
-  sources_.resize(op.source_count);
   for (std::uint32_t i = 0; i < op.source_count; ++i) sources_[i] = address(sources[i]);
   combine(op, address(destinations[0]),
           op.destination_count == 2 ? address(destinations[1]) : nullptr, op.count);

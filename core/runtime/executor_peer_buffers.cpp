@@ -19,7 +19,7 @@ bool Executor::gather_at_peers(const BoundOp& op) {
   if (!locate(op)) return false;
   if (std::ranges::find(located_, nullptr) != located_.end())
     return gather_pieces(op) && were_kept(op, abandoned);
-  sources_.assign(located_.begin() + op.destination_count, located_.end());
+  std::copy(located_.begin() + op.destination_count, located_.end(), sources_.begin());
   combine(op, located_[0], op.destination_count == 2 ? located_[1] : nullptr, op.count);
   return were_kept(op, abandoned);
 }
@@ -39,11 +39,11 @@ bool Executor::locate(const BoundOp& op) {
       continue;
     }
     const PeerBuffer& buffer = at_owner_[i] = buffer_at_owner(operand);
-    if (!log_.agrees(operand.owner()) || !peers_.stands(operand.owner()) || buffer.moves())
+    if (!log_.agrees(operand.owner) || !peers_.stands(operand.owner) || buffer.moves())
       return false;
     located_[i] = transport_.shares_addresses()
                       ? reinterpret_cast<std::byte*>(buffer.address)
-                      : peers_.view(operand.owner(), buffer.allocation, buffer.address, size);
+                      : peers_.view(operand.owner, buffer.allocation, buffer.address, size);
   }
   return true;
 }
@@ -58,7 +58,6 @@ bool Executor::gather_pieces(const BoundOp& op) {
   if (op.is_copy() && located_[0]) return fetch(op, 1, 0, located_[0], op.count * element);
   if (op.is_copy() && located_[1]) return store(op, 0, located_[1], op.count * element);
 
-  sources_.resize(op.source_count);
   if (pieces_.size() < operands.size() * room) pieces_.resize(operands.size() * room);
   for (std::uint64_t first = 0; first < op.count; first += piece) {
     const std::uint64_t count = std::min(piece, op.count - first), at = first * element;
@@ -94,12 +93,12 @@ bool Executor::fetch(const BoundOp& op, std::size_t which, std::uint64_t at, voi
                      std::uint64_t bytes) {
   const BoundOperand& operand = operands_of(op)[which];
   PeerBuffer& from = at_owner_[which];
-  while (peers_.stands(operand.owner())) {
+  while (peers_.stands(operand.owner)) {
     const bool read =
-        transport_.read_remote(Rank{operand.owner()}, from.address + at, to, Bytes{bytes});
+        transport_.read_remote(Rank{operand.owner}, from.address + at, to, Bytes{bytes});
     std::atomic_thread_fence(std::memory_order_acquire);
     const PeerBuffer now = buffer_at_owner(operand);
-    if (now.moves() || now.address == from.address) return read && peers_.stands(operand.owner());
+    if (now.moves() || now.address == from.address) return read && peers_.stands(operand.owner);
     from = now;
   }
   return false;
@@ -107,7 +106,7 @@ bool Executor::fetch(const BoundOp& op, std::size_t which, std::uint64_t at, voi
 
 /// Writes a piece of the result. Its owner does not move it before: see hold_buffers().
 bool Executor::store(const BoundOp& op, std::uint64_t at, const void* from, std::uint64_t bytes) {
-  const Rank owner{operands_of(op).front().owner()};
+  const Rank owner{operands_of(op).front().owner};
   return peers_.stands(owner.value()) &&
          transport_.write_remote(owner, at_owner_.front().address + at, from, Bytes{bytes});
 }
@@ -130,7 +129,7 @@ void Executor::redirect(const void* input, void* output) {
   if (plan_->form != Form::written) wait_for_users();
   forget_sources();
   peers_.wake_all();
-  if (has_block()) place_block();
+  if (has_block_) place_buffers();
 }
 
 void Executor::withdraw_buffers() {
@@ -154,7 +153,7 @@ std::uint64_t Executor::times_abandoned(const BoundOp& op) const {
   std::uint64_t times = 0;
   for (const BoundOperand& operand : operands_of(op))
     if (operand.in_peer_buffer())
-      times += flag_of(peers_.segment(operand.owner()), layout_, self_)
+      times += flag_of(peers_.segment(operand.owner), layout_, self_)
                    .abandoned.load(std::memory_order_seq_cst);
   return times;
 }
@@ -169,7 +168,7 @@ bool Executor::were_kept(const BoundOp& op, std::uint64_t abandoned_before) cons
   bool used = false;  // what was fetched has been looked after there
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i].in_peer_buffer()) continue;
-    if (!peers_.stands(operands[i].owner())) return false;
+    if (!peers_.stands(operands[i].owner)) return false;
     used = used || located_[i] || i < op.destination_count;
   }
   if (!used) return true;
@@ -186,8 +185,8 @@ std::span<const BoundOperand> Executor::operands_of(const BoundOp& op) const {
 
 /// Where an operand lies in its owner's memory.
 PeerBuffer Executor::buffer_at_owner(const BoundOperand& operand) const {
-  PeerBuffer buffer =
-      operand.in_peer_input() ? log_.input_of(operand.owner()) : log_.output_of(operand.owner());
+  PeerBuffer buffer = operand.place == Place::peer_input ? log_.input_of(operand.owner)
+                                                         : log_.output_of(operand.owner);
   if (buffer.moves()) return buffer;
   buffer.address += block_ * bytes_of(plan_->block_count, plan_->element).value() + operand.offset;
   return buffer;

@@ -26,7 +26,7 @@ std::string Executor::position() const {
 std::vector<int> Executor::awaited() const {
   std::vector<int> ranks;
   if (!plan_) return ranks;
-  if (round_ >= rounds())
+  if (round_ >= rounds_)
     std::ranges::copy_if(plan_->pushed_to, std::back_inserter(ranks),
                          [&](int peer) { return !transport_.pushed(Rank{peer}); });
   else if (!acquired_)
@@ -40,10 +40,9 @@ std::vector<int> Executor::awaited() const {
 
 /// Those who have yet to read what is in the slot that is to be written next.
 std::vector<int> Executor::unfinished_readers() const {
-  const auto& slots = slots_[static_cast<std::size_t>(plan_->slots)];
-  const Slot& slot = slots[slot_number() % slots.size()];
+  const Slot& slot = slot_at(slot_number());
   std::vector<int> ranks;
-  for (const int reader : slot.readers)
+  for (const int reader : *slot.readers)
     if (peers_.control(reader).finished.load(std::memory_order_acquire) < slot.user)
       ranks.push_back(reader);
   return ranks;
@@ -54,10 +53,10 @@ std::vector<int> Executor::awaited_by(const BoundOp& op) const {
   if (op.code != OpCode::gather) return {};
   std::vector<int> ranks;
   for (const BoundOperand& operand : operands_of(op)) {
-    const bool packet = in_packets(plan_->form) && operand.on_board() && operand.owner() != self_;
+    const bool packet = in_packets(plan_->form) && operand.on_board() && operand.owner != self_;
     const bool missing =
         packet && !reinterpret_cast<const Packet*>(packet_address(operand))->arrived(tag_);
-    if (missing || operand.in_peer_buffer()) ranks.push_back(operand.owner());
+    if (missing || operand.in_peer_buffer()) ranks.push_back(operand.owner);
   }
   return ranks;
 }

@@ -15,7 +15,11 @@ Peers::Peers(Transport& transport, Transport& bell, const shared::SharedMemory& 
   for (int rank = 0; rank < static_cast<int>(world_ranks_.size()); ++rank) {
     bells_.push_back(&bell.link(Rank{world_ranks_[static_cast<std::size_t>(rank)]}));
     links_.push_back(&transport.link(Rank{rank}));
-    if (rank != self_ && !links_.back()->mapped) posted_.push_back(rank);
+    if (rank == self_) continue;
+    if (links_.back()->mapped)
+      mapped_bells_.push_back(bells_.back());
+    else
+      posted_.push_back(rank);
   }
 }
 

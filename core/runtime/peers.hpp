@@ -49,6 +49,10 @@ class Peers {
     else
       transport_.wake(link(peer));
   }
+  /// Those that see this rank's memory.
+  void wake_mapped() {
+    for (const Link* const bell : mapped_bells_) bell_.wake(*bell);
+  }
   void wake_all();
   /// Shows everybody that this rank has left or given up, and what it had finished.
   void show_end();
@@ -96,6 +100,7 @@ class Peers {
   const shared::SharedMemory& memory_;
   const std::vector<int> world_ranks_;  // by rank
   std::vector<const Link*> bells_;      // by rank, of the world
+  std::vector<const Link*> mapped_bells_;
   const int self_;
   std::byte* const segment_;
   std::vector<const Link*> links_;  // by rank

@@ -75,6 +75,7 @@ class Binder {
         form_(form),
         slots_(slots),
         long_output_(long_output),
+        hosts_(hosts),
         ranks_(hosts.ranks()),
         self_(self.value()),
         layout_(layout) {}
@@ -94,7 +95,8 @@ class Binder {
     }
     for (std::size_t k = 1; k < bound.phase_end.size(); ++k)
       bound.phase_end[k] = std::max(bound.phase_end[k], bound.phase_end[k - 1]);
-    bound.readers = readers_of(program);
+    if (in_packets(form_)) drop_last_notices(bound);
+    bound.readers = std::make_shared<const std::vector<int>>(readers_of(program));
     bound.source = std::move(program);
     return bound;
   }
@@ -138,6 +140,26 @@ class Binder {
     } while (done < op.length);
   }
 
+  /// At the end of a call all peers that share memory are woken anyway: notices that nothing is
+  /// awaited after are not needed.
+  void drop_last_notices(BoundProgram& bound) const {
+    for (std::size_t i = bound.ops.size(); i-- > 0 && !awaits(bound, bound.ops[i]);) {
+      const BoundOp& op = bound.ops[i];
+      if (op.code != OpCode::notify || !hosts_.together(Rank{self_}, Rank{op.peer})) continue;
+      bound.ops.erase(bound.ops.begin() + static_cast<std::ptrdiff_t>(i));
+      for (std::uint32_t& end : bound.phase_end)
+        if (end > i) --end;
+    }
+  }
+
+  /// Of a program in packets.
+  static bool awaits(const BoundProgram& bound, const BoundOp& op) {
+    if (op.code != OpCode::gather) return op.code != OpCode::notify;
+    const auto sources =
+        std::span{bound.operands}.subspan(op.first_operand + op.destination_count, op.source_count);
+    return std::ranges::any_of(sources, &BoundOperand::on_board);
+  }
+
   /// Whether a result goes past the cache, where it would push out what is still needed: not if it
   /// is about to be read there, by peers or to be sent.
   bool streams(const Program& program, const Op& op) const {
@@ -175,21 +197,24 @@ class Binder {
 
   BoundOperand bind(const Operand& operand) const {
     const Bytes element = call_.element();
-    const std::uint64_t offset = bytes_of(operand.offset, element).value();
-    if (operand.place == Place::peer_input)
-      return {BoundOperand::input_of(operand.owner.value()), offset};
-    if (operand.place == Place::peer_output)
-      return {BoundOperand::output_of(operand.owner.value()), offset};
-    if (operand.place != Place::board) return {static_cast<std::uint32_t>(operand.place), offset};
-    return {BoundOperand::board_of(operand.owner.value()),
-            (layout_.region(slots_) * operand.region + board_bytes(operand.offset, form_, element))
-                .value()};
+    const bool on_board = operand.place == Place::board, at_peer = is_buffer_of_peer(operand.place);
+    const int owner = on_board || at_peer ? operand.owner.value() : self_;
+    const Bytes on_its_board =
+        layout_.region(slots_) * operand.region + board_bytes(operand.offset, form_, element);
+    const Bytes offset = on_board ? on_its_board : bytes_of(operand.offset, element);
+    return {.place = operand.place,
+            .base = on_board  ? BoundOperand::segment_of(owner)
+                    : at_peer ? 0
+                              : static_cast<std::uint32_t>(operand.place),
+            .owner = owner,
+            .offset = offset.value()};
   }
 
   const Call& call_;
   const Form form_;
   const SlotKind slots_;
   const bool long_output_;
+  const Hosts& hosts_;
   const int ranks_, self_;
   const SegmentLayout& layout_;
 };
@@ -347,6 +372,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));
   Plan plan{.call = call, .algorithm = choice.algorithm, .form = choice.form};
   plan.element = call.element();
+  plan.packet_elements = elements_per_packet(plan.element);
   plan.guarantees = choice.algorithm->guarantees;
   if (call.user) {
     plan.reduce = kernels::user_kernel();
@@ -372,13 +398,18 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
     if (b == 0 || shapes[b] != shapes[b - 1]) {
       Program program = lower_block(*choice.algorithm, choice.form, hosts, self, shapes[b]);
       note_remote(program, hosts, plan);
-      plan.last_reading_phase = std::max(plan.last_reading_phase, last_reading_phase(program));
+      plan.last_reading_phase = std::max(plan.last_reading_phase,
+                                         static_cast<std::uint64_t>(last_reading_phase(program)));
       plan.scratch = std::max(plan.scratch, bytes_of(program.extents.scratch, plan.element));
       plan.programs.push_back(binder.bind(std::move(program), shapes[b]));
     }
     plan.program_of.push_back(static_cast<std::uint32_t>(plan.programs.size() - 1));
   }
   if (plan.programs.size() == 1) plan.program_of.clear();
+  plan.phases = plan.programs.front().phase_end.size();
+  for (const BoundProgram& program : plan.programs)
+    for (const BoundOp& op : program.ops)
+      plan.most_sources = std::max(plan.most_sources, op.source_count);
   return plan;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,24 +12,20 @@
 
 namespace capstan {
 
-/// An operand with its byte offset. Bases are numbered: the local buffers in the order of Place,
-/// then for each rank its board, its input and its output.
+/// An operand with its byte offset from a base. Bases are numbered: the local buffers in the order
+/// of Place, then the segments of all ranks, in which boards lie. Buffers of peers have none.
 struct BoundOperand {
-  static constexpr std::uint32_t first_of_peers = 3;
-  static constexpr std::uint32_t bases(int ranks) {
-    return first_of_peers + 3 * static_cast<std::uint32_t>(ranks);
+  static constexpr std::uint32_t segment_of(int rank) {
+    return static_cast<std::uint32_t>(Place::board) + static_cast<std::uint32_t>(rank);
   }
-  static constexpr std::uint32_t board_of(int rank) { return bases(rank); }
-  static constexpr std::uint32_t input_of(int rank) { return bases(rank) + 1; }
-  static constexpr std::uint32_t output_of(int rank) { return bases(rank) + 2; }
 
+  Place place;
   std::uint32_t base;
+  std::int32_t owner;  ///< of boards and of peers' buffers
   std::uint64_t offset;
 
-  bool on_board() const { return base >= first_of_peers && (base - first_of_peers) % 3 == 0; }
-  bool in_peer_input() const { return base >= first_of_peers && (base - first_of_peers) % 3 == 1; }
-  bool in_peer_buffer() const { return base >= first_of_peers && !on_board(); }
-  int owner() const { return static_cast<int>((base - first_of_peers) / 3); }
+  bool on_board() const { return place == Place::board; }
+  bool in_peer_buffer() const { return is_buffer_of_peer(place); }
 };
 
 struct BoundOp {
@@ -53,8 +50,8 @@ struct BoundProgram {
   std::vector<BoundOp> ops;
   std::vector<BoundOperand> operands;
   std::vector<std::uint32_t> phase_end;  ///< ops of phase k end here
-  /// Who reads the own board, if it is written at all.
-  std::vector<int> readers;
+  /// Who reads the own board, if it is written at all. Shared with the slots that are written.
+  std::shared_ptr<const std::vector<int>> readers;
 };
 
 class Trial;
@@ -67,10 +64,13 @@ struct Plan {
   Form form = Form::flags;
   SlotKind slots = SlotKind::board;
   std::uint64_t blocks = 1;
+  std::uint64_t phases = 1;
   Elements block_count{};  ///< elements per block (of each rank's part, where buffers have parts)
   std::vector<BoundProgram> programs{};
   std::vector<std::uint32_t> program_of{};  ///< by block; empty: the first for all
   Bytes element{};
+  std::uint64_t packet_elements = 0;  ///< that one packet holds
+  std::uint32_t most_sources = 0;     ///< of any operation
   Bytes scratch{};
   CallMark mark{};           ///< what peers compare with their own
   std::uint64_t digest = 0;  ///< of the mark
@@ -79,7 +79,7 @@ struct Plan {
   Guarantees guarantees{};
   /// Of all programs: after it nothing of a block is read on boards. One for all, as blocks have to
   /// be finished in order.
-  int last_reading_phase = 0;
+  std::uint64_t last_reading_phase = 0;
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
   std::vector<int> pushed_to{};         ///< peers on other hosts, also from these buffers
   std::vector<int> remote_writers{};    ///< peers on other hosts whose boards are read

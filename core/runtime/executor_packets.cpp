@@ -1,0 +1,89 @@
+// How the executor sends and takes small messages, each in cache lines that carry their own notice
+// of arrival.
+
+#include <cstring>
+
+#include "core/runtime/executor.hpp"
+#include "core/runtime/packet.hpp"
+
+namespace capstan {
+namespace {
+
+/// A payload: a few words at most, not worth a call.
+void copy_payload(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  while (bytes >= 8) {
+    std::memcpy(to, from, 8);
+    to += 8, from += 8, bytes -= 8;
+  }
+  for (; bytes > 0; --bytes) *to++ = *from++;
+}
+
+}  // namespace
+
+bool Executor::gather_packets(const BoundOp& op) {
+  const std::uint64_t each = plan_->packet_elements;
+  if (op.is_copy() && op.count <= each) return copy_packet(op);
+  for (std::uint64_t done = packet_index_ * each; done < op.count; done += each) {
+    if (!gather_packet(op, std::min(each, op.count - done))) return false;
+    ++packet_index_;
+  }
+  packet_index_ = 0;
+  return true;
+}
+
+/// Most small calls consist of these.
+inline bool Executor::copy_packet(const BoundOp& op) {
+  const BoundOperand& destination = program_->operands[op.first_operand];
+  const BoundOperand& source = (&destination)[1];
+  const std::byte* const from = address(source);
+  if (source.on_board() && !arrives(source, from)) return false;
+  std::byte* const to = address(destination);
+  if (to != from) copy_payload(to, from, op.count * plan_->element.value());
+  if (destination.on_board()) reinterpret_cast<Packet*>(to)->publish(tag_);
+  return true;
+}
+
+/// One packet's worth of a gather: waits for it on peers' boards, sends it on the own one.
+bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
+  const BoundOperand* const destinations = &program_->operands[op.first_operand];
+  const BoundOperand* const sources = destinations + op.destination_count;
+  for (std::uint32_t i = 0; i < op.source_count; ++i) {
+    const std::byte* const at = packet_address(sources[i]);
+    if (sources[i].on_board() && !arrives(sources[i], at)) return false;
+    sources_[i] = at;
+  }
+
+  std::byte* const first = packet_address(destinations[0]);
+  std::byte* const second = op.destination_count == 2 ? packet_address(destinations[1]) : nullptr;
+  if (op.is_copy())
+    copy_payload(first, static_cast<const std::byte*>(sources_[0]), count * plan_->element.value());
+  else
+    plan_->reduce({.destination = first,
+                   .second_destination = second,
+                   .sources = sources_.data(),
+                   .source_count = op.source_count,
+                   .element_count = count,
+                   .divisor = op.divisor,
+                   .context = &plan_->user});
+  if (destinations[0].on_board()) reinterpret_cast<Packet*>(first)->publish(tag_);
+  if (second) reinterpret_cast<Packet*>(second)->publish(tag_);
+  return true;
+}
+
+/// Waits a little for a packet on a board.
+inline bool Executor::arrives(const BoundOperand& source, const std::byte* at) {
+  const auto& packet = *reinterpret_cast<const Packet*>(at);
+  const auto come = [&] { return packet.arrived(tag_); };
+  if (!come() && !comes(source.owner, come)) return false;
+  // A sender that waits for nobody is probably ahead already.
+  if (next_slot_ != 0) __builtin_prefetch(at + next_slot_);
+  return true;
+}
+
+std::byte* Executor::packet_address(const BoundOperand& operand) const {
+  const std::uint64_t step =
+      operand.on_board() ? sizeof(Packet) : plan_->packet_elements * plan_->element.value();
+  return address(operand) + packet_index_ * step;
+}
+
+}  // namespace capstan
