@@ -74,6 +74,10 @@ std::string column_mismatch(int rank, int peer, Elements sent, Elements expected
       peer, sent.value(), rank, expected.value());
 }
 
+bool needs_devices(const Request& request) {
+  return on_device(request.input) || on_device(request.output);
+}
+
 using Lengths = std::shared_ptr<std::vector<Elements>>;
 
 /// Ranks tell each other how much they send: `told` gets the lengths of all pairs.
@@ -138,17 +142,28 @@ Work Communicator::start(Prepared prepared) {
 }
 
 void Communicator::run(const Request& request) {
+  // Programs repeat themselves.
+  Engine& engine = impl_->engine;
+  const auto& last = impl_->last;
+  const bool known = last && last->plan && last->plans_age == engine.plans_age();
+  if (!known || last->request != request || needs_devices(request)) return run_anew(request);
+  engine.run(*last->plan, last->checked.input, last->checked.output);
+}
+
+void Communicator::run_anew(const Request& request) {
   if (request.collective == Collective::all_to_all_v || request.reducer.scales() ||
-      on_device(request.input) || on_device(request.output))
+      needs_devices(request))
     return run(prepare(request));
-  // Programs repeat themselves. With a progress thread others may call at the same time.
+  Engine& engine = impl_->engine;
   auto& last = impl_->last;
-  if (impl_->engine.settings().progress_thread) {
+  // With a progress thread others may call at the same time.
+  if (engine.settings().progress_thread) {
     const CheckedCall checked = check(request, rank(), size());
-    return impl_->engine.run(checked.call, checked.input, checked.output);
+    return void(engine.run(checked.call, checked.input, checked.output));
   }
   if (!last || last->request != request) last = Impl::Last{request, check(request, rank(), size())};
-  impl_->engine.run(last->checked.call, last->checked.input, last->checked.output);
+  last->plans_age = engine.plans_age();
+  last->plan = engine.run(last->checked.call, last->checked.input, last->checked.output);
 }
 
 Work Communicator::start(const Request& request) {

@@ -219,6 +219,7 @@ class Communicator : public Collectives<Communicator> {
                            const Reducer& reducer) const;
   static MessageInfo wait_for_message(const Work& work);
   void run(Prepared prepared);
+  void run_anew(const Request& request);
   Work start(Prepared prepared);
 
   std::unique_ptr<Impl> impl_;

@@ -30,6 +30,8 @@ class Communicator::Impl {
   struct Last {
     Request request;
     CheckedCall checked;
+    const Plan* plan = nullptr;  ///< as long as the engine's plans are of this age; null: not known
+    std::uint64_t plans_age = 0;
   };
   std::optional<Last> last{};  ///< blocking call, for the next one is often the same
 };

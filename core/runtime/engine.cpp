@@ -119,7 +119,8 @@ const Plan& Engine::plan(const Call& call) {
   if (last_plan_ && last_plan_->call == call) return *last_plan_;
   if (const auto known = plans_.find(call); known != plans_.end())
     return *(last_plan_ = known->second.get());
-  if (plans_.size() >= most_plans && tasks_.empty()) plans_.clear(), last_plan_ = nullptr;
+  if (plans_.size() >= most_plans && tasks_.empty())
+    plans_.clear(), last_plan_ = nullptr, ++plans_age_;
   auto made = std::make_unique<const Plan>(make_plan(call, choice(call)));
   return *(last_plan_ = plans_.emplace(call, std::move(made)).first->second.get());
 }
@@ -133,31 +134,51 @@ Plan Engine::make_plan(const Call& call, const Choice& choice) const {
                             placement_.cached_buffers, layout_);
 }
 
-void Engine::run(const Call& call, const void* input, void* output) {
-  if (!expects_shared_buffers()) return run_now(call, input, output);
-  const auto question = question_for(call);
+const Plan* Engine::run(const Call& call, const void* input, void* output) {
+  const auto question = expects_shared_buffers() ? question_for(call) : nullptr;
   if (!question) return run_now(call, input, output);
   const SeenBuffers own = seen_buffers(call, input, output);
   Call known = call;
   run_now(*question, &own, &known.seen);
   run_now(known, input, output);
+  return nullptr;
 }
 
-void Engine::run_now(const Call& call, const void* input, void* output) {
+void Engine::run(const Plan& plan, const void* input, void* output) {
   Outcome outcome;
   {
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
-    const Plan* const plan = next_plan(call, tasks_.end());
-    if (plan && tasks_.empty()) {
-      start(*plan, input, output);
-      if (advance()) return ended(*plan);
-      running_ = true;
-    }
+    if (tasks_.empty() && run_at_once(plan, input, output)) return;
     tasks_.push_back(
-        {.call = call, .plan = plan, .input = input, .output = output, .outcome = &outcome});
+        {.call = plan.call, .plan = &plan, .input = input, .output = output, .outcome = &outcome});
   }
   wait_for(outcome);
+}
+
+const Plan* Engine::run_now(const Call& call, const void* input, void* output) {
+  Outcome outcome;
+  const Plan* plan = nullptr;
+  {
+    const Progress::Lock lock{*progress_};
+    if (failure_) failure_->raise();
+    plan = next_plan(call, tasks_.end());
+    const Plan* const lasting = plan && !plan->trial ? plan : nullptr;
+    if (plan && tasks_.empty() && run_at_once(*plan, input, output)) return lasting;
+    tasks_.push_back(
+        {.call = call, .plan = plan, .input = input, .output = output, .outcome = &outcome});
+    plan = lasting;
+  }
+  wait_for(outcome);
+  return plan;
+}
+
+/// True when it has ended; otherwise it is to become the first task.
+bool Engine::run_at_once(const Plan& plan, const void* input, void* output) {
+  start(plan, input, output);
+  running_ = !advance();
+  if (!running_) ended(plan);
+  return !running_;
 }
 
 void Engine::run(Task task) {
@@ -267,16 +288,15 @@ void Engine::end() {
   ended(*task.plan);
 }
 
-void Engine::ended(const Plan& plan) {
+inline void Engine::ended(const Plan& plan) {
   if (plan.trial) plan.trial->note(std::chrono::steady_clock::now() - started_);
-  look_around(plan);
+  constexpr int calls_between_looks = 256;
+  if (!plan.guarantees.synchronizes && ++unwatched_calls_ == calls_between_looks) look_around();
 }
 
 /// A rank that is waited for and waits for nobody (the first of a chain, with nothing to send)
 /// would never learn that the others are gone.
-void Engine::look_around(const Plan& plan) {
-  constexpr int calls_between_looks = 256;
-  if (plan.guarantees.synchronizes || ++unwatched_calls_ < calls_between_looks) return;
+void Engine::look_around() {
   unwatched_calls_ = 0;
   try {
     take_in();

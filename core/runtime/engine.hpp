@@ -64,8 +64,12 @@ class Engine {
   const Settings& settings() const { return settings_; }
   bool is_of_threads() const { return placement_.threads; }
 
-  /// Runs a call to its end. Throws what it fails with.
-  void run(const Call& call, const void* input, void* output);
+  /// Runs a call to its end. Throws what it fails with. Returns the plan by which the same call
+  /// will run from now on, as long as plans_age() does not change; null: not known yet.
+  const Plan* run(const Call& call, const void* input, void* output);
+  /// The same, where that plan is known.
+  void run(const Plan& plan, const void* input, void* output);
+  std::uint64_t plans_age() const { return plans_age_; }
   void run(Task task);
   /// Starts a task, which then moves on whenever Progress does.
   void submit(Task task);
@@ -87,7 +91,10 @@ class Engine {
   bool is_settled(const Call& call, const void* input, const void* output);
 
   /// From now on buffers may be in shared memory: all ranks say this between the same calls.
-  void expect_shared_buffers() { shared_buffers_.store(true, std::memory_order_relaxed); }
+  void expect_shared_buffers() {
+    shared_buffers_.store(true, std::memory_order_relaxed);
+    ++plans_age_;
+  }
   bool expects_shared_buffers() const { return shared_buffers_.load(std::memory_order_relaxed); }
 
   /// Goes as far as what has arrived allows; true if that was anywhere.
@@ -117,7 +124,8 @@ class Engine {
   Trials* trials_of(const Call& call);
   const Plan* next_plan(const Call& call, std::deque<Task>::const_iterator place);
   Task verdict(Trials& trials, const Call& call);
-  void run_now(const Call& call, const void* input, void* output);
+  const Plan* run_now(const Call& call, const void* input, void* output);
+  bool run_at_once(const Plan& plan, const void* input, void* output);
   std::shared_ptr<const Call> question_for(const Call& call);
   std::shared_ptr<const Call> question_before(const Call& call);
   bool is_worth_asking(const Call& call);
@@ -139,7 +147,7 @@ class Engine {
   void begin();
   void end();
   void ended(const Plan& plan);
-  void look_around(const Plan& plan);
+  void look_around();
   void tell(Task& task, const std::exception_ptr& error);
   void wait_for(const Outcome& outcome);
   void fail(const Failure& failure);
@@ -182,6 +190,7 @@ class Engine {
   const Call* unasked_ = nullptr;  // one of them that nothing is asked before: often the next call
   std::atomic<bool> shared_buffers_ = false;
   const Plan* last_plan_ = nullptr;
+  std::atomic<std::uint64_t> plans_age_ = 0;  // grows when plans for known calls may be others
   std::optional<Failure> failure_;
 };
 

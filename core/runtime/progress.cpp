@@ -71,16 +71,10 @@ bool Progress::shares_core(Clock::time_point now) {
   return sharing_;
 }
 
-Progress::Lock::Lock(Progress& progress)
-    : progress_(progress.threaded_.load(std::memory_order_relaxed) ? &progress : nullptr) {
-  if (!progress_) return;
-  progress_->waiting_for_lock_.fetch_add(1, std::memory_order_relaxed);
-  progress_->mutex_.lock();
-  progress_->waiting_for_lock_.fetch_sub(1, std::memory_order_relaxed);
-}
-
-Progress::Lock::~Lock() {
-  if (progress_) progress_->mutex_.unlock();
+void Progress::lock() {
+  waiting_for_lock_.fetch_add(1, std::memory_order_relaxed);
+  mutex_.lock();
+  waiting_for_lock_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 Progress::Progress(std::shared_ptr<Transport> bell, Options options)

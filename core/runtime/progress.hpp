@@ -48,8 +48,12 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   /// Held while engines are used; does nothing without a progress thread.
   class Lock {
    public:
-    explicit Lock(Progress& progress);
-    ~Lock();
+    explicit Lock(Progress& progress) : progress_(progress.has_thread() ? &progress : nullptr) {
+      if (progress_) progress_->lock();
+    }
+    ~Lock() {
+      if (progress_) progress_->mutex_.unlock();
+    }
     Lock(const Lock&) = delete;
 
    private:
@@ -67,6 +71,7 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
  private:
   using Clock = std::chrono::steady_clock;
   class Patience;
+  void lock();
   void yield(Clock::time_point now);
   bool shares_core(Clock::time_point now);
   bool poll();

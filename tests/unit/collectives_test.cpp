@@ -149,6 +149,38 @@ TEST(Collectives, AllKindsFollowOneAnother) {
 }
 
 /// The first of a chain, with nothing to send: only the others wait for it.
+/// What a repeated call remembers of its plan ends with the plan: after more kinds of calls than
+/// are remembered, and when buffers may be in shared memory from now on.
+TEST(Collectives, ARepeatedCallRunsRightWhateverCameBetween) {
+  constexpr int kinds = 1500;
+  Settings settings;
+  settings.timeout = std::chrono::seconds{60};
+  on_threads(2, settings, [](Communicator& world) {
+    std::vector<std::int64_t> data(kinds);
+    std::int64_t round = 0;
+    const auto repeat = [&] {
+      for (int i = 0; i < 3; ++i) {
+        data[0] = ++round * (world.rank() + 1);
+        world.all_reduce(std::span{data}.first(1));
+        EXPECT_EQ(data[0], 3 * round);
+      }
+    };
+    repeat();
+    for (std::size_t count = 1; count <= kinds; ++count) {
+      data[count - 1] = world.rank() == 1 ? static_cast<std::int64_t>(count) : 0;
+      world.broadcast(std::span{data}.first(count), 1);
+      EXPECT_EQ(data[count - 1], static_cast<std::int64_t>(count));
+    }
+    repeat();
+    auto shared = world.allocate<std::int64_t>(1);
+    repeat();
+    shared.data()[0] = world.rank() + 1;
+    world.all_reduce(std::span{shared.data(), 1});
+    EXPECT_EQ(shared.data()[0], 3);
+    repeat();
+  });
+}
+
 TEST(Collectives, ARankThatWaitsForNobodyLearnsThatTheOthersAreGone) {
   Settings settings;
   settings.trials = false;  // of which ranks would tell each other
