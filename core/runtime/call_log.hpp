@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -38,6 +39,11 @@ class CallLog {
   std::uint64_t history() const { return history_; }
   /// A call begins; `digest`: that of its mark; `buffers`: if peers are going to reach them.
   void begin(const CallMark& mark, std::uint64_t digest, const AnnouncedBuffers* buffers);
+  /// It ends.
+  void end(Finished& finished) const {
+    finished.calls.store(call_, std::memory_order_relaxed);
+    finished.history.store(history_, std::memory_order_relaxed);
+  }
   /// Its buffers are elsewhere from now on, and in no allocation.
   void move_buffers(const void* input, void* output);
   /// The buffers of a peer, which has entered the current call. Of buffers that move meanwhile the
@@ -67,6 +73,16 @@ class CallLog {
       checked_[static_cast<std::size_t>(peer)] = call_;
     else
       compare(peer);
+  }
+  /// The same for the last call that it has finished.
+  void compare(int peer, const Finished& theirs) {
+    const std::uint64_t call = std::min(theirs.calls.load(std::memory_order_relaxed), call_);
+    std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
+    if (theirs.history.load(std::memory_order_relaxed) !=
+        own_record(call).history.load(std::memory_order_relaxed))
+      compare(peer, call);
+    else if (call > checked)
+      checked = call;
   }
   /// Whether the peer has entered the current call, too. Throws Mismatch.
   bool agrees(int peer) {

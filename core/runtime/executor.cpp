@@ -119,9 +119,15 @@ inline void Executor::enter_phase() {
 inline void Executor::place_block() {
   place_buffers();
   slot_ = &slot(slot_number());
-  next_slot_ = 0;
-  if (in_packets(plan_->form) && !plan_->guarantees.synchronizes)
-    next_slot_ = static_cast<std::ptrdiff_t>(slot_at(slot_number() + 1).offset - slot_->offset);
+  next_reads_ = next_writes_ = 0;
+  if (!in_packets(plan_->form)) return;
+  constexpr std::uint64_t soon = 2, later = 8;
+  const auto distance = [&](std::uint64_t slots) {
+    return static_cast<std::ptrdiff_t>(slot_at(slot_number() + slots).offset - slot_->offset);
+  };
+  next_writes_ = distance(later);
+  // Whose sends wait for nobody is ahead, as far as there are slots.
+  if (!plan_->guarantees.synchronizes) next_reads_ = distance(soon);
 }
 
 /// A slot comes round: its last readers must be done with it. After calls that synchronize that is
@@ -140,12 +146,12 @@ inline bool Executor::acquire_slot() {
 
 bool Executor::finishes(int peer, std::uint64_t blocks) {
   std::uint64_t& known = known_finished_[static_cast<std::size_t>(peer)];
-  const Control& theirs = peers_.control(peer);
+  const Finished& theirs = peers_.control(peer).finished;
   const auto look = [&] {
-    return (known = theirs.finished.load(std::memory_order_acquire)) >= blocks;
+    return (known = theirs.blocks.load(std::memory_order_acquire)) >= blocks;
   };
   if (!look() && !comes(peer, look)) return false;
-  log_.compare(peer, std::min(theirs.finished_calls.load(std::memory_order_relaxed), log_.call()));
+  log_.compare(peer, theirs);
   return true;
 }
 
@@ -160,7 +166,7 @@ void Executor::leave_phase() {
 }
 
 inline void Executor::publish_finished(std::uint64_t blocks) {
-  control_of(segment_).finished.store(blocks, std::memory_order_release);
+  control_of(segment_).finished.blocks.store(blocks, std::memory_order_release);
   peers_.wake_mapped();
 }
 
@@ -171,12 +177,12 @@ void Executor::note_read(std::uint64_t blocks) {
 
 /// Those whose boards have been read need to know before they write to the slots again.
 void Executor::tell_writers() {
-  const Control& own = control_of(segment_);
+  const Finished& own = control_of(segment_).finished;
   for (const int peer : peers_.posted()) {
     std::uint64_t& told = told_[static_cast<std::size_t>(peer)];
     if (told >= read_[static_cast<std::size_t>(peer)]) continue;
-    told = own.finished.load(std::memory_order_relaxed);
-    peers_.show(peer, &own.finished, 2 * sizeof own.finished);
+    told = own.blocks.load(std::memory_order_relaxed);
+    peers_.show(peer, own);
     peers_.wake(peer);
   }
 }
@@ -286,7 +292,7 @@ bool Executor::hear(int peer, std::uint64_t signals) {
 }
 
 inline void Executor::finish() {
-  control_of(segment_).finished_calls.store(log_.call(), std::memory_order_relaxed);
+  log_.end(control_of(segment_).finished);
   used_[static_cast<std::size_t>(plan_->slots)] += plan_->blocks;
   // All peers have entered this call, and so have finished what came before it.
   if (plan_->guarantees.synchronizes) std::ranges::fill(known_finished_, first_block_);

@@ -112,7 +112,8 @@ class Executor {
   void begin_call();
   void announce_sources();
   bool gather_packets(const BoundOp& op);
-  bool copy_packet(const BoundOp& op);
+  void send(std::byte* packet);
+  bool copy_packets(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);
   std::byte* address(const BoundOperand& operand) const {
     return bases_[operand.base] + operand.offset + (operand.on_board() ? slot_->offset : 0);
@@ -161,7 +162,8 @@ class Executor {
   Slot* slot_ = nullptr;   // of block_
   std::uint32_t op_ = 0;
   std::uint64_t packet_index_ = 0;  // within the current gather
-  std::ptrdiff_t next_slot_ = 0;    // from the current slot; 0: unlikely to be written already
+  // From slot_ to one of a later call whose line is worth fetching now; 0: none is.
+  std::ptrdiff_t next_reads_ = 0, next_writes_ = 0;
   std::uint64_t tag_ = 0;
   std::vector<std::byte*> bases_;     // see BoundOperand
   std::vector<const void*> sources_;  // of the operation: as many as it has, or more

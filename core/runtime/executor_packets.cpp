@@ -11,18 +11,28 @@ namespace {
 
 /// A payload: a few words at most, not worth a call.
 void copy_payload(std::byte* to, const std::byte* from, std::uint64_t bytes) {
-  while (bytes >= 8) {
-    std::memcpy(to, from, 8);
-    to += 8, from += 8, bytes -= 8;
+  if (bytes == Packet::payload_bytes) {
+    std::memcpy(to, from, Packet::payload_bytes);
+    return;
   }
+  for (; bytes >= 8; to += 8, from += 8, bytes -= 8) std::memcpy(to, from, 8);
   for (; bytes > 0; --bytes) *to++ = *from++;
+}
+
+/// Fetches a line to write it.
+void take_line(const std::byte* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*line));
+#else
+  __builtin_prefetch(line, 1);
+#endif
 }
 
 }  // namespace
 
 bool Executor::gather_packets(const BoundOp& op) {
+  if (op.is_copy()) return copy_packets(op);
   const std::uint64_t each = plan_->packet_elements;
-  if (op.is_copy() && op.count <= each) return copy_packet(op);
   for (std::uint64_t done = packet_index_ * each; done < op.count; done += each) {
     if (!gather_packet(op, std::min(each, op.count - done))) return false;
     ++packet_index_;
@@ -31,15 +41,30 @@ bool Executor::gather_packets(const BoundOp& op) {
   return true;
 }
 
+/// What has been written to a packet of the own board.
+inline void Executor::send(std::byte* packet) {
+  reinterpret_cast<Packet*>(packet)->publish(tag_);
+  if (next_writes_ != 0) take_line(packet + next_writes_);
+}
+
 /// Most small calls consist of these.
-inline bool Executor::copy_packet(const BoundOp& op) {
+inline bool Executor::copy_packets(const BoundOp& op) {
   const BoundOperand& destination = program_->operands[op.first_operand];
   const BoundOperand& source = (&destination)[1];
-  const std::byte* const from = address(source);
-  if (source.on_board() && !arrives(source, from)) return false;
-  std::byte* const to = address(destination);
-  if (to != from) copy_payload(to, from, op.count * plan_->element.value());
-  if (destination.on_board()) reinterpret_cast<Packet*>(to)->publish(tag_);
+  const std::uint64_t element = plan_->element.value(), bytes = op.count * element;
+  const std::uint64_t each = plan_->packet_elements * element;
+  const std::uint64_t source_step = source.on_board() ? sizeof(Packet) : each;
+  const std::uint64_t destination_step = destination.on_board() ? sizeof(Packet) : each;
+  const std::byte* from = address(source) + packet_index_ * source_step;
+  std::byte* to = address(destination) + packet_index_ * destination_step;
+  for (std::uint64_t done = packet_index_ * each; done < bytes; done += each, ++packet_index_) {
+    if (source.on_board() && !arrives(source, from)) return false;
+    if (to != from) copy_payload(to, from, std::min(each, bytes - done));
+    if (destination.on_board()) send(to);
+    from += source_step;
+    to += destination_step;
+  }
+  packet_index_ = 0;
   return true;
 }
 
@@ -65,8 +90,8 @@ bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
                    .element_count = count,
                    .divisor = op.divisor,
                    .context = &plan_->user});
-  if (destinations[0].on_board()) reinterpret_cast<Packet*>(first)->publish(tag_);
-  if (second) reinterpret_cast<Packet*>(second)->publish(tag_);
+  if (destinations[0].on_board()) send(first);
+  if (second) send(second);
   return true;
 }
 
@@ -74,10 +99,11 @@ bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
 inline bool Executor::arrives(const BoundOperand& source, const std::byte* at) {
   const auto& packet = *reinterpret_cast<const Packet*>(at);
   const auto come = [&] { return packet.arrived(tag_); };
-  if (!come() && !comes(source.owner, come)) return false;
-  // A sender that waits for nobody is probably ahead already.
-  if (next_slot_ != 0) __builtin_prefetch(at + next_slot_);
-  return true;
+  if (come()) {
+    if (next_reads_ != 0) __builtin_prefetch(at + next_reads_);
+    return true;
+  }
+  return comes(source.owner, come);
 }
 
 std::byte* Executor::packet_address(const BoundOperand& operand) const {

@@ -43,7 +43,7 @@ std::vector<int> Executor::unfinished_readers() const {
   const Slot& slot = slot_at(slot_number());
   std::vector<int> ranks;
   for (const int reader : *slot.readers)
-    if (peers_.control(reader).finished.load(std::memory_order_acquire) < slot.user)
+    if (peers_.control(reader).finished.blocks.load(std::memory_order_acquire) < slot.user)
       ranks.push_back(reader);
   return ranks;
 }

@@ -21,7 +21,7 @@ void PeerWatch::check_departures(std::uint64_t blocks, const std::string& positi
     const auto reason = left ? std::optional<std::string>{"it left the communicator"}
                              : peers_.transport().departed(Rank{peer});
     // Read last: what a peer finished before it went counts.
-    if (!reason || theirs.finished.load(std::memory_order_acquire) >= blocks) continue;
+    if (!reason || theirs.finished.blocks.load(std::memory_order_acquire) >= blocks) continue;
     // It may have gone because of somebody else's failure, which it has published then.
     check_aborts();
     throw PeerLost(Rank{peer},

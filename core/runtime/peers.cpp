@@ -37,7 +37,7 @@ void Peers::wake_all() {
 void Peers::show_end() {
   const Control& own = own_control();
   for (const int peer : posted_) {
-    push(peer, &own.finished, 2 * sizeof own.finished);
+    push(peer, &own.finished, sizeof own.finished);
     if (own.abort.kind.load(std::memory_order_relaxed) != 0) {
       push(peer, &own.abort, sizeof own.abort);
       push(peer, &own.abort.kind, sizeof own.abort.kind);

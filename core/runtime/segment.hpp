@@ -45,13 +45,18 @@ struct alignas(64) AbortRecord {
   char text[text_bytes];
 };
 
+/// What a rank has done with.
+struct Finished {
+  /// Over all calls: what it read of peers' boards up to there may be overwritten.
+  std::atomic<std::uint64_t> blocks;
+  std::atomic<std::uint64_t> calls;    ///< by then
+  std::atomic<std::uint64_t> history;  ///< CallRecord::history of the last of them
+};
+
 /// The begin of a segment. Written by the owner, read by all.
 struct Control {
-  /// Blocks that this rank has finished, over all calls: what it read of peers' boards up to there
-  /// may be overwritten.
-  alignas(64) std::atomic<std::uint64_t> finished;
-  std::atomic<std::uint64_t> finished_calls;    ///< the last call that has ended, by then
-  alignas(64) std::atomic<std::uint32_t> left;  ///< this rank's communicator is gone
+  alignas(64) Finished finished;
+  alignas(64) std::atomic<std::uint32_t> left;              ///< this rank's communicator is gone
   alignas(64) std::atomic<std::uint32_t> in_their_buffers;  ///< those of peers, at this moment
   CallRecord calls[CallRecord::kept];
   CallBuffers buffers[CallRecord::kept];
