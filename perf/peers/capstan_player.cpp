@@ -14,12 +14,15 @@ class Capstan : public Library {
     const auto request = cli::request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
                                          reinterpret_cast<std::byte*>(output));
     while (!world_.is_settled(request)) world_.run(request);
+    way_ = world_.explain(request);
     return [this, request] { world_.run(request); };
   }
   void barrier() override { world_.barrier(); }
+  std::string way() const override { return way_; }
 
  private:
   Communicator world_ = Communicator::from_environment();
+  std::string way_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "core/cli/perf/cell.hpp"
 #include "core/runtime/bootstrap/store.hpp"
@@ -23,6 +24,8 @@ class Library {
   using Call = std::function<void()>;
   virtual Call prepare(const cli::Cell& cell, float* input, float* output) = 0;
   virtual void barrier() = 0;
+  /// How it runs what has been prepared last; empty if it does not tell.
+  virtual std::string way() const { return {}; }
   /// Whether its results can be checked: not those of the physical limits.
   virtual bool computes() const { return true; }
 };

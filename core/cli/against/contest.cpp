@@ -56,8 +56,11 @@ bool Contest::fits_in_memory(const Cell& cell) const {
 /// Checks a player's result and finds out how many calls fill its turn.
 void Contest::enter(std::size_t player) {
   Entry& entry = entries_[player];
-  entry.takes_part = !referee_.out(player) && !tell(player, Order::Kind::prepare).failed;
+  if (referee_.out(player)) return;
+  const Answer prepared = tell(player, Order::Kind::prepare);
+  entry.takes_part = !prepared.failed;
   if (!entry.takes_part) return;
+  entry.way = prepared.text;
   if (options_.check) entry.wrong = tell(player, Order::Kind::check).wrong;
   const double turn = options_.seconds / options_.rounds;
   for (std::uint32_t calls = 1;; calls *= 8) {
@@ -146,6 +149,7 @@ Duel Contest::result(Collective collective, Bytes size) const {
     if (spec.peer_name == own_name) {
       duel.own = times;
       duel.wrong = entry.wrong;
+      duel.way = entry.way;
       duel.calls = entry.calls;
       continue;
     }

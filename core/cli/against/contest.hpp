@@ -25,6 +25,7 @@ class Contest {
     bool takes_part = false;
     std::uint32_t calls = 1;
     std::uint64_t wrong = 0;
+    std::string way{};
     std::vector<double> seconds{};
   };
   std::size_t own_player() const;

@@ -24,6 +24,7 @@ struct Duel {
   Times own{}, bound{};
   std::uint32_t calls = 1;  ///< of Capstan, in a turn
   std::uint64_t wrong = 0;
+  std::string way{};  ///< in which Capstan ran
 
   struct Peer {
     std::string name, player;  ///< the better of the peer's configurations

@@ -50,7 +50,7 @@ struct Answer {
   double seconds = 0;
   std::uint64_t wrong = 0;
   std::uint64_t failed = 0;
-  char text[232]{};  ///< why
+  char text[232]{};  ///< why it failed, or what Library::way() says of a cell that is prepared
 };
 
 inline std::string machine_key(int rank) {

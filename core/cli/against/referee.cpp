@@ -127,7 +127,8 @@ Answer Referee::order(std::size_t index, const Order& order) {
     if (!answer) break;
     result.seconds = std::max(result.seconds, answer->seconds);
     result.wrong += answer->wrong;
-    if (answer->failed) result = *answer;
+    if (answer->failed || rank == 0) std::ranges::copy(answer->text, result.text);
+    result.failed |= answer->failed;
   }
   if (player.out) {
     result.failed = 1;

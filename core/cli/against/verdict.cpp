@@ -141,8 +141,8 @@ std::string summary(const Verdict& verdict) {
                         *verdict.worst->ratio(), verdict.worst->best()->player);
     text += fmt::format("# cells lost: {}\n", verdict.lost.size());
     for (const Duel* duel : verdict.lost)
-      text += fmt::format("#   {}: {:.2f} ({})\n", name_of(*duel), *duel->ratio(),
-                          duel->best()->player);
+      text += fmt::format("#   {}: {:.2f} ({}); Capstan ran {}\n", name_of(*duel), *duel->ratio(),
+                          duel->best()->player, duel->way);
   }
   text += fmt::format("# cliffs: {}\n", verdict.cliffs.size());
   for (const Cliff& cliff : verdict.cliffs) text += fmt::format("#   {}\n", to_string(cliff));
@@ -167,6 +167,7 @@ nlohmann::json to_json(const std::vector<Duel>& duels, const Verdict& verdict) {
                      {"bound", to_json(duel.bound)},
                      {"wrong", duel.wrong},
                      {"peers", peers}});
+    cells.back()["capstan"]["way"] = duel.way;
     if (duel.ratio()) cells.back()["ratio"] = *duel.ratio();
   }
   nlohmann::json lost = nlohmann::json::array();
