@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "core/runtime/cache_lines.hpp"
 #include "core/runtime/executor.hpp"
 #include "core/runtime/packet.hpp"
 
@@ -17,15 +18,6 @@ void copy_payload(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   }
   for (; bytes >= 8; to += 8, from += 8, bytes -= 8) std::memcpy(to, from, 8);
   for (; bytes > 0; --bytes) *to++ = *from++;
-}
-
-/// Fetches a line to write it.
-void take_line(const std::byte* line) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*line));
-#else
-  __builtin_prefetch(line, 1);
-#endif
 }
 
 }  // namespace
@@ -100,7 +92,7 @@ inline bool Executor::arrives(const BoundOperand& source, const std::byte* at) {
   const auto& packet = *reinterpret_cast<const Packet*>(at);
   const auto come = [&] { return packet.arrived(tag_); };
   if (come()) {
-    if (next_reads_ != 0) __builtin_prefetch(at + next_reads_);
+    if (next_reads_ != 0) fetch_line(at + next_reads_);
     return true;
   }
   return comes(source.owner, come);

@@ -36,16 +36,17 @@ std::size_t CallHash::operator()(const Call& call) const {
   return mark_of(call, {}).digest();
 }
 
-/// What disturbs the machine for a while is not to disturb one candidate alone.
-Trials::Turns Trials::turns_for(Bytes bytes) {
+/// What disturbs the machine for a while is not to disturb one candidate alone. Ranks that may run
+/// ahead get time to do so.
+Trials::Turns Trials::turns_for(Bytes bytes, bool waits_for_all) {
   constexpr Bytes is_short{64 << 10}, is_long{1 << 20};
-  if (bytes < is_short) return {4, 9};
-  if (bytes < is_long) return {3, 4};
+  if (bytes < is_short) return waits_for_all ? Turns{4, 9} : Turns{4, 33};
+  if (bytes < is_long) return waits_for_all ? Turns{3, 4} : Turns{3, 9};
   return {2, 3};
 }
 
 Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes)
-    : turns_(turns_for(bytes)),
+    : turns_(turns_for(bytes, waits_for_all(collective))),
       waits_for_all_(waits_for_all(collective)),
       decided_(candidates.size() == 1) {
   for (Choice& choice : candidates) trials_.emplace_back(std::move(choice));

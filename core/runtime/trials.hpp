@@ -72,7 +72,7 @@ class Trials {
   struct Turns {
     std::size_t number, calls;
   };
-  static Turns turns_for(Bytes bytes);
+  static Turns turns_for(Bytes bytes, bool waits_for_all);
   std::size_t calls_each() const { return turns_.number * turns_.calls; }
   std::size_t times_each() const {
     return waits_for_all_ ? turns_.number * (turns_.calls - 1) : turns_.number;
