@@ -119,15 +119,6 @@ inline void Executor::enter_phase() {
 inline void Executor::place_block() {
   place_buffers();
   slot_ = &slot(slot_number());
-  next_reads_ = next_writes_ = 0;
-  if (!in_packets(plan_->form)) return;
-  constexpr std::uint64_t soon = 2, later = 8;
-  const auto distance = [&](std::uint64_t slots) {
-    return static_cast<std::ptrdiff_t>(slot_at(slot_number() + slots).offset - slot_->offset);
-  };
-  next_writes_ = distance(later);
-  // Whose sends wait for nobody is ahead, as far as there are slots.
-  if (!plan_->guarantees.synchronizes) next_reads_ = distance(soon);
 }
 
 /// A slot comes round: its last readers must be done with it. After calls that synchronize that is

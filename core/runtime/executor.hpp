@@ -89,6 +89,10 @@ class Executor {
     return slots_[static_cast<std::size_t>(plan_->slots)]
                  [SegmentLayout::turn(plan_->slots, number)];
   }
+  /// From slot_ to that of a later call, so many slots on.
+  std::ptrdiff_t distance_to(std::uint64_t slots) const {
+    return static_cast<std::ptrdiff_t>(slot_at(slot_number() + slots).offset - slot_->offset);
+  }
   Slot& slot(std::uint64_t number) { return const_cast<Slot&>(slot_at(number)); }
   bool run_phase();
   bool execute(const BoundOp& op);
@@ -162,8 +166,6 @@ class Executor {
   Slot* slot_ = nullptr;   // of block_
   std::uint32_t op_ = 0;
   std::uint64_t packet_index_ = 0;  // within the current gather
-  // From slot_ to one of a later call whose line is worth fetching now; 0: none is.
-  std::ptrdiff_t next_reads_ = 0, next_writes_ = 0;
   std::uint64_t tag_ = 0;
   std::vector<std::byte*> bases_;     // see BoundOperand
   std::vector<const void*> sources_;  // of the operation: as many as it has, or more

@@ -20,9 +20,9 @@ bool installed(const std::string& program) {
 
 void check_world(const std::vector<std::string>& launcher) {
   auto command = launcher;
-  command.insert(command.end(), {WORKER_PROGRAM, "everything"});
-  const auto everything = run_command(command);
-  EXPECT_EQ(everything.status, 0) << everything.output;
+  command.insert(command.end(), {WORKER_PROGRAM, "few_types"});
+  const auto world = run_command(command);
+  EXPECT_EQ(world.status, 0) << world.output;
 
   command = launcher;
   command.insert(command.end(), {CAPSTAN_PROGRAM, "perf", "all_reduce", "-b", "8", "-e", "32k",
@@ -50,7 +50,7 @@ TEST(Launchers, Mpich) {
 
 TEST(Launchers, Slurm) {
   const auto result =
-      run_command({SLURM_NODE, "--", "srun", "-n", "4", WORKER_PROGRAM, "everything"});
+      run_command({SLURM_NODE, "--", "srun", "-n", "4", WORKER_PROGRAM, "few_types"});
   if (result.status == 77) GTEST_SKIP() << result.output;
   EXPECT_EQ(result.status, 0) << result.output;
   const auto perf = run_command({SLURM_NODE, "--", "srun", "-n", "4", CAPSTAN_PROGRAM, "perf",
@@ -97,7 +97,7 @@ TEST(Launchers, TorchrunVariables) {
   // The port is the only thing that ranks must agree on beforehand.
   const std::string script = fmt::format(
       "for r in 0 1 2 3; do RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r LOCAL_WORLD_SIZE=4 "
-      "MASTER_ADDR=127.0.0.1 MASTER_PORT=$PORT {} everything & pids=\"$pids $!\"; done; "
+      "MASTER_ADDR=127.0.0.1 MASTER_PORT=$PORT {} few_types & pids=\"$pids $!\"; done; "
       "for p in $pids; do wait $p || exit 1; done",
       WORKER_PROGRAM);
   const auto port = std::to_string(free_port());

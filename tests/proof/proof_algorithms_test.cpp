@@ -34,7 +34,7 @@ class Proof : public ::testing::TestWithParam<const Algorithm*> {};
 
 /// Up to 17, then 32 and 64.
 std::vector<int> rank_counts(int most) {
-  if (watched) most = std::min(most, 6);
+  if (watched) most = std::min(most, 5);
   std::vector<int> counts;
   for (int ranks = 1; ranks <= std::min(most, 17); ++ranks) counts.push_back(ranks);
   for (const int ranks : {32, 64})
@@ -166,7 +166,7 @@ TEST_P(Proof, LoweredStreamsWithShorterLastBlocks) {
 }
 /// Fewer where every access is watched: there are four ways to spread them.
 int most_across_hosts() {
-  return watched ? 4 : 9;
+  return watched ? 3 : 9;
 }
 
 /// What depends on where ranks are is another schedule for each map of hosts.
