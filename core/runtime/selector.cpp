@@ -6,6 +6,7 @@
 #include <bit>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "core/ir/error.hpp"
 #include "core/runtime/packet.hpp"
@@ -159,6 +160,31 @@ Choice chosen(const Candidate& candidate) {
           candidate.nanoseconds};
 }
 
+/// The best, and a few of the others, which come in the order of predictions. The best of each form
+/// above all: how forms compare on a machine is what the model knows least about. Those of one form
+/// that are predicted alike, last: between two ranks many algorithms do the same.
+std::vector<Candidate> worth_a_trial(const Candidate& best, const std::vector<Candidate>& others) {
+  constexpr std::size_t most = 6;
+  constexpr double near = 4, within_reach = 16;  // times as long, as predictions are
+  std::vector<Candidate> chosen{best};
+  const auto take = [&](double times, const auto& resembles) {
+    for (const Candidate& other : others)
+      if (chosen.size() < most && other.nanoseconds <= times * best.nanoseconds &&
+          std::ranges::none_of(chosen, [&](const Candidate& c) { return resembles(c, other); }))
+        chosen.push_back(other);
+  };
+  const auto form = [](const Candidate& a, const Candidate& b) { return a.form == b.form; };
+  take(within_reach, form);
+  take(near, [&](const Candidate& a, const Candidate& b) {
+    return form(a, b) && a.nanoseconds == b.nanoseconds;
+  });
+  take(near, [&](const Candidate& a, const Candidate& b) {
+    return form(a, b) && a.algorithm == b.algorithm;
+  });
+  std::ranges::stable_sort(std::span{chosen}.subspan(1), {}, &Candidate::nanoseconds);
+  return chosen;
+}
+
 /// Whether an algorithm has but one result, bit by bit, for whoever may compute which part of it.
 bool is_exact(const Algorithm& algorithm, const Call& call) {
   return !reduces(call.collective) || is_integer(call.type) || algorithm.guarantees.one_sum;
@@ -202,19 +228,16 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
 
 std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model,
                            Bytes block) {
-  constexpr std::size_t most = 6;
-  constexpr double near = 4;  // times as long, as predictions are
   std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
   const Candidate best = best_of(candidates);
   std::erase_if(candidates, [&](const Candidate& other) {
-    return other.nanoseconds > near * best.nanoseconds ||
+    return (other.algorithm == best.algorithm && other.form == best.form) ||
            !agree(*other.algorithm, *best.algorithm, call);
   });
   std::ranges::stable_sort(candidates, {}, &Candidate::nanoseconds);
-  std::vector<Choice> rivals{chosen(best)};
-  for (const Candidate& other : candidates)
-    if (rivals.size() < most && (other.algorithm != best.algorithm || other.form != best.form))
-      rivals.push_back(chosen(other));
+  std::vector<Choice> rivals;
+  for (const Candidate& candidate : worth_a_trial(best, candidates))
+    rivals.push_back(chosen(candidate));
   const auto staged = std::ranges::find(rivals, Form::flags, &Choice::form);
   if (staged != rivals.end() &&
       bytes_of(call.contract(hosts.ranks()).extent(), call.element()) >= block &&

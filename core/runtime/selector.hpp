@@ -19,9 +19,10 @@ Call typical(Call call);
 Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
               bool commutative = true, const LinkModel& model = {});
 
-/// The same choice and, after it, what may turn out to be faster than predicted: a few others, the
-/// best first, that give the same results bit by bit. What is staged in blocks, of `block` bytes
-/// usually, may be faster in shorter ones, of which the model knows nothing.
+/// The same choice and, after it, what may turn out to be faster than predicted: a few others, of
+/// different forms if possible, the best first, that give the same results bit by bit. What is
+/// staged in blocks, of `block` bytes usually, may be faster in shorter ones, of which the model
+/// knows nothing.
 std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model,
                            Bytes block);
 
