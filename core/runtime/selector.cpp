@@ -109,6 +109,8 @@ std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, 
   for (const Form form : all_forms) {
     if ((wanted && form != *wanted) || !runs_in(algorithm, form, hosts)) continue;
     if (reads_buffers(form) && !model.reads_peers) continue;
+    const bool by_kernel = reads_buffers(form) && call.seen == SeenBuffers::none;
+    if (!wanted && model.shares_cores && by_kernel) continue;  // several times as slow there
     if (in_packets(form) && !fits_packets(algorithm, form, hosts, call)) continue;
     const double nanoseconds = predictor.predict(form);
     // Or nobody can tell: the costs that algorithms declare do not know what is shared.

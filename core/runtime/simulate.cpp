@@ -27,6 +27,7 @@ class Simulation {
         far_(call.of_rank > model.cache),
         pages_(call.of_all > model.host_cache ? model.pages : 1),
         seen_(call.seen),
+        turn_(model.shares_cores ? model.turn : 0),
         model_(model),
         ranks_(programs.size()) {}
 
@@ -151,7 +152,7 @@ class Simulation {
     if (taken == sent.size()) return false;
     const Signal& signal = sent[taken++];
     if (together(r, Rank{peer}))
-      rank.now = std::max(rank.now + model_.miss, signal.sent + model_.flag);
+      rank.now = std::max(rank.now + model_.miss, signal.sent + model_.flag + turn_);
     else
       rank.now = take(rank.now, signal);
     return true;
@@ -309,10 +310,10 @@ class Simulation {
   void read_packets(std::size_t r, const Operand& source, double packets) {
     State& rank = ranks_[r];
     if (together(r, source.owner)) {
-      rank.now =
-          std::max(rank.now + model_.next_source, packets_[area_of(source)] + model_.packet) +
-          (packets - 1) * model_.next_packet +
-          packets * times_read_[area_of(source)]++ * model_.polled_packet;
+      rank.now = std::max(rank.now + model_.next_source,
+                          packets_[area_of(source)] + model_.packet + turn_) +
+                 (packets - 1) * model_.next_packet +
+                 packets * times_read_[area_of(source)]++ * model_.polled_packet;
       return;
     }
     const Rank self{static_cast<std::int32_t>(r)};
@@ -329,6 +330,7 @@ class Simulation {
   const bool far_;      // buffers are in memory, not in the cache
   const double pages_;  // see LinkModel
   const SeenBuffers seen_;
+  const double turn_;
   const LinkModel& model_;
   std::vector<State> ranks_;
   std::vector<std::vector<double>> finished_;  // by call and rank: when

@@ -16,6 +16,7 @@ struct LinkModel {
   double call = 60;             ///< any call: looking its plan up, publishing it
   double signal = 40;           ///< raising a flag
   double flag = 250;            ///< from a raised flag to the end of its wait
+  double turn = 3000;           ///< where ranks share cores: until one that is awaited has one
   double miss = 70;             ///< the first line of a peer's memory
   double local_byte = 0.02;     ///< reading or writing the own cache
   double reduce_byte = 0.008;   ///< adding up, on top of reading
@@ -31,6 +32,7 @@ struct LinkModel {
   double next_source = 20;     ///< the packet of a further sender
   double polled_packet = 30;   ///< a packet that others read, too: for each that did so before
   bool reads_peers = false;    ///< buffers of peers can be read in place
+  bool shares_cores = false;   ///< then not by the kernel, unless that is asked for
   double read_call = 900;      ///< one read of a peer's buffer
   double read_piece = 900;     ///< the same, of a piece that is to be reduced
   double read_byte = 0.036;    ///< a byte of it, if it has not changed for a while

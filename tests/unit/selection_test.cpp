@@ -94,6 +94,21 @@ double predicted(Call call, SeenBuffers seen, int ranks) {
 }
 
 /// What is seen costs no more than what is read through the kernel, and less where that is done.
+TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesNothing) {
+  const LinkModel alone{.reads_peers = true}, shared{.reads_peers = true, .shares_cores = true};
+  const auto chosen = [](const Call& call, const LinkModel& model) {
+    return choose(call, 8, {}, true, model);
+  };
+  const Call barrier{.collective = Collective::barrier};
+  EXPECT_EQ(chosen(barrier, alone).algorithm->name, "dissemination");
+  EXPECT_EQ(chosen(barrier, shared).algorithm->name, "flat");
+  Call gather{.collective = Collective::all_gather, .shape = {.count = Elements{100'000}}};
+  EXPECT_TRUE(reads_buffers(chosen(gather, alone).form));
+  EXPECT_EQ(chosen(gather, shared).form, Form::flags);
+  gather.seen = SeenBuffers::all;
+  EXPECT_TRUE(reads_buffers(chosen(gather, shared).form)) << "no kernel is needed";
+}
+
 TEST(Selector, SeenBuffersNeverCostMore) {
   for (const Collective collective : all_collectives()) {
     if (has_counts(collective) || collective == Collective::barrier) continue;
