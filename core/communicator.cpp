@@ -142,10 +142,11 @@ Work Communicator::start(Prepared prepared) {
 }
 
 void Communicator::run(const Request& request) {
-  // Programs repeat themselves.
+  // Programs repeat themselves. With a progress thread others may call at the same time.
   Engine& engine = impl_->engine;
   const auto& last = impl_->last;
-  const bool known = last && last->plan && last->plans_age == engine.plans_age();
+  const bool known = last && last->plan && last->plans_age == engine.plans_age() &&
+                     !engine.progress()->has_thread();
   if (!known || last->request != request || needs_devices(request)) return run_anew(request);
   engine.run(*last->plan, last->checked.input, last->checked.output);
 }
@@ -155,15 +156,11 @@ void Communicator::run_anew(const Request& request) {
       needs_devices(request))
     return run(prepare(request));
   Engine& engine = impl_->engine;
-  auto& last = impl_->last;
-  // With a progress thread others may call at the same time.
-  if (engine.settings().progress_thread) {
-    const CheckedCall checked = check(request, rank(), size());
-    return void(engine.run(checked.call, checked.input, checked.output));
-  }
-  if (!last || last->request != request) last = Impl::Last{request, check(request, rank(), size())};
-  last->plans_age = engine.plans_age();
-  last->plan = engine.run(last->checked.call, last->checked.input, last->checked.output);
+  const std::uint64_t age = engine.plans_age();
+  const CheckedCall checked = check(request, rank(), size());
+  // Callbacks may call meanwhile.
+  const Plan* const plan = engine.run(checked.call, checked.input, checked.output);
+  if (!engine.progress()->has_thread()) impl_->last = Impl::Last{request, checked, plan, age};
 }
 
 Work Communicator::start(const Request& request) {

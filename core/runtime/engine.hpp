@@ -146,7 +146,7 @@ class Engine {
   void start(const Plan& plan, const void* input, void* output);
   void begin();
   void end();
-  void ended(const Plan& plan);
+  inline void ended(const Plan& plan);
   void look_around();
   void tell(Task& task, const std::exception_ptr& error);
   void wait_for(const Outcome& outcome);

@@ -49,6 +49,7 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   plan_ = &plan;
   auto* const to = static_cast<std::byte*>(output);
   input_ = static_cast<const std::byte*>(input);
+  kept_.clear();
   if (reads_buffers(plan.form)) input_ = kept(input_, to);
   output_ = to;
   if (scratch_.size() < plan.scratch.value()) scratch_.resize(plan.scratch.value());
@@ -72,7 +73,6 @@ void Executor::announce_sources() {
 /// The input, or a copy: in place, what this rank receives may overwrite what peers have yet to
 /// read.
 const std::byte* Executor::kept(const std::byte* input, const std::byte* output) {
-  kept_.clear();
   if (!overwrites_input(plan_->call.collective)) return input;
   const std::size_t length = plan_->input_bytes.value();
   if (length == 0 || output >= input + length || input >= output + plan_->output_bytes.value())
@@ -100,7 +100,7 @@ bool Executor::advance() {
 /// Round t runs phase k of block t-k, for each k: a block's first phase overlaps the waits of those
 /// before it.
 inline void Executor::next_phase() {
-  if (rounds_ > 1) leave_phase();
+  if (plan_->blocks > 1) leave_phase();
   if (++phase_ == plan_->phases) phase_ = 0, ++round_;
   if (round_ < rounds_) enter_phase();
 }

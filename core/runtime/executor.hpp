@@ -66,14 +66,14 @@ class Executor {
 
   std::vector<int> unfinished_readers() const;
   std::vector<int> awaited_by(const BoundOp& op) const;
-  void enter_phase();
-  void place_block();
+  inline void enter_phase();
+  inline void place_block();
   void place_buffers();
-  bool acquire_slot();
+  inline bool acquire_slot();
   bool finishes(int peer, std::uint64_t blocks);
-  void next_phase();
+  inline void next_phase();
   void leave_phase();
-  void publish_finished(std::uint64_t blocks);
+  inline void publish_finished(std::uint64_t blocks);
   void note_read(std::uint64_t blocks);
   void tell_writers();
   bool tells_writers();
@@ -94,8 +94,8 @@ class Executor {
     return static_cast<std::ptrdiff_t>(slot_at(slot_number() + slots).offset - slot_->offset);
   }
   Slot& slot(std::uint64_t number) { return const_cast<Slot&>(slot_at(number)); }
-  bool run_phase();
-  bool execute(const BoundOp& op);
+  inline bool run_phase();
+  inline bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
   void combine(const BoundOp& op, std::byte* to, std::byte* second, std::uint64_t count);
   void combine_in_tiles(const BoundOp& op, std::byte* to, std::byte* second, std::uint64_t count);
@@ -113,21 +113,21 @@ class Executor {
   bool were_kept(const BoundOp& op, std::uint64_t abandoned_before) const;
   PeerBuffer buffer_at_owner(const BoundOperand& operand) const;
   const std::byte* kept(const std::byte* input, const std::byte* output);
-  void begin_call();
+  inline void begin_call();
   void announce_sources();
   bool gather_packets(const BoundOp& op);
-  void send(std::byte* packet);
-  bool copy_packets(const BoundOp& op);
+  inline void send(std::byte* packet);
+  inline bool copy_packets(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);
   std::byte* address(const BoundOperand& operand) const {
     return bases_[operand.base] + operand.offset + (operand.on_board() ? slot_->offset : 0);
   }
   std::byte* packet_address(const BoundOperand& operand) const;
-  bool arrives(const BoundOperand& source, const std::byte* at);
+  inline bool arrives(const BoundOperand& source, const std::byte* at);
   void signal(int peer);
   bool wait(int peer);
   bool hear(int peer, std::uint64_t signals);
-  void finish();
+  inline void finish();
 
   Peers& peers_;
   Transport& transport_;

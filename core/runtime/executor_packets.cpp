@@ -34,9 +34,9 @@ bool Executor::gather_packets(const BoundOp& op) {
 /// What has been written to a packet of the own board. A later one is taken from its former readers
 /// now, so that nothing waits for that then.
 inline void Executor::send(std::byte* packet) {
-  constexpr std::uint64_t later = 8;
+  constexpr std::uint64_t calls_ahead = 8;
   reinterpret_cast<Packet*>(packet)->publish(tag_);
-  take_line(packet + distance_to(later));
+  if (plan_->slots == SlotKind::small_packets) take_line(packet + distance_to(calls_ahead));
 }
 
 /// Most small calls consist of these.
@@ -93,8 +93,8 @@ inline bool Executor::arrives(const BoundOperand& source, const std::byte* at) {
   const auto come = [&] { return packet.arrived(tag_); };
   if (!come()) return comes(source.owner, come);
   // A sender that waits for nobody is ahead.
-  constexpr std::uint64_t soon = 2;
-  if (!plan_->guarantees.synchronizes) fetch_line(at + distance_to(soon));
+  constexpr std::uint64_t calls_ahead = 2;
+  if (!plan_->guarantees.synchronizes) fetch_line(at + distance_to(calls_ahead));
   return true;
 }
 

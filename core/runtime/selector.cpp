@@ -166,23 +166,19 @@ Choice chosen(const Candidate& candidate) {
 /// above all: how forms compare on a machine is what the model knows least about. Those of one form
 /// that are predicted alike, last: between two ranks many algorithms do the same.
 std::vector<Candidate> worth_a_trial(const Candidate& best, const std::vector<Candidate>& others) {
-  constexpr std::size_t most = 6;
+  constexpr std::size_t most = 6, most_forms = 4;
   constexpr double near = 4, within_reach = 16;  // times as long, as predictions are
   std::vector<Candidate> chosen{best};
-  const auto take = [&](double times, const auto& resembles) {
+  const auto take = [&](double times, std::size_t until, const auto& resembles) {
     for (const Candidate& other : others)
-      if (chosen.size() < most && other.nanoseconds <= times * best.nanoseconds &&
+      if (chosen.size() < until && other.nanoseconds <= times * best.nanoseconds &&
           std::ranges::none_of(chosen, [&](const Candidate& c) { return resembles(c, other); }))
         chosen.push_back(other);
   };
-  const auto form = [](const Candidate& a, const Candidate& b) { return a.form == b.form; };
-  take(within_reach, form);
-  take(near, [&](const Candidate& a, const Candidate& b) {
-    return form(a, b) && a.nanoseconds == b.nanoseconds;
-  });
-  take(near, [&](const Candidate& a, const Candidate& b) {
-    return form(a, b) && a.algorithm == b.algorithm;
-  });
+  using C = const Candidate&;
+  take(within_reach, most_forms, [](C a, C b) { return a.form == b.form; });
+  take(near, most, [](C a, C b) { return a.form == b.form && !a.beats(b) && !b.beats(a); });
+  take(near, most, [](C a, C b) { return a.form == b.form && a.algorithm == b.algorithm; });
   std::ranges::stable_sort(std::span{chosen}.subspan(1), {}, &Candidate::nanoseconds);
   return chosen;
 }

@@ -62,10 +62,6 @@ void bind_among_neighbours(Store& store, const Launch& launch) {
     bind_this_thread(place_ranks(machine, neighbours)[place]);
 }
 
-void write(Answer& answer, const std::string& text) {
-  answer.text[text.copy(answer.text, sizeof answer.text - 1)] = '\0';
-}
-
 /// The buffers of one cell, as any program allocates them.
 class Buffers {
  public:
@@ -116,7 +112,7 @@ class Player {
       action(answer);
     } catch (const std::exception& error) {
       answer.failed = 1;
-      write(answer, error.what());
+      cli::against::write(answer, error.what());
     }
     try {
       store_.put(cli::against::answer_key(number, launch_.rank), cli::against::encode(answer));
@@ -130,7 +126,7 @@ class Player {
     switch (order.kind) {
       case Order::Kind::prepare:
         prepare(order);
-        write(answer, peer_->way());
+        cli::against::write(answer, peer_->way());
         return;
       case Order::Kind::check:
         answer.wrong = check();

@@ -117,6 +117,31 @@ TEST_P(Async, ACancelledOperationDisturbsNobody) {
   });
 }
 
+/// What was set aside of the input of one call has nothing to do with the next one.
+TEST_P(Async, ACancelledOperationForgetsTheInputOfTheCallBefore) {
+  Settings small_blocks = settings();
+  small_blocks.algorithm = "all_to_all:direct/inputs;all_reduce:direct/flags";
+  small_blocks.chunk = Bytes{4096};
+  std::atomic<bool> overwritten = false;
+  on_threads(2, small_blocks, [&](Communicator& world) {
+    std::vector<int> exchanged(1000, world.rank());
+    world.all_to_all(exchanged);
+    std::vector<int> input(20'000, 1 + world.rank()), output(input.size());
+    if (world.rank() == 0) {
+      Work work = world.start_all_reduce(input, output);
+      EXPECT_FALSE(work.wait_for(std::chrono::milliseconds{1}));
+      EXPECT_TRUE(work.cancel());
+      std::ranges::fill(input, 42);
+      overwritten = true;
+    } else {
+      while (!overwritten) std::this_thread::yield();
+      world.all_reduce(input, output);
+      EXPECT_THAT(output, Each(3));
+    }
+    world.barrier();
+  });
+}
+
 TEST_P(Async, CancelBeforeItsTurn) {
   std::latch queued{1};
   on_threads(2, settings(), [&](Communicator& world) {

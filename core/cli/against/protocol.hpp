@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "core/ir/error.hpp"
@@ -52,6 +53,10 @@ struct Answer {
   std::uint64_t failed = 0;
   char text[232]{};  ///< why it failed, or what Library::way() says of a cell that is prepared
 };
+
+inline void write(Answer& answer, std::string_view text) {
+  answer.text[text.copy(answer.text, sizeof answer.text - 1)] = '\0';
+}
 
 inline std::string machine_key(int rank) {
   return fmt::format("machine/{}", rank);

@@ -132,7 +132,7 @@ Answer Referee::order(std::size_t index, const Order& order) {
   }
   if (player.out) {
     result.failed = 1;
-    player.out->copy(result.text, sizeof result.text - 1);
+    against::write(result, *player.out);
   }
   return result;
 }

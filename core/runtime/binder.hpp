@@ -1,0 +1,25 @@
+#pragma once
+
+#include "core/runtime/plan.hpp"
+
+namespace capstan {
+
+/// What a board of so many elements takes in this form.
+Bytes board_bytes(Elements board, Form form, Bytes element);
+
+/// What programs for the blocks of one call are bound to.
+struct Binding {
+  const Call& call;
+  Form form;
+  SlotKind slots;
+  const Hosts& hosts;
+  Rank self;
+  const SegmentLayout& layout;
+  bool long_output = false;  ///< it exceeds the cache
+};
+
+/// Turns a program for a block of this shape into what the executor runs: with offsets in bytes,
+/// into the buffers of the whole call.
+BoundProgram bind(Program program, const Shape& block, const Binding& to);
+
+}  // namespace capstan
