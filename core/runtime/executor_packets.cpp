@@ -72,16 +72,13 @@ bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
 
   std::byte* const first = packet_address(destinations[0]);
   std::byte* const second = op.destination_count == 2 ? packet_address(destinations[1]) : nullptr;
-  if (op.is_copy())
-    copy_payload(first, static_cast<const std::byte*>(sources_[0]), count * plan_->element.value());
-  else
-    plan_->reduce({.destination = first,
-                   .second_destination = second,
-                   .sources = sources_.data(),
-                   .source_count = op.source_count,
-                   .element_count = count,
-                   .divisor = op.divisor,
-                   .context = &plan_->user});
+  plan_->reduce({.destination = first,
+                 .second_destination = second,
+                 .sources = sources_.data(),
+                 .source_count = op.source_count,
+                 .element_count = count,
+                 .divisor = op.divisor,
+                 .context = &plan_->user});
   if (destinations[0].on_board()) send(first);
   if (second) send(second);
   return true;
