@@ -15,6 +15,10 @@ namespace capstan {
 /// together, a root out of range, a type that the operation is not defined for, and ranges that
 /// overlap in another way throw InvalidArgument before anything is sent. Ranks that call different
 /// things get a Mismatch that says who called what.
+///
+/// Like in MPI, only the barrier promises to wait for all ranks, and any other collective may: what
+/// a rank sends has arrived, or will, when its call returns. A broadcast's root or a reduce's
+/// sender may run ahead of the others by some calls.
 template <class Self>
 class Collectives {
  public:
