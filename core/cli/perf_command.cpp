@@ -310,7 +310,8 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "run at a time. Between hosts all of them use TCP on the interface that CAPSTAN_INTERFACE\n"
       "chooses (CAPSTAN_NETWORK lets Capstan alone use another network), bound is what bare "
       "sockets\n"
-      "reach there, and the libraries and these programs are at the same paths on all hosts.");
+      "reach there, and the libraries and these programs are at the same paths on all hosts.\n"
+      "Which way Capstan ran stands in JSON and beside the cells lost.");
   command->callback([options, &status, &arguments] { status = perf(*options, arguments); });
 }
 

@@ -55,7 +55,6 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   if (scratch_.size() < plan.scratch.value()) scratch_.resize(plan.scratch.value());
   if (sources_.size() < plan.most_sources) sources_.resize(plan.most_sources);
   if (!plan.pushed_to.empty()) announce_sources();
-  rounds_ = plan.blocks + plan.phases - 1;
   round_ = 0;
   phase_ = 0;
   packet_index_ = 0;
@@ -88,7 +87,7 @@ const std::shared_ptr<const std::vector<int>>& Executor::nobody() {
 
 bool Executor::advance() {
   if (!plan_) return true;
-  while (round_ < rounds_) {
+  while (round_ < plan_->rounds()) {
     if (!run_phase()) return false;
     next_phase();
   }
@@ -102,7 +101,7 @@ bool Executor::advance() {
 inline void Executor::next_phase() {
   if (plan_->blocks > 1) leave_phase();
   if (++phase_ == plan_->phases) phase_ = 0, ++round_;
-  if (round_ < rounds_) enter_phase();
+  if (round_ < plan_->rounds()) enter_phase();
 }
 
 inline void Executor::enter_phase() {

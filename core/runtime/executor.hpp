@@ -85,15 +85,14 @@ class Executor {
   std::uint64_t slot_number() const {
     return used_[static_cast<std::size_t>(plan_->slots)] + block_;
   }
-  const Slot& slot_at(std::uint64_t number) const {
+  Slot& slot(std::uint64_t number) {
     return slots_[static_cast<std::size_t>(plan_->slots)]
                  [SegmentLayout::turn(plan_->slots, number)];
   }
   /// From slot_ to that of a later call, so many slots on.
-  std::ptrdiff_t distance_to(std::uint64_t slots) const {
-    return static_cast<std::ptrdiff_t>(slot_at(slot_number() + slots).offset - slot_->offset);
+  std::ptrdiff_t distance_to(std::uint64_t slots) {
+    return static_cast<std::ptrdiff_t>(slot(slot_number() + slots).offset - slot_->offset);
   }
-  Slot& slot(std::uint64_t number) { return const_cast<Slot&>(slot_at(number)); }
   inline bool run_phase();
   inline bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
@@ -122,6 +121,7 @@ class Executor {
   std::byte* address(const BoundOperand& operand) const {
     return bases_[operand.base] + operand.offset + (operand.on_board() ? slot_->offset : 0);
   }
+  std::uint64_t packet_step(const BoundOperand& operand) const;
   std::byte* packet_address(const BoundOperand& operand) const;
   inline bool arrives(const BoundOperand& source, const std::byte* at);
   void signal(int peer);
@@ -158,7 +158,7 @@ class Executor {
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   std::vector<std::byte> scratch_;
-  std::uint64_t rounds_ = 0, round_ = 0, phase_ = 0;
+  std::uint64_t round_ = 0, phase_ = 0;
   bool has_block_ = false;  // there is one for this phase in this round
   std::uint64_t block_ = 0;
   const BoundProgram* program_ = nullptr;

@@ -45,16 +45,14 @@ inline bool Executor::copy_packets(const BoundOp& op) {
   const BoundOperand& source = (&destination)[1];
   const std::uint64_t element = plan_->element.value(), bytes = op.count * element;
   const std::uint64_t each = plan_->packet_elements * element;
-  const std::uint64_t source_step = source.on_board() ? sizeof(Packet) : each;
-  const std::uint64_t destination_step = destination.on_board() ? sizeof(Packet) : each;
-  const std::byte* from = address(source) + packet_index_ * source_step;
-  std::byte* to = address(destination) + packet_index_ * destination_step;
+  const std::byte* from = packet_address(source);
+  std::byte* to = packet_address(destination);
   for (std::uint64_t done = packet_index_ * each; done < bytes; done += each, ++packet_index_) {
     if (source.on_board() && !arrives(source, from)) return false;
     if (to != from) copy_payload(to, from, std::min(each, bytes - done));
     if (destination.on_board()) send(to);
-    from += source_step;
-    to += destination_step;
+    from += packet_step(source);
+    to += packet_step(destination);
   }
   packet_index_ = 0;
   return true;
@@ -95,10 +93,13 @@ inline bool Executor::arrives(const BoundOperand& source, const std::byte* at) {
   return true;
 }
 
+/// From where one packet's worth of an operand lies to that of the next packet.
+std::uint64_t Executor::packet_step(const BoundOperand& operand) const {
+  return operand.on_board() ? sizeof(Packet) : plan_->packet_elements * plan_->element.value();
+}
+
 std::byte* Executor::packet_address(const BoundOperand& operand) const {
-  const std::uint64_t step =
-      operand.on_board() ? sizeof(Packet) : plan_->packet_elements * plan_->element.value();
-  return address(operand) + packet_index_ * step;
+  return address(operand) + packet_index_ * packet_step(operand);
 }
 
 }  // namespace capstan

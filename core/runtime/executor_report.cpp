@@ -26,7 +26,7 @@ std::string Executor::position() const {
 std::vector<int> Executor::awaited() const {
   std::vector<int> ranks;
   if (!plan_) return ranks;
-  if (round_ >= rounds_)
+  if (round_ >= plan_->rounds())
     std::ranges::copy_if(plan_->pushed_to, std::back_inserter(ranks),
                          [&](int peer) { return !transport_.pushed(Rank{peer}); });
   else if (!acquired_)
@@ -40,10 +40,9 @@ std::vector<int> Executor::awaited() const {
 
 /// Those who have yet to read what is in the slot that is to be written next.
 std::vector<int> Executor::unfinished_readers() const {
-  const Slot& slot = slot_at(slot_number());
   std::vector<int> ranks;
-  for (const int reader : *slot.readers)
-    if (peers_.control(reader).finished.blocks.load(std::memory_order_acquire) < slot.user)
+  for (const int reader : *slot_->readers)
+    if (peers_.control(reader).finished.blocks.load(std::memory_order_acquire) < slot_->user)
       ranks.push_back(reader);
   return ranks;
 }

@@ -85,6 +85,8 @@ struct Plan {
   std::vector<int> remote_writers{};    ///< peers on other hosts whose boards are read
   Trial* trial = nullptr;               ///< who wants to know how long it takes
 
+  /// Round t runs phase k of block t-k, for each k.
+  std::uint64_t rounds() const { return blocks + phases - 1; }
   const BoundProgram& program(std::uint64_t index) const {
     return programs[program_of.empty() ? 0 : program_of[index]];
   }

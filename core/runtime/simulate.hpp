@@ -32,7 +32,7 @@ struct LinkModel {
   double next_source = 20;     ///< the packet of a further sender
   double polled_packet = 30;   ///< a packet that others read, too: for each that did so before
   bool reads_peers = false;    ///< buffers of peers can be read in place
-  bool shares_cores = false;   ///< then not by the kernel, unless that is asked for
+  bool shares_cores = false;   ///< then only those that are seen, unless asked for
   double read_call = 900;      ///< one read of a peer's buffer
   double read_piece = 900;     ///< the same, of a piece that is to be reduced
   double read_byte = 0.036;    ///< a byte of it, if it has not changed for a while
