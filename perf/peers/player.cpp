@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <optional>
 
 #include "core/cli/against/protocol.hpp"
@@ -132,10 +133,10 @@ class Player {
         answer.wrong = check();
         return;
       case Order::Kind::time:
-        answer.seconds = time(order.calls);
+        answer.seconds = time(order.parts > 0 ? parts_ : call_, order.calls);
         return;
       case Order::Kind::release:
-        call_ = nullptr;
+        call_ = parts_ = nullptr;
         buffers_.reset();
         return;
     }
@@ -149,6 +150,29 @@ class Player {
     buffers_.emplace(cell_, peer_->rank(), peer_->size());
     call_ = peer_->prepare(cell_, buffers_->input(), buffers_->output());
     if (!call_) throw InvalidArgument("it has no such collective");
+    if (order.parts > 0) parts_ = prepare_parts(order.parts - 1);
+  }
+
+  /// The second works on what the first has left in the output.
+  Library::Call prepare_parts(std::uint64_t which) {
+    if (cell_.collective != Collective::all_reduce ||
+        which >= std::size(cli::against::parts_of_all_reduce))
+      throw InvalidArgument("the referee asked for unknown parts");
+    const auto& [first, second] = cli::against::parts_of_all_reduce[which];
+    cli::Cell one = cell_, two = cell_;
+    one.collective = first, two.collective = second, two.in_place = true;
+    float* result = buffers_->output();
+    if (second == Collective::all_gather) {
+      const auto ranks = static_cast<std::uint64_t>(peer_->size());
+      const std::uint64_t block = cell_.shape.count.value() / ranks;
+      if (block * ranks != cell_.shape.count.value())
+        throw InvalidArgument("its blocks are not of one length");
+      one.shape.count = two.shape.count = Elements{block};
+      result += block * static_cast<std::uint64_t>(peer_->rank());
+    }
+    const auto reduce = peer_->prepare(one, buffers_->input(), result);
+    const auto spread = peer_->prepare(two, buffers_->input(), buffers_->output());
+    return [=] { reduce(), spread(); };
   }
 
   std::uint64_t check() {
@@ -162,11 +186,11 @@ class Player {
   }
 
   /// Seconds for all calls, after a warm-up that brings caches and connections back.
-  double time(std::uint64_t calls) {
-    for (std::uint64_t i = 0; i < 1 + calls / 8; ++i) call_();
+  double time(const Library::Call& call, std::uint64_t calls) {
+    for (std::uint64_t i = 0; i < 1 + calls / 8; ++i) call();
     peer_->barrier();
     const auto start = std::chrono::steady_clock::now();
-    for (std::uint64_t i = 0; i < calls; ++i) call_();
+    for (std::uint64_t i = 0; i < calls; ++i) call();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
@@ -175,7 +199,7 @@ class Player {
   std::unique_ptr<Library> peer_;
   cli::Cell cell_;
   std::optional<Buffers> buffers_;
-  Library::Call call_;
+  Library::Call call_, parts_;
 };
 
 }  // namespace

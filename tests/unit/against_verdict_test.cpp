@@ -39,9 +39,9 @@ TEST(Verdicts, AskAgainAboutCliffsThatTheySuspect) {
       duel_of(Collective::reduce_scatter, 8, 4), duel_of(Collective::all_gather, 8, 4)};
   int asked = 0;
   const auto answer = [&](std::optional<double> times) {
-    return find_cliffs(duels, [&, times](const Duel& cell, const auto& others) {
-      EXPECT_EQ(&cell, &duels[0]);
-      EXPECT_TRUE(others.size() == 2 || others.front() == &duels[1]);
+    return find_cliffs(duels, [&, times](const Cliff& cliff) {
+      EXPECT_EQ(cliff.cell, &duels[0]);
+      EXPECT_TRUE(cliff.larger ? cliff.larger == &duels[1] : cliff.parts == 0);
       ++asked;
       return times;
     });
@@ -52,13 +52,15 @@ TEST(Verdicts, AskAgainAboutCliffsThatTheySuspect) {
   EXPECT_TRUE(answer(std::nullopt).empty()) << "not measured";
   const Verdict verdict = verdict_on(duels, answer(1.5));
   EXPECT_THAT(summary(verdict), HasSubstr("all_reduce of 8 on 4 ranks takes 1.50 times as long as "
-                                          "reduce of 8 on 4 ranks and broadcast of 8"));
+                                          "reduce and broadcast of the same"));
+  EXPECT_THAT(summary(verdict), HasSubstr("all_reduce of 8 on 4 ranks takes 1.50 times as long as "
+                                          "all_reduce of 64 on 4 ranks"));
 }
 
 TEST(Verdicts, SayNothingOfCellsThatFailed) {
   const std::vector<Duel> duels{duel_of(Collective::all_gather, 8, 5),
                                 duel_of(Collective::all_gather, 64, 0)};
-  EXPECT_TRUE(find_cliffs(duels, [](const Duel&, const auto&) { return 9.0; }).empty());
+  EXPECT_TRUE(find_cliffs(duels, [](const Cliff&) { return 9.0; }).empty());
 }
 
 }  // namespace

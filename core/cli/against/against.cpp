@@ -63,10 +63,11 @@ int compare(const AgainstOptions& options) {
         if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
         if (table) fmt::print("{}", duel_line(duels.back(), options.peers)), std::fflush(stdout);
       }
-    const auto compare = [&](const Duel& cell, const std::vector<const Duel*>& others) {
+    const auto compare = [&](const Cliff& cliff) {
       if (::isatty(STDERR_FILENO))
-        fmt::print(stderr, "\r\033[Kmeasuring {} again\r", name_of(cell));
-      return contest.compare(cell, others);
+        fmt::print(stderr, "\r\033[Kmeasuring {} again\r", name_of(*cliff.cell));
+      return cliff.larger ? contest.compare(*cliff.cell, *cliff.larger)
+                          : contest.compare_with_parts(*cliff.cell, cliff.parts);
     };
     std::ranges::move(find_cliffs(std::span{duels}.subspan(first), compare),
                       std::back_inserter(cliffs));

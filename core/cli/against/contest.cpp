@@ -28,6 +28,18 @@ std::vector<double> ratios_of(const std::vector<double>& above, const std::vecto
   return ratios;
 }
 
+/// Of two that take turns; nothing if one has failed, which is a time of 0.
+template <class Above, class Below>
+std::optional<double> median_ratio(int rounds, const Above& above, const Below& below) {
+  std::vector<double> ratios;
+  for (int round = 0; round < rounds; ++round) {
+    const double a = above(), b = below();
+    if (a <= 0 || b <= 0) return std::nullopt;
+    ratios.push_back(a / b);
+  }
+  return Statistics{std::move(ratios)}.median();
+}
+
 }  // namespace
 
 Contest::Contest(Referee& referee, int ranks, const MeasureOptions& options)
@@ -111,31 +123,37 @@ Duel Contest::run(Collective collective, Bytes size) {
   return result(collective, size);
 }
 
-/// 0: it failed.
+/// For one call of what is prepared. 0: it failed.
+double Contest::time_own_calls(std::uint32_t calls) {
+  tell(own_player(), Order::Kind::time, std::max(2U, calls / 10));
+  return tell(own_player(), Order::Kind::time, calls).seconds / calls;
+}
+
 double Contest::time_own(const Duel& cell) {
   choose(cell.collective, cell.size);
-  const std::size_t own = own_player();
-  if (tell(own, Order::Kind::prepare).failed) return 0;
-  tell(own, Order::Kind::time, std::max(2U, cell.calls / 10));
-  const double seconds = tell(own, Order::Kind::time, cell.calls).seconds / cell.calls;
-  tell(own, Order::Kind::release);
+  if (tell(own_player(), Order::Kind::prepare).failed) return 0;
+  const double seconds = time_own_calls(cell.calls);
+  tell(own_player(), Order::Kind::release);
   return seconds;
 }
 
-std::optional<double> Contest::compare(const Duel& cell, const std::vector<const Duel*>& others) {
-  std::vector<double> ratios;
-  for (int round = 0; round < options_.rounds; ++round) {
-    const double seconds = time_own(cell);
-    if (seconds <= 0) return std::nullopt;
-    double together = 0;
-    for (const Duel* other : others) {
-      const double own = time_own(*other);
-      if (own <= 0) return std::nullopt;
-      together += own;
-    }
-    ratios.push_back(seconds / together);
-  }
-  return Statistics{std::move(ratios)}.median();
+std::optional<double> Contest::compare(const Duel& cell, const Duel& other) {
+  return median_ratio(
+      options_.rounds, [&] { return time_own(cell); }, [&] { return time_own(other); });
+}
+
+std::optional<double> Contest::compare_with_parts(const Duel& cell, std::size_t parts) {
+  choose(cell.collective, cell.size);
+  cell_.parts = parts + 1;
+  if (tell(own_player(), Order::Kind::prepare).failed) return std::nullopt;
+  const auto time = [&](std::uint64_t what) {
+    cell_.parts = what;
+    return time_own_calls(cell.calls);
+  };
+  const auto ratio =
+      median_ratio(options_.rounds, [&] { return time(0); }, [&] { return time(parts + 1); });
+  tell(own_player(), Order::Kind::release);
+  return ratio;
 }
 
 Duel Contest::result(Collective collective, Bytes size) const {

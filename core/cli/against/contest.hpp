@@ -16,9 +16,12 @@ class Contest {
   Contest(Referee& referee, int ranks, const MeasureOptions& options);
 
   Duel run(Collective collective, Bytes size);
-  /// How many times as long Capstan takes for a cell as for others together, measured again in
-  /// turns; nothing if it fails in one of them.
-  std::optional<double> compare(const Duel& cell, const std::vector<const Duel*>& others);
+  /// How many times as long Capstan takes for a cell as for another, measured again in turns;
+  /// nothing if it fails in one of them.
+  std::optional<double> compare(const Duel& cell, const Duel& other);
+  /// The same for an all-reduce and against::parts_of_all_reduce[parts], in the same buffers;
+  /// nothing either where they are not of the same length.
+  std::optional<double> compare_with_parts(const Duel& cell, std::size_t parts);
 
  private:
   struct Entry {
@@ -31,6 +34,7 @@ class Contest {
   std::size_t own_player() const;
   Cell choose(Collective collective, Bytes size);
   double time_own(const Duel& cell);
+  double time_own_calls(std::uint32_t calls);
   against::Answer tell(std::size_t player, against::Order::Kind kind, std::uint32_t calls = 0);
   bool fits_in_memory(const Cell& cell) const;
   void enter(std::size_t player);

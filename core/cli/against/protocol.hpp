@@ -10,7 +10,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
+#include "core/ir/collective.hpp"
 #include "core/ir/error.hpp"
 
 namespace capstan::cli::against {
@@ -34,6 +36,11 @@ inline constexpr const char* player_variable = "CAPSTAN_PLAYER";
 /// How long the ranks of a player may take to meet.
 inline constexpr std::chrono::seconds time_to_meet{60};
 
+/// What a program could do in place of an all-reduce.
+inline constexpr std::pair<Collective, Collective> parts_of_all_reduce[] = {
+    {Collective::reduce, Collective::broadcast},
+    {Collective::reduce_scatter, Collective::all_gather}};
+
 struct Order {
   enum class Kind : std::uint32_t {
     prepare,  ///< allocate the buffers of a cell
@@ -45,6 +52,9 @@ struct Order {
   std::uint32_t collective = 0;
   std::uint64_t calls = 0;
   std::uint64_t count = 0;  ///< Shape::count
+  /// Of an all-reduce: prepare the N-th of its parts as well, from 1 on, or time them, one after
+  /// the other in the same buffers.
+  std::uint64_t parts = 0;
 };
 
 struct Answer {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+
+#include "core/cli/against/protocol.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -17,7 +20,7 @@ const Duel* find(std::span<const Duel> duels, Collective collective, int ranks, 
   return found == duels.end() ? nullptr : &*found;
 }
 
-/// Cells and the next larger ones.
+/// Cells that the next larger ones are faster than; one that failed says nothing.
 void suspect_growth(std::span<const Duel> duels, std::vector<Cliff>& cliffs) {
   for (const Duel& duel : duels) {
     const Duel* next = nullptr;
@@ -25,40 +28,31 @@ void suspect_growth(std::span<const Duel> duels, std::vector<Cliff>& cliffs) {
       if (other.collective == duel.collective && other.ranks == duel.ranks &&
           other.size > duel.size && (!next || other.size < next->size))
         next = &other;
-    if (next) cliffs.push_back({&duel, {next}, 0});
+    if (next && next->own.median > 0 && duel.own.median > next->own.median * tolerance)
+      cliffs.push_back({.cell = &duel, .larger = next});
   }
 }
 
-/// An all-reduce is also a reduce and a broadcast, and a reduce-scatter and an all-gather.
+/// All-reduces that are slower than the parts were by themselves, each in buffers of its own.
 void suspect_composition(std::span<const Duel> duels, std::vector<Cliff>& cliffs) {
-  const std::pair<Collective, Collective> ways[] = {
-      {Collective::reduce, Collective::broadcast},
-      {Collective::reduce_scatter, Collective::all_gather}};
   for (const Duel& duel : duels)
-    for (const auto& [first, second] : ways) {
+    for (std::size_t parts = 0; parts < std::size(against::parts_of_all_reduce); ++parts) {
       if (duel.collective != Collective::all_reduce) continue;
+      const auto& [first, second] = against::parts_of_all_reduce[parts];
       const Duel* a = find(duels, first, duel.ranks, duel.size);
       const Duel* b = find(duels, second, duel.ranks, duel.size);
-      if (a && b) cliffs.push_back({&duel, {a, b}, 0});
+      if (!a || !b || a->own.median <= 0 || b->own.median <= 0) continue;
+      if (duel.own.median > (a->own.median + b->own.median) * tolerance)
+        cliffs.push_back({.cell = &duel, .parts = parts});
     }
 }
 
-/// As the medians have it; a cell that failed says nothing.
-bool is_suspicious(const Cliff& cliff) {
-  double together = 0;
-  for (const Duel* other : cliff.others) {
-    if (other->own.median <= 0) return false;
-    together += other->own.median;
-  }
-  return cliff.cell->own.median > together * tolerance;
-}
-
 std::string to_string(const Cliff& cliff) {
-  std::string others;
-  for (const Duel* other : cliff.others)
-    others += fmt::format("{}{}", others.empty() ? "" : " and ", name_of(*other));
+  const auto& [first, second] = against::parts_of_all_reduce[cliff.parts];
   return fmt::format("{} takes {:.2f} times as long as {}", name_of(*cliff.cell), cliff.times,
-                     others);
+                     cliff.larger
+                         ? name_of(*cliff.larger)
+                         : fmt::format("{} and {} of the same", name_of(first), name_of(second)));
 }
 
 nlohmann::json to_json(const Times& times) {
@@ -84,9 +78,8 @@ std::vector<Cliff> find_cliffs(std::span<const Duel> duels, const Compare& compa
   suspect_growth(duels, suspected);
   suspect_composition(duels, suspected);
   for (Cliff& cliff : suspected) {
-    if (!is_suspicious(cliff)) continue;
-    cliff.times = compare(*cliff.cell, cliff.others).value_or(0);
-    if (cliff.times > tolerance) confirmed.push_back(std::move(cliff));
+    cliff.times = compare(cliff).value_or(0);
+    if (cliff.times > tolerance) confirmed.push_back(cliff);
   }
   return confirmed;
 }

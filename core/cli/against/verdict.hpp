@@ -10,15 +10,18 @@
 
 namespace capstan::cli {
 
-/// A cell that Capstan should be no slower in than in others together, but was by more than 10 %:
-/// time grows with size, and a collective does not take longer than two others that do the same.
+/// A cell in which Capstan was slower by more than 10 % than it should be: than in the next larger
+/// one, as time grows with size, or than two collectives that do the same as an all-reduce.
 struct Cliff {
   const Duel* cell;
-  std::vector<const Duel*> others;
+  const Duel* larger = nullptr;  ///< without one: against::parts_of_all_reduce[parts]
+  std::size_t parts = 0;
   double times = 0;  ///< as long
 };
-/// Those that `compare` confirms: cells are measured minutes apart, and machines change meanwhile.
-using Compare = std::function<std::optional<double>(const Duel&, const std::vector<const Duel*>&)>;
+/// Says for a suspected cliff how many times as long it takes, measured again.
+using Compare = std::function<std::optional<double>(const Cliff&)>;
+/// Those that `compare` confirms: cells are measured minutes apart and machines change meanwhile;
+/// and by itself a broadcast waits for nobody, as it must where it follows a reduce.
 std::vector<Cliff> find_cliffs(std::span<const Duel> duels, const Compare& compare);
 
 /// What a whole comparison says.
