@@ -10,6 +10,7 @@
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/tcp_pair.hpp"
 #include "tests/conformance/worlds.hpp"
+#include "tests/watched.hpp"
 #include "transports/tcp/socket.hpp"
 
 namespace capstan::conformance {
@@ -116,7 +117,7 @@ TEST(TcpConnect, OpensNothingBeforeAPush) {
 
 // Both push before either makes progress; then they do so in an order that differs each time.
 TEST(TcpConnect, TwoThatOpenAtOnceShareOneConnection) {
-  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+  for (std::uint32_t seed = 0; seed < (watched ? 60 : 300); ++seed) {
     TcpPair pair;
     pair.connect();
     const auto before = descriptors_in_use();

@@ -12,6 +12,7 @@
 #include "core/ir/error.hpp"
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"
+#include "tests/watched.hpp"
 
 namespace capstan::conformance {
 namespace {
@@ -132,7 +133,8 @@ TEST_P(TransportConformance, LargeSegmentsCostNothingUntilTouched) {
 TEST_P(TransportConformance, DataIsThereWhenItsFlagIs) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     SCOPED_TRACE(ranks);
-    GetParam().run(ranks, [](const Member& member) { connect_and_exchange(member, 200, 61); });
+    GetParam().run(
+        ranks, [](const Member& member) { connect_and_exchange(member, watched ? 50 : 100, 61); });
   }
 }
 

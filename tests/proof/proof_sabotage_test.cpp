@@ -297,8 +297,8 @@ bool refused(const Algorithm& algorithm, const Shape& shape, const std::vector<S
 
 /// On one host, and over several what is another schedule there.
 std::vector<Hosts> worlds_for(const Algorithm& algorithm) {
-  std::vector<Hosts> worlds{2, 3, 4};
-  if (!watched) worlds.emplace_back(6);
+  std::vector<Hosts> worlds{2, 3};
+  if (!watched) worlds.insert(worlds.end(), {4, 6});
   for (const auto& host_of : {std::vector{0, 0, 1, 1}, {0, 1, 0, 1, 0}, {0, 0, 1, 1, 2, 2}})
     if (algorithm.meant != Meant::anywhere && algorithm.is_meant_for(Hosts{host_of}))
       worlds.emplace_back(host_of);
