@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 
 #ifndef MADV_COLLAPSE
@@ -10,12 +11,22 @@
 
 namespace capstan {
 
+namespace {
+
+bool collapse(std::uint64_t begin, std::uint64_t end) {
+  return begin >= end || ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_COLLAPSE) == 0;
+}
+
+}  // namespace
+
 bool collapse_pages(const void* begin, Bytes size) {
   const std::uint64_t page = huge_page.value();
-  const auto address = reinterpret_cast<std::uint64_t>(begin);
-  const std::uint64_t first = (address + page - 1) / page * page;
-  const std::uint64_t end = (address + size.value()) / page * page;
-  return first >= end || ::madvise(reinterpret_cast<void*>(first), end - first, MADV_COLLAPSE) == 0;
+  const auto first = reinterpret_cast<std::uint64_t>(begin), last = first + size.value();
+  const std::uint64_t inner = (first + page - 1) / page * page, end = last / page * page;
+  const bool collapsed = collapse(inner, end);
+  collapse(first / page * page, std::min(inner, last / page * page + page));
+  if (end >= inner) collapse(end, (last + page - 1) / page * page);
+  return collapsed;
 }
 
 bool can_collapse_pages() {

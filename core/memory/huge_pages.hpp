@@ -12,10 +12,11 @@ namespace capstan {
 
 inline constexpr Bytes huge_page{2 << 20};
 
-/// Makes huge pages of those parts of the memory that can be one, whatever the system's policy is.
-/// What is there stays as it is; who uses it meanwhile is delayed. Takes about a third of a
-/// millisecond per page that is copied. False if some could not, as they are locked, or their
-/// owner has asked for small ones, or there is no memory for it. Thread-safe.
+/// Makes huge pages of the memory, whatever the system's policy is: also of those at its ends, with
+/// what else is in them, where all of that is memory of one kind. What is there stays as it is; who
+/// uses it meanwhile is delayed. Takes about a third of a millisecond per page that is copied.
+/// False if some within could not, as they are locked, or their owner has asked for small ones, or
+/// there is no memory for it. Thread-safe.
 bool collapse_pages(const void* begin, Bytes size);
 
 /// Whether this system does so at all (Linux does from 6.1 on): tries with memory of its own.
@@ -24,9 +25,12 @@ bool can_collapse_pages();
 /// Puts long buffers that a program uses again and again into huge pages. Not thread-safe.
 class RecurringBuffers {
  public:
+  /// From here on copies by the kernel are faster than others, if pages are huge.
+  static constexpr Bytes worth_it{128 << 10};
+
   /// Called before each use.
   void use(const void* begin, Bytes size) {
-    if (size >= huge_page) note(begin, size);
+    if (size >= worth_it) note(begin, size);
   }
   /// Buffers that are remembered.
   std::size_t known() const { return uses_.size(); }

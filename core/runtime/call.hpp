@@ -39,6 +39,8 @@ struct Call {
 
   Contract contract(int ranks) const { return {collective, shape, ranks}; }
   Bytes element() const { return size_of(type); }
+  /// Of the largest buffer.
+  Bytes extent(int ranks) const { return bytes_of(contract(ranks).extent(), element()); }
 };
 
 /// A call, and the way it runs, as a few words that ranks publish and compare: equal only if they

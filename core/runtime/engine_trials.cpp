@@ -24,13 +24,16 @@ Call verdict_about(const Call& call, std::size_t times) {
 
 }  // namespace
 
-/// Whether ranks try at all. Those that share cores measure who has one.
+/// Whether ranks try at all.
 bool Engine::tries() const {
-  return placement_.tries && ranks_ > 1 && placement_.hosts.single() && !placement_.oversubscribed;
+  return placement_.tries && ranks_ > 1 && placement_.hosts.single();
 }
 
+/// Short calls of ranks that share cores measure who has one.
 bool Engine::tries(const Call& call) const {
-  return tries_ && call.purpose == Purpose::caller && !has_counts(call.collective) && !call.user;
+  if (!tries_ || call.purpose != Purpose::caller || has_counts(call.collective) || call.user)
+    return false;
+  return !placement_.oversubscribed || call.extent(ranks_) >= links_.long_call;
 }
 
 /// Of calls like this one; null where nothing is to be tried. The same on all ranks.
@@ -40,10 +43,9 @@ Trials* Engine::trials_of(const Call& call) {
   const auto found = trials_.find(key);
   if (found != trials_.end()) return &found->second;
   if (trials_.size() >= most_kinds_tried) return nullptr;
-  const Bytes bytes = bytes_of(call.contract(ranks_).extent(), call.element());
   constexpr Bytes never{std::numeric_limits<std::uint64_t>::max()};
   const Bytes block = settings_.chunk == Bytes{0} ? block_bytes() : never;  // as the program wants
-  Trials trials{rivals(key, placement_.hosts, links_, block), call.collective, bytes};
+  Trials trials{rivals(key, placement_.hosts, links_, block), call.collective, call.extent(ranks_)};
   return &trials_.emplace(key, std::move(trials)).first->second;
 }
 

@@ -105,12 +105,15 @@ class Predictor {
 std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
                                 const LinkModel& model, std::optional<Form> wanted = {}) {
   Predictor predictor{algorithm, hosts, call, model};
+  // What is in small pages, it copies several times as slowly where ranks share cores.
+  const bool kernel_is_slow =
+      model.shares_cores && !(model.huge_pages && call.extent(hosts.ranks()) >= model.long_call);
   std::vector<Candidate> candidates;
   for (const Form form : all_forms) {
     if ((wanted && form != *wanted) || !runs_in(algorithm, form, hosts)) continue;
     if (reads_buffers(form) && !model.reads_peers) continue;
     const bool by_kernel = reads_buffers(form) && call.seen == SeenBuffers::none;
-    if (!wanted && model.shares_cores && by_kernel) continue;  // several times as slow there
+    if (!wanted && by_kernel && kernel_is_slow) continue;
     if (in_packets(form) && !fits_packets(algorithm, form, hosts, call)) continue;
     const double nanoseconds = predictor.predict(form);
     // Or nobody can tell: the costs that algorithms declare do not know what is shared.
@@ -207,8 +210,7 @@ Call typical(Call call) {
 Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, bool commutative,
               const LinkModel& model) {
   const int ranks = hosts.ranks();
-  const Bytes bytes = bytes_of(call.contract(ranks).extent(), call.element());
-  const AlgorithmRules::Rule* rule = rules.find(call.collective, bytes);
+  const AlgorithmRules::Rule* rule = rules.find(call.collective, call.extent(ranks));
   if (rule && (commutative || rule->algorithm->guarantees.ordered)) {
     Candidate candidate = best_of(forms_of(*rule->algorithm, hosts, call, model, rule->form));
     if (!candidate.algorithm) candidate = best_of(forms_of(*rule->algorithm, hosts, call, model));
@@ -237,8 +239,7 @@ std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel
   for (const Candidate& candidate : worth_a_trial(best, candidates))
     rivals.push_back(chosen(candidate));
   const auto staged = std::ranges::find(rivals, Form::flags, &Choice::form);
-  if (staged != rivals.end() &&
-      bytes_of(call.contract(hosts.ranks()).extent(), call.element()) >= block &&
+  if (staged != rivals.end() && call.extent(hosts.ranks()) >= block &&
       is_exact(*staged->algorithm, call)) {
     rivals.push_back(*staged);
     rivals.back().times_shorter = 4;

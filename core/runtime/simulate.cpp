@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/ir/types.hpp"
+#include "core/memory/huge_pages.hpp"
 #include "core/runtime/packet.hpp"
 #include "core/runtime/segment.hpp"
 
@@ -25,7 +26,8 @@ class Simulation {
         synchronizes_(call.synchronizes),
         in_place_(call.in_place),
         far_(call.of_rank > model.cache),
-        pages_(call.of_all > model.host_cache ? model.pages : 1),
+        huge_(model.huge_pages && call.of_rank >= RecurringBuffers::worth_it),
+        pages_(call.of_all > model.host_cache && !huge_ ? model.pages : 1),
         seen_(call.seen),
         turn_(model.shares_cores ? model.turn : 0),
         model_(model),
@@ -269,7 +271,8 @@ class Simulation {
                        : fresh ? model_.read_fresh * pages_
                                : model_.read_byte * model_.far_read * pages_;
     const double alone = calls + bytes * (far_ ? far : near);
-    read(rank, {Place::peer_input, source.owner.value()}, alone, model_.buffer_hindrance);
+    read(rank, {Place::peer_input, source.owner.value()}, alone,
+         huge_ ? model_.huge_hindrance : model_.buffer_hindrance);
   }
 
   /// Ranks that read the same memory at the same time hinder each other.
@@ -328,6 +331,7 @@ class Simulation {
   const bool synchronizes_;
   const bool in_place_;
   const bool far_;      // buffers are in memory, not in the cache
+  const bool huge_;     // they are in huge pages
   const double pages_;  // see LinkModel
   const SeenBuffers seen_;
   const double turn_;

@@ -26,13 +26,16 @@ struct LinkModel {
   double first_bytes = 0.1;     ///< each of the first 4 KiB of a board, read or written, costs more
   double hindrance = 0.7;       ///< boards: by so much more for each other reader at the same time
   double buffer_hindrance = 1;  ///< the same of a peer's buffer, in pages of 4 KiB
+  double huge_hindrance = 0.1;  ///< the same in pages of 2 MiB
   double packet_write = 8;
   double packet = 140;         ///< from writing a packet to having read it
   double next_packet = 48;     ///< each further packet of the same sender
   double next_source = 20;     ///< the packet of a further sender
   double polled_packet = 30;   ///< a packet that others read, too: for each that did so before
   bool reads_peers = false;    ///< buffers of peers can be read in place
-  bool shares_cores = false;   ///< then only those that are seen, unless asked for
+  bool shares_cores = false;   ///< then only those that are seen, unless asked for, or ...
+  Bytes long_call{1 << 20};    ///< ... if they are as long and in huge pages
+  bool huge_pages = false;     ///< long buffers come to be in pages of 2 MiB: see RecurringBuffers
   double read_call = 900;      ///< one read of a peer's buffer
   double read_piece = 900;     ///< the same, of a piece that is to be reduced
   double read_byte = 0.036;    ///< a byte of it, if it has not changed for a while

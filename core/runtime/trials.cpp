@@ -40,7 +40,7 @@ std::size_t CallHash::operator()(const Call& call) const {
 /// ahead, by up to 32 small calls, a turn lasts several times as long as what is left of the one
 /// before: readers that find everything written, or writers that find room, are in no hurry.
 Trials::Turns Trials::turns_for(Bytes bytes, bool waits_for_all) {
-  constexpr Bytes is_short{64 << 10}, is_long{1 << 20};
+  constexpr Bytes is_short{64 << 10}, is_long{4 << 20};
   if (bytes < is_short) return waits_for_all ? Turns{4, 9} : Turns{3, 129};
   if (bytes < is_long) return waits_for_all ? Turns{3, 4} : Turns{3, 9};
   return {2, 3};

@@ -64,6 +64,31 @@ TEST_F(HugePages, HoldWhatSmallOnesHeld) {
   EXPECT_TRUE(collapse_pages(buffer.data(), Bytes{100})) << "there is none in it";
 }
 
+TEST_F(HugePages, HoldTheEndsOfABufferWithWhatIsBesideIt) {
+  const Bytes all{8 << 20};
+  const Buffer around{all};
+  const auto begin = reinterpret_cast<std::uint64_t>(around.data());
+  const std::uint64_t page = huge_page.value(), first = (begin + page - 1) / page * page;
+  const auto* const middle = reinterpret_cast<const std::byte*>(first + page / 2);
+  EXPECT_TRUE(collapse_pages(middle, huge_page)) << "a half in either of two pages";
+  EXPECT_GE(huge_around(middle), huge_page * 2);
+  EXPECT_TRUE(around.intact());
+}
+
+TEST_F(HugePages, AreNotMadeWhereABufferEndsWithItsMapping) {
+  const std::size_t size = huge_page.value() / 2;
+  void* const memory =
+      ::mmap(nullptr, 4 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const auto page = huge_page.value(), at = reinterpret_cast<std::uint64_t>(memory);
+  auto* const aligned = reinterpret_cast<char*>((at + page - 1) / page * page);
+  ASSERT_EQ(::munmap(aligned + size, size), 0) << "the second half of a page is not there";
+  aligned[0] = 7;
+  EXPECT_TRUE(collapse_pages(aligned, Bytes{size})) << "there is none in it";
+  EXPECT_EQ(aligned[0], 7);
+  ::munmap(memory, 4 * size);
+}
+
 TEST_F(HugePages, AreNotForMemoryWhoseOwnerWantsSmallOnes) {
   const std::size_t size = 8 << 20;
   void* const memory =

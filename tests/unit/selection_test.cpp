@@ -93,8 +93,17 @@ double predicted(Call call, SeenBuffers seen, int ranks) {
   return choose(call, ranks, {}, true, {.reads_peers = true}).nanoseconds;
 }
 
-/// What is seen costs no more than what is read through the kernel, and less where that is done.
-TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesNothing) {
+TEST(Selector, InHugePagesReadersOfOneBufferHinderEachOtherLess) {
+  const Call call{.collective = Collective::broadcast, .shape = {.count = Elements{1'000'000}}};
+  const auto reading = [&](bool huge_pages) {
+    return choose(call, 4, AlgorithmRules::parse("broadcast:flat/inputs"), true,
+                  {.reads_peers = true, .huge_pages = huge_pages});
+  };
+  EXPECT_EQ(reading(true).form, Form::direct);
+  EXPECT_LT(reading(true).nanoseconds, reading(false).nanoseconds * 0.6);
+}
+
+TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesHugePagesOnly) {
   const LinkModel alone{.reads_peers = true}, shared{.reads_peers = true, .shares_cores = true};
   const auto chosen = [](const Call& call, const LinkModel& model) {
     return choose(call, 8, {}, true, model);
@@ -105,10 +114,17 @@ TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesNothing) {
   Call gather{.collective = Collective::all_gather, .shape = {.count = Elements{100'000}}};
   EXPECT_TRUE(reads_buffers(chosen(gather, alone).form));
   EXPECT_EQ(chosen(gather, shared).form, Form::flags);
+  Call long_exchange{.collective = Collective::all_to_all, .shape = {.count = Elements{100'000}}};
+  EXPECT_EQ(chosen(long_exchange, shared).form, Form::flags);
+  const LinkModel huge{.reads_peers = true, .shares_cores = true, .huge_pages = true};
+  EXPECT_TRUE(reads_buffers(chosen(long_exchange, huge).form)) << "it finds huge pages soon";
+  long_exchange.shape.count = Elements{1000};
+  EXPECT_EQ(chosen(long_exchange, huge).form, Form::flags);
   gather.seen = SeenBuffers::all;
   EXPECT_TRUE(reads_buffers(chosen(gather, shared).form)) << "no kernel is needed";
 }
 
+/// What is seen costs no more than what is read through the kernel, and less where that is done.
 TEST(Selector, SeenBuffersNeverCostMore) {
   for (const Collective collective : all_collectives()) {
     if (has_counts(collective) || collective == Collective::barrier) continue;
