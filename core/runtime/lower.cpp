@@ -386,16 +386,4 @@ std::vector<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts
   return programs;
 }
 
-bool overwrites_input(Collective collective) {
-  switch (collective) {
-    case Collective::all_to_all:
-    case Collective::all_to_all_v:
-    case Collective::scan:
-    case Collective::exscan:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace capstan

@@ -34,8 +34,4 @@ Program lower(const ScheduleOf& schedule_of, Rank self, Form form, const Hosts& 
 /// Those of all ranks, for less than one by one.
 std::vector<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts, Form form);
 
-/// Whether a rank that calls this in place would overwrite parts of its input that peers have yet
-/// to read in the direct form. Such inputs are read in a copy.
-bool overwrites_input(Collective collective);
-
 }  // namespace capstan

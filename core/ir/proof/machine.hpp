@@ -1,104 +1,15 @@
 #pragma once
 
-#include <compare>
-#include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "core/ir/proof/effect.hpp"
 #include "core/ir/proof/value.hpp"
-#include "core/ir/quantity.hpp"
 
 namespace capstan::proof {
-
-/// What was found wrong.
-enum class Flaw : std::uint8_t {
-  deadlock,        ///< ranks wait for signals that never come
-  imbalance,       ///< a signal or a put that nobody waits for
-  race,            ///< two accesses to an element, one of them a write, in no certain order
-  out_of_range,    ///< an access outside a buffer
-  uninitialized,   ///< a read of what nobody has written in this call
-  input_written,   ///< the caller's input is changed
-  missing,         ///< a contribution is not in the result
-  doubled,         ///< a contribution is in the result more than once
-  misplaced,       ///< a contribution of another element, or of another call
-  unfinished,      ///< the result was not marked as complete
-  overdone,        ///< the result was marked as complete, but is no sum over all ranks
-  reduced_twice,   ///< a complete element was reduced again
-  out_of_order,    ///< a sum is not in the order of ranks, as the algorithm promises
-  unsynchronized,  ///< a rank may return before another has entered, against the promise
-  extents          ///< ranks disagree about the length of their scratch
-};
-
-std::string_view name_of(Flaw flaw);
-
-struct Finding {
-  Flaw flaw{};
-  Rank rank{};
-  int step = -1;  ///< of the rank's schedule; -1: none in particular
-  std::string message;
-};
-
-/// Memory that belongs to a rank. `instance` tells apart what the same buffer is in different
-/// blocks (input, output) or slots (scratch, boards).
-struct Memory {
-  enum class Kind : std::uint8_t { input, output, scratch, board, packets };
-
-  Kind kind = Kind::input;
-  Rank owner{};
-  int region = 0;  ///< boards and packets
-  int instance = 0;
-  int viewer = -1;  ///< boards and packets: the mirror of them at this rank, on another host
-
-  auto operator<=>(const Memory&) const = default;
-};
-
-std::string to_string(const Memory& memory);
-
-/// A piece of memory; its length is the effect's.
-struct Piece {
-  Memory memory{};
-  Elements offset{};
-};
-
-/// What a step does, in terms that schedules and lowered programs share.
-struct Effect {
-  enum class Kind : std::uint8_t {
-    transfer,  ///< destinations = sum of the sources
-    put,       ///< a transfer that lands at some time before the peer sees the next signal
-    flush,     ///< until here what was put to the peer may have been read
-    signal,
-    wait,
-    enter,   ///< into a call: its input and output exist from here ...
-    leave,   ///< ... to here; own puts have landed
-    finish,  ///< with a block: nothing of it is read any more
-    acquire  ///< wait until the peers, or all ranks, have finished the block
-  };
-
-  Kind kind = Kind::transfer;
-  bool completes = false;
-  bool synchronizes = false;  ///< leave: by now all ranks must have entered
-  int call = 0;
-  int block = 0;  ///< numbered through all calls
-  int step = -1;
-  Rank peer{};
-  std::vector<int> peers{};  ///< acquire; nobody in particular: all ranks
-  Elements length{};
-  std::vector<Piece> destinations{}, sources{};
-  std::string text{};  ///< for messages
-};
-
-/// What the machine has to know of the memories that effects name.
-class Layout {
- public:
-  virtual ~Layout() = default;
-  /// How many elements of a memory may be accessed.
-  virtual Elements extent(const Memory& memory) const = 0;
-  /// Where a piece lies: in place, pieces of input and output share memory.
-  virtual Piece home(const Piece& piece) const { return piece; }
-};
 
 /// Executes one list of effects per rank, symbolically, and reports everything that could go wrong
 /// in any interleaving.

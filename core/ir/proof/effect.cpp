@@ -1,0 +1,37 @@
+#include "core/ir/proof/effect.hpp"
+
+#include <cstddef>
+
+namespace capstan::proof {
+
+std::string_view name_of(Flaw flaw) {
+  constexpr std::string_view names[] = {"deadlock",
+                                        "imbalance",
+                                        "race",
+                                        "out of range",
+                                        "uninitialized read",
+                                        "input written",
+                                        "missing contribution",
+                                        "double contribution",
+                                        "misplaced contribution",
+                                        "unfinished",
+                                        "completed though no sum over all",
+                                        "reduced after completion",
+                                        "out of order",
+                                        "unsynchronized",
+                                        "different extents"};
+  return names[static_cast<std::size_t>(flaw)];
+}
+
+std::string to_string(const Memory& memory) {
+  constexpr std::string_view names[] = {"input", "output", "scratch", "board", "packets"};
+  return rank_name(memory.owner.value()) + " " +
+         std::string{names[static_cast<std::size_t>(memory.kind)]} +
+         (memory.viewer < 0 ? "" : " as seen by " + rank_name(memory.viewer));
+}
+
+std::string rank_name(int rank) {
+  return "rank " + std::to_string(rank);
+}
+
+}  // namespace capstan::proof
