@@ -1,8 +1,6 @@
 #include "transports/mirrored_transport.hpp"
 
-#include <fmt/format.h>
-
-#include "core/ir/error.hpp"
+#include "transports/requirements.hpp"
 
 namespace capstan {
 
@@ -24,10 +22,7 @@ MirroredTransport::MirroredTransport(Rank self, int ranks, Bytes segment, Borrow
 }
 
 std::size_t MirroredTransport::index(Rank peer) const {
-  if (peer.value() < 0 || static_cast<std::size_t>(peer.value()) >= links_.size())
-    throw InvalidArgument(fmt::format("rank {}: there is no rank {} among {} ranks", self_.value(),
-                                      peer.value(), links_.size()));
-  return static_cast<std::size_t>(peer.value());
+  return require_rank(self_, peer, links_.size());
 }
 
 void MirroredTransport::make_mirror(Rank peer) {

@@ -6,6 +6,7 @@
 
 #include "core/ir/error.hpp"
 #include "transports/joined_address.hpp"
+#include "transports/requirements.hpp"
 #include "transports/wait_readable.hpp"
 
 namespace capstan {
@@ -102,10 +103,7 @@ class MixedTransport final : public Transport {
  private:
   /// Throws InvalidArgument for a rank that does not exist.
   bool is_near(Rank peer) const {
-    if (peer.value() < 0 || static_cast<std::size_t>(peer.value()) >= near_rank_.size())
-      throw InvalidArgument(fmt::format("rank {}: there is no rank {} among {} ranks",
-                                        self_.value(), peer.value(), near_rank_.size()));
-    return near_rank_[static_cast<std::size_t>(peer.value())] >= 0;
+    return near_rank_[require_rank(self_, peer, near_rank_.size())] >= 0;
   }
   Rank near_rank(Rank peer) const {
     return Rank{near_rank_[static_cast<std::size_t>(peer.value())]};

@@ -15,6 +15,7 @@
 #include "transports/mirrored_transport.hpp"
 #include "transports/ofi/exchange.hpp"
 #include "transports/ofi/sleeper.hpp"
+#include "transports/requirements.hpp"
 
 namespace capstan {
 namespace {
@@ -99,13 +100,8 @@ void OfiTransport::leave() {
 
 void OfiTransport::connect(std::span<const Address> addresses, Deadline deadline) {
   const std::lock_guard lock{mutex_};
-  if (std::exchange(connected_, true)) {
-    throw InvalidArgument(fmt::format("rank {}: connect was called a second time", self().value()));
-  }
-  if (addresses.size() != static_cast<std::size_t>(ranks())) {
-    throw InvalidArgument(fmt::format("rank {}: connect got {} addresses for {} ranks",
-                                      self().value(), addresses.size(), ranks()));
-  }
+  require_connectable(self(), connected_, addresses.size(), static_cast<std::size_t>(ranks()));
+  connected_ = true;
   try {
     for (int rank = 0; rank < ranks(); ++rank) {
       const Address& address = addresses[static_cast<std::size_t>(rank)];

@@ -8,6 +8,7 @@
 #include "transports/mirrored_transport.hpp"
 #include "transports/posted/bell.hpp"
 #include "transports/posted/channel.hpp"
+#include "transports/requirements.hpp"
 
 namespace capstan {
 namespace {
@@ -44,9 +45,7 @@ class PostedTransport final : public MirroredTransport {
   std::string_view name() const override { return "posted"; }
   Address address() const override { return {std::byte{1}}; }
   void connect(std::span<const Address> addresses, Deadline) override {
-    if (addresses.size() != static_cast<std::size_t>(ranks()))
-      throw InvalidArgument(fmt::format("rank {}: connect: {} addresses for {} ranks",
-                                        self().value(), addresses.size(), ranks()));
+    require_connectable(self(), false, addresses.size(), static_cast<std::size_t>(ranks()));
     for (int rank = 0; rank < ranks(); ++rank) {
       const Rank peer{rank};
       if (peer != self() && !addresses[index(peer)].empty()) make_mirror(peer);

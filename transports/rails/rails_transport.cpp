@@ -13,6 +13,7 @@
 #include "transports/joined_address.hpp"
 #include "transports/mirrored_transport.hpp"
 #include "transports/rails/way.hpp"
+#include "transports/requirements.hpp"
 #include "transports/system_call.hpp"
 #include "transports/wait_readable.hpp"
 
@@ -118,9 +119,7 @@ Address RailsTransport::address() const {
 }
 
 void RailsTransport::connect(std::span<const Address> addresses, Deadline deadline) {
-  if (addresses.size() != ways_.size())
-    throw InvalidArgument(fmt::format("rank {}: connect: {} addresses for {} ranks", self().value(),
-                                      addresses.size(), ways_.size()));
+  require_connectable(self(), false, addresses.size(), ways_.size());
   std::vector<std::vector<Address>> of_rail(rails_.size(), std::vector<Address>(addresses.size()));
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Rank peer{static_cast<std::int32_t>(i)};

@@ -1,8 +1,6 @@
 #include "transports/shm/mapped_transport.hpp"
 
-#include <fmt/format.h>
-
-#include "core/ir/error.hpp"
+#include "transports/requirements.hpp"
 
 namespace capstan::shm {
 
@@ -18,11 +16,7 @@ MappedTransport::MappedTransport(Rank self, int ranks, Scope scope, Header& head
 }
 
 std::size_t MappedTransport::index(Rank peer) const {
-  if (peer.value() < 0 || static_cast<std::size_t>(peer.value()) >= links_.size()) {
-    throw InvalidArgument(fmt::format("rank {}: there is no rank {} among {} ranks", self_.value(),
-                                      peer.value(), links_.size()));
-  }
-  return static_cast<std::size_t>(peer.value());
+  return require_rank(self_, peer, links_.size());
 }
 
 void MappedTransport::set_link(Rank peer, const std::byte* segment, Header& header, int bell) {

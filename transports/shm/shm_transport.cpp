@@ -10,6 +10,7 @@
 
 #include "core/ir/error.hpp"
 #include "transports/mapping.hpp"
+#include "transports/requirements.hpp"
 #include "transports/shm/liveness.hpp"
 #include "transports/shm/mapped_transport.hpp"
 #include "transports/shm/memfd.hpp"
@@ -84,9 +85,7 @@ ShmTransport::~ShmTransport() {
 }
 
 void ShmTransport::connect(std::span<const Address> addresses, Deadline deadline) {
-  if (!listener_) {
-    throw InvalidArgument(fmt::format("rank {}: connect was called a second time", self().value()));
-  }
+  require_connectable(self(), !listener_, addresses.size(), ranks());
   shm::UnixListener listener = std::move(*listener_);
   listener_.reset();
   try {
@@ -115,10 +114,6 @@ void ShmTransport::meet(std::span<const Address> addresses, shm::UnixListener li
 
 /// Throws BootstrapError that names every rank that cannot be met, and why.
 std::vector<shm::ShmAddress> ShmTransport::decode(std::span<const Address> addresses) const {
-  if (addresses.size() != ranks()) {
-    throw InvalidArgument(fmt::format("rank {}: connect: {} addresses for {} ranks", self().value(),
-                                      addresses.size(), ranks()));
-  }
   std::vector<shm::ShmAddress> world(ranks());
   std::string obstacles;
   for (std::size_t rank = 0; rank < ranks(); ++rank) {

@@ -13,6 +13,7 @@
 
 #include "core/ir/error.hpp"
 #include "transports/mirrored_transport.hpp"
+#include "transports/requirements.hpp"
 #include "transports/tcp/acceptor.hpp"
 #include "transports/tcp/listeners.hpp"
 #include "transports/tcp/opener.hpp"
@@ -114,12 +115,7 @@ TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions
 
 void TcpTransport::connect(std::span<const Address> addresses, Deadline deadline) {
   const int rank = self().value();
-  if (started_)
-    throw InvalidArgument(fmt::format("rank {}: connect was called a second time", rank));
-  if (addresses.size() != peers_.size()) {
-    throw InvalidArgument(fmt::format("rank {}: connect: {} addresses for {} ranks", rank,
-                                      addresses.size(), peers_.size()));
-  }
+  require_connectable(self(), started_, addresses.size(), peers_.size());
   started_ = true;
   meeting_.peers.resize(peers_.size());
   meeting_.settled.resize(peers_.size());
@@ -389,9 +385,7 @@ void TcpTransport::cancel_sleep() {
 
 std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segment,
                                               const TcpOptions& options, const Borrowed& memory) {
-  if (self.value() < 0 || self.value() >= ranks) {
-    throw InvalidArgument(fmt::format("there is no rank {} among {} ranks", self.value(), ranks));
-  }
+  require_rank(self, self, static_cast<std::size_t>(std::max(ranks, 0)));
   TcpOptions chosen = options;
   chosen.congestion_control = tcp::choose_congestion_control(options.congestion_control);
   std::vector<HostAddress> local = choose_addresses(options.interface, host_addresses());

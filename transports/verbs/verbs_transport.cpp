@@ -10,6 +10,7 @@
 
 #include "core/ir/error.hpp"
 #include "transports/mirrored_transport.hpp"
+#include "transports/requirements.hpp"
 #include "transports/verbs/endpoint.hpp"
 #include "transports/wait_readable.hpp"
 
@@ -70,12 +71,7 @@ VerbsTransport::~VerbsTransport() {
 
 void VerbsTransport::connect(std::span<const Address> addresses, Deadline deadline) {
   const auto count = static_cast<std::size_t>(ranks());
-  if (connected_ || addresses.size() != count) {
-    throw InvalidArgument(fmt::format(
-        "rank {}: connect: {}", self().value(),
-        connected_ ? "called a second time"
-                   : fmt::format("{} addresses for {} ranks", addresses.size(), count)));
-  }
+  require_connectable(self(), connected_, addresses.size(), count);
   connected_ = true;
   const std::scoped_lock lock{mutex_};
   std::vector<verbs::VerbsAddress> world(count);
