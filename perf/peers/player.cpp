@@ -164,9 +164,8 @@ class Player {
     float* result = buffers_->output();
     if (second == Collective::all_gather) {
       const auto ranks = static_cast<std::uint64_t>(peer_->size());
-      const std::uint64_t block = cell_.shape.count.value() / ranks;
-      if (block * ranks != cell_.shape.count.value())
-        throw InvalidArgument("its blocks are not of one length");
+      const std::uint64_t block = cell_.shape.count.value() / ranks;  // the rest is left out
+      if (block == 0) throw InvalidArgument("there is not an element for each rank");
       one.shape.count = two.shape.count = Elements{block};
       result += block * static_cast<std::uint64_t>(peer_->rank());
     }

@@ -8,6 +8,7 @@
 namespace capstan::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -32,35 +33,37 @@ TEST(Verdicts, CountRatiosByRound) {
   EXPECT_THAT(duel_line(duels[2], {"mpi"}), HasSubstr("0.00"));
 }
 
-TEST(Verdicts, AskAgainAboutCliffsThatTheySuspect) {
-  const std::vector<Duel> duels{
-      duel_of(Collective::all_reduce, 8, 5),     duel_of(Collective::all_reduce, 64, 3),
-      duel_of(Collective::reduce, 8, 1),         duel_of(Collective::broadcast, 8, 1),
-      duel_of(Collective::reduce_scatter, 8, 4), duel_of(Collective::all_gather, 8, 4)};
-  int asked = 0;
-  const auto answer = [&](std::optional<double> times) {
-    return find_cliffs(duels, [&, times](const Cliff& cliff) {
-      EXPECT_EQ(cliff.cell, &duels[0]);
-      EXPECT_TRUE(cliff.larger ? cliff.larger == &duels[1] : cliff.parts == 0);
-      ++asked;
-      return times;
+TEST(Verdicts, CompareAllReducesWithTheirPartsAndWhatLargerCellsWereFasterThan) {
+  const std::vector<Duel> duels{duel_of(Collective::all_reduce, 8, 5),
+                                duel_of(Collective::all_reduce, 64, 3),
+                                duel_of(Collective::broadcast, 8, 1)};
+  const auto compare = [&](std::optional<double> by_size, std::optional<double> by_parts) {
+    return compare_cells(duels, [&, by_size, by_parts](const Comparison& asked) {
+      EXPECT_EQ(asked.cell->collective, Collective::all_reduce);
+      EXPECT_TRUE(!asked.larger || (asked.cell == &duels[0] && asked.larger == &duels[1]));
+      return asked.larger ? by_size : by_parts;
     });
   };
-  EXPECT_EQ(answer(1.5).size(), 2U) << "64 bytes, and a reduce and a broadcast";
-  EXPECT_EQ(asked, 2);
-  EXPECT_TRUE(answer(1.05).empty()) << "not confirmed";
-  EXPECT_TRUE(answer(std::nullopt).empty()) << "not measured";
-  const Verdict verdict = verdict_on(duels, answer(1.5));
-  EXPECT_THAT(summary(verdict), HasSubstr("all_reduce of 8 on 4 ranks takes 1.50 times as long as "
-                                          "reduce and broadcast of the same"));
-  EXPECT_THAT(summary(verdict), HasSubstr("all_reduce of 8 on 4 ranks takes 1.50 times as long as "
-                                          "all_reduce of 64 on 4 ranks"));
+  const Verdict steep = verdict_on(duels, compare(1.5, 0.5));
+  EXPECT_EQ(steep.comparisons.size(), 5U) << "one by size, two by two parts";
+  EXPECT_THAT(summary(steep), AllOf(HasSubstr("takes 0.50 to 0.50 times as long as reduce and "
+                                              "broadcast in its place"),
+                                    HasSubstr("# cliffs: 1\n"),
+                                    HasSubstr("all_reduce of 8 on 4 ranks takes 1.50 times as long "
+                                              "as all_reduce of 64 on 4 ranks")));
+  const Verdict slow = verdict_on(duels, compare(1.05, 1.2));
+  EXPECT_THAT(summary(slow), AllOf(HasSubstr("# cliffs: 4\n"),
+                                   HasSubstr("all_reduce of 64 on 4 ranks takes 1.20 times as long "
+                                             "as reduce_scatter and all_gather")));
+  EXPECT_TRUE(to_json(duels, slow)["comparisons"][1]["cliff"]);
+  EXPECT_TRUE(compare(std::nullopt, std::nullopt).empty()) << "not measured";
 }
 
 TEST(Verdicts, SayNothingOfCellsThatFailed) {
   const std::vector<Duel> duels{duel_of(Collective::all_gather, 8, 5),
-                                duel_of(Collective::all_gather, 64, 0)};
-  EXPECT_TRUE(find_cliffs(duels, [](const Cliff&) { return 9.0; }).empty());
+                                duel_of(Collective::all_gather, 64, 0),
+                                duel_of(Collective::all_reduce, 8, 0)};
+  EXPECT_TRUE(compare_cells(duels, [](const Comparison&) { return 9.0; }).empty());
 }
 
 }  // namespace

@@ -38,11 +38,11 @@ void write(const std::string& file, const std::string& text) {
 int compare(const AgainstOptions& options) {
   const bool table = options.json != "-";
   std::vector<Duel> duels;
-  std::vector<Cliff> cliffs;
+  std::vector<Comparison> comparisons;
   std::uint64_t wrong = 0;
   std::size_t done = 0;
   const std::size_t all = options.ranks.size() * options.collectives.size() * options.sizes.size();
-  duels.reserve(all);  // cliffs point there
+  duels.reserve(all);  // comparisons point there
   for (const int ranks : options.ranks) {
     LaunchOptions place{.ranks = ranks, .command = {}, .environment = {}, .timeout = {}};
     options.where.apply_to(place);
@@ -63,17 +63,17 @@ int compare(const AgainstOptions& options) {
         if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
         if (table) fmt::print("{}", duel_line(duels.back(), options.peers)), std::fflush(stdout);
       }
-    const auto compare = [&](const Cliff& cliff) {
+    const auto compare = [&](const Comparison& asked) {
       if (::isatty(STDERR_FILENO))
-        fmt::print(stderr, "\r\033[Kmeasuring {} again\r", name_of(*cliff.cell));
-      return cliff.larger ? contest.compare(*cliff.cell, *cliff.larger)
-                          : contest.compare_with_parts(*cliff.cell, cliff.parts);
+        fmt::print(stderr, "\r\033[Kmeasuring {} again\r", name_of(*asked.cell));
+      return asked.larger ? contest.compare(*asked.cell, *asked.larger)
+                          : contest.compare_with_parts(*asked.cell, asked.parts);
     };
-    std::ranges::move(find_cliffs(std::span{duels}.subspan(first), compare),
-                      std::back_inserter(cliffs));
+    std::ranges::move(compare_cells(std::span{duels}.subspan(first), compare),
+                      std::back_inserter(comparisons));
     if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
   }
-  const Verdict verdict = verdict_on(duels, std::move(cliffs));
+  const Verdict verdict = verdict_on(duels, std::move(comparisons));
   if (table) fmt::print("{}", summary(verdict));
   const std::string document = to_json(duels, verdict).dump(2) + "\n";
   if (options.json == "-")

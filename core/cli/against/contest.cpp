@@ -145,13 +145,13 @@ std::optional<double> Contest::compare(const Duel& cell, const Duel& other) {
 std::optional<double> Contest::compare_with_parts(const Duel& cell, std::size_t parts) {
   choose(cell.collective, cell.size);
   cell_.parts = parts + 1;
-  if (tell(own_player(), Order::Kind::prepare).failed) return std::nullopt;
+  std::optional<double> ratio;
   const auto time = [&](std::uint64_t what) {
     cell_.parts = what;
     return time_own_calls(cell.calls);
   };
-  const auto ratio =
-      median_ratio(options_.rounds, [&] { return time(0); }, [&] { return time(parts + 1); });
+  if (!tell(own_player(), Order::Kind::prepare).failed)
+    ratio = median_ratio(options_.rounds, [&] { return time(0); }, [&] { return time(parts + 1); });
   tell(own_player(), Order::Kind::release);
   return ratio;
 }

@@ -20,7 +20,7 @@ class Contest {
   /// nothing if it fails in one of them.
   std::optional<double> compare(const Duel& cell, const Duel& other);
   /// The same for an all-reduce and against::parts_of_all_reduce[parts], in the same buffers;
-  /// nothing either where they are not of the same length.
+  /// nothing either where there is not an element for each rank.
   std::optional<double> compare_with_parts(const Duel& cell, std::size_t parts);
 
  private:

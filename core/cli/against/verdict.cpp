@@ -11,48 +11,46 @@
 namespace capstan::cli {
 namespace {
 
-constexpr double tolerance = 1.1;
-
-const Duel* find(std::span<const Duel> duels, Collective collective, int ranks, Bytes size) {
-  const auto found = std::ranges::find_if(duels, [&](const Duel& duel) {
-    return duel.collective == collective && duel.ranks == ranks && duel.size == size;
-  });
-  return found == duels.end() ? nullptr : &*found;
-}
-
-/// Cells that the next larger ones are faster than; one that failed says nothing.
-void suspect_growth(std::span<const Duel> duels, std::vector<Cliff>& cliffs) {
+/// Cells that the next larger ones were faster than; one that failed says nothing.
+void doubt_growth(std::span<const Duel> duels, std::vector<Comparison>& doubts) {
+  constexpr double clearly = 1.1;
   for (const Duel& duel : duels) {
     const Duel* next = nullptr;
     for (const Duel& other : duels)
       if (other.collective == duel.collective && other.ranks == duel.ranks &&
           other.size > duel.size && (!next || other.size < next->size))
         next = &other;
-    if (next && next->own.median > 0 && duel.own.median > next->own.median * tolerance)
-      cliffs.push_back({.cell = &duel, .larger = next});
+    if (next && next->own.median > 0 && duel.own.median > next->own.median * clearly)
+      doubts.push_back({.cell = &duel, .larger = next});
   }
 }
 
-/// All-reduces that are slower than the parts were by themselves, each in buffers of its own.
-void suspect_composition(std::span<const Duel> duels, std::vector<Cliff>& cliffs) {
+void doubt_composition(std::span<const Duel> duels, std::vector<Comparison>& doubts) {
   for (const Duel& duel : duels)
-    for (std::size_t parts = 0; parts < std::size(against::parts_of_all_reduce); ++parts) {
-      if (duel.collective != Collective::all_reduce) continue;
-      const auto& [first, second] = against::parts_of_all_reduce[parts];
-      const Duel* a = find(duels, first, duel.ranks, duel.size);
-      const Duel* b = find(duels, second, duel.ranks, duel.size);
-      if (!a || !b || a->own.median <= 0 || b->own.median <= 0) continue;
-      if (duel.own.median > (a->own.median + b->own.median) * tolerance)
-        cliffs.push_back({.cell = &duel, .parts = parts});
-    }
+    for (std::size_t parts = 0; parts < std::size(against::parts_of_all_reduce); ++parts)
+      if (duel.collective == Collective::all_reduce && duel.own.median > 0)
+        doubts.push_back({.cell = &duel, .parts = parts});
 }
 
-std::string to_string(const Cliff& cliff) {
-  const auto& [first, second] = against::parts_of_all_reduce[cliff.parts];
-  return fmt::format("{} takes {:.2f} times as long as {}", name_of(*cliff.cell), cliff.times,
-                     cliff.larger
-                         ? name_of(*cliff.larger)
-                         : fmt::format("{} and {} of the same", name_of(first), name_of(second)));
+std::string name_of_other(const Comparison& comparison) {
+  if (comparison.larger) return name_of(*comparison.larger);
+  const auto& [first, second] = against::parts_of_all_reduce[comparison.parts];
+  return fmt::format("{} and {}", name_of(first), name_of(second));
+}
+
+/// "# all_reduce takes 0.41 to 0.93 times as long as reduce and broadcast in its place".
+std::string parts_line(std::span<const Comparison> comparisons, std::size_t parts) {
+  double least = 0, most = 0;
+  std::string name;
+  for (const Comparison& comparison : comparisons) {
+    if (comparison.larger || comparison.parts != parts) continue;
+    least = name.empty() ? comparison.times : std::min(least, comparison.times);
+    most = std::max(most, comparison.times);
+    name = name_of_other(comparison);
+  }
+  if (name.empty()) return {};
+  return fmt::format("# all_reduce takes {:.2f} to {:.2f} times as long as {} in its place\n",
+                     least, most, name);
 }
 
 nlohmann::json to_json(const Times& times) {
@@ -73,19 +71,19 @@ std::string name_of(const Duel& duel) {
                      duel.ranks);
 }
 
-std::vector<Cliff> find_cliffs(std::span<const Duel> duels, const Compare& compare) {
-  std::vector<Cliff> suspected, confirmed;
-  suspect_growth(duels, suspected);
-  suspect_composition(duels, suspected);
-  for (Cliff& cliff : suspected) {
-    cliff.times = compare(cliff).value_or(0);
-    if (cliff.times > tolerance) confirmed.push_back(cliff);
+std::vector<Comparison> compare_cells(std::span<const Duel> duels, const Compare& compare) {
+  std::vector<Comparison> doubts, measured;
+  doubt_growth(duels, doubts);
+  doubt_composition(duels, doubts);
+  for (Comparison& doubt : doubts) {
+    doubt.times = compare(doubt).value_or(0);
+    if (doubt.times > 0) measured.push_back(doubt);
   }
-  return confirmed;
+  return measured;
 }
 
-Verdict verdict_on(const std::vector<Duel>& duels, std::vector<Cliff> cliffs) {
-  Verdict verdict{.cliffs = std::move(cliffs)};
+Verdict verdict_on(const std::vector<Duel>& duels, std::vector<Comparison> comparisons) {
+  Verdict verdict{.comparisons = std::move(comparisons)};
   double sum = 0;
   int count = 0;
   for (const Duel& duel : duels) {
@@ -137,8 +135,14 @@ std::string summary(const Verdict& verdict) {
       text += fmt::format("#   {}: {:.2f} ({}); Capstan ran {}\n", name_of(*duel), *duel->ratio(),
                           duel->best()->player, duel->way);
   }
-  text += fmt::format("# cliffs: {}\n", verdict.cliffs.size());
-  for (const Cliff& cliff : verdict.cliffs) text += fmt::format("#   {}\n", to_string(cliff));
+  for (std::size_t parts = 0; parts < std::size(against::parts_of_all_reduce); ++parts)
+    text += parts_line(verdict.comparisons, parts);
+  text += fmt::format("# cliffs: {}\n",
+                      std::ranges::count_if(verdict.comparisons, &Comparison::is_cliff));
+  for (const Comparison& comparison : verdict.comparisons)
+    if (comparison.is_cliff())
+      text += fmt::format("#   {} takes {:.2f} times as long as {}\n", name_of(*comparison.cell),
+                          comparison.times, name_of_other(comparison));
   return text;
 }
 
@@ -165,12 +169,16 @@ nlohmann::json to_json(const std::vector<Duel>& duels, const Verdict& verdict) {
   }
   nlohmann::json lost = nlohmann::json::array();
   for (const Duel* duel : verdict.lost) lost.push_back(name_of(*duel));
-  nlohmann::json cliffs = nlohmann::json::array();
-  for (const Cliff& cliff : verdict.cliffs) cliffs.push_back(to_string(cliff));
+  nlohmann::json comparisons = nlohmann::json::array();
+  for (const Comparison& comparison : verdict.comparisons)
+    comparisons.push_back({{"cell", name_of(*comparison.cell)},
+                           {"other", name_of_other(comparison)},
+                           {"times", comparison.times},
+                           {"cliff", comparison.is_cliff()}});
   return {{"cells", cells},
           {"geometric_mean", verdict.geometric_mean},
           {"lost", lost},
-          {"cliffs", cliffs}};
+          {"comparisons", comparisons}};
 }
 
 }  // namespace capstan::cli
