@@ -88,10 +88,10 @@ struct Settings {
   /// CAPSTAN_SINGLE_COPY, 0 or 1.
   bool single_copy = true;
 
-  /// Buffers of 128 KiB and more that a program uses again and again are moved into huge pages
-  /// (with what else is in these), which the other ranks of the host find faster. They stay at
-  /// their addresses. Done where the system can and every rank has this on. CAPSTAN_HUGE_PAGES, 0
-  /// or 1.
+  /// Buffers of 128 KiB and more that a program uses again and again are moved into huge pages,
+  /// which the other ranks of the host find faster. They stay at their addresses. So is what else
+  /// is in the pages at their ends, if half of such a page is in use: it may take 1 MiB more at
+  /// either end. Done where the system can and every rank has this on. CAPSTAN_HUGE_PAGES, 0 or 1.
   bool huge_pages = true;
 
   /// The most page-locked host memory that a rank uses at a time for buffers that lie on devices.

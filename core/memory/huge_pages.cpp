@@ -1,9 +1,12 @@
 #include "core/memory/huge_pages.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -13,20 +16,42 @@ namespace capstan {
 
 namespace {
 
+std::uint64_t address_of(const void* memory) {
+  return reinterpret_cast<std::uint64_t>(memory);
+}
+
 bool collapse(std::uint64_t begin, std::uint64_t end) {
   return begin >= end || ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_COLLAPSE) == 0;
+}
+
+/// Whether most of a huge page is mapped and has been used: the rest of it will take memory, too.
+bool is_mostly_there(std::uint64_t page) {
+  static const auto small_page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> there(huge_page.value() / small_page);
+  if (::mincore(reinterpret_cast<void*>(page), huge_page.value(), there.data()) != 0) return false;
+  const auto used = std::ranges::count_if(there, [](unsigned char bits) { return bits & 1; });
+  return static_cast<std::size_t>(used) >= there.size() / 2;
+}
+
+bool collapse_end(std::uint64_t page) {
+  return is_mostly_there(page) && collapse(page, page + huge_page.value());
 }
 
 }  // namespace
 
 bool collapse_pages(const void* begin, Bytes size) {
-  const std::uint64_t page = huge_page.value();
-  const auto first = reinterpret_cast<std::uint64_t>(begin), last = first + size.value();
-  const std::uint64_t inner = (first + page - 1) / page * page, end = last / page * page;
-  const bool collapsed = collapse(inner, end);
-  collapse(first / page * page, std::min(inner, last / page * page + page));
-  if (end >= inner) collapse(end, (last + page - 1) / page * page);
-  return collapsed;
+  const std::uint64_t page = huge_page.value(), first = address_of(begin);
+  return collapse((first + page - 1) / page * page, (first + size.value()) / page * page);
+}
+
+bool collapse_ends(const void* begin, Bytes size) {
+  if (size == Bytes{0}) return true;
+  const std::uint64_t page = huge_page.value(), first = address_of(begin),
+                      last = first + size.value();
+  const std::uint64_t head = first / page * page, tail = last / page * page;
+  bool huge = first == head || collapse_end(head);
+  if (last > tail && (tail > head || first == head)) huge = collapse_end(tail) && huge;
+  return huge;
 }
 
 bool can_collapse_pages() {
@@ -45,13 +70,23 @@ bool can_collapse_pages() {
 /// freed meanwhile and another one begin there; what is huge already costs little. Ever more rarely
 /// where it fails, as for memory that is locked.
 void RecurringBuffers::note(const void* begin, Bytes size) {
-  constexpr std::size_t most_kept = 1024;
-  if (uses_.size() >= most_kept) uses_.clear();
-  Uses& uses = uses_[begin];
+  Uses& uses = uses_of(begin);
   if (uses.size != size) uses = {.size = size};
   if (++uses.count < uses.next) return;
-  if (!collapse_pages(begin, size)) uses.period *= 2;
+  const bool within = collapse_pages(begin, size), ends = collapse_ends(begin, size);
+  if (!within || !ends) uses.period *= 2;
   uses.next = uses.count + uses.period;
+}
+
+/// Those that are not used any more are forgotten: when there are many, those that have not been
+/// used since it was so before.
+RecurringBuffers::Uses& RecurringBuffers::uses_of(const void* begin) {
+  constexpr std::size_t many = 4096;
+  if (const auto known = recent_.find(begin); known != recent_.end()) return known->second;
+  if (recent_.size() >= many) older_ = std::exchange(recent_, {});
+  Uses& uses = recent_[begin];
+  if (const auto known = older_.extract(begin)) uses = known.mapped();
+  return uses;
 }
 
 }  // namespace capstan

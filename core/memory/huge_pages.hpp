@@ -12,12 +12,16 @@ namespace capstan {
 
 inline constexpr Bytes huge_page{2 << 20};
 
-/// Makes huge pages of the memory, whatever the system's policy is: also of those at its ends, with
-/// what else is in them, where all of that is memory of one kind. What is there stays as it is; who
-/// uses it meanwhile is delayed. Takes about a third of a millisecond per page that is copied.
-/// False if some within could not, as they are locked, or their owner has asked for small ones, or
-/// there is no memory for it. Thread-safe.
+/// Makes huge pages of those parts of the memory that can be one, whatever the system's policy is.
+/// What is there stays as it is; who uses it meanwhile is delayed. Takes from a third of a
+/// millisecond to several per page that is copied. False if some could not, as they are locked, or
+/// their owner has asked for small ones, or there is no memory for it. Thread-safe.
 bool collapse_pages(const void* begin, Bytes size);
+
+/// The same for the pages at the ends of the memory, with what else is in them, where most of that
+/// has been used: so half a page of memory is added at either end at most. False if an end is in no
+/// huge page after that. Thread-safe.
+bool collapse_ends(const void* begin, Bytes size);
 
 /// Whether this system does so at all (Linux does from 6.1 on): tries with memory of its own.
 bool can_collapse_pages();
@@ -33,7 +37,7 @@ class RecurringBuffers {
     if (size >= worth_it) note(begin, size);
   }
   /// Buffers that are remembered.
-  std::size_t known() const { return uses_.size(); }
+  std::size_t known() const { return recent_.size() + older_.size(); }
 
  private:
   struct Uses {
@@ -42,8 +46,9 @@ class RecurringBuffers {
     std::uint64_t period = 32;          ///< after that
   };
   void note(const void* begin, Bytes size);
+  Uses& uses_of(const void* begin);
 
-  std::unordered_map<const void*, Uses> uses_;  // by where the buffer begins
+  std::unordered_map<const void*, Uses> recent_, older_;  // by where the buffer begins
 };
 
 }  // namespace capstan

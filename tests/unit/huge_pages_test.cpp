@@ -64,29 +64,75 @@ TEST_F(HugePages, HoldWhatSmallOnesHeld) {
   EXPECT_TRUE(collapse_pages(buffer.data(), Bytes{100})) << "there is none in it";
 }
 
+/// Memory that begins at a page of 2 MiB and holds four.
+class FourPages {
+ public:
+  FourPages()
+      : memory_(::mmap(nullptr, 5 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                       0)) {}
+  ~FourPages() { ::munmap(memory_, 5 * page); }
+  FourPages(const FourPages&) = delete;
+
+  std::byte* begin() const {
+    const auto address = reinterpret_cast<std::uint64_t>(memory_);
+    return reinterpret_cast<std::byte*>((address + page - 1) / page * page);
+  }
+  /// Uses each small page in a range.
+  void use(std::uint64_t from, std::uint64_t to) const {
+    for (std::uint64_t at = from; at < to; at += 4096) begin()[at] = std::byte{7};
+  }
+
+  static constexpr std::uint64_t page = huge_page.value();
+
+ private:
+  void* const memory_;
+};
+
 TEST_F(HugePages, HoldTheEndsOfABufferWithWhatIsBesideIt) {
-  const Bytes all{8 << 20};
-  const Buffer around{all};
-  const auto begin = reinterpret_cast<std::uint64_t>(around.data());
-  const std::uint64_t page = huge_page.value(), first = (begin + page - 1) / page * page;
-  const auto* const middle = reinterpret_cast<const std::byte*>(first + page / 2);
-  EXPECT_TRUE(collapse_pages(middle, huge_page)) << "a half in either of two pages";
-  EXPECT_GE(huge_around(middle), huge_page * 2);
-  EXPECT_TRUE(around.intact());
+  constexpr std::uint64_t page = FourPages::page;
+  const FourPages memory;
+  memory.use(0, 3 * page);
+  EXPECT_TRUE(collapse_ends(memory.begin() + page / 2, huge_page)) << "a half in either of two";
+  EXPECT_EQ(huge_around(memory.begin()), huge_page * 2);
+  EXPECT_TRUE(collapse_ends(memory.begin() + 2 * page, Bytes{1000})) << "begins with a page";
+  EXPECT_EQ(huge_around(memory.begin()), huge_page * 3);
+  for (std::uint64_t at = 0; at < 3 * page; ++at)
+    ASSERT_EQ(memory.begin()[at], at % 4096 == 0 ? std::byte{7} : std::byte{0}) << at;
+}
+
+TEST_F(HugePages, HoldNoEndsThatWouldTakeMuchMoreMemory) {
+  constexpr std::uint64_t page = FourPages::page;
+  const FourPages memory;
+  memory.use(0, page / 4);
+  EXPECT_FALSE(collapse_ends(memory.begin() + 100, Bytes{page / 4})) << "three quarters are empty";
+  EXPECT_FALSE(collapse_ends(memory.begin() + page - 4096, Bytes{8192}));
+  EXPECT_TRUE(collapse_ends(memory.begin() + 100, Bytes{0}));
+  EXPECT_TRUE(collapse_ends(memory.begin() + page, huge_page)) << "has no ends";
+  EXPECT_EQ(huge_around(memory.begin()), Bytes{0});
 }
 
 TEST_F(HugePages, AreNotMadeWhereABufferEndsWithItsMapping) {
-  const std::size_t size = huge_page.value() / 2;
-  void* const memory =
-      ::mmap(nullptr, 4 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  const auto page = huge_page.value(), at = reinterpret_cast<std::uint64_t>(memory);
-  auto* const aligned = reinterpret_cast<char*>((at + page - 1) / page * page);
-  ASSERT_EQ(::munmap(aligned + size, size), 0) << "the second half of a page is not there";
-  aligned[0] = 7;
-  EXPECT_TRUE(collapse_pages(aligned, Bytes{size})) << "there is none in it";
-  EXPECT_EQ(aligned[0], 7);
-  ::munmap(memory, 4 * size);
+  constexpr std::uint64_t page = FourPages::page;
+  const FourPages memory;
+  memory.use(0, page / 2 + page / 4);
+  ASSERT_EQ(::mprotect(memory.begin() + page / 2 + page / 4, 4096, PROT_NONE), 0);
+  EXPECT_FALSE(collapse_ends(memory.begin() + 64, Bytes{page / 2}));
+  EXPECT_EQ(huge_around(memory.begin()), Bytes{0});
+  EXPECT_EQ(memory.begin()[4096], std::byte{7});
+}
+
+TEST_F(HugePages, AreTriedEverMoreRarelyWhereTheyCannotBe) {
+  constexpr std::uint64_t page = FourPages::page;
+  const FourPages memory;
+  memory.use(0, page / 4);
+  RecurringBuffers recurring;
+  for (int i = 0; i < 40; ++i) recurring.use(memory.begin() + 64, Bytes{page / 4 - 64});
+  EXPECT_EQ(huge_around(memory.begin()), Bytes{0}) << "not even half of it";
+  memory.use(0, page);
+  for (int i = 0; i < 20; ++i) recurring.use(memory.begin() + 64, Bytes{page / 4 - 64});
+  EXPECT_EQ(huge_around(memory.begin()), Bytes{0}) << "tried in uses 2 and 66 only";
+  for (int i = 0; i < 10; ++i) recurring.use(memory.begin() + 64, Bytes{page / 4 - 64});
+  EXPECT_EQ(huge_around(memory.begin()), huge_page);
 }
 
 TEST_F(HugePages, AreNotForMemoryWhoseOwnerWantsSmallOnes) {
@@ -120,10 +166,24 @@ TEST_F(HugePages, ForgetBuffersThatDoNotComeBack) {
   const Bytes size{4 << 20};
   const Buffer buffer{Bytes{12 << 20}};
   RecurringBuffers recurring;
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 20'000; ++i) {
     recurring.use(static_cast<const std::byte*>(buffer.data()) + i, size);
-    ASSERT_LE(recurring.known(), 1024U);
+    ASSERT_LE(recurring.known(), 8192U);
   }
+}
+
+/// As many as a program has that uses one after the other, again and again.
+TEST_F(HugePages, AreForManyBuffers) {
+  const FourPages memory;
+  memory.use(0, 2 * FourPages::page);
+  RecurringBuffers recurring;
+  const auto use_all = [&] {
+    for (int i = 0; i < 6000; ++i) recurring.use(memory.begin() + i, huge_page);
+  };
+  use_all();
+  EXPECT_EQ(huge_around(memory.begin()), Bytes{0}) << "it may be the only time";
+  use_all();
+  EXPECT_EQ(huge_around(memory.begin()), huge_page * 2);
 }
 
 TEST_F(HugePages, AreUsedForCallsIfWanted) {
