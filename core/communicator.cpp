@@ -215,20 +215,38 @@ std::optional<int> Communicator::rank_of(int world_rank) const {
   return static_cast<int>(found - ranks.begin());
 }
 
+namespace {
+
+/// What a call is like as far as this rank knows: how much the others send each other in an
+/// all_to_all_v they tell in the call only, so they are taken to send as much as this one.
+CheckedCall known_call(const Request& request, int rank, int size) {
+  CheckedCall checked = check(request, rank, size);
+  if (request.collective != Collective::all_to_all_v) return checked;
+  std::vector<Elements>& lengths = checked.call.shape.counts;
+  lengths.clear();
+  for (const Elements from_peer : request.receive_counts) {
+    lengths.insert(lengths.end(), request.counts.begin(), request.counts.end());
+    lengths[lengths.size() - static_cast<std::size_t>(size - rank)] = from_peer;
+  }
+  return checked;
+}
+
+}  // namespace
+
 std::string Communicator::explain(const Request& request) const {
-  const CheckedCall checked = check(request, rank(), size());
+  const CheckedCall checked = known_call(request, rank(), size());
   const Choice choice = impl_->engine.choice(checked.call, checked.input, checked.output);
   return fmt::format("{} ({}), {}: {}", choice.algorithm->name, choice.algorithm->summary,
                      choice.manner(), choice.reason);
 }
 
 bool Communicator::is_settled(const Request& request) const {
-  const CheckedCall checked = check(request, rank(), size());
+  const CheckedCall checked = known_call(request, rank(), size());
   return impl_->engine.is_settled(checked.call, checked.input, checked.output);
 }
 
 std::string Communicator::algorithm(const Request& request) const {
-  const CheckedCall checked = check(request, rank(), size());
+  const CheckedCall checked = known_call(request, rank(), size());
   return std::string{
       impl_->engine.choice(checked.call, checked.input, checked.output).algorithm->name};
 }

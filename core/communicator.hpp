@@ -183,7 +183,8 @@ class Communicator : public Collectives<Communicator> {
   /// The rank here of a rank of the world, if it is a member.
   std::optional<int> rank_of(int world_rank) const;
 
-  /// How a call would run here, and why, in one line. The request's memory is not touched.
+  /// How a call would run here, and why, in one line. The request's memory is not touched. What the
+  /// other ranks send in an all_to_all_v is not known before it: as much as this one, supposedly.
   std::string explain(const Request& request) const;
   /// Just the algorithm's name.
   std::string algorithm(const Request& request) const;

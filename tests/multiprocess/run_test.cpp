@@ -13,11 +13,13 @@
 #include <sstream>
 #include <thread>
 
+#include "core/ir/collective.hpp"
 #include "tests/multiprocess/processes.hpp"
 
 namespace capstan {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 CommandResult run(const std::vector<std::string>& options, const std::string& script) {
@@ -199,6 +201,20 @@ TEST(Perf, BadOptionsAreRefusedOnce) {
   EXPECT_THAT(size.output, HasSubstr("--min-bytes"));
 }
 
+TEST(Perf, MeasuresWhatHasLengthsOfItsOwnForEachRank) {
+  for (const Collective collective : all_collectives()) {
+    if (!has_counts(collective)) continue;
+    for (const char* ranks : {"2", "3"}) {
+      const auto result =
+          run_command({CAPSTAN_PROGRAM, "perf", std::string{name_of(collective)}, "-n", ranks, "-b",
+                       "64", "-e", "64K", "-f", "32", "--rounds", "2", "--seconds", "0.01"});
+      EXPECT_EQ(result.status, 0) << name_of(collective) << " on " << ranks << result.output;
+      EXPECT_THAT(result.output, HasSubstr("# wrong values: 0"));
+      EXPECT_THAT(result.output, ContainsRegex(" 6553[26] "));
+    }
+  }
+}
+
 TEST(Perf, ComparesWithAPeer) {
   const auto result =
       run_command({CAPSTAN_PROGRAM, "perf", "all_reduce,broadcast,barrier", "-n", "2", "--against",
@@ -209,8 +225,31 @@ TEST(Perf, ComparesWithAPeer) {
   EXPECT_THAT(result.output, HasSubstr("2 ranks, openmpi-sm: coll_sm_priority"));
   EXPECT_THAT(result.output, HasSubstr("(geometric mean)"));
   EXPECT_THAT(result.output, HasSubstr("# cells lost: "));
+  for (const char* parts : {"reduce and broadcast", "reduce_scatter and all_gather"})
+    EXPECT_THAT(result.output,
+                ContainsRegex(fmt::format("# all_reduce takes [0-9.]+ to [0-9.]+ times as long as "
+                                          "{} in its place",
+                                          parts)));
   EXPECT_THAT(result.output, ::testing::Not(HasSubstr("left out")));
   EXPECT_THAT(result.output, ::testing::Not(HasSubstr("wrong")));
+}
+
+/// Two elements cannot be cut into a block for each.
+TEST(Perf, ComparesWithPartsOnOddNumbersOfRanks) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "perf", "all_reduce", "-n", "3", "--against", "gloo", "--sizes",
+                   "8,4K", "--rounds", "2", "--seconds", "0.01", "--json", "-"});
+  if (result.output.find("was not built") != std::string::npos)
+    GTEST_SKIP() << "no libgloo-dev, or built with sanitizers";
+  EXPECT_EQ(result.status, 0) << result.output;
+  const auto begin = result.output.find("\"comparisons\"");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string comparisons = result.output.substr(begin, result.output.find(']') - begin);
+  EXPECT_THAT(comparisons, HasSubstr("all_reduce of 8 on 3 ranks"));
+  EXPECT_EQ(comparisons.find("\"reduce_scatter and all_gather\""),
+            comparisons.rfind("\"reduce_scatter and all_gather\""))
+      << "of 4 KiB only";
+  EXPECT_THAT(comparisons, HasSubstr("\"reduce_scatter and all_gather\""));
 }
 
 TEST(Perf, KnowsItsPeers) {

@@ -10,12 +10,14 @@ Cell cell_of(Collective collective, DataType type, ReduceOp op, Bytes size, int 
   const auto p = static_cast<std::uint64_t>(ranks);
   const bool exchange = collective == Collective::all_to_all_v;
   if (has_counts(collective)) {
-    // Every other block is a half longer than the next.
+    // Every other block is a half longer than the next; of an exchange, seen from either side.
     const std::uint64_t block = elements / p;
-    for (std::uint64_t i = 0; i < (exchange ? p * p : p); ++i)
-      cell.shape.counts.emplace_back(i % 2 == 0 && i % p + 1 < p ? block + block / 2
-                                     : i % 2 == 1                ? block - block / 2
-                                                                 : block);
+    for (std::uint64_t i = 0; i < (exchange ? p * p : p); ++i) {
+      const std::uint64_t place = (i + i / p) % p;
+      cell.shape.counts.emplace_back(place % 2 == 1  ? block - block / 2
+                                     : place + 1 < p ? block + block / 2
+                                                     : block);
+    }
     return cell;
   }
   cell.shape.count = Elements{1};
