@@ -71,7 +71,7 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<in
       spins_(placement.oversubscribed ? spins_sharing_a_core : spins_alone),
       tries_(tries()),
       links_{.reads_peers = placement.reads_peers && settings.single_copy,
-             .shares_cores = placement.oversubscribed,
+             .shares_cores = placement.shares_cores,
              .huge_pages = placement.huge_pages},
       peers_(*transport_, progress_->bell(), *memory_, world_ranks_, self),
       executor_(peers_, layout, spins_),

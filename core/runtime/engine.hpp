@@ -21,17 +21,18 @@ namespace capstan {
 class Progress;
 
 /// What the ranks of a world have found out about the machine they share; equal on all of them,
-/// but for the last three.
+/// but for the last four.
 struct Placement {
   bool threads = false;            ///< ranks are threads of one process
   Hosts hosts{1};                  ///< of the ranks
   Network network = Network::tcp;  ///< between hosts
-  bool oversubscribed = false;     ///< some ranks share a core: give it up early while waiting
+  bool shares_cores = false;       ///< some ranks of some host share a core
   Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
   bool reads_peers = false;        ///< every rank can read every other's memory
   bool huge_pages = false;         ///< every rank may put its buffers into huge pages, and can
   bool tries = false;              ///< every rank may run calls in several ways
   Bytes cached_buffers{8 << 20};   ///< input and output of a rank that the last cache has room for
+  bool oversubscribed = false;     ///< some on this host do: give it up early while waiting
   CpuSet spare_processors{};  ///< a core that no rank is bound to, for this rank's progress thread
   int position = 0;           ///< of this rank among those on its host
 };

@@ -29,11 +29,11 @@ bool Engine::tries() const {
   return placement_.tries && ranks_ > 1 && placement_.hosts.single();
 }
 
-/// Short calls of ranks that share cores measure who has one.
+/// Short calls of ranks that share cores measure who has one. All of a kind are tried, or none.
 bool Engine::tries(const Call& call) const {
   if (!tries_ || call.purpose != Purpose::caller || has_counts(call.collective) || call.user)
     return false;
-  return !placement_.oversubscribed || call.extent(ranks_) >= links_.long_call;
+  return !links_.shares_cores || typical(call).extent(ranks_) >= links_.long_call;
 }
 
 /// Of calls like this one; null where nothing is to be tried. The same on all ranks.
@@ -45,7 +45,8 @@ Trials* Engine::trials_of(const Call& call) {
   if (trials_.size() >= most_kinds_tried) return nullptr;
   constexpr Bytes never{std::numeric_limits<std::uint64_t>::max()};
   const Bytes block = settings_.chunk == Bytes{0} ? block_bytes() : never;  // as the program wants
-  Trials trials{rivals(key, placement_.hosts, links_, block), call.collective, call.extent(ranks_)};
+  Trials trials{rivals(key, placement_.hosts, links_, block), call.collective, call.extent(ranks_),
+                links_.shares_cores};
   return &trials_.emplace(key, std::move(trials)).first->second;
 }
 

@@ -50,10 +50,8 @@ bool Executor::locate(const BoundOp& op) {
 
 /// What is not seen goes through the cache in pieces; a copy goes straight to where it is wanted.
 bool Executor::gather_pieces(const BoundOp& op) {
-  // All pieces together stay in the cache.
-  constexpr std::uint64_t most = 256 << 10, least = 4 << 10, all = 768 << 10;
   const auto operands = operands_of(op);
-  const std::uint64_t room = std::clamp(all / operands.size() / least * least, least, most);
+  const std::uint64_t room = fetched_piece(operands.size()).value();
   const std::uint64_t element = plan_->element.value(), piece = room / element;
   if (op.is_copy() && located_[0]) return fetch(op, 1, 0, located_[0], op.count * element);
   if (op.is_copy() && located_[1]) return store(op, 0, located_[1], op.count * element);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -61,6 +62,13 @@ struct Op {
   Rank peer{};                      ///< all but gather
   Elements length{};
 };
+
+/// How much of an operand an operation fetches at a time that is to be reduced, where the kernel
+/// copies: all pieces together stay in the cache of a core.
+constexpr Bytes fetched_piece(std::size_t operands) {
+  constexpr std::uint64_t most = 256 << 10, least = 4 << 10, all = 768 << 10;
+  return Bytes{std::clamp(all / operands / least * least, least, most)};
+}
 
 /// A schedule made ready for the links at hand. Every put to a peer that shares memory has become a
 /// write to the own board (one write, however many peers it is for), every other put a push to

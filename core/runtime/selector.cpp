@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/ir/error.hpp"
+#include "core/memory/huge_pages.hpp"
 #include "core/runtime/packet.hpp"
 
 namespace capstan {
@@ -29,6 +30,30 @@ bool simulates(const Hosts& hosts) {
   return hosts.ranks() <= (hosts.single() ? 16 : 32);
 }
 
+/// Of the buffers that are not empty, on all ranks.
+Bytes shortest_buffer(const Call& call, int ranks) {
+  Elements shortest = call.contract(ranks).extent();
+  for (int rank = 0; rank < ranks; ++rank) {
+    const BufferLengths lengths = call.contract(ranks).lengths(rank);
+    for (const Elements length : {lengths.input, lengths.output})
+      if (length > Elements{0}) shortest = std::min(shortest, length);
+  }
+  return bytes_of(shortest, call.element());
+}
+
+/// What finds out whether a way is as fast as predicted.
+enum class Judge { nobody, trial };
+
+/// What lies in small pages the kernel copies several times as slowly where ranks share cores, and
+/// whether it is faster otherwise nobody knows before it is tried.
+bool may_use_kernel(const Call& call, const Hosts& hosts, const LinkModel& model, Judge judge) {
+  if (!model.shares_cores) return true;
+  const Call kind = typical(call);
+  return judge == Judge::trial && model.huge_pages &&
+         kind.extent(hosts.ranks()) >= model.long_call &&
+         shortest_buffer(kind, hosts.ranks()) >= RecurringBuffers::worth_it;
+}
+
 /// Predicts what an algorithm needs in each of its forms.
 class Predictor {
  public:
@@ -46,6 +71,7 @@ class Predictor {
       of_rank_ = std::max(of_rank_, own);
       of_all_ += own;
     }
+    shortest_ = shortest_buffer(call_, ranks_);
   }
 
   double predict(Form form) { return simulates(hosts_) ? simulated(form) : declared(form); }
@@ -67,6 +93,7 @@ class Predictor {
                      .in_place = call_.collective == Collective::broadcast,  // nearly always
                      .of_rank = of_rank_,
                      .of_all = of_all_,
+                     .shortest = shortest_,
                      .seen = call_.seen},
                     model_);
   }
@@ -97,23 +124,22 @@ class Predictor {
   const Call call_;
   const LinkModel& model_;
   const Contract contract_;
-  Bytes of_rank_{}, of_all_{};
+  Bytes of_rank_{}, of_all_{}, shortest_{};
   std::vector<Schedule> schedules_;
 };
 
 /// One algorithm in all forms in which it runs, or in the one that is wanted.
 std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
-                                const LinkModel& model, std::optional<Form> wanted = {}) {
+                                const LinkModel& model, std::optional<Form> wanted = {},
+                                Judge judge = Judge::nobody) {
   Predictor predictor{algorithm, hosts, call, model};
-  // What is in small pages, it copies several times as slowly where ranks share cores.
-  const bool kernel_is_slow =
-      model.shares_cores && !(model.huge_pages && call.extent(hosts.ranks()) >= model.long_call);
+  const bool kernel = may_use_kernel(call, hosts, model, judge);
   std::vector<Candidate> candidates;
   for (const Form form : all_forms) {
     if ((wanted && form != *wanted) || !runs_in(algorithm, form, hosts)) continue;
     if (reads_buffers(form) && !model.reads_peers) continue;
     const bool by_kernel = reads_buffers(form) && call.seen == SeenBuffers::none;
-    if (!wanted && by_kernel && kernel_is_slow) continue;
+    if (!wanted && by_kernel && !kernel) continue;
     if (in_packets(form) && !fits_packets(algorithm, form, hosts, call)) continue;
     const double nanoseconds = predictor.predict(form);
     // Or nobody can tell: the costs that algorithms declare do not know what is shared.
@@ -150,10 +176,10 @@ std::vector<const Algorithm*> comparable(const Call& call, const Hosts& hosts, b
 }
 
 std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
-                                      const LinkModel& model) {
+                                      const LinkModel& model, Judge judge) {
   std::vector<Candidate> all;
   for (const Algorithm* algorithm : comparable(call, hosts, commutative)) {
-    const auto forms = forms_of(*algorithm, hosts, call, model);
+    const auto forms = forms_of(*algorithm, hosts, call, model, {}, judge);
     all.insert(all.end(), forms.begin(), forms.end());
   }
   return all;
@@ -218,7 +244,7 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
             fmt::format("asked for by a rule, predicted {:.2f} us", candidate.nanoseconds / 1000),
             candidate.nanoseconds};
   }
-  const Candidate winner = best_of(candidates_for(call, hosts, commutative, model));
+  const Candidate winner = best_of(candidates_for(call, hosts, commutative, model, Judge::nobody));
   if (!winner.algorithm)
     throw InvalidArgument(
         fmt::format("no {} algorithm runs on {} ranks{}", name_of(call.collective), ranks,
@@ -228,7 +254,7 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
 
 std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model,
                            Bytes block) {
-  std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
+  std::vector<Candidate> candidates = candidates_for(call, hosts, true, model, Judge::trial);
   const Candidate best = best_of(candidates);
   std::erase_if(candidates, [&](const Candidate& other) {
     return (other.algorithm == best.algorithm && other.form == best.form) ||

@@ -26,7 +26,7 @@ class Simulation {
         synchronizes_(call.synchronizes),
         in_place_(call.in_place),
         far_(call.of_rank > model.cache),
-        huge_(model.huge_pages && call.of_rank >= RecurringBuffers::worth_it),
+        huge_(model.huge_pages && call.shortest >= RecurringBuffers::worth_it),
         pages_(call.of_all > model.host_cache && !huge_ ? model.pages : 1),
         seen_(call.seen),
         turn_(model.shares_cores ? model.turn : 0),
@@ -260,7 +260,8 @@ class Simulation {
   }
 
   void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
-    constexpr double piece = 64 << 10;  // what is reduced is read in pieces
+    const auto piece =
+        static_cast<double>(fetched_piece(op.destination_count + op.source_count).value());
     const bool fresh = source.place == Place::peer_output;
     const bool seen = seen_ >= (fresh ? SeenBuffers::all : SeenBuffers::inputs);
     const double calls = seen                  ? model_.load

@@ -65,6 +65,7 @@ struct SimulatedCall {
   bool in_place = false;     ///< copies of inputs to outputs change nothing
   Bytes of_rank{};           ///< input and output, of the rank that has most
   Bytes of_all{};            ///< the same of all ranks
+  Bytes shortest{};          ///< of all buffers
   SeenBuffers seen{};        ///< buffers that peers load from instead of reading them
 };
 

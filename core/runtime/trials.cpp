@@ -39,16 +39,18 @@ std::size_t CallHash::operator()(const Call& call) const {
 /// What disturbs the machine for a while is not to disturb one candidate alone. Where ranks may run
 /// ahead, by up to 32 small calls, a turn lasts several times as long as what is left of the one
 /// before: readers that find everything written, or writers that find room, are in no hurry.
-Trials::Turns Trials::turns_for(Bytes bytes, bool waits_for_all) {
+Trials::Turns Trials::turns_for(Bytes bytes, bool least_counts) {
   constexpr Bytes is_short{64 << 10}, is_long{4 << 20};
-  if (bytes < is_short) return waits_for_all ? Turns{4, 9} : Turns{3, 129};
-  if (bytes < is_long) return waits_for_all ? Turns{3, 4} : Turns{3, 9};
+  if (bytes < is_short) return least_counts ? Turns{4, 9} : Turns{3, 129};
+  if (bytes < is_long) return least_counts ? Turns{3, 4} : Turns{3, 9};
   return {2, 3};
 }
 
-Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes)
-    : turns_(turns_for(bytes, waits_for_all(collective))),
-      waits_for_all_(waits_for_all(collective)),
+/// Where ranks share cores, the one that comes last may find what others did in its place before.
+Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes,
+               bool shares_cores)
+    : least_counts_(waits_for_all(collective) && !shares_cores),
+      turns_(turns_for(bytes, least_counts_)),
       decided_(candidates.size() == 1) {
   for (Choice& choice : candidates) trials_.emplace_back(std::move(choice));
 }
@@ -75,7 +77,7 @@ void Trials::times(std::span<float> times) const {
     const auto seconds = std::span{trial.seconds_}.last(calls_each());
     for (std::size_t turn = 0; turn < turns_.number; ++turn) {
       const auto calls = seconds.subspan(turn * turns_.calls, turns_.calls).subspan(1);
-      to = waits_for_all_ ? std::ranges::copy(calls, to).out : std::fill_n(to, 1, -mean(calls));
+      to = least_counts_ ? std::ranges::copy(calls, to).out : std::fill_n(to, 1, -mean(calls));
     }
   }
 }

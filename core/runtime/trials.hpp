@@ -40,7 +40,7 @@ class Trials {
  public:
   /// `candidates` are not empty, the first is the one that is expected to be the best.
   /// `bytes`: what the largest buffer of a call holds.
-  Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes);
+  Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes, bool shares_cores);
   Trials(Trials&&) = default;
 
   /// The choice is made.
@@ -72,15 +72,15 @@ class Trials {
   struct Turns {
     std::size_t number, calls;
   };
-  static Turns turns_for(Bytes bytes, bool waits_for_all);
+  static Turns turns_for(Bytes bytes, bool least_counts);
   std::size_t calls_each() const { return turns_.number * turns_.calls; }
   std::size_t times_each() const {
-    return waits_for_all_ ? turns_.number * (turns_.calls - 1) : turns_.number;
+    return least_counts_ ? turns_.number * (turns_.calls - 1) : turns_.number;
   }
 
   std::vector<Trial> trials_;
+  bool least_counts_;  ///< the rank that came last sees how long a call takes: see times()
   Turns turns_;
-  bool waits_for_all_;  ///< nobody can end such a call before all have begun it
   std::size_t begun_ = 0, winner_ = 0;
   bool asked_ = false, decided_ = false;
 };

@@ -127,9 +127,9 @@ Placement agree_on_placement(Store& store, int rank, int size, const Settings& s
   const Settings own_settings = settings_at(position, settings);
   return {.hosts = hosts,
           .network = agree_on_network(store, rank, hosts, own_settings, deadline),
-          .oversubscribed = oversubscribed(neighbours),
           .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))},
           .cached_buffers = cached_buffers(machine, sharing),
+          .oversubscribed = oversubscribed(neighbours),
           .spare_processors = spare_core(machine, cpu_sets(neighbours), position),
           .position = position};
 }
@@ -185,11 +185,13 @@ bool wants_trials(const Settings& settings) {
 void agree_on_abilities(Placement& placement, Store& store, Transport& transport, int rank,
                         int size, const Settings& settings, Deadline deadline) {
   const std::array own{reaches_peers(store, transport, rank, size, deadline),
-                       may_use_huge_pages(settings), wants_trials(settings)};
+                       may_use_huge_pages(settings), wants_trials(settings),
+                       !placement.oversubscribed};
   const auto all = common(store, "abilities", rank, size, own, deadline);
   placement.reads_peers = all[0];
   placement.huge_pages = all[0] && all[1];  // it is for who reads them
   placement.tries = all[2];
+  placement.shares_cores = !all[3];
 }
 
 /// A rank of a world, which sleeps on its own transport.
@@ -271,15 +273,16 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
   const Machine machine = Machine::discover();
-  const Placement placement{
-      .threads = true,
-      .hosts = virtual_hosts(ranks, settings),
-      .oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks),
-      .chunk = ranks > 1 ? chunk_bytes_for(machine, ranks) : Bytes{0},
-      .reads_peers = true,
-      .huge_pages = ranks > 1 && may_use_huge_pages(settings),
-      .tries = wants_trials(settings),
-      .cached_buffers = cached_buffers(machine, ranks)};
+  const bool oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks);
+  const Placement placement{.threads = true,
+                            .hosts = virtual_hosts(ranks, settings),
+                            .shares_cores = oversubscribed,
+                            .chunk = ranks > 1 ? chunk_bytes_for(machine, ranks) : Bytes{0},
+                            .reads_peers = true,
+                            .huge_pages = ranks > 1 && may_use_huge_pages(settings),
+                            .tries = wants_trials(settings),
+                            .cached_buffers = cached_buffers(machine, ranks),
+                            .oversubscribed = oversubscribed};
   const SegmentLayout layout = segment_layout(ranks, placement, settings);
   std::vector<Member> members;
   for (auto& transport : make_transports_of_threads(placement.hosts, layout.total(), settings))

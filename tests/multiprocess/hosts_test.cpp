@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <filesystem>
 #include <sstream>
+#include <vector>
 
 #include "tests/multiprocess/bed.hpp"
 
@@ -203,6 +205,26 @@ TEST(HostsRun, AnAgentThatFailsIsOneError) {
   EXPECT_THAT(result.output, HasSubstr("it says \"hello from"));
   EXPECT_THAT(result.output, HasSubstr("there is no directory /nowhere"));
   EXPECT_THAT(result.output, HasSubstr("cannot run '/nowhere/program'"));
+}
+
+/// What runs is chosen alike on all hosts.
+TEST(HostsRun, OneHostOfTwoMayHaveRanksThatShareACore) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+  if (cpus.size() < 2) GTEST_SKIP() << "there is one core only";
+  const auto result = beside_hosts(2, fmt::format(R"(
+    $BED_EXEC ${{host[0]}} $CAPSTAN run --hosts ${{host[0]}}:2,${{host[1]}}:2 \
+      --agent "$BED_EXEC {{host}}" --bind none -- sh -c '
+        [ $CAPSTAN_RANK -lt 2 ] && cores={0} || cores={0},{1}
+        exec taskset -c $cores $CAPSTAN perf all_gather -e 64K -f 8 --rounds 2 --seconds 0.01')",
+                                                  cpus[0], cpus[1]));
+  REQUIRE_BED(result);
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("# wrong values: 0"));
 }
 
 TEST(HostsRun, AnAgentThatHangsOrIsKilledIsOneError) {

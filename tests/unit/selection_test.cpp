@@ -103,7 +103,7 @@ TEST(Selector, InHugePagesReadersOfOneBufferHinderEachOtherLess) {
   EXPECT_LT(reading(true).nanoseconds, reading(false).nanoseconds * 0.6);
 }
 
-TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesHugePagesOnly) {
+TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesNothing) {
   const LinkModel alone{.reads_peers = true}, shared{.reads_peers = true, .shares_cores = true};
   const auto chosen = [](const Call& call, const LinkModel& model) {
     return choose(call, 8, {}, true, model);
@@ -114,12 +114,6 @@ TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesHugePagesOnly) {
   Call gather{.collective = Collective::all_gather, .shape = {.count = Elements{100'000}}};
   EXPECT_TRUE(reads_buffers(chosen(gather, alone).form));
   EXPECT_EQ(chosen(gather, shared).form, Form::flags);
-  Call long_exchange{.collective = Collective::all_to_all, .shape = {.count = Elements{100'000}}};
-  EXPECT_EQ(chosen(long_exchange, shared).form, Form::flags);
-  const LinkModel huge{.reads_peers = true, .shares_cores = true, .huge_pages = true};
-  EXPECT_TRUE(reads_buffers(chosen(long_exchange, huge).form)) << "it finds huge pages soon";
-  long_exchange.shape.count = Elements{1000};
-  EXPECT_EQ(chosen(long_exchange, huge).form, Form::flags);
   gather.seen = SeenBuffers::all;
   EXPECT_TRUE(reads_buffers(chosen(gather, shared).form)) << "no kernel is needed";
 }

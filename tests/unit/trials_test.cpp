@@ -20,6 +20,7 @@ namespace capstan {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr LinkModel readable{.reads_peers = true};
 constexpr Bytes block{1 << 20}, all_in_one{1 << 30};
@@ -56,6 +57,23 @@ TEST(Rivals, AreOfDifferentForms) {
     EXPECT_TRUE(forms.contains(Form::flags) && forms.contains(Form::direct) &&
                 forms.contains(Form::written));
   }
+}
+
+/// Whether that is faster is to be seen.
+TEST(Rivals, MayBeCopiedByTheKernelFromHugePagesWhereRanksShareCores) {
+  const auto copied = [](Collective collective, std::uint64_t count, bool huge_pages,
+                         int ranks = 8) {
+    const LinkModel model{.reads_peers = true, .shares_cores = true, .huge_pages = huge_pages};
+    const auto found = rivals(call_of(collective, count), ranks, model, all_in_one);
+    return std::ranges::any_of(found, [](const Choice& c) { return reads_buffers(c.form); });
+  };
+  EXPECT_TRUE(copied(Collective::all_to_all, 100'000, true));
+  EXPECT_FALSE(copied(Collective::all_to_all, 100'000, false));
+  EXPECT_FALSE(copied(Collective::all_to_all, 1'000, true)) << "too short";
+  EXPECT_FALSE(copied(Collective::all_gather, 20'000, true, 16)) << "its inputs are too short";
+  const LinkModel model{.reads_peers = true, .shares_cores = true, .huge_pages = true};
+  EXPECT_EQ(choose(call_of(Collective::all_to_all, 100'000), 8, {}, true, model).form, Form::flags)
+      << "nobody finds out";
 }
 
 TEST(Rivals, InShortBlocksComeLast) {
@@ -155,10 +173,10 @@ TYPED_TEST(OneSum, GivesTheSameBits) {
 
 class OfTwo : public ::testing::Test {
  protected:
-  static Trials trials_of(Collective collective, Bytes bytes) {
+  static Trials trials_of(Collective collective, Bytes bytes, bool shares_cores = false) {
     auto candidates = rivals(call_of(collective, 100'000), 4, readable, block);
     candidates.resize(2);
-    return {std::move(candidates), collective, bytes};
+    return {std::move(candidates), collective, bytes, shares_cores};
   }
 
   /// Runs all calls, of which `seconds(candidate, which)` says how long they took.
@@ -222,13 +240,15 @@ TEST_F(OfTwo, TheFirstOfATurnAndOneStrokeOfLuckDoNotCount) {
   }
 }
 
-/// Where nobody can end before all have begun, the rank that comes last knows the time; otherwise
-/// the slowest.
+/// Where nobody can end before all have begun, the rank that comes last knows the time; otherwise,
+/// and where ranks share cores, the slowest.
 TEST_F(OfTwo, RanksCountDifferently) {
-  for (const auto& [collective, seconds] :
-       {std::pair{Collective::all_reduce, 1e-3F}, {Collective::broadcast, 5e-3F}}) {
-    Trials mine = trials_of(collective, Bytes{400'000}),
-           theirs = trials_of(collective, Bytes{400'000});
+  for (const auto& [collective, shares_cores, seconds] :
+       {std::tuple{Collective::all_reduce, false, 1e-3F},
+        {Collective::broadcast, false, 5e-3F},
+        {Collective::all_reduce, true, 5e-3F}}) {
+    Trials mine = trials_of(collective, Bytes{400'000}, shares_cores),
+           theirs = trials_of(collective, Bytes{400'000}, shares_cores);
     run(mine, [](bool, int) { return 1e-3F; });
     run(theirs, [](bool, int) { return 5e-3F; });
     std::vector<float> a(mine.number_of_times()), b(a.size());
@@ -240,7 +260,7 @@ TEST_F(OfTwo, RanksCountDifferently) {
   }
 }
 
-// In worlds of threads, on cores of their own or not: `oversubscribed` worlds do not try.
+// In worlds of threads. Those that share cores try long calls only.
 
 Settings trying() {
   Settings settings = bounded_settings();
@@ -287,6 +307,27 @@ TEST(Trials, AllRanksDecideAlikeAndGetRightResults) {
   EXPECT_EQ(explained[0], explained[1]);
   if (tries(ranks)) {
     EXPECT_THAT(explained[0], HasSubstr("that were tried"));
+  }
+}
+
+/// A kind is what calls of about the same size are: 262'000 floats are just below 1 MiB.
+TEST(Trials, WhereRanksShareCoresLongCallsAreTried) {
+  const int ranks = 2 * static_cast<int>(std::thread::hardware_concurrency());
+  std::vector<std::string> explained(static_cast<std::size_t>(ranks));
+  on_threads(ranks, trying(), [&](Communicator& world) {
+    std::vector<float> little(3000), lots(262'000);
+    for (int i = 0; i < 250 && !world.is_settled(all_reduce_of(lots)); ++i)
+      for (std::vector<float>* data : {&little, &lots}) {
+        std::ranges::fill(*data, static_cast<float>(i));
+        world.all_reduce(*data);
+        ASSERT_EQ(std::ranges::count(*data, static_cast<float>(ranks * i)), std::ssize(*data)) << i;
+      }
+    EXPECT_THAT(world.explain(all_reduce_of(little)), Not(HasSubstr("tried")));
+    explained[static_cast<std::size_t>(world.rank())] = world.explain(all_reduce_of(lots));
+  });
+  for (const std::string& text : explained) {
+    EXPECT_THAT(text, HasSubstr("that were tried"));
+    EXPECT_EQ(text, explained.front());
   }
 }
 
