@@ -48,12 +48,14 @@ bool Executor::locate(const BoundOp& op) {
   return true;
 }
 
-/// What is not seen goes through the cache in pieces; a copy goes straight to where it is wanted.
+/// What is not seen goes through the cache in pieces; a copy goes straight to where it is wanted,
+/// unless that is past the cache, which the kernel does not spare.
 bool Executor::gather_pieces(const BoundOp& op) {
   const auto operands = operands_of(op);
   const std::uint64_t room = fetched_piece(operands.size()).value();
   const std::uint64_t element = plan_->element.value(), piece = room / element;
-  if (op.is_copy() && located_[0]) return fetch(op, 1, 0, located_[0], op.count * element);
+  if (op.is_copy() && located_[0] && !op.streams)
+    return fetch(op, 1, 0, located_[0], op.count * element);
   if (op.is_copy() && located_[1]) return store(op, 0, located_[1], op.count * element);
 
   if (pieces_.size() < operands.size() * room) pieces_.resize(operands.size() * room);
