@@ -90,8 +90,9 @@ struct Settings {
 
   /// Buffers of 128 KiB and more that a program uses again and again are moved into huge pages,
   /// which the other ranks of the host find faster. They stay at their addresses. So is what else
-  /// is in the pages at their ends, if half of such a page is in use: it may take 1 MiB more at
-  /// either end. Done where the system can and every rank has this on. CAPSTAN_HUGE_PAGES, 0 or 1.
+  /// is in the pages at their ends, unless that takes more memory at an end than half a page or
+  /// half of the buffer. Done where the system can and every rank has this on. CAPSTAN_HUGE_PAGES,
+  /// 0 or 1.
   bool huge_pages = true;
 
   /// The most page-locked host memory that a rank uses at a time for buffers that lie on devices.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,17 +25,21 @@ bool collapse(std::uint64_t begin, std::uint64_t end) {
   return begin >= end || ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_COLLAPSE) == 0;
 }
 
-/// Whether most of a huge page is mapped and has been used: the rest of it will take memory, too.
-bool is_mostly_there(std::uint64_t page) {
+/// How much of a huge page is not in use yet; nothing where it is not all mapped.
+std::optional<std::uint64_t> unused_bytes(std::uint64_t page) {
   static const auto small_page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> there(huge_page.value() / small_page);
-  if (::mincore(reinterpret_cast<void*>(page), huge_page.value(), there.data()) != 0) return false;
-  const auto used = std::ranges::count_if(there, [](unsigned char bits) { return bits & 1; });
-  return static_cast<std::size_t>(used) >= there.size() / 2;
+  if (::mincore(reinterpret_cast<void*>(page), huge_page.value(), there.data()) != 0)
+    return std::nullopt;
+  const auto unused = std::ranges::count_if(there, [](unsigned char bits) { return !(bits & 1); });
+  return static_cast<std::uint64_t>(unused) * small_page;
 }
 
-bool collapse_end(std::uint64_t page) {
-  return is_mostly_there(page) && collapse(page, page + huge_page.value());
+/// Unless that takes much more memory than there is.
+bool collapse_end(std::uint64_t page, Bytes of) {
+  const auto unused = unused_bytes(page);
+  return unused && *unused <= std::max(huge_page, of).value() / 2 &&
+         collapse(page, page + huge_page.value());
 }
 
 }  // namespace
@@ -49,8 +54,8 @@ bool collapse_ends(const void* begin, Bytes size) {
   const std::uint64_t page = huge_page.value(), first = address_of(begin),
                       last = first + size.value();
   const std::uint64_t head = first / page * page, tail = last / page * page;
-  bool huge = first == head || collapse_end(head);
-  if (last > tail && (tail > head || first == head)) huge = collapse_end(tail) && huge;
+  bool huge = first == head || collapse_end(head, size);
+  if (last > tail && (tail > head || first == head)) huge = collapse_end(tail, size) && huge;
   return huge;
 }
 

@@ -18,9 +18,9 @@ inline constexpr Bytes huge_page{2 << 20};
 /// their owner has asked for small ones, or there is no memory for it. Thread-safe.
 bool collapse_pages(const void* begin, Bytes size);
 
-/// The same for the pages at the ends of the memory, with what else is in them, where most of that
-/// has been used: so half a page of memory is added at either end at most. False if an end is in no
-/// huge page after that. Thread-safe.
+/// The same for the pages at the ends of the memory, with what else is in them, unless that adds
+/// more memory at an end than half of `size`, or half a page. False if an end is in no huge page
+/// after that. Thread-safe.
 bool collapse_ends(const void* begin, Bytes size);
 
 /// Whether this system does so at all (Linux does from 6.1 on): tries with memory of its own.

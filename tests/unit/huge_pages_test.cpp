@@ -109,6 +109,9 @@ TEST_F(HugePages, HoldNoEndsThatWouldTakeMuchMoreMemory) {
   EXPECT_TRUE(collapse_ends(memory.begin() + 100, Bytes{0}));
   EXPECT_TRUE(collapse_ends(memory.begin() + page, huge_page)) << "has no ends";
   EXPECT_EQ(huge_around(memory.begin()), Bytes{0});
+  memory.use(page, 2 * page + 4096);
+  EXPECT_TRUE(collapse_ends(memory.begin() + 100, Bytes{2 * page})) << "not much for so long a one";
+  EXPECT_EQ(huge_around(memory.begin()), huge_page * 2);
 }
 
 TEST_F(HugePages, AreNotMadeWhereABufferEndsWithItsMapping) {
