@@ -53,6 +53,18 @@ bool has_root(Collective collective) {
 bool reduces(Collective collective) {
   return is_one_of(collective, reduce, all_reduce, reduce_scatter, reduce_scatter_v, scan, exscan);
 }
+bool overwrites_input(Collective collective) {
+  switch (collective) {
+    case Collective::all_to_all:
+    case Collective::all_to_all_v:
+    case Collective::scan:
+    case Collective::exscan:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool has_counts(Collective collective) {
   return is_one_of(collective, all_gather_v, reduce_scatter_v, gather_v, scatter_v, all_to_all_v);
 }

@@ -45,6 +45,9 @@ bool has_root(Collective collective);
 bool reduces(Collective collective);
 /// Ranks give or get different numbers of elements: `Shape::counts` tells.
 bool has_counts(Collective collective);
+/// Whether a rank that calls this in place would overwrite parts of its input that peers may have
+/// yet to read.
+bool overwrites_input(Collective collective);
 
 /// The sizes of one call: what an algorithm is built for, besides its group.
 struct Shape {

@@ -27,18 +27,6 @@ constexpr Names names_of(Form form) {
 
 }  // namespace
 
-bool overwrites_input(Collective collective) {
-  switch (collective) {
-    case Collective::all_to_all:
-    case Collective::all_to_all_v:
-    case Collective::scan:
-    case Collective::exscan:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::string_view name_of(Form form) {
   return names_of(form).clause;
 }

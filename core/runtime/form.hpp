@@ -4,8 +4,6 @@
 #include <optional>
 #include <string_view>
 
-#include "core/ir/collective.hpp"
-
 namespace capstan {
 
 /// How data and notice of them travel.
@@ -34,10 +32,6 @@ constexpr bool reads_buffers(Form form) {
 constexpr bool reaches_outputs(Form form) {
   return form >= Form::open;
 }
-
-/// Whether a rank that calls this in place would overwrite parts of its input that peers have yet
-/// to read in the direct form. Such inputs are read in a copy.
-bool overwrites_input(Collective collective);
 
 /// For explanations: "in packets".
 std::string_view name_of(Form form);
