@@ -121,11 +121,11 @@ Bytes chunk_bytes_for(const Machine& machine, int ranks) {
 }
 
 Bytes cached_buffers(const Machine& machine, int ranks) {
-  constexpr Bytes most = mib * 8;
+  constexpr Bytes most = mib * 16, unknown = mib * 8;
   const std::vector<double> load = load_of_units(place_ranks(machine, ranks));
   const Level l2 = measure(machine, machine.l2_caches(), load),
               l3 = measure(machine, machine.l3_caches(), load);
-  return obstacle_to_l3(l2, l3).empty() ? std::min(l3.per_rank, most) : most;
+  return obstacle_to_l3(l2, l3).empty() ? std::min(l3.per_rank, most) : unknown;
 }
 
 }  // namespace capstan

@@ -148,9 +148,10 @@ ChunkChoice choose_chunk(const Machine& machine, std::span<const CpuSet> binding
 /// The same for `ranks` ranks placed by place_ranks.
 Bytes chunk_bytes_for(const Machine& machine, int ranks);
 
-/// How long the input and the output of a rank may be together so that those of all ranks stay in the
-/// last cache: a rank's share of L3, at most 8 MiB, as the L3 of a virtual machine is used by others,
-/// too; 8 MiB where it is unknown or cannot be real. For `ranks` ranks placed by place_ranks.
+/// How long the input and the output of a rank may be together so that those of all ranks stay in
+/// the last cache: a rank's share of L3, at most 16 MiB, as the L3 of a virtual machine is used by
+/// others, too; 8 MiB where it is unknown or cannot be real. For `ranks` ranks placed by
+/// place_ranks.
 Bytes cached_buffers(const Machine& machine, int ranks);
 
 /// Opaque text, equal on two ranks exactly if they can share memory as ranks of one host: same

@@ -206,7 +206,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   plan.digest = plan.mark.digest();
 
   const bool long_output =
-      buffers_of_all(call, ranks) >= cached_buffers * static_cast<std::uint64_t>(ranks);
+      buffers_of_all(call, ranks) > cached_buffers * static_cast<std::uint64_t>(ranks);
   const Binding binding{.call = call,
                         .form = choice.form,
                         .slots = plan.slots,
