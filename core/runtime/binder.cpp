@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/runtime/packet.hpp"
+#include "transports/transport.hpp"
 
 namespace capstan {
 namespace {
@@ -47,6 +48,7 @@ class Binder {
       outputs.push_back(wanted ? map_of(block, &Contract::output_blocks, rank) : PartMap{});
     }
     BoundProgram bound;
+    bound.readers = std::make_shared<const std::vector<int>>(readers_of(program));
     bound.phase_end.assign(static_cast<std::size_t>(program.phases), 0);
     for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
       bind(program, i, inputs, outputs, bound);
@@ -55,7 +57,6 @@ class Binder {
     for (std::size_t k = 1; k < bound.phase_end.size(); ++k)
       bound.phase_end[k] = std::max(bound.phase_end[k], bound.phase_end[k - 1]);
     if (in_packets(to_.form) && to_.hosts.single()) drop_last_notices(bound);
-    bound.readers = std::make_shared<const std::vector<int>>(readers_of(program));
     bound.source = std::move(program);
     return bound;
   }
@@ -95,8 +96,24 @@ class Binder {
           !operands.empty() &&
           (operands.front().place == Place::board || operands.front().place == Place::peer_output);
       bound.ops.back().streams = streams(program, op);
+      take_lines(bound, bound.ops.back());
       done += piece;
     } while (done < op.length);
+  }
+
+  /// Long reads of peers' boards take their lines (see Link::taken_from), but those of a rank that
+  /// does nothing but reduce boards of several: all wait for its loads.
+  void take_lines(BoundProgram& bound, const BoundOp& op) const {
+    if (op.code != OpCode::gather || in_packets(to_.form)) return;
+    if (bytes_of(Elements{op.count}, to_.call.element()) < Bytes{Link::long_read}) return;
+    const auto sources =
+        std::span{bound.operands}.subspan(op.first_operand + op.destination_count, op.source_count);
+    const auto of_peer = [&](const BoundOperand& source) {
+      return source.on_board() && source.owner != self_;
+    };
+    if (bound.readers->empty() && std::ranges::count_if(sources, of_peer) > 1) return;
+    for (BoundOperand& source : sources)
+      if (of_peer(source)) source.base = BoundOperand::taken_from(source.owner, ranks_);
   }
 
   /// At the end of a call all peers that share memory are woken anyway: notices that nothing is

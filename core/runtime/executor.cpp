@@ -27,9 +27,12 @@ Executor::Executor(Peers& peers, const SegmentLayout& layout, int spins)
     for (int i = 0; i < SegmentLayout::slots(kind); ++i)
       slots_[static_cast<std::size_t>(kind)].push_back(
           {.offset = layout_.slot(kind, static_cast<std::uint64_t>(i)).value()});
-  bases_.resize(BoundOperand::segment_of(peers.count()));
-  for (int rank = 0; rank < peers.count(); ++rank)  // only the own one is written
+  const int ranks = peers.count();
+  bases_.resize(BoundOperand::taken_from(ranks, ranks));
+  for (int rank = 0; rank < ranks; ++rank) {  // only the own one is written
     bases_[BoundOperand::segment_of(rank)] = const_cast<std::byte*>(peers.segment(rank));
+    bases_[BoundOperand::taken_from(rank, ranks)] = const_cast<std::byte*>(peers.taken_from(rank));
+  }
   bases_[BoundOperand::segment_of(self_)] = segment_;
 }
 

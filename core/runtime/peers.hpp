@@ -25,6 +25,11 @@ class Peers {
 
   std::byte* own_segment() { return segment_; }
   const std::byte* segment(int peer) const { return link(peer).segment; }
+  /// Where long reads of the peer's segment are faster.
+  const std::byte* taken_from(int peer) const {
+    const Link& way = link(peer);
+    return way.taken_from ? way.taken_from : way.segment;
+  }
   Control& own_control() { return control_of(segment_); }
   const Control& control(int peer) const { return control_of(segment(peer)); }
 

@@ -13,10 +13,14 @@
 namespace capstan {
 
 /// An operand with its byte offset from a base. Bases are numbered: the local buffers in the order
-/// of Place, then the segments of all ranks, in which boards lie. Buffers of peers have none.
+/// of Place, then the segments of all ranks, in which boards lie, then the same again for what is
+/// taken from there (see Link::taken_from). Buffers of peers have none.
 struct BoundOperand {
   static constexpr std::uint32_t segment_of(int rank) {
     return static_cast<std::uint32_t>(Place::board) + static_cast<std::uint32_t>(rank);
+  }
+  static constexpr std::uint32_t taken_from(int rank, int ranks) {
+    return segment_of(ranks + rank);
   }
 
   Place place;

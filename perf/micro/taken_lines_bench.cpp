@@ -5,8 +5,6 @@
 //   Copy/BYTES      one private source
 //   Tiles/BYTES     the sum, tile by tile through a private one of 16 KiB: what the executor does
 #include <benchmark/benchmark.h>
-#include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,28 +13,12 @@
 #include <vector>
 
 #include "kernels/cpu/reduce.hpp"
+#include "perf/micro/stay_on_core.hpp"
 
 namespace capstan::perf {
 namespace {
 
 constexpr std::size_t most = 4 << 20, tile = 16 << 10;
-
-/// The `n`-th core that this program could use when it started.
-void stay_on_core(int n) {
-  static const cpu_set_t allowed = [] {
-    cpu_set_t set;
-    sched_getaffinity(0, sizeof set, &set);
-    return set;
-  }();
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || n-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-    return;
-  }
-}
 
 /// Reads memory on another core, whenever it is told to.
 class Reader {

@@ -269,7 +269,7 @@ void expect_refusal_of(const std::function<FileDescriptor()>& open_segment,
       return;
     }
     const FileDescriptor socket = knock(addresses[0]), segment = open_segment();
-    const shm::Memfd header = shm::Memfd::create(Bytes{4096}, shm::Writers::everybody);
+    const shm::Memfd header = shm::Memfd::create(Bytes{4096});
     const Introduction introduction{.rank = 1, .token = decoded(addresses[1]).token};
     introduce(socket, introduction);
     introduce(socket, introduction, std::array{segment.get(), header.fd.get()});
@@ -294,9 +294,7 @@ TEST(ShmConnect, RefusesMemoryThatCouldBeCutOff) {
 }
 
 TEST(ShmConnect, RefusesMemoryOfAnotherSize) {
-  expect_refusal_of(
-      [] { return std::move(shm::Memfd::create(Bytes{8192}, shm::Writers::everybody).fd); },
-      "has 8192 bytes");
+  expect_refusal_of([] { return std::move(shm::Memfd::create(Bytes{8192}).fd); }, "has 8192 bytes");
 }
 
 TEST(ShmConnect, RefusesWhatIsNoMemory) {

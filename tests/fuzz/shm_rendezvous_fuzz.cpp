@@ -33,9 +33,8 @@ std::ptrdiff_t open_descriptors() {
 /// What somebody may hand over: what is expected, a segment that is too short or can shrink, and
 /// no memory at all.
 FileDescriptor some_descriptor(std::uint8_t kind) {
-  using enum shm::Writers;
-  if (kind % 4 == 0) return std::move(shm::Memfd::create(segment, creator).fd);
-  if (kind % 4 == 1) return std::move(shm::Memfd::create(Bytes{1}, everybody).fd);
+  if (kind % 4 == 0) return std::move(shm::Memfd::create(segment).fd);
+  if (kind % 4 == 1) return std::move(shm::Memfd::create(Bytes{1}).fd);
   if (kind % 4 == 2) return FileDescriptor{::memfd_create("fuzz", MFD_CLOEXEC)};
   return FileDescriptor{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
 }
@@ -73,7 +72,7 @@ void meet(fuzz::Source& source) {
   const auto own = shm::ShmAddress::of_this_process(segment);
   const auto peer = shm::ShmAddress::of_this_process(segment);
   shm::UnixListener listener{own.socket(), 8};
-  const shm::Memfd memory = shm::Memfd::create(segment, shm::Writers::creator);
+  const shm::Memfd memory = shm::Memfd::create(segment);
   std::vector<FileDescriptor> guests;
   for (int i = 1 + source.byte() % 3; i > 0; --i) {
     auto connecting = shm::connect_to(own.socket());

@@ -99,6 +99,28 @@ TEST(Plans, HaveBlocksAsShortAsWanted) {
   EXPECT_EQ(blocks(), 16U);
 }
 
+/// From where the boards of peers are read, by rank 0: their lines are taken or shared.
+std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ranks) {
+  const Call call = call_of(collective, count);
+  const Choice choice =
+      choose(call, ranks, AlgorithmRules::parse(fmt::format("{}:flat/flags", name_of(collective))));
+  const SegmentLayout layout{ranks, Bytes{2 << 20}, Bytes{64 << 10}};
+  const Plan plan = make_plan(call, choice, ranks, Rank{0}, block, Bytes{8 << 20}, layout);
+  std::vector<bool> found;
+  for (const BoundOperand& operand : plan.program(0).operands)
+    if (operand.on_board() && operand.owner != 0)
+      found.push_back(operand.base == BoundOperand::taken_from(operand.owner, ranks));
+  return found;
+}
+
+TEST(Plans, TakeLinesThatAreReadForLong) {
+  using ::testing::AllOf, ::testing::Each, ::testing::IsEmpty;
+  EXPECT_THAT(takes_lines(Collective::all_reduce, 1024, 3), AllOf(Not(IsEmpty()), Each(true)));
+  EXPECT_THAT(takes_lines(Collective::all_reduce, 1023, 3), AllOf(Not(IsEmpty()), Each(false)));
+  EXPECT_THAT(takes_lines(Collective::reduce, 1024, 2), AllOf(Not(IsEmpty()), Each(true)));
+  EXPECT_THAT(takes_lines(Collective::reduce, 1024, 3), AllOf(Not(IsEmpty()), Each(false)));
+}
+
 TEST(Rivals, GiveTheSameSums) {
   for (const std::uint64_t count : {2'000, 100'000, 3'000'000}) {
     for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {

@@ -19,9 +19,11 @@ std::size_t MappedTransport::index(Rank peer) const {
   return require_rank(self_, peer, links_.size());
 }
 
-void MappedTransport::set_link(Rank peer, const std::byte* segment, Header& header, int bell) {
+void MappedTransport::set_link(Rank peer, const std::byte* segment, Header& header, int bell,
+                               const std::byte* taken_from) {
   bells_[index(peer)] = bell;
-  links_[index(peer)] = {.segment = segment, .doorbell = &header.doorbell, .mapped = true};
+  links_[index(peer)] = {
+      .segment = segment, .taken_from = taken_from, .doorbell = &header.doorbell, .mapped = true};
 }
 
 }  // namespace capstan::shm

@@ -39,7 +39,8 @@ class MappedTransport : public Transport {
   /// Throws InvalidArgument unless `peer` is one of the ranks.
   std::size_t index(Rank peer) const;
   /// `bell` is the peer's, or -1.
-  void set_link(Rank peer, const std::byte* segment, Header& header, int bell);
+  void set_link(Rank peer, const std::byte* segment, Header& header, int bell,
+                const std::byte* taken_from = nullptr);
   void ring(const Link& link) final {
     ring_doorbell(*link.doorbell, scope_, bells_[static_cast<std::size_t>(&link - links_.data())]);
   }

@@ -25,24 +25,15 @@ FileDescriptor open_memfd() {
   return FileDescriptor{checked(fd, "memfd_create", "raise ulimit -n if files ran out")};
 }
 
-void seal(int fd, Writers writers) {
-  constexpr int seals = fixed_size | F_SEAL_SEAL;
-  if (writers == Writers::creator) {
-    if (::fcntl(fd, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) == 0) return;
-    if (errno != EINVAL) throw_errno("fcntl(F_ADD_SEALS)");
-  }
-  checked(::fcntl(fd, F_ADD_SEALS, seals), "fcntl(F_ADD_SEALS)");
-}
-
 }  // namespace
 
-Memfd Memfd::create(Bytes size, Writers writers) {
+Memfd Memfd::create(Bytes size) {
   Memfd memory{open_memfd(), {}};
   const auto length = static_cast<off_t>(whole_pages(size).value());
   checked(::ftruncate(memory.fd.get(), length), "ftruncate of shared memory",
           "ask for a smaller segment, or raise ulimit -f");
   memory.mapping = Mapping::shared(memory.fd.get(), size, PROT_READ | PROT_WRITE);
-  seal(memory.fd.get(), writers);
+  checked(::fcntl(memory.fd.get(), F_ADD_SEALS, fixed_size | F_SEAL_SEAL), "fcntl(F_ADD_SEALS)");
   return memory;
 }
 

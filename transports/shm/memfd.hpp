@@ -9,9 +9,6 @@
 
 namespace capstan::shm {
 
-/// Who but its creator may write to a memfd.
-enum class Writers { creator, everybody };
-
 /// Memory of fixed size that can be handed to other processes as a descriptor. It has no name in
 /// the file system; the kernel frees it with its last mapping and descriptor.
 struct Memfd {
@@ -19,9 +16,8 @@ struct Memfd {
   Mapping mapping;  // readable and writable
 
   /// Zeros, backed by memory only where touched, and sealed: nobody can resize them any more (a
-  /// peer could otherwise make accesses fault with SIGBUS), and with Writers::creator nobody can
-  /// get another writable mapping (where the kernel is Linux 5.1 or later). Throws SystemError.
-  static Memfd create(Bytes size, Writers writers);
+  /// peer could otherwise make accesses fault with SIGBUS). Throws SystemError.
+  static Memfd create(Bytes size);
 };
 
 /// Why a descriptor that came from a peer must not be mapped as `size` bytes of shared memory, or

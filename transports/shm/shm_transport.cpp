@@ -21,13 +21,13 @@
 namespace capstan {
 namespace {
 
-/// What a rank owns. The header is a memfd of its own, so that peers can be given the right to
-/// write to it alone, and so that the segment starts on a huge page.
+/// What a rank owns. The header, to which peers write, is a memfd of its own, so that the
+/// segment starts on a huge page.
 struct SharedMemory {
   SharedMemory(Bytes size, bool has_bell)
       : bell(has_bell ? shm::make_bell() : FileDescriptor{}),
-        segment(shm::Memfd::create(size, shm::Writers::creator)),
-        header(shm::Memfd::create(Bytes{sizeof(shm::Header)}, shm::Writers::everybody)),
+        segment(shm::Memfd::create(size)),
+        header(shm::Memfd::create(Bytes{sizeof(shm::Header)})),
         shared_header(new(header.mapping.data()) shm::Header) {}
 
   FileDescriptor bell;
@@ -39,6 +39,7 @@ struct SharedMemory {
 /// What it has of a peer.
 struct Peer {
   Mapping segment;
+  Mapping taken_from;  // the segment again, writable: see Link
   Mapping header;
   FileDescriptor bell;
   shm::Liveness liveness;
@@ -130,14 +131,16 @@ std::vector<shm::ShmAddress> ShmTransport::decode(std::span<const Address> addre
 
 void ShmTransport::adopt(Rank rank, const shm::ShmAddress& address, shm::Partner partner) {
   Peer& peer = peers_[index(rank)];
-  peer.segment = Mapping::shared(partner.segment.get(), Bytes{address.segment}, PROT_READ);
+  const Bytes size{address.segment};
+  peer.segment = Mapping::shared(partner.segment.get(), size, PROT_READ);
+  peer.taken_from = Mapping::shared(partner.segment.get(), size, PROT_READ | PROT_WRITE);
   peer.header =
       Mapping::shared(partner.header.get(), Bytes{sizeof(shm::Header)}, PROT_READ | PROT_WRITE);
   peer.bell = std::move(partner.bell);
   peer.liveness = std::move(partner.liveness);
   if (!partner.membarrier) sleeper().expect_lost_wakeups();
   set_link(rank, peer.segment.data(), *reinterpret_cast<shm::Header*>(peer.header.data()),
-           peer.bell.get());
+           peer.bell.get(), peer.taken_from.data());
 }
 
 bool ShmTransport::has_left(std::size_t peer) const {

@@ -75,7 +75,7 @@ void Allocation::commit_own() {
 /// there is anything to copy.
 void Allocation::share() {
   // Everybody: peers write results there, and only so may the owner punch its pages out.
-  shm::Memfd memory = shm::Memfd::create(with_tail(size_), shm::Writers::everybody);
+  shm::Memfd memory = shm::Memfd::create(with_tail(size_));
   descriptor_ = std::move(memory.fd);
   mapping_ = std::move(memory.mapping);
   for (Bytes at{0}; at + huge_page <= size_; at += huge_page)
