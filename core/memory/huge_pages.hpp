@@ -43,7 +43,7 @@ class RecurringBuffers {
   struct Uses {
     Bytes size{};
     std::uint64_t count = 0, next = 2;  ///< when it is tried
-    std::uint64_t period = 32;          ///< after that
+    std::uint64_t period = 0;           ///< uses from the last try to the next; 0: none yet
   };
   void note(const void* begin, Bytes size);
   Uses& uses_of(const void* begin);

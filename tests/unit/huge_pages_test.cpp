@@ -165,6 +165,21 @@ TEST_F(HugePages, AreForBuffersThatComeBack) {
   EXPECT_TRUE(smaller.intact());
 }
 
+/// As when a program frees one and allocates the next of the same size.
+TEST_F(HugePages, AreForBuffersInThePlaceOfOthers) {
+  const FourPages memory;
+  const Bytes size = huge_page * 3;
+  RecurringBuffers recurring;
+  for (int buffer = 0; buffer < 3; ++buffer) {
+    ASSERT_NE(::mmap(memory.begin(), size.value(), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+              MAP_FAILED);
+    memory.use(0, size.value());
+    for (int i = 0; i < 64; ++i) recurring.use(memory.begin(), size);
+    EXPECT_EQ(huge_around(memory.begin()), size) << "buffer " << buffer;
+  }
+}
+
 TEST_F(HugePages, ForgetBuffersThatDoNotComeBack) {
   const Bytes size{4 << 20};
   const Buffer buffer{Bytes{12 << 20}};
