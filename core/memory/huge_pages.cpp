@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -26,28 +25,6 @@ bool collapse(std::uint64_t begin, std::uint64_t end) {
   return begin >= end || ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_COLLAPSE) == 0;
 }
 
-struct Range {
-  std::uint64_t begin, end;
-};
-
-Range whole_pages_of(const void* begin, Bytes size) {
-  const std::uint64_t page = huge_page.value(), first = address_of(begin);
-  return {(first + page - 1) / page * page, (first + size.value()) / page * page};
-}
-
-bool has_whole_page(const void* begin, Bytes size) {
-  const auto [from, to] = whole_pages_of(begin, size);
-  return from < to;
-}
-
-/// More than it takes to find that all pages are huge, less than it takes to move one.
-std::chrono::microseconds time_to_look(Bytes size) {
-  return std::chrono::microseconds{100 + size.value() / huge_page.value()};
-}
-
-/// Uses between two attempts, at most.
-constexpr std::uint64_t rarest = 1 << 14;
-
 /// How much of a huge page is not in use yet; nothing where it is not all mapped.
 std::optional<std::uint64_t> unused_bytes(std::uint64_t page) {
   static const auto small_page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -68,8 +45,8 @@ bool collapse_end(std::uint64_t page, Bytes of) {
 }  // namespace
 
 bool collapse_pages(const void* begin, Bytes size) {
-  const auto [from, to] = whole_pages_of(begin, size);
-  return collapse(from, to);
+  const std::uint64_t page = huge_page.value(), first = address_of(begin);
+  return collapse((first + page - 1) / page * page, (first + size.value()) / page * page);
 }
 
 bool collapse_ends(const void* begin, Bytes size) {
@@ -94,23 +71,16 @@ bool can_collapse_pages() {
   return collapsed;
 }
 
-/// Not at once, as many buffers are used only once. Soon again, as a buffer may have been freed
-/// meanwhile and another one begin there: to look whether whole pages are huge takes a microsecond.
-/// Ever more rarely where it fails, as for memory that is locked, or where it is another buffer
-/// each time, which would not be used often enough to be worth it.
+/// Not at once, as many buffers are used only once. Now and then again, as a buffer may have been
+/// freed meanwhile and another one begin there; what is huge already costs little. Ever more rarely
+/// where it fails, as for memory that is locked.
 void RecurringBuffers::note(const void* begin, Bytes size) {
   Uses& uses = uses_of(begin);
-  if (uses.size != size) uses = {.size = size};
+  if (uses.size != size) uses = {.size = size, .occasion = occasion_};
+  if (std::exchange(uses.occasion, occasion_) != occasion_) uses.next = uses.count + 1;
   if (++uses.count < uses.next) return;
-  const bool first = uses.period == 0, whole = has_whole_page(begin, size);
-  const std::uint64_t usual = whole ? 4 : 32;
-  const auto start = std::chrono::steady_clock::now();
-  bool huge = collapse_pages(begin, size);
-  const bool moved = std::chrono::steady_clock::now() - start > time_to_look(size);
-  if (first || moved || !whole) huge = (collapse_ends(begin, size) || whole) && huge;
-  if (first) uses.period = usual;
-  const bool in_vain = !huge || (moved && !first);
-  uses.period = in_vain ? std::min(2 * uses.period, rarest) : std::max(uses.period / 2, usual);
+  const bool within = collapse_pages(begin, size), ends = collapse_ends(begin, size);
+  if (!within || !ends) uses.period *= 2;
   uses.next = uses.count + uses.period;
 }
 

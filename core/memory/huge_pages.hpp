@@ -36,6 +36,9 @@ class RecurringBuffers {
   void use(const void* begin, Bytes size) {
     if (size >= worth_it) note(begin, size);
   }
+  /// Every buffer that has been used before is looked at when it is used next: another one of its
+  /// size may be in its place.
+  void look_again() { ++occasion_; }
   /// Buffers that are remembered.
   std::size_t known() const { return recent_.size() + older_.size(); }
 
@@ -43,12 +46,14 @@ class RecurringBuffers {
   struct Uses {
     Bytes size{};
     std::uint64_t count = 0, next = 2;  ///< when it is tried
-    std::uint64_t period = 0;           ///< uses from the last try to the next; 0: none yet
+    std::uint64_t period = 32;          ///< after that
+    std::uint64_t occasion = 0;         ///< the last that is known here
   };
   void note(const void* begin, Bytes size);
   Uses& uses_of(const void* begin);
 
   std::unordered_map<const void*, Uses> recent_, older_;  // by where the buffer begins
+  std::uint64_t occasion_ = 0;
 };
 
 }  // namespace capstan

@@ -47,6 +47,7 @@ Trials* Engine::trials_of(const Call& call) {
   const Bytes block = settings_.chunk == Bytes{0} ? block_bytes() : never;  // as the program wants
   Trials trials{rivals(key, placement_.hosts, links_, block), call.collective, call.extent(ranks_),
                 links_.shares_cores};
+  recurring_.look_again();  // a program that goes on to other calls may have other buffers
   return &trials_.emplace(key, std::move(trials)).first->second;
 }
 
