@@ -21,10 +21,10 @@ std::uint32_t key_of(const Token& token) {
 Greeter::Greeter(const Device& device, int ranks, const Token& token)
     : device_(&device),
       token_(token),
-      slots_(std::clamp<std::size_t>(static_cast<std::size_t>(ranks) * 2, 32, 1024) + sends),
+      slots_(device.domain.get(),
+             std::clamp<std::size_t>(static_cast<std::size_t>(ranks) * 2, 32, 1024) + sends,
+             IBV_ACCESS_LOCAL_WRITE),
       receives_(slots_.size() - sends),
-      region_(pin(device.domain.get(), slots_.data(), slots_.size() * sizeof(Slot),
-                  IBV_ACCESS_LOCAL_WRITE)),
       completions_(made(::ibv_create_cq(device.context.get(), static_cast<int>(slots_.size()),
                                         nullptr, nullptr, 0),
                         "ibv_create_cq")),
@@ -62,7 +62,7 @@ void Greeter::make_ready() {
 void Greeter::offer(std::size_t slot) {
   ibv_sge place{.addr = reinterpret_cast<std::uint64_t>(&slots_[slot]),
                 .length = sizeof(Slot),
-                .lkey = region_->lkey};
+                .lkey = slots_.key()};
   ibv_recv_wr request{.wr_id = slot, .next = nullptr, .sg_list = &place, .num_sge = 1};
   ibv_recv_wr* refused = nullptr;
   require_success(::ibv_post_recv(queue_pair_.get(), &request, &refused), "ibv_post_recv");
@@ -83,7 +83,7 @@ void Greeter::greet(std::size_t rank, const VerbsAddress& peer, Greeting greetin
   slots_[slot].greeting = greeting;
   ibv_sge place{.addr = reinterpret_cast<std::uint64_t>(&slots_[slot].greeting),
                 .length = sizeof(Greeting),
-                .lkey = region_->lkey};
+                .lkey = slots_.key()};
   ibv_send_wr request{};
   request.wr_id = slot;
   request.sg_list = &place;

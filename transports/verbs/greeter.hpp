@@ -6,6 +6,7 @@
 
 #include "transports/verbs/connection.hpp"
 #include "transports/verbs/device.hpp"
+#include "transports/verbs/slots.hpp"
 
 namespace capstan::verbs {
 
@@ -43,10 +44,9 @@ class Greeter {
 
   const Device* device_;
   const Token token_;
-  std::vector<Slot> slots_;  // the first `receives_` are for what comes
+  Slots<Slot> slots_;  // the first `receives_` are for what comes
   std::size_t receives_;
   std::vector<std::size_t> free_;  // slots for what goes
-  MemoryRegion region_;
   CompletionQueue completions_;
   QueuePair queue_pair_;
   std::vector<AddressHandle> ways_;  // by rank

@@ -6,9 +6,9 @@
 namespace capstan::verbs {
 
 Inbox::Inbox(const Device& device, int depth)
-    : slots_(static_cast<std::size_t>(std::clamp(depth, 1, device.limits.max_srq_wr))),
-      region_(pin(device.domain.get(), slots_.data(), slots_.size() * sizeof(Control),
-                  IBV_ACCESS_LOCAL_WRITE)) {
+    : slots_(device.domain.get(),
+             static_cast<std::size_t>(std::clamp(depth, 1, device.limits.max_srq_wr)),
+             IBV_ACCESS_LOCAL_WRITE) {
   ibv_srq_init_attr wanted{};
   wanted.attr.max_wr = static_cast<std::uint32_t>(slots_.size());
   wanted.attr.max_sge = 1;
@@ -20,7 +20,7 @@ Inbox::Inbox(const Device& device, int depth)
 Control Inbox::take(const ibv_wc& completion) {
   const std::uint64_t slot = completion.wr_id & ~mark;
   free_.push_back(slot);
-  return slots_.at(slot);
+  return slots_[slot];
 }
 
 void Inbox::replenish() {
@@ -33,7 +33,7 @@ void Inbox::replenish() {
       const std::uint64_t slot = free_[free_.size() - 1 - i];
       places[i] = {.addr = reinterpret_cast<std::uint64_t>(&slots_[slot]),
                    .length = sizeof(Control),
-                   .lkey = region_->lkey};
+                   .lkey = slots_.key()};
       requests[i] = {.wr_id = mark | slot,
                      .next = i + 1 < count ? &requests[i + 1] : nullptr,
                      .sg_list = &places[i],

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "transports/verbs/device.hpp"
-#include "transports/verbs/pieces.hpp"
+#include "transports/verbs/slots.hpp"
 
 namespace capstan::verbs {
 
@@ -38,8 +38,7 @@ class Inbox {
   void replenish();
 
  private:
-  std::vector<Control> slots_;
-  MemoryRegion region_;
+  Slots<Control> slots_;
   SharedReceiveQueue queue_;
   std::vector<std::uint64_t> free_;  // slots that the device does not have
 };

@@ -23,8 +23,7 @@ SendQueue::SendQueue(const Device& device, ibv_cq* completions, ibv_srq* receive
   }
   made(queue_pair_.get(), "ibv_create_qp", "the device may be out of queue pairs: rdma resource");
   if (shape_.inline_data) return;
-  slots_.resize(shape_.depth * most_short);
-  region_.reset(pin(device.domain.get(), slots_.data(), slots_.size(), 0));
+  slots_ = Slots<std::byte>{device.domain.get(), shape_.depth * most_short, 0};
 }
 
 ibv_send_wr& SendQueue::add(const Target& target, const void* data, std::uint32_t length,
@@ -55,9 +54,9 @@ void SendQueue::add_short(const Target& target, const void* data, std::uint32_t 
   if (shape_.inline_data) {
     add(target, data, length, 0).send_flags |= IBV_SEND_INLINE;
   } else {
-    std::byte* slot = slots_.data() + begun_ % shape_.depth * most_short;
+    std::byte* slot = &slots_[begun_ % shape_.depth * most_short];
     if (length > 0) std::memcpy(slot, data, length);
-    add(target, slot, length, region_->lkey);
+    add(target, slot, length, slots_.key());
   }
 }
 

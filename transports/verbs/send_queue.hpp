@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "transports/verbs/device.hpp"
-#include "transports/verbs/pieces.hpp"
+#include "transports/verbs/slots.hpp"
 
 namespace capstan::verbs {
 
@@ -67,8 +67,7 @@ class SendQueue {
   ibv_send_wr& add(const Target& target, const void* data, std::uint32_t length, std::uint32_t key);
 
   Shape shape_;
-  std::vector<std::byte> slots_;  // `depth` of them for short data, where the device cannot inline
-  MemoryRegion region_;
+  Slots<std::byte> slots_;  // `depth` times most_short, where the device cannot inline short data
   QueuePair queue_pair_;
   std::array<ibv_send_wr, most_at_once> requests_;
   std::array<ibv_sge, most_at_once> places_;

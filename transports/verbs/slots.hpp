@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/ir/quantity.hpp"
+#include "transports/mapping.hpp"
+#include "transports/verbs/handles.hpp"
+#include "transports/verbs/pieces.hpp"
+
+namespace capstan::verbs {
+
+/// An array that the device may use, of zeros, in pages of its own: a child of fork() does not get
+/// pages that a device uses (see ibv_fork_init), and would miss all else that lies in them.
+template <class T>
+class Slots {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  Slots() = default;
+  /// `access` as of ibv_reg_mr. Throws SystemError.
+  Slots(ibv_pd* domain, std::size_t size, int access)
+      : memory_(Mapping::anonymous(Bytes{size * sizeof(T)})),
+        size_(size),
+        region_(pin(domain, memory_.data(), size * sizeof(T), access)) {}
+
+  std::size_t size() const { return size_; }
+  T& operator[](std::size_t i) { return reinterpret_cast<T*>(memory_.data())[i]; }
+  /// For requests to the device.
+  std::uint32_t key() const { return region_->lkey; }
+
+ private:
+  Mapping memory_;
+  std::size_t size_ = 0;
+  MemoryRegion region_;
+};
+
+}  // namespace capstan::verbs
