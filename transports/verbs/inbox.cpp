@@ -20,7 +20,7 @@ Inbox::Inbox(const Device& device, int depth)
 Control Inbox::take(const ibv_wc& completion) {
   const std::uint64_t slot = completion.wr_id & ~mark;
   free_.push_back(slot);
-  return slots_[slot];
+  return slots_.at(slot);
 }
 
 void Inbox::replenish() {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <type_traits>
 
 #include "core/ir/quantity.hpp"
@@ -27,6 +28,11 @@ class Slots {
 
   std::size_t size() const { return size_; }
   T& operator[](std::size_t i) { return reinterpret_cast<T*>(memory_.data())[i]; }
+  /// Throws std::out_of_range.
+  T& at(std::size_t i) {
+    if (i >= size_) throw std::out_of_range("a slot that the device does not have");
+    return (*this)[i];
+  }
   /// For requests to the device.
   std::uint32_t key() const { return region_->lkey; }
 
