@@ -188,9 +188,9 @@ class Communicator : public Collectives<Communicator> {
   std::string explain(const Request& request) const;
   /// Just the algorithm's name.
   std::string algorithm(const Request& request) const;
-  /// Whether calls like this one, with buffers of this kind on all ranks, no longer run in several
-  /// ways by turns to find the fastest (see Settings::trials). The same on all ranks when
-  /// nothing is pending. For benchmarks, to know when to start.
+  /// Whether the fastest of several ways has been found for calls like this one, with buffers of
+  /// this kind on all ranks (see Settings::trials). The same on all ranks when nothing is pending.
+  /// For benchmarks, to know when to start.
   bool is_settled(const Request& request) const;
 
  private:

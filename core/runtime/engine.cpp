@@ -123,7 +123,8 @@ const Plan& Engine::plan(const Call& call) {
     return *(last_plan_ = known->second.get());
   if (plans_.size() >= most_plans && tasks_.empty())
     plans_.clear(), last_plan_ = nullptr, ++plans_age_;
-  auto made = std::make_unique<const Plan>(make_plan(call, choice(call)));
+  auto made = std::make_unique<Plan>(make_plan(call, choice(call)));
+  made->kind = trials_of(call);
   return *(last_plan_ = plans_.emplace(call, std::move(made)).first->second.get());
 }
 
@@ -151,9 +152,10 @@ void Engine::run(const Plan& plan, const void* input, void* output) {
   {
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
-    if (tasks_.empty() && run_at_once(plan, input, output)) return;
+    const Plan* const next = nothing_open() ? once_more(plan, tasks_.end()) : nullptr;
+    if (next && tasks_.empty() && run_at_once(*next, input, output)) return;
     tasks_.push_back(
-        {.call = plan.call, .plan = &plan, .input = input, .output = output, .outcome = &outcome});
+        {.call = plan.call, .plan = next, .input = input, .output = output, .outcome = &outcome});
   }
   wait_for(outcome);
 }
@@ -164,7 +166,7 @@ const Plan* Engine::run_now(const Call& call, const void* input, void* output) {
   {
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
-    plan = next_plan(call, tasks_.end());
+    plan = plan_at_end(call);
     const Plan* const lasting = plan && !plan->trial ? plan : nullptr;
     if (plan && tasks_.empty() && run_at_once(*plan, input, output)) return lasting;
     tasks_.push_back(
@@ -202,7 +204,7 @@ void Engine::submit(Task task) {
     if (failure_) failure_->raise();
     if (!task.complete && expects_shared_buffers())
       if (const auto question = question_before(task.call)) tasks_.push_back(ask(*question, task));
-    if (!task.complete) task.plan = next_plan(task.call, tasks_.end());
+    if (!task.complete) task.plan = plan_at_end(task.call);
     tasks_.push_back(std::move(task));
     // What is small is sent at once; what takes time is left to who has it, and what is tried to
     // who waits for it, so that the time is that of the call alone.

@@ -88,7 +88,8 @@ class Engine {
   /// The same with these buffers, if those of all ranks are of their kind.
   Choice choice(const Call& call, const void* input, const void* output);
 
-  /// Calls like this one, with such buffers on all ranks, no longer run in several ways.
+  /// The fastest of several ways has been found for calls like this one, with such buffers on all
+  /// ranks.
   bool is_settled(const Call& call, const void* input, const void* output);
 
   /// From now on buffers may be in shared memory: all ranks say this between the same calls.
@@ -123,7 +124,11 @@ class Engine {
   bool tries() const;
   bool tries(const Call& call) const;
   Trials* trials_of(const Call& call);
+  bool nothing_open() const;
+  const Plan* plan_at_end(const Call& call);
   const Plan* next_plan(const Call& call, std::deque<Task>::const_iterator place);
+  const Plan* once_more(const Plan& plan, std::deque<Task>::const_iterator place);
+  void try_again(Trials& kind);
   Task verdict(Trials& trials, const Call& call);
   const Plan* run_now(const Call& call, const void* input, void* output);
   bool run_at_once(const Plan& plan, const void* input, void* output);
@@ -182,6 +187,7 @@ class Engine {
   std::chrono::steady_clock::time_point stalled_since_{};
 
   std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
+  std::vector<std::unique_ptr<const Plan>> retired_;  // from plans_, until no task has one of them
   std::unordered_map<Call, Choice, CallHash> choices_;  // by typical call
   std::unordered_map<Call, Trials, CallHash> trials_;   // likewise
   std::chrono::steady_clock::time_point started_{};     // of a call that is tried

@@ -55,17 +55,29 @@ bool Engine::is_settled(const Call& call, const void* input, const void* output)
   const Progress::Lock lock{*progress_};
   if (!tries(call)) return true;
   const auto found = trials_.find(typical(with_seen(call, input, output)));
-  return found != trials_.end() ? found->second.decided() : trials_.size() >= most_kinds_tried;
+  return found != trials_.end() ? found->second.settled() : trials_.size() >= most_kinds_tried;
+}
+
+/// Whether it is known how the next call will run: not while others before it wait for a verdict or
+/// an answer. All ranks decide in the order of the calls.
+bool Engine::nothing_open() const {
+  return tasks_.empty() || tasks_.back().plan;
+}
+
+/// The plan of a call that is put at the end of the queue.
+const Plan* Engine::plan_at_end(const Call& call) {
+  return nothing_open() ? next_plan(call, tasks_.end()) : nullptr;
 }
 
 /// The plan of a call that comes next, in the order in which all ranks call. Null: it is known when
 /// its turn comes, after what ranks have to tell each other first, which is put into the queue.
 const Plan* Engine::next_plan(const Call& call, std::deque<Task>::const_iterator place) {
-  if (last_plan_ && last_plan_->call == call) return last_plan_;
+  if (last_plan_ && last_plan_->call == call) return once_more(*last_plan_, place);
   if (const auto known = plans_.find(call); known != plans_.end())
-    return last_plan_ = known->second.get();
+    return once_more(*(last_plan_ = known->second.get()), place);
   Trials* const trials = trials_of(call);
-  if (!trials || trials->decided()) return &plan(call);
+  if (!trials || (trials->decided() && trials->goes_on())) return &plan(call);
+  if (trials->decided()) try_again(*trials);
   if (!trials->all_begun())
     return &trials->next(call, [&](const Choice& choice) { return make_plan(call, choice); });
   if (!trials->asked()) {
@@ -73,6 +85,27 @@ const Plan* Engine::next_plan(const Call& call, std::deque<Task>::const_iterator
     trials->set_asked();
   }
   return nullptr;
+}
+
+/// The same plan, unless its kind is to be tried again.
+const Plan* Engine::once_more(const Plan& plan, std::deque<Task>::const_iterator place) {
+  if (!plan.kind || plan.kind->goes_on()) return &plan;
+  if (plan.kind->decided()) try_again(*plan.kind);
+  return next_plan(plan.call, place);
+}
+
+/// Plans that are forgotten may still be in the queue.
+void Engine::try_again(Trials& kind) {
+  if (tasks_.empty()) retired_.clear();
+  for (auto plan = plans_.begin(); plan != plans_.end();) {
+    const auto next = std::next(plan);
+    if (plan->second->kind == &kind) retired_.push_back(std::move(plans_.extract(plan).mapped()));
+    plan = next;
+  }
+  last_plan_ = nullptr;
+  ++plans_age_;
+  kind.begin_again();
+  recurring_.look_again();
 }
 
 /// The task by which ranks tell each other how long they took.

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace capstan {
 namespace {
+
+constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
 /// Ranks wait for each other in it, so that the one that comes last sees how long it takes. In the
 /// others, some only send, or only receive: the slowest counts.
@@ -23,8 +26,9 @@ float mean(std::span<const float> seconds) {
 
 /// Nearly the least, if there are several: others use the machine, too, and once may be luck.
 float typical_time(std::span<const float> times) {
+  constexpr float shortest = 1e-9F;  // that a clock tells
   std::vector<float> seconds;
-  for (const float time : times) seconds.push_back(std::abs(time));
+  for (const float time : times) seconds.push_back(std::max(std::abs(time), shortest));
   const auto typical = seconds.begin() + (seconds.size() > 1 ? 1 : 0);
   std::ranges::nth_element(seconds, typical);
   return *typical;
@@ -53,11 +57,20 @@ Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes byte
       turns_(turns_for(bytes, least_counts_)),
       decided_(candidates.size() == 1) {
   for (Choice& choice : candidates) trials_.emplace_back(std::move(choice));
+  contenders_.resize(trials_.size());
+  std::iota(contenders_.begin(), contenders_.end(), std::size_t{0});
+  if (decided_) calls_left_ = never;
+}
+
+void Trials::begin_again() {
+  for (Trial& trial : trials_) trial.seconds_.clear();
+  begun_ = warm_up;
+  asked_ = decided_ = false;
 }
 
 const Plan& Trials::next(const Call& call, const Make& make) {
   const std::size_t turn = begun_ < warm_up ? 0 : (begun_ - warm_up) / turns_.calls;
-  Trial& trial = trials_[turn % trials_.size()];
+  Trial& trial = trials_[contenders_[turn % contenders_.size()]];
   auto& plan = trial.plans_[call];
   if (!plan) {
     auto made = std::make_unique<Plan>(make(trial.choice_));
@@ -72,7 +85,8 @@ const Plan& Trials::next(const Call& call, const Make& make) {
 /// the least of the negative times.
 void Trials::times(std::span<float> times) const {
   auto to = times.begin();
-  for (const Trial& trial : trials_) {
+  for (const std::size_t contender : contenders_) {
+    const Trial& trial = trials_[contender];
     assert(trial.seconds_.size() >= calls_each());
     const auto seconds = std::span{trial.seconds_}.last(calls_each());
     for (std::size_t turn = 0; turn < turns_.number; ++turn) {
@@ -82,22 +96,44 @@ void Trials::times(std::span<float> times) const {
   }
 }
 
-/// What is expected to be the best has to be beaten clearly.
+/// The winner so far, at first what is expected to be the best, has to be beaten clearly. Those
+/// that are far behind take no part any more, but for one.
 void Trials::decide(std::span<const float> least) {
-  constexpr float clearly = 0.95F;
-  std::vector<float> seconds;  // by candidate
-  for (std::size_t t = 0; t < trials_.size(); ++t)
-    seconds.push_back(typical_time(least.subspan(t * times_each(), times_each())));
-  const auto fastest = std::ranges::min_element(seconds);
-  if (*fastest < clearly * seconds.front())
-    winner_ = static_cast<std::size_t>(fastest - seconds.begin());
-  Choice& winner = trials_[winner_].choice_;
-  winner.reason = fmt::format(
-      "{} {} that were tried, {:.2f} us (predicted {:.2f} us)",
-      seconds[winner_] == *fastest ? "the fastest of" : "expected and close to the fastest of",
-      trials_.size(), seconds[winner_] * 1e6F, winner.nanoseconds / 1000);
+  constexpr float clearly = 0.95F, far_behind = 2;
+  ++reviews_;
+  for (std::size_t i = 0; i < contenders_.size(); ++i)
+    trials_[contenders_[i]].logarithms_ +=
+        std::log(typical_time(least.subspan(i * times_each(), times_each())));
+  const auto seconds = [this](std::size_t trial) { return typical_seconds(trial); };
+  std::ranges::stable_sort(contenders_, {}, seconds);
+  if (seconds(contenders_.front()) < clearly * seconds(winner_)) winner_ = contenders_.front();
+  trials_[winner_].choice_.reason = reason();
+  while (contenders_.size() > 2 && seconds(contenders_.back()) > far_behind * seconds(winner_))
+    contenders_.pop_back();
+  calls_left_ = calls_until_review();
   for (Trial& trial : trials_) trial.plans_.clear();
   decided_ = true;
+}
+
+/// The geometric mean of those of all reviews: one that was disturbed does not outweigh the others.
+float Trials::typical_seconds(std::size_t trial) const {
+  return std::exp(trials_[trial].logarithms_ / static_cast<float>(reviews_));
+}
+
+std::string Trials::reason() const {
+  const float seconds = typical_seconds(winner_);
+  return fmt::format(
+      "{} {} that were tried{}, {:.2f} us (predicted {:.2f} us)",
+      winner_ == contenders_.front() ? "the fastest of" : "expected and close to the fastest of",
+      trials_.size(), reviews_ > 1 ? fmt::format(", the best of them {} times", reviews_) : "",
+      seconds * 1e6F, trials_[winner_].choice_.nanoseconds / 1000);
+}
+
+/// So many that reviews are a sixteenth of the calls at first, and soon next to nothing.
+std::uint64_t Trials::calls_until_review() const {
+  constexpr std::uint64_t seldom = 16, most_doublings = 24;
+  const std::uint64_t review = contenders_.size() * calls_each();
+  return seldom * review << std::min(reviews_ - 1, most_doublings);
 }
 
 }  // namespace capstan

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -27,13 +29,16 @@ class Trial {
  private:
   friend class Trials;
   Choice choice_;
-  std::vector<float> seconds_;
+  std::vector<float> seconds_;  ///< of the calls of this review
+  float logarithms_ = 0;        ///< of the typical times of all reviews, added up
   std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
 };
 
 /// Finds out which of several ways is the fastest for calls of a kind: the first calls run in them
 /// by turns, a few in each; then ranks tell each other how long these took, and all decide alike.
-/// What the model of links knows about one machine may be wrong on another.
+/// What the model of links knows about one machine may be wrong on another, and what was found in
+/// one moment of a machine wrong in others: so the best of them are tried again, ever more rarely,
+/// and their times of all reviews count.
 ///
 /// Used by one thread at a time; everything but note() happens in the same order on all ranks.
 class Trials {
@@ -43,24 +48,34 @@ class Trials {
   Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes, bool shares_cores);
   Trials(Trials&&) = default;
 
-  /// The choice is made.
+  /// The choice is made, until the next review.
   bool decided() const { return decided_; }
+  /// It has been made once.
+  bool settled() const { return decided_ || reviews_ > 0; }
+  /// Counts a call that runs as decided; false when it is to be the first of a review.
+  bool goes_on() {
+    if (calls_left_ == 0) return false;
+    --calls_left_;
+    return true;
+  }
+  /// Begins a review.
+  void begin_again();
   /// Every candidate has had its calls.
-  bool all_begun() const { return begun_ == warm_up + trials_.size() * calls_each(); }
+  bool all_begun() const { return begun_ == warm_up + contenders_.size() * calls_each(); }
   /// The plan of the next call of this kind, unless all have begun.
   using Make = std::function<Plan(const Choice&)>;
   const Plan& next(const Call& call, const Make& make);
 
   /// What ranks tell each other when all calls that have begun are over: the least of all is what
   /// decide() wants. `times` has number_of_times() elements.
-  std::size_t number_of_times() const { return trials_.size() * times_each(); }
+  std::size_t number_of_times() const { return contenders_.size() * times_each(); }
   void times(std::span<float> times) const;
   void decide(std::span<const float> least);
   /// Whether ranks are telling each other, or have done so.
   bool asked() const { return asked_; }
   void set_asked() { asked_ = true; }
 
-  /// The winner, or before that the one that is expected to be the best.
+  /// The last winner, or before that the one that is expected to be the best.
   const Choice& choice() const { return trials_[winner_].choice_; }
 
  private:
@@ -78,10 +93,16 @@ class Trials {
     return least_counts_ ? turns_.number * (turns_.calls - 1) : turns_.number;
   }
 
+  float typical_seconds(std::size_t trial) const;
+  std::string reason() const;
+  std::uint64_t calls_until_review() const;
+
   std::vector<Trial> trials_;
+  std::vector<std::size_t> contenders_;  ///< of the next review, or of this one
   bool least_counts_;  ///< the rank that came last sees how long a call takes: see times()
   Turns turns_;
   std::size_t begun_ = 0, winner_ = 0;
+  std::uint64_t reviews_ = 0, calls_left_ = 0;
   bool asked_ = false, decided_ = false;
 };
 

@@ -11,18 +11,17 @@ class Capstan : public Library {
   int size() const override { return world_.size(); }
 
   Call prepare(const cli::Cell& cell, float* input, float* output) override {
-    const auto request = cli::request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
-                                         reinterpret_cast<std::byte*>(output));
-    while (!world_.is_settled(request)) world_.run(request);
-    way_ = world_.explain(request);
-    return [this, request] { world_.run(request); };
+    request_ = cli::request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
+                               reinterpret_cast<std::byte*>(output));
+    while (!world_.is_settled(request_)) world_.run(request_);
+    return [this, request = request_] { world_.run(request); };
   }
   void barrier() override { world_.barrier(); }
-  std::string way() const override { return way_; }
+  std::string way() const override { return world_.explain(request_); }
 
  private:
   Communicator world_ = Communicator::from_environment();
-  std::string way_;
+  Request request_;
 };
 
 }  // namespace

@@ -126,14 +126,13 @@ class Player {
   void obey(const Order& order, Answer& answer) {
     switch (order.kind) {
       case Order::Kind::prepare:
-        prepare(order);
-        cli::against::write(answer, peer_->way());
-        return;
+        return prepare(order);
       case Order::Kind::check:
         answer.wrong = check();
         return;
       case Order::Kind::time:
         answer.seconds = time(order.parts > 0 ? parts_ : call_, order.calls);
+        cli::against::write(answer, peer_->way());
         return;
       case Order::Kind::release:
         call_ = parts_ = nullptr;

@@ -24,7 +24,7 @@ class Library {
   using Call = std::function<void()>;
   virtual Call prepare(const cli::Cell& cell, float* input, float* output) = 0;
   virtual void barrier() = 0;
-  /// How it runs what has been prepared last; empty if it does not tell.
+  /// How it runs what has been prepared last, as far as it goes by now; empty if it does not tell.
   virtual std::string way() const { return {}; }
   /// Whether its results can be checked: not those of the physical limits.
   virtual bool computes() const { return true; }

@@ -7,11 +7,15 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "core/async/work.hpp"
+#include "core/base/deadline.hpp"
 #include "core/runtime/selector.hpp"
 #include "tests/unit/thread_world.hpp"
 #include "tests/ways.hpp"
@@ -204,6 +208,7 @@ class OfTwo : public ::testing::Test {
   /// Runs all calls, of which `seconds(candidate, which)` says how long they took.
   template <class Seconds>
   static int run(Trials& trials, Seconds seconds) {
+    if (!first_.algorithm) first_ = trials.choice();
     int calls = 0;
     std::array<int, 2> which{};
     for (; !trials.all_begun(); ++calls) {
@@ -213,8 +218,7 @@ class OfTwo : public ::testing::Test {
         made.form = choice.form;
         return made;
       });
-      const bool second =
-          plan.form != trials.choice().form || plan.algorithm != trials.choice().algorithm;
+      const bool second = plan.form != first_.form || plan.algorithm != first_.algorithm;
       plan.trial->note(std::chrono::duration<float>{seconds(second, which[second]++)});
     }
     return calls;
@@ -225,6 +229,18 @@ class OfTwo : public ::testing::Test {
     trials.times(times);
     trials.decide(times);
   }
+
+  /// Calls until the next review, which begins.
+  static std::uint64_t go_on(Trials& trials) {
+    std::uint64_t calls = 0;
+    while (trials.goes_on()) ++calls;
+    trials.begin_again();
+    return calls;
+  }
+
+  /// What is expected to be the best.
+  inline static Choice first_;
+  void SetUp() override { first_ = {}; }
 };
 
 TEST_F(OfTwo, TheFasterWins) {
@@ -260,6 +276,54 @@ TEST_F(OfTwo, TheFirstOfATurnAndOneStrokeOfLuckDoNotCount) {
     decide(trials);
     EXPECT_EQ(trials.choice().form, expected) << bytes;
   }
+}
+
+TEST_F(OfTwo, ReviewsBecomeRareAndAllOfThemCount) {
+  Trials trials = trials_of(Collective::all_reduce, Bytes{400'000});
+  const Form expected = trials.choice().form;
+  run(trials, [](bool second, int) { return second ? 2e-3F : 1e-3F; });
+  decide(trials);
+  EXPECT_EQ(trials.choice().form, expected);
+
+  const std::uint64_t calls = go_on(trials);
+  EXPECT_FALSE(trials.decided());
+  EXPECT_TRUE(trials.settled()) << "it runs as before";
+  const int tried = run(trials, [](bool second, int) { return second ? 1e-3F : 9e-3F; });
+  EXPECT_GE(calls, 15U * static_cast<unsigned>(tried));
+  decide(trials);
+  EXPECT_NE(trials.choice().form, expected) << "1.4 ms on average against 3";
+  EXPECT_THAT(trials.choice().reason, HasSubstr("the fastest of 2 that were tried, the best of "
+                                                "them 2 times, 1414.21 us"));
+
+  EXPECT_EQ(go_on(trials), 2 * calls);
+  run(trials, [](bool second, int) { return second ? 3e-3F : 2.9e-3F; });
+  decide(trials);
+  EXPECT_NE(trials.choice().form, expected);
+}
+
+TEST(Trials, LeaveOutOfReviewsWhatIsFarBehind) {
+  std::vector<Choice> choices(4);
+  for (std::size_t i = 0; i < choices.size(); ++i) choices[i].times_shorter = i + 1;
+  Trials trials{choices, Collective::all_reduce, Bytes{400'000}, false};
+  const auto tried_with = [&](const std::vector<float>& seconds) {
+    std::set<std::uint64_t> tried;
+    while (!trials.all_begun()) {
+      const Plan& plan = trials.next({}, [](const Choice&) { return Plan{}; });
+      const std::uint64_t which = plan.trial->choice().times_shorter;
+      tried.insert(which);
+      plan.trial->note(std::chrono::duration<float>{seconds[which - 1]});
+    }
+    std::vector<float> times(trials.number_of_times());
+    trials.times(times);
+    trials.decide(times);
+    while (trials.goes_on()) continue;
+    trials.begin_again();
+    return tried;
+  };
+  using Set = std::set<std::uint64_t>;
+  EXPECT_EQ(tried_with({1e-3F, 5e-3F, 1.9e-3F, 2.5e-3F}), (Set{1, 2, 3, 4}));
+  EXPECT_EQ(tried_with({1e-3F, 1e-3F, 4e-3F, 1e-3F}), (Set{1, 3}));
+  EXPECT_EQ(tried_with({1e-3F, 1e-3F, 9e-3F, 1e-3F}), (Set{1, 3})) << "two always remain";
 }
 
 /// Where nobody can end before all have begun, the rank that comes last knows the time; otherwise,
@@ -369,6 +433,85 @@ TEST(Trials, ManyInFlightWaitForTheDecision) {
       }
     }
     EXPECT_TRUE(world.is_settled(all_reduce_of(data.front())));
+  });
+}
+
+/// Ranks are at different calls when a review begins, and some know how theirs run long before
+/// their turn comes.
+TEST(Trials, ReviewsBeginWithTheSameCallOnAllRanks) {
+  constexpr int ranks = 2, most = 40'000;
+  std::vector<std::string> explained(ranks);
+  std::vector<int> calls(ranks);
+  on_threads(ranks, trying(), [&](Communicator& world) {
+    const auto self = static_cast<std::size_t>(world.rank());
+    std::mt19937 random{static_cast<unsigned>(world.rank())};
+    std::vector<std::vector<std::int64_t>> data(64, std::vector<std::int64_t>(300));
+    const auto request = request::of(Collective::all_reduce, data[0], data[0]);
+    const auto reviewed = [&] {
+      const std::string text = world.explain(request);
+      return text.find("them 2 times") != std::string::npos || !tries(ranks);
+    };
+    for (bool over = false; !over && calls[self] < most;) {  // alike on all: asked between calls
+      for (int left = 512; left > 0;) {
+        const int together = std::min<int>(left, 1 + static_cast<int>(random() % data.size()));
+        std::vector<Work> works;
+        for (int i = 0; i < together; ++i) {
+          std::ranges::fill(data[i], (calls[self] + i) * (world.rank() + 1));
+          if (random() % 4 == 0)
+            world.all_reduce(data[i]);
+          else
+            works.push_back(world.start_all_reduce(data[i]));
+        }
+        for (Work& work : works) work.wait();
+        for (int i = 0; i < together; ++i)
+          ASSERT_EQ(std::ranges::count(data[i], 3 * (calls[self] + i)), std::ssize(data[i]));
+        calls[self] += together;
+        left -= together;
+      }
+      over = reviewed();
+    }
+    explained[self] = world.explain(request);
+  });
+  EXPECT_EQ(explained[0], explained[1]);
+  EXPECT_EQ(calls[0], calls[1]);
+  if (tries(ranks)) {
+    EXPECT_THAT(explained[0], HasSubstr("the best of them 2 times"));
+  }
+}
+
+/// Where thousands wait, a review may be due while calls before it do not know how they will run.
+TEST(Trials, ReviewsBeginAlikeWithThousandsInFlight) {
+  if (!tries(2)) GTEST_SKIP() << "nothing is tried where ranks share cores";
+  constexpr std::size_t most = 16'000, each = 4'000, taken = 1'000;
+  std::atomic<std::size_t> submitted = 0;
+  const auto wait_for_backlog = [&](std::size_t call) {
+    const Deadline deadline = Deadline::in(std::chrono::seconds{60});
+    const std::size_t wanted = std::min(most, (call / taken + 1) * each);
+    while (submitted.load() < wanted && !deadline.expired()) std::this_thread::yield();
+  };
+  on_threads(2, trying(), [&](Communicator& world) {
+    const std::int64_t weight = world.rank() + 1;
+    std::vector<std::vector<std::int64_t>> data(most, std::vector<std::int64_t>(2));
+    for (std::size_t i = 0; i < most; ++i)
+      std::ranges::fill(data[i], weight * std::ssize(data) + i);
+    if (world.rank() == 0) {
+      for (std::size_t i = 0; i < most; ++i) {
+        if (i % taken == 0) wait_for_backlog(i);
+        world.all_reduce(data[i]);
+      }
+    } else {
+      std::vector<Work> works;
+      for (std::size_t i = 0; i < most; ++i) {
+        works.push_back(world.start_all_reduce(data[i]));
+        submitted = i + 1;
+        if (i % each == each - 1) works[i / each * taken].wait();
+      }
+      for (Work& work : works) work.wait();
+    }
+    for (std::size_t i = 0; i < most; ++i)
+      ASSERT_EQ(data[i].back(), std::int64_t{3 * most} + 2 * static_cast<std::int64_t>(i)) << i;
+    EXPECT_THAT(world.explain(request::of(Collective::all_reduce, data[0], data[0])),
+                HasSubstr("the best of them"));
   });
 }
 

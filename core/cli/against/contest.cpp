@@ -52,7 +52,7 @@ Answer Contest::tell(std::size_t player, Order::Kind kind, std::uint32_t calls) 
   return referee_.order(player, order);
 }
 
-/// All players' buffers at the same time, in half of what is free.
+/// All players' buffers at the same time, in three quarters of what is free.
 bool Contest::fits_in_memory(const Cell& cell) const {
   double bytes = 0;
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -62,7 +62,7 @@ bool Contest::fits_in_memory(const Cell& cell) const {
   }
   const double free = static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) *
                       static_cast<double>(::sysconf(_SC_PAGESIZE));
-  return bytes < free / 2;
+  return bytes < free * 3 / 4;
 }
 
 /// Checks a player's result and finds out how many calls fill its turn.
@@ -72,7 +72,6 @@ void Contest::enter(std::size_t player) {
   const Answer prepared = tell(player, Order::Kind::prepare);
   entry.takes_part = !prepared.failed;
   if (!entry.takes_part) return;
-  entry.way = prepared.text;
   if (options_.check) entry.wrong = tell(player, Order::Kind::check).wrong;
   const double turn = options_.seconds / options_.rounds;
   for (std::uint32_t calls = 1;; calls *= 8) {
@@ -92,7 +91,7 @@ void Contest::measure(std::size_t player) {
   if (answer.failed)
     entry.takes_part = false;
   else
-    entry.seconds.push_back(answer.seconds / entry.calls);
+    entry.seconds.push_back(answer.seconds / entry.calls), entry.way = answer.text;
   if (!keep_buffers_) tell(player, Order::Kind::release);
 }
 

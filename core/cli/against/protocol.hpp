@@ -61,7 +61,7 @@ struct Answer {
   double seconds = 0;
   std::uint64_t wrong = 0;
   std::uint64_t failed = 0;
-  char text[232]{};  ///< why it failed, or what Library::way() says of a cell that is prepared
+  char text[232]{};  ///< why it failed, or what Library::way() says after the last call
 };
 
 inline void write(Answer& answer, std::string_view text) {
