@@ -16,7 +16,7 @@ enum class Purpose : std::uint8_t {
   caller,    ///< what it says
   question,  ///< ranks ask each other what buffers the next call has: see SeenBuffers
   allocate,  ///< part of Communicator::allocate
-  verdict    ///< ranks tell each other how long the first calls took: see Trials
+  verdict    ///< ranks tell each other how long calls took that ran in several ways: see Trials
 };
 
 /// Which buffers of a call peers see in their own address space, on every rank. What is not seen is

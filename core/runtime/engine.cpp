@@ -122,7 +122,7 @@ const Plan& Engine::plan(const Call& call) {
   if (const auto known = plans_.find(call); known != plans_.end())
     return *(last_plan_ = known->second.get());
   if (plans_.size() >= most_plans && tasks_.empty())
-    plans_.clear(), last_plan_ = nullptr, ++plans_age_;
+    plans_.clear(), retired_.clear(), last_plan_ = nullptr, ++plans_age_;
   auto made = std::make_unique<Plan>(make_plan(call, choice(call)));
   made->kind = trials_of(call);
   return *(last_plan_ = plans_.emplace(call, std::move(made)).first->second.get());

@@ -66,7 +66,7 @@ class Engine {
   bool is_of_threads() const { return placement_.threads; }
 
   /// Runs a call to its end. Throws what it fails with. Returns the plan by which the same call
-  /// will run from now on, as long as plans_age() does not change; null: not known yet.
+  /// may run from now on, as long as plans_age() does not change; null: not known yet.
   const Plan* run(const Call& call, const void* input, void* output);
   /// The same, where that plan is known.
   void run(const Plan& plan, const void* input, void* output);
@@ -124,10 +124,16 @@ class Engine {
   bool tries() const;
   bool tries(const Call& call) const;
   Trials* trials_of(const Call& call);
-  bool nothing_open() const;
+  /// Whether it is known how the next call will run: not while others before it wait for a verdict
+  /// or an answer. All ranks decide in the order of the calls.
+  bool nothing_open() const { return tasks_.empty() || tasks_.back().plan; }
   const Plan* plan_at_end(const Call& call);
   const Plan* next_plan(const Call& call, std::deque<Task>::const_iterator place);
-  const Plan* once_more(const Plan& plan, std::deque<Task>::const_iterator place);
+  /// The same plan, unless its kind is to be tried again.
+  const Plan* once_more(const Plan& plan, std::deque<Task>::const_iterator place) {
+    return !plan.kind || plan.kind->goes_on() ? &plan : reviewed(plan, place);
+  }
+  const Plan* reviewed(const Plan& plan, std::deque<Task>::const_iterator place);
   void try_again(Trials& kind);
   Task verdict(Trials& trials, const Call& call);
   const Plan* run_now(const Call& call, const void* input, void* output);
@@ -187,7 +193,7 @@ class Engine {
   std::chrono::steady_clock::time_point stalled_since_{};
 
   std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
-  std::vector<std::unique_ptr<const Plan>> retired_;  // from plans_, until no task has one of them
+  std::vector<std::unique_ptr<const Plan>> retired_;    // from plans_; tasks may still have some
   std::unordered_map<Call, Choice, CallHash> choices_;  // by typical call
   std::unordered_map<Call, Trials, CallHash> trials_;   // likewise
   std::chrono::steady_clock::time_point started_{};     // of a call that is tried

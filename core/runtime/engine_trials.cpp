@@ -1,5 +1,5 @@
 // How calls run whose best way the model of links does not know for sure: the first ones in several
-// ways by turns, the others in that which was the fastest.
+// ways by turns, the others in that which was the fastest, until the best are tried again.
 
 #include <limits>
 
@@ -58,12 +58,6 @@ bool Engine::is_settled(const Call& call, const void* input, const void* output)
   return found != trials_.end() ? found->second.settled() : trials_.size() >= most_kinds_tried;
 }
 
-/// Whether it is known how the next call will run: not while others before it wait for a verdict or
-/// an answer. All ranks decide in the order of the calls.
-bool Engine::nothing_open() const {
-  return tasks_.empty() || tasks_.back().plan;
-}
-
 /// The plan of a call that is put at the end of the queue.
 const Plan* Engine::plan_at_end(const Call& call) {
   return nothing_open() ? next_plan(call, tasks_.end()) : nullptr;
@@ -87,9 +81,8 @@ const Plan* Engine::next_plan(const Call& call, std::deque<Task>::const_iterator
   return nullptr;
 }
 
-/// The same plan, unless its kind is to be tried again.
-const Plan* Engine::once_more(const Plan& plan, std::deque<Task>::const_iterator place) {
-  if (!plan.kind || plan.kind->goes_on()) return &plan;
+/// The plan of a call like that of `plan`, whose kind is to be tried again, or is being tried.
+const Plan* Engine::reviewed(const Plan& plan, std::deque<Task>::const_iterator place) {
   if (plan.kind->decided()) try_again(*plan.kind);
   return next_plan(plan.call, place);
 }
@@ -97,6 +90,7 @@ const Plan* Engine::once_more(const Plan& plan, std::deque<Task>::const_iterator
 /// Plans that are forgotten may still be in the queue.
 void Engine::try_again(Trials& kind) {
   if (tasks_.empty()) retired_.clear();
+  retired_.reserve(retired_.size() + plans_.size());
   for (auto plan = plans_.begin(); plan != plans_.end();) {
     const auto next = std::next(plan);
     if (plan->second->kind == &kind) retired_.push_back(std::move(plans_.extract(plan).mapped()));
@@ -105,7 +99,7 @@ void Engine::try_again(Trials& kind) {
   last_plan_ = nullptr;
   ++plans_age_;
   kind.begin_again();
-  recurring_.look_again();
+  if (kind.bytes() >= RecurringBuffers::worth_it) recurring_.look_again();
 }
 
 /// The task by which ranks tell each other how long they took.

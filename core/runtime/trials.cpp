@@ -13,6 +13,15 @@ namespace {
 
 constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
+/// Times are compared by their logarithms in whole steps: all ranks come to the same, whichever
+/// mathematical library they have.
+constexpr std::int64_t doubling = 1 << 20;              // steps
+constexpr std::int64_t clearly = doubling * 74 / 1000;  // 5 %
+
+std::int64_t steps_of(float seconds) {
+  return std::llround(std::log2(double{seconds}) * double{doubling});
+}
+
 /// Ranks wait for each other in it, so that the one that comes last sees how long it takes. In the
 /// others, some only send, or only receive: the slowest counts.
 bool waits_for_all(Collective collective) {
@@ -53,7 +62,8 @@ Trials::Turns Trials::turns_for(Bytes bytes, bool least_counts) {
 /// Where ranks share cores, the one that comes last may find what others did in its place before.
 Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes,
                bool shares_cores)
-    : least_counts_(waits_for_all(collective) && !shares_cores),
+    : bytes_(bytes),
+      least_counts_(waits_for_all(collective) && !shares_cores),
       turns_(turns_for(bytes, least_counts_)),
       decided_(candidates.size() == 1) {
   for (Choice& choice : candidates) trials_.emplace_back(std::move(choice));
@@ -64,7 +74,7 @@ Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes byte
 
 void Trials::begin_again() {
   for (Trial& trial : trials_) trial.seconds_.clear();
-  begun_ = warm_up;
+  begun_ = 0;
   asked_ = decided_ = false;
 }
 
@@ -97,41 +107,47 @@ void Trials::times(std::span<float> times) const {
 }
 
 /// The winner so far, at first what is expected to be the best, has to be beaten clearly. Those
-/// that are far behind take no part any more, but for one.
+/// that are far behind take no part any more.
 void Trials::decide(std::span<const float> least) {
-  constexpr float clearly = 0.95F, far_behind = 2;
   ++reviews_;
   for (std::size_t i = 0; i < contenders_.size(); ++i)
-    trials_[contenders_[i]].logarithms_ +=
-        std::log(typical_time(least.subspan(i * times_each(), times_each())));
-  const auto seconds = [this](std::size_t trial) { return typical_seconds(trial); };
-  std::ranges::stable_sort(contenders_, {}, seconds);
-  if (seconds(contenders_.front()) < clearly * seconds(winner_)) winner_ = contenders_.front();
+    trials_[contenders_[i]].steps_ +=
+        steps_of(typical_time(least.subspan(i * times_each(), times_each())));
+  const auto steps = [this](std::size_t trial) { return trials_[trial].steps_; };
+  const auto reviews = static_cast<std::int64_t>(reviews_);
+  std::ranges::stable_sort(contenders_, {}, steps);
+  if (steps(winner_) - steps(contenders_.front()) > clearly * reviews)
+    winner_ = contenders_.front();
   trials_[winner_].choice_.reason = reason();
-  while (contenders_.size() > 2 && seconds(contenders_.back()) > far_behind * seconds(winner_))
-    contenders_.pop_back();
+  const std::int64_t far_behind = reviews == 1 ? 2 * doubling : doubling;
+  std::erase_if(contenders_, [&](std::size_t contender) {
+    return steps(contender) - steps(winner_) > far_behind * reviews;
+  });
   calls_left_ = calls_until_review();
   for (Trial& trial : trials_) trial.plans_.clear();
   decided_ = true;
 }
 
 /// The geometric mean of those of all reviews: one that was disturbed does not outweigh the others.
-float Trials::typical_seconds(std::size_t trial) const {
-  return std::exp(trials_[trial].logarithms_ / static_cast<float>(reviews_));
+double Trials::typical_seconds(std::size_t trial) const {
+  const auto steps = static_cast<double>(trials_[trial].steps_);
+  return std::exp2(steps / static_cast<double>(reviews_) / doubling);
 }
 
 std::string Trials::reason() const {
-  const float seconds = typical_seconds(winner_);
-  return fmt::format(
-      "{} {} that were tried{}, {:.2f} us (predicted {:.2f} us)",
-      winner_ == contenders_.front() ? "the fastest of" : "expected and close to the fastest of",
-      trials_.size(), reviews_ > 1 ? fmt::format(", the best of them {} times", reviews_) : "",
-      seconds * 1e6F, trials_[winner_].choice_.nanoseconds / 1000);
+  const double seconds = typical_seconds(winner_);
+  return fmt::format("{} {} that were tried{}, {:.2f} us (predicted {:.2f} us)",
+                     winner_ == contenders_.front() ? "the fastest of" : "close to the fastest of",
+                     trials_.size(),
+                     reviews_ > 1 ? fmt::format(", the best of them {} times", reviews_) : "",
+                     seconds * 1e6, trials_[winner_].choice_.nanoseconds / 1000);
 }
 
-/// So many that reviews are a sixteenth of the calls at first, and soon next to nothing.
+/// So many that reviews are a sixteenth of the calls at first, and soon next to nothing. What has
+/// no rival near it stays as it is.
 std::uint64_t Trials::calls_until_review() const {
   constexpr std::uint64_t seldom = 16, most_doublings = 24;
+  if (contenders_.size() == 1) return never;
   const std::uint64_t review = contenders_.size() * calls_each();
   return seldom * review << std::min(reviews_ - 1, most_doublings);
 }

@@ -30,7 +30,7 @@ class Trial {
   friend class Trials;
   Choice choice_;
   std::vector<float> seconds_;  ///< of the calls of this review
-  float logarithms_ = 0;        ///< of the typical times of all reviews, added up
+  std::int64_t steps_ = 0;      ///< logarithms of the typical times of all reviews, added up
   std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
 };
 
@@ -52,7 +52,7 @@ class Trials {
   bool decided() const { return decided_; }
   /// It has been made once.
   bool settled() const { return decided_ || reviews_ > 0; }
-  /// Counts a call that runs as decided; false when it is to be the first of a review.
+  /// Counts a call that runs as decided; false when it is to be the first of a review, and in one.
   bool goes_on() {
     if (calls_left_ == 0) return false;
     --calls_left_;
@@ -60,6 +60,8 @@ class Trials {
   }
   /// Begins a review.
   void begin_again();
+  /// Of the largest buffer of a call, about.
+  Bytes bytes() const { return bytes_; }
   /// Every candidate has had its calls.
   bool all_begun() const { return begun_ == warm_up + contenders_.size() * calls_each(); }
   /// The plan of the next call of this kind, unless all have begun.
@@ -79,8 +81,8 @@ class Trials {
   const Choice& choice() const { return trials_[winner_].choice_; }
 
  private:
-  /// Calls before the first turn, as expected to be best: what is done for buffers that come back
-  /// (see RecurringBuffers) is done then.
+  /// Calls before the first turn, in one way: what is done for buffers that come back (see
+  /// RecurringBuffers) is done then.
   static constexpr std::size_t warm_up = 2;
   /// What one candidate gets. The first call of each turn does not count: it brings memory and
   /// caches to it.
@@ -93,12 +95,13 @@ class Trials {
     return least_counts_ ? turns_.number * (turns_.calls - 1) : turns_.number;
   }
 
-  float typical_seconds(std::size_t trial) const;
+  double typical_seconds(std::size_t trial) const;
   std::string reason() const;
   std::uint64_t calls_until_review() const;
 
   std::vector<Trial> trials_;
   std::vector<std::size_t> contenders_;  ///< of the next review, or of this one
+  Bytes bytes_;
   bool least_counts_;  ///< the rank that came last sees how long a call takes: see times()
   Turns turns_;
   std::size_t begun_ = 0, winner_ = 0;

@@ -98,7 +98,7 @@ std::uint64_t Bench::check(const Cell& cell) {
   return wrong;
 }
 
-/// Warms up, until calls like this one run as they will from then on.
+/// Warms up, until the fastest way for calls like this one has been found.
 void Bench::settle(const Cell& cell) {
   constexpr int most = 5000;  // trials of short broadcasts take half as many
   const Request request = request_of(cell);
@@ -118,8 +118,6 @@ Measurement Bench::measure(const Cell& cell) {
   // In place the values grow with each call: zeros stay what they are.
   if (cell.in_place) std::memset(output_, 0, result.bytes().value());
   settle(cell);
-  result.algorithm = world_.algorithm(request_of(cell));
-  result.explanation = world_.explain(request_of(cell));
   constexpr std::uint64_t trial = 5;
   const double per_call = slowest(time_calls(cell, trial)) / trial;
   const double round = options_.seconds / options_.rounds;
@@ -133,6 +131,8 @@ Measurement Bench::measure(const Cell& cell) {
   result.least = statistics.least();
   result.spread = statistics.spread();
   result.calls = calls * static_cast<std::uint64_t>(options_.rounds);
+  result.algorithm = world_.algorithm(request_of(cell));
+  result.explanation = world_.explain(request_of(cell));
   return result;
 }
 
