@@ -1,0 +1,193 @@
+// Which ways compete for calls of a kind, that they come to the same sums, and the plans they get.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "core/runtime/selector.hpp"
+#include "tests/unit/thread_world.hpp"
+#include "tests/ways.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr LinkModel readable{.reads_peers = true};
+constexpr Bytes block{1 << 20}, all_in_one{1 << 30};
+
+Call call_of(Collective collective, std::uint64_t count, DataType type = DataType::f32) {
+  return {.collective = collective, .type = type, .shape = {.count = Elements{count}}};
+}
+
+TEST(Rivals, BeginWithTheChoiceAndGoOnByPrediction) {
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::broadcast, Collective::all_to_all}) {
+    const Call call = call_of(collective, 100'000);
+    const auto found = rivals(call, 4, readable, all_in_one);
+    const Choice choice = choose(call, 4, {}, true, readable);
+    ASSERT_GT(found.size(), 1U) << name_of(collective);
+    EXPECT_EQ(found.front().algorithm, choice.algorithm);
+    EXPECT_EQ(found.front().form, choice.form);
+    std::set<std::pair<std::string_view, Form>> different;
+    for (const Choice& rival : found) {
+      EXPECT_LE(rival.nanoseconds, 16 * choice.nanoseconds);
+      EXPECT_EQ(rival.times_shorter, 1U);
+      different.insert({rival.algorithm->name, rival.form});
+    }
+    EXPECT_EQ(different.size(), found.size());
+    EXPECT_TRUE(std::ranges::is_sorted(std::span{found}.subspan(1), {}, &Choice::nanoseconds));
+  }
+}
+
+TEST(Rivals, AreOfDifferentForms) {
+  for (const std::uint64_t count : {20'000, 2'000'000}) {
+    std::set<Form> forms;
+    for (const Choice& rival : rivals(call_of(Collective::broadcast, count), 2, readable, block))
+      forms.insert(rival.form);
+    EXPECT_TRUE(forms.contains(Form::flags) && forms.contains(Form::direct) &&
+                forms.contains(Form::written));
+  }
+}
+
+/// Whether that is faster is to be seen.
+TEST(Rivals, MayBeCopiedByTheKernelFromHugePagesWhereRanksShareCores) {
+  const auto copied = [](Collective collective, std::uint64_t count, bool huge_pages,
+                         int ranks = 8) {
+    const LinkModel model{.reads_peers = true, .shares_cores = true, .huge_pages = huge_pages};
+    const auto found = rivals(call_of(collective, count), ranks, model, all_in_one);
+    return std::ranges::any_of(found, [](const Choice& c) { return reads_buffers(c.form); });
+  };
+  EXPECT_TRUE(copied(Collective::all_to_all, 100'000, true));
+  EXPECT_FALSE(copied(Collective::all_to_all, 100'000, false));
+  EXPECT_FALSE(copied(Collective::all_to_all, 1'000, true)) << "too short";
+  EXPECT_FALSE(copied(Collective::all_gather, 20'000, true, 16)) << "its inputs are too short";
+  const LinkModel model{.reads_peers = true, .shares_cores = true, .huge_pages = true};
+  EXPECT_EQ(choose(call_of(Collective::all_to_all, 100'000), 8, {}, true, model).form, Form::flags)
+      << "nobody finds out";
+}
+
+TEST(Rivals, InShortBlocksComeLast) {
+  const auto found = rivals(call_of(Collective::all_reduce, 3'000'000), 4, readable, block);
+  const auto staged = std::ranges::find(found, Form::flags, &Choice::form);
+  ASSERT_NE(staged, found.end());
+  EXPECT_EQ(std::ranges::count(found, 1U, &Choice::times_shorter) + 1, std::ssize(found));
+  EXPECT_EQ(found.back().algorithm, staged->algorithm);
+  EXPECT_EQ(found.back().form, Form::flags);
+  EXPECT_EQ(found.back().times_shorter, 4U);
+  EXPECT_THAT(found.back().manner(), HasSubstr("with flags, in blocks of 1/4"));
+}
+
+TEST(Plans, HaveBlocksAsShortAsWanted) {
+  const Call call = call_of(Collective::all_reduce, 1 << 20);
+  Choice choice = choose(call, 4, AlgorithmRules::parse("all_reduce:direct/flags"));
+  const SegmentLayout layout{4, Bytes{2 << 20}, Bytes{64 << 10}};
+  const auto blocks = [&] {
+    return make_plan(call, choice, 4, Rank{0}, block, Bytes{8 << 20}, layout).blocks;
+  };
+  EXPECT_EQ(blocks(), 4U);
+  choice.times_shorter = 4;
+  EXPECT_EQ(blocks(), 16U);
+}
+
+/// From where the boards of peers are read, by rank 0: their lines are taken or shared.
+std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ranks) {
+  const Call call = call_of(collective, count);
+  const Choice choice =
+      choose(call, ranks, AlgorithmRules::parse(fmt::format("{}:flat/flags", name_of(collective))));
+  const SegmentLayout layout{ranks, Bytes{2 << 20}, Bytes{64 << 10}};
+  const Plan plan = make_plan(call, choice, ranks, Rank{0}, block, Bytes{8 << 20}, layout);
+  std::vector<bool> found;
+  for (const BoundOperand& operand : plan.program(0).operands)
+    if (operand.on_board() && operand.owner != 0)
+      found.push_back(operand.base == BoundOperand::taken_from(operand.owner, ranks));
+  return found;
+}
+
+TEST(Plans, TakeLinesThatAreReadForLong) {
+  using ::testing::AllOf, ::testing::Each, ::testing::IsEmpty;
+  EXPECT_THAT(takes_lines(Collective::all_reduce, 1024, 3), AllOf(Not(IsEmpty()), Each(true)));
+  EXPECT_THAT(takes_lines(Collective::all_reduce, 1023, 3), AllOf(Not(IsEmpty()), Each(false)));
+  EXPECT_THAT(takes_lines(Collective::reduce, 1024, 2), AllOf(Not(IsEmpty()), Each(true)));
+  EXPECT_THAT(takes_lines(Collective::reduce, 1024, 3), AllOf(Not(IsEmpty()), Each(false)));
+}
+
+TEST(Rivals, GiveTheSameSums) {
+  for (const std::uint64_t count : {2'000, 100'000, 3'000'000}) {
+    for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {
+      const auto found = rivals(call_of(collective, count), 4, readable, block);
+      for (const Choice& rival : found)
+        EXPECT_TRUE(
+            rival.algorithm == found.front().algorithm ||
+            (rival.algorithm->guarantees.one_sum && found.front().algorithm->guarantees.one_sum))
+            << rival.algorithm->name << " and " << found.front().algorithm->name;
+    }
+  }
+  std::set<std::string_view> exact;
+  for (const Choice& rival :
+       rivals(call_of(Collective::reduce, 2'000, DataType::i32), 4, readable, block))
+    exact.insert(rival.algorithm->name);
+  EXPECT_GT(exact.size(), 1U) << "integers do not round";
+}
+
+/// Between -1 and 1.
+template <class T>
+T number(std::mt19937& random) {
+  if constexpr (std::is_same_v<T, Float16>)
+    return {static_cast<std::uint16_t>(random() & 0xbbff)};
+  else
+    return std::uniform_real_distribution<T>{-1, 1}(random);
+}
+
+/// Algorithms that promise it give the same bits; others need not.
+template <class T>
+std::vector<T> sums_by(const std::string& rule, Collective collective) {
+  constexpr std::size_t count = 3001;
+  Settings settings = bounded_settings();
+  settings.algorithm = rule;
+  std::vector<T> result(count);
+  on_threads(5, settings, [&](Communicator& world) {
+    std::mt19937 random{static_cast<unsigned>(world.rank())};
+    std::vector<T> input(count), output(count);
+    for (T& value : input) value = number<T>(random);
+    if (collective == Collective::all_reduce)
+      world.all_reduce(std::span<const T>{input}, std::span{output});
+    else
+      world.reduce(std::span<const T>{input}, std::span{output}, 0);
+    if (world.rank() == 0) result = output;
+  });
+  return result;
+}
+
+template <class T>
+class OneSum : public ::testing::Test {};
+using Floating = ::testing::Types<float, Float16>;
+TYPED_TEST_SUITE(OneSum, Floating);
+
+TYPED_TEST(OneSum, GivesTheSameBits) {
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {
+    std::vector<TypeParam> first;
+    int compared = 0;
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      if (!algorithm.guarantees.one_sum) continue;
+      EXPECT_TRUE(algorithm.guarantees.ordered);
+      for (const std::string& way : ways_of(algorithm)) {
+        const auto sums =
+            sums_by<TypeParam>(fmt::format("{}:{}", name_of(collective), way), collective);
+        if (first.empty()) first = sums;
+        EXPECT_EQ(std::memcmp(sums.data(), first.data(), sums.size() * sizeof(TypeParam)), 0)
+            << way;
+        ++compared;
+      }
+    }
+    EXPECT_GE(compared, 5);
+  }
+}
+
+}  // namespace
+}  // namespace capstan
