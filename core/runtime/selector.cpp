@@ -19,6 +19,7 @@ struct Candidate {
   const Algorithm* algorithm = nullptr;
   Form form = Form::flags;
   double nanoseconds = std::numeric_limits<double>::infinity();
+  bool wants_trial = false;  ///< not to be chosen unless a trial has found it to be fast
 
   /// By more than sums of the same costs in another order differ.
   bool beats(const Candidate& other) const { return nanoseconds < other.nanoseconds * (1 - 1e-9); }
@@ -41,16 +42,11 @@ Bytes shortest_buffer(const Call& call, int ranks) {
   return bytes_of(shortest, call.element());
 }
 
-/// What finds out whether a way is as fast as predicted.
-enum class Judge { nobody, trial };
-
-/// What lies in small pages the kernel copies several times as slowly where ranks share cores, and
-/// whether it is faster otherwise nobody knows before it is tried.
-bool may_use_kernel(const Call& call, const Hosts& hosts, const LinkModel& model, Judge judge) {
-  if (!model.shares_cores) return true;
+/// Whether the kernel may be fast where ranks share cores: what lies in small pages it copies
+/// several times as slowly there.
+bool kernel_may_be_fast(const Call& call, const Hosts& hosts, const LinkModel& model) {
   const Call kind = typical(call);
-  return judge == Judge::trial && model.huge_pages &&
-         kind.extent(hosts.ranks()) >= model.long_call &&
+  return model.huge_pages && kind.extent(hosts.ranks()) >= model.long_call &&
          shortest_buffer(kind, hosts.ranks()) >= RecurringBuffers::worth_it;
 }
 
@@ -130,24 +126,28 @@ class Predictor {
 
 /// One algorithm in all forms in which it runs, or in the one that is wanted.
 std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
-                                const LinkModel& model, std::optional<Form> wanted = {},
-                                Judge judge = Judge::nobody) {
+                                const LinkModel& model, std::optional<Form> wanted = {}) {
   Predictor predictor{algorithm, hosts, call, model};
-  const bool kernel = may_use_kernel(call, hosts, model, judge);
   std::vector<Candidate> candidates;
   for (const Form form : all_forms) {
     if ((wanted && form != *wanted) || !runs_in(algorithm, form, hosts)) continue;
     if (reads_buffers(form) && !model.reads_peers) continue;
     const bool by_kernel = reads_buffers(form) && call.seen == SeenBuffers::none;
-    if (!wanted && by_kernel && !kernel) continue;
+    const bool wants_trial = !wanted && by_kernel && model.shares_cores;
+    if (wants_trial && !kernel_may_be_fast(call, hosts, model)) continue;
     if (in_packets(form) && !fits_packets(algorithm, form, hosts, call)) continue;
     const double nanoseconds = predictor.predict(form);
     // Or nobody can tell: the costs that algorithms declare do not know what is shared.
     const bool shares_nothing = form == Form::shared_packets && !candidates.empty() &&
                                 candidates.back().nanoseconds == nanoseconds;
-    if (!shares_nothing) candidates.push_back({&algorithm, form, nanoseconds});
+    if (!shares_nothing) candidates.push_back({&algorithm, form, nanoseconds, wants_trial});
   }
   return candidates;
+}
+
+/// Whether an algorithm has but one result, bit by bit, for whoever may compute which part of it.
+bool is_exact(const Algorithm& algorithm, const Call& call) {
+  return !reduces(call.collective) || is_integer(call.type) || algorithm.guarantees.one_sum;
 }
 
 /// The cheapest, of several the first; of none, one that costs more than any other.
@@ -156,6 +156,19 @@ Candidate best_of(const std::vector<Candidate>& candidates) {
   for (const Candidate& candidate : candidates)
     if (candidate.beats(best)) best = candidate;
   return best;
+}
+
+/// Without a trial: the cheapest, or of exact ones the cheapest if it is predicted to take about as
+/// long. Many are exact, so that trials can tell which of them is the fastest; whether there are
+/// any makes no difference here, as results must not depend on that.
+Candidate preferred(std::vector<Candidate> candidates, const Call& call, const Hosts& hosts) {
+  std::erase_if(candidates, &Candidate::wants_trial);
+  const Candidate best = best_of(candidates);
+  const double about_as_long = in_packets(best.form) ? 2 : 1.5;  // times, as predictions are
+  if (!best.algorithm || !hosts.single() || is_exact(*best.algorithm, call)) return best;
+  std::erase_if(candidates, [&](const Candidate& c) { return !is_exact(*c.algorithm, call); });
+  const Candidate other = best_of(candidates);
+  return other.nanoseconds <= about_as_long * best.nanoseconds ? other : best;
 }
 
 bool suits(const Algorithm& algorithm, const Hosts& hosts, bool commutative) {
@@ -176,10 +189,10 @@ std::vector<const Algorithm*> comparable(const Call& call, const Hosts& hosts, b
 }
 
 std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
-                                      const LinkModel& model, Judge judge) {
+                                      const LinkModel& model) {
   std::vector<Candidate> all;
   for (const Algorithm* algorithm : comparable(call, hosts, commutative)) {
-    const auto forms = forms_of(*algorithm, hosts, call, model, {}, judge);
+    const auto forms = forms_of(*algorithm, hosts, call, model);
     all.insert(all.end(), forms.begin(), forms.end());
   }
   return all;
@@ -212,11 +225,6 @@ std::vector<Candidate> worth_a_trial(const Candidate& best, const std::vector<Ca
   return chosen;
 }
 
-/// Whether an algorithm has but one result, bit by bit, for whoever may compute which part of it.
-bool is_exact(const Algorithm& algorithm, const Call& call) {
-  return !reduces(call.collective) || is_integer(call.type) || algorithm.guarantees.one_sum;
-}
-
 /// Whether the results are the same, bit by bit. A form changes none.
 bool agree(const Algorithm& a, const Algorithm& b, const Call& call) {
   return &a == &b || (is_exact(a, call) && is_exact(b, call));
@@ -244,7 +252,7 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
             fmt::format("asked for by a rule, predicted {:.2f} us", candidate.nanoseconds / 1000),
             candidate.nanoseconds};
   }
-  const Candidate winner = best_of(candidates_for(call, hosts, commutative, model, Judge::nobody));
+  const Candidate winner = preferred(candidates_for(call, hosts, commutative, model), call, hosts);
   if (!winner.algorithm)
     throw InvalidArgument(
         fmt::format("no {} algorithm runs on {} ranks{}", name_of(call.collective), ranks,
@@ -254,11 +262,14 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
 
 std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model,
                            Bytes block) {
-  std::vector<Candidate> candidates = candidates_for(call, hosts, true, model, Judge::trial);
+  std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
+  const Candidate untried = preferred(candidates, call, hosts);
+  std::erase_if(candidates, [&](const Candidate& other) {
+    return !agree(*other.algorithm, *untried.algorithm, call);
+  });
   const Candidate best = best_of(candidates);
   std::erase_if(candidates, [&](const Candidate& other) {
-    return (other.algorithm == best.algorithm && other.form == best.form) ||
-           !agree(*other.algorithm, *best.algorithm, call);
+    return other.algorithm == best.algorithm && other.form == best.form;
   });
   std::ranges::stable_sort(candidates, {}, &Candidate::nanoseconds);
   std::vector<Choice> rivals;

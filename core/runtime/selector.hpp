@@ -14,13 +14,14 @@ namespace capstan {
 Call typical(Call call);
 
 /// Chooses how a call runs: the rule that the user gave, or else the candidate of least predicted
-/// time. A pure function of its arguments, so that all ranks choose alike. When `commutative` is
-/// false, only algorithms that keep the order of ranks are candidates.
+/// time; one whose results others give as well, bit by bit, before one that is predicted to be a
+/// little faster. A pure function of its arguments, so that all ranks choose alike. When
+/// `commutative` is false, only algorithms that keep the order of ranks are candidates.
 Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
               bool commutative = true, const LinkModel& model = {});
 
-/// The same choice and, after it, what may turn out to be faster than predicted: a few others, of
-/// different forms if possible, the best first, that give the same results bit by bit. What is
+/// What may turn out to be faster than predicted: a few ways, of different forms if possible, the
+/// best first, that give the same results as what is chosen, bit by bit. What is
 /// staged in blocks, of `block` bytes usually, may be faster in shorter ones, of which the model
 /// knows nothing.
 std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model,

@@ -135,6 +135,38 @@ TEST(Rivals, GiveTheSameSums) {
   EXPECT_GT(exact.size(), 1U) << "integers do not round";
 }
 
+/// Whether there are trials, and whatever they find.
+TEST(Rivals, GiveTheSumsOfWhatIsChosen) {
+  LinkModel shared = readable;
+  shared.shares_cores = shared.huge_pages = true;
+  for (const LinkModel& model : {LinkModel{}, readable, shared}) {
+    for (const Collective collective :
+         {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter}) {
+      for (std::uint64_t count = 1; count <= std::uint64_t{1} << 26; count *= 4) {
+        const Call call = call_of(collective, count);
+        const Choice chosen = choose(call, 6, {}, true, model);
+        for (const Choice& rival : rivals(call, 6, model, block))
+          EXPECT_TRUE(rival.algorithm == chosen.algorithm ||
+                      (rival.algorithm->guarantees.one_sum && chosen.algorithm->guarantees.one_sum))
+              << to_string(call) << ": " << rival.algorithm->name << ", chosen is "
+              << chosen.algorithm->name;
+      }
+    }
+  }
+}
+
+TEST(Chosen, GivesSumsThatOthersGiveToo) {
+  const Call floats = call_of(Collective::reduce, 2);
+  const Call integers = call_of(Collective::reduce, 2, DataType::i32);
+  const Choice fastest = choose(integers, 4, {}, true, readable);
+  const Choice exact = choose(floats, 4, {}, true, readable);
+  ASSERT_FALSE(fastest.algorithm->guarantees.one_sum) << "nothing has to be given up";
+  EXPECT_TRUE(exact.algorithm->guarantees.one_sum);
+  EXPECT_LE(exact.nanoseconds, 2 * fastest.nanoseconds);
+  EXPECT_FALSE(choose(floats, 16, {}, true, readable).algorithm->guarantees.one_sum)
+      << "too slow there";
+}
+
 /// Between -1 and 1.
 template <class T>
 T number(std::mt19937& random) {
