@@ -1,6 +1,7 @@
 #include "core/memory/huge_pages.hpp"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,14 +26,18 @@ bool collapse(std::uint64_t begin, std::uint64_t end) {
   return begin >= end || ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_COLLAPSE) == 0;
 }
 
+std::uint64_t small_page() {
+  static const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 /// How much of a huge page is not in use yet; nothing where it is not all mapped.
 std::optional<std::uint64_t> unused_bytes(std::uint64_t page) {
-  static const auto small_page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  std::vector<unsigned char> there(huge_page.value() / small_page);
+  std::vector<unsigned char> there(huge_page.value() / small_page());
   if (::mincore(reinterpret_cast<void*>(page), huge_page.value(), there.data()) != 0)
     return std::nullopt;
   const auto unused = std::ranges::count_if(there, [](unsigned char bits) { return !(bits & 1); });
-  return static_cast<std::uint64_t>(unused) * small_page;
+  return static_cast<std::uint64_t>(unused) * small_page();
 }
 
 /// Unless that takes much more memory than there is.
@@ -78,10 +83,23 @@ void RecurringBuffers::note(const void* begin, Bytes size) {
   Uses& uses = uses_of(begin);
   if (uses.size != size) uses = {.size = size, .occasion = occasion_};
   if (std::exchange(uses.occasion, occasion_) != occasion_) uses.next = uses.count + 1;
+  const bool is_new = may_be_new(uses);  // not at once then, either: it may be the only use
+  if (std::exchange(uses.is_new, is_new) && !is_new) uses.next = uses.count + 1;
   if (++uses.count < uses.next) return;
   const bool within = collapse_pages(begin, size), ends = collapse_ends(begin, size);
   if (!within || !ends) uses.period *= 2;
   uses.next = uses.count + uses.period;
+}
+
+/// Whether the process has had as many page faults since the last use as would fill half of the
+/// buffer. Asking takes half a microsecond, so only of long ones.
+bool RecurringBuffers::may_be_new(Uses& uses) {
+  constexpr Bytes worth_asking{16 << 20};
+  if (uses.size < worth_asking) return false;
+  ::rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto faults = static_cast<std::uint64_t>(usage.ru_minflt);
+  return faults - std::exchange(uses.faults, faults) >= uses.size.value() / small_page() / 2;
 }
 
 /// Those that are not used any more are forgotten: when there are many, those that have not been

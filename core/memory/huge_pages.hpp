@@ -32,7 +32,8 @@ class RecurringBuffers {
   /// From here on copies by the kernel are faster than others, if pages are huge.
   static constexpr Bytes worth_it{128 << 10};
 
-  /// Called before each use.
+  /// Called before each use. Of a long one it is noticed if another one may have come to be in its
+  /// place, as the program has touched as much new memory since.
   void use(const void* begin, Bytes size) {
     if (size >= worth_it) note(begin, size);
   }
@@ -48,8 +49,11 @@ class RecurringBuffers {
     std::uint64_t count = 0, next = 2;  ///< when it is tried
     std::uint64_t period = 32;          ///< after that
     std::uint64_t occasion = 0;         ///< the last that is known here
+    std::uint64_t faults = 0;           ///< of the process, up to the last use
+    bool is_new = false;                ///< may have been at the last use
   };
   void note(const void* begin, Bytes size);
+  static bool may_be_new(Uses& uses);
   Uses& uses_of(const void* begin);
 
   std::unordered_map<const void*, Uses> recent_, older_;  // by where the buffer begins

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include <cstddef>
 #include <cstdio>
@@ -180,6 +181,32 @@ TEST_F(HugePages, AreForBuffersInThePlaceOfOthers) {
     if (buffer == 0) recurring.use(memory.begin(), size);
     EXPECT_EQ(huge_around(memory.begin()), size) << "buffer " << buffer;
   }
+}
+
+TEST_F(HugePages, AreForLongBuffersInThePlaceOfOthersWhenTheyComeBack) {
+  const std::size_t size = 64 << 20;
+  void* const memory =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const auto renew = [&] {
+    ASSERT_EQ(::mmap(memory, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                     -1, 0),
+              memory);
+    ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);  // by themselves pages are small
+    for (std::size_t at = 0; at < size; at += 4096) static_cast<std::byte*>(memory)[at] = {};
+    ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
+  };
+  const auto is_huge = [&] { return huge_around(memory).value() > size / 2; };
+  RecurringBuffers recurring;
+  for (int use = 0; use < 2; ++use) recurring.use(memory, Bytes{size});
+  for (int buffer = 0; buffer < 3; ++buffer) {
+    renew();
+    recurring.use(memory, Bytes{size});
+    EXPECT_FALSE(is_huge()) << "it may be the only time";
+    recurring.use(memory, Bytes{size});
+    EXPECT_TRUE(is_huge()) << "buffer " << buffer;
+  }
+  ::munmap(memory, size);
 }
 
 TEST_F(HugePages, ForgetBuffersThatDoNotComeBack) {

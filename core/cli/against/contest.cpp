@@ -85,14 +85,23 @@ void Contest::enter(std::size_t player) {
 
 void Contest::measure(std::size_t player) {
   Entry& entry = entries_[player];
-  if (!keep_buffers_ && tell(player, Order::Kind::prepare).failed) entry.takes_part = false;
   if (!entry.takes_part) return;
-  const Answer answer = tell(player, Order::Kind::time, entry.calls);
-  if (answer.failed)
-    entry.takes_part = false;
-  else
-    entry.seconds.push_back(answer.seconds / entry.calls), entry.way = answer.text;
+  if (!keep_buffers_ && !renew_buffers(player)) entry.takes_part = false;
+  if (entry.takes_part) {
+    const Answer answer = tell(player, Order::Kind::time, entry.calls);
+    entry.takes_part = !answer.failed;
+    if (entry.takes_part)
+      entry.seconds.push_back(answer.seconds / entry.calls), entry.way = answer.text;
+  }
   if (!keep_buffers_) tell(player, Order::Kind::release);
+}
+
+/// New ones are used thrice before anything is measured: libraries register them, or move them to
+/// other pages. False if that failed.
+bool Contest::renew_buffers(std::size_t player) {
+  constexpr std::uint32_t calls = 2;  // and one to warm up
+  return !tell(player, Order::Kind::prepare).failed &&
+         !tell(player, Order::Kind::time, calls).failed;
 }
 
 std::size_t Contest::own_player() const {

@@ -39,6 +39,7 @@ class Contest {
   bool fits_in_memory(const Cell& cell) const;
   void enter(std::size_t player);
   void measure(std::size_t player);
+  bool renew_buffers(std::size_t player);
   Duel result(Collective collective, Bytes size) const;
 
   Referee& referee_;
