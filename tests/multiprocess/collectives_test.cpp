@@ -103,6 +103,28 @@ TEST_F(Processes, DifferentCallsAreNamedOnEveryRank) {
   }
 }
 
+/// KiB of shared memory, for each rank, after calls of up to so many elements.
+std::vector<int> held(int ranks, std::size_t elements, const Environment& environment = {}) {
+  const auto result = run_ranks(ranks, "holds", std::to_string(elements), environment);
+  EXPECT_EQ(result.status, 0) << result.output;
+  std::vector<int> kilobytes;
+  const std::string before = "holds ";
+  for (auto at = result.output.find(before); at != std::string::npos;
+       at = result.output.find(before, at + 1))
+    kilobytes.push_back(std::atoi(result.output.c_str() + at + before.size()));
+  return kilobytes;
+}
+
+/// Until long calls ask for more, and then as much as a chunk says.
+TEST_F(Processes, HoldLittleMemory) {
+  using ::testing::AllOf, ::testing::Each, ::testing::ElementsAre, ::testing::Lt, ::testing::SizeIs;
+  EXPECT_THAT(held(1, 1'000'000), ElementsAre(0)) << "nothing to stage";
+  EXPECT_THAT(held(4, 10'000), AllOf(SizeIs(4), Each(Lt(8 << 10))));
+  EXPECT_THAT(held(4, 1'000'000, {{"CAPSTAN_CHUNK", "16k"}}), AllOf(SizeIs(4), Each(Lt(2 << 10))));
+  EXPECT_THAT(held(4, 1'000'000, {{"CAPSTAN_CHUNK", "512k"}, {"CAPSTAN_TRIALS", "0"}}),
+              AllOf(SizeIs(4), Each(Lt(16 << 10))));
+}
+
 TEST_F(Processes, GroupsOverlapAndOutliveEachOther) {
   for (const int ranks : {2, 3, 5, 8}) {
     const auto result = run_ranks(ranks, "groups");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -95,6 +96,19 @@ int shared_segments() {
       inodes.insert(fields[4]);
   }
   return static_cast<int>(inodes.size());
+}
+
+std::size_t bytes_of_segments() {
+  std::ifstream file{"/proc/self/smaps"};
+  std::size_t kilobytes = 0, share = 0;
+  bool is_segment = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find('-') < line.find(' '))  // "7f00-7f01 rw-s ...": the next mapping
+      is_segment = line.find("/memfd:capstan") != std::string::npos;
+    else if (is_segment && std::sscanf(line.c_str(), "Pss: %zu", &share) == 1)
+      kilobytes += share;
+  }
+  return kilobytes << 10;
 }
 
 }  // namespace capstan

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -13,5 +14,8 @@ std::vector<std::string> connected_addresses();
 
 /// How many pieces of memory without a name this process has mapped to share them.
 int shared_segments();
+
+/// This process's share of what it has used of them, in bytes.
+std::size_t bytes_of_segments();
 
 }  // namespace capstan

@@ -247,6 +247,19 @@ int tell_what_listens(Communicator& world) {
   return 0;
 }
 
+/// What it has in memory that ranks share, after collectives and messages of up to so many
+/// elements.
+int tell_what_it_holds(Communicator& world, std::size_t most) {
+  for (std::size_t count = 1; count <= most; count *= 4)
+    for (const Collective collective : all_collectives())
+      if (!correct(world, collective, DataType::i32, ReduceOp::sum, count)) return 1;
+  const std::string trouble = RandomMessages(world, 200, 11).run();
+  world.barrier();  // all see all segments
+  fmt::print("holds {} KiB\n{}", bytes_of_segments() >> 10, trouble);
+  world.barrier();
+  return trouble.empty() ? 0 : 1;
+}
+
 /// How this rank reached the others, once all have spoken to each other and the sums were right.
 int tell_what_carries(Communicator& world) {
   for (const std::size_t count : counts)
@@ -300,6 +313,7 @@ int run(const std::string& what, const char* argument) {
   }
   if (what == "async") return operations_against(world, argument);
   if (what == "shared") return use_shared_buffers(world, argument);
+  if (what == "holds") return tell_what_it_holds(world, std::strtoul(argument, nullptr, 10));
   if (what == "carries") return tell_what_carries(world);
   if (what == "listens") return tell_what_listens(world);
   if (what == "rank") {
