@@ -67,7 +67,8 @@ void Executor::combine_in_tiles(const BoundOp& op, std::byte* to, std::byte* sec
                 .sources = tile_sources_.data(),
                 .source_count = op.source_count,
                 .element_count = length,
-                .stream_destination = op.streams});
+                .stream_destination = op.streams,
+                .following = count - first - length});
     if (result != to + at) kernels::copy(to + at, result, length * element, false);
     if (second) kernels::copy(second + at, cached, length * element, false);
   }
@@ -76,6 +77,7 @@ void Executor::combine_in_tiles(const BoundOp& op, std::byte* to, std::byte* sec
 void Executor::reduce(const BoundOp& op, kernels::Reduction reduction) {
   reduction.divisor = op.divisor;
   reduction.context = &plan_->user;
+  reduction.fetch_ahead = plan_->exceeds_cache;
   plan_->reduce(reduction);
 }
 

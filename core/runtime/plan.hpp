@@ -86,6 +86,7 @@ struct Plan {
   /// be finished in order.
   std::uint64_t last_reading_phase = 0;
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
+  bool exceeds_cache = false;           ///< the buffers of all ranks
   std::vector<int> pushed_to{};         ///< peers on other hosts, also from these buffers
   std::vector<int> remote_writers{};    ///< peers on other hosts whose boards are read
   Trial* trial = nullptr;               ///< who wants to know how long it takes

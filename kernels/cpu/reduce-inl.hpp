@@ -150,12 +150,38 @@ HWY_NOINLINE void reduce_short(const Op& op, const Reduction& r, std::size_t i, 
   }
 }
 
+/// How far ahead sources are fetched. By itself the processor was measured to read main memory half
+/// as fast, and from 2048 to 4096 bytes made little difference.
+inline constexpr std::size_t fetched_ahead = 3072;
+
+/// Asks for what block i of the sources is followed by at that distance.
+template <class T, class From>
+HWY_INLINE void fetch_ahead(const From& sources, std::size_t i) {
+  for (std::size_t s = 0; s < sources.size(); ++s) {
+    const auto* const line = reinterpret_cast<const std::uint8_t*>(sources[s] + i) + fetched_ahead;
+    for (std::size_t at = 0; at < block<T> * sizeof(T); at += cache_line) hwy::Prefetch(line + at);
+  }
+}
+
+/// Up to where what lies ahead is wanted. Nothing behind it is fetched: others may be writing it.
+template <class T>
+HWY_INLINE std::size_t end_of_fetching(const Reduction& r, std::size_t end) {
+  constexpr std::size_t ahead = fetched_ahead / sizeof(T) + block<T>;
+  const std::size_t wanted = end + r.following;
+  if (!r.fetch_ahead || wanted < ahead) return 0;
+  return wanted - ahead < end ? wanted - ahead : end;
+}
+
 /// As many whole blocks as fit before `end`; returns where they end.
 template <class T, std::size_t source_count, class Op>
 HWY_NOINLINE std::size_t reduce_blocks(bool stream, const Op& op, const Reduction& r, std::size_t i,
                                        std::size_t end) {
   const Sources<T, source_count> sources(r);
   const Sink<T> to{stream, static_cast<T*>(r.destination), static_cast<T*>(r.second_destination)};
+  for (const std::size_t last = end_of_fetching<T>(r, end); i + block<T> <= last; i += block<T>) {
+    fetch_ahead<T>(sources, i);
+    reduce_vectors<full_vector<T>, vectors_per_block, T>(op, sources, to, i);
+  }
   for (; end - i >= block<T>; i += block<T>) {
     reduce_vectors<full_vector<T>, vectors_per_block, T>(op, sources, to, i);
   }

@@ -41,6 +41,10 @@ struct Reduction {
   /// Writes `destination` with non-temporal stores and ends with the fence that makes them visible
   /// before any later store. `second_destination` is always written with ordinary stores.
   bool stream_destination = false;
+  /// Whether a source is in main memory: sources are fetched ahead then, ...
+  bool fetch_ahead = false;
+  /// ... with so many elements behind them, which are wanted next.
+  std::size_t following = 0;
   /// Of user_kernel(): the UserReduction. Ignored by others.
   const void* context = nullptr;
 };

@@ -3,6 +3,7 @@
 //   Bandwidth/ACCESS/LEVEL            plain reads, writes and copies
 //   Reduce/TYPE/OP/SOURCES/LEVEL/TARGET
 //   Copy/LEVEL/TARGET
+//   FromMemory/SOURCES/{plain,ahead}  one source in main memory, the others and the result in tiles
 //   Small/TYPE/SOURCES/ELEMENTS       time of a short call
 //
 // bytes_per_second counts what all threads read and write. percent_of_bound is that as a share of
@@ -74,9 +75,36 @@ void reduce(benchmark::State& state, kernels::ReduceKernel kernel, DataType type
     const auto [to, from] = region.next(level);
     for (std::size_t s = 0; s < sources; ++s) pointers[s] = from + (s + 1) * bytes;
     kernel({to, nullptr, pointers.data(), sources, bytes / size_of(type).value(),
-            static_cast<std::uint32_t>(sources), level == Level::dram});
+            static_cast<std::uint32_t>(sources), level == Level::dram, level == Level::dram});
   }
   report(state, level, (sources + 1) * bytes, timer.seconds());
+}
+
+/// What comes out of a caller's buffer meets what has been brought into tiles. Counts the bytes of
+/// the source that is in main memory.
+void reduce_from_memory(benchmark::State& state, std::size_t sources, bool ahead) {
+  constexpr std::size_t tile = 64 << 10;
+  const kernels::ReduceKernel kernel = kernels::reduce_kernel(DataType::f32, ReduceOp::sum);
+  const std::size_t bytes = footprint(Level::dram) / tile * tile;
+  std::vector<float> tiles(sources * tile / sizeof(float));
+  std::vector<const void*> pointers;
+  for (std::size_t s = 0; s < sources; ++s) pointers.push_back(&tiles[s * tile / sizeof(float)]);
+  Region region = region_of(state);
+  CallTimer timer;
+  for (auto _ : state) {
+    timer.call_begins();
+    const std::byte* const from = region.next(Level::dram).from;
+    for (std::size_t at = 0; at < bytes; at += tile) {
+      pointers[0] = from + at;
+      kernel({.destination = tiles.data(),
+              .sources = pointers.data(),
+              .source_count = sources,
+              .element_count = tile / sizeof(float),
+              .fetch_ahead = ahead,
+              .following = (bytes - at - tile) / sizeof(float)});
+    }
+  }
+  report(state, Level::dram, bytes, timer.seconds());
 }
 
 void copy(benchmark::State& state, kernels::CopyKernel kernel, Level level) {
@@ -153,6 +181,13 @@ void add_target(std::string_view target) {
   }
 }
 
+void add_from_memory() {
+  for (const std::size_t sources : {2, 4})
+    for (const bool ahead : {false, true})
+      add_at(Level::dram, fmt::format("FromMemory/{}/{}", sources, ahead ? "ahead" : "plain"),
+             [=](benchmark::State& state) { reduce_from_memory(state, sources, ahead); });
+}
+
 void add_small() {
   for (const DataType type : {DataType::f32, DataType::bf16, DataType::i64}) {
     for (const std::size_t sources : {2, 4, 8}) {
@@ -184,6 +219,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&count, arguments.data());
   if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 1;
   perf::add_bandwidth();
+  perf::add_from_memory();
   perf::add_small();
   for (const std::string_view target : kernels::available_targets()) {
     if (every_target || target == kernels::active_target()) perf::add_target(target);

@@ -85,7 +85,7 @@ class GuardedArray {
 struct Layout {
   std::size_t destination_offset, source_offset;  // elements after a cache line's start
   std::size_t in_place;                           // the source that the destination is, or >= n
-  bool second, stream;
+  bool second, stream, fetch = false;
 };
 
 /// One set of sources with its expected result, called in many layouts.
@@ -116,6 +116,8 @@ class Case {
     call.element_count = expected_.size();
     call.divisor = divisor_;
     call.stream_destination = layout.stream;
+    call.fetch_ahead = layout.fetch;
+    call.following = layout.second ? 100 : 0;
     kernel(call);
     return check(layout) ? "" : describe(layout);
   }
@@ -149,7 +151,8 @@ class Case {
            std::to_string(expected_.size()) + " elements, divisor " + std::to_string(divisor_) +
            ", offsets " + std::to_string(layout.destination_offset) + " and " +
            std::to_string(layout.source_offset) + ", in place " + std::to_string(layout.in_place) +
-           (layout.second ? ", second" : "") + (layout.stream ? ", stream" : "");
+           (layout.second ? ", second" : "") + (layout.stream ? ", stream" : "") +
+           (layout.fetch ? ", fetch" : "");
   }
 
   ReduceOp op_;
@@ -169,8 +172,11 @@ std::vector<Layout> layouts(std::size_t sources, std::size_t count) {
     if (inner && (count > 100 || in_place > 4)) continue;
     for (const auto& [destination, source] : {std::pair{0, 0}, {0, 1}, {1, 0}, {3, 1}}) {
       for (int mode = 0; mode < 4; ++mode) {
-        result.push_back({static_cast<std::size_t>(destination), static_cast<std::size_t>(source),
-                          in_place, mode % 2 == 1, mode / 2 == 1});
+        Layout layout{static_cast<std::size_t>(destination), static_cast<std::size_t>(source),
+                      in_place, mode % 2 == 1, mode / 2 == 1};
+        result.push_back(layout);
+        layout.fetch = true;
+        if (count > 1000) result.push_back(layout);
       }
     }
   }
