@@ -32,7 +32,8 @@ Schedule direct_all_reduce(const Group& group, Elements count) {
   contributions[self] = s.input(own);
   s.complete(s.output(own), contributions);
   // Every peer has sent, so it has entered the call and no longer reads what is overwritten here.
-  for (int d = 1; d < p; ++d) s.send(group.right(d), s.output(own), s.output(own));
+  for (int d = 1; d < p; ++d) s.put(group.right(d), s.output(own), s.output(own));
+  for (int d = 1; d < p; ++d) s.signal(group.right(d));
 
   s.next_phase();
   for (int d = 1; d < p; ++d) s.wait(group.right(d));

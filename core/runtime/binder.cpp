@@ -96,6 +96,7 @@ class Binder {
           !operands.empty() &&
           (operands.front().place == Place::board || operands.front().place == Place::peer_output);
       bound.ops.back().streams = streams(program, op);
+      bound.ops.back().spreads = spreads(program, op);
       take_lines(bound, bound.ops.back());
       done += piece;
     } while (done < op.length);
@@ -141,7 +142,7 @@ class Binder {
   bool streams(const Program& program, const Op& op) const {
     if (!to_.long_output || op.code != OpCode::gather) return false;
     const Operand& result = program.destinations(op).front();
-    if (result.place == Place::peer_output) return true;
+    if (result.place == Place::peer_output || spreads(program, op)) return true;
     if (reaches_outputs(to_.form) || result.place != Place::output) return false;
     return std::ranges::none_of(program.ops, [&](const Op& other) {
       if (other.code != OpCode::push) return false;
@@ -149,6 +150,11 @@ class Binder {
       return sent.place == Place::output && sent.offset < result.offset + op.length &&
              result.offset < sent.offset + other.length;
     });
+  }
+
+  static bool spreads(const Program& program, const Op& op) {
+    return op.code == OpCode::gather &&
+           program.destinations(op).back().place == Place::peer_output && op.destination_count > 1;
   }
 
   int owner_of(const Operand& operand) const {
@@ -163,6 +169,7 @@ class Binder {
             .reaches_peers = false,
             .is_for_peers = false,
             .streams = false,
+            .spreads = false,
             .source_count = op.source_count,
             .first_operand = first_operand,
             .divisor = divide ? static_cast<std::uint32_t>(ranks_) : 1,

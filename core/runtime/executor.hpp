@@ -101,10 +101,13 @@ class Executor {
   void reduce(const BoundOp& op, kernels::Reduction reduction);
   bool gather_at_peers(const BoundOp& op);
   bool locate(const BoundOp& op);
+  void spread(const BoundOp& op);
   bool gather_pieces(const BoundOp& op);
+  bool hand_on(const BoundOp& op);
   bool fetch_pieces(const BoundOp& op, std::uint64_t at, std::uint64_t bytes, std::size_t room);
   bool fetch(const BoundOp& op, std::size_t which, std::uint64_t at, void* to, std::uint64_t bytes);
-  bool store(const BoundOp& op, std::uint64_t at, const void* from, std::uint64_t bytes);
+  bool store(const BoundOp& op, std::size_t which, std::uint64_t at, const void* from,
+             std::uint64_t bytes);
   std::span<const BoundOperand> operands_of(const BoundOp& op) const;
   void wait_for_users();
   void forget_sources();
@@ -177,6 +180,7 @@ class Executor {
   std::vector<Line> tile_;
   // Of a gather that uses buffers of peers: where each operand is seen, or null; and where it lies.
   std::vector<std::byte*> located_;
+  std::vector<void*> further_;  // destinations of one operation after the first
   std::vector<PeerBuffer> at_owner_;
   std::vector<std::byte> pieces_;  // of peers' buffers, on their way through the cache
   std::vector<std::byte> kept_;    // the input, where the output is about to overwrite it

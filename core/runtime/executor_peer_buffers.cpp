@@ -9,6 +9,14 @@
 #include "core/runtime/executor.hpp"
 
 namespace capstan {
+namespace {
+
+BoundOp kept_in_cache(BoundOp op) {
+  op.streams = false;
+  return op;
+}
+
+}  // namespace
 
 /// False when a peer's buffer cannot be used (any more, or just now): whoever looks after the peers
 /// finds out why.
@@ -20,8 +28,28 @@ bool Executor::gather_at_peers(const BoundOp& op) {
   if (std::ranges::find(located_, nullptr) != located_.end())
     return gather_pieces(op) && were_kept(op, abandoned);
   std::copy(located_.begin() + op.destination_count, located_.end(), sources_.begin());
-  combine(op, located_[0], op.destination_count == 2 ? located_[1] : nullptr, op.count);
+  if (op.spreads)
+    spread(op);
+  else
+    combine(op, located_[0], op.destination_count == 2 ? located_[1] : nullptr, op.count);
   return were_kept(op, abandoned);
+}
+
+/// To all that is seen: past the cache at once, each source being read once and nothing twice;
+/// otherwise out of the own output, as copies take lines that peers have several times as fast.
+void Executor::spread(const BoundOp& op) {
+  further_.assign(located_.begin() + 1, located_.begin() + op.destination_count);
+  if (op.streams)
+    return reduce(op, {.destination = located_[0],
+                       .sources = sources_.data(),
+                       .source_count = op.source_count,
+                       .element_count = op.count,
+                       .stream_destination = true,
+                       .further = further_.data(),
+                       .further_count = further_.size()});
+  combine(op, located_[0], nullptr, op.count);
+  for (void* const place : further_)
+    kernels::copy(place, located_[0], op.count * plan_->element.value(), false);
 }
 
 /// Finds out where operands are, and which can be used as they are; false when an owner is in
@@ -52,19 +80,34 @@ bool Executor::locate(const BoundOp& op) {
 /// unless that is past the cache, which the kernel does not spare.
 bool Executor::gather_pieces(const BoundOp& op) {
   const auto operands = operands_of(op);
-  const std::uint64_t room = fetched_piece(operands.size()).value();
+  const std::uint64_t room = fetched_piece(op.source_count + 1).value();
   const std::uint64_t element = plan_->element.value(), piece = room / element;
   if (op.is_copy() && located_[0] && !op.streams)
     return fetch(op, 1, 0, located_[0], op.count * element);
-  if (op.is_copy() && located_[1]) return store(op, 0, located_[1], op.count * element);
+  if (op.is_copy() && located_[1]) return store(op, 0, 0, located_[1], op.count * element);
 
   if (pieces_.size() < operands.size() * room) pieces_.resize(operands.size() * room);
   for (std::uint64_t first = 0; first < op.count; first += piece) {
     const std::uint64_t count = std::min(piece, op.count - first), at = first * element;
     if (!fetch_pieces(op, at, count * element, room)) return false;
     std::byte* const to = located_[0] ? located_[0] + at : pieces_.data();
-    combine(op, to, op.destination_count == 2 ? located_[1] + at : nullptr, count);
-    if (!located_[0] && !store(op, at, to, count * element)) return false;
+    if (op.spreads)
+      combine(kept_in_cache(op), to, nullptr, count);
+    else
+      combine(op, to, op.destination_count == 2 ? located_[1] + at : nullptr, count);
+    if (!located_[0] && !store(op, 0, at, to, count * element)) return false;
+  }
+  return !op.spreads || hand_on(op);
+}
+
+/// The result, to the peers that get it too: out of the own output, while that is in the cache.
+bool Executor::hand_on(const BoundOp& op) {
+  const std::uint64_t bytes = op.count * plan_->element.value();
+  for (std::size_t i = 1; i < op.destination_count; ++i) {
+    if (located_[i])
+      kernels::copy(located_[i], located_[0], bytes, op.streams);
+    else if (!store(op, i, 0, located_[0], bytes))
+      return false;
   }
   return true;
 }
@@ -104,11 +147,12 @@ bool Executor::fetch(const BoundOp& op, std::size_t which, std::uint64_t at, voi
   return false;
 }
 
-/// Writes a piece of the result. Its owner does not move it before: see hold_buffers().
-bool Executor::store(const BoundOp& op, std::uint64_t at, const void* from, std::uint64_t bytes) {
-  const Rank owner{operands_of(op).front().owner};
+/// Writes a piece of destination `which`. Its owner does not move it before: see hold_buffers().
+bool Executor::store(const BoundOp& op, std::size_t which, std::uint64_t at, const void* from,
+                     std::uint64_t bytes) {
+  const Rank owner{operands_of(op)[which].owner};
   return peers_.stands(owner.value()) &&
-         transport_.write_remote(owner, at_owner_.front().address + at, from, Bytes{bytes});
+         transport_.write_remote(owner, at_owner_[which].address + at, from, Bytes{bytes});
 }
 
 /// Who finds no address waits for one.

@@ -176,9 +176,19 @@ class Lowering {
   /// The schedule sees to it that the peer has entered the call.
   void deliver(const Step& step) {
     const Span source = schedule_.sources(step).front();
-    gather({Place::peer_output, step.peer, 0, step.destination.offset}, resolve({&source, 1}),
-           source.length, false);
+    const Operand there{Place::peer_output, step.peer, 0, step.destination.offset};
+    if (is_sum_in_output(source, step.phase)) return add_destination(there);
+    gather(there, resolve({&source, 1}), source.length, false);
     last_result_.reset();
+  }
+
+  /// What the last operation has just computed, and at most some peers get.
+  bool is_sum_in_output(const Span& source, int phase) const {
+    constexpr int most_destinations = 8;
+    if (source.buffer != Buffer::output || last_result_ != source) return false;
+    const Op& last = program_.ops.back();
+    return last.code == OpCode::gather && last.source_count > 1 && last.phase == phase &&
+           last.destination_count < most_destinations;
   }
 
   void write_board(const Step& step, const Export& area) {
@@ -190,8 +200,10 @@ class Lowering {
     const Span source = schedule_.sources(step).front();
     const Op* last = program_.ops.empty() ? nullptr : &program_.ops.back();
     if (last_result_ == source && last->code == OpCode::gather && last->destination_count == 1 &&
-        last->phase == step.phase)
-      return add_destination(board);
+        last->phase == step.phase) {
+      add_destination(board);
+      return last_result_.reset();
+    }
     gather(board, resolve({&source, 1}), source.length, false);
     last_result_.reset();
   }
@@ -323,12 +335,11 @@ class Lowering {
     program_.operands.insert(program_.operands.end(), sources.begin(), sources.end());
   }
 
-  /// The last operation's result goes to the board as well.
-  void add_destination(const Operand& board) {
+  /// The last operation's result goes there as well.
+  void add_destination(const Operand& place) {
     Op& op = program_.ops.back();
-    op.destination_count = 2;
-    program_.operands.insert(program_.operands.begin() + op.first_operand + 1, board);
-    last_result_.reset();
+    program_.operands.insert(program_.operands.begin() + op.first_operand + op.destination_count++,
+                             place);
   }
 
   void emit(Op op) {

@@ -38,6 +38,7 @@ struct BoundOp {
   bool reaches_peers;  ///< buffers of other ranks are among the operands
   bool is_for_peers;   ///< the (first) destination is the own board or a peer's output
   bool streams;        ///< the result goes past the cache
+  bool spreads;        ///< destinations after the first are outputs of peers
   std::uint32_t source_count;
   std::uint32_t first_operand;
   std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed

@@ -55,7 +55,8 @@ struct Op {
   OpCode code = OpCode::gather;
   bool completes = false;
   std::uint8_t phase = 0;
-  std::uint8_t destination_count = 0;  ///< 1, or 2 when the result also goes to the own board
+  std::uint8_t destination_count =
+      0;  ///< more where a result goes to the own board or to peers, too
   std::uint32_t source_count = 0;
   std::uint32_t first_operand = 0;  ///< destinations, then sources
   std::uint32_t step = 0;           ///< the schedule's step that this came from

@@ -260,8 +260,7 @@ class Simulation {
   }
 
   void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
-    const auto piece =
-        static_cast<double>(fetched_piece(op.destination_count + op.source_count).value());
+    const auto piece = static_cast<double>(fetched_piece(op.source_count + 1).value());
     const bool fresh = source.place == Place::peer_output;
     const bool seen = seen_ >= (fresh ? SeenBuffers::all : SeenBuffers::inputs);
     const double calls = seen                  ? model_.load

@@ -89,19 +89,35 @@ HWY_INLINE Pair<V> finish(const Op& op, Pair<V> v) {
 /// Where results go.
 template <class T>
 struct Sink {
-  bool stream;
-  T* destination;
-  T* second;
+  Sink(bool past_cache, const Reduction& r)
+      : stream(past_cache),
+        more(r.second_destination != nullptr || r.further_count > 0),
+        destination(static_cast<T*>(r.destination)),
+        call(r) {}
+
+  const bool stream, more;
+  T* const destination;
+  const Reduction& call;
 
   template <class D>
   HWY_INLINE void store(D d, hn::Vec<D> v, std::size_t i) const {
+    put(d, v, destination + i, stream);
+    if (!more) return;
+    if (call.second_destination != nullptr)
+      put(d, v, static_cast<T*>(call.second_destination) + i, false);
+    for (std::size_t k = 0; k < call.further_count; ++k)
+      put(d, v, static_cast<T*>(call.further[k]) + i, stream);
+  }
+
+ private:
+  template <class D>
+  static HWY_INLINE void put(D d, hn::Vec<D> v, T* to, bool past_cache) {
     using Raw = hn::TFromD<D>;
-    if (stream) {
-      hn::Stream(v, d, reinterpret_cast<Raw*>(destination + i));
+    if (past_cache) {
+      hn::Stream(v, d, reinterpret_cast<Raw*>(to));
     } else {
-      hn::StoreU(v, d, reinterpret_cast<Raw*>(destination + i));
+      hn::StoreU(v, d, reinterpret_cast<Raw*>(to));
     }
-    if (second != nullptr) hn::StoreU(v, d, reinterpret_cast<Raw*>(second + i));
   }
 };
 
@@ -141,7 +157,7 @@ HWY_INLINE void reduce_partial_vector(const Op& op, const From& sources, const T
 template <class T, class Op>
 HWY_NOINLINE void reduce_short(const Op& op, const Reduction& r, std::size_t i, std::size_t end) {
   const Sources<T, 0> sources(r);
-  const Sink<T> to{false, static_cast<T*>(r.destination), static_cast<T*>(r.second_destination)};
+  const Sink<T> to{false, r};
   for (; end - i >= full_vector<T>; i += full_vector<T>) {
     reduce_vectors<full_vector<T>, 1, T>(op, sources, to, i);
   }
@@ -177,7 +193,7 @@ template <class T, std::size_t source_count, class Op>
 HWY_NOINLINE std::size_t reduce_blocks(bool stream, const Op& op, const Reduction& r, std::size_t i,
                                        std::size_t end) {
   const Sources<T, source_count> sources(r);
-  const Sink<T> to{stream, static_cast<T*>(r.destination), static_cast<T*>(r.second_destination)};
+  const Sink<T> to{stream, r};
   for (const std::size_t last = end_of_fetching<T>(r, end); i + block<T> <= last; i += block<T>) {
     fetch_ahead<T>(sources, i);
     reduce_vectors<full_vector<T>, vectors_per_block, T>(op, sources, to, i);
@@ -216,9 +232,11 @@ template <class T, class Op>
 HWY_NOINLINE void reduce_long(const Op& op, const Reduction& r) {
   std::size_t i = elements_to_cache_line<T>(r.destination);
   reduce_short<T>(op, r, 0, i);
-  const bool aligned =
-      reinterpret_cast<std::uintptr_t>(static_cast<T*>(r.destination) + i) % cache_line == 0;
-  const bool stream = r.stream_destination && aligned;
+  const auto starts_line = [i](const void* place) {
+    return reinterpret_cast<std::uintptr_t>(static_cast<const T*>(place) + i) % cache_line == 0;
+  };
+  bool stream = r.stream_destination && starts_line(r.destination);
+  for (std::size_t k = 0; k < r.further_count; ++k) stream = stream && starts_line(r.further[k]);
   i = reduce_blocks_of_any_count<T>(stream, op, r, i);
   if (stream) hwy::FlushStream();
   reduce_short<T>(op, r, i, r.element_count);
@@ -238,6 +256,8 @@ inline void copy_single_source(const Reduction& r, std::size_t bytes) {
   const void* source = r.sources[0];
   if (r.second_destination != nullptr) copy(r.second_destination, source, bytes, false);
   if (r.destination != source) copy(r.destination, source, bytes, r.stream_destination);
+  for (std::size_t k = 0; k < r.further_count; ++k)
+    if (r.further[k] != source) copy(r.further[k], source, bytes, r.stream_destination);
 }
 
 /// The kernel of operations other than average.

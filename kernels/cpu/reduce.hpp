@@ -47,6 +47,10 @@ struct Reduction {
   std::size_t following = 0;
   /// Of user_kernel(): the UserReduction. Ignored by others.
   const void* context = nullptr;
+  /// `further_count` more places that receive the same result, written as `destination` is; each
+  /// may be identical to a source.
+  void* const* further = nullptr;
+  std::size_t further_count = 0;
 };
 
 /// An operation that the program brings: accumulator[i] = accumulator[i] ⊕ next[i].

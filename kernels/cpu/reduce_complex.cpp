@@ -12,6 +12,7 @@ void reduce_parts(const Reduction& r) {
   static const ReduceKernel kernel = reduce_kernel(real, op);
   Reduction parts = r;
   parts.element_count *= 2;
+  parts.following *= 2;
   kernel(parts);
 }
 
@@ -39,6 +40,8 @@ void product(const Reduction& r) {
     if (r.source_count > 1) value = {canonical(value.real()), canonical(value.imag())};
     static_cast<Complex*>(r.destination)[i] = value;
     if (r.second_destination) static_cast<Complex*>(r.second_destination)[i] = value;
+    for (std::size_t k = 0; k < r.further_count; ++k)
+      static_cast<Complex*>(r.further[k])[i] = value;
   }
 }
 

@@ -54,6 +54,8 @@ void reduce_piece(const Reduction& r, std::size_t first, std::size_t count) {
   std::copy_n(results.begin(), count, static_cast<T*>(r.destination) + first);
   if (r.second_destination)
     std::copy_n(results.begin(), count, static_cast<T*>(r.second_destination) + first);
+  for (std::size_t k = 0; k < r.further_count; ++k)
+    std::copy_n(results.begin(), count, static_cast<T*>(r.further[k]) + first);
 }
 
 template <class T, ReduceOp op>
@@ -62,6 +64,9 @@ void reduce(const Reduction& r) {
     if (r.second_destination) copy(r.second_destination, r.sources[0], r.element_count, false);
     if (r.destination != r.sources[0])
       copy(r.destination, r.sources[0], r.element_count, r.stream_destination);
+    for (std::size_t k = 0; k < r.further_count; ++k)
+      if (r.further[k] != r.sources[0])
+        copy(r.further[k], r.sources[0], r.element_count, r.stream_destination);
     return;
   }
   for (std::size_t first = 0; first < r.element_count; first += piece)

@@ -29,6 +29,8 @@ void reduce_by_user(const Reduction& r) {
     std::memcpy(static_cast<std::byte*>(r.destination) + offset, accumulator, bytes);
     if (r.second_destination)
       std::memcpy(static_cast<std::byte*>(r.second_destination) + offset, accumulator, bytes);
+    for (std::size_t k = 0; k < r.further_count; ++k)
+      std::memcpy(static_cast<std::byte*>(r.further[k]) + offset, accumulator, bytes);
   }
 }
 

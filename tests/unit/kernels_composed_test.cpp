@@ -66,13 +66,18 @@ void run(ReduceKernel kernel, const std::vector<std::vector<T>>& sources, std::v
          std::vector<T>* second, std::uint32_t divisor, const void* context = nullptr) {
   std::vector<const void*> pointers;
   for (const auto& source : sources) pointers.push_back(source.data());
+  std::vector<T> third(to.size());
+  void* const further[] = {third.data()};
   kernel({.destination = to.data(),
           .second_destination = second ? second->data() : nullptr,
           .sources = pointers.data(),
           .source_count = pointers.size(),
           .element_count = to.size(),
           .divisor = divisor,
-          .context = context});
+          .context = context,
+          .further = further,
+          .further_count = 1});
+  EXPECT_EQ(std::memcmp(third.data(), to.data(), to.size() * sizeof(T)), 0);
 }
 
 template <class T>
@@ -144,15 +149,19 @@ TEST(UserKernel, CombinesInOrderAlsoInPlace) {
     std::vector<std::vector<std::uint64_t>> sources;
     for (std::uint64_t s = 1; s <= 3; ++s) sources.emplace_back(3000, s);
     const void* pointers[] = {sources[0].data(), sources[1].data(), sources[2].data()};
-    std::vector<std::uint64_t> second(3000);
+    std::vector<std::uint64_t> second(3000), third(3000);
+    void* const further[] = {third.data()};
     user_kernel()({.destination = sources[place].data(),
                    .second_destination = second.data(),
                    .sources = pointers,
                    .source_count = 3,
                    .element_count = 3000,
-                   .context = &user});
+                   .context = &user,
+                   .further = further,
+                   .further_count = 1});
     EXPECT_THAT(sources[place], testing::Each(123));
     EXPECT_THAT(second, testing::Each(123));
+    EXPECT_THAT(third, testing::Each(123));
   }
 }
 

@@ -111,6 +111,9 @@ class Case {
     Reduction call{};
     call.destination = destination(layout).data();
     call.second_destination = layout.second ? second_.data() : nullptr;
+    void* const further[] = {further_[0].data(), further_[1].data()};
+    call.further = further;
+    call.further_count = layout.second ? std::size(further) : 0;
     call.sources = pointers_.data();
     call.source_count = values_.size();
     call.element_count = expected_.size();
@@ -137,13 +140,17 @@ class Case {
     }
     destination_.reset(layout.destination_offset, expected_.size());
     second_.reset(layout.source_offset, expected_.size());
+    further_[0].reset(layout.destination_offset, expected_.size());
+    further_[1].reset(layout.source_offset, expected_.size());
   }
 
   bool check(const Layout& layout) {
     for (std::size_t s = 0; s < values_.size(); ++s) {
       if (s != layout.in_place && !sources_[s].holds(values_[s])) return false;
     }
-    return destination(layout).holds(expected_) && (!layout.second || second_.holds(expected_));
+    const auto holds = [&](GuardedArray<T>& array) { return array.holds(expected_); };
+    return holds(destination(layout)) &&
+           (!layout.second || (holds(second_) && std::ranges::all_of(further_, holds)));
   }
 
   std::string describe(const Layout& layout) const {
@@ -151,7 +158,7 @@ class Case {
            std::to_string(expected_.size()) + " elements, divisor " + std::to_string(divisor_) +
            ", offsets " + std::to_string(layout.destination_offset) + " and " +
            std::to_string(layout.source_offset) + ", in place " + std::to_string(layout.in_place) +
-           (layout.second ? ", second" : "") + (layout.stream ? ", stream" : "") +
+           (layout.second ? ", second and further" : "") + (layout.stream ? ", stream" : "") +
            (layout.fetch ? ", fetch" : "");
   }
 
@@ -161,6 +168,7 @@ class Case {
   std::vector<T> expected_;
   std::array<GuardedArray<T>, most_sources> sources_;
   GuardedArray<T> destination_, second_;
+  std::array<GuardedArray<T>, 2> further_;
   std::vector<const void*> pointers_;
 };
 
