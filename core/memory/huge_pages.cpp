@@ -83,17 +83,18 @@ void RecurringBuffers::note(const void* begin, Bytes size) {
   Uses& uses = uses_of(begin);
   if (uses.size != size) uses = {.size = size, .occasion = occasion_};
   if (std::exchange(uses.occasion, occasion_) != occasion_) uses.next = uses.count + 1;
-  const bool is_new = may_be_new(uses);  // not at once then, either: it may be the only use
-  if (std::exchange(uses.is_new, is_new) && !is_new) uses.next = uses.count + 1;
+  const bool is_new = note_faults(uses);  // not at once then, either: it may be the only use
+  if (std::exchange(uses.is_new, is_new) && !is_new && uses.can_be_huge) uses.next = uses.count + 1;
   if (++uses.count < uses.next) return;
   const bool within = collapse_pages(begin, size), ends = collapse_ends(begin, size);
   if (!within || !ends) uses.period *= 2;
+  uses.can_be_huge = within;
   uses.next = uses.count + uses.period;
 }
 
 /// Whether the process has had as many page faults since the last use as would fill half of the
 /// buffer. Asking takes half a microsecond, so only of long ones.
-bool RecurringBuffers::may_be_new(Uses& uses) {
+bool RecurringBuffers::note_faults(Uses& uses) {
   constexpr Bytes worth_asking{16 << 20};
   if (uses.size < worth_asking) return false;
   ::rusage usage{};

@@ -33,7 +33,7 @@ class RecurringBuffers {
   static constexpr Bytes worth_it{128 << 10};
 
   /// Called before each use. Of a long one it is noticed if another one may have come to be in its
-  /// place, as the program has touched as much new memory since.
+  /// place, as the program has touched half as much new memory since, in small pages.
   void use(const void* begin, Bytes size) {
     if (size >= worth_it) note(begin, size);
   }
@@ -50,10 +50,11 @@ class RecurringBuffers {
     std::uint64_t period = 32;          ///< after that
     std::uint64_t occasion = 0;         ///< the last that is known here
     std::uint64_t faults = 0;           ///< of the process, up to the last use
-    bool is_new = false;                ///< may have been at the last use
+    bool is_new = false;                ///< may have been, at the last use
+    bool can_be_huge = true;            ///< its inner pages, as far as is known
   };
   void note(const void* begin, Bytes size);
-  static bool may_be_new(Uses& uses);
+  static bool note_faults(Uses& uses);
   Uses& uses_of(const void* begin);
 
   std::unordered_map<const void*, Uses> recent_, older_;  // by where the buffer begins

@@ -96,6 +96,7 @@ class Binder {
           !operands.empty() &&
           (operands.front().place == Place::board || operands.front().place == Place::peer_output);
       bound.ops.back().streams = streams(program, op);
+      bound.ops.back().from_memory = to_.exceeds_cache && reads_buffer(program, op);
       bound.ops.back().spreads = spreads(program, op);
       take_lines(bound, bound.ops.back());
       done += piece;
@@ -140,7 +141,7 @@ class Binder {
   /// Whether a result goes past the cache, where it would push out what is still needed: not if it
   /// is about to be read there, by peers or to be sent.
   bool streams(const Program& program, const Op& op) const {
-    if (!to_.long_output || op.code != OpCode::gather) return false;
+    if (!to_.exceeds_cache || op.code != OpCode::gather) return false;
     const Operand& result = program.destinations(op).front();
     if (result.place == Place::peer_output || spreads(program, op)) return true;
     if (reaches_outputs(to_.form) || result.place != Place::output) return false;
@@ -150,6 +151,13 @@ class Binder {
       return sent.place == Place::output && sent.offset < result.offset + op.length &&
              result.offset < sent.offset + other.length;
     });
+  }
+
+  static bool reads_buffer(const Program& program, const Op& op) {
+    return op.code == OpCode::gather &&
+           std::ranges::any_of(program.sources(op), [](const Operand& source) {
+             return source.place != Place::scratch && source.place != Place::board;
+           });
   }
 
   static bool spreads(const Program& program, const Op& op) {
@@ -169,6 +177,7 @@ class Binder {
             .reaches_peers = false,
             .is_for_peers = false,
             .streams = false,
+            .from_memory = false,
             .spreads = false,
             .source_count = op.source_count,
             .first_operand = first_operand,

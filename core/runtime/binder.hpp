@@ -15,7 +15,7 @@ struct Binding {
   const Hosts& hosts;
   Rank self;
   const SegmentLayout& layout;
-  bool long_output = false;  ///< it exceeds the cache
+  bool exceeds_cache = false;  ///< the buffers of all ranks do
 };
 
 /// Turns a program for a block of this shape into what the executor runs: with offsets in bytes,

@@ -29,11 +29,9 @@ bool Engine::tries() const {
   return placement_.tries && ranks_ > 1 && placement_.hosts.single();
 }
 
-/// Short calls of ranks that share cores measure who has one. All of a kind are tried, or none.
+/// All of a kind are tried, or none.
 bool Engine::tries(const Call& call) const {
-  if (!tries_ || call.purpose != Purpose::caller || has_counts(call.collective) || call.user)
-    return false;
-  return !links_.shares_cores || typical(call).extent(ranks_) >= links_.long_call;
+  return tries_ && call.purpose == Purpose::caller && may_be_tried(call, placement_.hosts, links_);
 }
 
 /// Of calls like this one; null where nothing is to be tried. The same on all ranks.

@@ -77,7 +77,7 @@ void Executor::combine_in_tiles(const BoundOp& op, std::byte* to, std::byte* sec
 void Executor::reduce(const BoundOp& op, kernels::Reduction reduction) {
   reduction.divisor = op.divisor;
   reduction.context = &plan_->user;
-  reduction.fetch_ahead = plan_->exceeds_cache;
+  reduction.fetch_ahead = op.from_memory;
   plan_->reduce(reduction);
 }
 

@@ -205,7 +205,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   plan.mark = mark_of(call, manner_of(plan));
   plan.digest = plan.mark.digest();
 
-  plan.exceeds_cache =
+  const bool exceeds_cache =
       buffers_of_all(call, ranks) > cached_buffers * static_cast<std::uint64_t>(ranks);
   const Binding binding{.call = call,
                         .form = choice.form,
@@ -213,7 +213,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
                         .hosts = hosts,
                         .self = self,
                         .layout = layout,
-                        .long_output = plan.exceeds_cache};
+                        .exceeds_cache = exceeds_cache};
   const auto shapes = block_shapes(call, plan.block_count);
   plan.blocks = shapes.size();
   for (std::size_t b = 0; b < shapes.size(); ++b) {

@@ -38,6 +38,7 @@ struct BoundOp {
   bool reaches_peers;  ///< buffers of other ranks are among the operands
   bool is_for_peers;   ///< the (first) destination is the own board or a peer's output
   bool streams;        ///< the result goes past the cache
+  bool from_memory;    ///< sources are in buffers, and these exceed the cache
   bool spreads;        ///< destinations after the first are outputs of peers
   std::uint32_t source_count;
   std::uint32_t first_operand;
@@ -87,7 +88,6 @@ struct Plan {
   /// be finished in order.
   std::uint64_t last_reading_phase = 0;
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
-  bool exceeds_cache = false;           ///< the buffers of all ranks
   std::vector<int> pushed_to{};         ///< peers on other hosts, also from these buffers
   std::vector<int> remote_writers{};    ///< peers on other hosts whose boards are read
   Trial* trial = nullptr;               ///< who wants to know how long it takes

@@ -145,9 +145,18 @@ std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, 
   return candidates;
 }
 
+/// Whether the order in which elements are combined may show in the result's last bits. The least
+/// and the greatest do not depend on it, nor does what is true or false: see
+/// kernels/cpu/reduce.hpp.
+bool rounds(const Call& call) {
+  const bool adds_or_multiplies =
+      call.op == ReduceOp::sum || call.op == ReduceOp::average || call.op == ReduceOp::product;
+  return call.user || (!is_integer(call.type) && adds_or_multiplies);
+}
+
 /// Whether an algorithm has but one result, bit by bit, for whoever may compute which part of it.
 bool is_exact(const Algorithm& algorithm, const Call& call) {
-  return !reduces(call.collective) || is_integer(call.type) || algorithm.guarantees.one_sum;
+  return !reduces(call.collective) || !rounds(call) || algorithm.guarantees.one_sum;
 }
 
 /// The cheapest, of several the first; of none, one that costs more than any other.
@@ -158,14 +167,21 @@ Candidate best_of(const std::vector<Candidate>& candidates) {
   return best;
 }
 
-/// Without a trial: the cheapest, or of exact ones the cheapest if it is predicted to take about as
-/// long. Many are exact, so that trials can tell which of them is the fastest; whether there are
-/// any makes no difference here, as results must not depend on that.
-Candidate preferred(std::vector<Candidate> candidates, const Call& call, const Hosts& hosts) {
+/// What may be chosen without a trial.
+std::vector<Candidate> untried(std::vector<Candidate> candidates) {
   std::erase_if(candidates, &Candidate::wants_trial);
+  return candidates;
+}
+
+/// Of what may be chosen without a trial: the cheapest, or of exact ones the cheapest if it is
+/// predicted to take about as long. Many are exact, so that trials can tell which of them is the
+/// fastest; whether ranks try makes no difference here, as results must not depend on that.
+Candidate preferred(std::vector<Candidate> candidates, const Call& call, const Hosts& hosts,
+                    const LinkModel& model) {
   const Candidate best = best_of(candidates);
   const double about_as_long = in_packets(best.form) ? 2 : 1.5;  // times, as predictions are
-  if (!best.algorithm || !hosts.single() || is_exact(*best.algorithm, call)) return best;
+  if (!best.algorithm || !may_be_tried(call, hosts, model) || is_exact(*best.algorithm, call))
+    return best;
   std::erase_if(candidates, [&](const Candidate& c) { return !is_exact(*c.algorithm, call); });
   const Candidate other = best_of(candidates);
   return other.nanoseconds <= about_as_long * best.nanoseconds ? other : best;
@@ -241,31 +257,44 @@ Call typical(Call call) {
   return call;
 }
 
+bool may_be_tried(const Call& call, const Hosts& hosts, const LinkModel& model) {
+  if (!hosts.single() || has_counts(call.collective) || call.user) return false;
+  return !model.shares_cores || typical(call).extent(hosts.ranks()) >= model.long_call;
+}
+
 Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, bool commutative,
               const LinkModel& model) {
   const int ranks = hosts.ranks();
   const AlgorithmRules::Rule* rule = rules.find(call.collective, call.extent(ranks));
   if (rule && (commutative || rule->algorithm->guarantees.ordered)) {
-    Candidate candidate = best_of(forms_of(*rule->algorithm, hosts, call, model, rule->form));
-    if (!candidate.algorithm) candidate = best_of(forms_of(*rule->algorithm, hosts, call, model));
+    Candidate candidate =
+        best_of(untried(forms_of(*rule->algorithm, hosts, call, model, rule->form)));
+    if (!candidate.algorithm)
+      candidate = best_of(untried(forms_of(*rule->algorithm, hosts, call, model)));
     return {rule->algorithm, candidate.form,
             fmt::format("asked for by a rule, predicted {:.2f} us", candidate.nanoseconds / 1000),
             candidate.nanoseconds};
   }
-  const Candidate winner = preferred(candidates_for(call, hosts, commutative, model), call, hosts);
+  const auto candidates = untried(candidates_for(call, hosts, commutative, model));
+  const Candidate winner = preferred(candidates, call, hosts, model);
   if (!winner.algorithm)
     throw InvalidArgument(
         fmt::format("no {} algorithm runs on {} ranks{}", name_of(call.collective), ranks,
                     commutative ? "" : " with an operation that is not commutative"));
-  return chosen(winner);
+  Choice choice = chosen(winner);
+  if (const Candidate fastest = best_of(candidates); fastest.beats(winner))
+    choice.reason =
+        fmt::format("predicted {:.2f} us; {} with {:.2f} us sums like no other",
+                    winner.nanoseconds / 1000, fastest.algorithm->name, fastest.nanoseconds / 1000);
+  return choice;
 }
 
 std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model,
                            Bytes block) {
   std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
-  const Candidate untried = preferred(candidates, call, hosts);
+  const Candidate chosen_untried = preferred(untried(candidates), call, hosts, model);
   std::erase_if(candidates, [&](const Candidate& other) {
-    return !agree(*other.algorithm, *untried.algorithm, call);
+    return !agree(*other.algorithm, *chosen_untried.algorithm, call);
   });
   const Candidate best = best_of(candidates);
   std::erase_if(candidates, [&](const Candidate& other) {

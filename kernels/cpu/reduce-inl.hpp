@@ -182,7 +182,7 @@ HWY_INLINE void fetch_ahead(const From& sources, std::size_t i) {
 /// Up to where what lies ahead is wanted. Nothing behind it is fetched: others may be writing it.
 template <class T>
 HWY_INLINE std::size_t end_of_fetching(const Reduction& r, std::size_t end) {
-  constexpr std::size_t ahead = fetched_ahead / sizeof(T) + block<T>;
+  constexpr std::size_t ahead = fetched_ahead / sizeof(T);
   const std::size_t wanted = end + r.following;
   if (!r.fetch_ahead || wanted < ahead) return 0;
   return wanted - ahead < end ? wanted - ahead : end;

@@ -41,9 +41,10 @@ struct Reduction {
   /// Writes `destination` with non-temporal stores and ends with the fence that makes them visible
   /// before any later store. `second_destination` is always written with ordinary stores.
   bool stream_destination = false;
-  /// Whether a source is in main memory: sources are fetched ahead then, ...
+  /// Whether a source is in main memory. Sources are fetched ahead then, by all but the kernels of
+  /// 8-bit floats, of complex products and of the program's own operations.
   bool fetch_ahead = false;
-  /// ... with so many elements behind them, which are wanted next.
+  /// Elements behind the sources that are wanted next, and so fetched ahead as well.
   std::size_t following = 0;
   /// Of user_kernel(): the UserReduction. Ignored by others.
   const void* context = nullptr;

@@ -8,8 +8,8 @@
 //
 // bytes_per_second counts what all threads read and write. percent_of_bound is that as a share of
 // the most that plain accesses reach at the same level with as many threads, in the same run. In
-// main memory results are streamed. Without --benchmark_filter only the active target is shown; a
-// filter chooses from all.
+// main memory results are streamed and sources fetched ahead. Without --benchmark_filter only the
+// active target is shown; a filter chooses from all.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 

@@ -184,7 +184,7 @@ TEST_F(HugePages, AreForBuffersInThePlaceOfOthers) {
 }
 
 TEST_F(HugePages, AreForLongBuffersInThePlaceOfOthersWhenTheyComeBack) {
-  const std::size_t size = 64 << 20;
+  const std::size_t size = 32 << 20;
   void* const memory =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -198,6 +198,7 @@ TEST_F(HugePages, AreForLongBuffersInThePlaceOfOthersWhenTheyComeBack) {
   };
   const auto is_huge = [&] { return huge_around(memory).value() > size / 2; };
   RecurringBuffers recurring;
+  renew();
   for (int use = 0; use < 2; ++use) recurring.use(memory, Bytes{size});
   for (int buffer = 0; buffer < 3; ++buffer) {
     renew();

@@ -74,6 +74,8 @@ void run(ReduceKernel kernel, const std::vector<std::vector<T>>& sources, std::v
           .source_count = pointers.size(),
           .element_count = to.size(),
           .divisor = divisor,
+          .fetch_ahead = true,
+          .following = 5000,
           .context = context,
           .further = further,
           .further_count = 1});

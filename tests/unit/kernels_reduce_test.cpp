@@ -120,7 +120,7 @@ class Case {
     call.divisor = divisor_;
     call.stream_destination = layout.stream;
     call.fetch_ahead = layout.fetch;
-    call.following = layout.second ? 100 : 0;
+    call.following = layout.second ? 5000 : 0;
     kernel(call);
     return check(layout) ? "" : describe(layout);
   }

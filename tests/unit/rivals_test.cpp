@@ -158,6 +158,8 @@ TEST(Rivals, GiveTheSumsOfWhatIsChosen) {
 TEST(Chosen, GivesSumsThatOthersGiveToo) {
   const Call floats = call_of(Collective::reduce, 2);
   const Call integers = call_of(Collective::reduce, 2, DataType::i32);
+  Call greatest = floats;
+  greatest.op = ReduceOp::max;
   const Choice fastest = choose(integers, 4, {}, true, readable);
   const Choice exact = choose(floats, 4, {}, true, readable);
   ASSERT_FALSE(fastest.algorithm->guarantees.one_sum) << "nothing has to be given up";
@@ -165,6 +167,25 @@ TEST(Chosen, GivesSumsThatOthersGiveToo) {
   EXPECT_LE(exact.nanoseconds, 2 * fastest.nanoseconds);
   EXPECT_FALSE(choose(floats, 16, {}, true, readable).algorithm->guarantees.one_sum)
       << "too slow there";
+  EXPECT_FALSE(choose(greatest, 4, {}, true, readable).algorithm->guarantees.one_sum)
+      << "does not round";
+  LinkModel shared = readable;
+  shared.shares_cores = true;
+  EXPECT_FALSE(choose(floats, 4, {}, true, shared).algorithm->guarantees.one_sum)
+      << "nothing is tried there";
+  EXPECT_THAT(exact.reason, HasSubstr("sums like no other"));
+}
+
+TEST(Chosen, LeavesNothingToTheKernelWhereRanksShareCores) {
+  LinkModel shared = readable;
+  shared.shares_cores = shared.huge_pages = true;
+  for (const auto& [collective, rule] : {std::pair{Collective::all_to_all, "all_to_all:direct"},
+                                         {Collective::all_gather, "all_gather:direct"},
+                                         {Collective::all_reduce, "all_reduce:direct"}}) {
+    const Call call = call_of(collective, 1 << 20);
+    EXPECT_EQ(choose(call, 8, AlgorithmRules::parse(rule), true, shared).form, Form::flags) << rule;
+    EXPECT_EQ(choose(call, 8, {}, true, shared).form, Form::flags) << rule;
+  }
 }
 
 /// Between -1 and 1.
@@ -176,9 +197,24 @@ T number(std::mt19937& random) {
     return std::uniform_real_distribution<T>{-1, 1}(random);
 }
 
+/// Zeros of either sign, and some that are no numbers, of different kinds.
+template <class T>
+void sprinkle(std::vector<T>& values, int rank) {
+  for (std::size_t i = 0; i < values.size(); i += 7) values[i] = T{};
+  auto* const bytes = reinterpret_cast<unsigned char*>(values.data());
+  for (std::size_t i = 0; i < values.size(); i += 7)
+    if (i % 2 == static_cast<std::size_t>(rank) % 2) bytes[(i + 1) * sizeof(T) - 1] = 0x80;
+  const auto begin = static_cast<std::size_t>(rank) * 11;
+  for (std::size_t i = begin; i < values.size(); i += 101) {
+    std::memset(bytes + i * sizeof(T), 0xff, sizeof(T));
+    bytes[i * sizeof(T)] = static_cast<unsigned char>(0xf0 + rank);
+  }
+}
+
 /// Algorithms that promise it give the same bits; others need not.
 template <class T>
-std::vector<T> sums_by(const std::string& rule, Collective collective) {
+std::vector<T> sums_by(const std::string& rule, Collective collective,
+                       ReduceOp op = ReduceOp::sum) {
   constexpr std::size_t count = 3001;
   Settings settings = bounded_settings();
   settings.algorithm = rule;
@@ -187,10 +223,11 @@ std::vector<T> sums_by(const std::string& rule, Collective collective) {
     std::mt19937 random{static_cast<unsigned>(world.rank())};
     std::vector<T> input(count), output(count);
     for (T& value : input) value = number<T>(random);
+    if (op == ReduceOp::max) sprinkle(input, world.rank());
     if (collective == Collective::all_reduce)
-      world.all_reduce(std::span<const T>{input}, std::span{output});
+      world.all_reduce(std::span<const T>{input}, std::span{output}, op);
     else
-      world.reduce(std::span<const T>{input}, std::span{output}, 0);
+      world.reduce(std::span<const T>{input}, std::span{output}, 0, op);
     if (world.rank() == 0) result = output;
   });
   return result;
@@ -218,6 +255,20 @@ TYPED_TEST(OneSum, GivesTheSameBits) {
       }
     }
     EXPECT_GE(compared, 5);
+  }
+}
+
+/// Even where there are zeros of both signs and what is not a number.
+TYPED_TEST(OneSum, IsNotNeededForTheGreatest) {
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {
+    std::vector<TypeParam> first;
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      const auto greatest = sums_by<TypeParam>(
+          fmt::format("{}:{}", name_of(collective), algorithm.name), collective, ReduceOp::max);
+      if (first.empty()) first = greatest;
+      EXPECT_EQ(std::memcmp(greatest.data(), first.data(), first.size() * sizeof(TypeParam)), 0)
+          << algorithm.name;
+    }
   }
 }
 
