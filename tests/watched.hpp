@@ -10,4 +10,11 @@ inline constexpr bool watched = true;
 inline constexpr bool watched = false;
 #endif
 
+/// Whether it is the one that watches what threads do to each other.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool watched_for_races = true;
+#else
+inline constexpr bool watched_for_races = false;
+#endif
+
 }  // namespace capstan

@@ -2,7 +2,16 @@
 
 // Included before any Highway header. Restricts the targets to those that differ measurably for
 // loads, adds and stores; vectors of unknown length (SVE) cannot be held in arrays of accumulators.
-#define HWY_DISABLED_TARGETS \
+#define CAPSTAN_TARGETS_LIKE_OTHERS \
   (HWY_AVX3_DL | HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+
+// The code is the same for all, and takes minutes to compile where a sanitizer watches it.
+#if defined(__SANITIZE_THREAD__)
+#define HWY_DISABLED_TARGETS (CAPSTAN_TARGETS_LIKE_OTHERS | HWY_SSE4 | HWY_AVX3)
+#elif defined(__SANITIZE_ADDRESS__)
+#define HWY_DISABLED_TARGETS (CAPSTAN_TARGETS_LIKE_OTHERS | HWY_SSE4)
+#else
+#define HWY_DISABLED_TARGETS CAPSTAN_TARGETS_LIKE_OTHERS
+#endif
 
 #include <hwy/detect_targets.h>

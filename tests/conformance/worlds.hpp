@@ -104,7 +104,19 @@ inline World faulty(const World& world, std::uint64_t seed) {
           [world, seed] { return with_faults(world.new_maker(), seed); }};
 }
 
+inline bool has_rdma_device() {
+  const std::filesystem::path devices{"/sys/class/infiniband"};
+  return std::filesystem::exists(devices) && !std::filesystem::is_empty(devices);
+}
+
+/// Libfabric reads all names of the kernel as it is loaded, 0.1 s of each rank, and so is loaded
+/// before they fork; not where it finds devices, which do not outlive a fork.
+inline void load_libfabric() {
+  if (!has_rdma_device()) ofi_report();
+}
+
 inline auto make_ofi(std::string provider, OfiPushes pushes) {
+  load_libfabric();
   OfiOptions options;
   options.provider = std::move(provider);
   options.pushes = pushes;
@@ -115,11 +127,6 @@ inline auto make_ofi(std::string provider, OfiPushes pushes) {
 
 inline World ofi_world(std::string name, std::string provider, OfiPushes pushes) {
   return {std::move(name), true, [=] { return make_ofi(provider, pushes); }, true};
-}
-
-inline bool has_rdma_device() {
-  const std::filesystem::path devices{"/sys/class/infiniband"};
-  return std::filesystem::exists(devices) && !std::filesystem::is_empty(devices);
 }
 
 /// The ranks use all devices in turn, so that data cross the wire between them. Peers that are

@@ -128,6 +128,7 @@ TEST_F(Processes, HoldLittleMemory) {
   };
   EXPECT_THAT(held(1, many), ElementsAre(0)) << "nothing to stage";
   EXPECT_THAT(held(4, few), between(0, 2 << 10));
+  if (watched) return;  // long calls take long then, and hold as much
   EXPECT_THAT(held(4, many, staged("64k")), between(0, 3 << 10));
   EXPECT_THAT(held(4, many, staged("256k")), between(1 << 10, 8 << 10));
 }
@@ -149,9 +150,10 @@ TEST_F(Processes, HostsNeedNotBeEven) {
 }
 
 TEST_F(Processes, AHundredThousandMessages) {
-  const auto result = run_ranks(5, "messages", "100000");
+  const auto result = run_ranks(5, "messages", watched ? "20000" : "100000");
   EXPECT_EQ(result.status, 0) << result.output;
-  const auto fragments = run_ranks(5, "messages", "10000", {{"CAPSTAN_SINGLE_COPY", "0"}});
+  const auto fragments =
+      run_ranks(5, "messages", watched ? "4000" : "10000", {{"CAPSTAN_SINGLE_COPY", "0"}});
   EXPECT_EQ(fragments.status, 0) << fragments.output;
 }
 
