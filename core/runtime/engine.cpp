@@ -261,7 +261,7 @@ void Engine::start(const Plan& plan, const void* input, void* output) {
     recurring_.use(input, plan.input_bytes);
     if (output != input) recurring_.use(output, plan.output_bytes);
   }
-  if (plan.trial) started_ = std::chrono::steady_clock::now();
+  if (plan.trial) started_ = Trial::Clock::now();
   executor_.start(plan, input, output);
 }
 
@@ -293,7 +293,7 @@ void Engine::end() {
 }
 
 inline void Engine::ended(const Plan& plan) {
-  if (plan.trial) plan.trial->note(std::chrono::steady_clock::now() - started_);
+  if (plan.trial) plan.trial->note(started_, Trial::Clock::now());
   constexpr int calls_between_looks = 256;
   if (!plan.guarantees.synchronizes && ++unwatched_calls_ == calls_between_looks) look_around();
 }

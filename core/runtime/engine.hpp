@@ -196,7 +196,7 @@ class Engine {
   std::vector<std::unique_ptr<const Plan>> retired_;    // from plans_; tasks may still have some
   std::unordered_map<Call, Choice, CallHash> choices_;  // by typical call
   std::unordered_map<Call, Trials, CallHash> trials_;   // likewise
-  std::chrono::steady_clock::time_point started_{};     // of a call that is tried
+  Trial::Clock::time_point started_{};                  // of a call that is tried
   // By call: what ranks ask each other before it, if anything. Calls are kept, as plans compare
   // them by where they are.
   std::unordered_map<Call, std::shared_ptr<const Call>, CallHash> questions_;

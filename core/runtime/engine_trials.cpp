@@ -12,11 +12,11 @@ namespace {
 /// Others are left to the model: a program that never repeats a call does not fill the memory.
 constexpr std::size_t most_kinds_tried = 256;
 
-/// All ranks learn the least of each time.
+/// All ranks learn the greatest of each time.
 Call verdict_about(const Call& call, std::size_t times) {
   return {.collective = Collective::all_reduce,
-          .type = DataType::f32,
-          .op = ReduceOp::min,
+          .type = DataType::f64,
+          .op = ReduceOp::max,
           .shape = {.count = Elements{times}},
           .purpose = Purpose::verdict,
           .about = std::make_shared<const Call>(call)};
@@ -103,20 +103,20 @@ void Engine::try_again(Trials& kind) {
 /// The task by which ranks tell each other how long they took.
 Task Engine::verdict(Trials& trials, const Call& call) {
   struct Talk {
-    std::vector<float> own, least;
+    std::vector<double> own, greatest;
   };
   const std::size_t times = trials.number_of_times();
   const auto talk =
-      std::make_shared<Talk>(Talk{std::vector<float>(times), std::vector<float>(times)});
+      std::make_shared<Talk>(Talk{std::vector<double>(times), std::vector<double>(times)});
   const Call question = verdict_about(call, times);
   return {.call = question,
           .plan = &plan(question),
           .input = talk->own.data(),
-          .output = talk->least.data(),
-          .input_bytes = Bytes{times * sizeof(float)},
-          .output_bytes = Bytes{times * sizeof(float)},
+          .output = talk->greatest.data(),
+          .input_bytes = Bytes{times * sizeof(double)},
+          .output_bytes = Bytes{times * sizeof(double)},
           .pack = [&trials, talk] { trials.times(talk->own); },
-          .unpack = [&trials, talk] { trials.decide(talk->least); },
+          .unpack = [&trials, talk] { trials.decide(talk->greatest); },
           .keep = {talk}};
 }
 

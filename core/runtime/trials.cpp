@@ -18,29 +18,28 @@ constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 constexpr std::int64_t doubling = 1 << 20;              // steps
 constexpr std::int64_t clearly = doubling * 74 / 1000;  // 5 %
 
-std::int64_t steps_of(float seconds) {
-  return std::llround(std::log2(double{seconds}) * double{doubling});
+std::int64_t steps_of(double seconds) {
+  return std::llround(std::log2(seconds) * double{doubling});
 }
 
-/// Ranks wait for each other in it, so that the one that comes last sees how long it takes. In the
-/// others, some only send, or only receive: the slowest counts.
+/// Nobody ends before all have begun. In the others some only send, or only receive.
 bool waits_for_all(Collective collective) {
   return !has_root(collective) && collective != Collective::scan &&
          collective != Collective::exscan;
 }
 
-float mean(std::span<const float> seconds) {
-  return std::accumulate(seconds.begin(), seconds.end(), 0.0F) / static_cast<float>(seconds.size());
+double seconds_of(Trial::Clock::duration duration) {
+  return std::chrono::duration<double>{duration}.count();
 }
 
-/// Nearly the least, if there are several: others use the machine, too, and once may be luck.
-float typical_time(std::span<const float> times) {
-  constexpr float shortest = 1e-9F;  // that a clock tells
-  std::vector<float> seconds;
-  for (const float time : times) seconds.push_back(std::max(std::abs(time), shortest));
-  const auto typical = seconds.begin() + (seconds.size() > 1 ? 1 : 0);
+/// Of the shorter ones, as others use the machine, too, but not the very shortest, as once may be
+/// luck.
+double typical_time(std::vector<double> seconds) {
+  constexpr double shortest = 1e-9;  // that a clock tells
+  const std::size_t few = seconds.size() > 1 ? 1 : 0;
+  const auto typical = seconds.begin() + static_cast<long>(std::max(few, seconds.size() / 4));
   std::ranges::nth_element(seconds, typical);
-  return *typical;
+  return std::max(*typical, shortest);
 }
 
 }  // namespace
@@ -52,10 +51,10 @@ std::size_t CallHash::operator()(const Call& call) const {
 /// What disturbs the machine for a while is not to disturb one candidate alone. Where ranks may run
 /// ahead, by up to 32 small calls, a turn lasts several times as long as what is left of the one
 /// before: readers that find everything written, or writers that find room, are in no hurry.
-Trials::Turns Trials::turns_for(Bytes bytes, bool least_counts) {
+Trials::Turns Trials::turns_for(Bytes bytes, bool together) {
   constexpr Bytes is_short{64 << 10}, is_long{4 << 20};
-  if (bytes < is_short) return least_counts ? Turns{4, 9} : Turns{3, 129};
-  if (bytes < is_long) return least_counts ? Turns{3, 4} : Turns{3, 9};
+  if (bytes < is_short) return together ? Turns{4, 9} : Turns{3, 129};
+  if (bytes < is_long) return together ? Turns{3, 4} : Turns{3, 9};
   return {2, 3};
 }
 
@@ -63,8 +62,8 @@ Trials::Turns Trials::turns_for(Bytes bytes, bool least_counts) {
 Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes,
                bool shares_cores)
     : bytes_(bytes),
-      least_counts_(waits_for_all(collective) && !shares_cores),
-      turns_(turns_for(bytes, least_counts_)),
+      together_(waits_for_all(collective) && !shares_cores),
+      turns_(turns_for(bytes, together_)),
       decided_(candidates.size() == 1) {
   for (Choice& choice : candidates) trials_.emplace_back(std::move(choice));
   contenders_.resize(trials_.size());
@@ -73,7 +72,7 @@ Trials::Trials(std::vector<Choice> candidates, Collective collective, Bytes byte
 }
 
 void Trials::begin_again() {
-  for (Trial& trial : trials_) trial.seconds_.clear();
+  for (Trial& trial : trials_) trial.calls_.clear();
   begun_ = 0;
   asked_ = decided_ = false;
 }
@@ -91,28 +90,45 @@ const Plan& Trials::next(const Call& call, const Make& make) {
   return *plan;
 }
 
-/// Where ranks may run ahead of each other, a call alone says little, and the slowest rank counts:
-/// the least of the negative times.
-void Trials::times(std::span<float> times) const {
+/// Of a call that nobody ends before all have begun it, when that was, and when it ended: what lies
+/// between the last begin and the last end is how long it takes, whoever has waited for whom. Where
+/// ranks may run ahead of each other, a call alone says little: the mean of those of a turn.
+void Trials::times(std::span<double> times) const {
   auto to = times.begin();
   for (const std::size_t contender : contenders_) {
     const Trial& trial = trials_[contender];
-    assert(trial.seconds_.size() >= calls_each());
-    const auto seconds = std::span{trial.seconds_}.last(calls_each());
+    assert(trial.calls_.size() >= calls_each());
+    const auto calls = std::span{trial.calls_}.last(calls_each());
     for (std::size_t turn = 0; turn < turns_.number; ++turn) {
-      const auto calls = seconds.subspan(turn * turns_.calls, turns_.calls).subspan(1);
-      to = least_counts_ ? std::ranges::copy(calls, to).out : std::fill_n(to, 1, -mean(calls));
+      const auto counted = calls.subspan(turn * turns_.calls, turns_.calls).subspan(1);
+      double sum = 0;
+      for (const Trial::Noted& call : counted) {
+        sum += capstan::seconds_of(call.end - call.begin);
+        if (!together_) continue;
+        *to++ = capstan::seconds_of(call.begin.time_since_epoch());
+        *to++ = capstan::seconds_of(call.end.time_since_epoch());
+      }
+      if (!together_) *to++ = sum / static_cast<double>(counted.size());
     }
   }
 }
 
+/// How long calls of one way took, of the times that all ranks noted about them.
+std::vector<double> Trials::seconds_of(std::span<const double> greatest) const {
+  if (!together_) return {greatest.begin(), greatest.end()};
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < greatest.size(); i += 2)
+    seconds.push_back(greatest[i + 1] - greatest[i]);
+  return seconds;
+}
+
 /// The winner so far, at first what is expected to be the best, has to be beaten clearly. Those
 /// that are far behind take no part any more.
-void Trials::decide(std::span<const float> least) {
+void Trials::decide(std::span<const double> greatest) {
   ++reviews_;
   for (std::size_t i = 0; i < contenders_.size(); ++i)
     trials_[contenders_[i]].steps_ +=
-        steps_of(typical_time(least.subspan(i * times_each(), times_each())));
+        steps_of(typical_time(seconds_of(greatest.subspan(i * times_each(), times_each()))));
   const auto steps = [this](std::size_t trial) { return trials_[trial].steps_; };
   const auto reviews = static_cast<std::int64_t>(reviews_);
   std::ranges::stable_sort(contenders_, {}, steps);

@@ -18,19 +18,24 @@ struct CallHash {
   std::size_t operator()(const Call& call) const;
 };
 
-/// One way of running calls of a kind, and how long the first calls took that ran so.
+/// One way of running calls of a kind, and when the first calls began and ended that ran so.
 class Trial {
  public:
+  using Clock = std::chrono::steady_clock;  // the same to all ranks of a host
+
   explicit Trial(Choice choice) : choice_(std::move(choice)) {}
 
   const Choice& choice() const { return choice_; }
-  void note(std::chrono::duration<float> time) { seconds_.push_back(time.count()); }
+  void note(Clock::time_point begin, Clock::time_point end) { calls_.push_back({begin, end}); }
 
  private:
   friend class Trials;
   Choice choice_;
-  std::vector<float> seconds_;  ///< of the calls of this review
-  std::int64_t steps_ = 0;      ///< logarithms of the typical times of all reviews, added up
+  struct Noted {
+    Clock::time_point begin, end;
+  };
+  std::vector<Noted> calls_;  ///< of this review
+  std::int64_t steps_ = 0;    ///< logarithms of the typical times of all reviews, added up
   std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
 };
 
@@ -68,11 +73,11 @@ class Trials {
   using Make = std::function<Plan(const Choice&)>;
   const Plan& next(const Call& call, const Make& make);
 
-  /// What ranks tell each other when all calls that have begun are over: the least of all is what
-  /// decide() wants. `times` has number_of_times() elements.
+  /// What ranks tell each other when all calls that have begun are over, in seconds: the greatest
+  /// of all is what decide() wants. `times` has number_of_times() elements.
   std::size_t number_of_times() const { return contenders_.size() * times_each(); }
-  void times(std::span<float> times) const;
-  void decide(std::span<const float> least);
+  void times(std::span<double> times) const;
+  void decide(std::span<const double> greatest);
   /// Whether ranks are telling each other, or have done so.
   bool asked() const { return asked_; }
   void set_asked() { asked_ = true; }
@@ -89,12 +94,13 @@ class Trials {
   struct Turns {
     std::size_t number, calls;
   };
-  static Turns turns_for(Bytes bytes, bool least_counts);
+  static Turns turns_for(Bytes bytes, bool together);
   std::size_t calls_each() const { return turns_.number * turns_.calls; }
   std::size_t times_each() const {
-    return least_counts_ ? turns_.number * (turns_.calls - 1) : turns_.number;
+    return together_ ? 2 * turns_.number * (turns_.calls - 1) : turns_.number;
   }
 
+  std::vector<double> seconds_of(std::span<const double> greatest) const;
   double typical_seconds(std::size_t trial) const;
   std::string reason() const;
   std::uint64_t calls_until_review() const;
@@ -102,7 +108,7 @@ class Trials {
   std::vector<Trial> trials_;
   std::vector<std::size_t> contenders_;  ///< of the next review, or of this one
   Bytes bytes_;
-  bool least_counts_;  ///< the rank that came last sees how long a call takes: see times()
+  bool together_;  ///< no rank ends a call before all have begun it: see times()
   Turns turns_;
   std::size_t begun_ = 0, winner_ = 0;
   std::uint64_t reviews_ = 0, calls_left_ = 0;

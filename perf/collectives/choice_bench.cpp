@@ -3,7 +3,8 @@
 //   capstan run -n 4 -- choice_bench COLLECTIVE[,COLLECTIVE...] [SIZES] [ROUNDS] [FILE]
 //
 // All candidates are measured in turns, a short while each, so that whatever disturbs the machine
-// disturbs all of them; each has a communicator of its own with a rule for it. Sizes go from 8
+// disturbs all of them; each has a communicator of its own with a rule for it. What trials find is
+// the choice inside a host, or with CAPSTAN_TRIALS=0 what the model does. Sizes go from 8
 // bytes to LARGEST (64M) by factors of 4; the median over ROUNDS (21) of the slowest rank counts.
 // The table compares the chosen one with the best; FILE gets all candidates, measured and
 // predicted, as comma-separated values.
@@ -102,9 +103,10 @@ class Bench {
     return results;
   }
 
-  /// What the selector chooses, as results are named.
+  /// What is chosen, after trials if there are any, as results are named.
   std::string chosen(const std::vector<Candidate>& candidates, const cli::Cell& cell) {
     const Request request = request_of(cell);
+    while (!world_.is_settled(request)) world_.run(request);
     std::string name = world_.algorithm(request);
     const std::string why = world_.explain(request);
     for (const Candidate& candidate : candidates)
