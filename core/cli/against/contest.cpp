@@ -20,12 +20,23 @@ Times times_of(std::vector<double> seconds) {
   return {statistics.median() * 1e6, statistics.least() * 1e6, statistics.spread()};
 }
 
-/// By round.
-std::vector<double> ratios_of(const std::vector<double>& above, const std::vector<double>& below) {
+/// By round; nothing if there was none.
+std::optional<Statistics> ratio_of(const std::vector<double>& above,
+                                   const std::vector<double>& below) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(above.size(), below.size()); ++i)
     if (below[i] > 0) ratios.push_back(above[i] / below[i]);
-  return ratios;
+  if (ratios.empty()) return std::nullopt;
+  return Statistics{std::move(ratios)};
+}
+
+/// Of a peer's configurations the one that comes closest to Capstan counts.
+void add_if_better(std::vector<Duel::Peer>& peers, Duel::Peer peer) {
+  const auto same = std::ranges::find(peers, peer.name, &Duel::Peer::name);
+  if (same == peers.end())
+    peers.push_back(std::move(peer));
+  else if (peer.ratio < same->ratio)
+    *same = std::move(peer);
 }
 
 /// Of two that take turns; nothing if one has failed, which is a time of 0.
@@ -172,29 +183,24 @@ Duel Contest::result(Collective collective, Bytes size) const {
     const PlayerSpec& spec = referee_.spec(i);
     if (!entry.takes_part || entry.seconds.empty()) continue;
     const Times times = times_of(entry.seconds);
-    if (spec.peer_name == own_name) {
+    if (&entry == &own) {
       duel.own = times;
       duel.wrong = entry.wrong;
       duel.way = entry.way;
       duel.calls = entry.calls;
-      continue;
-    }
-    if (spec.peer_name == bound_name) {
+    } else if (spec.peer_name == bound_name) {
       duel.bound = times;
-      continue;
+      const auto ratio = ratio_of(own.seconds, entry.seconds);
+      duel.times_bound = ratio ? ratio->median() : 0;
+    } else {
+      const auto ratio = ratio_of(entry.seconds, own.seconds);
+      add_if_better(duel.peers, {.name = spec.peer_name,
+                                 .player = spec.name,
+                                 .times = times,
+                                 .ratio = ratio ? ratio->median() : 0,
+                                 .ratio_spread = ratio ? ratio->spread() : 0,
+                                 .wrong = entry.wrong});
     }
-    Duel::Peer peer{spec.peer_name, spec.name, times};
-    peer.wrong = entry.wrong;
-    if (const auto ratios = ratios_of(entry.seconds, own.seconds); !ratios.empty()) {
-      const Statistics statistics{ratios};
-      peer.ratio = statistics.median();
-      peer.ratio_spread = statistics.spread();
-    }
-    const auto same = std::ranges::find(duel.peers, spec.peer_name, &Duel::Peer::name);
-    if (same == duel.peers.end())
-      duel.peers.push_back(peer);
-    else if (peer.ratio < same->ratio)
-      *same = peer;
   }
   return duel;
 }

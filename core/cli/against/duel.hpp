@@ -22,6 +22,7 @@ struct Duel {
   int ranks = 0;
   Bytes size{};
   Times own{}, bound{};
+  double times_bound = 0;   ///< Capstan's time over the bound's, both of one round
   std::uint32_t calls = 1;  ///< of Capstan, in a turn
   std::uint64_t wrong = 0;
   std::string way{};  ///< in which Capstan ran

@@ -105,10 +105,10 @@ std::string duel_head(const std::vector<std::string>& peers) {
 }
 
 std::string duel_line(const Duel& duel, const std::vector<std::string>& peers) {
-  std::string line = fmt::format("{:>15} {:>5} {:>6} {:>11.2f} {:>5.0f}% {:>11.2f} {:>7.2f}",
-                                 name_of(duel.collective), duel.ranks, short_size(duel.size),
-                                 duel.own.median, 100 * duel.own.spread, duel.bound.median,
-                                 duel.bound.median > 0 ? duel.own.median / duel.bound.median : 0);
+  std::string line =
+      fmt::format("{:>15} {:>5} {:>6} {:>11.2f} {:>5.0f}% {:>11.2f} {:>7.2f}",
+                  name_of(duel.collective), duel.ranks, short_size(duel.size), duel.own.median,
+                  100 * duel.own.spread, duel.bound.median, duel.times_bound);
   for (const std::string& name : peers) {
     const auto peer = std::ranges::find(duel.peers, name, &Duel::Peer::name);
     line += peer == duel.peers.end() ? fmt::format(" {:>11}", "-")
@@ -165,6 +165,7 @@ nlohmann::json to_json(const std::vector<Duel>& duels, const Verdict& verdict) {
                      {"wrong", duel.wrong},
                      {"peers", peers}});
     cells.back()["capstan"]["way"] = duel.way;
+    if (duel.times_bound > 0) cells.back()["times_bound"] = duel.times_bound;
     if (duel.ratio()) cells.back()["ratio"] = *duel.ratio();
   }
   nlohmann::json lost = nlohmann::json::array();
