@@ -120,6 +120,89 @@ int try_ways(Communicator& world) {
   return 0;
 }
 
+/// Calls of several kinds in flight, while some of them are tried, and tried again: before those
+/// with allocated buffers ranks ask each other, before exchanges they tell their lengths. Every
+/// rank waits in a manner of its own.
+class Backlog {
+ public:
+  explicit Backlog(Communicator& world)
+      : world_(world),
+        own_(static_cast<std::uint32_t>(world.rank())),
+        allocated_(world.allocate<std::int32_t>(places * count)),
+        plain_(places * count),
+        sent_(places * each * ranks()),
+        received_(sent_.size()),
+        lengths_(ranks(), each) {}
+
+  std::string run(int rounds) {
+    for (; round_ < rounds; ++round_) {
+      for (std::size_t place = 0; place < places; ++place) start(place);
+      for (Work& work : works_) work.wait();
+      works_.clear();
+      for (std::size_t place = 0; place < places; ++place)
+        if (!is_right(place)) return fmt::format("call {} of round {}", place, round_);
+    }
+    const std::string plain = explained(0);
+    if (plain.find("were tried") != plain.npos && plain == explained(1))
+      return "plain and allocated buffers are of one kind";
+    return all_explain_alike() ? "" : "ranks have decided differently";
+  }
+
+ private:
+  static constexpr std::size_t places = 16, each = 300;
+  static constexpr std::size_t count = 2'000;  // asking is worth its while
+
+  std::size_t ranks() const { return static_cast<std::size_t>(world_.size()); }
+  std::span<std::int32_t> sums(std::size_t place) {
+    return (place % 4 == 1 ? allocated_.span() : std::span{plain_}).subspan(place * count, count);
+  }
+  std::span<std::int32_t> all_of(std::vector<std::int32_t>& exchanged, std::size_t place) {
+    return std::span{exchanged}.subspan(place * each * ranks(), each * ranks());
+  }
+
+  void start(std::size_t place) {
+    if (place % 4 == 3) {
+      std::ranges::fill(all_of(sent_, place), world_.rank() + round_);
+      works_.push_back(world_.start_all_to_all_v(all_of(sent_, place), lengths_,
+                                                 all_of(received_, place), lengths_));
+    } else {
+      std::ranges::fill(sums(place), world_.rank() + round_);
+      works_.push_back(world_.start_all_reduce(sums(place)));
+    }
+    if (own_() % 8 == 0) works_[own_() % works_.size()].wait();
+  }
+
+  bool is_right(std::size_t place) {
+    if (place % 4 != 3)
+      return std::ranges::count(sums(place), world_.size() * (world_.size() - 1) / 2 +
+                                                 world_.size() * round_) == count;
+    for (std::size_t peer = 0; peer < ranks(); ++peer)
+      if (std::ranges::count(all_of(received_, place).subspan(peer * each, each),
+                             static_cast<std::int32_t>(peer) + round_) != each)
+        return false;
+    return true;
+  }
+
+  std::string explained(std::size_t place) {
+    return world_.explain(request::of(Collective::all_reduce, sums(place), sums(place)));
+  }
+
+  bool all_explain_alike() {
+    const auto hash = std::hash<std::string>{}(explained(0) + explained(1));
+    std::array<std::uint64_t, 2> least{hash, ~std::uint64_t{hash}};
+    world_.all_reduce(std::span{least}, ReduceOp::min);
+    return least[0] == ~least[1];
+  }
+
+  Communicator& world_;
+  std::mt19937 own_;
+  SharedBuffer<std::int32_t> allocated_;
+  std::vector<std::int32_t> plain_, sent_, received_;
+  std::vector<std::size_t> lengths_;
+  std::vector<Work> works_;
+  int round_ = 0;
+};
+
 std::size_t open_descriptors() {
   const std::filesystem::directory_iterator all{"/proc/self/fd"};
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
@@ -284,6 +367,7 @@ int use_shared_buffers(Communicator& world, std::string_view what) {
   if (verb == "fetch") return call_without_kernel(world, about, BufferKinds::plain);
   if (verb == "send") return send_without_kernel(world);
   if (verb == "try") return try_ways(world);
+  if (verb == "review") return report(world, Backlog(world).run(std::stoi(std::string{about})));
   if (verb == "cancel") return cancel_now_and_then(world, std::stoi(std::string{about}));
   if (verb == "stress") return come_and_go(world, std::stoi(std::string{about}));
   if (verb == "kill") return lose_an_owner(world, std::stoul(std::string{about}));

@@ -83,6 +83,14 @@ TEST_F(SharedBuffers, AreTriedInSeveralWays) {
     }
 }
 
+/// The plain ones for the first time in round 460.
+TEST_F(SharedBuffers, AreTriedAgainWhileOthersAreInFlight) {
+  const auto two = share(2, watched ? "review:100" : "review:600");
+  EXPECT_EQ(two.status, 0) << two.output;
+  const auto three = share(3, "review:50", {{"CAPSTAN_PROGRESS_THREAD", "1"}});
+  EXPECT_EQ(three.status, 0) << three.output;
+}
+
 TEST_F(SharedBuffers, AreSent) {
   const auto result = share(3, "send");
   EXPECT_EQ(result.status, 0) << result.output;
@@ -91,9 +99,8 @@ TEST_F(SharedBuffers, AreSent) {
 TEST_F(SharedBuffers, AreTakenBackWhilePeersUseThem) {
   for (const char* way : {"all_reduce:direct/inputs", "all_reduce:direct/outputs"})
     for (const char* thread : {"0", "1"}) {
-      const auto result =
-          share(3, watched ? "cancel:50" : "cancel:150",
-                {{"CAPSTAN_ALGORITHM", way}, {"CAPSTAN_PROGRESS_THREAD", thread}});
+      const auto result = share(3, watched ? "cancel:50" : "cancel:150",
+                                {{"CAPSTAN_ALGORITHM", way}, {"CAPSTAN_PROGRESS_THREAD", thread}});
       EXPECT_EQ(result.status, 0) << way << ": " << result.output;
     }
 }
