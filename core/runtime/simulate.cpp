@@ -209,8 +209,8 @@ class Simulation {
       if (source.place == Place::board)
         boards++ == 0 ? read_board(rank, source, bytes)
                       : static_cast<void>(rank.now += bytes * model_.next_board);
-      else if (is_local(source) && !sends)
-        rank.now += bytes * ((op.source_count > 1 ? model_.local_byte : 0) + memory_byte(source));
+      else if (is_local(source) && !sends && op.source_count > 1)
+        rank.now += bytes * model_.local_byte;
     }
     // Every rank begins with another peer, as the executor does.
     for (std::size_t k = 1; k <= sources.size(); ++k) {
@@ -234,19 +234,13 @@ class Simulation {
     if (destination.place == Place::board)
       rank.now += bytes * model_.board_write + first_bytes(bytes);
     else
-      rank.now += bytes * ((computed ? model_.local_byte : 0) + memory_byte(destination));
+      rank.now += computed ? bytes * model_.local_byte : 0;
   }
 
   void write_peer(State& rank, double bytes) const {
     const bool seen = seen_ == SeenBuffers::all;
-    const double far = far_ ? model_.far_write * (seen ? 1 : pages_) : 1;
+    const double far = !far_ ? 1 : seen ? model_.far_load : model_.far_write * pages_;
     rank.now += (seen ? model_.load : model_.write_call) + bytes * model_.write_byte * far;
-  }
-
-  /// What a byte of an own buffer costs that is not in the cache.
-  double memory_byte(const Operand& operand) const {
-    const bool buffer = operand.place == Place::input || operand.place == Place::output;
-    return far_ && buffer ? model_.memory_byte : 0;
   }
 
   static bool is_local(const Operand& operand) { return operand.place < Place::board; }

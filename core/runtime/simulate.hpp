@@ -44,10 +44,9 @@ struct LinkModel {
   double write_byte = 0.034;   ///< a byte of it
   double load = 150;           ///< a peer's buffer that is seen here: finding it, its first lines
   Bytes cache{2 << 20};        ///< of a rank: where its buffers exceed it ...
-  double memory_byte = 0.04;   ///< ... a byte of them read or written costs more,
-  double far_read = 1.6;       ///< ... peers' buffers are so many times slower to read,
-  double far_load = 1.25;      ///< ... or where they are seen,
-  double far_write = 2;        ///< ... and to write
+  double far_read = 1.8;       ///< ... peers' buffers are so many times slower to read,
+  double far_write = 4;        ///< ... and to write,
+  double far_load = 1.25;      ///< ... and where they are seen to do either
   Bytes host_cache{96 << 20};  ///< where the buffers of all ranks exceed this ...
   double pages = 2.5;          ///< ... the kernel takes so many times as long to find their pages
   double post = 2900;          ///< sending a message to another host, whatever its length
