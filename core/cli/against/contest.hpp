@@ -38,7 +38,9 @@ class Contest {
   against::Answer tell(std::size_t player, against::Order::Kind kind, std::uint32_t calls = 0);
   bool fits_in_memory(const Cell& cell) const;
   void enter(std::size_t player);
+  void play(int rounds);
   void measure(std::size_t player);
+  bool is_open() const;
   bool renew_buffers(std::size_t player);
   Duel result(Collective collective, Bytes size) const;
 
