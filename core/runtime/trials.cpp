@@ -28,7 +28,7 @@ bool waits_for_all(Collective collective) {
          collective != Collective::exscan;
 }
 
-double seconds_of(Trial::Clock::duration duration) {
+double in_seconds(Trial::Clock::duration duration) {
   return std::chrono::duration<double>{duration}.count();
 }
 
@@ -103,10 +103,10 @@ void Trials::times(std::span<double> times) const {
       const auto counted = calls.subspan(turn * turns_.calls, turns_.calls).subspan(1);
       double sum = 0;
       for (const Trial::Noted& call : counted) {
-        sum += capstan::seconds_of(call.end - call.begin);
+        sum += in_seconds(call.end - call.begin);
         if (!together_) continue;
-        *to++ = capstan::seconds_of(call.begin.time_since_epoch());
-        *to++ = capstan::seconds_of(call.end.time_since_epoch());
+        *to++ = in_seconds(call.begin.time_since_epoch());
+        *to++ = in_seconds(call.end.time_since_epoch());
       }
       if (!together_) *to++ = sum / static_cast<double>(counted.size());
     }
