@@ -17,7 +17,7 @@ namespace capstan {
 /// compares all calls so far. Words show one by one, so what differs counts only where the check
 /// says that all words are of the same call.
 struct alignas(64) CallRecord {
-  static constexpr std::size_t kept = 128;
+  static constexpr std::size_t kept = 256;
 
   std::atomic<std::uint64_t> call;       ///< number of the call, from 1; written last
   std::atomic<std::uint64_t> signature;  ///< see CallMark
@@ -62,7 +62,7 @@ struct Control {
   CallBuffers buffers[CallRecord::kept];
   AbortRecord abort;
 };
-static_assert(sizeof(Control) <= 16384);
+static_assert(sizeof(Control) <= 32768);
 
 /// One flag per peer, each in a line of its own.
 struct alignas(64) Flag {
@@ -77,8 +77,8 @@ struct alignas(64) Flag {
 static_assert(sizeof(Flag) == 64);
 
 /// The kinds of slots: what a call sends goes into one of them. There are many of the small ones,
-/// so that who only sends may run ahead. Packets have slots of their own: their tags must not be
-/// met by chance.
+/// so that who only sends may run ahead, and where ranks share a core the one that has it gets far
+/// before it gives it up. Packets have slots of their own: their tags must not be met by chance.
 enum class SlotKind : std::uint8_t { small_packets, packets, tiny_board, small_board, board };
 inline constexpr SlotKind all_slot_kinds[] = {SlotKind::small_packets, SlotKind::packets,
                                               SlotKind::tiny_board, SlotKind::small_board,
@@ -98,6 +98,7 @@ class SegmentLayout {
   static constexpr int slots(SlotKind kind) {
     switch (kind) {
       case SlotKind::small_packets:
+        return 96;
       case SlotKind::tiny_board:
         return 32;
       case SlotKind::small_board:
@@ -128,6 +129,7 @@ class SegmentLayout {
   static constexpr std::uint64_t turn(SlotKind kind, std::uint64_t number) {
     switch (kind) {
       case SlotKind::small_packets:
+        return number % count(SlotKind::small_packets);
       case SlotKind::tiny_board:
         return number % count(SlotKind::tiny_board);
       case SlotKind::small_board:
@@ -148,7 +150,7 @@ class SegmentLayout {
   Bytes slot(SlotKind kind, std::uint64_t number) const {
     Bytes begin = flags() + round(Bytes{sizeof(Flag)} * ranks());
     for (const SlotKind before : all_slot_kinds)
-      if (before < kind) begin += slot_bytes(before) * count(before);
+      if (before < kind) begin += round(slot_bytes(before) * count(before));
     return begin + slot_bytes(kind) * turn(kind, number);
   }
   Bytes messages() const {
@@ -161,18 +163,20 @@ class SegmentLayout {
     if (ranks_ == 1) return Bytes{0};
     return kind == SlotKind::board ? board_region_ : fixed_region(kind);
   }
-  /// Of all kinds but board.
+  /// Of all kinds but board. Those of small slots are an odd number of lines: what small calls
+  /// write, the first lines of slot after slot, does not all fall into one set of a cache. In small
+  /// packets a rank sends a few elements of any type to 7 others.
   static constexpr Bytes fixed_region(SlotKind kind) {
-    constexpr std::uint64_t kib = 1 << 10;
+    constexpr Bytes line{64};
     switch (kind) {
       case SlotKind::small_packets:
-        return Bytes{4 * kib};
+        return line * 73;
       case SlotKind::tiny_board:
-        return Bytes{2 * kib};
+        return line * 33;
       case SlotKind::small_board:
-        return Bytes{8 * kib};
+        return line * 129;
       default:
-        return Bytes{32 * kib};
+        return line * 512;
     }
   }
 

@@ -8,6 +8,8 @@
 #include <limits>
 #include <numeric>
 
+#include "core/runtime/segment.hpp"
+
 namespace capstan {
 namespace {
 
@@ -49,10 +51,14 @@ std::size_t CallHash::operator()(const Call& call) const {
 }
 
 /// What disturbs the machine for a while is not to disturb one candidate alone. Where ranks may run
-/// ahead, by up to 32 small calls, a turn lasts several times as long as what is left of the one
+/// ahead, as far as there are slots, a turn lasts several times as long as what is left of the one
 /// before: readers that find everything written, or writers that find room, are in no hurry.
 Trials::Turns Trials::turns_for(Bytes bytes, bool together) {
+  constexpr auto small = SlotKind::small_packets;
+  constexpr std::size_t several = 4, ahead = SegmentLayout::slots(small);
+  constexpr Bytes is_small = SegmentLayout::fixed_region(small);
   constexpr Bytes is_short{64 << 10}, is_long{4 << 20};
+  if (bytes <= is_small && !together) return {3, several * ahead + 1};
   if (bytes < is_short) return together ? Turns{4, 9} : Turns{3, 129};
   if (bytes < is_long) return together ? Turns{3, 4} : Turns{3, 9};
   return {2, 3};

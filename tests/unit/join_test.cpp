@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/communicator.hpp"
+#include "core/runtime/segment.hpp"
 #include "tests/unit/thread_world.hpp"
 #include "tests/watched.hpp"
 
@@ -108,7 +109,9 @@ TEST(LocalWorld, AMismatchIsAnErrorOnEveryRankAndStaysOne) {
 TEST(LocalWorld, AMismatchIsFoundHoweverFarTheSenderIsAhead) {
   Settings settings = bounded_settings();
   settings.algorithm = "broadcast:0-16:flat/packets,16-inf:flat/flags";
-  constexpr int packets = 32, tiny = 32, small = 16, all = packets + tiny + small;
+  constexpr auto slots = SegmentLayout::slots;
+  constexpr int packets = slots(SlotKind::small_packets), tiny = slots(SlotKind::tiny_board),
+                small = slots(SlotKind::small_board), all = packets + tiny + small;
   std::atomic<int> sent{0};
   on_threads(2, settings, [&](Communicator& world) {
     std::vector<float> data(1500);
