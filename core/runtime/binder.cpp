@@ -98,6 +98,7 @@ class Binder {
       bound.ops.back().streams = streams(program, op);
       bound.ops.back().from_memory = to_.exceeds_cache && reads_buffer(program, op);
       bound.ops.back().spreads = spreads(program, op);
+      bound.ops.back().fits_packet = fits_packet(bound.ops.back());
       take_lines(bound, bound.ops.back());
       done += piece;
     } while (done < op.length);
@@ -165,6 +166,11 @@ class Binder {
            program.destinations(op).back().place == Place::peer_output && op.destination_count > 1;
   }
 
+  bool fits_packet(const BoundOp& op) const {
+    return in_packets(to_.form) && op.code == OpCode::gather && op.is_copy() &&
+           op.count <= elements_per_packet(to_.call.element());
+  }
+
   int owner_of(const Operand& operand) const {
     return is_buffer_of_peer(operand.place) ? operand.owner.value() : self_;
   }
@@ -179,6 +185,7 @@ class Binder {
             .streams = false,
             .from_memory = false,
             .spreads = false,
+            .fits_packet = false,
             .source_count = op.source_count,
             .first_operand = first_operand,
             .divisor = divide ? static_cast<std::uint32_t>(ranks_) : 1,

@@ -21,15 +21,6 @@ Placement with_chunk(Placement placement, const Settings& settings) {
   return placement;
 }
 
-/// "rank 3", "ranks 1, 2 and 3".
-std::string names_of(const std::vector<int>& ranks) {
-  if (ranks.empty()) return "its peers";
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]);
-  return text;
-}
-
 /// A block has one chunk for each rank.
 Bytes block_bytes(int ranks, Bytes chunk) {
   constexpr Bytes largest{4 << 20};
@@ -154,8 +145,7 @@ void Engine::run(const Plan& plan, const void* input, void* output) {
     if (failure_) failure_->raise();
     const Plan* const next = nothing_open() ? once_more(plan, tasks_.end()) : nullptr;
     if (next && tasks_.empty() && run_at_once(*next, input, output)) return;
-    tasks_.push_back(
-        {.call = plan.call, .plan = next, .input = input, .output = output, .outcome = &outcome});
+    queue(plan.call, next, input, output, outcome);
   }
   wait_for(outcome);
 }
@@ -169,12 +159,18 @@ const Plan* Engine::run_now(const Call& call, const void* input, void* output) {
     plan = plan_at_end(call);
     const Plan* const lasting = plan && !plan->trial ? plan : nullptr;
     if (plan && tasks_.empty() && run_at_once(*plan, input, output)) return lasting;
-    tasks_.push_back(
-        {.call = call, .plan = plan, .input = input, .output = output, .outcome = &outcome});
+    queue(call, plan, input, output, outcome);
     plan = lasting;
   }
   wait_for(outcome);
   return plan;
+}
+
+/// Most calls end before they come to this, and are not to make room for a task on the stack.
+[[gnu::noinline]] void Engine::queue(const Call& call, const Plan* plan, const void* input,
+                                     void* output, Outcome& outcome) {
+  tasks_.push_back(
+      {.call = call, .plan = plan, .input = input, .output = output, .outcome = &outcome});
 }
 
 /// True when it has ended; otherwise it is to become the first task.
@@ -298,58 +294,12 @@ inline void Engine::ended(const Plan& plan) {
   if (!plan.guarantees.synchronizes && ++unwatched_calls_ == calls_between_looks) look_around();
 }
 
-/// A rank that is waited for and waits for nobody (the first of a chain, with nothing to send)
-/// would never learn that the others are gone.
-void Engine::look_around() {
-  unwatched_calls_ = 0;
-  try {
-    take_in();
-    watch_.check_aborts();
-    watch_.check_departures(executor_.goal(), executor_.position());
-  } catch (const Error& error) {
-    fail(Failure::of(error));
-  }
-}
-
 void Engine::tell(Task& task, const std::exception_ptr& error) {
   if (task.outcome) {
     task.outcome->error = error;
     task.outcome->finished.store(true, std::memory_order_release);
   }
   progress_->ended(std::move(task.operation), error, std::nullopt);
-}
-
-void Engine::check(std::chrono::steady_clock::time_point now) {
-  try {
-    watch_.check_aborts();
-    if (!tasks_.empty()) check_tasks(now);
-    if (!messages_.idle())
-      messages_.check(now, settings_.timeout, [this](int peer) { return departed(peer); });
-  } catch (const Error& error) {
-    fail(Failure::of(error));
-  }
-}
-
-std::optional<std::string> Engine::departed(int peer) {
-  if (peers_.control(peer).left.load(std::memory_order_acquire) != 0)
-    return "it left the communicator";
-  return transport_->departed(Rank{peer});
-}
-
-void Engine::check_tasks(std::chrono::steady_clock::time_point now) {
-  if (executor_.progress() != seen_progress_ || stalled_since_ == decltype(stalled_since_){}) {
-    seen_progress_ = executor_.progress();
-    stalled_since_ = now;
-  }
-  for (const int peer : executor_.awaited()) transport_->watch(Rank{peer});
-  watch_.check_departures(executor_.goal(), executor_.position());
-  executor_.check_calls();
-  if (now - stalled_since_ > settings_.timeout)
-    throw TimedOut(fmt::format(
-        "rank {} waited {} s for {} in {}: nothing came, though nothing says that it has ended; "
-        "see what it does instead and whether its host can be reached, or raise CAPSTAN_TIMEOUT",
-        self_.value(), std::chrono::duration<double>(settings_.timeout).count(),
-        names_of(executor_.awaited()), executor_.position()));
 }
 
 bool Engine::detach(const Operation& operation) {
@@ -375,24 +325,6 @@ bool Engine::detach(Task& task, bool started) {
   task.operation.reset();
   go_on();
   return true;
-}
-
-void Engine::fail(const Failure& failure) {
-  failure_ = failure;
-  publish(peers_.own_control().abort, failure);
-  peers_.show_end();
-  try {
-    failure.raise();
-  } catch (const Error&) {
-    fail_all(std::current_exception());
-  }
-}
-
-void Engine::fail_all(const std::exception_ptr& error) {
-  running_ = false;
-  executor_.withdraw_buffers();
-  for (Task& task : std::exchange(tasks_, {})) tell(task, error);
-  messages_.fail_all(error);
 }
 
 }  // namespace capstan

@@ -137,6 +137,7 @@ class Engine {
   void try_again(Trials& kind);
   Task verdict(Trials& trials, const Call& call);
   const Plan* run_now(const Call& call, const void* input, void* output);
+  void queue(const Call& call, const Plan* plan, const void* input, void* output, Outcome& outcome);
   bool run_at_once(const Plan& plan, const void* input, void* output);
   std::shared_ptr<const Call> question_for(const Call& call);
   std::shared_ptr<const Call> question_before(const Call& call);

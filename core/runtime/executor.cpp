@@ -64,7 +64,7 @@ void Executor::start(const Plan& plan, const void* input, void* output) {
   begin_call();
   tag_ = packet_tag(log_.call(), static_cast<std::uint32_t>(plan.digest));
   if (plan.blocks > 1) tell_writers();  // slots come round within the call
-  enter_phase();
+  enter_block(0);
 }
 
 void Executor::announce_sources() {
@@ -90,10 +90,7 @@ const std::shared_ptr<const std::vector<int>>& Executor::nobody() {
 
 bool Executor::advance() {
   if (!plan_) return true;
-  while (round_ < plan_->rounds()) {
-    if (!run_phase()) return false;
-    next_phase();
-  }
+  if (plan_->blocks == 1 ? !run_block() : !run_stream()) return false;
   if (!plan_->pushed_to.empty() && !flush_buffers()) return false;
   finish();
   return true;
@@ -101,19 +98,30 @@ bool Executor::advance() {
 
 /// Round t runs phase k of block t-k, for each k: a block's first phase overlaps the waits of those
 /// before it.
-inline void Executor::next_phase() {
-  if (plan_->blocks > 1) leave_phase();
-  if (++phase_ == plan_->phases) phase_ = 0, ++round_;
-  if (round_ < plan_->rounds()) enter_phase();
+bool Executor::run_stream() {
+  for (; round_ < plan_->rounds(); next_phase())
+    if (has_block_ && !run_phase()) return false;
+  return true;
 }
 
-inline void Executor::enter_phase() {
+void Executor::next_phase() {
+  leave_phase();
+  if (++phase_ == plan_->phases) phase_ = 0, ++round_;
   has_block_ = round_ >= phase_ && round_ - phase_ < plan_->blocks;
   if (!has_block_) return;
-  block_ = round_ - phase_;
-  program_ = &plan_->program(block_);
-  op_ = phase_ == 0 ? 0 : program_->phase_end[phase_ - 1];
-  acquired_ = phase_ > 0;
+  enter_block(round_ - phase_);
+  if (phase_ == 0) return;
+  op_ = program_->phase_end[phase_ - 1];
+  acquired_ = true;
+}
+
+/// At the begin of it.
+inline void Executor::enter_block(std::uint64_t block) {
+  has_block_ = true;
+  block_ = block;
+  program_ = &plan_->program(block);
+  op_ = 0;
+  acquired_ = false;
   place_block();
 }
 
@@ -192,16 +200,23 @@ bool Executor::tells_writers() {
   return true;
 }
 
-inline bool Executor::run_phase() {
-  if (!has_block_) return true;
-  if (!acquired_ && !acquire_slot()) return false;
-  const std::uint32_t end = program_->phase_end[phase_];
+/// The only one: its phases follow each other.
+inline bool Executor::run_block() {
+  return (acquired_ || acquire_slot()) && run_ops(program_->phase_end.back());
+}
+
+bool Executor::run_phase() {
+  return (acquired_ || acquire_slot()) && run_ops(program_->phase_end[phase_]);
+}
+
+inline bool Executor::run_ops(std::uint32_t end) {
   for (; op_ < end; ++op_, ++progress_)
     if (!execute(program_->ops[op_])) return false;
   return true;
 }
 
 inline bool Executor::execute(const BoundOp& op) {
+  if (op.fits_packet) return copy_packet(op);
   switch (op.code) {
     case OpCode::gather:
       if (in_packets(plan_->form)) return gather_packets(op);

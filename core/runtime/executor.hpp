@@ -66,12 +66,20 @@ class Executor {
 
   std::vector<int> unfinished_readers() const;
   std::vector<int> awaited_by(const BoundOp& op) const;
-  inline void enter_phase();
+  bool run_stream();
+  void next_phase();
+  bool run_phase();
+  inline bool run_block();
+  inline bool run_ops(std::uint32_t end);
+  /// So that what it has written is only on its way.
+  bool all_run() const {
+    return plan_->blocks == 1 ? op_ == program_->phase_end.back() : round_ == plan_->rounds();
+  }
+  inline void enter_block(std::uint64_t block);
   inline void place_block();
   void place_buffers();
   inline bool acquire_slot();
   bool finishes(int peer, std::uint64_t blocks);
-  inline void next_phase();
   void leave_phase();
   inline void publish_finished(std::uint64_t blocks);
   void note_read(std::uint64_t blocks);
@@ -90,10 +98,12 @@ class Executor {
                  [SegmentLayout::turn(plan_->slots, number)];
   }
   /// From slot_ to that of a later call, so many slots on.
-  std::ptrdiff_t distance_to(std::uint64_t slots) {
-    return static_cast<std::ptrdiff_t>(slot(slot_number() + slots).offset - slot_->offset);
+  std::ptrdiff_t distance_to(std::ptrdiff_t slots) const {
+    const auto& all = slots_[static_cast<std::size_t>(plan_->slots)];
+    std::ptrdiff_t later = slot_ - all.data() + slots;
+    if (later >= std::ssize(all)) later -= std::ssize(all);
+    return static_cast<std::ptrdiff_t>(all[static_cast<std::size_t>(later)].offset - slot_->offset);
   }
-  inline bool run_phase();
   inline bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
   void combine(const BoundOp& op, std::byte* to, std::byte* second, std::uint64_t count);
@@ -119,6 +129,7 @@ class Executor {
   void announce_sources();
   bool gather_packets(const BoundOp& op);
   inline void send(std::byte* packet);
+  bool copy_packet(const BoundOp& op);
   inline bool copy_packets(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);
   std::byte* address(const BoundOperand& operand) const {

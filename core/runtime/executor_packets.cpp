@@ -34,12 +34,23 @@ bool Executor::gather_packets(const BoundOp& op) {
 /// What has been written to a packet of the own board. A later one is taken from its former readers
 /// now, so that nothing waits for that then.
 inline void Executor::send(std::byte* packet) {
-  constexpr std::uint64_t calls_ahead = 8;
+  constexpr std::ptrdiff_t calls_ahead = 8;
   reinterpret_cast<Packet*>(packet)->publish(tag_);
   if (plan_->slots == SlotKind::small_packets) take_line(packet + distance_to(calls_ahead));
 }
 
 /// Most small calls consist of these.
+bool Executor::copy_packet(const BoundOp& op) {
+  const BoundOperand& destination = program_->operands[op.first_operand];
+  const BoundOperand& source = (&destination)[1];
+  const std::byte* const from = address(source);
+  if (source.on_board() && !arrives(source, from)) return false;
+  std::byte* const to = address(destination);
+  if (to != from) copy_payload(to, from, op.count * plan_->element.value());
+  if (destination.on_board()) send(to);
+  return true;
+}
+
 inline bool Executor::copy_packets(const BoundOp& op) {
   const BoundOperand& destination = program_->operands[op.first_operand];
   const BoundOperand& source = (&destination)[1];
@@ -88,7 +99,7 @@ inline bool Executor::arrives(const BoundOperand& source, const std::byte* at) {
   const auto come = [&] { return packet.arrived(tag_); };
   if (!come()) return comes(source.owner, come);
   // A sender that waits for nobody is ahead.
-  constexpr std::uint64_t calls_ahead = 2;
+  constexpr std::ptrdiff_t calls_ahead = 2;
   if (!plan_->guarantees.synchronizes) fetch_line(at + distance_to(calls_ahead));
   return true;
 }

@@ -26,7 +26,7 @@ std::string Executor::position() const {
 std::vector<int> Executor::awaited() const {
   std::vector<int> ranks;
   if (!plan_) return ranks;
-  if (round_ >= plan_->rounds())
+  if (all_run())
     std::ranges::copy_if(plan_->pushed_to, std::back_inserter(ranks),
                          [&](int peer) { return !transport_.pushed(Rank{peer}); });
   else if (!acquired_)

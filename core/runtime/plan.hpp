@@ -40,6 +40,7 @@ struct BoundOp {
   bool streams;        ///< the result goes past the cache
   bool from_memory;    ///< sources are in buffers, and these exceed the cache
   bool spreads;        ///< destinations after the first are outputs of peers
+  bool fits_packet;    ///< a copy in packets, of no more than one
   std::uint32_t source_count;
   std::uint32_t first_operand;
   std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed

@@ -1,0 +1,87 @@
+// How the engine notices that peers are gone, or do not come, and gives up.
+
+#include <fmt/format.h>
+
+#include "core/ir/error.hpp"
+#include "core/runtime/engine.hpp"
+#include "core/runtime/progress.hpp"
+
+namespace capstan {
+namespace {
+
+/// "rank 3", "ranks 1, 2 and 3".
+std::string names_of(const std::vector<int>& ranks) {
+  if (ranks.empty()) return "its peers";
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+/// A rank that is waited for and waits for nobody (the first of a chain, with nothing to send)
+/// would never learn that the others are gone.
+void Engine::look_around() {
+  unwatched_calls_ = 0;
+  try {
+    take_in();
+    watch_.check_aborts();
+    watch_.check_departures(executor_.goal(), executor_.position());
+  } catch (const Error& error) {
+    fail(Failure::of(error));
+  }
+}
+
+void Engine::check(std::chrono::steady_clock::time_point now) {
+  try {
+    watch_.check_aborts();
+    if (!tasks_.empty()) check_tasks(now);
+    if (!messages_.idle())
+      messages_.check(now, settings_.timeout, [this](int peer) { return departed(peer); });
+  } catch (const Error& error) {
+    fail(Failure::of(error));
+  }
+}
+
+std::optional<std::string> Engine::departed(int peer) {
+  if (peers_.control(peer).left.load(std::memory_order_acquire) != 0)
+    return "it left the communicator";
+  return transport_->departed(Rank{peer});
+}
+
+void Engine::check_tasks(std::chrono::steady_clock::time_point now) {
+  if (executor_.progress() != seen_progress_ || stalled_since_ == decltype(stalled_since_){}) {
+    seen_progress_ = executor_.progress();
+    stalled_since_ = now;
+  }
+  for (const int peer : executor_.awaited()) transport_->watch(Rank{peer});
+  watch_.check_departures(executor_.goal(), executor_.position());
+  executor_.check_calls();
+  if (now - stalled_since_ > settings_.timeout)
+    throw TimedOut(fmt::format(
+        "rank {} waited {} s for {} in {}: nothing came, though nothing says that it has ended; "
+        "see what it does instead and whether its host can be reached, or raise CAPSTAN_TIMEOUT",
+        self_.value(), std::chrono::duration<double>(settings_.timeout).count(),
+        names_of(executor_.awaited()), executor_.position()));
+}
+
+void Engine::fail(const Failure& failure) {
+  failure_ = failure;
+  publish(peers_.own_control().abort, failure);
+  peers_.show_end();
+  try {
+    failure.raise();
+  } catch (const Error&) {
+    fail_all(std::current_exception());
+  }
+}
+
+void Engine::fail_all(const std::exception_ptr& error) {
+  running_ = false;
+  executor_.withdraw_buffers();
+  for (Task& task : std::exchange(tasks_, {})) tell(task, error);
+  messages_.fail_all(error);
+}
+
+}  // namespace capstan
