@@ -198,7 +198,7 @@ class Binder {
     const Bytes element = to_.call.element();
     const bool on_board = operand.place == Place::board, at_peer = is_buffer_of_peer(operand.place);
     const int owner = on_board || at_peer ? operand.owner.value() : self_;
-    const Bytes on_its_board = to_.layout.region(to_.slots) * operand.region +
+    const Bytes on_its_board = to_.layout.between_regions(to_.slots) * operand.region +
                                board_bytes(operand.offset, to_.form, element);
     const Bytes offset = on_board ? on_its_board : bytes_of(operand.offset, element);
     return {.place = operand.place,

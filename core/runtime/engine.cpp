@@ -123,9 +123,11 @@ Bytes Engine::block_bytes() const {
   return capstan::block_bytes(ranks_, placement_.chunk);
 }
 
-Plan Engine::make_plan(const Call& call, const Choice& choice) const {
-  return capstan::make_plan(call, choice, placement_.hosts, self_, block_bytes(),
-                            placement_.cached_buffers, layout_);
+Plan Engine::make_plan(const Call& call, const Choice& choice) {
+  Plan plan = capstan::make_plan(call, choice, placement_.hosts, self_, block_bytes(),
+                                 placement_.cached_buffers, layout_);
+  if (plan.slots == SlotKind::small_packets) executor_.map_small_packets();
+  return plan;
 }
 
 const Plan* Engine::run(const Call& call, const void* input, void* output) {

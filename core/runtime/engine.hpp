@@ -119,7 +119,7 @@ class Engine {
 
   Choice predicted(const Call& call);
   const Plan& plan(const Call& call);
-  Plan make_plan(const Call& call, const Choice& choice) const;
+  Plan make_plan(const Call& call, const Choice& choice);
   Bytes block_bytes() const;
   bool tries() const;
   bool tries(const Call& call) const;

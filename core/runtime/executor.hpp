@@ -35,6 +35,8 @@ class Executor {
   void redirect(const void* input, void* output);
   /// The same for an operation that has failed; its peers have been told.
   void withdraw_buffers();
+  /// Before the first call whose plan uses them.
+  void map_small_packets();
   void set_spins(int spins) { spins_ = spins; }
 
   /// Runs on. True when the operation is finished: the output is complete, the input may change.
@@ -164,6 +166,7 @@ class Executor {
   std::vector<std::uint64_t> read_, told_;
   std::array<std::vector<Slot>, slot_kinds> slots_;
   std::array<std::uint64_t, slot_kinds> used_{};  // slots so far: choose the next
+  bool small_packets_mapped_ = false;
   std::uint64_t progress_ = 0;
   int untold_ = 0;  // small calls since peers on other hosts were told what is finished
 

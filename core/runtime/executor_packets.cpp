@@ -1,11 +1,21 @@
 // How the executor sends and takes small messages, each in cache lines that carry their own notice
 // of arrival.
 
+#include <sys/mman.h>
+
 #include <cstring>
+#include <utility>
 
 #include "core/runtime/cache_lines.hpp"
 #include "core/runtime/executor.hpp"
 #include "core/runtime/packet.hpp"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 namespace capstan {
 namespace {
@@ -19,6 +29,22 @@ void copy_payload(std::byte* to, const std::byte* from, std::uint64_t bytes) {
 }
 
 }  // namespace
+
+/// The first regions, and what lies before them in the segments of this rank and its peers, all at
+/// once: a call that meets a page that is not mapped takes up to fifty times as long, and if the
+/// first ones do so, what is tried among them seems slow. A kernel that cannot do it maps page by
+/// page. Among many ranks most would be mapped in vain.
+void Executor::map_small_packets() {
+  constexpr int many = 16;
+  constexpr auto kind = SlotKind::small_packets;
+  if (std::exchange(small_packets_mapped_, true) || peers_.count() > many) return;
+  const std::uint64_t end = (layout_.slot(kind, 0) + layout_.between_regions(kind)).value();
+  for (int rank = 0; rank < peers_.count(); ++rank)
+    if (rank == self_)
+      ::madvise(segment_, end, MADV_POPULATE_WRITE);
+    else if (peers_.mapped(rank))
+      ::madvise(const_cast<std::byte*>(peers_.segment(rank)), end, MADV_POPULATE_READ);
+}
 
 bool Executor::gather_packets(const BoundOp& op) {
   if (op.is_copy()) return copy_packets(op);

@@ -89,6 +89,9 @@ inline constexpr int slot_kinds = static_cast<int>(std::size(all_slot_kinds));
 ///
 ///   control | flag per peer | slots, by kind | messages
 ///
+/// Of each kind first come the first regions of all slots, then the second ones, which fewer calls
+/// use.
+///
 /// Slots rotate from one operation (or one block of a long one) to the next, so that nobody waits
 /// for the readers of the last one. For calls that finish only after all have entered them, two
 /// packet slots and three board slots (a stream's blocks overlap) never meet a reader; others look
@@ -150,12 +153,12 @@ class SegmentLayout {
   Bytes slot(SlotKind kind, std::uint64_t number) const {
     Bytes begin = flags() + round(Bytes{sizeof(Flag)} * ranks());
     for (const SlotKind before : all_slot_kinds)
-      if (before < kind) begin += round(slot_bytes(before) * count(before));
-    return begin + slot_bytes(kind) * turn(kind, number);
+      if (before < kind) begin += bytes(before);
+    return begin + region(kind) * turn(kind, number);
   }
-  Bytes messages() const {
-    return slot(SlotKind::board, 0) + slot_bytes(SlotKind::board) * count(SlotKind::board);
-  }
+  /// From the first region of a slot to its second.
+  Bytes between_regions(SlotKind kind) const { return region(kind) * count(kind); }
+  Bytes messages() const { return slot(SlotKind::board, 0) + bytes(SlotKind::board); }
   Bytes message_ring() const { return message_ring_; }
   Bytes total() const { return messages() + round(Messages::area(ranks_, message_ring_)); }
   /// One of the two regions of a slot. A rank on its own has nothing to stage.
@@ -185,7 +188,7 @@ class SegmentLayout {
   static constexpr std::uint64_t count(SlotKind kind) {
     return static_cast<std::uint64_t>(slots(kind));
   }
-  Bytes slot_bytes(SlotKind kind) const { return region(kind) * board_regions; }
+  Bytes bytes(SlotKind kind) const { return round(between_regions(kind) * board_regions); }
   static Bytes round(Bytes bytes) { return Bytes{(bytes.value() + page - 1) / page * page}; }
   std::uint64_t ranks() const { return static_cast<std::uint64_t>(ranks_); }
 
