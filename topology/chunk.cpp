@@ -12,7 +12,7 @@ namespace {
 constexpr Bytes kib{1 << 10}, mib{1 << 20};
 
 constexpr std::uint64_t slots = 3;  // of a staged pipeline: filled, reduced, read by others
-constexpr Bytes smallest = kib * 64, usual = kib * 256, largest = mib;
+constexpr Bytes usual = kib * 256, largest = mib;
 
 // Real machines of 2025 have at most 3 MiB of L2 per core, and 32 MiB of L3 where a core has all of
 // it to itself; emulators claim 4 MiB of L2 each, and virtual machines of few cores show the L3 of
@@ -39,6 +39,7 @@ std::vector<double> load_of_units(std::span<const CpuSet> bindings) {
 struct Level {
   Bytes per_core;        ///< the largest share of a core; 0 if no rank runs under such a cache
   Bytes per_rank;        ///< the smallest share of a rank
+  Bytes per_turn;        ///< the same where those that take turns on a core share it as others do
   Bytes smallest_cache;  ///< the size of the smallest that a rank runs under
 };
 
@@ -59,6 +60,8 @@ Level measure(const Machine& machine, std::span<const Cache> caches, std::span<c
     const auto share = static_cast<double>(cache.size.value()) / sharing;
     level.per_core = std::max(level.per_core, cache.size / static_cast<std::uint64_t>(cores));
     lower(level.per_rank, Bytes{static_cast<std::uint64_t>(share)});
+    const auto turn = static_cast<double>(cache.size.value()) / std::max(ranks, 1.0);
+    lower(level.per_turn, Bytes{static_cast<std::uint64_t>(turn)});
     lower(level.smallest_cache, cache.size);
   }
   return level;
@@ -81,9 +84,9 @@ std::string obstacle_to_l3(const Level& l2, const Level& l3) {
 }
 
 ChunkChoice staged_in(const char* level, Bytes chunk, Bytes share, const std::string& note) {
-  const Bytes bytes = std::clamp(chunk, smallest, largest);
+  const Bytes bytes = std::clamp(chunk, shortest_chunk, largest);
   const std::string remark = note.empty() ? "" : fmt::format(" ({})", note);
-  if (chunk < smallest)
+  if (chunk < shortest_chunk)
     return {bytes, fmt::format("the least that is worth its flags; {} of {} per rank is too small "
                                "for three slots of it{}",
                                level, text_of(share), remark)};
@@ -91,10 +94,8 @@ ChunkChoice staged_in(const char* level, Bytes chunk, Bytes share, const std::st
                              text_of(share), level, remark)};
 }
 
+/// What a rank stages for itself stays in its share of a cache.
 ChunkChoice choose(const Level& l2, const Level& l3) {
-  if (l2.per_core >= unreal_l2_per_core)
-    return {usual, fmt::format("the usual size; an L2 of {} per core cannot be real",
-                               text_of(l2.per_core))};
   const std::string obstacle = obstacle_to_l3(l2, l3);
   if (l2.per_core == Bytes{0} && !obstacle.empty())
     return {usual, fmt::format("the usual size; L2 is unknown and {}", obstacle)};
@@ -106,14 +107,30 @@ ChunkChoice choose(const Level& l2, const Level& l3) {
   return staged_in("L2", from_l2, l2.per_rank, obstacle);
 }
 
+/// The same or a shorter one, so that what all ranks stage stays in the caches.
+ChunkChoice kept_in_caches(const ChunkChoice& chunk, const Level& l2, const Level& l3, int ranks) {
+  if (!obstacle_to_l3(l2, l3).empty()) return chunk;
+  const auto chunks = static_cast<std::uint64_t>(ranks);  // in a slot
+  const Bytes from_l2 = l2.per_turn / chunks, from_l3 = l3.per_turn / chunks;
+  const bool larger = from_l3 > from_l2;
+  const Bytes share = larger ? from_l3 : from_l2;
+  const ChunkChoice kept = staged_in(larger ? "L3" : "L2", fitting(share), share,
+                                     fmt::format("for each of {} ranks", ranks));
+  return kept.bytes < chunk.bytes ? kept : chunk;
+}
+
 }  // namespace
 
 ChunkChoice choose_chunk(const Machine& machine, std::span<const CpuSet> bindings) {
   if (bindings.empty() || std::ranges::any_of(bindings, &CpuSet::empty))
     throw InvalidArgument("a chunk size is for at least one rank, each bound to some processor");
   const std::vector<double> load = load_of_units(bindings);
-  return choose(measure(machine, machine.l2_caches(), load),
-                measure(machine, machine.l3_caches(), load));
+  const Level l2 = measure(machine, machine.l2_caches(), load),
+              l3 = measure(machine, machine.l3_caches(), load);
+  if (l2.per_core >= unreal_l2_per_core)
+    return {usual, fmt::format("the usual size; an L2 of {} per core cannot be real",
+                               text_of(l2.per_core))};
+  return kept_in_caches(choose(l2, l3), l2, l3, static_cast<int>(bindings.size()));
 }
 
 Bytes chunk_bytes_for(const Machine& machine, int ranks) {

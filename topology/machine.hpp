@@ -121,6 +121,8 @@ std::string_view name_of(Proximity proximity);
 /// machine does not know count as far. Throws InvalidArgument when a set is empty.
 Proximity proximity(const Machine& machine, const CpuSet& a, const CpuSet& b);
 
+inline constexpr Bytes shortest_chunk{64 << 10};  ///< that is worth its flags
+
 /// A size and why it was chosen, as a clause: "three slots of it fill half of ...".
 struct ChunkChoice {
   Bytes bytes;
@@ -136,6 +138,10 @@ struct ChunkChoice {
 /// their time in exchanging flags than L2 saves over L3. Ranks that run under a cache share it
 /// equally, but a share is never smaller than a core's: where ranks take turns on a core, smaller
 /// chunks would only make them switch more often.
+///
+/// In each slot a rank has a chunk for every rank, so that what is staged grows with the square of
+/// their number. It should fill at most half of the L2s or of L3, or else go in shorter chunks,
+/// where ranks share cores, too.
 ///
 /// The result is a power of two in 64 KiB .. 1 MiB. It is 256 KiB where caches are unknown or
 /// cannot be real, as hypervisors often report them: an L2 of 4 MiB or more per core. An L3 of more

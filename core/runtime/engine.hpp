@@ -123,6 +123,7 @@ class Engine {
   Bytes block_bytes() const;
   bool tries() const;
   bool tries(const Call& call) const;
+  Bytes worth_shorter_blocks() const;
   Trials* trials_of(const Call& call);
   /// Whether it is known how the next call will run: not while others before it wait for a verdict
   /// or an answer. All ranks decide in the order of the calls.

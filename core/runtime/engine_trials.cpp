@@ -5,6 +5,7 @@
 
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"
+#include "topology/machine.hpp"
 
 namespace capstan {
 namespace {
@@ -34,6 +35,14 @@ bool Engine::tries(const Call& call) const {
   return tries_ && call.purpose == Purpose::caller && may_be_tried(call, placement_.hosts, links_);
 }
 
+/// How long calls are that are tried in shorter blocks, too: none where the program has set the
+/// length of blocks, or where they are as short as is sensible.
+Bytes Engine::worth_shorter_blocks() const {
+  constexpr Bytes never{std::numeric_limits<std::uint64_t>::max()};
+  const Bytes shortened = block_bytes() / (shorter_blocks * static_cast<std::uint64_t>(ranks_));
+  return settings_.chunk == Bytes{0} && shortened >= shortest_chunk ? block_bytes() : never;
+}
+
 /// Of calls like this one; null where nothing is to be tried. The same on all ranks.
 Trials* Engine::trials_of(const Call& call) {
   if (!tries(call)) return nullptr;
@@ -41,10 +50,8 @@ Trials* Engine::trials_of(const Call& call) {
   const auto found = trials_.find(key);
   if (found != trials_.end()) return &found->second;
   if (trials_.size() >= most_kinds_tried) return nullptr;
-  constexpr Bytes never{std::numeric_limits<std::uint64_t>::max()};
-  const Bytes block = settings_.chunk == Bytes{0} ? block_bytes() : never;  // as the program wants
-  Trials trials{rivals(key, placement_.hosts, links_, block), call.collective, call.extent(ranks_),
-                links_.shares_cores};
+  Trials trials{rivals(key, placement_.hosts, links_, worth_shorter_blocks()), call.collective,
+                call.extent(ranks_), links_.shares_cores};
   recurring_.look_again();  // a program that goes on to other calls may have other buffers
   return &trials_.emplace(key, std::move(trials)).first->second;
 }

@@ -308,7 +308,7 @@ std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel
   if (staged != rivals.end() && call.extent(hosts.ranks()) >= block &&
       is_exact(*staged->algorithm, call)) {
     rivals.push_back(*staged);
-    rivals.back().times_shorter = 4;
+    rivals.back().times_shorter = shorter_blocks;
   }
   return rivals;
 }

@@ -38,16 +38,19 @@ constexpr const char* small_l2 = "l3:1(size=20MiB) l2:8(size=256KiB) core:1 pu:2
 INSTANTIATE_TEST_SUITE_P(
     Machines, ChunkSize,
     testing::Values(
-        ChunkCase{"l3:1(size=60MiB) l2:32(size=2MiB) core:1 pu:1", 32, kib * 256, "2 MiB of L2"},
-        ChunkCase{"l3:1(size=12MiB) l2:4(size=3MiB) core:1 pu:1", 4, kib * 512, "3 MiB of L2"},
+        ChunkCase{"l3:1(size=60MiB) l2:8(size=2MiB) core:1 pu:1", 8, kib * 128, "each of 8 ranks"},
+        ChunkCase{"l3:1(size=60MiB) l2:4(size=2MiB) core:1 pu:1", 4, kib * 256, "2 MiB of L2"},
+        ChunkCase{"l3:1(size=12MiB) l2:4(size=3MiB) core:1 pu:1", 4, kib * 128, "each of 4 ranks"},
         ChunkCase{"l3:1(size=16MiB) l2:2(size=12MiB) core:4 pu:1", 2, kib * 1024, "12 MiB of L2"},
-        ChunkCase{"l3:1(size=16MiB) l2:2(size=8MiB) core:4 pu:1", 8, kib * 256, "2 MiB of L2"},
+        ChunkCase{"l3:1(size=48MiB) l2:4(size=3MiB) core:1 pu:1", 4, kib * 512, "3 MiB of L2"},
+        ChunkCase{"l3:1(size=16MiB) l2:2(size=8MiB) core:4 pu:1", 8, kib * 64, "each of 8 ranks"},
         ChunkCase{"l3:1(size=16MiB) l2:2(size=1MiB) core:1 pu:1", 1, kib * 256, "16 MiB of L3"},
-        ChunkCase{small_l2, 8, kib * 256, "2.5 MiB of L3"},
+        ChunkCase{small_l2, 4, kib * 128, "1.25 MiB of L3 (for each of 4 ranks)"},
+        ChunkCase{small_l2, 8, kib * 64, "for each of 8 ranks"},
         ChunkCase{"l3:1(size=4MiB) l2:8(size=256KiB) core:1 pu:1", 8, kib * 64, "L3"},
         ChunkCase{"l2:4(size=1MiB) core:1 pu:1", 4, kib * 128, "L3 is unknown"},
         ChunkCase{"l2:4(size=256KiB) core:1 pu:1", 4, kib * 64, "too small"},
-        ChunkCase{"l3:1(size=16MiB) core:4 pu:1", 4, kib * 256, "L2 is unknown"},
+        ChunkCase{"l3:1(size=16MiB) core:4 pu:1", 2, kib * 256, "L2 is unknown"},
         // An L3 that is not believed is not needed where L2 is.
         ChunkCase{cloud_vm, 4, kib * 256, "120 MiB per core cannot be real"},
         // Caches that say nothing.
@@ -56,8 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
         ChunkCase{"l3:1(size=16MiB) l2:4(size=4MiB) core:1 pu:1", 4, kib * 256,
                   "4 MiB per core cannot be real"},
         ChunkCase{"l3:1(size=2MiB) l2:4(size=2MiB) core:1 pu:1", 4, kib * 256, "cannot be real"},
-        // Ranks that take turns on a core gain nothing from smaller chunks.
-        ChunkCase{small_l2, 64, kib * 256, "2.5 MiB of L3"},
+        // Ranks that take turns on a core do not divide an L2 that is theirs in turns.
         ChunkCase{cloud_vm, 9, kib * 256, "2 MiB of L2"}));
 
 TEST(ChunkSize, IsAPowerOfTwoWithinItsLimitsOnAnyMachine) {
