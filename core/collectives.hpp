@@ -23,7 +23,10 @@ template <class Self>
 class Collectives {
  public:
   /// Returns when all ranks have called it.
-  void barrier() { self().run(Request{}); }
+  void barrier() {
+    const Request request;
+    self().run(request);
+  }
   Work start_barrier() { return self().start(Request{}); }
 
   /// Every rank's data become the root's.

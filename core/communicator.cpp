@@ -142,13 +142,12 @@ Work Communicator::start(Prepared prepared) {
 }
 
 void Communicator::run(const Request& request) {
-  // Programs repeat themselves. With a progress thread others may call at the same time.
+  // With a progress thread others may call at the same time.
   Engine& engine = impl_->engine;
-  const auto& last = impl_->last;
-  const bool known = last && last->plan && last->plans_age == engine.plans_age() &&
-                     !engine.progress()->has_thread();
-  if (!known || last->request != request || needs_devices(request)) return run_anew(request);
-  engine.run(*last->plan, last->checked.input, last->checked.output);
+  if (engine.progress()->has_thread() || needs_devices(request)) return run_anew(request);
+  const Impl::Known* const known = impl_->known(request);
+  if (!known || !known->plan || known->plans_age != engine.plans_age()) return run_anew(request);
+  engine.run(*known->plan, known->input, known->output);
 }
 
 void Communicator::run_anew(const Request& request) {
@@ -160,7 +159,8 @@ void Communicator::run_anew(const Request& request) {
   const CheckedCall checked = check(request, rank(), size());
   // Callbacks may call meanwhile.
   const Plan* const plan = engine.run(checked.call, checked.input, checked.output);
-  if (!engine.progress()->has_thread()) impl_->last = Impl::Last{request, checked, plan, age};
+  if (plan && !engine.progress()->has_thread())
+    impl_->remember({request, checked.input, checked.output, plan, age});
 }
 
 Work Communicator::start(const Request& request) {

@@ -1,7 +1,8 @@
 // What a call costs besides waiting for others: all ranks are driven by one thread, which never has
 // to wait, and their memory stays in its caches. Times are for one call of one rank.
 //
-//   Alone            all_reduce of 8 bytes in a world of one rank
+//   Alone/BUFFERS    all_reduce of 8 bytes in a world of one rank, buffers in turn
+//   AndBarrier       the same in one buffer, each followed by a barrier: both
 //   Broadcast/RANKS  broadcast of 8 bytes from rank 0; then the others take it, one after another
 #include <benchmark/benchmark.h>
 
@@ -13,22 +14,39 @@
 namespace capstan::perf {
 namespace {
 
+using Buffer = std::array<float, 2>;
+
 void Alone(benchmark::State& state) {
   auto world = Communicator::local_world(1);
-  const std::array<float, 2> input{1, 2};
-  std::array<float, 2> output{};
+  const auto buffers = static_cast<std::size_t>(state.range(0));
+  const Buffer input{1, 2};
+  std::vector<Buffer> outputs(buffers);
+  std::size_t next = 0;
+  for (auto _ : state) {
+    world.front().all_reduce(input, outputs[next]);
+    benchmark::DoNotOptimize(outputs.data());
+    if (++next == buffers) next = 0;
+  }
+}
+BENCHMARK(Alone)->Arg(1)->Arg(2)->Arg(8)->Arg(100);
+
+void AndBarrier(benchmark::State& state) {
+  auto world = Communicator::local_world(1);
+  const Buffer input{1, 2};
+  Buffer output{};
   for (auto _ : state) {
     world.front().all_reduce(input, output);
+    world.front().barrier();
     benchmark::DoNotOptimize(output);
   }
 }
-BENCHMARK(Alone);
+BENCHMARK(AndBarrier);
 
 void Broadcast(benchmark::State& state) {
   Settings settings;
   settings.trials = false;  // ranks would have to talk about them
   auto world = Communicator::local_world(static_cast<int>(state.range(0)), settings);
-  std::vector<std::array<float, 2>> buffers(world.size());
+  std::vector<Buffer> buffers(world.size());
   for (auto _ : state) {
     for (std::size_t rank = 0; rank < world.size(); ++rank) world[rank].broadcast(buffers[rank], 0);
     benchmark::DoNotOptimize(buffers.data());

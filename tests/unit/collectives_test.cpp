@@ -178,6 +178,36 @@ TEST(Collectives, ARepeatedCallRunsRightWhateverCameBetween) {
   });
 }
 
+/// Of repeated calls many are remembered, those alike in some respects in the same place: with the
+/// same buffers and counts but another root or operation, and with more buffers than are
+/// remembered.
+TEST(Collectives, RepeatedCallsInTurnAreToldApart) {
+  constexpr int buffers = 150;
+  Settings settings;
+  settings.timeout = std::chrono::seconds{60};
+  settings.trials = false;
+  on_threads(3, settings, [](Communicator& world) {
+    std::vector<std::int64_t> own(buffers), all(buffers), shared(1);
+    for (int round = 1; round <= 4; ++round) {
+      for (std::size_t i = 0; i < buffers; ++i) {
+        own[i] = round * (world.rank() + 2) + static_cast<std::int64_t>(i);
+        const auto lowest = 2 * round + static_cast<std::int64_t>(i);  // rank 0's
+        const std::span from = std::span{own}.subspan(i, 1), to = std::span{all}.subspan(i, 1);
+        world.all_reduce(from, to);
+        EXPECT_EQ(all[i], 3 * lowest + 3 * round) << "buffer " << i;
+        world.all_reduce(from, to, ReduceOp::max);
+        EXPECT_EQ(all[i], lowest + 2 * round) << "buffer " << i;
+      }
+      world.barrier();
+      for (int root = 0; root < 3; ++root) {
+        shared[0] = 10 * round + world.rank();
+        world.broadcast(shared, root);
+        EXPECT_EQ(shared[0], 10 * round + root);
+      }
+    }
+  });
+}
+
 /// Callbacks run while a call waits, and may call, too: each call keeps its own plan.
 TEST(Collectives, ACallbackThatCallsDisturbsNoRepeatedCall) {
   Settings settings;
