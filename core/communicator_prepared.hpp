@@ -42,9 +42,7 @@ class Communicator::Impl {
   /// Null: not known. The last one is looked at first, as what follows need not wait then until it
   /// is clear where to look.
   const Known* known(const Request& request) {
-    if (last_->request == request) return last_;
-    Known& other = place_of(request);
-    return other.request == request ? last_ = &other : nullptr;
+    return last_->request == request ? last_ : known_elsewhere(request);
   }
   /// In the place of one that was made before.
   void remember(Known call) {
@@ -54,6 +52,11 @@ class Communicator::Impl {
 
  private:
   static constexpr int place_bits = 6;
+
+  [[gnu::noinline]] const Known* known_elsewhere(const Request& request) {
+    Known& other = place_of(request);
+    return other.request == request ? last_ = &other : nullptr;
+  }
 
   Known& place_of(const Request& request) {
     const std::uint64_t count = request.input_count.value() + request.output_count.value();

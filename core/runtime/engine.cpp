@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 
 #include "core/ir/error.hpp"
 #include "core/runtime/progress.hpp"
@@ -141,14 +142,17 @@ const Plan* Engine::run(const Call& call, const void* input, void* output) {
 }
 
 void Engine::run(const Plan& plan, const void* input, void* output) {
+  assert(!progress_->has_thread());  // under which others may call
+  if (failure_) failure_->raise();
+  const Plan* const next = nothing_open() ? once_more(plan, tasks_.end()) : nullptr;
+  if (!next || !tasks_.empty() || !run_at_once(*next, input, output))
+    run_in_turn(plan.call, next, input, output);
+}
+
+/// After what has been called before, or what has begun goes on.
+void Engine::run_in_turn(const Call& call, const Plan* plan, const void* input, void* output) {
   Outcome outcome;
-  {
-    const Progress::Lock lock{*progress_};
-    if (failure_) failure_->raise();
-    const Plan* const next = nothing_open() ? once_more(plan, tasks_.end()) : nullptr;
-    if (next && tasks_.empty() && run_at_once(*next, input, output)) return;
-    queue(plan.call, next, input, output, outcome);
-  }
+  queue(call, plan, input, output, outcome);
   wait_for(outcome);
 }
 
@@ -175,10 +179,15 @@ const Plan* Engine::run_now(const Call& call, const void* input, void* output) {
       {.call = call, .plan = plan, .input = input, .output = output, .outcome = &outcome});
 }
 
-/// True when it has ended; otherwise it is to become the first task.
+/// True when it has ended; otherwise it is to become the first task. A failure is everybody's.
 bool Engine::run_at_once(const Plan& plan, const void* input, void* output) {
-  start(plan, input, output);
-  running_ = !advance();
+  prepare(plan, input, output);
+  try {
+    running_ = !executor_.run(plan, input, output);
+  } catch (const Error& error) {
+    fail(Failure::of(error));
+    failure_->raise();
+  }
   if (!running_) ended(plan);
   return !running_;
 }
@@ -214,16 +223,6 @@ void Engine::submit(Task task) {
   progress_->there_is_work();
 }
 
-/// Runs the executor; a failure is everybody's.
-bool Engine::advance() {
-  try {
-    return executor_.advance();
-  } catch (const Error& error) {
-    fail(Failure::of(error));
-    failure_->raise();
-  }
-}
-
 bool Engine::poll() {
   try {
     take_in();
@@ -254,13 +253,12 @@ bool Engine::run_tasks() {
   return ended || executor_.progress() != before;
 }
 
-void Engine::start(const Plan& plan, const void* input, void* output) {
+inline void Engine::prepare(const Plan& plan, const void* input, void* output) {
   if (placement_.huge_pages) {
     recurring_.use(input, plan.input_bytes);
     if (output != input) recurring_.use(output, plan.output_bytes);
   }
   if (plan.trial) started_ = Trial::Clock::now();
-  executor_.start(plan, input, output);
 }
 
 void Engine::begin() {
@@ -271,7 +269,8 @@ void Engine::begin() {
   }
   Task& task = tasks_.front();
   if (task.pack) task.pack();
-  start(*task.plan, task.input, task.output);
+  prepare(*task.plan, task.input, task.output);
+  executor_.start(*task.plan, task.input, task.output);
   running_ = true;
   stalled_since_ = {};
 }

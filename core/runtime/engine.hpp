@@ -68,7 +68,7 @@ class Engine {
   /// Runs a call to its end. Throws what it fails with. Returns the plan by which the same call
   /// may run from now on, as long as plans_age() does not change; null: not known yet.
   const Plan* run(const Call& call, const void* input, void* output);
-  /// The same, where that plan is known.
+  /// The same, where that plan is known and there is no progress thread.
   void run(const Plan& plan, const void* input, void* output);
   std::uint64_t plans_age() const { return plans_age_; }
   void run(Task task);
@@ -140,6 +140,8 @@ class Engine {
   const Plan* run_now(const Call& call, const void* input, void* output);
   void queue(const Call& call, const Plan* plan, const void* input, void* output, Outcome& outcome);
   bool run_at_once(const Plan& plan, const void* input, void* output);
+  [[gnu::noinline]] void run_in_turn(const Call& call, const Plan* plan, const void* input,
+                                     void* output);
   std::shared_ptr<const Call> question_for(const Call& call);
   std::shared_ptr<const Call> question_before(const Call& call);
   bool is_worth_asking(const Call& call);
@@ -150,14 +152,13 @@ class Engine {
   void take_in() {
     if (!peers_.posted().empty()) transport_->progress();
   }
-  bool advance();
   bool run_tasks();
   void check_tasks(std::chrono::steady_clock::time_point now);
   std::optional<std::string> departed(int peer);
   std::optional<std::string> watched_departure(int peer);
   bool detach(Task& task, bool started);
   bool detach_messages(const Operation& operation);
-  void start(const Plan& plan, const void* input, void* output);
+  inline void prepare(const Plan& plan, const void* input, void* output);
   void begin();
   void end();
   inline void ended(const Plan& plan);

@@ -46,9 +46,22 @@ inline void Executor::begin_call() {
   log_.begin(plan_->mark, plan_->digest, &announced);
 }
 
+void Executor::start(const Plan& plan, const void* input, void* output) {
+  enter(plan, input, output);
+}
+
+bool Executor::run(const Plan& plan, const void* input, void* output) {
+  enter(plan, input, output);
+  return go_on();
+}
+
+bool Executor::advance() {
+  return !plan_ || go_on();
+}
+
 /// What has just been stored is not loaded again here, above all not two words as one: that would
 /// wait until all stores before it have taken their lines from peers.
-void Executor::start(const Plan& plan, const void* input, void* output) {
+inline void Executor::enter(const Plan& plan, const void* input, void* output) {
   plan_ = &plan;
   auto* const to = static_cast<std::byte*>(output);
   input_ = static_cast<const std::byte*>(input);
@@ -88,8 +101,7 @@ const std::shared_ptr<const std::vector<int>>& Executor::nobody() {
   return none;
 }
 
-bool Executor::advance() {
-  if (!plan_) return true;
+inline bool Executor::go_on() {
   if (plan_->blocks == 1 ? !run_block() : !run_stream()) return false;
   if (!plan_->pushed_to.empty() && !flush_buffers()) return false;
   finish();

@@ -39,6 +39,9 @@ class Executor {
   void map_small_packets();
   void set_spins(int spins) { spins_ = spins; }
 
+  /// Both: begins it and runs as far as it gets at once.
+  bool run(const Plan& plan, const void* input, void* output);
+
   /// Runs on. True when the operation is finished: the output is complete, the input may change.
   /// Throws Mismatch when a peer turns out to be in a different call.
   bool advance();
@@ -71,6 +74,8 @@ class Executor {
   bool run_stream();
   void next_phase();
   bool run_phase();
+  inline void enter(const Plan& plan, const void* input, void* output);
+  inline bool go_on();
   inline bool run_block();
   inline bool run_ops(std::uint32_t end);
   /// So that what it has written is only on its way.
@@ -130,7 +135,9 @@ class Executor {
   inline void begin_call();
   void announce_sources();
   bool gather_packets(const BoundOp& op);
-  inline void send(std::byte* packet);
+  inline std::ptrdiff_t taken_ahead() const;
+  inline std::ptrdiff_t fetched_ahead() const;
+  inline void send(std::byte* packet, std::ptrdiff_t ahead);
   bool copy_packet(const BoundOp& op);
   inline bool copy_packets(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);
@@ -139,7 +146,7 @@ class Executor {
   }
   std::uint64_t packet_step(const BoundOperand& operand) const;
   std::byte* packet_address(const BoundOperand& operand) const;
-  inline bool arrives(const BoundOperand& source, const std::byte* at);
+  inline bool arrives(int sender, const std::byte* at, std::ptrdiff_t ahead);
   void signal(int peer);
   bool wait(int peer);
   bool hear(int peer, std::uint64_t signals);

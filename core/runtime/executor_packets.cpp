@@ -57,12 +57,32 @@ bool Executor::gather_packets(const BoundOp& op) {
   return true;
 }
 
-/// What has been written to a packet of the own board. A later one is taken from its former readers
-/// now, so that nothing waits for that then.
-inline void Executor::send(std::byte* packet) {
+/// From a packet of the own board to one of a later call, which is taken from its former readers
+/// now, so that nothing waits for that then. 0: to none.
+inline std::ptrdiff_t Executor::taken_ahead() const {
   constexpr std::ptrdiff_t calls_ahead = 8;
+  return plan_->slots == SlotKind::small_packets ? distance_to(calls_ahead) : 0;
+}
+
+/// From a packet of a peer to one of a later call: a sender that waits for nobody is ahead.
+inline std::ptrdiff_t Executor::fetched_ahead() const {
+  constexpr std::ptrdiff_t calls_ahead = 2;
+  return plan_->guarantees.synchronizes ? 0 : distance_to(calls_ahead);
+}
+
+/// What has been written to a packet of the own board.
+inline void Executor::send(std::byte* packet, std::ptrdiff_t ahead) {
   reinterpret_cast<Packet*>(packet)->publish(tag_);
-  if (plan_->slots == SlotKind::small_packets) take_line(packet + distance_to(calls_ahead));
+  if (ahead != 0) take_line(packet + ahead);
+}
+
+/// Waits a little for a packet on a board.
+inline bool Executor::arrives(int sender, const std::byte* at, std::ptrdiff_t ahead) {
+  const auto& packet = *reinterpret_cast<const Packet*>(at);
+  const auto come = [&] { return packet.arrived(tag_); };
+  if (!come()) return comes(sender, come);
+  if (ahead != 0) fetch_line(at + ahead);
+  return true;
 }
 
 /// Most small calls consist of these.
@@ -70,26 +90,31 @@ bool Executor::copy_packet(const BoundOp& op) {
   const BoundOperand& destination = program_->operands[op.first_operand];
   const BoundOperand& source = (&destination)[1];
   const std::byte* const from = address(source);
-  if (source.on_board() && !arrives(source, from)) return false;
+  if (source.on_board() && !arrives(source.owner, from, fetched_ahead())) return false;
   std::byte* const to = address(destination);
   if (to != from) copy_payload(to, from, op.count * plan_->element.value());
-  if (destination.on_board()) send(to);
+  if (destination.on_board()) send(to, taken_ahead());
   return true;
 }
 
 inline bool Executor::copy_packets(const BoundOp& op) {
   const BoundOperand& destination = program_->operands[op.first_operand];
   const BoundOperand& source = (&destination)[1];
-  const std::uint64_t element = plan_->element.value(), bytes = op.count * element;
-  const std::uint64_t each = plan_->packet_elements * element;
+  const bool received = source.on_board(), sent = destination.on_board();
+  if (!received && !sent && address(source) == address(destination)) return true;  // in place
+  const std::ptrdiff_t fetched = received ? fetched_ahead() : 0, taken = sent ? taken_ahead() : 0;
+  const std::uint64_t from_step = packet_step(source), to_step = packet_step(destination);
+  const std::uint64_t element = plan_->element.value(), each = plan_->packet_elements * element;
   const std::byte* from = packet_address(source);
   std::byte* to = packet_address(destination);
-  for (std::uint64_t done = packet_index_ * each; done < bytes; done += each, ++packet_index_) {
-    if (source.on_board() && !arrives(source, from)) return false;
+  std::uint64_t done = packet_index_ * each;
+  for (const std::uint64_t bytes = op.count * element; done < bytes; done += each) {
+    if (received && !arrives(source.owner, from, fetched)) return false;
     if (to != from) copy_payload(to, from, std::min(each, bytes - done));
-    if (destination.on_board()) send(to);
-    from += packet_step(source);
-    to += packet_step(destination);
+    if (sent) send(to, taken);
+    from += from_step;
+    to += to_step;
+    ++packet_index_;
   }
   packet_index_ = 0;
   return true;
@@ -99,9 +124,10 @@ inline bool Executor::copy_packets(const BoundOp& op) {
 bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
   const BoundOperand* const destinations = &program_->operands[op.first_operand];
   const BoundOperand* const sources = destinations + op.destination_count;
+  const std::ptrdiff_t fetched = fetched_ahead();
   for (std::uint32_t i = 0; i < op.source_count; ++i) {
     const std::byte* const at = packet_address(sources[i]);
-    if (sources[i].on_board() && !arrives(sources[i], at)) return false;
+    if (sources[i].on_board() && !arrives(sources[i].owner, at, fetched)) return false;
     sources_[i] = at;
   }
 
@@ -114,19 +140,9 @@ bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
                  .element_count = count,
                  .divisor = op.divisor,
                  .context = &plan_->user});
-  if (destinations[0].on_board()) send(first);
-  if (second) send(second);
-  return true;
-}
-
-/// Waits a little for a packet on a board.
-inline bool Executor::arrives(const BoundOperand& source, const std::byte* at) {
-  const auto& packet = *reinterpret_cast<const Packet*>(at);
-  const auto come = [&] { return packet.arrived(tag_); };
-  if (!come()) return comes(source.owner, come);
-  // A sender that waits for nobody is ahead.
-  constexpr std::ptrdiff_t calls_ahead = 2;
-  if (!plan_->guarantees.synchronizes) fetch_line(at + distance_to(calls_ahead));
+  const std::ptrdiff_t taken = taken_ahead();
+  if (destinations[0].on_board()) send(first, taken);
+  if (second) send(second, taken);
   return true;
 }
 
