@@ -64,7 +64,7 @@ void ServerLoop::run() {
   shut_listener();
   const auto linger = Deadline::in(goodbye_time);
   for (auto& [fd, c] : connections_) say_goodbye(*c, linger);
-  connections_.clear();
+  reap();
 }
 
 void ServerLoop::serve_once(std::unique_lock<std::mutex>& lock) {
@@ -359,16 +359,30 @@ void ServerLoop::expire(Connection& c) {
 }
 
 void ServerLoop::reap() {
-  std::erase_if(connections_,
-                [](const auto& entry) { return entry.second->phase == Phase::broken; });
+  std::erase_if(connections_, [this](const auto& entry) {
+    if (entry.second->phase != Phase::broken) return false;
+    hang_up(entry.second->socket);
+    return true;
+  });
   if (scopes_.all_complete()) shut_listener();
 }
 
 void ServerLoop::shut_listener() {
   if (!listener_.valid()) return;
-  // Closing alone would leave it watched if a forked child holds a copy.
-  watch(epoll_, EPOLL_CTL_DEL, listener_.get(), 0);
+  unwatch(listener_);
   listener_.reset();
+}
+
+/// Before a connection is closed, for the client to see the end even then.
+void ServerLoop::hang_up(const FileDescriptor& socket) {
+  unwatch(socket);
+  ::shutdown(socket.get(), SHUT_RDWR);
+}
+
+/// Where a forked child holds a copy of what is closed, it would stay watched, and what is ready
+/// for ever would keep the loop awake.
+void ServerLoop::unwatch(const FileDescriptor& closing) {
+  watch(epoll_, EPOLL_CTL_DEL, closing.get(), 0);
 }
 
 void ServerLoop::wake() {

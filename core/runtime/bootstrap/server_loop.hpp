@@ -75,6 +75,8 @@ class ServerLoop {
   void expire(Connection& c);
   void reap();
   void shut_listener();
+  void hang_up(const FileDescriptor& socket);
+  void unwatch(const FileDescriptor& closing);
   void wake();
   void warn(const std::string& peer, const std::string& complaint);
 
