@@ -222,8 +222,9 @@ Choice chosen(const Candidate& candidate) {
 
 /// The best, and a few of the others, which come in the order of predictions. The best of each form
 /// above all: how forms compare on a machine is what the model knows least about. Those of one form
-/// that are predicted alike, last: between two ranks many algorithms do the same.
-std::vector<Candidate> worth_a_trial(const Candidate& best, const std::vector<Candidate>& others) {
+/// that are predicted alike, last; and not at all between two ranks, where they do the same.
+std::vector<Candidate> worth_a_trial(const Candidate& best, const std::vector<Candidate>& others,
+                                     int ranks) {
   constexpr std::size_t most = 6, most_forms = 4;
   constexpr double near = 4, within_reach = 16;  // times as long, as predictions are
   std::vector<Candidate> chosen{best};
@@ -236,7 +237,8 @@ std::vector<Candidate> worth_a_trial(const Candidate& best, const std::vector<Ca
   using C = const Candidate&;
   take(within_reach, most_forms, [](C a, C b) { return a.form == b.form; });
   take(near, most, [](C a, C b) { return a.form == b.form && !a.beats(b) && !b.beats(a); });
-  take(near, most, [](C a, C b) { return a.form == b.form && a.algorithm == b.algorithm; });
+  if (ranks > 2)
+    take(near, most, [](C a, C b) { return a.form == b.form && a.algorithm == b.algorithm; });
   std::ranges::stable_sort(std::span{chosen}.subspan(1), {}, &Candidate::nanoseconds);
   return chosen;
 }
@@ -302,7 +304,7 @@ std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel
   });
   std::ranges::stable_sort(candidates, {}, &Candidate::nanoseconds);
   std::vector<Choice> rivals;
-  for (const Candidate& candidate : worth_a_trial(best, candidates))
+  for (const Candidate& candidate : worth_a_trial(best, candidates, hosts.ranks()))
     rivals.push_back(chosen(candidate));
   const auto staged = std::ranges::find(rivals, Form::flags, &Choice::form);
   if (staged != rivals.end() && call.extent(hosts.ranks()) >= block &&

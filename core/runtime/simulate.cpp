@@ -57,6 +57,7 @@ class Simulation {
     std::map<Rank, double> pushed;               // bytes, since the last message to it
     std::map<Rank, std::vector<Area>> areas;     // of packets, likewise
     std::map<int, std::size_t> taken;            // from a peer
+    std::optional<Rank> sender;                  // of the last packet, in this call
   };
 
   void run_call() {
@@ -103,6 +104,7 @@ class Simulation {
   void begin_call(std::size_t r) {
     State& rank = ranks_[r];
     rank.op = 0;
+    rank.sender.reset();
     rank.now += model_.call;
     const auto slots = static_cast<std::size_t>(SegmentLayout::slots(kind_of(programs_[r])));
     if (finished_.size() < slots) return;
@@ -307,7 +309,8 @@ class Simulation {
   void read_packets(std::size_t r, const Operand& source, double packets) {
     State& rank = ranks_[r];
     if (together(r, source.owner)) {
-      rank.now = std::max(rank.now + model_.next_source,
+      const bool again = std::exchange(rank.sender, source.owner) == source.owner;
+      rank.now = std::max(rank.now + (again ? model_.next_packet : model_.next_source),
                           packets_[area_of(source)] + model_.packet + turn_) +
                  (packets - 1) * model_.next_packet +
                  packets * times_read_[area_of(source)]++ * model_.polled_packet;

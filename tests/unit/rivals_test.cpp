@@ -55,6 +55,18 @@ TEST(Rivals, AreOfDifferentForms) {
   }
 }
 
+/// There a tree is a message like any other, and one that is cut in two is no faster.
+TEST(Rivals, BetweenTwoRanksNoTwoDoTheSame) {
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto found = rivals(call_of(collective, 16), 2, readable, block);
+    EXPECT_EQ(found.front().algorithm->name, "flat");
+    EXPECT_EQ(found.front().form, Form::packets);
+    std::set<std::pair<Form, double>> different;
+    for (const Choice& rival : found) different.insert({rival.form, rival.nanoseconds});
+    EXPECT_EQ(different.size(), found.size()) << name_of(collective);
+  }
+}
+
 /// Whether that is faster is to be seen.
 TEST(Rivals, MayBeCopiedByTheKernelFromHugePagesWhereRanksShareCores) {
   const auto copied = [](Collective collective, std::uint64_t count, bool huge_pages,
