@@ -97,24 +97,30 @@ bool Executor::copy_packet(const BoundOp& op) {
   return true;
 }
 
+/// Fetches none ahead: taken from a sender that is about to write them, many lines cost it more
+/// than they gain.
 inline bool Executor::copy_packets(const BoundOp& op) {
   const BoundOperand& destination = program_->operands[op.first_operand];
   const BoundOperand& source = (&destination)[1];
   const bool received = source.on_board(), sent = destination.on_board();
   if (!received && !sent && address(source) == address(destination)) return true;  // in place
-  const std::ptrdiff_t fetched = received ? fetched_ahead() : 0, taken = sent ? taken_ahead() : 0;
+  const std::ptrdiff_t taken = sent ? taken_ahead() : 0;
   const std::uint64_t from_step = packet_step(source), to_step = packet_step(destination);
   const std::uint64_t element = plan_->element.value(), each = plan_->packet_elements * element;
   const std::byte* from = packet_address(source);
   std::byte* to = packet_address(destination);
-  std::uint64_t done = packet_index_ * each;
-  for (const std::uint64_t bytes = op.count * element; done < bytes; done += each) {
-    if (received && !arrives(source.owner, from, fetched)) return false;
-    if (to != from) copy_payload(to, from, std::min(each, bytes - done));
+  std::uint64_t index = packet_index_, left = op.count * element - index * each;
+  for (; left > 0; ++index) {
+    if (received && !arrives(source.owner, from, 0)) {
+      packet_index_ = index;
+      return false;
+    }
+    const std::uint64_t bytes = std::min(each, left);
+    if (to != from) copy_payload(to, from, bytes);
     if (sent) send(to, taken);
+    left -= bytes;
     from += from_step;
     to += to_step;
-    ++packet_index_;
   }
   packet_index_ = 0;
   return true;
