@@ -85,6 +85,14 @@ Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, By
   return length <= fitting ? length : equal_blocks(length, fitting);
 }
 
+/// Blocks of a call that reads and writes buffers of peers need no room on boards. Far beyond the
+/// caches they gain nothing by being short, and who has fewer of them waits less often.
+Bytes longest_block(const Choice& choice, Bytes usual, Bytes buffers, Bytes cached) {
+  constexpr std::uint64_t far_beyond = 4, times_longer = 16;
+  if (reaches_outputs(choice.form) && buffers >= cached * far_beyond) return usual * times_longer;
+  return usual / choice.times_shorter;
+}
+
 void accumulate(const void* state, void* accumulator, const void* next, std::size_t count) {
   static_cast<const UserOperation*>(state)->accumulate(accumulator, next, count);
 }
@@ -200,20 +208,21 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   const BufferLengths lengths = call.contract(ranks).lengths(self.value());
   plan.input_bytes = bytes_of(lengths.input, plan.element);
   plan.output_bytes = bytes_of(lengths.output, plan.element);
-  plan.block_count = block_of(call, choice, hosts, block_bytes / choice.times_shorter, layout);
+  const Bytes buffers = buffers_of_all(call, ranks),
+              cached = cached_buffers * static_cast<std::uint64_t>(ranks);
+  plan.block_count =
+      block_of(call, choice, hosts, longest_block(choice, block_bytes, buffers, cached), layout);
   plan.slots = slots_for(call, choice, hosts, plan.block_count);
   plan.mark = mark_of(call, manner_of(plan));
   plan.digest = plan.mark.digest();
 
-  const bool exceeds_cache =
-      buffers_of_all(call, ranks) > cached_buffers * static_cast<std::uint64_t>(ranks);
   const Binding binding{.call = call,
                         .form = choice.form,
                         .slots = plan.slots,
                         .hosts = hosts,
                         .self = self,
                         .layout = layout,
-                        .exceeds_cache = exceeds_cache};
+                        .exceeds_cache = buffers > cached};
   const auto shapes = block_shapes(call, plan.block_count);
   plan.blocks = shapes.size();
   for (std::size_t b = 0; b < shapes.size(); ++b) {

@@ -107,6 +107,22 @@ TEST(Plans, HaveBlocksAsShortAsWanted) {
   EXPECT_EQ(blocks(), 16U);
 }
 
+TEST(Plans, HaveLongerBlocksForPeersBuffersFarBeyondTheCaches) {
+  const Call call = call_of(Collective::all_reduce, 8 << 20);
+  const SegmentLayout layout{4, Bytes{2 << 20}, Bytes{64 << 10}};
+  const auto blocks = [&](const char* form, Bytes cached) {
+    const auto rules = AlgorithmRules::parse(fmt::format("all_reduce:direct/{}", form));
+    const Choice choice = choose(call, 4, rules, true, readable);
+    return make_plan(call, choice, 4, Rank{0}, block, cached, layout).blocks;
+  };
+  constexpr Bytes not_enough{17 << 20}, far_too_little{16 << 20};
+  EXPECT_EQ(blocks("outputs", not_enough), 32U);
+  EXPECT_EQ(blocks("outputs", far_too_little), 2U);
+  EXPECT_EQ(blocks("buffers", far_too_little), 2U);
+  EXPECT_EQ(blocks("inputs", far_too_little), 32U);  // sums are on boards
+  EXPECT_EQ(blocks("flags", far_too_little), 32U);
+}
+
 /// From where the boards of peers are read, by rank 0: their lines are taken or shared.
 std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ranks) {
   const Call call = call_of(collective, count);

@@ -98,6 +98,19 @@ TEST_F(OfTwo, WhatIsExpectedHasToBeBeatenClearly) {
   EXPECT_EQ(trials.choice().form, expected);
 }
 
+TEST_F(OfTwo, InALongCallMoreClearly) {
+  const auto is_beaten = [](std::uint64_t bytes, float seconds) {
+    Trials trials = trials_of(Collective::all_reduce, Bytes{bytes});
+    const Form expected = trials.choice().form;
+    run(trials, [&](bool second, int) { return second ? seconds : 1e-3F; });
+    decide(trials);
+    return trials.choice().form != expected;
+  };
+  EXPECT_TRUE(is_beaten(1 << 20, 0.92e-3F));
+  EXPECT_FALSE(is_beaten(64 << 20, 0.92e-3F));
+  EXPECT_TRUE(is_beaten(64 << 20, 0.88e-3F));
+}
+
 TEST_F(OfTwo, TheFirstOfATurnAndOneStrokeOfLuckDoNotCount) {
   for (const std::uint64_t bytes : {100'000, 2'000'000, 50'000'000}) {
     Trials trials = trials_of(Collective::all_reduce, Bytes{bytes});
