@@ -21,7 +21,7 @@ namespace capstan {
 class Progress;
 
 /// What the ranks of a world have found out about the machine they share; equal on all of them,
-/// but for the last four.
+/// but for the last three.
 struct Placement {
   bool threads = false;            ///< ranks are threads of one process
   Hosts hosts{1};                  ///< of the ranks

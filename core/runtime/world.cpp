@@ -102,6 +102,27 @@ Network agree_on_network(Store& store, int rank, const Hosts& hosts, const Setti
   return rdma ? Network::verbs : Network::tcp;
 }
 
+/// What is to stay in caches. One rank decides, so that all lay out their segments alike and cut
+/// calls into the same blocks: ranks that are bound differently do not see the same caches.
+struct Caches {
+  Bytes chunk, buffers;
+};
+
+Caches agree_on_caches(Store& store, int rank, const Machine& machine, int sharing,
+                       Deadline deadline) {
+  Caches caches{};
+  if (rank == 0) {
+    caches = {chunk_bytes_for(machine, sharing), cached_buffers(machine, sharing)};
+    store.put("caches", std::as_bytes(std::span{&caches, 1}));
+    return caches;
+  }
+  const auto decided = store.get("caches", deadline);
+  if (decided.size() != sizeof caches)
+    throw BootstrapError("ranks run different versions of Capstan: use one for all");
+  std::memcpy(&caches, decided.data(), sizeof caches);
+  return caches;
+}
+
 Placement agree_on_placement(Store& store, int rank, int size, const Settings& settings,
                              Deadline deadline) {
   const std::string own_host = host_identity();
@@ -120,15 +141,13 @@ Placement agree_on_placement(Store& store, int rank, int size, const Settings& s
     std::memcpy(&neighbours.emplace_back(), all[peer].data(), sizeof(Processors));
   }
   const Machine machine = Machine::discover();
-  // One rank decides how much is staged at a time, so that all lay out their segments alike.
-  const auto sharing = static_cast<int>(neighbours.size());
-  if (rank == 0)
-    store.put_text("chunk", fmt::format("{}", chunk_bytes_for(machine, sharing).value()));
+  const Caches caches =
+      agree_on_caches(store, rank, machine, static_cast<int>(neighbours.size()), deadline);
   const Settings own_settings = settings_at(position, settings);
   return {.hosts = hosts,
           .network = agree_on_network(store, rank, hosts, own_settings, deadline),
-          .chunk = Bytes{std::stoull(store.get_text("chunk", deadline))},
-          .cached_buffers = cached_buffers(machine, sharing),
+          .chunk = caches.chunk,
+          .cached_buffers = caches.buffers,
           .oversubscribed = oversubscribed(neighbours),
           .spare_processors = spare_core(machine, cpu_sets(neighbours), position),
           .position = position};
