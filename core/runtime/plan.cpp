@@ -85,11 +85,15 @@ Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, By
   return length <= fitting ? length : equal_blocks(length, fitting);
 }
 
-/// Blocks of a call that reads and writes buffers of peers need no room on boards. Far beyond the
-/// caches they gain nothing by being short, and who has fewer of them waits less often.
-Bytes longest_block(const Choice& choice, Bytes usual, Bytes buffers, Bytes cached) {
+/// Blocks of a call that reads and writes buffers of peers need no room on boards, nor elsewhere if
+/// each rank has an output for its sums. Far beyond the caches they gain nothing by being short,
+/// and who has fewer of them waits less often.
+Bytes longest_block(const Call& call, const Choice& choice, Bytes usual, Bytes buffers,
+                    Bytes cached) {
   constexpr std::uint64_t far_beyond = 4, times_longer = 16;
-  if (reaches_outputs(choice.form) && buffers >= cached * far_beyond) return usual * times_longer;
+  const bool sums_in_scratch = reduces(call.collective) && has_root(call.collective);
+  if (reaches_outputs(choice.form) && !sums_in_scratch && buffers >= cached * far_beyond)
+    return usual * times_longer;
   return usual / choice.times_shorter;
 }
 
@@ -210,8 +214,8 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   plan.output_bytes = bytes_of(lengths.output, plan.element);
   const Bytes buffers = buffers_of_all(call, ranks),
               cached = cached_buffers * static_cast<std::uint64_t>(ranks);
-  plan.block_count =
-      block_of(call, choice, hosts, longest_block(choice, block_bytes, buffers, cached), layout);
+  const Bytes longest = longest_block(call, choice, block_bytes, buffers, cached);
+  plan.block_count = block_of(call, choice, hosts, longest, layout);
   plan.slots = slots_for(call, choice, hosts, plan.block_count);
   plan.mark = mark_of(call, manner_of(plan));
   plan.digest = plan.mark.digest();

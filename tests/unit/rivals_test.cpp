@@ -123,6 +123,25 @@ TEST(Plans, HaveLongerBlocksForPeersBuffersFarBeyondTheCaches) {
   EXPECT_EQ(blocks("flags", far_too_little), 32U);
 }
 
+TEST(Plans, NeedNoMoreScratchForLongerBlocks) {
+  const SegmentLayout layout{4, Bytes{2 << 20}, Bytes{64 << 10}};
+  int longer = 0;
+  for (const Collective collective : all_collectives())
+    for (const Algorithm& algorithm : algorithms(collective))
+      for (const Form form : {Form::open, Form::written}) {
+        if (!runs_in(algorithm, form, 4) || has_counts(collective)) continue;
+        const Call call = call_of(collective, 8 << 20);
+        const Choice choice{.algorithm = &algorithm, .form = form};
+        const auto plan = [&](Bytes cached) {
+          return make_plan(call, choice, 4, Rank{3}, block, cached, layout);
+        };
+        const Plan usual = plan(Bytes{1 << 30}), beyond = plan(Bytes{1 << 20});
+        EXPECT_EQ(beyond.scratch, usual.scratch) << name_of(collective) << " " << algorithm.name;
+        longer += beyond.block_count > usual.block_count;
+      }
+  EXPECT_GT(longer, 4);
+}
+
 /// From where the boards of peers are read, by rank 0: their lines are taken or shared.
 std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ranks) {
   const Call call = call_of(collective, count);
