@@ -4,7 +4,7 @@ find_package(fmt REQUIRED)
 
 add_library(capstan_options INTERFACE)
 target_compile_features(capstan_options INTERFACE cxx_std_20)
-target_include_directories(capstan_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_include_directories(capstan_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/core/include)
 target_compile_options(capstan_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
 target_link_libraries(capstan_options INTERFACE fmt::fmt Threads::Threads)
 if(CAPSTAN_WERROR)
