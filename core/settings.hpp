@@ -59,10 +59,10 @@ struct Settings {
   int rails = 1;
 
   /// Within a host, the first calls of a kind and size run in several ways, of which the others
-  /// take that which was the fastest, for all ranks alike; ever more rarely, some run in the best of
-  /// them again, as machines change. Sums of floating-point numbers do not
-  /// depend on it: where algorithms round differently, the model of the machine decides, as it
-  /// always does with this off on any rank, or with rules in `algorithm`. CAPSTAN_TRIALS, 0 or 1.
+  /// take that which was the fastest, for all ranks alike; ever more rarely, some run in the best
+  /// of them again, as machines change. Sums of floating-point numbers do not depend on it: where
+  /// algorithms round differently, the model of the machine decides, as it always does with this
+  /// off on any rank, or with rules in `algorithm`. CAPSTAN_TRIALS, 0 or 1.
   bool trials = true;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.
