@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/ir/blocks.hpp"
+#include "capstan/blocks.hpp"
 
 namespace capstan {
 

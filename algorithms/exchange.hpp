@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/ir/blocks.hpp"
-#include "core/ir/collective.hpp"
+#include "capstan/blocks.hpp"
+#include "capstan/collective.hpp"
 
 namespace capstan {
 

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "core/ir/schedule.hpp"
+#include "capstan/schedule.hpp"
 
 namespace capstan {
 

@@ -17,7 +17,7 @@
 #include "algorithms/reduce_scatter/reduce_scatter.hpp"
 #include "algorithms/scan/scan.hpp"
 #include "algorithms/scatter/scatter.hpp"
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

@@ -3,9 +3,9 @@
 #include <span>
 #include <string_view>
 
-#include "core/ir/blocks.hpp"
-#include "core/ir/collective.hpp"
-#include "core/ir/schedule.hpp"
+#include "capstan/blocks.hpp"
+#include "capstan/collective.hpp"
+#include "capstan/schedule.hpp"
 
 namespace capstan {
 

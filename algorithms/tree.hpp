@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/ir/schedule.hpp"
+#include "capstan/schedule.hpp"
 
 namespace capstan {
 

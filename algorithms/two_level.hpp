@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/ir/group.hpp"
+#include "capstan/group.hpp"
 
 namespace capstan {
 

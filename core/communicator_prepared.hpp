@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/communicator.hpp"
+#include "capstan/communicator.hpp"
 #include "core/runtime/checked_call.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"

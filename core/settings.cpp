@@ -1,4 +1,4 @@
-#include "core/settings.hpp"
+#include "capstan/settings.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/algorithm_rules.hpp"
 
 namespace capstan {

@@ -1,4 +1,4 @@
-#include "core/tensor.hpp"
+#include "capstan/tensor.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
+#include "capstan/communicator.hpp"
 #include "core/cli/perf/cell.hpp"
-#include "core/communicator.hpp"
 #include "tests/ways.hpp"
 
 namespace capstan {

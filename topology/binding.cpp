@@ -6,7 +6,7 @@
 #include <climits>
 #include <cstring>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

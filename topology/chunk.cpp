@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

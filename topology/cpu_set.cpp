@@ -6,7 +6,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

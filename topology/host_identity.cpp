@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

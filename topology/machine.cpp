@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "topology/hwloc_reader.hpp"
 
 namespace capstan {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 #include "cpu_set.hpp"
 
 namespace capstan {

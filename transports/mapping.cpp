@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/system_call.hpp"
 
 namespace capstan {

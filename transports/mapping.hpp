@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -1,6 +1,6 @@
 #include "transports/registered_sources.hpp"
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/deadline.hpp"
-#include "core/ir/quantity.hpp"
+#include "capstan/deadline.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -9,7 +9,7 @@
 //   phase 2   have all blocks
 
 #include "algorithms/broadcast/broadcast.hpp"
-#include "core/ir/blocks.hpp"
+#include "capstan/blocks.hpp"
 
 namespace capstan {
 

@@ -7,7 +7,7 @@
 
 #include "algorithms/broadcast/broadcast.hpp"
 #include "algorithms/tree.hpp"
-#include "core/ir/blocks.hpp"
+#include "capstan/blocks.hpp"
 
 namespace capstan {
 

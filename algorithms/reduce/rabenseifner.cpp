@@ -6,7 +6,7 @@
 
 #include "algorithms/power_of_two.hpp"
 #include "algorithms/reduce/reduce.hpp"
-#include "core/ir/blocks.hpp"
+#include "capstan/blocks.hpp"
 
 namespace capstan {
 

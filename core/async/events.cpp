@@ -1,4 +1,4 @@
-#include "core/async/events.hpp"
+#include "capstan/async/events.hpp"
 
 #include <spdlog/spdlog.h>
 

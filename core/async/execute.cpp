@@ -1,4 +1,4 @@
-#include "core/async/execute.hpp"
+#include "capstan/async/execute.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "core/async/operation.hpp"
+#include "capstan/operation.hpp"
 
 namespace capstan {
 

@@ -1,4 +1,4 @@
-#include "core/async/operation_queue.hpp"
+#include "capstan/async/operation_queue.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/async/work.hpp"
+#include "capstan/work.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

@@ -13,7 +13,7 @@
 #include <optional>
 #include <tuple>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

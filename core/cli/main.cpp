@@ -2,8 +2,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
-#include "core/ir/error.hpp"
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 
+#include "capstan/error.hpp"
 #include "core/cli/against/against.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
@@ -11,7 +12,6 @@
 #include "core/cli/perf/measure.hpp"
 #include "core/cli/perf/report.hpp"
 #include "core/cli/perf/start_up.hpp"
-#include "core/ir/error.hpp"
 #include "core/runtime/algorithm_rules.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
 #include "topology/machine.hpp"

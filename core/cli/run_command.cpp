@@ -1,11 +1,11 @@
 #include <cstdlib>
 
+#include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
 #include "core/cli/launcher/daemon.hpp"
 #include "core/cli/launcher/launcher.hpp"
 #include "core/cli/launcher/remote_shell.hpp"
-#include "core/ir/error.hpp"
 
 namespace capstan::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "algorithms/registry.hpp"
+#include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
-#include "core/ir/error.hpp"
 #include "core/ir/proof/prove.hpp"
 #include "core/ir/proof/shapes.hpp"
 #include "core/runtime/plan.hpp"

@@ -1,4 +1,4 @@
-#include "blocks.hpp"
+#include "capstan/blocks.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "collective.hpp"
+#include "capstan/collective.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
-#include "group.hpp"
+#include "capstan/group.hpp"
 
 #include <algorithm>
 #include <string>
 
-#include "error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 

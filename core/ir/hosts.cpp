@@ -1,4 +1,4 @@
-#include "hosts.hpp"
+#include "capstan/hosts.hpp"
 
 #include <algorithm>
 #include <map>

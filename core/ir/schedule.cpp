@@ -1,10 +1,10 @@
-#include "schedule.hpp"
+#include "capstan/schedule.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 

@@ -1,4 +1,4 @@
-#include "types.hpp"
+#include "capstan/types.hpp"
 
 #include <algorithm>
 #include <array>

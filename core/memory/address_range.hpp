@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "core/ir/error.hpp"
-#include "core/ir/quantity.hpp"
+#include "capstan/error.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

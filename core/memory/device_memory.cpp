@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/memory/device_driver.hpp"
 
 namespace capstan {

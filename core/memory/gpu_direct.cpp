@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/memory/gpu_direct_probes.hpp"
 
 namespace capstan {

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/memory/page_locker.hpp"
 
 // The few declarations of CUDA's driver and of HIP's runtime that are used here, as their ABIs have

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

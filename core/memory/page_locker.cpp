@@ -10,7 +10,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

@@ -7,7 +7,7 @@
 #include <exception>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 

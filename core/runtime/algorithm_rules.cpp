@@ -5,7 +5,7 @@
 #include <charconv>
 #include <limits>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

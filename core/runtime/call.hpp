@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "core/ir/collective.hpp"
-#include "core/ir/types.hpp"
-#include "core/reducer.hpp"
+#include "capstan/collective.hpp"
+#include "capstan/reducer.hpp"
+#include "capstan/types.hpp"
 
 namespace capstan {
 

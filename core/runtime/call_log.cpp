@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/request.hpp"
+#include "capstan/request.hpp"
 #include "core/runtime/call.hpp"
 
 namespace capstan {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/progress.hpp"
 
 namespace capstan {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "capstan/settings.hpp"
 #include "core/memory/huge_pages.hpp"
 #include "core/runtime/executor.hpp"
 #include "core/runtime/messages/messages.hpp"
@@ -12,7 +13,6 @@
 #include "core/runtime/selector.hpp"
 #include "core/runtime/task.hpp"
 #include "core/runtime/trials.hpp"
-#include "core/settings.hpp"
 #include "topology/cpu_set.hpp"
 #include "transports/transport.hpp"
 

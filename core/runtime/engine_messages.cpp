@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"
 

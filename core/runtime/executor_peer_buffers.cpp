@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/executor.hpp"
 
 namespace capstan {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 #include "core/runtime/segment.hpp"
 
 namespace capstan {

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/links.hpp"
 #include "core/runtime/world.hpp"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "topology/machine.hpp"
 #include "transports/faults/faulty_transport.hpp"
 #include "transports/mixed/mixed_transport.hpp"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/hosts.hpp"
-#include "core/settings.hpp"
+#include "capstan/hosts.hpp"
+#include "capstan/settings.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {

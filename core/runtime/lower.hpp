@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "core/ir/collective.hpp"
-#include "core/ir/hosts.hpp"
+#include "capstan/collective.hpp"
+#include "capstan/hosts.hpp"
 #include "core/runtime/form.hpp"
 #include "core/runtime/program.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/binder.hpp"
 #include "core/runtime/exports.hpp"
 

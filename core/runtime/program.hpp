@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/schedule.hpp"
+#include "capstan/schedule.hpp"
 
 namespace capstan {
 

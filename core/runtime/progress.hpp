@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/async/operation.hpp"
+#include "capstan/operation.hpp"
 #include "topology/cpu_set.hpp"
 #include "transports/transport.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 #include "core/runtime/messages/messages.hpp"
 #include "core/runtime/packet.hpp"
 #include "core/runtime/program.hpp"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/memory/huge_pages.hpp"
 #include "core/runtime/packet.hpp"
 

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/ir/types.hpp"
+#include "capstan/types.hpp"
 #include "core/memory/huge_pages.hpp"
 #include "core/runtime/packet.hpp"
 #include "core/runtime/segment.hpp"

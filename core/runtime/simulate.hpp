@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/ir/hosts.hpp"
+#include "capstan/hosts.hpp"
 #include "core/runtime/call.hpp"
 #include "core/runtime/program.hpp"
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/memory/huge_pages.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
 #include "core/runtime/links.hpp"

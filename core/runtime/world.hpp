@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "capstan/settings.hpp"
+#include "capstan/unique_id.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
 #include "core/runtime/engine.hpp"
-#include "core/settings.hpp"
-#include "core/unique_id.hpp"
 
 namespace capstan {
 

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/ir/types.hpp"
+#include "capstan/types.hpp"
 #include "kernels/cpu/float16-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

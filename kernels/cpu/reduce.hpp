@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/ir/types.hpp"
+#include "capstan/types.hpp"
 
 /// The element-wise kernels of the CPU. Each exists once per instruction-set target (AVX-512, AVX2,
 /// SSE4, plain scalar; NEON on Arm) and the best one that this machine runs is chosen once.

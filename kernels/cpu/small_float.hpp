@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "core/ir/types.hpp"
+#include "capstan/types.hpp"
 
 namespace capstan::kernels {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "kernels/cpu/composed.hpp"
 
 namespace capstan::kernels {

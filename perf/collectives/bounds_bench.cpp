@@ -23,8 +23,8 @@
 #include <string_view>
 #include <vector>
 
+#include "capstan/communicator.hpp"
 #include "core/base/statistics.hpp"
-#include "core/communicator.hpp"
 #include "kernels/cpu/reduce.hpp"
 #include "topology/machine.hpp"
 

@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
+#include "capstan/communicator.hpp"
+#include "capstan/unique_id.hpp"
 #include "core/base/statistics.hpp"
 #include "core/cli/perf/cell.hpp"
-#include "core/communicator.hpp"
 #include "core/runtime/algorithm_rules.hpp"
-#include "core/unique_id.hpp"
 
 namespace capstan {
 namespace {

@@ -13,8 +13,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "capstan/communicator.hpp"
 #include "core/base/statistics.hpp"
-#include "core/communicator.hpp"
 
 namespace capstan {
 namespace {

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "capstan/communicator.hpp"
 #include "core/base/statistics.hpp"
-#include "core/communicator.hpp"
 
 namespace capstan {
 namespace {

@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
+#include "capstan/error.hpp"
 #include "core/base/statistics.hpp"
-#include "core/ir/error.hpp"
 #include "perf/collectives/wire.hpp"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <array>
 #include <vector>
 
-#include "core/communicator.hpp"
+#include "capstan/communicator.hpp"
 
 namespace capstan::perf {
 namespace {

@@ -18,9 +18,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "capstan/settings.hpp"
 #include "core/base/network.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
-#include "core/settings.hpp"
 #include "perf/peers/player.hpp"
 
 namespace capstan::peers {

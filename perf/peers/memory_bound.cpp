@@ -10,9 +10,9 @@
 #include <string>
 #include <thread>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
+#include "capstan/error.hpp"
 #include "core/base/file_descriptor.hpp"
-#include "core/ir/error.hpp"
 #include "kernels/cpu/reduce.hpp"
 
 namespace capstan::peers {

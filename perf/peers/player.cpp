@@ -10,9 +10,9 @@
 #include <iterator>
 #include <optional>
 
+#include "capstan/error.hpp"
 #include "core/cli/against/protocol.hpp"
 #include "core/cli/perf/data.hpp"
-#include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
 #include "core/runtime/bootstrap/store_client.hpp"
 #include "topology/machine.hpp"

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "capstan/error.hpp"
+#include "capstan/settings.hpp"
 #include "core/base/network.hpp"
-#include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/secret.hpp"
 #include "core/runtime/bootstrap/socket.hpp"
-#include "core/settings.hpp"
 #include "perf/collectives/wire.hpp"
 
 namespace capstan::peers {

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/conformance/faulty_ranks.hpp"
 
 namespace capstan::conformance {

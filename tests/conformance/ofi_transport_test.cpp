@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"
 

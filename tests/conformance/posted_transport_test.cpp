@@ -9,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/conformance/worlds.hpp"
 
 namespace capstan::conformance {

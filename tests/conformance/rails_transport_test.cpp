@@ -10,7 +10,7 @@
 #include <deque>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/rails/way.hpp"
 
 namespace capstan {

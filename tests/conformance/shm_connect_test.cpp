@@ -8,7 +8,7 @@
 #include <array>
 #include <filesystem>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/conformance/captured_output.hpp"
 #include "tests/conformance/shm_world.hpp"
 #include "transports/shm/conversation.hpp"

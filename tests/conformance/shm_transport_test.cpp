@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/conformance/shm_world.hpp"
 #include "transports/shm/memfd.hpp"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/conformance/tcp_pair.hpp"
 
 namespace capstan::conformance {

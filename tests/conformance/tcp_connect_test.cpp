@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/tcp_pair.hpp"
 #include "tests/conformance/worlds.hpp"

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstring>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/conformance/captured_output.hpp"
 #include "tests/conformance/tcp_pair.hpp"
 #include "transports/tcp/frame.hpp"

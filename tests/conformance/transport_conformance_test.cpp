@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"
 #include "tests/watched.hpp"

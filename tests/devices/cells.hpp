@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "capstan/communicator.hpp"
 #include "core/cli/perf/cell.hpp"
-#include "core/communicator.hpp"
 #include "tests/devices/device_array.hpp"
 
 namespace capstan {

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "transports/shm/memfd.hpp"
 #include "transports/shm/rendezvous.hpp"

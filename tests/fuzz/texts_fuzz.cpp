@@ -4,9 +4,9 @@
 #include <map>
 #include <sstream>
 
+#include "capstan/error.hpp"
 #include "core/base/network.hpp"
 #include "core/cli/launcher/host_list.hpp"
-#include "core/ir/error.hpp"
 #include "core/runtime/algorithm_rules.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
 #include "core/runtime/bootstrap/pmi_message.hpp"

@@ -50,12 +50,12 @@ TEST(IncludeDirection, HoldsInTheWholeRepository) {
 
 TEST(IncludeDirection, ReadsIncludeLinesInAnyLayout) {
   const auto includes = includes_of(
-      "#pragma once\n#include <span>\n  #  include\t\"core/ir/span.hpp\"  // why\n"
+      "#pragma once\n#include <span>\n  #  include\t\"core/include/capstan/span.hpp\"  // why\n"
       "// #include <thread>\n#include HWY_TARGET_INCLUDE\n#include");
   ASSERT_EQ(includes.size(), 2U);
   EXPECT_EQ(includes[0].target, "span");
   EXPECT_FALSE(includes[0].quoted);
-  EXPECT_EQ(includes[1].target, "core/ir/span.hpp");
+  EXPECT_EQ(includes[1].target, "core/include/capstan/span.hpp");
   EXPECT_TRUE(includes[1].quoted);
   EXPECT_EQ(includes[1].line, 3);
 }
@@ -63,9 +63,10 @@ TEST(IncludeDirection, ReadsIncludeLinesInAnyLayout) {
 TEST(IncludeDirection, AllowsWhatTheDesignAllows) {
   EXPECT_THAT(
       violations({
-          {"core/ir/types.hpp", "#include <cstdint>\n#include \"quantity.hpp\"\n"},
-          {"core/ir/quantity.hpp", ""},
-          {"algorithms/ring.cpp", "#include <fmt/format.h>\n#include \"core/ir/types.hpp\"\n"},
+          {"core/include/capstan/types.hpp", "#include <cstdint>\n#include \"quantity.hpp\"\n"},
+          {"core/include/capstan/quantity.hpp", ""},
+          {"algorithms/ring.cpp",
+           "#include <fmt/format.h>\n#include \"core/include/capstan/types.hpp\"\n"},
           {"transports/transport.hpp", "#include <chrono>\n#include \"../core/ir/types.hpp\"\n"},
           {"transports/shm/mapping.cpp",
            "#include <sys/mman.h>\n#include \"transports/transport.hpp\"\n"},

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "capstan/error.hpp"
 #include "core/cli/launcher/remote_shell.hpp"
-#include "core/ir/error.hpp"
 #include "tests/multiprocess/bed.hpp"
 
 namespace capstan {

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "algorithms/registry.hpp"
-#include "core/ir/types.hpp"
+#include "capstan/types.hpp"
 #include "tests/multiprocess/processes.hpp"
 #include "tests/watched.hpp"
 #include "tests/ways.hpp"

@@ -9,9 +9,9 @@
 #include <set>
 #include <string>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
+#include "capstan/settings.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
-#include "core/settings.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/communicator.hpp"
+#include "capstan/communicator.hpp"
 
 namespace capstan {
 namespace {

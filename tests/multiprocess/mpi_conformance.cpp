@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-#include "core/communicator.hpp"
+#include "capstan/communicator.hpp"
 
 namespace capstan {
 namespace {

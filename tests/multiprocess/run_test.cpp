@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/ir/collective.hpp"
+#include "capstan/collective.hpp"
 #include "tests/multiprocess/processes.hpp"
 
 namespace capstan {

@@ -20,7 +20,7 @@
 #include <string>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/lower.hpp"
 #include "tests/buffer_kinds.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "core/communicator.hpp"
+#include "capstan/communicator.hpp"
 
 namespace capstan {
 

@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "algorithms/registry.hpp"
-#include "core/async/execute.hpp"
+#include "capstan/async/execute.hpp"
+#include "capstan/communicator.hpp"
 #include "core/cli/perf/cell.hpp"
-#include "core/communicator.hpp"
 #include "tests/multiprocess/listening.hpp"
 #include "tests/multiprocess/shared_buffers.hpp"
 #include "tests/unit/random_messages.hpp"

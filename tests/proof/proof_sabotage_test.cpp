@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/ir/proof/prove.hpp"
 #include "core/runtime/prove_programs.hpp"
 #include "tests/proof/builds.hpp"

@@ -8,10 +8,10 @@
 #include <numeric>
 #include <random>
 
-#include "core/async/events.hpp"
-#include "core/async/execute.hpp"
-#include "core/async/operation_queue.hpp"
-#include "core/async/overlap.hpp"
+#include "capstan/async/events.hpp"
+#include "capstan/async/execute.hpp"
+#include "capstan/async/operation_queue.hpp"
+#include "capstan/async/overlap.hpp"
 #include "tests/unit/thread_world.hpp"
 
 namespace capstan {

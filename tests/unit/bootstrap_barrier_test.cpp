@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/local_store.hpp"
 #include "tests/unit/bootstrap_helpers.hpp"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/store_client.hpp"
 #include "core/runtime/bootstrap/store_server.hpp"
 #include "tests/unit/bootstrap_helpers.hpp"

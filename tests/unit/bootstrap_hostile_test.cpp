@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/socket.hpp"
 #include "core/runtime/bootstrap/store_client.hpp"
 #include "core/runtime/bootstrap/store_server.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/job_identity.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/meeting.hpp"
 #include "core/runtime/bootstrap/mpi_library.hpp"
 #include "core/runtime/bootstrap/pmi.hpp"

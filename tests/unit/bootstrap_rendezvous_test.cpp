@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/hosted_store.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
 #include "core/runtime/bootstrap/store_server.hpp"

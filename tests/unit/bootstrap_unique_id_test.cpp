@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
 #include "core/runtime/bootstrap/unique_id.hpp"
 

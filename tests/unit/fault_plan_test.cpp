@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/faults/fault_dice.hpp"
 
 namespace capstan {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/memory/device_registration.hpp"
 #include "core/memory/libfabric_hmem.hpp"
 #include "tests/unit/fake_libraries.hpp"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/settings.hpp"
+#include "capstan/settings.hpp"
 #include "tests/unit/thread_world.hpp"
 
 namespace capstan {

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "core/communicator.hpp"
+#include "capstan/communicator.hpp"
 #include "core/runtime/segment.hpp"
 #include "tests/unit/thread_world.hpp"
 #include "tests/watched.hpp"

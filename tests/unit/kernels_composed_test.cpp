@@ -7,7 +7,7 @@
 #include <complex>
 #include <cstring>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "kernels/cpu/reduce.hpp"
 #include "kernels/cpu/small_float.hpp"
 #include "tests/unit/kernels_reference.hpp"

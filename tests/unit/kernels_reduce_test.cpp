@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "kernels/cpu/reduce.hpp"
 #include "tests/unit/kernels_reference.hpp"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <type_traits>
 
-#include "core/ir/types.hpp"
+#include "capstan/types.hpp"
 
 /// What the kernels have to compute, one element at a time and without any vector code.
 namespace capstan::reference {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "capstan/error.hpp"
 #include "core/cli/launcher/host_list.hpp"
 #include "core/cli/launcher/host_protocol.hpp"
-#include "core/ir/error.hpp"
 
 namespace capstan::cli {
 namespace {

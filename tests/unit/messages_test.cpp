@@ -6,7 +6,7 @@
 #include <latch>
 #include <numeric>
 
-#include "core/async/execute.hpp"
+#include "capstan/async/execute.hpp"
 #include "tests/unit/random_messages.hpp"
 #include "tests/unit/thread_world.hpp"
 #include "tests/watched.hpp"

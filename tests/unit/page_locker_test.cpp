@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/memory/pinned_memory.hpp"
 #include "tests/unit/fake_libraries.hpp"
 

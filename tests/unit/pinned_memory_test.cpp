@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/communicator.hpp"
+#include "capstan/communicator.hpp"
 
 namespace capstan {
 

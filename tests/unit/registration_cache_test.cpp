@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "tests/unit/registration_helpers.hpp"
 
 namespace capstan {

@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "core/ir/error.hpp"
-#include "core/ir/schedule.hpp"
+#include "capstan/error.hpp"
+#include "capstan/schedule.hpp"
 
 namespace capstan {
 namespace {

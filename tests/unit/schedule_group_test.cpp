@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "core/ir/error.hpp"
-#include "core/ir/group.hpp"
-#include "core/ir/span.hpp"
+#include "capstan/error.hpp"
+#include "capstan/group.hpp"
+#include "capstan/span.hpp"
 
 namespace capstan {
 namespace {

@@ -1,11 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
+#include "capstan/settings.hpp"
 #include "core/runtime/algorithm_rules.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/selector.hpp"
-#include "core/settings.hpp"
 
 namespace capstan {
 namespace {

@@ -13,7 +13,7 @@
 #include <random>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::shared {
 namespace {

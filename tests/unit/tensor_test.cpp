@@ -1,6 +1,6 @@
 // Tensors: views, DLPack, and collectives along any dimension.
 
-#include "core/tensor.hpp"
+#include "capstan/tensor.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

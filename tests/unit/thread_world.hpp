@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/communicator.hpp"
+#include "capstan/communicator.hpp"
 
 namespace capstan {
 

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

@@ -8,7 +8,7 @@
 #include <ranges>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

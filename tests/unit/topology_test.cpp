@@ -6,7 +6,7 @@
 #include <fstream>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

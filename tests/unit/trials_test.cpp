@@ -13,8 +13,8 @@
 #include <set>
 #include <thread>
 
-#include "core/async/work.hpp"
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
+#include "capstan/work.hpp"
 #include "core/runtime/selector.hpp"
 #include "tests/unit/thread_world.hpp"
 

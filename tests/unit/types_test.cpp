@@ -1,4 +1,4 @@
-#include "core/ir/types.hpp"
+#include "capstan/types.hpp"
 
 #include <gtest/gtest.h>
 

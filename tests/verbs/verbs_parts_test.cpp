@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/verbs/gid.hpp"
 #include "transports/verbs/verbs_address.hpp"
 #include "transports/verbs/verbs_transport.hpp"

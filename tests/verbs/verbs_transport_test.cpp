@@ -8,8 +8,8 @@
 #include <fstream>
 #include <numeric>
 
+#include "capstan/error.hpp"
 #include "core/base/file_descriptor.hpp"
-#include "core/ir/error.hpp"
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"
 #include "transports/verbs/verbs_address.hpp"

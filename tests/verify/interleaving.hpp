@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/ir/collective.hpp"
-#include "core/ir/schedule.hpp"
+#include "capstan/collective.hpp"
+#include "capstan/schedule.hpp"
 
 namespace capstan::testing {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/error.hpp"
-#include "core/ir/schedule.hpp"
+#include "capstan/error.hpp"
+#include "capstan/schedule.hpp"
 
 namespace capstan::testing {
 

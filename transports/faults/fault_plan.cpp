@@ -7,7 +7,7 @@
 #include <iterator>
 #include <optional>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

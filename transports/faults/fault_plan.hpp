@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

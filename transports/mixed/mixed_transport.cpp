@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/joined_address.hpp"
 #include "transports/requirements.hpp"
 #include "transports/wait_readable.hpp"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/ir/hosts.hpp"
+#include "capstan/hosts.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {

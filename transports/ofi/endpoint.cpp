@@ -7,7 +7,7 @@
 #include <rdma/fi_tagged.h>
 #include <sys/random.h>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::ofi {
 namespace {

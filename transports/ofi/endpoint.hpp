@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 #include "core/memory/registration_cache.hpp"
 #include "transports/ofi/library.hpp"
 

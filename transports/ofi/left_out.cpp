@@ -1,6 +1,6 @@
 // Instead of the transport, where the build found no libfabric.
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 
 namespace capstan {

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "capstan/error.hpp"
 #include "core/base/network.hpp"
-#include "core/ir/error.hpp"
 
 namespace capstan::ofi {
 namespace {

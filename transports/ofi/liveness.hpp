@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/base/file_descriptor.hpp"
 #include "transports/ofi/ofi_address.hpp"
 

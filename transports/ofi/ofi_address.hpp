@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::ofi {

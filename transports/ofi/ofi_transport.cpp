@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/mirrored_transport.hpp"
 #include "transports/ofi/exchange.hpp"
 #include "transports/ofi/sleeper.hpp"

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/ofi/library.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 

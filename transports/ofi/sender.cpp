@@ -6,7 +6,7 @@
 #include <ranges>
 #include <utility>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::ofi {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/mirrored_transport.hpp"
 #include "transports/posted/bell.hpp"
 #include "transports/posted/channel.hpp"

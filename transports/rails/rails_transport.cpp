@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "capstan/error.hpp"
 #include "core/base/file_descriptor.hpp"
-#include "core/ir/error.hpp"
 #include "transports/joined_address.hpp"
 #include "transports/mirrored_transport.hpp"
 #include "transports/rails/way.hpp"

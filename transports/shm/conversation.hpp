@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 #include "transports/shm/liveness.hpp"
 #include "transports/shm/shm_address.hpp"
 #include "transports/shm/unix_socket.hpp"

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "capstan/quantity.hpp"
 #include "core/base/file_descriptor.hpp"
-#include "core/ir/quantity.hpp"
 #include "transports/mapping.hpp"
 
 namespace capstan::shm {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
+#include "capstan/quantity.hpp"
 #include "core/base/file_descriptor.hpp"
-#include "core/ir/quantity.hpp"
 #include "transports/shm/conversation.hpp"
 #include "transports/shm/liveness.hpp"
 #include "transports/shm/shm_address.hpp"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 #include "transports/shm/unix_socket.hpp"
 #include "transports/transport.hpp"
 

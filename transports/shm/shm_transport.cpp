@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/mapping.hpp"
 #include "transports/requirements.hpp"
 #include "transports/shm/liveness.hpp"

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/mapping.hpp"
 #include "transports/shm/mapped_transport.hpp"
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string_view>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan::tcp {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 
 /// What ranks say to each other once they are connected: frames, each a header and a payload. All
 /// numbers are in the order of the machine, as is what is in segments; the handshake sees to it

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::tcp {
 namespace {

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/tcp/socket.hpp"
 
 namespace capstan::tcp {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/base/file_descriptor.hpp"
 #include "transports/tcp/complaints.hpp"
 #include "transports/tcp/poller.hpp"

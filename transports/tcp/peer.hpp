@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/base/file_descriptor.hpp"
 #include "transports/tcp/inbox.hpp"
 #include "transports/tcp/outbox.hpp"

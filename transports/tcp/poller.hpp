@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/base/file_descriptor.hpp"
 
 namespace capstan::tcp {

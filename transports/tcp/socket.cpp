@@ -12,7 +12,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/system_call.hpp"
 
 namespace capstan::tcp {

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/mirrored_transport.hpp"
 #include "transports/requirements.hpp"
 #include "transports/tcp/acceptor.hpp"

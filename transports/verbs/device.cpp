@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/verbs/gid.hpp"
 
 namespace capstan {

@@ -7,7 +7,7 @@
 #include <array>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/verbs/gid.hpp"
 
 namespace capstan::verbs {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/base/deadline.hpp"
-#include "core/ir/error.hpp"
+#include "capstan/deadline.hpp"
+#include "capstan/error.hpp"
 #include "transports/verbs/connection.hpp"
 #include "transports/verbs/greeter.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 #include "core/memory/registration_cache.hpp"
 #include "transports/verbs/handles.hpp"
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 #include "transports/mapping.hpp"
 #include "transports/verbs/handles.hpp"
 #include "transports/verbs/pieces.hpp"

@@ -1,6 +1,6 @@
 // Takes the place of the transport in builds without libibverbs.
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/verbs/verbs_transport.hpp"
 
 namespace capstan {

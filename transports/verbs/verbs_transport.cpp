@@ -8,7 +8,7 @@
 #include <bit>
 #include <mutex>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "transports/mirrored_transport.hpp"
 #include "transports/requirements.hpp"
 #include "transports/verbs/endpoint.hpp"

@@ -8,10 +8,10 @@
 #include <iterator>
 #include <span>
 
+#include "capstan/error.hpp"
 #include "core/cli/against/chart.hpp"
 #include "core/cli/against/contest.hpp"
 #include "core/cli/against/verdict.hpp"
-#include "core/ir/error.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/collective.hpp"
-#include "core/ir/quantity.hpp"
+#include "capstan/collective.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan::cli {
 

@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
+#include "capstan/error.hpp"
 #include "core/cli/against/protocol.hpp"
-#include "core/ir/error.hpp"
 
 namespace capstan::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/ir/collective.hpp"
-#include "core/ir/error.hpp"
+#include "capstan/collective.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::cli::against {
 

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::cli {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/cli/against/players.hpp"
 #include "core/cli/against/protocol.hpp"
 #include "core/cli/launcher/child.hpp"

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "capstan/error.hpp"
+#include "capstan/settings.hpp"
 #include "core/base/network.hpp"
 #include "core/cli/launcher/remote_shell.hpp"
-#include "core/ir/error.hpp"
-#include "core/settings.hpp"
 
 namespace capstan::cli {
 namespace {

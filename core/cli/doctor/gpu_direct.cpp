@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "capstan/settings.hpp"
 #include "core/cli/doctor/probe.hpp"
 #include "core/memory/address_range.hpp"
 #include "core/memory/device_memory.hpp"
-#include "core/settings.hpp"
 
 namespace capstan::cli {
 namespace {

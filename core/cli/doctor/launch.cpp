@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "capstan/error.hpp"
+#include "capstan/settings.hpp"
 #include "core/cli/doctor/probe.hpp"
-#include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/meeting.hpp"
 #include "core/runtime/bootstrap/pmix.hpp"
-#include "core/settings.hpp"
 
 namespace capstan::cli {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "capstan/settings.hpp"
 #include "core/cli/doctor/probe.hpp"
 #include "core/runtime/links.hpp"
-#include "core/settings.hpp"
 #include "transports/verbs/verbs_transport.hpp"
 
 namespace capstan::cli {

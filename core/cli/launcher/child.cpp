@@ -12,7 +12,7 @@
 #include <cstring>
 #include <map>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 extern char** environ;
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "capstan/error.hpp"
 #include "core/base/file_descriptor.hpp"
-#include "core/ir/error.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {

@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "capstan/error.hpp"
 #include "core/cli/launcher/host_protocol.hpp"
 #include "core/cli/launcher/local_ranks.hpp"
 #include "core/cli/launcher/output.hpp"
-#include "core/ir/error.hpp"
 
 namespace capstan::cli {
 namespace {

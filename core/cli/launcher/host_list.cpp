@@ -9,7 +9,7 @@
 #include <optional>
 #include <sstream>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::cli {
 namespace {

@@ -7,6 +7,8 @@
 #include <memory>
 #include <set>
 
+#include "capstan/error.hpp"
+#include "capstan/settings.hpp"
 #include "core/base/network.hpp"
 #include "core/cli/launcher/child.hpp"
 #include "core/cli/launcher/job.hpp"
@@ -14,10 +16,8 @@
 #include "core/cli/launcher/remote_host.hpp"
 #include "core/cli/launcher/signals.hpp"
 #include "core/cli/launcher/warden.hpp"
-#include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/secret.hpp"
 #include "core/runtime/bootstrap/store_server.hpp"
-#include "core/settings.hpp"
 
 extern char** environ;
 

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "capstan/error.hpp"
 #include "core/cli/launcher/host_list.hpp"
-#include "core/ir/error.hpp"
 
 namespace capstan::cli {
 namespace {

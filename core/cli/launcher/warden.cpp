@@ -10,7 +10,7 @@
 #include <cstring>
 #include <set>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::cli {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/communicator.hpp"
+#include "capstan/communicator.hpp"
 
 namespace capstan::cli {
 

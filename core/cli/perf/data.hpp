@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/ir/collective.hpp"
-#include "core/ir/types.hpp"
+#include "capstan/collective.hpp"
+#include "capstan/types.hpp"
 
 namespace capstan::cli {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "capstan/communicator.hpp"
 #include "core/cli/perf/cell.hpp"
-#include "core/communicator.hpp"
 
 namespace capstan::cli {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/communicator.hpp"
+#include "capstan/communicator.hpp"
 
 namespace capstan::cli {
 

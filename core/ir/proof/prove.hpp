@@ -3,9 +3,9 @@
 #include <functional>
 #include <vector>
 
-#include "core/ir/collective.hpp"
+#include "capstan/collective.hpp"
+#include "capstan/schedule.hpp"
 #include "core/ir/proof/machine.hpp"
-#include "core/ir/schedule.hpp"
 
 namespace capstan::proof {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/ir/collective.hpp"
+#include "capstan/collective.hpp"
 
 // The sizes at which algorithms are proven: a schedule depends on nothing but these.
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan::proof {
 

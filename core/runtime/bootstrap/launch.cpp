@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/job_identity.hpp"
 #include "core/runtime/bootstrap/pmi.hpp"
 

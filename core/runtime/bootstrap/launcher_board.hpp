@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
 #include "core/runtime/bootstrap/meeting.hpp"
 

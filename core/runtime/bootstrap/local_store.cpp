@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/wire.hpp"
 
 namespace capstan {

@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "capstan/settings.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
-#include "core/settings.hpp"
 
 namespace capstan {
 

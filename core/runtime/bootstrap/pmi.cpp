@@ -11,7 +11,7 @@
 #include <mutex>
 #include <optional>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/job_identity.hpp"
 #include "core/runtime/bootstrap/mpi_library.hpp"
 #include "core/runtime/bootstrap/pmi_client.hpp"

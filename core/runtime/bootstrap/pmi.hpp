@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/runtime/bootstrap/pmi_access.hpp"
 
 namespace capstan::pmi {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/socket.hpp"
 
 namespace capstan::pmi {

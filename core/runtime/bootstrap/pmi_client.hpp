@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/base/file_descriptor.hpp"
 #include "core/runtime/bootstrap/pmi_message.hpp"
 

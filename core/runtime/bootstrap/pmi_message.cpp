@@ -7,7 +7,7 @@
 #include <charconv>
 #include <functional>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::pmi {
 namespace {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::pmix {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 
 namespace capstan::pmix {
 

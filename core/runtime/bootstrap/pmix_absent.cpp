@@ -1,4 +1,4 @@
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/bootstrap/pmix.hpp"
 
 namespace capstan::pmix {

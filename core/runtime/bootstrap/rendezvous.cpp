@@ -7,8 +7,8 @@
 #include <map>
 #include <mutex>
 
+#include "capstan/error.hpp"
 #include "core/base/network.hpp"
-#include "core/ir/error.hpp"
 #include "core/runtime/bootstrap/hosted_store.hpp"
 #include "core/runtime/bootstrap/launcher_board.hpp"
 #include "core/runtime/bootstrap/local_store.hpp"

@@ -2,11 +2,11 @@
 
 #include <memory>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
+#include "capstan/settings.hpp"
+#include "capstan/unique_id.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
 #include "core/runtime/bootstrap/store.hpp"
-#include "core/settings.hpp"
-#include "core/unique_id.hpp"
 
 namespace capstan {
 

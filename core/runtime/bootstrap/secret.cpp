@@ -2,7 +2,7 @@
 
 #include <sodium.h>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <span>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

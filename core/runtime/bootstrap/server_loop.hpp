@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/base/file_descriptor.hpp"
 #include "core/runtime/bootstrap/scope_table.hpp"
 #include "core/runtime/bootstrap/server_session.hpp"

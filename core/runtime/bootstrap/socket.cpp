@@ -15,7 +15,7 @@
 #include <cstring>
 #include <memory>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/base/file_descriptor.hpp"
 
 namespace capstan {

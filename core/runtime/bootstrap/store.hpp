@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 
 namespace capstan {
 

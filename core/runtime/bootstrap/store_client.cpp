@@ -10,7 +10,7 @@
 #include <limits>
 #include <thread>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

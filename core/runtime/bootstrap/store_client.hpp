@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/deadline.hpp"
+#include "capstan/deadline.hpp"
 #include "core/base/file_descriptor.hpp"
 #include "core/runtime/bootstrap/secret.hpp"
 #include "core/runtime/bootstrap/socket.hpp"

@@ -8,7 +8,7 @@
 #include <bit>
 #include <type_traits>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "capstan/unique_id.hpp"
 #include "core/runtime/bootstrap/secret.hpp"
 #include "core/runtime/bootstrap/socket.hpp"
-#include "core/unique_id.hpp"
 
 namespace capstan {
 

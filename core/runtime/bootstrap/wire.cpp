@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::wire {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 #include "core/runtime/peers.hpp"
 
 namespace capstan {

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/ir/types.hpp"
-#include "core/message_info.hpp"
+#include "capstan/message_info.hpp"
+#include "capstan/types.hpp"
 #include "core/runtime/messages/rings.hpp"
 
 namespace capstan {

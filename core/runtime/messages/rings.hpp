@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 #include "core/runtime/messages/frame.hpp"
 
 namespace capstan {

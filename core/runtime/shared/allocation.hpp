@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "capstan/quantity.hpp"
 #include "core/base/file_descriptor.hpp"
-#include "core/ir/quantity.hpp"
 #include "transports/mapping.hpp"
 
 namespace capstan::shared {

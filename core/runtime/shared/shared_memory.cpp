@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/ir/error.hpp"
+#include "capstan/error.hpp"
 
 namespace capstan::shared {
 

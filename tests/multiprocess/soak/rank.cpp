@@ -13,9 +13,9 @@
 #include <set>
 #include <typeinfo>
 
+#include "capstan/communicator.hpp"
+#include "capstan/error.hpp"
 #include "core/cli/perf/data.hpp"
-#include "core/communicator.hpp"
-#include "core/ir/error.hpp"
 
 namespace capstan::soak {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "../base/deadline.hpp"
-#include "../ir/types.hpp"
-#include "../message_info.hpp"
+#include "capstan/deadline.hpp"
+#include "capstan/message_info.hpp"
+#include "capstan/types.hpp"
 
 namespace capstan {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ir/quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "async/work.hpp"
-#include "request.hpp"
+#include "capstan/request.hpp"
+#include "capstan/work.hpp"
 
 namespace capstan {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "work.hpp"
+#include "capstan/work.hpp"
 
 namespace capstan {
 

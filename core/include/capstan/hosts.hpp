@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

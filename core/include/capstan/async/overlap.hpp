@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "execute.hpp"
+#include "capstan/async/execute.hpp"
 
 namespace capstan {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "ir/types.hpp"
+#include "capstan/types.hpp"
 
 namespace capstan {
 

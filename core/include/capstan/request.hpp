@@ -6,9 +6,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "ir/collective.hpp"
-#include "ir/types.hpp"
-#include "reducer.hpp"
+#include "capstan/collective.hpp"
+#include "capstan/reducer.hpp"
+#include "capstan/types.hpp"
 
 namespace capstan {
 

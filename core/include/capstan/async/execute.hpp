@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "work.hpp"
+#include "capstan/work.hpp"
 
 namespace capstan {
 

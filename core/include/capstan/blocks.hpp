@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "span.hpp"
+#include "capstan/span.hpp"
 
 namespace capstan {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "../ir/error.hpp"
-#include "operation.hpp"
+#include "capstan/error.hpp"
+#include "capstan/operation.hpp"
 
 namespace capstan {
 

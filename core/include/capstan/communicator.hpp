@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "collectives.hpp"
-#include "ir/error.hpp"
-#include "message.hpp"
-#include "settings.hpp"
-#include "shared_buffer.hpp"
-#include "tensor.hpp"
-#include "unique_id.hpp"
+#include "capstan/collectives.hpp"
+#include "capstan/error.hpp"
+#include "capstan/message.hpp"
+#include "capstan/settings.hpp"
+#include "capstan/shared_buffer.hpp"
+#include "capstan/tensor.hpp"
+#include "capstan/unique_id.hpp"
 
 namespace capstan {
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "hosts.hpp"
-#include "quantity.hpp"
+#include "capstan/hosts.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "blocks.hpp"
-#include "quantity.hpp"
+#include "capstan/blocks.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "ir/types.hpp"
+#include "capstan/types.hpp"
 
 namespace capstan {
 

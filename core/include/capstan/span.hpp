@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "quantity.hpp"
+#include "capstan/quantity.hpp"
 
 namespace capstan {
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <memory>
 
-#include "execute.hpp"
+#include "capstan/async/execute.hpp"
 
 namespace capstan {
 

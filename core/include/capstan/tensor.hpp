@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/error.hpp"
-#include "ir/types.hpp"
+#include "capstan/error.hpp"
+#include "capstan/types.hpp"
 
 namespace capstan {
 

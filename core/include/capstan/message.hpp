@@ -2,8 +2,8 @@
 
 #include <ranges>
 
-#include "message_info.hpp"
-#include "request.hpp"
+#include "capstan/message_info.hpp"
+#include "capstan/request.hpp"
 
 namespace capstan {
 

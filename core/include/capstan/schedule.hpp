@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "group.hpp"
-#include "span.hpp"
+#include "capstan/group.hpp"
+#include "capstan/span.hpp"
 
 namespace capstan {
 
