@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
                   {"algorithms/bad.cpp", "#include \"kernels/cpu/copy.hpp\"\n"},
                   "algorithms must not know kernels"},
         Violation{"LibraryUsesProgram",
-                  {"core/communicator.cpp", "#include \"core/cli/commands.hpp\"\n"},
+                  {"core/api/communicator.cpp", "#include \"core/cli/commands.hpp\"\n"},
                   "core/communicator must not know core/cli"},
         Violation{"ProductUsesTests",
                   {"core/runtime/bad.cpp", "#include \"tests/unit/helper.hpp\"\n"},

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "core/communicator_prepared.hpp"
+#include "core/api/checked_call.hpp"
+#include "core/api/communicator_prepared.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
-#include "core/runtime/checked_call.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"
 #include "core/runtime/shared/allocate.hpp"

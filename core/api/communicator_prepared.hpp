@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "capstan/communicator.hpp"
-#include "core/runtime/checked_call.hpp"
+#include "core/api/checked_call.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/progress.hpp"
 #include "core/runtime/staging.hpp"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/communicator_prepared.hpp"
+#include "core/api/communicator_prepared.hpp"
 
 namespace capstan {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/communicator_prepared.hpp"
+#include "core/api/communicator_prepared.hpp"
 
 namespace capstan {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/runtime/checked_call.hpp"
+#include "core/api/checked_call.hpp"
 
 #include <fmt/format.h>
 
