@@ -3,7 +3,7 @@
 #include <string>
 
 #include "capstan/request.hpp"
-#include "core/runtime/call.hpp"
+#include "core/lowering/call.hpp"
 
 namespace capstan {
 

@@ -9,8 +9,8 @@
 #include "core/cli/commands.hpp"
 #include "core/ir/proof/prove.hpp"
 #include "core/ir/proof/shapes.hpp"
-#include "core/runtime/plan.hpp"
-#include "core/runtime/prove_programs.hpp"
+#include "core/lowering/plan.hpp"
+#include "core/lowering/verify.hpp"
 
 namespace capstan::cli {
 namespace {

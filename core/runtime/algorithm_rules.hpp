@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
-#include "core/runtime/form.hpp"
+#include "core/lowering/protocol.hpp"
 
 namespace capstan {
 

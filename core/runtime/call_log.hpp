@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/runtime/call.hpp"
+#include "core/lowering/call.hpp"
 #include "core/runtime/peers.hpp"
 #include "core/runtime/shared/shared_memory.hpp"
 

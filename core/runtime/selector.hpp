@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "core/lowering/call.hpp"
+#include "core/lowering/plan.hpp"
 #include "core/runtime/algorithm_rules.hpp"
-#include "core/runtime/call.hpp"
-#include "core/runtime/plan.hpp"
 #include "core/runtime/simulate.hpp"
 
 namespace capstan {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "capstan/hosts.hpp"
-#include "core/runtime/call.hpp"
-#include "core/runtime/program.hpp"
+#include "core/lowering/call.hpp"
+#include "core/lowering/program.hpp"
 
 namespace capstan {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/lowering/call.hpp"
 #include "core/memory/address_range.hpp"
-#include "core/runtime/call.hpp"
 
 namespace capstan {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/runtime/plan.hpp"
+#include "core/lowering/plan.hpp"
 
 namespace capstan {
 

@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
-#include "core/runtime/lower.hpp"
+#include "core/lowering/lower.hpp"
 #include "tests/buffer_kinds.hpp"
 
 namespace capstan {

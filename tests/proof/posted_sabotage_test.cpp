@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/runtime/prove_programs.hpp"
+#include "core/lowering/verify.hpp"
 #include "tests/proof/builds.hpp"
 
 namespace capstan {

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "core/ir/proof/prove.hpp"
-#include "core/runtime/plan.hpp"
-#include "core/runtime/prove_programs.hpp"
+#include "core/lowering/plan.hpp"
+#include "core/lowering/verify.hpp"
 #include "tests/proof/builds.hpp"
 #include "tests/watched.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "capstan/error.hpp"
 #include "core/ir/proof/prove.hpp"
-#include "core/runtime/prove_programs.hpp"
+#include "core/lowering/verify.hpp"
 #include "tests/proof/builds.hpp"
 
 namespace capstan {

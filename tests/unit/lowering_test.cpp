@@ -6,7 +6,7 @@
 #include <set>
 
 #include "algorithms/registry.hpp"
-#include "core/runtime/lower.hpp"
+#include "core/lowering/lower.hpp"
 
 namespace capstan {
 namespace {

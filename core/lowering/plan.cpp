@@ -1,4 +1,4 @@
-#include "core/runtime/plan.hpp"
+#include "core/lowering/plan.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <map>
 
 #include "capstan/error.hpp"
-#include "core/runtime/binder.hpp"
-#include "core/runtime/exports.hpp"
+#include "core/lowering/bind.hpp"
+#include "core/lowering/exports.hpp"
 
 namespace capstan {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/runtime/exports.hpp"
+#include "core/lowering/exports.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "core/runtime/form.hpp"
+#include "core/lowering/protocol.hpp"
 
 namespace capstan {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "capstan/collective.hpp"
 #include "capstan/hosts.hpp"
-#include "core/runtime/form.hpp"
-#include "core/runtime/program.hpp"
+#include "core/lowering/program.hpp"
+#include "core/lowering/protocol.hpp"
 
 namespace capstan {
 

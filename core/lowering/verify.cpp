@@ -1,4 +1,4 @@
-#include "core/runtime/prove_programs.hpp"
+#include "core/lowering/verify.hpp"
 
 #include <array>
 #include <map>

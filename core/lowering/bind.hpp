@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/runtime/plan.hpp"
+#include "core/lowering/plan.hpp"
 
 namespace capstan {
 

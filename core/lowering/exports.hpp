@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/runtime/form.hpp"
-#include "core/runtime/program.hpp"
+#include "core/lowering/program.hpp"
+#include "core/lowering/protocol.hpp"
 
 namespace capstan {
 

@@ -1,4 +1,4 @@
-#include "core/runtime/binder.hpp"
+#include "core/lowering/bind.hpp"
 
 #include <algorithm>
 #include <memory>

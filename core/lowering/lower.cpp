@@ -1,11 +1,11 @@
-#include "core/runtime/lower.hpp"
+#include "core/lowering/lower.hpp"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
-#include "core/runtime/exports.hpp"
+#include "core/lowering/exports.hpp"
 
 namespace capstan {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
-#include "core/runtime/call.hpp"
-#include "core/runtime/lower.hpp"
+#include "core/lowering/call.hpp"
+#include "core/lowering/lower.hpp"
 #include "core/runtime/segment.hpp"
 #include "kernels/cpu/reduce.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "algorithms/registry.hpp"
 #include "core/ir/proof/prove.hpp"
-#include "core/runtime/lower.hpp"
+#include "core/lowering/lower.hpp"
 
 namespace capstan {
 

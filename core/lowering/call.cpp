@@ -1,4 +1,4 @@
-#include "core/runtime/call.hpp"
+#include "core/lowering/call.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "core/runtime/program.hpp"
+#include "core/lowering/program.hpp"
 
 #include <fmt/format.h>
 
