@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "capstan/error.hpp"
-#include "core/runtime/algorithm_rules.hpp"
+#include "core/selection/rules.hpp"
 
 namespace capstan {
 namespace {

@@ -12,8 +12,8 @@
 #include "core/cli/perf/measure.hpp"
 #include "core/cli/perf/report.hpp"
 #include "core/cli/perf/start_up.hpp"
-#include "core/runtime/algorithm_rules.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
+#include "core/selection/rules.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {

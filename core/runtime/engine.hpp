@@ -10,9 +10,9 @@
 #include "core/runtime/executor.hpp"
 #include "core/runtime/messages/messages.hpp"
 #include "core/runtime/peer_watch.hpp"
-#include "core/runtime/selector.hpp"
 #include "core/runtime/task.hpp"
-#include "core/runtime/trials.hpp"
+#include "core/selection/autotuner.hpp"
+#include "core/selection/selector.hpp"
 #include "topology/cpu_set.hpp"
 #include "transports/transport.hpp"
 

@@ -24,7 +24,7 @@
 #include "capstan/unique_id.hpp"
 #include "core/base/statistics.hpp"
 #include "core/cli/perf/cell.hpp"
-#include "core/runtime/algorithm_rules.hpp"
+#include "core/selection/rules.hpp"
 
 namespace capstan {
 namespace {

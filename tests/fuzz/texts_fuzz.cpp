@@ -7,11 +7,11 @@
 #include "capstan/error.hpp"
 #include "core/base/network.hpp"
 #include "core/cli/launcher/host_list.hpp"
-#include "core/runtime/algorithm_rules.hpp"
 #include "core/runtime/bootstrap/launch.hpp"
 #include "core/runtime/bootstrap/pmi_message.hpp"
 #include "core/runtime/bootstrap/store_card.hpp"
 #include "core/runtime/bootstrap/unique_id.hpp"
+#include "core/selection/rules.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "transports/faults/fault_plan.hpp"
 

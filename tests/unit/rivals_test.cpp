@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "core/runtime/selector.hpp"
+#include "core/selection/selector.hpp"
 #include "tests/unit/thread_world.hpp"
 #include "tests/ways.hpp"
 

@@ -3,9 +3,9 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/runtime/algorithm_rules.hpp"
 #include "core/runtime/engine.hpp"
-#include "core/runtime/selector.hpp"
+#include "core/selection/rules.hpp"
+#include "core/selection/selector.hpp"
 
 namespace capstan {
 namespace {

@@ -1,7 +1,5 @@
 // The first calls of a kind run in several ways, the others in the fastest of them.
 
-#include "core/runtime/trials.hpp"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +13,8 @@
 
 #include "capstan/deadline.hpp"
 #include "capstan/work.hpp"
-#include "core/runtime/selector.hpp"
+#include "core/selection/autotuner.hpp"
+#include "core/selection/selector.hpp"
 #include "tests/unit/thread_world.hpp"
 
 namespace capstan {

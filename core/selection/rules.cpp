@@ -1,4 +1,4 @@
-#include "core/runtime/algorithm_rules.hpp"
+#include "core/selection/rules.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "core/runtime/trials.hpp"
+#include "core/selection/autotuner.hpp"
 
 #include <fmt/format.h>
 

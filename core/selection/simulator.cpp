@@ -1,4 +1,4 @@
-#include "core/runtime/simulate.hpp"
+#include "core/selection/simulator.hpp"
 
 #include <algorithm>
 #include <map>

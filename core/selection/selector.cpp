@@ -1,4 +1,4 @@
-#include "core/runtime/selector.hpp"
+#include "core/selection/selector.hpp"
 
 #include <fmt/format.h>
 

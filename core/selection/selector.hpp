@@ -5,8 +5,8 @@
 
 #include "core/lowering/call.hpp"
 #include "core/lowering/plan.hpp"
-#include "core/runtime/algorithm_rules.hpp"
-#include "core/runtime/simulate.hpp"
+#include "core/selection/rules.hpp"
+#include "core/selection/simulator.hpp"
 
 namespace capstan {
 
