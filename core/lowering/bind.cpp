@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "core/runtime/packet.hpp"
+#include "core/control/packet.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {

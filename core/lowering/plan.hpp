@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
+#include "core/control/segment.hpp"
 #include "core/lowering/call.hpp"
 #include "core/lowering/lower.hpp"
-#include "core/runtime/segment.hpp"
 #include "kernels/cpu/reduce.hpp"
 
 namespace capstan {

@@ -3,7 +3,7 @@
 #include <array>
 #include <map>
 
-#include "core/runtime/segment.hpp"
+#include "core/control/segment.hpp"
 
 namespace capstan {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/control/call_log.hpp"
+#include "core/control/peers.hpp"
 #include "core/lowering/plan.hpp"
-#include "core/runtime/call_log.hpp"
-#include "core/runtime/peers.hpp"
 #include "core/runtime/spin.hpp"
 
 namespace capstan {

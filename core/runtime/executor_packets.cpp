@@ -6,9 +6,9 @@
 #include <cstring>
 #include <utility>
 
-#include "core/runtime/cache_lines.hpp"
+#include "core/control/cache_lines.hpp"
+#include "core/control/packet.hpp"
 #include "core/runtime/executor.hpp"
-#include "core/runtime/packet.hpp"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22

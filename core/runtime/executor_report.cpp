@@ -4,8 +4,8 @@
 #include <iterator>
 #include <span>
 
+#include "core/control/packet.hpp"
 #include "core/runtime/executor.hpp"
-#include "core/runtime/packet.hpp"
 
 namespace capstan {
 

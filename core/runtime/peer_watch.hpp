@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "core/runtime/failure.hpp"
-#include "core/runtime/peers.hpp"
+#include "core/control/failure.hpp"
+#include "core/control/peers.hpp"
 
 namespace capstan {
 

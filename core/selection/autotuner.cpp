@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "core/runtime/segment.hpp"
+#include "core/control/segment.hpp"
 
 namespace capstan {
 namespace {

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "capstan/error.hpp"
+#include "core/control/packet.hpp"
 #include "core/memory/huge_pages.hpp"
-#include "core/runtime/packet.hpp"
 
 namespace capstan {
 namespace {

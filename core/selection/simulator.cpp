@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "capstan/types.hpp"
+#include "core/control/packet.hpp"
+#include "core/control/segment.hpp"
 #include "core/memory/huge_pages.hpp"
-#include "core/runtime/packet.hpp"
-#include "core/runtime/segment.hpp"
 
 namespace capstan {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "capstan/communicator.hpp"
-#include "core/runtime/segment.hpp"
+#include "core/control/segment.hpp"
 #include "tests/unit/thread_world.hpp"
 #include "tests/watched.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/runtime/peers.hpp"
+#include "core/control/peers.hpp"
 
 namespace capstan {
 namespace {

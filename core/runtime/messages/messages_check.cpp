@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
+#include "core/control/peers.hpp"
 #include "core/runtime/messages/messages.hpp"
-#include "core/runtime/peers.hpp"
 
 namespace capstan {
 

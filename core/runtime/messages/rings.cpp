@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "capstan/error.hpp"
-#include "core/runtime/peers.hpp"
+#include "core/control/peers.hpp"
 
 namespace capstan {
 

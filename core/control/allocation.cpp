@@ -1,4 +1,4 @@
-#include "core/runtime/shared/allocation.hpp"
+#include "core/control/allocation.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "core/runtime/segment.hpp"
-#include "core/runtime/shared/shared_memory.hpp"
+#include "core/control/segment.hpp"
+#include "core/control/shared_memory.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/control/peers.hpp"
+#include "core/control/shared_memory.hpp"
 #include "core/lowering/call.hpp"
-#include "core/runtime/peers.hpp"
-#include "core/runtime/shared/shared_memory.hpp"
 
 namespace capstan {
 

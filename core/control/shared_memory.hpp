@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/runtime/shared/allocation.hpp"
+#include "core/control/allocation.hpp"
 
 namespace capstan::shared {
 

@@ -1,4 +1,4 @@
-#include "core/runtime/failure.hpp"
+#include "core/control/failure.hpp"
 
 #include <algorithm>
 

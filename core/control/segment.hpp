@@ -6,9 +6,9 @@
 #include <iterator>
 
 #include "capstan/quantity.hpp"
+#include "core/control/packet.hpp"
 #include "core/lowering/program.hpp"
 #include "core/runtime/messages/messages.hpp"
-#include "core/runtime/packet.hpp"
 
 namespace capstan {
 

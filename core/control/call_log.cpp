@@ -1,4 +1,4 @@
-#include "core/runtime/call_log.hpp"
+#include "core/control/call_log.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "core/runtime/shared/shared_memory.hpp"
+#include "core/control/shared_memory.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "capstan/quantity.hpp"
-#include "core/runtime/segment.hpp"
+#include "core/control/segment.hpp"
 
 namespace capstan {
 

@@ -1,4 +1,4 @@
-#include "core/runtime/peers.hpp"
+#include "core/control/peers.hpp"
 
 #include <thread>
 
