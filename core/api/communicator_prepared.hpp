@@ -8,10 +8,10 @@
 
 #include "capstan/communicator.hpp"
 #include "core/api/checked_call.hpp"
-#include "core/runtime/engine.hpp"
-#include "core/runtime/progress.hpp"
-#include "core/runtime/staging.hpp"
-#include "core/runtime/task.hpp"
+#include "core/engine/engine.hpp"
+#include "core/engine/progress.hpp"
+#include "core/engine/staging.hpp"
+#include "core/engine/task.hpp"
 #include "core/runtime/world.hpp"
 
 // What the parts of Communicator share.

@@ -10,10 +10,10 @@
 #include <numeric>
 
 #include "capstan/error.hpp"
+#include "core/engine/progress.hpp"
 #include "core/memory/huge_pages.hpp"
 #include "core/runtime/bootstrap/rendezvous.hpp"
 #include "core/runtime/links.hpp"
-#include "core/runtime/progress.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

@@ -86,7 +86,7 @@ class IncludeDirectionCatches : public ::testing::TestWithParam<Violation> {};
 
 TEST_P(IncludeDirectionCatches, ThisViolation) {
   const std::vector<Source> sources = {GetParam().source,
-                                       {"core/runtime/executor.hpp", ""},
+                                       {"core/engine/executor/executor.hpp", ""},
                                        {"core/cli/commands.hpp", ""},
                                        {"transports/ofi/endpoint.hpp", ""},
                                        {"tests/unit/helper.hpp", ""},
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
     MadeUp, IncludeDirectionCatches,
     ::testing::Values(
         Violation{"Upwards",
-                  {"core/ir/bad.cpp", "\n#include \"core/runtime/executor.hpp\"\n"},
+                  {"core/ir/bad.cpp", "\n#include \"core/engine/executor/executor.hpp\"\n"},
                   "core/ir/bad.cpp:2: core/ir must not know core/runtime"},
         Violation{"UpwardsByRelativePath",
                   {"core/ir/bad.hpp", "#include \"../runtime/executor.hpp\"\n"},

@@ -3,7 +3,7 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/runtime/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "core/selection/rules.hpp"
 #include "core/selection/selector.hpp"
 

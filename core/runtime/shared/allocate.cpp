@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
-#include "core/runtime/progress.hpp"
+#include "core/engine/progress.hpp"
 
 namespace capstan::shared {
 namespace {

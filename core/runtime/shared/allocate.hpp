@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "core/runtime/engine.hpp"
+#include "core/engine/engine.hpp"
 
 namespace capstan::shared {
 

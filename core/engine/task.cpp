@@ -1,4 +1,4 @@
-#include "core/runtime/task.hpp"
+#include "core/engine/task.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/runtime/engine.hpp"
+#include "core/engine/engine.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cassert>
 
 #include "capstan/error.hpp"
-#include "core/runtime/progress.hpp"
+#include "core/engine/progress.hpp"
 
 namespace capstan {
 namespace {

@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "core/engine/task.hpp"
 #include "core/memory/device_memory.hpp"
 #include "core/memory/pinned_memory.hpp"
 #include "core/runtime/messages/messages.hpp"
-#include "core/runtime/task.hpp"
 
 namespace capstan {
 

@@ -1,4 +1,4 @@
-#include "core/runtime/peer_watch.hpp"
+#include "core/engine/watchdog.hpp"
 
 #include <fmt/format.h>
 

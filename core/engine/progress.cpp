@@ -1,10 +1,10 @@
-#include "core/runtime/progress.hpp"
+#include "core/engine/progress.hpp"
 
 #include <sched.h>
 
 #include <algorithm>
 
-#include "core/runtime/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

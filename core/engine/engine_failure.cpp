@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "capstan/error.hpp"
-#include "core/runtime/engine.hpp"
-#include "core/runtime/progress.hpp"
+#include "core/engine/engine.hpp"
+#include "core/engine/progress.hpp"
 
 namespace capstan {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <limits>
 
-#include "core/runtime/engine.hpp"
-#include "core/runtime/progress.hpp"
+#include "core/engine/engine.hpp"
+#include "core/engine/progress.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

@@ -1,8 +1,8 @@
 // Before calls that would run otherwise if all ranks had their buffers in shared memory, ranks ask
 // each other whether they have: the choice has to be the same on all of them.
 
-#include "core/runtime/engine.hpp"
-#include "core/runtime/progress.hpp"
+#include "core/engine/engine.hpp"
+#include "core/engine/progress.hpp"
 
 namespace capstan {
 namespace {

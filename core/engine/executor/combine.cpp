@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/runtime/executor.hpp"
+#include "core/engine/executor/executor.hpp"
 
 namespace capstan {
 namespace {

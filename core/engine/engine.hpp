@@ -6,11 +6,11 @@
 #include <unordered_map>
 
 #include "capstan/settings.hpp"
+#include "core/engine/executor/executor.hpp"
+#include "core/engine/task.hpp"
+#include "core/engine/watchdog.hpp"
 #include "core/memory/huge_pages.hpp"
-#include "core/runtime/executor.hpp"
 #include "core/runtime/messages/messages.hpp"
-#include "core/runtime/peer_watch.hpp"
-#include "core/runtime/task.hpp"
 #include "core/selection/autotuner.hpp"
 #include "core/selection/selector.hpp"
 #include "topology/cpu_set.hpp"

@@ -1,4 +1,4 @@
-#include "core/runtime/executor.hpp"
+#include "core/engine/executor/executor.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "core/control/packet.hpp"
-#include "core/runtime/executor.hpp"
+#include "core/engine/executor/executor.hpp"
 
 namespace capstan {
 

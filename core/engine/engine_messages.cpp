@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
-#include "core/runtime/engine.hpp"
-#include "core/runtime/progress.hpp"
+#include "core/engine/engine.hpp"
+#include "core/engine/progress.hpp"
 
 namespace capstan {
 

@@ -9,8 +9,8 @@
 
 #include "core/control/call_log.hpp"
 #include "core/control/peers.hpp"
+#include "core/engine/spin.hpp"
 #include "core/lowering/plan.hpp"
-#include "core/runtime/spin.hpp"
 
 namespace capstan {
 

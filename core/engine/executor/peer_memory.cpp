@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
-#include "core/runtime/executor.hpp"
+#include "core/engine/executor/executor.hpp"
 
 namespace capstan {
 namespace {

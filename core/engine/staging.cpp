@@ -1,4 +1,4 @@
-#include "core/runtime/staging.hpp"
+#include "core/engine/staging.hpp"
 
 #include <fmt/format.h>
 
