@@ -8,7 +8,7 @@
 #include "capstan/quantity.hpp"
 #include "core/control/packet.hpp"
 #include "core/lowering/program.hpp"
-#include "core/runtime/messages/messages.hpp"
+#include "core/p2p/messages.hpp"
 
 namespace capstan {
 

@@ -10,7 +10,7 @@
 #include "core/engine/task.hpp"
 #include "core/engine/watchdog.hpp"
 #include "core/memory/huge_pages.hpp"
-#include "core/runtime/messages/messages.hpp"
+#include "core/p2p/messages.hpp"
 #include "core/selection/autotuner.hpp"
 #include "core/selection/selector.hpp"
 #include "topology/cpu_set.hpp"

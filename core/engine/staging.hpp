@@ -9,7 +9,7 @@
 #include "core/engine/task.hpp"
 #include "core/memory/device_memory.hpp"
 #include "core/memory/pinned_memory.hpp"
-#include "core/runtime/messages/messages.hpp"
+#include "core/p2p/messages.hpp"
 
 namespace capstan {
 

@@ -1,4 +1,4 @@
-#include "core/runtime/messages/rings.hpp"
+#include "core/p2p/rings.hpp"
 
 #include <fmt/format.h>
 

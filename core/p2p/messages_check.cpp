@@ -6,7 +6,7 @@
 
 #include "capstan/error.hpp"
 #include "core/control/peers.hpp"
-#include "core/runtime/messages/messages.hpp"
+#include "core/p2p/messages.hpp"
 
 namespace capstan {
 

@@ -1,4 +1,4 @@
-#include "core/runtime/messages/messages.hpp"
+#include "core/p2p/messages.hpp"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@
 
 #include "capstan/message_info.hpp"
 #include "capstan/types.hpp"
-#include "core/runtime/messages/rings.hpp"
+#include "core/p2p/rings.hpp"
 
 namespace capstan {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "capstan/quantity.hpp"
-#include "core/runtime/messages/frame.hpp"
+#include "core/p2p/frame.hpp"
 
 namespace capstan {
 
