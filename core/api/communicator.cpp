@@ -6,9 +6,9 @@
 
 #include "core/api/checked_call.hpp"
 #include "core/api/communicator_prepared.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
 #include "core/engine/engine.hpp"
 #include "core/engine/progress.hpp"
-#include "core/runtime/bootstrap/launch.hpp"
 #include "core/runtime/shared/allocate.hpp"
 #include "core/runtime/world.hpp"
 #include "kernels/cpu/reduce.hpp"

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "capstan/error.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
 #include "core/cli/against/against.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
@@ -12,7 +13,6 @@
 #include "core/cli/perf/measure.hpp"
 #include "core/cli/perf/report.hpp"
 #include "core/cli/perf/start_up.hpp"
-#include "core/runtime/bootstrap/launch.hpp"
 #include "core/selection/rules.hpp"
 #include "topology/machine.hpp"
 

@@ -10,9 +10,9 @@
 #include <numeric>
 
 #include "capstan/error.hpp"
+#include "core/bootstrap/rendezvous.hpp"
 #include "core/engine/progress.hpp"
 #include "core/memory/huge_pages.hpp"
-#include "core/runtime/bootstrap/rendezvous.hpp"
 #include "core/runtime/links.hpp"
 #include "topology/machine.hpp"
 

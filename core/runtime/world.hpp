@@ -6,8 +6,8 @@
 
 #include "capstan/settings.hpp"
 #include "capstan/unique_id.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
 #include "core/engine/engine.hpp"
-#include "core/runtime/bootstrap/launch.hpp"
 
 namespace capstan {
 

@@ -20,7 +20,7 @@
 
 #include "capstan/settings.hpp"
 #include "core/base/network.hpp"
-#include "core/runtime/bootstrap/launch.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
 #include "perf/peers/player.hpp"
 
 namespace capstan::peers {

@@ -11,10 +11,10 @@
 #include <optional>
 
 #include "capstan/error.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
+#include "core/bootstrap/store/store_client.hpp"
 #include "core/cli/against/protocol.hpp"
 #include "core/cli/perf/data.hpp"
-#include "core/runtime/bootstrap/launch.hpp"
-#include "core/runtime/bootstrap/store_client.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::peers {

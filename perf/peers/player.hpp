@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "core/bootstrap/store/store.hpp"
 #include "core/cli/perf/cell.hpp"
-#include "core/runtime/bootstrap/store.hpp"
 
 namespace capstan::peers {
 

@@ -14,8 +14,8 @@
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
 #include "core/base/network.hpp"
-#include "core/runtime/bootstrap/secret.hpp"
-#include "core/runtime/bootstrap/socket.hpp"
+#include "core/bootstrap/secret.hpp"
+#include "core/bootstrap/socket.hpp"
 #include "perf/collectives/wire.hpp"
 
 namespace capstan::peers {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "core/runtime/bootstrap/launch.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
 #include "perf/peers/player.hpp"
 
 namespace capstan::peers {

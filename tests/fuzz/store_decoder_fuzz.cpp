@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/runtime/bootstrap/wire.hpp"
+#include "core/bootstrap/store/wire.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {

@@ -11,7 +11,7 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/runtime/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/rendezvous.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <ostream>
 
-#include "core/runtime/bootstrap/pmix.hpp"
+#include "core/bootstrap/launchers/pmix.hpp"
 #include "tests/multiprocess/bed.hpp"
 
 namespace capstan {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/runtime/bootstrap/pmix.hpp"
+#include "core/bootstrap/launchers/pmix.hpp"
 #include "tests/free_port.hpp"
 #include "tests/multiprocess/processes.hpp"
 

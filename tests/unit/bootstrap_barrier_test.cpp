@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/runtime/bootstrap/local_store.hpp"
+#include "core/bootstrap/store/local_store.hpp"
 #include "tests/unit/bootstrap_helpers.hpp"
 
 namespace capstan {

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "capstan/error.hpp"
-#include "core/runtime/bootstrap/store_client.hpp"
-#include "core/runtime/bootstrap/store_server.hpp"
+#include "core/bootstrap/store/store_client.hpp"
+#include "core/bootstrap/store/store_server.hpp"
 #include "tests/unit/bootstrap_helpers.hpp"
 
 namespace capstan {

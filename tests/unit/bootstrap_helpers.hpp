@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "core/runtime/bootstrap/store_client.hpp"
-#include "core/runtime/bootstrap/store_server.hpp"
+#include "core/bootstrap/store/store_client.hpp"
+#include "core/bootstrap/store/store_server.hpp"
 
 namespace capstan {
 

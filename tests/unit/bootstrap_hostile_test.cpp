@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/runtime/bootstrap/socket.hpp"
-#include "core/runtime/bootstrap/store_client.hpp"
-#include "core/runtime/bootstrap/store_server.hpp"
-#include "core/runtime/bootstrap/wire.hpp"
+#include "core/bootstrap/socket.hpp"
+#include "core/bootstrap/store/store_client.hpp"
+#include "core/bootstrap/store/store_server.hpp"
+#include "core/bootstrap/store/wire.hpp"
 
 namespace capstan {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/runtime/bootstrap/job_identity.hpp"
-#include "core/runtime/bootstrap/launch.hpp"
+#include "core/bootstrap/launchers/job_identity.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
 
 namespace capstan {
 namespace {

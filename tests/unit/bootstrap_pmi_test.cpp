@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/runtime/bootstrap/meeting.hpp"
-#include "core/runtime/bootstrap/mpi_library.hpp"
-#include "core/runtime/bootstrap/pmi.hpp"
-#include "core/runtime/bootstrap/pmi_client.hpp"
-#include "core/runtime/bootstrap/pmi_message.hpp"
+#include "core/bootstrap/launchers/mpi_library.hpp"
+#include "core/bootstrap/launchers/pmi.hpp"
+#include "core/bootstrap/launchers/pmi_client.hpp"
+#include "core/bootstrap/launchers/pmi_message.hpp"
+#include "core/bootstrap/method.hpp"
 #include "tests/unit/bootstrap_helpers.hpp"
 
 namespace capstan::pmi {

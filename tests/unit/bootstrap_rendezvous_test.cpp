@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/runtime/bootstrap/hosted_store.hpp"
-#include "core/runtime/bootstrap/rendezvous.hpp"
-#include "core/runtime/bootstrap/store_server.hpp"
+#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/store/hosted_store.hpp"
+#include "core/bootstrap/store/store_server.hpp"
 #include "tests/free_port.hpp"
 
 namespace capstan {

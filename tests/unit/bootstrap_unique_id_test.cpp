@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/runtime/bootstrap/rendezvous.hpp"
-#include "core/runtime/bootstrap/unique_id.hpp"
+#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/unique_id.hpp"
 
 namespace capstan {
 namespace {

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
+#include "core/bootstrap/store/store_client.hpp"
+#include "core/bootstrap/store/store_server.hpp"
 #include "core/cli/against/players.hpp"
 #include "core/cli/against/protocol.hpp"
 #include "core/cli/launcher/child.hpp"
 #include "core/cli/launcher/output.hpp"
-#include "core/runtime/bootstrap/store_client.hpp"
-#include "core/runtime/bootstrap/store_server.hpp"
 
 namespace capstan::cli {
 

@@ -1,4 +1,4 @@
-#include "core/runtime/bootstrap/launch.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
+#include "core/bootstrap/launchers/pmix.hpp"
+#include "core/bootstrap/method.hpp"
 #include "core/cli/doctor/probe.hpp"
-#include "core/runtime/bootstrap/meeting.hpp"
-#include "core/runtime/bootstrap/pmix.hpp"
 
 namespace capstan::cli {
 namespace {

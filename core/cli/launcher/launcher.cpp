@@ -10,14 +10,14 @@
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
 #include "core/base/network.hpp"
+#include "core/bootstrap/secret.hpp"
+#include "core/bootstrap/store/store_server.hpp"
 #include "core/cli/launcher/child.hpp"
 #include "core/cli/launcher/job.hpp"
 #include "core/cli/launcher/local_ranks.hpp"
 #include "core/cli/launcher/remote_host.hpp"
 #include "core/cli/launcher/signals.hpp"
 #include "core/cli/launcher/warden.hpp"
-#include "core/runtime/bootstrap/secret.hpp"
-#include "core/runtime/bootstrap/store_server.hpp"
 
 extern char** environ;
 

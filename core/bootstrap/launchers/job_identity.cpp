@@ -1,0 +1,78 @@
+#include "core/bootstrap/launchers/job_identity.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+namespace capstan {
+namespace {
+
+constexpr int most_generations = 64;
+
+struct Process {
+  int id;
+  std::string name;
+  int parent;
+  std::string start_time;
+};
+
+/// From /proc/<id>/stat: "id (name) state parent ...", the start time being field 22. The name may
+/// hold spaces and parentheses of its own.
+std::optional<Process> read_process(int id) {
+  std::ifstream file{fmt::format("/proc/{}/stat", id)};
+  std::string text;
+  if (!std::getline(file, text)) return std::nullopt;
+  const auto open = text.find('('), close = text.rfind(')');
+  if (open == text.npos || close == text.npos) return std::nullopt;
+  std::istringstream fields{text.substr(close + 1)};
+  Process process{id, text.substr(open + 1, close - open - 1), 0, {}};
+  std::string skipped;
+  fields >> skipped >> process.parent;
+  for (int field = 5; field < 22; ++field) fields >> skipped;
+  if (!(fields >> process.start_time)) return std::nullopt;
+  return process;
+}
+
+/// As the kernel shows them: 15 characters at most.
+bool is_launcher(std::string_view name) {
+  constexpr std::array<std::string_view, 10> launchers{
+      "hydra_pmi_proxy", "pmi_proxy", "mpiexec.hydra", "orted",   "orterun",
+      "mpirun",          "mpiexec",   "prted",         "prterun", "mpirun.openmpi"};
+  return std::ranges::find(launchers, name) != launchers.end();
+}
+
+std::string identity_of(const Process& process) {
+  return fmt::format("{}-{}-{}", process.name, process.id, process.start_time);
+}
+
+}  // namespace
+
+std::string launcher_process_identity() {
+  const int parent = ::getppid();
+  const auto direct = read_process(parent);
+  auto ancestor = direct;
+  for (int i = 0; i < most_generations && ancestor; ++i) {
+    if (is_launcher(ancestor->name)) return identity_of(*ancestor);
+    ancestor = read_process(ancestor->parent);
+  }
+  return direct ? identity_of(*direct) : fmt::format("process-{}", parent);
+}
+
+bool descends_from(pid_t ancestor) {
+  int id = ::getppid();
+  for (int i = 0; i < most_generations && id > 0; ++i) {
+    if (id == ancestor) return true;
+    const auto process = read_process(id);
+    if (!process) return true;
+    id = process->parent;
+  }
+  return false;
+}
+
+}  // namespace capstan

@@ -1,0 +1,298 @@
+#include "core/bootstrap/launchers/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+
+#include "capstan/error.hpp"
+#include "core/bootstrap/launchers/job_identity.hpp"
+#include "core/bootstrap/launchers/pmi.hpp"
+
+namespace capstan {
+namespace {
+
+constexpr std::size_t shortest_secret = 16;
+
+/// Reads whole numbers from text; empty if `text` is anything else.
+std::optional<int> parse_count(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+/// The environment with the checks that all launchers need.
+class Variables {
+ public:
+  explicit Variables(const Environment& environment) : environment_(environment) {}
+
+  bool has(const std::string& name) const { return environment_(name).has_value(); }
+  std::optional<std::string> text(const std::string& name) const { return environment_(name); }
+
+  std::string text_of(const std::string& name, const char* launcher) const {
+    const auto value = text(name);
+    if (value && !value->empty()) return *value;
+    throw InvalidArgument(fmt::format(
+        "{} is not set, though other variables show a start by {}: start all ranks through it, or "
+        "unset its variables",
+        name, launcher));
+  }
+  int count(const std::string& name, const char* launcher) const {
+    const auto value = text_of(name, launcher);
+    if (const auto number = parse_count(value)) return *number;
+    throw InvalidArgument(
+        fmt::format("{} is \"{}\", not a whole number from 0 up: {} sets it; do not set it by hand",
+                    name, value, launcher));
+  }
+  int count_if_set(const std::string& name, const char* launcher) const {
+    return has(name) ? count(name, launcher) : -1;
+  }
+
+ private:
+  const Environment& environment_;
+};
+
+/// The names under which a launcher passes the four numbers.
+struct Names {
+  const char* launcher;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+};
+
+constexpr Names capstan_names{"capstan run", "CAPSTAN_RANK", "CAPSTAN_SIZE", "CAPSTAN_LOCAL_RANK",
+                              "CAPSTAN_LOCAL_SIZE"};
+constexpr Names open_mpi_names{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                               "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr Names mpich_names{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+constexpr Names torchrun_names{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+
+[[noreturn]] void contradiction(const std::string& larger, int a, const std::string& smaller, int b,
+                                const std::string& launcher) {
+  throw InvalidArgument(fmt::format(
+      "{}={} does not go with {}={}: {} sets both; unset what was set by hand or inherited", larger,
+      a, smaller, b, launcher));
+}
+
+void check(const Launch& launch, const Names& names) {
+  if (launch.size < 1) {
+    throw InvalidArgument(
+        fmt::format("{} is {}: a job has at least one rank", names.size, launch.size));
+  }
+  if (launch.rank >= launch.size) {
+    contradiction(names.rank, launch.rank, names.size, launch.size, launch.launcher);
+  }
+  if (launch.local_size > launch.size) {
+    contradiction(names.local_size, launch.local_size, names.size, launch.size, launch.launcher);
+  }
+  if (launch.local_size >= 0 && launch.local_rank >= launch.local_size) {
+    contradiction(names.local_rank, launch.local_rank, names.local_size, launch.local_size,
+                  launch.launcher);
+  }
+}
+
+Launch read(const Variables& variables, const Names& names) {
+  Launch launch;
+  launch.launcher = names.launcher;
+  launch.rank = variables.count(names.rank, names.launcher);
+  launch.size = variables.count(names.size, names.launcher);
+  launch.local_rank = variables.count_if_set(names.local_rank, names.launcher);
+  launch.local_size = variables.count_if_set(names.local_size, names.launcher);
+  check(launch, names);
+  return launch;
+}
+
+Secret secret_of(const Variables& variables) {
+  const auto text = variables.text("CAPSTAN_SECRET");
+  if (text && text->size() >= shortest_secret) return Secret::from_text(*text);
+  throw InvalidArgument(fmt::format(
+      "CAPSTAN_SECRET {}: give all ranks the same secret of {} characters or more, such as "
+      "`openssl "
+      "rand -hex 32` prints",
+      text ? "is too short to be one" : "is not set, though CAPSTAN_STORE is", shortest_secret));
+}
+
+/// The store that CAPSTAN_STORE names, if it does.
+std::optional<StoreLocation> named_store(const Variables& variables, bool hosted_by_launcher) {
+  const auto text = variables.text("CAPSTAN_STORE");
+  if (!text) return std::nullopt;
+  return StoreLocation{parse_endpoint(*text, "CAPSTAN_STORE"), secret_of(variables),
+                       hosted_by_launcher};
+}
+
+std::optional<Launch> from_capstan_run(const Variables& variables) {
+  if (!variables.has("CAPSTAN_RANK") && !variables.has("CAPSTAN_SIZE")) return std::nullopt;
+  Launch launch = read(variables, capstan_names);
+  launch.store = named_store(variables, true);
+  if (!launch.store && launch.size > 1) variables.text_of("CAPSTAN_STORE", "capstan run");
+  launch.job = "capstan run at " + variables.text("CAPSTAN_STORE").value_or("no store");
+  return launch;
+}
+
+/// An outer launcher's PMIx, where ranks have other numbers, does not count.
+bool offers_pmix(const Variables& variables, int rank) {
+  return variables.has("PMIX_NAMESPACE") && variables.text("PMIX_RANK") == std::to_string(rank);
+}
+
+/// The socket, or else the port, where the launcher serves PMI; not an outer launcher's.
+std::optional<pmi::Access> offered_pmi(const Variables& variables, const Launch& launch) {
+  const char* const launcher = launch.launcher.c_str();
+  if (variables.text("PMI_RANK") != std::to_string(launch.rank)) return std::nullopt;
+  if (variables.has("PMI_FD")) {
+    return pmi::Access{.descriptor = variables.count("PMI_FD", launcher),
+                       .survives_a_second_start = launch.launcher == mpich_names.launcher};
+  }
+  if (!variables.has("PMI_PORT")) return std::nullopt;
+  return pmi::Access{.port = parse_endpoint(variables.text_of("PMI_PORT", launcher), "PMI_PORT"),
+                     .id = variables.count("PMI_ID", launcher)};
+}
+
+std::optional<Launch> from_open_mpi(const Variables& variables) {
+  if (!variables.has(open_mpi_names.rank) && !variables.has(open_mpi_names.size)) {
+    return std::nullopt;
+  }
+  Launch launch = read(variables, open_mpi_names);
+  auto job = variables.text("PMIX_NAMESPACE");
+  if (!job) job = variables.text("OMPI_MCA_ess_base_jobid");
+  launch.job = "Open MPI " + (job ? *job : launcher_process_identity());
+  launch.offers_pmix = offers_pmix(variables, launch.rank);
+  return launch;
+}
+
+std::optional<Launch> from_mpich(const Variables& variables) {
+  if (!variables.has(mpich_names.rank) && !variables.has(mpich_names.size)) return std::nullopt;
+  const bool by_srun = variables.has("SLURM_STEP_ID") && !variables.has(mpich_names.local_rank);
+  if (by_srun) return std::nullopt;
+  Launch launch = read(variables, mpich_names);
+  // On each host another process starts the ranks.
+  const auto store = variables.text("CAPSTAN_STORE");
+  launch.job = "MPICH " + (store ? "at " + *store : launcher_process_identity());
+  launch.pmi = offered_pmi(variables, launch);
+  return launch;
+}
+
+/// Where torchrun's ranks meet: the agent may occupy MASTER_PORT for a store of its own.
+TcpEndpoint master_of(const Variables& variables) {
+  auto host = variables.text_of("MASTER_ADDR", "torchrun");
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  const bool occupied = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  const int port = variables.count("MASTER_PORT", "torchrun") + (occupied ? 1 : 0);
+  if (port >= 1 && port <= 65535) return {host, static_cast<std::uint16_t>(port)};
+  throw InvalidArgument(
+      fmt::format("MASTER_PORT is {}, which makes the store's port {}: choose one from 1 to 65534",
+                  *variables.text("MASTER_PORT"), port));
+}
+
+Launch read_torchrun(const Variables& variables) {
+  Launch launch = read(variables, torchrun_names);
+  const TcpEndpoint master = master_of(variables);
+  launch.job =
+      fmt::format("torchrun {} at {}", variables.text("TORCHELASTIC_RUN_ID").value_or("without id"),
+                  to_string(master));
+  const auto secret =
+      variables.has("CAPSTAN_SECRET") ? secret_of(variables) : Secret::from_text(launch.job);
+  launch.store = StoreLocation{master, secret, false};
+  return launch;
+}
+
+std::optional<Launch> from_torchrun_itself(const Variables& variables) {
+  if (!variables.has("TORCHELASTIC_RUN_ID")) return std::nullopt;
+  return read_torchrun(variables);
+}
+
+std::optional<Launch> from_torch_variables(const Variables& variables) {
+  const bool meant = variables.has(torchrun_names.rank) &&
+                     (variables.has(torchrun_names.size) || variables.has("MASTER_ADDR"));
+  if (!meant) return std::nullopt;
+  return read_torchrun(variables);
+}
+
+/// The number of tasks on node `node` from Slurm's "2(x3),1": three nodes of two, then one of one.
+/// -1 if the text is anything else.
+int tasks_on_node(std::string_view text, int node) {
+  while (!text.empty()) {
+    const auto item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), item.size() + 1));
+    const auto open = item.find("(x");
+    const auto tasks = parse_count(item.substr(0, open));
+    const auto times =
+        open == item.npos ? 1 : parse_count(item.substr(open + 2, item.size() - open - 3));
+    if (!tasks || !times) return -1;
+    if (node < *times) return *tasks;
+    node -= *times;
+  }
+  return -1;
+}
+
+std::optional<Launch> from_slurm(const Variables& variables) {
+  if (!variables.has("SLURM_STEP_ID") || !variables.has("SLURM_PROCID")) return std::nullopt;
+  // The step may be smaller than the job that SLURM_NTASKS can describe.
+  const bool step = variables.has("SLURM_STEP_NUM_TASKS");
+  const Names names{"Slurm", "SLURM_PROCID", step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
+                    "SLURM_LOCALID", "the number of tasks on this node"};
+  Launch launch = read(variables, names);
+  if (const auto tasks = variables.text("SLURM_STEP_TASKS_PER_NODE")) {
+    const int node = variables.count_if_set("SLURM_NODEID", "Slurm");
+    launch.local_size = node < 0 ? -1 : tasks_on_node(*tasks, node);
+    check(launch, names);
+  }
+  launch.job = fmt::format("Slurm {}.{}", variables.text_of("SLURM_JOB_ID", "Slurm"),
+                           variables.text_of("SLURM_STEP_ID", "Slurm"));
+  launch.offers_pmix = offers_pmix(variables, launch.rank);
+  launch.pmi = offered_pmi(variables, launch);
+  return launch;
+}
+
+Launch alone(const Variables& variables) {
+  if (variables.has("CAPSTAN_STORE")) {
+    throw InvalidArgument(
+        "CAPSTAN_STORE is set, but nothing says which rank this process is: start it with capstan "
+        "run, mpirun, srun or torchrun, or unset CAPSTAN_STORE to run as a world of one rank");
+  }
+  return {.local_rank = 0, .local_size = 1, .job = "alone", .launcher = "none"};
+}
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value) return std::nullopt;
+  return value;
+}
+
+/// What Hydra says when asked.
+std::optional<std::string> said_at_port(const std::string& name) {
+  const auto port = variable("PMI_PORT"), id = variable("PMI_ID");
+  const auto number = parse_count(id.value_or(""));
+  const bool rank = name == mpich_names.rank;
+  if (!port || !number || !(rank || name == mpich_names.size)) return std::nullopt;
+  constexpr std::chrono::seconds patience{30};
+  const auto place = pmi::place({.port = parse_endpoint(*port, "PMI_PORT"), .id = *number},
+                                Deadline::in(patience));
+  return std::to_string(rank ? place.first : place.second);
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    if (auto value = variable(name.c_str())) return value;
+    return said_at_port(name);
+  };
+}
+
+Launch detect_launch(const Environment& environment) {
+  const Variables variables{environment};
+  if (auto launch = from_capstan_run(variables)) return *launch;
+  for (const auto detect :
+       {from_torchrun_itself, from_open_mpi, from_mpich, from_torch_variables, from_slurm}) {
+    auto launch = detect(variables);
+    if (!launch) continue;
+    if (auto store = named_store(variables, false)) launch->store = std::move(store);
+    return *launch;
+  }
+  return alone(variables);
+}
+
+}  // namespace capstan

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/bootstrap/launchers/pmi_access.hpp"
+#include "core/bootstrap/secret.hpp"
+#include "core/bootstrap/socket.hpp"
+
+namespace capstan {
+
+/// Looks a variable up; empty if it is not set.
+using Environment = std::function<std::optional<std::string>(const std::string&)>;
+
+/// The environment of this process. Hydra's mpirun -pmi-port leaves PMI_RANK and PMI_SIZE out; they
+/// are asked of it then, which throws BootstrapError if it does not answer.
+Environment process_environment();
+
+/// A store that the launcher or the user has decided on.
+struct StoreLocation {
+  TcpEndpoint endpoint;
+  Secret secret;
+  /// The launcher serves it (capstan run). Otherwise rank 0 does.
+  bool hosted_by_launcher;
+};
+
+/// Who this process is among those started together, and how they can meet.
+struct Launch {
+  int rank = 0;
+  int size = 1;
+  int local_rank = -1;  ///< among the ranks of this host; -1 if unknown
+  int local_size = -1;  ///< how many ranks this host has; -1 if unknown
+  std::string job;      ///< tells this job apart from others; the same on all its ranks of a host
+  std::string launcher;
+  std::optional<StoreLocation> store = {};
+  bool offers_pmix = false;             ///< the launcher serves PMIx to this rank
+  std::optional<pmi::Access> pmi = {};  ///< where it serves PMI to it, if it does
+};
+
+/// Reads what the launcher left in the environment. The first of these that is there counts:
+///
+///   capstan run    CAPSTAN_RANK, CAPSTAN_SIZE, CAPSTAN_LOCAL_RANK, CAPSTAN_LOCAL_SIZE
+///   torchrun       as below, if TORCHELASTIC_RUN_ID shows that torchrun itself started this
+///                  process: then it is the innermost launcher, whatever started torchrun
+///   Open MPI       OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE; job: PMIX_NAMESPACE
+///   MPICH          PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS; job: the store if one is
+///                  named, else the process that started the ranks of this host. (srun --mpi=pmi2
+///                  sets PMI_RANK, too, and counts as Slurm.)
+///   torchrun       RANK with WORLD_SIZE or MASTER_ADDR, by hand or by another program;
+///                  LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+///   Slurm          SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, only in a step that srun started
+///                  (SLURM_STEP_ID is set), not in a batch script. mpirun and torchrun under Slurm
+///                  inherit these variables from the step that started them, so they go before.
+///   (none)         a world of one rank
+///
+/// CAPSTAN_STORE=host:port or [address]:port with CAPSTAN_SECRET (16 characters or more) names the
+/// store under any of them; capstan run serves it itself, under the others rank 0 does. torchrun
+/// needs neither: rank 0 serves at MASTER_ADDR:MASTER_PORT, or at the port after it if torchrun's
+/// agent occupies that one (TORCHELASTIC_USE_AGENT_STORE). Without CAPSTAN_SECRET the secret then
+/// comes from the job's identity, which protects from accidents and not from attackers who reach
+/// the port.
+///
+/// PMIX_NAMESPACE and PMIX_RANK show that Open MPI or Slurm offers PMIx, PMI_RANK with PMI_FD (or
+/// PMI_PORT and PMI_ID) that MPICH or Slurm offers PMI.
+///
+/// Throws InvalidArgument that names the variable, its value and the remedy if one is missing,
+/// malformed or contradicts another.
+Launch detect_launch(const Environment& environment);
+
+}  // namespace capstan

@@ -1,0 +1,43 @@
+#include "core/bootstrap/launchers/launcher_kvs.hpp"
+
+#include "core/bootstrap/launchers/pmi.hpp"
+#include "core/bootstrap/launchers/pmix.hpp"
+
+namespace capstan {
+namespace {
+
+class PmixBoard final : public LauncherBoard {
+ public:
+  void leave(const std::string& key, const std::string& text, Deadline) override {
+    pmix::put(key, text);
+  }
+  std::string get(const std::string& key, Deadline deadline) override {
+    return pmix::get(0, key, deadline);
+  }
+  void part(Deadline deadline) override { pmix::meet(deadline); }
+};
+
+class PmiBoard final : public LauncherBoard {
+ public:
+  explicit PmiBoard(const pmi::Access& access) : access_(access) {}
+
+  void leave(const std::string& key, const std::string& text, Deadline deadline) override {
+    pmi::leave(access_, key, std::string_view{text}.substr(0, pmi::longest_text), deadline);
+  }
+  std::string get(const std::string& key, Deadline deadline) override {
+    return pmi::get(access_, key, deadline);
+  }
+  void part(Deadline) override {}  // the launcher keeps it as long as the job
+
+ private:
+  pmi::Access access_;
+};
+
+}  // namespace
+
+std::unique_ptr<LauncherBoard> launcher_board(Meeting way, const Launch& launch) {
+  if (way == Meeting::pmix) return std::make_unique<PmixBoard>();
+  return std::make_unique<PmiBoard>(launch.pmi.value());
+}
+
+}  // namespace capstan

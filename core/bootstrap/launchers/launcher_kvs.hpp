@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "capstan/deadline.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
+#include "core/bootstrap/method.hpp"
+
+namespace capstan {
+
+/// Where rank 0 leaves a text for the others, at the launcher's. Each key serves once.
+class LauncherBoard {
+ public:
+  virtual ~LauncherBoard() = default;
+
+  /// Both throw BootstrapError, TimedOut. Rank 0:
+  virtual void leave(const std::string& key, const std::string& text, Deadline deadline) = 0;
+  /// The others.
+  virtual std::string get(const std::string& key, Deadline deadline) = 0;
+  /// All ranks, before they end without having met: what is left stays until all have it.
+  virtual void part(Deadline deadline) = 0;
+};
+
+/// For Meeting::pmix and Meeting::pmi.
+std::unique_ptr<LauncherBoard> launcher_board(Meeting way, const Launch& launch);
+
+}  // namespace capstan

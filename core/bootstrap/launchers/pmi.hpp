@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "capstan/deadline.hpp"
+#include "core/bootstrap/launchers/pmi_access.hpp"
+
+namespace capstan::pmi {
+
+// PMI, the interface through which Hydra (MPICH's mpirun) and srun --mpi=pmi2 let the ranks of a
+// job leave each other values; both speak version 1 of its wire protocol, srun beside version 2.
+// This process has one conversation with its launcher: the first call begins it, and the end of the
+// process takes leave. What is said is not encrypted; it goes where the launcher's own connections
+// go. All functions may be called from any thread.
+//
+// An MPI library of the launcher's kind speaks PMI, too. Over Hydra's descriptor both do, in any
+// order, as long as it is one after the other: start up while no other thread is in MPI, and before
+// MPI_Finalize, which ends the conversation. srun ends a job where one is begun twice, and Hydra's
+// port mixes two of a rank up: there Capstan leaves PMI to MPI.
+
+/// Why Capstan does not use the PMI that the launcher offers; empty if it does.
+std::string obstacle(const Access& access);
+
+/// Of a process that knows only the port: its rank, and how many there are.
+std::pair<int, int> place(const Access& access, Deadline deadline);
+
+/// Longer texts cannot be left.
+inline constexpr std::size_t longest_text = 500;
+
+/// Both are called by all ranks of the job, as often by each: rank 0 leaves `text` under `key`, and
+/// the others get it when all have come. Throws BootstrapError, TimedOut.
+void leave(const Access& access, const std::string& key, std::string_view text, Deadline deadline);
+std::string get(const Access& access, const std::string& key, Deadline deadline);
+
+}  // namespace capstan::pmi

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <optional>
+
+#include "core/bootstrap/socket.hpp"
+
+namespace capstan::pmi {
+
+/// Where the launcher serves PMI to this process.
+struct Access {
+  int descriptor = -1;                   ///< an open socket, PMI_FD
+  std::optional<TcpEndpoint> port = {};  ///< or else here, PMI_PORT,
+  int id = -1;                           ///< for whoever says that it is this one, PMI_ID
+  bool survives_a_second_start = false;  ///< of the conversation; see pmi.hpp
+};
+
+}  // namespace capstan::pmi

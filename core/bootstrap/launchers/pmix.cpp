@@ -1,0 +1,184 @@
+#include "core/bootstrap/launchers/pmix.hpp"
+
+#include <fmt/format.h>
+#include <pmix.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "capstan/error.hpp"
+
+namespace capstan::pmix {
+namespace {
+
+using namespace std::chrono_literals;
+
+[[noreturn]] void failed(const char* call, pmix_status_t status) {
+  throw BootstrapError(
+      fmt::format("{}: {}: the launcher offers PMIx, but it does not work; set CAPSTAN_STORE and "
+                  "CAPSTAN_SECRET for all ranks to do without it",
+                  call, ::PMIx_Error_string(status)));
+}
+
+/// The connection to the launcher. PMIx counts who uses it in this process, MPI for example.
+class Session {
+ public:
+  static Session& instance() {
+    static Session session;
+    return session;
+  }
+  const char* job() const { return self_.nspace; }
+
+ private:
+  Session() {
+    if (const auto status = ::PMIx_Init(&self_, nullptr, 0); status != PMIX_SUCCESS)
+      failed("PMIx_Init", status);
+    owner_ = ::getpid();
+    // A launcher takes a process that leaves without it for one that has crashed. Before the
+    // library's own clean-up, hence not in a destructor.
+    std::atexit([] {
+      if (instance().owner_ == ::getpid()) ::PMIx_Finalize(nullptr, 0);
+    });
+  }
+
+  pmix_proc_t self_{};
+  pid_t owner_ = -1;
+};
+
+/// What PMIx's own thread says some time, when nobody may be waiting any more.
+class Answer {
+ public:
+  void give(pmix_status_t status, std::string text) {
+    const std::lock_guard lock{mutex_};
+    status_ = status;
+    text_ = std::move(text);
+    there_ = true;
+    changed_.notify_all();
+  }
+  /// PMIX_ERR_TIMEOUT if it does not come in time.
+  std::pair<pmix_status_t, std::string> wait(Deadline deadline) {
+    std::unique_lock lock{mutex_};
+    const auto there = [&] { return there_; };
+    if (deadline.is_never()) {
+      changed_.wait(lock, there);
+    } else if (!changed_.wait_until(lock, deadline.when(), there)) {
+      return {PMIX_ERR_TIMEOUT, {}};
+    }
+    return {status_, text_};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool there_ = false;
+  pmix_status_t status_ = PMIX_SUCCESS;
+  std::string text_;
+};
+
+/// Answers that may still be given, by the tickets that calls get for them. Never destroyed: some
+/// are given after all waiting has ended, or never. Thread-safe.
+class Expected {
+ public:
+  static Expected& instance() {
+    static auto* const all = new Expected;
+    return *all;
+  }
+
+  void* add(std::shared_ptr<Answer> answer) {
+    const std::lock_guard lock{mutex_};
+    void* const ticket = answer.get();
+    answers_.emplace(ticket, std::move(answer));
+    return ticket;
+  }
+  std::shared_ptr<Answer> take(void* ticket) {
+    const std::lock_guard lock{mutex_};
+    return std::move(answers_.extract(ticket).mapped());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, std::shared_ptr<Answer>> answers_;
+};
+
+void take_value(pmix_status_t status, pmix_value_t* value, void* ticket) {
+  const bool text = status == PMIX_SUCCESS && value && value->type == PMIX_STRING;
+  if (status == PMIX_SUCCESS && !text) status = PMIX_ERR_TYPE_MISMATCH;
+  Expected::instance().take(ticket)->give(status, text ? value->data.string : "");
+}
+
+void take_status(pmix_status_t status, void* ticket) {
+  Expected::instance().take(ticket)->give(status, "");
+}
+
+/// Makes a call that answers later, by `call(ticket)`, and waits for the answer.
+template <class Call>
+std::pair<pmix_status_t, std::string> answer_of(Call call, Deadline deadline) {
+  const auto answer = std::make_shared<Answer>();
+  void* const ticket = Expected::instance().add(answer);
+  if (const pmix_status_t asked = call(ticket); asked != PMIX_SUCCESS) {
+    Expected::instance().take(ticket);
+    return {asked, {}};
+  }
+  return answer->wait(deadline);
+}
+
+/// One question; empty if the rank has not left the value yet.
+std::optional<std::string> ask(const pmix_proc_t& whom, const std::string& key, Deadline deadline) {
+  const auto [status, text] = answer_of(
+      [&](void* ticket) {
+        return ::PMIx_Get_nb(&whom, key.c_str(), nullptr, 0, take_value, ticket);
+      },
+      deadline);
+  if (status == PMIX_SUCCESS) return text;
+  if (status == PMIX_ERR_NOT_FOUND || status == PMIX_ERR_TIMEOUT) return std::nullopt;
+  failed("PMIx_Get_nb", status);
+}
+
+}  // namespace
+
+bool built() {
+  return true;
+}
+
+void put(const std::string& key, const std::string& value) {
+  Session::instance();
+  pmix_value_t content{};
+  content.type = PMIX_STRING;
+  content.data.string = const_cast<char*>(value.c_str());  // PMIx copies it
+  if (const auto status = ::PMIx_Put(PMIX_GLOBAL, key.c_str(), &content); status != PMIX_SUCCESS)
+    failed("PMIx_Put", status);
+  if (const auto status = ::PMIx_Commit(); status != PMIX_SUCCESS) failed("PMIx_Commit", status);
+}
+
+std::string get(int rank, const std::string& key, Deadline deadline) {
+  pmix_proc_t whom{};
+  const std::string_view job = Session::instance().job();
+  std::ranges::copy(job.substr(0, PMIX_MAX_NSLEN), whom.nspace);
+  whom.rank = static_cast<pmix_rank_t>(rank);
+  while (true) {
+    if (const auto value = ask(whom, key, deadline)) return *value;
+    if (deadline.expired()) {
+      throw TimedOut(
+          fmt::format("rank {} left nothing with the launcher's PMIx within {}: see whether it "
+                      "started, crashed or hangs",
+                      rank, deadline.budget()));
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+void meet(Deadline deadline) {
+  Session::instance();
+  answer_of([](void* data) { return ::PMIx_Fence_nb(nullptr, 0, nullptr, 0, take_status, data); },
+            deadline);
+}
+
+}  // namespace capstan::pmix

@@ -1,0 +1,228 @@
+#include "core/bootstrap/rendezvous.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "capstan/error.hpp"
+#include "core/base/network.hpp"
+#include "core/bootstrap/launchers/launcher_kvs.hpp"
+#include "core/bootstrap/method.hpp"
+#include "core/bootstrap/store/hosted_store.hpp"
+#include "core/bootstrap/store/local_store.hpp"
+#include "core/bootstrap/store/store_card.hpp"
+#include "core/bootstrap/store/store_client.hpp"
+#include "core/bootstrap/unique_id_registry.hpp"
+
+namespace capstan {
+namespace {
+
+/// How often this rank of this job has joined before. Ranks may be threads of one process, hence
+/// the count for each.
+int next_sequence_number(const Launch& launch) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, int>, int> counts;
+  const std::lock_guard lock{mutex};
+  return counts[{launch.job, launch.rank}]++;
+}
+
+void check(int rank, int size) {
+  if (size >= 1 && rank >= 0 && rank < size) return;
+  throw InvalidArgument(
+      fmt::format("join: rank {} of {}: ranks count from 0 to size - 1, and a job has at least one",
+                  rank, size));
+}
+
+std::string numeric_host(const SocketAddress& address) {
+  return std::get<TcpEndpoint>(address.endpoint()).host;
+}
+
+/// Some systems give a host's own name a loopback address, which no other host can reach.
+void check_reachable(const Launch& launch, const TcpEndpoint& endpoint,
+                     const SocketAddress& address) {
+  if (!on_several_hosts(launch) || !(address.is_loopback() || address.is_wildcard())) return;
+  throw InvalidArgument(fmt::format(
+      "rank {}: join: the store's address {} is {} on this host, but {} of {} ranks are on other "
+      "hosts: name an address that they can reach (CAPSTAN_STORE or MASTER_ADDR)",
+      launch.rank, to_string(endpoint),
+      address.is_loopback() ? "a loopback address" : "no address in particular",
+      launch.size - launch.local_size, launch.size));
+}
+
+/// Where rank 0 listens for those who come to `endpoint`: there, and where that is a name of
+/// several addresses, at the one that is the set interface's. Ranks of the same host need no
+/// interface.
+TcpEndpoint listening_endpoint(const Launch& launch, const TcpEndpoint& endpoint,
+                               const std::string& interface) {
+  const auto addresses = resolve(endpoint);
+  check_reachable(launch, endpoint, addresses.front());
+  if (interface.empty() || addresses.front().is_loopback()) return endpoint;
+  const auto chosen = choose_address(interface).address;
+  const auto is_named = [&](const HostAddress& own) {
+    return own.interface == chosen.interface &&
+           std::ranges::find(addresses, own.text(), numeric_host) != addresses.end();
+  };
+  if (is_named(chosen)) return {chosen.text(), endpoint.port};
+  const auto others = host_addresses();  // the setting fits several, of which another is named
+  const auto own = std::ranges::find_if(others, is_named);
+  if (own != others.end()) return {own->text(), endpoint.port};
+  throw InvalidArgument(fmt::format(
+      "rank 0: join: the store is to be at {}, which is not an address of the interface that "
+      "CAPSTAN_INTERFACE={} chooses here ({} {}): make CAPSTAN_STORE or MASTER_ADDR name {}, or "
+      "set another interface",
+      to_string(endpoint), interface, chosen.interface, chosen.text(), chosen.text()));
+}
+
+std::unique_ptr<Store> host_or_connect(StoreClient::Settings settings, Deadline deadline) {
+  if (settings.rank == 0) return std::make_unique<HostedStore>(std::move(settings), deadline);
+  return std::make_unique<StoreClient>(std::move(settings), deadline);
+}
+
+StoreClient::Settings settings_for(const Launch& launch, Endpoint endpoint, const Secret& secret,
+                                   std::string scope) {
+  return {.endpoint = std::move(endpoint),
+          .secret = secret,
+          .scope = std::move(scope),
+          .rank = launch.rank,
+          .size = launch.size};
+}
+
+std::unique_ptr<Store> join_at(const Launch& launch, int sequence, Deadline deadline,
+                               const Settings& options) {
+  const auto& [endpoint, secret, hosted_by_launcher] = *launch.store;
+  auto scope = fmt::format("{}-{}", fingerprint(launch.job), sequence);
+  auto settings = settings_for(launch, endpoint, secret, std::move(scope));
+  if (hosted_by_launcher) return std::make_unique<StoreClient>(std::move(settings), deadline);
+  if (launch.rank == 0) settings.endpoint = listening_endpoint(launch, endpoint, options.interface);
+  return host_or_connect(std::move(settings), deadline);
+}
+
+/// Where rank 0's own store listens.
+TcpEndpoint own_endpoint(const Launch& launch, const Settings& options) {
+  const bool one_host = launch.local_size == launch.size;
+  if (one_host && options.interface.empty()) return {"127.0.0.1", 0};
+  return {choose_address(options.interface).address.text(), 0};
+}
+
+/// What the launcher's answer is to `call`; errors name the rank.
+template <class Call>
+auto ask_launcher(const Launch& launch, Call call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    throw BootstrapError(fmt::format("rank {}: join: {}", launch.rank, error.what()));
+  }
+}
+
+/// Rank 0 opens a store and leaves its address and secret with the launcher, or why it cannot.
+std::unique_ptr<Store> host_by_launcher(const Launch& launch, LauncherBoard& board,
+                                        const std::string& key, Deadline deadline,
+                                        const Settings& options) {
+  StoreCard card;
+  card.secret = random_text();
+  std::unique_ptr<HostedStore> store;
+  std::exception_ptr obstacle;
+  try {
+    store = std::make_unique<HostedStore>(
+        settings_for(launch, own_endpoint(launch, options), Secret::from_text(card.secret), key),
+        deadline);
+    card.endpoint = std::get<TcpEndpoint>(store->endpoint());
+  } catch (const Error& error) {
+    obstacle = std::current_exception();
+    card.refusal = error.what();
+  }
+  ask_launcher(launch, [&] { board.leave(key, to_text(card), deadline); });
+  if (!obstacle) return store;
+  board.part(deadline);
+  std::rethrow_exception(obstacle);
+}
+
+std::unique_ptr<Store> connect_by_launcher(const Launch& launch, LauncherBoard& board,
+                                           const std::string& key, Deadline deadline) {
+  const StoreCard card = ask_launcher(launch, [&] { return parse_card(board.get(key, deadline)); });
+  if (!card.refusal.empty()) {
+    board.part(deadline);
+    throw BootstrapError(
+        fmt::format("rank {}: join: rank 0 opened no store: {}", launch.rank, card.refusal));
+  }
+  return std::make_unique<StoreClient>(
+      settings_for(launch, card.endpoint, Secret::from_text(card.secret), key), deadline);
+}
+
+std::unique_ptr<Store> join_by_launcher(Meeting way, const Launch& launch, int sequence,
+                                        Deadline deadline, const Settings& options) {
+  const std::string key = fmt::format("capstan.{}", sequence);
+  const auto board = launcher_board(way, launch);
+  if (launch.rank == 0) return host_by_launcher(launch, *board, key, deadline, options);
+  return connect_by_launcher(launch, *board, key, deadline);
+}
+
+std::unique_ptr<Store> join_on_this_host(const Launch& launch, int sequence, Deadline deadline) {
+  AbstractEndpoint endpoint{
+      fmt::format("capstan-{}-{}-{}", ::geteuid(), fingerprint(launch.job), sequence)};
+  // The kernel keeps other users out; this secret keeps jobs apart.
+  const auto secret = Secret::from_text(launch.job);
+  return host_or_connect(settings_for(launch, std::move(endpoint), secret, "host"), deadline);
+}
+
+/// Gives the meeting point up if this rank leaves before all have come: they would wait in vain.
+class IdentifiedStore final : public Store {
+ public:
+  IdentifiedStore(const UniqueId& id, StoreClient::Settings settings, Deadline deadline)
+      : id_(id), client_(std::move(settings), deadline) {}
+  ~IdentifiedStore() override { UniqueIdRegistry::instance().abandon_unless_complete(id_); }
+  IdentifiedStore(const IdentifiedStore&) = delete;
+  IdentifiedStore& operator=(const IdentifiedStore&) = delete;
+
+  void put(std::string_view key, std::span<const std::byte> value) override {
+    client_.put(key, value);
+  }
+  std::vector<std::byte> get(std::string_view key, Deadline deadline) override {
+    return client_.get(key, deadline);
+  }
+  std::optional<std::vector<std::byte>> try_get(std::string_view key) override {
+    return client_.try_get(key);
+  }
+
+ private:
+  UniqueId id_;
+  StoreClient client_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> join(const Launch& launch, Deadline deadline, const Settings& settings) {
+  check(launch.rank, launch.size);
+  const int sequence = next_sequence_number(launch);
+  const Meeting way = choose_meeting(launch, settings.bootstrap).way;
+  switch (way) {
+    case Meeting::alone:
+      return std::make_unique<LocalStore>();
+    case Meeting::launchers_store:
+    case Meeting::set_address:
+      return join_at(launch, sequence, deadline, settings);
+    case Meeting::pmix:
+    case Meeting::pmi:
+      return join_by_launcher(way, launch, sequence, deadline, settings);
+    case Meeting::this_host:
+      return join_on_this_host(launch, sequence, deadline);
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Store> join(const UniqueId& id, int rank, int size, Deadline deadline) {
+  check(rank, size);
+  const auto [endpoint, secret] = unseal(id);
+  return std::make_unique<IdentifiedStore>(id,
+                                           StoreClient::Settings{.endpoint = endpoint,
+                                                                 .secret = secret,
+                                                                 .scope = UniqueIdRegistry::scope,
+                                                                 .rank = rank,
+                                                                 .size = size},
+                                           deadline);
+}
+
+}  // namespace capstan

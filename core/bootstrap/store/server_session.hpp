@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capstan/deadline.hpp"
+#include "core/bootstrap/secret.hpp"
+#include "core/bootstrap/store/scope_table.hpp"
+#include "core/bootstrap/store/wire.hpp"
+
+namespace capstan {
+
+/// The server's side of the protocol on one connection, without any input or output:
+///
+///   greeting --Hello--> proving --Join--> serving <--answer / Get--> waiting
+class ServerSession {
+ public:
+  /// What the connection has to do after a message. A Refusal is the last thing it sends.
+  struct Reaction {
+    std::optional<wire::Message> reply;
+    std::string complaint = {};  ///< worth a warning in the log if not empty
+    bool stored = false;         ///< a value has changed, which may answer others that wait
+  };
+
+  ServerSession(ScopeTable& scopes, const Secret& secret) : scopes_(scopes), secret_(secret) {}
+  ~ServerSession();
+  ServerSession(const ServerSession&) = delete;
+  ServerSession& operator=(const ServerSession&) = delete;
+
+  Reaction on(const wire::Message& message);
+
+  bool authenticated() const { return scope_ != nullptr; }
+  bool waiting() const { return waiting_for_.has_value(); }
+  /// Until when it waits.
+  Deadline wait_deadline() const { return wait_deadline_; }
+  const Scope* scope() const { return scope_; }
+
+  /// Ends the wait if its key is there: the reply.
+  std::optional<wire::Message> answer();
+  /// Ends the wait for want of time, or because the server stops.
+  wire::Message give_up(wire::Reason reason);
+
+ private:
+  Reaction on_hello(const wire::Hello& hello);
+  Reaction on_join(const wire::Join& join);
+  Reaction on_put(const wire::Put& put);
+  Reaction on_get(const wire::Get& get);
+  Reaction on_try_get(const wire::TryGet& get) const;
+  std::optional<wire::Refusal> objection(const wire::Join& join, Scope* scope) const;
+
+  ScopeTable& scopes_;
+  const Secret& secret_;
+  bool greeted_ = false;
+  wire::Nonce client_nonce_{};
+  wire::Nonce server_nonce_{};
+  Scope* scope_ = nullptr;
+  int rank_ = -1;
+  std::optional<std::string> waiting_for_;
+  Deadline wait_deadline_ = Deadline::never();
+};
+
+}  // namespace capstan

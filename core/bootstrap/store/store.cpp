@@ -1,0 +1,126 @@
+#include "core/bootstrap/store/store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "capstan/error.hpp"
+
+namespace capstan {
+namespace {
+
+/// The keys of one barrier and who uses it.
+struct Barrier {
+  Store& store;
+  std::string_view name;
+  int rank;
+  int size;
+  Deadline deadline;
+
+  std::string arrived(int r) const { return fmt::format("barrier/{}/arrived/{}", name, r); }
+  std::string left(int r) const { return fmt::format("barrier/{}/left/{}", name, r); }
+  std::string verdict() const { return fmt::format("barrier/{}/verdict", name); }
+
+  std::vector<int> absent() const {
+    std::vector<int> ranks;
+    for (int r = 0; r < size; ++r) {
+      if (!store.try_get(arrived(r))) ranks.push_back(r);
+    }
+    return ranks;
+  }
+
+  [[noreturn]] void fail(const std::string& who, const char* what) const {
+    throw TimedOut(fmt::format(
+        "rank {}: barrier \"{}\": {} {} within {}: see whether it started, crashed or hangs (its "
+        "own output tells), and allow more time if it is only slow",
+        rank, name, who, what, deadline.budget()));
+  }
+};
+
+/// Rank 0 collects the others and publishes the verdict: empty, or the ranks that never came. So
+/// all who wait for the verdict report the same ranks.
+void lead(const Barrier& b) {
+  try {
+    for (int r = 1; r < b.size; ++r) b.store.get(b.arrived(r), b.deadline);
+  } catch (const TimedOut&) {
+    if (const auto ranks = b.absent(); !ranks.empty()) {
+      b.store.put_text(b.verdict(), list_ranks(ranks));
+      b.fail(list_ranks(ranks), "never joined");
+    }
+  }
+  b.store.put_text(b.verdict(), "");
+}
+
+/// The others may need the store until they have read the verdict, so rank 0 sees them off.
+void see_off(const Barrier& b) {
+  int r = 1;
+  try {
+    for (; r < b.size; ++r) b.store.get(b.left(r), b.deadline);
+  } catch (const TimedOut&) {
+    b.fail(list_ranks({&r, 1}), "joined but did not confirm");
+  }
+}
+
+/// No verdict: rank 0 has not come, or has had more time than this rank. Should the store end just
+/// now, what it said last has to do.
+[[noreturn]] void fail_without_verdict(const Barrier& b, const TimedOut& timed_out) {
+  std::vector<int> ranks;
+  try {
+    ranks = b.absent();
+  } catch (const BootstrapError&) {
+    throw timed_out;
+  }
+  if (ranks.empty()) b.fail("rank 0", "joined but did not answer");
+  b.fail(list_ranks(ranks), "never joined");
+}
+
+void follow(const Barrier& b) {
+  // Rank 0's time is up at about the same moment: its verdict is worth a little patience, because
+  // all then say the same and nobody asks a store that rank 0 is about to take down.
+  constexpr std::chrono::seconds patience{1};
+  const auto deadline =
+      b.deadline.is_never() ? b.deadline : Deadline::in(b.deadline.remaining() + patience);
+  std::string who;
+  try {
+    who = b.store.get_text(b.verdict(), deadline);
+  } catch (const TimedOut& error) {
+    fail_without_verdict(b, error);
+  }
+  if (!who.empty()) b.fail(who, "never joined");
+  b.store.put(b.left(b.rank), {});
+}
+
+}  // namespace
+
+void Store::put_text(std::string_view key, std::string_view value) {
+  put(key, std::as_bytes(std::span{value.data(), value.size()}));
+}
+
+std::string Store::get_text(std::string_view key, Deadline deadline) {
+  const auto value = get(key, deadline);
+  return {reinterpret_cast<const char*>(value.data()), value.size()};
+}
+
+void barrier(Store& store, std::string_view name, int rank, int size, Deadline deadline) {
+  const Barrier b{store, name, rank, size, deadline};
+  store.put(b.arrived(rank), {});
+  if (rank != 0) return follow(b);
+  lead(b);
+  see_off(b);
+}
+
+std::string list_ranks(std::span<const int> ranks) {
+  constexpr std::size_t most = 16;
+  if (ranks.size() == 1) return fmt::format("rank {}", ranks[0]);
+  const std::size_t listed = std::min(ranks.size(), most);
+  std::string text = "ranks ";
+  for (std::size_t i = 0; i < listed; ++i) {
+    const bool last = i + 1 == ranks.size();
+    text += fmt::format("{}{}", i == 0 ? "" : last ? " and " : ", ", ranks[i]);
+  }
+  if (listed < ranks.size()) text += fmt::format(" and {} more", ranks.size() - listed);
+  return text;
+}
+
+}  // namespace capstan

@@ -1,0 +1,35 @@
+#include "core/bootstrap/store/store_card.hpp"
+
+#include <fmt/format.h>
+
+#include "capstan/error.hpp"
+
+namespace capstan {
+namespace {
+
+constexpr std::string_view refusal = "! ";
+
+}  // namespace
+
+std::string to_text(const StoreCard& card) {
+  if (!card.refusal.empty()) return fmt::format("{}{}", refusal, card.refusal);
+  return fmt::format("{} {}", to_string(card.endpoint), card.secret);
+}
+
+StoreCard parse_card(std::string_view text) {
+  if (text.starts_with(refusal) && text.size() > refusal.size())
+    return {.refusal = std::string{text.substr(refusal.size())}};
+  const auto blank = text.find(' ');
+  if (blank == text.npos || blank + 1 == text.size())
+    throw BootstrapError(
+        "what rank 0 left for the others is no address and secret: use the same release of "
+        "Capstan on all ranks");
+  try {
+    return {.endpoint = parse_endpoint(text.substr(0, blank), "what rank 0 left for the others"),
+            .secret = std::string{text.substr(blank + 1)}};
+  } catch (const InvalidArgument& error) {
+    throw BootstrapError(error.what());
+  }
+}
+
+}  // namespace capstan

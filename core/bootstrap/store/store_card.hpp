@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/bootstrap/socket.hpp"
+
+namespace capstan {
+
+/// What rank 0 leaves for the other ranks with a launcher that keeps values: where its store is, or
+/// why it has opened none.
+struct StoreCard {
+  TcpEndpoint endpoint{};
+  std::string secret{};
+  std::string refusal{};  ///< not empty: there is no store
+  bool operator==(const StoreCard&) const = default;
+};
+
+std::string to_text(const StoreCard& card);
+/// Throws BootstrapError for a text that is no card.
+StoreCard parse_card(std::string_view text);
+
+}  // namespace capstan

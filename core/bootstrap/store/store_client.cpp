@@ -1,0 +1,314 @@
+#include "core/bootstrap/store/store_client.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <thread>
+
+#include "capstan/error.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto first_pause = 2ms;
+constexpr auto longest_pause = 200ms;
+constexpr auto attempt_time = 5s;
+
+/// Why an attempt to connect failed that may succeed later.
+class NotYet : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// An attempt ran out of time. The deadline can cut the last attempt short, so that this says less
+/// than what an earlier attempt found out.
+class Unanswered : public NotYet {
+ public:
+  using NotYet::NotYet;
+};
+
+/// The connection is of no more use.
+class ConnectionLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+std::string explain_connect_error(int error) {
+  switch (error) {
+    case ECONNREFUSED:
+      return "nothing listens there (connection refused)";
+    case EAGAIN:
+      return "its queue of new connections is full";
+    case ETIMEDOUT:
+      return "the host does not answer (down, or behind a firewall)";
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return fmt::format("unreachable ({})", std::strerror(error));
+    default:
+      return std::strerror(error);
+  }
+}
+
+std::uint32_t milliseconds_of(Deadline deadline) {
+  constexpr auto for_ever = std::numeric_limits<std::uint32_t>::max();
+  if (deadline.is_never()) return for_ever;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining()).count();
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(left, 0, for_ever - 1));
+}
+
+Deadline later(Deadline deadline, std::chrono::milliseconds extra) {
+  return deadline.is_never() ? deadline : Deadline::in(deadline.remaining() + extra);
+}
+
+void sleep_within(std::chrono::milliseconds pause, Deadline deadline) {
+  std::this_thread::sleep_for(std::min<Deadline::Clock::duration>(pause, deadline.remaining()));
+}
+
+}  // namespace
+
+StoreClient::StoreClient(Settings settings, Deadline deadline) : settings_(std::move(settings)) {
+  if (settings_.scope.size() > wire::max_scope) {
+    throw InvalidArgument(fmt::format("a store scope of {} bytes: use up to {}",
+                                      settings_.scope.size(), wire::max_scope));
+  }
+  int attempts = 0;
+  std::string reason;
+  for (std::chrono::milliseconds pause = first_pause;;
+       pause = std::min<std::chrono::milliseconds>(2 * pause, longest_pause)) {
+    try {
+      ++attempts;
+      connect(deadline);
+      return;
+    } catch (const Unanswered& error) {
+      if (reason.empty()) reason = error.what();
+    } catch (const NotYet& error) {
+      reason = error.what();
+    }
+    if (deadline.expired()) {
+      failed("join", fmt::format("{} ({} attempts within {}): check that the process which hosts "
+                                 "the store runs, that all ranks name the same address, and that "
+                                 "this host has a way to it (CAPSTAN_INTERFACE, on the host of the "
+                                 "store, or CAPSTAN_STORE chooses another)",
+                                 reason, attempts, deadline.budget()));
+    }
+    sleep_within(pause, deadline);
+  }
+}
+
+/// Tries all addresses of the endpoint; throws the last one's NotYet.
+void StoreClient::connect(Deadline deadline) {
+  std::vector<SocketAddress> addresses;
+  try {
+    addresses = resolve(settings_.endpoint);
+  } catch (const SystemError& error) {
+    throw NotYet(error.what());  // name servers have their bad moments, too
+  }
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    try {
+      return try_connect(addresses[i], deadline.clamp(Deadline::in(attempt_time)));
+    } catch (const NotYet&) {
+      if (i + 1 == addresses.size()) throw;
+    }
+  }
+}
+
+void StoreClient::try_connect(const SocketAddress& address, Deadline deadline) {
+  Connected connected = connect_to(address, deadline);
+  if (connected.error == ETIMEDOUT) throw Unanswered(explain(ETIMEDOUT, address));
+  if (!connected.socket.valid()) throw NotYet(explain(connected.error, address));
+  socket_ = std::move(connected.socket);
+  reader_ = wire::FrameReader{wire::max_payload};
+  tune(socket_, address.family());
+  check_owner();
+  try {
+    shake_hands(deadline);
+  } catch (const wire::Malformed& error) {
+    const bool other = error.kind() == wire::Malformed::Kind::not_capstan;
+    failed("join", other ? "what answers there is not a Capstan store: check address and port"
+                         : fmt::format("the server sent {}", error.what()));
+  } catch (const ConnectionLost& error) {
+    throw NotYet(fmt::format("{} during the handshake", error.what()));
+  } catch (const TimedOut&) {
+    throw Unanswered("something accepts connections there, but does not answer as a Capstan store");
+  }
+}
+
+/// Names the address that a host's name has led to.
+std::string StoreClient::explain(int error, const SocketAddress& address) const {
+  const auto numeric = address.endpoint();
+  if (numeric == settings_.endpoint) return explain_connect_error(error);
+  return fmt::format("{}: {}", to_string(numeric), explain_connect_error(error));
+}
+
+/// On a Unix socket the name could have been taken by anybody on this host.
+void StoreClient::check_owner() const {
+  if (!std::holds_alternative<AbstractEndpoint>(settings_.endpoint)) return;
+  if (const auto uid = peer_uid(socket_); uid != ::geteuid()) {
+    failed("join", fmt::format("user {} listens under this job's name, not user {}: that process "
+                               "is not part of the job; start the job again, which gives it "
+                               "another name",
+                               uid, ::geteuid()));
+  }
+}
+
+void StoreClient::shake_hands(Deadline deadline) {
+  const wire::Hello hello{random_bytes()};
+  send(hello, deadline);
+  const auto first = receive(deadline);
+  if (const auto* refusal = std::get_if<wire::Refusal>(&first)) refused(*refusal);
+  const auto* challenge = std::get_if<wire::Challenge>(&first);
+  if (!challenge) unexpected("join");
+
+  wire::Join join{{}, settings_.rank, settings_.size, settings_.scope};
+  const auto proof_by = [&](std::string_view who) {
+    return settings_.secret.proof(wire::transcript(who, hello.nonce, challenge->nonce, join));
+  };
+  join.proof = proof_by("client");
+  send(join, deadline);
+  const auto second = receive(deadline);
+  if (const auto* refusal = std::get_if<wire::Refusal>(&second)) refused(*refusal);
+  const auto* welcome = std::get_if<wire::Welcome>(&second);
+  if (!welcome) unexpected("join");
+  if (!same_proof(welcome->proof, proof_by("server"))) {
+    failed("join",
+           "the server does not know the job's secret: another job's store, or an "
+           "impostor, listens there");
+  }
+}
+
+void StoreClient::refused(const wire::Refusal& refusal) const {
+  switch (refusal.reason) {
+    case wire::Reason::scope_closed:
+      throw NotYet(
+          "the store there does not serve this communicator (rank 0 has not come to it "
+          "yet, or all its ranks have joined)");
+    case wire::Reason::full:
+      throw NotYet(refusal.text);
+    case wire::Reason::wrong_secret:
+      failed("join",
+             "wrong secret: give all ranks of the job the same one (CAPSTAN_SECRET), and "
+             "check that the store there is this job's");
+    case wire::Reason::rank_taken:
+      failed("join", fmt::format("{}: two processes have the same rank, or two jobs share a store",
+                                 refusal.text));
+    case wire::Reason::wrong_size:
+      failed("join", fmt::format("{}: start all ranks with the same size", refusal.text));
+    default:
+      failed("join", fmt::format("the server refused: {}", refusal.text));
+  }
+}
+
+void StoreClient::put(std::string_view key, std::span<const std::byte> value) {
+  wire::check_key(key);
+  wire::check_value(key, value);
+  const auto call = fmt::format("put(\"{}\")", key);
+  const wire::Put request{std::string{key}, {value.begin(), value.end()}};
+  const auto reply = ask(call, request, Deadline::in(settings_.answer_timeout));
+  if (const auto* failure = std::get_if<wire::Failure>(&reply)) failed(call, failure->text);
+  if (!std::holds_alternative<wire::Done>(reply)) unexpected(call);
+}
+
+std::vector<std::byte> StoreClient::get(std::string_view key, Deadline deadline) {
+  wire::check_key(key);
+  const auto call = fmt::format("get(\"{}\")", key);
+  auto reply = ask(call, wire::Get{std::string{key}, milliseconds_of(deadline)},
+                   later(deadline, settings_.answer_timeout));
+  if (auto* value = std::get_if<wire::Value>(&reply)) return std::move(value->value);
+  const auto* failure = std::get_if<wire::Failure>(&reply);
+  if (!failure) unexpected(call);
+  if (failure->reason == wire::Reason::timed_out) {
+    throw TimedOut(
+        fmt::format("{}{}: nobody put this key within {}; {}: see whether those ranks "
+                    "started, crashed or hang",
+                    self(), call, deadline.budget(), failure->text));
+  }
+  failed(call, fmt::format("the process that hosts the store is leaving, so that nobody will put "
+                           "this key; {}",
+                           failure->text));
+}
+
+std::optional<std::vector<std::byte>> StoreClient::try_get(std::string_view key) {
+  wire::check_key(key);
+  const auto call = fmt::format("try_get(\"{}\")", key);
+  auto reply = ask(call, wire::TryGet{std::string{key}}, Deadline::in(settings_.answer_timeout));
+  if (auto* value = std::get_if<wire::Value>(&reply)) return std::move(value->value);
+  if (!std::holds_alternative<wire::Absent>(reply)) unexpected(call);
+  return std::nullopt;
+}
+
+/// One request and its reply. Any failure leaves the connection out of step, so it ends.
+wire::Message StoreClient::ask(const std::string& call, const wire::Message& request,
+                               Deadline deadline) {
+  std::string what;
+  try {
+    if (!socket_.valid()) failed(call, "the connection failed earlier");
+    send(request, deadline);
+    return receive(deadline);
+  } catch (const ConnectionLost& error) {
+    what = fmt::format(
+        "{}: the process that hosts the store has ended or dropped this rank; its "
+        "own output tells why",
+        error.what());
+  } catch (const TimedOut&) {
+    what = "no answer: the process that hosts the store hangs, is stopped or cannot be reached";
+  } catch (const wire::Malformed& error) {
+    what = fmt::format("the server sent {}", error.what());
+  }
+  socket_ = FileDescriptor{};
+  failed(call, what);
+}
+
+void StoreClient::send(const wire::Message& message, Deadline deadline) {
+  const auto frame = wire::encode(message);
+  for (std::size_t sent = 0; sent < frame.size();) {
+    const auto count =
+        ::send(socket_.get(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
+    if (count >= 0) {
+      sent += static_cast<std::size_t>(count);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!wait_for(socket_, POLLOUT, deadline)) throw TimedOut("send");
+    } else if (errno != EINTR) {
+      return;  // the server may have said why before it closed: the next receive() finds out
+    }
+  }
+}
+
+wire::Message StoreClient::receive(Deadline deadline) {
+  while (true) {
+    if (auto message = reader_.take()) return std::move(*message);
+    const auto space = reader_.space();
+    const auto count = ::recv(socket_.get(), space.data(), space.size(), 0);
+    if (count > 0) {
+      reader_.commit(static_cast<std::size_t>(count));
+    } else if (count == 0) {
+      throw ConnectionLost("the connection was closed");
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!wait_for(socket_, POLLIN, deadline)) throw TimedOut("receive");
+    } else if (errno != EINTR) {
+      throw ConnectionLost(fmt::format("the connection broke ({})", std::strerror(errno)));
+    }
+  }
+}
+
+void StoreClient::failed(const std::string& call, const std::string& what) const {
+  throw BootstrapError(
+      fmt::format("{}{} at store {}: {}", self(), call, to_string(settings_.endpoint), what));
+}
+
+void StoreClient::unexpected(const std::string& call) {
+  socket_ = FileDescriptor{};
+  failed(call, "the server sent a message that has no place here");
+}
+
+std::string StoreClient::self() const {
+  return settings_.rank < 0 ? std::string{} : fmt::format("rank {}: ", settings_.rank);
+}
+
+}  // namespace capstan

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capstan/deadline.hpp"
+#include "core/base/file_descriptor.hpp"
+#include "core/bootstrap/secret.hpp"
+#include "core/bootstrap/socket.hpp"
+#include "core/bootstrap/store/store.hpp"
+#include "core/bootstrap/store/wire.hpp"
+
+namespace capstan {
+
+/// A store that lives in a StoreServer, seen by one rank. One thread at a time may use it.
+///
+/// A call that fails for want of an answer ends the connection; every later call then throws
+/// BootstrapError, too.
+class StoreClient final : public Store {
+ public:
+  struct Settings {
+    Endpoint endpoint;
+    Secret secret;
+    /// The communicator; clients of different scopes share nothing. At most 64 bytes.
+    std::string scope = {};
+    /// Who this is; -1 for a client that is no rank.
+    int rank = -1;
+    int size = 0;
+    /// How long put() and try_get() wait for their answer, and get() beyond its own deadline.
+    std::chrono::milliseconds answer_timeout{10000};
+  };
+
+  /// Connects and proves the secret both ways, trying again until `deadline` while the server may
+  /// still come up (nothing listens, the host does not answer, the scope is not open yet).
+  /// Throws BootstrapError that says which of these it was, or at once if it is final: the secret
+  /// is wrong, the rank is taken, something else than a Capstan store listens there.
+  StoreClient(Settings settings, Deadline deadline);
+
+  void put(std::string_view key, std::span<const std::byte> value) override;
+  std::vector<std::byte> get(std::string_view key, Deadline deadline) override;
+  std::optional<std::vector<std::byte>> try_get(std::string_view key) override;
+
+ private:
+  void connect(Deadline deadline);
+  void try_connect(const SocketAddress& address, Deadline deadline);
+  std::string explain(int error, const SocketAddress& address) const;
+  void check_owner() const;
+  void shake_hands(Deadline deadline);
+  [[noreturn]] void refused(const wire::Refusal& refusal) const;
+
+  wire::Message ask(const std::string& call, const wire::Message& request, Deadline deadline);
+  void send(const wire::Message& message, Deadline deadline);
+  wire::Message receive(Deadline deadline);
+  [[noreturn]] void failed(const std::string& call, const std::string& what) const;
+  [[noreturn]] void unexpected(const std::string& call);
+  std::string self() const;
+
+  Settings settings_;
+  FileDescriptor socket_;
+  wire::FrameReader reader_{wire::max_payload};
+};
+
+}  // namespace capstan

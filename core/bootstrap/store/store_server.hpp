@@ -1,0 +1,70 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "core/bootstrap/secret.hpp"
+#include "core/bootstrap/socket.hpp"
+
+namespace capstan {
+
+class ServerLoop;
+
+/// Serves a store from a thread of its own. Clients (StoreClient) must prove that they know
+/// `secret`; on an abstract Unix socket they must be of the same user, too. Whoever sends anything
+/// else than the protocol, stays silent during the handshake or stops in the middle of a message
+/// is disconnected with a warning in the log. Memory is bounded: one message per connection, 128
+/// bytes before the client has proved itself, and 256 MiB of values.
+///
+/// All functions may be called from any thread.
+class StoreServer {
+ public:
+  struct Settings {
+    Endpoint endpoint = TcpEndpoint{};
+    Secret secret;
+    /// Serve every scope (communicator) that clients ask for, as a launcher does. Otherwise only
+    /// those opened with open_scope(), and the listener closes by itself when all ranks of all
+    /// open scopes have joined.
+    bool any_scope = true;
+    std::size_t max_connections = 4096;
+    std::chrono::milliseconds handshake_timeout{5000};  ///< from accept to the proof
+    std::chrono::milliseconds transfer_timeout{10000};  ///< for one message, either way
+  };
+
+  /// Throws SystemError if the endpoint cannot be listened on; says why and what to do.
+  explicit StoreServer(Settings settings);
+  /// stop().
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  /// The numeric address and the actual port.
+  const Endpoint& endpoint() const { return endpoint_; }
+
+  /// Lets the ranks of one more communicator in. False if the listener is closed already.
+  bool open_scope(const std::string& name);
+  /// Forgets a scope: clients that wait in it get an error, all others in it are disconnected.
+  void close_scope(const std::string& name);
+  /// Takes no more connections; those that exist go on.
+  void close_listener();
+  bool listening() const;
+  /// Every rank of every open scope has joined, and all have left again.
+  bool finished() const;
+  /// Answers who waits with an error, closes everything and ends the thread.
+  void stop();
+
+ private:
+  Endpoint endpoint_;
+  std::unique_ptr<ServerLoop> loop_;
+  std::mutex joining_;
+  std::jthread thread_;
+  pid_t owner_;
+};
+
+}  // namespace capstan

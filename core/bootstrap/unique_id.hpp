@@ -1,0 +1,20 @@
+#pragma once
+
+#include "capstan/unique_id.hpp"
+#include "core/bootstrap/secret.hpp"
+#include "core/bootstrap/socket.hpp"
+
+namespace capstan {
+
+/// What is inside a unique id.
+struct UniqueIdContent {
+  TcpEndpoint endpoint;  ///< numeric
+  Secret secret;
+};
+
+/// Throws InvalidArgument if the address is not a numeric one.
+UniqueId seal(const UniqueIdContent& content);
+/// Throws InvalidArgument if the bytes are not a unique id of this version, or damaged.
+UniqueIdContent unseal(const UniqueId& id);
+
+}  // namespace capstan
