@@ -9,8 +9,8 @@
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/engine/engine.hpp"
 #include "core/engine/progress.hpp"
-#include "core/runtime/shared/allocate.hpp"
-#include "core/runtime/world.hpp"
+#include "core/world/allocate.hpp"
+#include "core/world/world.hpp"
 #include "kernels/cpu/reduce.hpp"
 
 namespace capstan {

@@ -12,7 +12,7 @@
 #include "core/engine/progress.hpp"
 #include "core/engine/staging.hpp"
 #include "core/engine/task.hpp"
-#include "core/runtime/world.hpp"
+#include "core/world/world.hpp"
 
 // What the parts of Communicator share.
 

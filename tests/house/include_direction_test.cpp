@@ -70,7 +70,7 @@ TEST(IncludeDirection, AllowsWhatTheDesignAllows) {
           {"transports/transport.hpp", "#include <chrono>\n#include \"../core/ir/types.hpp\"\n"},
           {"transports/shm/mapping.cpp",
            "#include <sys/mman.h>\n#include \"transports/transport.hpp\"\n"},
-          {"core/runtime/world.cpp", "#include \"transports/transport.hpp\"\n"},
+          {"core/world/world.cpp", "#include \"transports/transport.hpp\"\n"},
           {"tests/unit/ring_test.cpp", "#include <gtest/gtest.h>\n"},
       }),
       IsEmpty());

@@ -1,6 +1,6 @@
-#include "core/runtime/links.hpp"
-
 #include <gtest/gtest.h>
+
+#include "core/world/make_transport.hpp"
 
 namespace capstan {
 namespace {

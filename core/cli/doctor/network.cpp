@@ -7,7 +7,7 @@
 
 #include "capstan/settings.hpp"
 #include "core/cli/doctor/probe.hpp"
-#include "core/runtime/links.hpp"
+#include "core/world/make_transport.hpp"
 #include "transports/verbs/verbs_transport.hpp"
 
 namespace capstan::cli {

@@ -1,4 +1,4 @@
-#include "core/runtime/links.hpp"
+#include "core/world/make_transport.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

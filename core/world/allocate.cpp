@@ -1,4 +1,4 @@
-#include "core/runtime/shared/allocate.hpp"
+#include "core/world/allocate.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

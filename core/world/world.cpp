@@ -1,4 +1,4 @@
-#include "core/runtime/world.hpp"
+#include "core/world/world.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 #include "core/bootstrap/rendezvous.hpp"
 #include "core/engine/progress.hpp"
 #include "core/memory/huge_pages.hpp"
-#include "core/runtime/links.hpp"
+#include "core/world/make_transport.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

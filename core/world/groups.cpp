@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "capstan/error.hpp"
-#include "core/runtime/links.hpp"
-#include "core/runtime/world.hpp"
+#include "core/world/make_transport.hpp"
+#include "core/world/world.hpp"
 
 namespace capstan {
 namespace {
