@@ -8,7 +8,6 @@
 #include <mutex>
 
 #include "capstan/error.hpp"
-#include "core/base/network.hpp"
 #include "core/bootstrap/launchers/launcher_kvs.hpp"
 #include "core/bootstrap/method.hpp"
 #include "core/bootstrap/store/hosted_store.hpp"
@@ -16,6 +15,7 @@
 #include "core/bootstrap/store/store_card.hpp"
 #include "core/bootstrap/store/store_client.hpp"
 #include "core/bootstrap/unique_id_registry.hpp"
+#include "core/net/network.hpp"
 
 namespace capstan {
 namespace {

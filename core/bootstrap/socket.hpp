@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan {
 

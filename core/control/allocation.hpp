@@ -8,7 +8,7 @@
 #include <span>
 
 #include "capstan/quantity.hpp"
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 #include "transports/mapping.hpp"
 
 namespace capstan::shared {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "core/device/device_memory.hpp"
 #include "core/engine/task.hpp"
-#include "core/memory/device_memory.hpp"
 #include "core/memory/pinned_memory.hpp"
 #include "core/p2p/messages.hpp"
 

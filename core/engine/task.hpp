@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/lowering/call.hpp"
-#include "core/memory/address_range.hpp"
+#include "core/memory/registration/address_range.hpp"
 
 namespace capstan {
 

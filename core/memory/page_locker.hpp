@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/memory/address_range.hpp"
-#include "core/memory/shared_library.hpp"
+#include "core/device/shared_library.hpp"
+#include "core/memory/registration/address_range.hpp"
 
 namespace capstan {
 

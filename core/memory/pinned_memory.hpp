@@ -7,8 +7,8 @@
 #include <span>
 #include <utility>
 
-#include "core/memory/address_range.hpp"
 #include "core/memory/page_locker.hpp"
+#include "core/memory/registration/address_range.hpp"
 
 namespace capstan {
 

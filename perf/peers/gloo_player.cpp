@@ -19,8 +19,8 @@
 #include <cstring>
 
 #include "capstan/settings.hpp"
-#include "core/base/network.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
+#include "core/net/network.hpp"
 #include "perf/peers/player.hpp"
 
 namespace capstan::peers {

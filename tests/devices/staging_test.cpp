@@ -8,7 +8,7 @@
 #include <latch>
 #include <numeric>
 
-#include "core/memory/device_memory.hpp"
+#include "core/device/device_memory.hpp"
 #include "tests/devices/cells.hpp"
 #include "tests/unit/thread_world.hpp"
 

@@ -5,12 +5,12 @@
 #include <sstream>
 
 #include "capstan/error.hpp"
-#include "core/base/network.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/bootstrap/launchers/pmi_message.hpp"
 #include "core/bootstrap/store/store_card.hpp"
 #include "core/bootstrap/unique_id.hpp"
 #include "core/cli/launcher/host_list.hpp"
+#include "core/net/network.hpp"
 #include "core/selection/rules.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "transports/faults/fault_plan.hpp"

@@ -1,6 +1,6 @@
 // Which drivers of devices a process has, and what is loaded to find out.
 
-#include "core/memory/device_driver.hpp"
+#include "core/device/device_driver.hpp"
 
 #include <gtest/gtest.h>
 

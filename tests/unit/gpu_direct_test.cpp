@@ -1,4 +1,4 @@
-#include "core/memory/gpu_direct.hpp"
+#include "core/device/gpu_direct.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "capstan/error.hpp"
-#include "core/memory/device_registration.hpp"
-#include "core/memory/libfabric_hmem.hpp"
+#include "core/device/device_registration.hpp"
+#include "core/device/libfabric_hmem.hpp"
 #include "tests/unit/fake_libraries.hpp"
 
 #if __has_include(<rdma/fabric.h>)

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/file_descriptor.hpp"
-#include "core/memory/memory_map.hpp"
-#include "core/memory/registration_cache.hpp"
+#include "core/memory/registration/memory_map.hpp"
+#include "core/memory/registration/registration_cache.hpp"
+#include "core/net/file_descriptor.hpp"
 #include "tests/unit/registration_helpers.hpp"
 
 // Memory that really goes away. All of it must hold with and without userfaultfd; only that

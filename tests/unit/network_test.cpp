@@ -1,4 +1,4 @@
-#include "core/base/network.hpp"
+#include "core/net/network.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "core/memory/mapping_monitor.hpp"
+#include "core/memory/registration/mapping_monitor.hpp"
 #include "tests/unit/registration_helpers.hpp"
 
 namespace capstan {

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <optional>
 
-#include "core/memory/registration_cache.hpp"
+#include "core/memory/registration/registration_cache.hpp"
 
 namespace capstan::testing_memory {
 

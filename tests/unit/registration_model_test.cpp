@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "core/memory/registration_cache.hpp"
+#include "core/memory/registration/registration_cache.hpp"
 #include "tests/unit/registration_helpers.hpp"
 
 // The cache against a model of it that is too simple to be wrong: a list of registrations in order

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "capstan/error.hpp"
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"
 #include "transports/verbs/verbs_address.hpp"

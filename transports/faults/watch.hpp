@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::faults {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "capstan/quantity.hpp"
-#include "core/memory/registration_cache.hpp"
+#include "core/memory/registration/registration_cache.hpp"
 #include "transports/ofi/library.hpp"
 
 namespace capstan::ofi {

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "capstan/error.hpp"
-#include "core/base/network.hpp"
+#include "core/net/network.hpp"
 
 namespace capstan::ofi {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "core/base/network.hpp"
+#include "core/net/network.hpp"
 #include "transports/mapping.hpp"
 #include "transports/system_call.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::ofi {
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <mutex>
 
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::posted {
 

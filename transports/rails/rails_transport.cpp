@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 #include "transports/joined_address.hpp"
 #include "transports/mirrored_transport.hpp"
 #include "transports/rails/way.hpp"

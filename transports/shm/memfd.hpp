@@ -4,7 +4,7 @@
 #include <string>
 
 #include "capstan/quantity.hpp"
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 #include "transports/mapping.hpp"
 
 namespace capstan::shm {

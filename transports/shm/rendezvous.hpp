@@ -8,7 +8,7 @@
 
 #include "capstan/deadline.hpp"
 #include "capstan/quantity.hpp"
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 #include "transports/shm/conversation.hpp"
 #include "transports/shm/liveness.hpp"
 #include "transports/shm/shm_address.hpp"

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::shm {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::shm {
 

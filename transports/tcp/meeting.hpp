@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 #include "transports/tcp/complaints.hpp"
 #include "transports/tcp/poller.hpp"
 #include "transports/tcp/tcp_address.hpp"

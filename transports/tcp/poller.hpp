@@ -7,7 +7,7 @@
 #include <span>
 
 #include "capstan/deadline.hpp"
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::tcp {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 #include "transports/tcp/tcp_address.hpp"
 
 /// The calls that concern sockets; all of them are non-blocking, and closed by exec().

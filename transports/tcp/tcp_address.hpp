@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/base/network.hpp"
+#include "core/net/network.hpp"
 #include "transports/tcp/handshake.hpp"
 #include "transports/transport.hpp"
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "capstan/deadline.hpp"
-#include "core/base/file_descriptor.hpp"
 #include "core/bootstrap/launchers/pmi_message.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::pmi {
 

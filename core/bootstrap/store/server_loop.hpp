@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
-#include "core/base/file_descriptor.hpp"
 #include "core/bootstrap/store/scope_table.hpp"
 #include "core/bootstrap/store/server_session.hpp"
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/bootstrap/store/wire.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan {
 

@@ -12,8 +12,8 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/base/network.hpp"
 #include "core/cli/launcher/remote_shell.hpp"
+#include "core/net/network.hpp"
 
 namespace capstan::cli {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/file_descriptor.hpp"
 #include "core/cli/launcher/launcher.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::cli {
 

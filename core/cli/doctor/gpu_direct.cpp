@@ -1,11 +1,11 @@
-#include "core/memory/gpu_direct.hpp"
+#include "core/device/gpu_direct.hpp"
 
 #include <fmt/format.h>
 
 #include "capstan/settings.hpp"
 #include "core/cli/doctor/probe.hpp"
-#include "core/memory/address_range.hpp"
-#include "core/memory/device_memory.hpp"
+#include "core/device/device_memory.hpp"
+#include "core/memory/registration/address_range.hpp"
 
 namespace capstan::cli {
 namespace {

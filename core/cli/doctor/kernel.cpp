@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/file_descriptor.hpp"
 #include "core/cli/doctor/probe.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::cli {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "core/cli/doctor/probe.hpp"
-#include "core/memory/mapping_monitor.hpp"
 #include "core/memory/page_locker.hpp"
+#include "core/memory/registration/mapping_monitor.hpp"
 
 namespace capstan::cli {
 namespace {

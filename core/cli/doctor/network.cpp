@@ -1,4 +1,4 @@
-#include "core/base/network.hpp"
+#include "core/net/network.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

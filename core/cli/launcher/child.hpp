@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {

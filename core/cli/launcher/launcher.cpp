@@ -9,7 +9,6 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/base/network.hpp"
 #include "core/bootstrap/secret.hpp"
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/cli/launcher/child.hpp"
@@ -18,6 +17,7 @@
 #include "core/cli/launcher/remote_host.hpp"
 #include "core/cli/launcher/signals.hpp"
 #include "core/cli/launcher/warden.hpp"
+#include "core/net/network.hpp"
 
 extern char** environ;
 

@@ -2,7 +2,7 @@
 
 #include <signal.h>
 
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::cli {
 

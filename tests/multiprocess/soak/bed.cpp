@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/base/file_descriptor.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan::soak {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
-#include "core/memory/device_driver.hpp"
+#include "core/device/device_driver.hpp"
 
 namespace capstan {
 

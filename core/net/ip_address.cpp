@@ -1,4 +1,4 @@
-#include "core/base/ip_address.hpp"
+#include "core/net/ip_address.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

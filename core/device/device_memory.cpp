@@ -1,4 +1,4 @@
-#include "core/memory/device_memory.hpp"
+#include "core/device/device_memory.hpp"
 
 #include <fmt/format.h>
 

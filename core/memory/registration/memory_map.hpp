@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/memory/address_range.hpp"
+#include "core/memory/registration/address_range.hpp"
 
 namespace capstan {
 

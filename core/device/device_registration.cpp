@@ -1,11 +1,11 @@
-#include "core/memory/device_registration.hpp"
+#include "core/device/device_registration.hpp"
 
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <system_error>
 
-#include "core/memory/address_range.hpp"
+#include "core/memory/registration/address_range.hpp"
 
 namespace capstan {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/memory/shared_library.hpp"
+#include "core/device/shared_library.hpp"
 
 #include <dlfcn.h>
 

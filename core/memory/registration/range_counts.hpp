@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 
-#include "core/memory/address_range.hpp"
+#include "core/memory/registration/address_range.hpp"
 
 namespace capstan {
 

@@ -10,9 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "core/memory/address_range.hpp"
-#include "core/memory/mapping_monitor.hpp"
-#include "core/memory/range_counts.hpp"
+#include "core/memory/registration/address_range.hpp"
+#include "core/memory/registration/mapping_monitor.hpp"
+#include "core/memory/registration/range_counts.hpp"
 
 namespace capstan {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "core/base/file_descriptor.hpp"
-#include "core/memory/gpu_direct.hpp"
+#include "core/device/gpu_direct.hpp"
+#include "core/net/file_descriptor.hpp"
 
 // As <infiniband/verbs.h> declares them; whoever uses a registration includes that.
 struct ibv_pd;

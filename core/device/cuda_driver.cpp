@@ -5,7 +5,7 @@
 #include <mutex>
 #include <system_error>
 
-#include "core/memory/device_driver.hpp"
+#include "core/device/device_driver.hpp"
 
 // The declarations of CUDA's driver API that are used here, as its ABI has them.
 

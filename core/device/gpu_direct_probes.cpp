@@ -1,4 +1,4 @@
-#include "core/memory/gpu_direct_probes.hpp"
+#include "core/device/gpu_direct_probes.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "core/memory/libfabric_hmem.hpp"
+#include "core/device/libfabric_hmem.hpp"
 
 namespace capstan {
 namespace {

@@ -1,11 +1,11 @@
-#include "core/memory/gpu_direct.hpp"
+#include "core/device/gpu_direct.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "capstan/error.hpp"
-#include "core/memory/gpu_direct_probes.hpp"
+#include "core/device/gpu_direct_probes.hpp"
 
 namespace capstan {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/memory/address_range.hpp"
+#include "core/memory/registration/address_range.hpp"
 
 namespace capstan {
 

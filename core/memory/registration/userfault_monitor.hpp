@@ -7,9 +7,9 @@
 #include <mutex>
 #include <thread>
 
-#include "core/base/file_descriptor.hpp"
-#include "core/memory/mapping_monitor.hpp"
-#include "core/memory/range_counts.hpp"
+#include "core/memory/registration/mapping_monitor.hpp"
+#include "core/memory/registration/range_counts.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan {
 

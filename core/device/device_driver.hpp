@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/memory/gpu_direct.hpp"
+#include "core/device/gpu_direct.hpp"
 
 namespace capstan {
 

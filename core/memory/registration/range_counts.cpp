@@ -1,4 +1,4 @@
-#include "core/memory/range_counts.hpp"
+#include "core/memory/registration/range_counts.hpp"
 
 #include <algorithm>
 #include <iterator>

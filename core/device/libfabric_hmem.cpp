@@ -1,4 +1,4 @@
-#include "core/memory/libfabric_hmem.hpp"
+#include "core/device/libfabric_hmem.hpp"
 
 #include <algorithm>
 #include <string_view>

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/memory/shared_library.hpp"
+#include "core/device/shared_library.hpp"
 
 namespace capstan {
 

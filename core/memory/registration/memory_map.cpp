@@ -1,4 +1,4 @@
-#include "core/memory/memory_map.hpp"
+#include "core/memory/registration/memory_map.hpp"
 
 #include <fstream>
 #include <sstream>

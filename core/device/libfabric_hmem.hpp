@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/memory/shared_library.hpp"
+#include "core/device/shared_library.hpp"
 
 namespace capstan {
 

@@ -1,9 +1,9 @@
-#include "core/memory/mapping_monitor.hpp"
+#include "core/memory/registration/mapping_monitor.hpp"
 
 #include <mutex>
 #include <utility>
 
-#include "core/memory/userfault_monitor.hpp"
+#include "core/memory/registration/userfault_monitor.hpp"
 
 namespace capstan {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/ip_address.hpp"
+#include "core/net/ip_address.hpp"
 
 namespace capstan {
 

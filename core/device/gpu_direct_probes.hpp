@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/memory/gpu_direct.hpp"
+#include "core/device/gpu_direct.hpp"
 
 namespace capstan {
 

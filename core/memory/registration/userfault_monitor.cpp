@@ -1,4 +1,4 @@
-#include "core/memory/userfault_monitor.hpp"
+#include "core/memory/registration/userfault_monitor.hpp"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -15,7 +15,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "core/memory/memory_map.hpp"
+#include "core/memory/registration/memory_map.hpp"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1

@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "core/memory/device_driver.hpp"
+#include "core/device/device_driver.hpp"
 
 // The declarations of HIP's runtime that are used here, as its ABI has them.
 
