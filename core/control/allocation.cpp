@@ -10,8 +10,8 @@
 #include <new>
 
 #include "core/memory/huge_pages.hpp"
+#include "transports/common/system_call.hpp"
 #include "transports/shm/memfd.hpp"
-#include "transports/system_call.hpp"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23

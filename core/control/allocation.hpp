@@ -9,7 +9,7 @@
 
 #include "capstan/quantity.hpp"
 #include "core/net/file_descriptor.hpp"
-#include "transports/mapping.hpp"
+#include "transports/common/mapping.hpp"
 
 namespace capstan::shared {
 

@@ -14,7 +14,7 @@
 
 #include "kernels/cpu/reduce.hpp"
 #include "perf/micro/stay_on_core.hpp"
-#include "transports/mapping.hpp"
+#include "transports/common/mapping.hpp"
 #include "transports/shm/memfd.hpp"
 
 namespace capstan::perf {

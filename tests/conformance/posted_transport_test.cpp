@@ -1,7 +1,5 @@
 // How far posted threads use the freedom that transports/transport.hpp gives.
 
-#include "transports/posted/posted_transport.hpp"
-
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -11,6 +9,7 @@
 
 #include "capstan/error.hpp"
 #include "tests/conformance/worlds.hpp"
+#include "transports/loopback/loopback_transport.hpp"
 
 namespace capstan::conformance {
 namespace {

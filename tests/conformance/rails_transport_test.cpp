@@ -1,8 +1,6 @@
 // What is special to rails: pieces, and what has to wait for them. The rails here deliver when they
 // are told to.
 
-#include "transports/rails/rails_transport.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +9,8 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "transports/rails/way.hpp"
+#include "transports/compose/multirail/multirail_transport.hpp"
+#include "transports/compose/multirail/peer_state.hpp"
 
 namespace capstan {
 namespace {

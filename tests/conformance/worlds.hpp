@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "tests/conformance/world.hpp"
-#include "transports/faults/faulty_transport.hpp"
-#include "transports/mixed/mixed_transport.hpp"
+#include "transports/compose/faulty/faulty_transport.hpp"
+#include "transports/compose/hierarchical/hierarchical_transport.hpp"
+#include "transports/compose/multirail/multirail_transport.hpp"
+#include "transports/loopback/loopback_transport.hpp"
 #include "transports/ofi/ofi_transport.hpp"
-#include "transports/posted/posted_transport.hpp"
-#include "transports/rails/rails_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "tests/fuzz/fuzz.hpp"
-#include "transports/joined_address.hpp"
+#include "transports/common/joined_address.hpp"
 #include "transports/shm/shm_address.hpp"
 #include "transports/tcp/tcp_address.hpp"
 #ifdef CAPSTAN_WITH_OFI

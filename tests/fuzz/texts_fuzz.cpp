@@ -13,7 +13,7 @@
 #include "core/net/network.hpp"
 #include "core/selection/rules.hpp"
 #include "tests/fuzz/fuzz.hpp"
-#include "transports/faults/fault_plan.hpp"
+#include "transports/compose/faulty/fault_plan.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <rapidcheck.h>
 
 #include "capstan/error.hpp"
-#include "transports/faults/fault_dice.hpp"
+#include "transports/compose/faulty/fault_dice.hpp"
 
 namespace capstan {
 namespace {

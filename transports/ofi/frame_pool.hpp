@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "transports/mapping.hpp"
+#include "transports/common/mapping.hpp"
 #include "transports/ofi/endpoint.hpp"
 #include "transports/ofi/frame.hpp"
 

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "transports/system_call.hpp"
+#include "transports/common/system_call.hpp"
 
 namespace capstan::ofi {
 namespace {

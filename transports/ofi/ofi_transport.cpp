@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "transports/mirrored_transport.hpp"
+#include "transports/common/mirrored_transport.hpp"
+#include "transports/common/requirements.hpp"
 #include "transports/ofi/exchange.hpp"
 #include "transports/ofi/sleeper.hpp"
-#include "transports/requirements.hpp"
 
 namespace capstan {
 namespace {

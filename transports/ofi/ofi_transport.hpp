@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/borrowed.hpp"
+#include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "transports/common/registered_sources.hpp"
 #include "transports/ofi/endpoint.hpp"
 #include "transports/ofi/frame_pool.hpp"
-#include "transports/registered_sources.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::ofi {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "transports/system_call.hpp"
-#include "transports/wait_readable.hpp"
+#include "transports/common/system_call.hpp"
+#include "transports/common/wait_readable.hpp"
 
 namespace capstan::ofi {
 namespace {

@@ -1,6 +1,6 @@
 #include "transports/shm/mapped_transport.hpp"
 
-#include "transports/requirements.hpp"
+#include "transports/common/requirements.hpp"
 
 namespace capstan::shm {
 

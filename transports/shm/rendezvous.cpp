@@ -7,8 +7,8 @@
 #include <chrono>
 #include <utility>
 
+#include "transports/common/system_call.hpp"
 #include "transports/shm/memfd.hpp"
-#include "transports/system_call.hpp"
 
 namespace capstan::shm {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "transports/mapping.hpp"
-#include "transports/requirements.hpp"
+#include "transports/common/mapping.hpp"
+#include "transports/common/requirements.hpp"
 #include "transports/shm/liveness.hpp"
 #include "transports/shm/mapped_transport.hpp"
 #include "transports/shm/memfd.hpp"

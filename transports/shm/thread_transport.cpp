@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "capstan/error.hpp"
-#include "transports/mapping.hpp"
+#include "transports/common/mapping.hpp"
 #include "transports/shm/mapped_transport.hpp"
 
 namespace capstan {

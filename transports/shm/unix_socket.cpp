@@ -8,7 +8,7 @@
 #include <array>
 #include <cstring>
 
-#include "transports/system_call.hpp"
+#include "transports/common/system_call.hpp"
 
 namespace capstan::shm {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "transports/system_call.hpp"
+#include "transports/common/system_call.hpp"
+#include "transports/common/wait_readable.hpp"
 #include "transports/tcp/socket.hpp"
-#include "transports/wait_readable.hpp"
 
 namespace capstan::tcp {
 namespace {

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "transports/mirrored_transport.hpp"
-#include "transports/requirements.hpp"
+#include "transports/common/mirrored_transport.hpp"
+#include "transports/common/requirements.hpp"
 #include "transports/tcp/acceptor.hpp"
 #include "transports/tcp/listeners.hpp"
 #include "transports/tcp/opener.hpp"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "transports/borrowed.hpp"
+#include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {

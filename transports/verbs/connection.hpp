@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/registered_sources.hpp"
+#include "transports/common/registered_sources.hpp"
 #include "transports/verbs/inbox.hpp"
 #include "transports/verbs/pieces.hpp"
 #include "transports/verbs/send_queue.hpp"

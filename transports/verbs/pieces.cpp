@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
-#include "transports/mapping.hpp"
+#include "transports/common/mapping.hpp"
 
 namespace capstan::verbs {
 

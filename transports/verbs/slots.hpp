@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "capstan/quantity.hpp"
-#include "transports/mapping.hpp"
+#include "transports/common/mapping.hpp"
 #include "transports/verbs/handles.hpp"
 #include "transports/verbs/pieces.hpp"
 

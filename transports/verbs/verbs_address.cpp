@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transports/mapping.hpp"
-#include "transports/system_call.hpp"
+#include "transports/common/mapping.hpp"
+#include "transports/common/system_call.hpp"
 
 namespace capstan::verbs {
 namespace {

@@ -9,10 +9,10 @@
 #include <mutex>
 
 #include "capstan/error.hpp"
-#include "transports/mirrored_transport.hpp"
-#include "transports/requirements.hpp"
+#include "transports/common/mirrored_transport.hpp"
+#include "transports/common/requirements.hpp"
+#include "transports/common/wait_readable.hpp"
 #include "transports/verbs/endpoint.hpp"
-#include "transports/wait_readable.hpp"
 
 namespace capstan {
 namespace {

@@ -110,7 +110,7 @@ struct Settings {
   int virtual_hosts = 0;
 
   /// For tests of what survives a bad network: faults that every transport injects, the same on all
-  /// ranks, as transports/faults/fault_plan.hpp reads them, for example
+  /// ranks, as transports/compose/faulty/fault_plan.hpp reads them, for example
   /// "seed=42,delay=0.1,death=3@50". No ranks share memory then. CAPSTAN_FAULTS.
   std::string faults;
 

@@ -1,6 +1,6 @@
-#include "transports/mirrored_transport.hpp"
+#include "transports/common/mirrored_transport.hpp"
 
-#include "transports/requirements.hpp"
+#include "transports/common/requirements.hpp"
 
 namespace capstan {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "transports/faults/fault_plan.hpp"
+#include "transports/compose/faulty/fault_plan.hpp"
 
 namespace capstan::faults {
 

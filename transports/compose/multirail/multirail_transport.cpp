@@ -1,4 +1,4 @@
-#include "transports/rails/rails_transport.hpp"
+#include "transports/compose/multirail/multirail_transport.hpp"
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
@@ -10,12 +10,12 @@
 
 #include "capstan/error.hpp"
 #include "core/net/file_descriptor.hpp"
-#include "transports/joined_address.hpp"
-#include "transports/mirrored_transport.hpp"
-#include "transports/rails/way.hpp"
-#include "transports/requirements.hpp"
-#include "transports/system_call.hpp"
-#include "transports/wait_readable.hpp"
+#include "transports/common/joined_address.hpp"
+#include "transports/common/mirrored_transport.hpp"
+#include "transports/common/requirements.hpp"
+#include "transports/common/system_call.hpp"
+#include "transports/common/wait_readable.hpp"
+#include "transports/compose/multirail/peer_state.hpp"
 
 namespace capstan {
 namespace {

@@ -3,7 +3,7 @@
 #include <functional>
 #include <memory>
 
-#include "transports/borrowed.hpp"
+#include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {

@@ -1,4 +1,4 @@
-#include "transports/requirements.hpp"
+#include "transports/common/requirements.hpp"
 
 #include <fmt/format.h>
 

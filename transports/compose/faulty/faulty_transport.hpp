@@ -4,9 +4,9 @@
 #include <mutex>
 #include <optional>
 
-#include "transports/faults/stream.hpp"
-#include "transports/faults/watch.hpp"
-#include "transports/mirrored_transport.hpp"
+#include "transports/common/mirrored_transport.hpp"
+#include "transports/compose/faulty/stream.hpp"
+#include "transports/compose/faulty/watch.hpp"
 
 namespace capstan {
 

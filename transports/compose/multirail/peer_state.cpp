@@ -1,4 +1,4 @@
-#include "transports/rails/way.hpp"
+#include "transports/compose/multirail/peer_state.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "transports/faults/stream.hpp"
+#include "transports/compose/faulty/stream.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,9 +1,9 @@
-#include "transports/posted/bell.hpp"
+#include "transports/loopback/bell.hpp"
 
 #include <sys/eventfd.h>
 
-#include "transports/system_call.hpp"
-#include "transports/wait_readable.hpp"
+#include "transports/common/system_call.hpp"
+#include "transports/common/wait_readable.hpp"
 
 namespace capstan::posted {
 

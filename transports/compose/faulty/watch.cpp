@@ -1,9 +1,9 @@
-#include "transports/faults/watch.hpp"
+#include "transports/compose/faulty/watch.hpp"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include "transports/system_call.hpp"
+#include "transports/common/system_call.hpp"
 
 namespace capstan::faults {
 namespace {

@@ -1,13 +1,13 @@
-#include "transports/mixed/mixed_transport.hpp"
+#include "transports/compose/hierarchical/hierarchical_transport.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "capstan/error.hpp"
-#include "transports/joined_address.hpp"
-#include "transports/requirements.hpp"
-#include "transports/wait_readable.hpp"
+#include "transports/common/joined_address.hpp"
+#include "transports/common/requirements.hpp"
+#include "transports/common/wait_readable.hpp"
 
 namespace capstan {
 namespace {

@@ -1,4 +1,4 @@
-#include "transports/posted/channel.hpp"
+#include "transports/loopback/channel.hpp"
 
 #include <cstring>
 

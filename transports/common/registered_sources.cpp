@@ -1,4 +1,4 @@
-#include "transports/registered_sources.hpp"
+#include "transports/common/registered_sources.hpp"
 
 #include "capstan/error.hpp"
 

@@ -6,7 +6,7 @@
 #include <deque>
 #include <memory>
 
-#include "transports/faults/fault_dice.hpp"
+#include "transports/compose/faulty/fault_dice.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::faults {

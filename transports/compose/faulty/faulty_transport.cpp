@@ -1,4 +1,4 @@
-#include "transports/faults/faulty_transport.hpp"
+#include "transports/compose/faulty/faulty_transport.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "transports/joined_address.hpp"
+#include "transports/common/joined_address.hpp"
 
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "transports/faults/fault_plan.hpp"
+#include "transports/compose/faulty/fault_plan.hpp"
 
 #include <fmt/format.h>
 

@@ -1,14 +1,14 @@
-#include "transports/posted/posted_transport.hpp"
+#include "transports/loopback/loopback_transport.hpp"
 
 #include <fmt/format.h>
 
 #include <atomic>
 
 #include "capstan/error.hpp"
-#include "transports/mirrored_transport.hpp"
-#include "transports/posted/bell.hpp"
-#include "transports/posted/channel.hpp"
-#include "transports/requirements.hpp"
+#include "transports/common/mirrored_transport.hpp"
+#include "transports/common/requirements.hpp"
+#include "transports/loopback/bell.hpp"
+#include "transports/loopback/channel.hpp"
 
 namespace capstan {
 namespace {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "transports/borrowed.hpp"
-#include "transports/mapping.hpp"
+#include "transports/common/borrowed.hpp"
+#include "transports/common/mapping.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {

@@ -1,4 +1,4 @@
-#include "transports/mapping.hpp"
+#include "transports/common/mapping.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "transports/system_call.hpp"
+#include "transports/common/system_call.hpp"
 
 namespace capstan {
 namespace {

@@ -1,4 +1,4 @@
-#include "transports/faults/fault_dice.hpp"
+#include "transports/compose/faulty/fault_dice.hpp"
 
 #include <fmt/format.h>
 
