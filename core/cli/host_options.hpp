@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cli/launcher/launcher.hpp"
+#include "core/launcher/launcher.hpp"
 
 namespace capstan::cli {
 

@@ -9,10 +9,10 @@
 #include "core/cli/against/against.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
-#include "core/cli/launcher/launcher.hpp"
 #include "core/cli/perf/measure.hpp"
 #include "core/cli/perf/report.hpp"
 #include "core/cli/perf/start_up.hpp"
+#include "core/launcher/launcher.hpp"
 #include "core/selection/rules.hpp"
 #include "topology/machine.hpp"
 

@@ -3,9 +3,9 @@
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
-#include "core/cli/launcher/daemon.hpp"
-#include "core/cli/launcher/launcher.hpp"
-#include "core/cli/launcher/remote_shell.hpp"
+#include "core/launcher/daemon.hpp"
+#include "core/launcher/launcher.hpp"
+#include "core/launcher/remote_shell.hpp"
 
 namespace capstan::cli {
 namespace {

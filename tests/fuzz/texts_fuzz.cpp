@@ -9,7 +9,7 @@
 #include "core/bootstrap/launchers/pmi_message.hpp"
 #include "core/bootstrap/store/store_card.hpp"
 #include "core/bootstrap/unique_id.hpp"
-#include "core/cli/launcher/host_list.hpp"
+#include "core/launcher/host_list.hpp"
 #include "core/net/network.hpp"
 #include "core/selection/rules.hpp"
 #include "tests/fuzz/fuzz.hpp"

@@ -12,7 +12,7 @@
 #include <fstream>
 
 #include "capstan/error.hpp"
-#include "core/cli/launcher/remote_shell.hpp"
+#include "core/launcher/remote_shell.hpp"
 #include "tests/multiprocess/bed.hpp"
 
 namespace capstan {

@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "capstan/error.hpp"
-#include "core/cli/launcher/host_list.hpp"
-#include "core/cli/launcher/host_protocol.hpp"
+#include "core/launcher/host_list.hpp"
+#include "core/launcher/host_protocol.hpp"
 
 namespace capstan::cli {
 namespace {

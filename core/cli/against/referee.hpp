@@ -10,8 +10,8 @@
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/cli/against/players.hpp"
 #include "core/cli/against/protocol.hpp"
-#include "core/cli/launcher/child.hpp"
-#include "core/cli/launcher/output.hpp"
+#include "core/launcher/child.hpp"
+#include "core/launcher/output.hpp"
 
 namespace capstan::cli {
 

@@ -12,7 +12,7 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/cli/launcher/remote_shell.hpp"
+#include "core/launcher/remote_shell.hpp"
 #include "core/net/network.hpp"
 
 namespace capstan::cli {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cli/launcher/launcher.hpp"
+#include "core/launcher/launcher.hpp"
 #include "core/net/file_descriptor.hpp"
 
 namespace capstan::cli {

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "core/cli/launcher/child.hpp"
-#include "core/cli/launcher/host_list.hpp"
-#include "core/cli/launcher/host_protocol.hpp"
-#include "core/cli/launcher/output.hpp"
-#include "core/cli/launcher/ranks.hpp"
-#include "core/cli/launcher/warden.hpp"
+#include "core/launcher/child.hpp"
+#include "core/launcher/host_list.hpp"
+#include "core/launcher/host_protocol.hpp"
+#include "core/launcher/output.hpp"
+#include "core/launcher/ranks.hpp"
+#include "core/launcher/warden.hpp"
 
 namespace capstan::cli {
 

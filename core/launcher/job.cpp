@@ -1,4 +1,4 @@
-#include "core/cli/launcher/job.hpp"
+#include "core/launcher/job.hpp"
 
 #include <fmt/format.h>
 #include <signal.h>

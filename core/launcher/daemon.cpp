@@ -1,4 +1,4 @@
-#include "core/cli/launcher/daemon.hpp"
+#include "core/launcher/daemon.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,9 +13,9 @@
 #include <optional>
 
 #include "capstan/error.hpp"
-#include "core/cli/launcher/host_protocol.hpp"
-#include "core/cli/launcher/local_ranks.hpp"
-#include "core/cli/launcher/output.hpp"
+#include "core/launcher/host_protocol.hpp"
+#include "core/launcher/local_ranks.hpp"
+#include "core/launcher/output.hpp"
 
 namespace capstan::cli {
 namespace {

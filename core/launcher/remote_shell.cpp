@@ -1,4 +1,4 @@
-#include "core/cli/launcher/remote_shell.hpp"
+#include "core/launcher/remote_shell.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "capstan/error.hpp"
-#include "core/cli/launcher/host_list.hpp"
+#include "core/launcher/host_list.hpp"
 
 namespace capstan::cli {
 namespace {

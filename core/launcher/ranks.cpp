@@ -1,4 +1,4 @@
-#include "core/cli/launcher/ranks.hpp"
+#include "core/launcher/ranks.hpp"
 
 namespace capstan::cli {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/cli/launcher/output.hpp"
-#include "core/cli/launcher/ranks.hpp"
-#include "core/cli/launcher/signals.hpp"
+#include "core/launcher/output.hpp"
+#include "core/launcher/ranks.hpp"
+#include "core/launcher/signals.hpp"
 
 namespace capstan::cli {
 

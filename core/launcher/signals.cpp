@@ -1,4 +1,4 @@
-#include "core/cli/launcher/signals.hpp"
+#include "core/launcher/signals.hpp"
 
 #include <sys/signalfd.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "core/cli/launcher/output.hpp"
+#include "core/launcher/output.hpp"
 
 #include <poll.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "core/cli/launcher/host_list.hpp"
+#include "core/launcher/host_list.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "core/cli/launcher/warden.hpp"
+#include "core/launcher/warden.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/cli/launcher/host_list.hpp"
+#include "core/launcher/host_list.hpp"
 
 namespace capstan::cli {
 

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/cli/launcher/child.hpp"
-#include "core/cli/launcher/ranks.hpp"
-#include "core/cli/launcher/warden.hpp"
+#include "core/launcher/child.hpp"
+#include "core/launcher/ranks.hpp"
+#include "core/launcher/warden.hpp"
 
 namespace capstan::cli {
 

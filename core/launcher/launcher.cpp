@@ -1,4 +1,4 @@
-#include "core/cli/launcher/launcher.hpp"
+#include "core/launcher/launcher.hpp"
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -11,12 +11,12 @@
 #include "capstan/settings.hpp"
 #include "core/bootstrap/secret.hpp"
 #include "core/bootstrap/store/store_server.hpp"
-#include "core/cli/launcher/child.hpp"
-#include "core/cli/launcher/job.hpp"
-#include "core/cli/launcher/local_ranks.hpp"
-#include "core/cli/launcher/remote_host.hpp"
-#include "core/cli/launcher/signals.hpp"
-#include "core/cli/launcher/warden.hpp"
+#include "core/launcher/child.hpp"
+#include "core/launcher/job.hpp"
+#include "core/launcher/local_ranks.hpp"
+#include "core/launcher/remote_host.hpp"
+#include "core/launcher/signals.hpp"
+#include "core/launcher/warden.hpp"
 #include "core/net/network.hpp"
 
 extern char** environ;

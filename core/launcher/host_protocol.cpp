@@ -1,4 +1,4 @@
-#include "core/cli/launcher/host_protocol.hpp"
+#include "core/launcher/host_protocol.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "core/cli/launcher/local_ranks.hpp"
+#include "core/launcher/local_ranks.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "core/cli/launcher/child.hpp"
+#include "core/launcher/child.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

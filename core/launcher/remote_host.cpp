@@ -1,4 +1,4 @@
-#include "core/cli/launcher/remote_host.hpp"
+#include "core/launcher/remote_host.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
