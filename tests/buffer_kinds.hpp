@@ -6,7 +6,7 @@
 
 #include "algorithms/registry.hpp"
 #include "capstan/communicator.hpp"
-#include "core/cli/perf/cell.hpp"
+#include "perf/measure/cell.hpp"
 #include "tests/ways.hpp"
 
 namespace capstan {

@@ -6,14 +6,14 @@
 
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
-#include "core/cli/against/against.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
-#include "core/cli/perf/measure.hpp"
-#include "core/cli/perf/report.hpp"
-#include "core/cli/perf/start_up.hpp"
 #include "core/launcher/launcher.hpp"
 #include "core/selection/rules.hpp"
+#include "perf/compare/compare.hpp"
+#include "perf/measure/measure.hpp"
+#include "perf/measure/report.hpp"
+#include "perf/measure/start_up.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {

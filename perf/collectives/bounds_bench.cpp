@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "capstan/communicator.hpp"
-#include "core/base/statistics.hpp"
 #include "kernels/cpu/reduce.hpp"
+#include "perf/measure/statistics.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

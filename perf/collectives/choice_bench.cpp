@@ -22,9 +22,9 @@
 #include "algorithms/registry.hpp"
 #include "capstan/communicator.hpp"
 #include "capstan/unique_id.hpp"
-#include "core/base/statistics.hpp"
-#include "core/cli/perf/cell.hpp"
 #include "core/selection/rules.hpp"
+#include "perf/measure/cell.hpp"
+#include "perf/measure/statistics.hpp"
 
 namespace capstan {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "capstan/communicator.hpp"
-#include "core/base/statistics.hpp"
+#include "perf/measure/statistics.hpp"
 
 namespace capstan {
 namespace {

@@ -24,8 +24,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/statistics.hpp"
 #include "kernels/cpu/reduce.hpp"
+#include "perf/measure/statistics.hpp"
 #include "perf/micro/stay_on_core.hpp"
 
 namespace capstan::perf {

@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/base/statistics.hpp"
 #include "perf/collectives/wire.hpp"
+#include "perf/measure/statistics.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/cli/perf/data.hpp"
+#include "perf/measure/data.hpp"
 #include "tests/watched.hpp"
 
 namespace capstan {

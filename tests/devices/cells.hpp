@@ -3,7 +3,7 @@
 #include <string>
 
 #include "capstan/communicator.hpp"
-#include "core/cli/perf/cell.hpp"
+#include "perf/measure/cell.hpp"
 #include "tests/devices/device_array.hpp"
 
 namespace capstan {

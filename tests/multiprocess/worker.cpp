@@ -14,7 +14,7 @@
 #include "algorithms/registry.hpp"
 #include "capstan/async/execute.hpp"
 #include "capstan/communicator.hpp"
-#include "core/cli/perf/cell.hpp"
+#include "perf/measure/cell.hpp"
 #include "tests/multiprocess/listening.hpp"
 #include "tests/multiprocess/shared_buffers.hpp"
 #include "tests/unit/random_messages.hpp"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "algorithms/registry.hpp"
-#include "core/cli/perf/cell.hpp"
+#include "perf/measure/cell.hpp"
 #include "tests/unit/random_messages.hpp"
 #include "tests/unit/thread_world.hpp"
 #include "tests/ways.hpp"

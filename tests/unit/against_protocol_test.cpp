@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "core/cli/against/protocol.hpp"
+#include "perf/compare/protocol.hpp"
 
 namespace capstan::cli::against {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/cli/against/verdict.hpp"
+#include "perf/compare/summary.hpp"
 
 namespace capstan::cli {
 namespace {

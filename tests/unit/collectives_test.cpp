@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "algorithms/registry.hpp"
-#include "core/cli/perf/cell.hpp"
+#include "perf/measure/cell.hpp"
 #include "tests/watched.hpp"
 #include "tests/ways.hpp"
 

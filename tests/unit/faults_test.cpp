@@ -7,7 +7,7 @@
 #include <atomic>
 #include <random>
 
-#include "core/cli/perf/cell.hpp"
+#include "perf/measure/cell.hpp"
 #include "tests/unit/random_messages.hpp"
 #include "tests/unit/thread_world.hpp"
 #include "tests/watched.hpp"

@@ -1,6 +1,6 @@
 // What measured values are summed up as.
 
-#include "core/base/statistics.hpp"
+#include "perf/measure/statistics.hpp"
 
 #include <gtest/gtest.h>
 

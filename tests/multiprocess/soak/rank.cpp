@@ -15,7 +15,7 @@
 
 #include "capstan/communicator.hpp"
 #include "capstan/error.hpp"
-#include "core/cli/perf/data.hpp"
+#include "perf/measure/data.hpp"
 
 namespace capstan::soak {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/cli/perf/cell.hpp"
+#include "perf/measure/cell.hpp"
 
 namespace capstan::soak {
 

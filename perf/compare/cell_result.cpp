@@ -1,0 +1,18 @@
+#include "perf/compare/cell_result.hpp"
+
+#include <algorithm>
+
+namespace capstan::cli {
+
+const Duel::Peer* Duel::best() const {
+  const auto best =
+      std::ranges::min_element(peers, {}, [](const Peer& peer) { return peer.ratio; });
+  return best == peers.end() ? nullptr : &*best;
+}
+
+std::optional<double> Duel::ratio() const {
+  if (own.median <= 0 || !best() || best()->ratio <= 0) return std::nullopt;
+  return best()->ratio;
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,66 @@
+#include "perf/compare/testbed.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "capstan/error.hpp"
+#include "capstan/settings.hpp"
+#include "core/launcher/remote_shell.hpp"
+#include "core/net/network.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// A file in memory that can be executed through /proc, and so leaves nothing behind.
+FileDescriptor in_memory(const std::string& script) {
+  const FileDescriptor file{::memfd_create("capstan-rsh", MFD_CLOEXEC)};
+  const auto size = static_cast<ssize_t>(script.size());
+  if (!file.valid() || ::write(file.get(), script.data(), script.size()) != size)
+    throw SystemError(fmt::format("cannot make a file in memory: {}", std::strerror(errno)));
+  // What somebody may still write cannot be executed: only this second way in stays open.
+  return FileDescriptor{
+      ::open(fmt::format("/proc/self/fd/{}", file.get()).c_str(), O_RDONLY | O_CLOEXEC)};
+}
+
+}  // namespace
+
+Venue::Venue(const LaunchOptions& place) : place_(place) {
+  if (!named()) return;
+  const auto chosen = choose_address(Settings::from_environment().interface).address;
+  interface_ = chosen.interface;
+  address_ = chosen.text();
+  rsh_ = in_memory(rsh_script(place_.agent, place_.capstan));
+}
+
+int Venue::ranks_per_host() const {
+  if (!named()) return ranks();
+  return std::ranges::max_element(hosts(), {}, &HostSlots::ranks)->ranks;
+}
+
+std::vector<std::string> Venue::own_launcher() const {
+  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe"), "run"};
+  if (named())
+    command.insert(command.end(), {"--hosts", to_string(hosts()), "--agent", place_.agent,
+                                   "--capstan", place_.capstan, "--directory", place_.directory});
+  command.insert(command.end(),
+                 {"-n", std::to_string(ranks()), "--bind", "none", "--no-tag", "--"});
+  return command;
+}
+
+std::string Venue::rsh() const {
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), rsh_.get());
+}
+
+std::string Venue::text() const {
+  if (!named()) return "this host";
+  return fmt::format("{} over {}", to_string(hosts()), interface_);
+}
+
+}  // namespace capstan::cli

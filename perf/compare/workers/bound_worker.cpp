@@ -1,0 +1,13 @@
+// What the machine or the wire allows, as one more player.
+
+#include "perf/compare/workers/memory_bound.hpp"
+#include "perf/compare/workers/wire_bound.hpp"
+
+int main() {
+  return capstan::peers::play([](capstan::Store& store) {
+    const auto launch = capstan::detect_launch(capstan::process_environment());
+    const bool one_host = launch.local_size == launch.size;
+    return one_host ? capstan::peers::memory_bound(launch, store)
+                    : capstan::peers::wire_bound(launch, store);
+  });
+}

@@ -1,0 +1,33 @@
+// Capstan in a comparison: the public API with plain buffers and default settings.
+
+#include "perf/compare/workers/worker.hpp"
+
+namespace capstan::peers {
+namespace {
+
+class Capstan : public Library {
+ public:
+  int rank() const override { return world_.rank(); }
+  int size() const override { return world_.size(); }
+
+  Call prepare(const cli::Cell& cell, float* input, float* output) override {
+    request_ = cli::request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
+                               reinterpret_cast<std::byte*>(output));
+    while (!world_.is_settled(request_)) world_.run(request_);
+    return [this, request = request_] { world_.run(request); };
+  }
+  void barrier() override { world_.barrier(); }
+  std::string way() const override { return world_.explain(request_); }
+
+ private:
+  Communicator world_ = Communicator::from_environment();
+  Request request_;
+};
+
+}  // namespace
+}  // namespace capstan::peers
+
+int main() {
+  return capstan::peers::play(
+      [](capstan::Store&) { return std::make_unique<capstan::peers::Capstan>(); });
+}

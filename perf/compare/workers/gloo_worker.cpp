@@ -1,0 +1,160 @@
+// Gloo in a comparison, over TCP: on the interface between the hosts, or on loopback inside one, as
+// it has no shared memory.
+//
+// Usage: gloo_player ring|bcube   which of its all-reduce algorithms
+
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/math.h>
+#include <gloo/reduce.h>
+#include <gloo/reduce_scatter.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "capstan/settings.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
+#include "core/net/network.hpp"
+#include "perf/compare/workers/worker.hpp"
+
+namespace capstan::peers {
+namespace {
+
+/// Where Gloo's ranks find each other: the store of the comparison.
+class Meeting : public gloo::rendezvous::Store {
+ public:
+  explicit Meeting(capstan::Store& store) : store_(store) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    store_.put(prefixed(key), std::as_bytes(std::span{data}));
+  }
+  std::vector<char> get(const std::string& key) override {
+    const auto bytes = store_.get(prefixed(key), Deadline::in(kDefaultTimeout));
+    const auto* data = reinterpret_cast<const char*>(bytes.data());
+    return {data, data + bytes.size()};
+  }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, kDefaultTimeout); }
+  void wait(const std::vector<std::string>& keys,
+            const std::chrono::milliseconds& timeout) override {
+    const auto deadline = Deadline::in(timeout);
+    for (const std::string& key : keys) store_.get(prefixed(key), deadline);
+  }
+
+ private:
+  static std::string prefixed(const std::string& key) { return "gloo/" + key; }
+  capstan::Store& store_;
+};
+
+class Gloo : public Library {
+ public:
+  Gloo(bool bcube, capstan::Store& meeting) : bcube_(bcube) {
+    const Launch launch = detect_launch(process_environment());
+    const bool one_host = launch.local_size == launch.size;
+    gloo::transport::tcp::attr attributes;
+    if (one_host)
+      attributes.iface = "lo";
+    else
+      attributes.hostname = choose_address(Settings::from_environment().interface).address.text();
+    auto device = gloo::transport::tcp::CreateDevice(attributes);
+    Meeting store{meeting};
+    auto context = std::make_shared<gloo::rendezvous::Context>(launch.rank, launch.size);
+    context->connectFullMesh(store, device);
+    context_ = context;
+  }
+
+  int rank() const override { return context_->rank; }
+  int size() const override { return context_->size; }
+
+  Call prepare(const cli::Cell& cell, float* in, float* out) override {
+    const std::size_t n = cell.shape.count.value(), p = static_cast<std::size_t>(size());
+    switch (cell.collective) {
+      case Collective::barrier:
+        return [this] { barrier(); };
+      case Collective::broadcast:
+        return [=, this] {
+          gloo::BroadcastOptions options{context_};
+          options.setOutput(out, n);
+          options.setRoot(0);
+          gloo::broadcast(options);
+        };
+      case Collective::reduce: {
+        if (rank() != 0) scratch_.resize(n);
+        float* const target = rank() == 0 ? out : scratch_.data();
+        return [=, this] {
+          gloo::ReduceOptions options{context_};
+          options.setInput(in, n);
+          options.setOutput(target, n);
+          options.setRoot(0);
+          options.setReduceFunction(sum);
+          gloo::reduce(options);
+        };
+      }
+      case Collective::all_reduce:
+        return [=, this] {
+          gloo::AllreduceOptions options{context_};
+          options.setInput(in, n);
+          options.setOutput(out, n);
+          options.setReduceFunction(sum);
+          options.setAlgorithm(bcube_ ? gloo::AllreduceOptions::Algorithm::BCUBE
+                                      : gloo::AllreduceOptions::Algorithm::RING);
+          gloo::allreduce(options);
+        };
+      case Collective::all_gather:
+        return [=, this] {
+          gloo::AllgatherOptions options{context_};
+          options.setInput(in, n);
+          options.setOutput(out, n * p);
+          gloo::allgather(options);
+        };
+      case Collective::reduce_scatter: {
+        // In place on its one buffer: the input is kept as elsewhere.
+        scratch_.resize(n * p);
+        auto algorithm = std::make_shared<gloo::ReduceScatterHalvingDoubling<float>>(
+            context_, std::vector<float*>{scratch_.data()}, static_cast<int>(n * p),
+            std::vector<int>(p, static_cast<int>(n)));
+        return [=, this] {
+          std::memcpy(scratch_.data(), in, n * p * sizeof(float));
+          algorithm->run();
+          std::memcpy(out, scratch_.data(), n * sizeof(float));
+        };
+      }
+      case Collective::all_to_all:
+        return [=, this] {
+          gloo::AlltoallOptions options{context_};
+          options.setInput(in, n * p);
+          options.setOutput(out, n * p);
+          gloo::alltoall(options);
+        };
+      default:
+        return {};
+    }
+  }
+
+  void barrier() override {
+    gloo::BarrierOptions options{context_};
+    gloo::barrier(options);
+  }
+
+ private:
+  static constexpr auto sum =
+      static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>);
+
+  const bool bcube_;
+  std::shared_ptr<gloo::Context> context_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace
+}  // namespace capstan::peers
+
+int main(int argc, char** argv) {
+  const bool bcube = argc > 1 && std::strcmp(argv[1], "bcube") == 0;
+  return capstan::peers::play(
+      [=](capstan::Store& store) { return std::make_unique<capstan::peers::Gloo>(bcube, store); });
+}

@@ -1,0 +1,215 @@
+#include "perf/compare/workers/worker.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "capstan/error.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
+#include "core/bootstrap/store/store_client.hpp"
+#include "perf/compare/protocol.hpp"
+#include "perf/measure/data.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan::peers {
+namespace {
+
+using cli::against::Answer;
+using cli::against::Order;
+
+const char* variable(const char* name) {
+  if (const char* value = std::getenv(name)) return value;
+  throw InvalidArgument("this program is started by `capstan perf --against`: see its --help");
+}
+
+StoreClient join_referee(const Launch& launch) {
+  return {{.endpoint = parse_endpoint(variable(cli::against::referee_variable),
+                                      cli::against::referee_variable),
+           .secret = Secret::from_text(variable(cli::against::secret_variable)),
+           .scope = variable(cli::against::player_variable),
+           .rank = launch.rank,
+           .size = launch.size},
+          Deadline::in(cli::against::time_to_meet)};
+}
+
+/// The same for all processes that have the same processors to choose from.
+std::string machine_of_this_process() {
+  std::string boot_id;
+  std::getline(std::ifstream{"/proc/sys/kernel/random/boot_id"}, boot_id);
+  return fmt::format("{} {}", boot_id, to_string(current_binding()));
+}
+
+/// To a core of its own, as far as there are enough. Network namespaces that stand for hosts share
+/// one machine's cores, so it is machines that count here.
+void bind_among_neighbours(Store& store, const Launch& launch) {
+  const std::string own = machine_of_this_process();
+  store.put_text(cli::against::machine_key(launch.rank), own);
+  const auto deadline = Deadline::in(cli::against::time_to_meet);
+  int neighbours = 0;
+  std::size_t place = 0;
+  for (int rank = 0; rank < launch.size; ++rank) {
+    if (store.get_text(cli::against::machine_key(rank), deadline) != own) continue;
+    if (rank == launch.rank) place = static_cast<std::size_t>(neighbours);
+    ++neighbours;
+  }
+  const Machine machine = Machine::discover();
+  if (machine.processing_units().size() > 1)
+    bind_this_thread(place_ranks(machine, neighbours)[place]);
+}
+
+/// The buffers of one cell, as any program allocates them.
+class Buffers {
+ public:
+  Buffers(const cli::Cell& cell, int rank, int size) {
+    const BufferLengths lengths = cell.contract(size).lengths(rank);
+    const Elements most = cell.contract(size).extent();
+    input_.resize(std::max<std::size_t>(lengths.input.value(), 1), 1.0f);
+    output_.resize(std::max<std::size_t>(cell.in_place ? most.value() : lengths.output.value(), 1));
+  }
+  float* input() { return input_.data(); }
+  float* output() { return output_.data(); }
+
+ private:
+  std::vector<float> input_, output_;
+};
+
+class Player {
+ public:
+  Player() : launch_(detect_launch(process_environment())), store_(join_referee(launch_)) {}
+
+  void run(const Start& start) {
+    bool goes_on = answer(0, [&](Answer&) {
+      bind_among_neighbours(store_, launch_);
+      peer_ = start(store_);
+    });
+    for (std::uint64_t number = 1; goes_on; ++number) {
+      const auto order = await(number);
+      goes_on = order && answer(number, [&](Answer& answer) { obey(*order, answer); });
+    }
+  }
+
+ private:
+  /// Nothing when the referee has hung up.
+  std::optional<Order> await(std::uint64_t number) {
+    try {
+      return cli::against::decode<Order>(
+          store_.get(cli::against::order_key(number), Deadline::never()));
+    } catch (const BootstrapError&) {
+      return std::nullopt;
+    }
+  }
+
+  /// False when the referee has hung up.
+  template <class Action>
+  bool answer(std::uint64_t number, const Action& action) {
+    Answer answer;
+    try {
+      action(answer);
+    } catch (const std::exception& error) {
+      answer.failed = 1;
+      cli::against::write(answer, error.what());
+    }
+    try {
+      store_.put(cli::against::answer_key(number, launch_.rank), cli::against::encode(answer));
+      return true;
+    } catch (const BootstrapError&) {
+      return false;
+    }
+  }
+
+  void obey(const Order& order, Answer& answer) {
+    switch (order.kind) {
+      case Order::Kind::prepare:
+        return prepare(order);
+      case Order::Kind::check:
+        answer.wrong = check();
+        return;
+      case Order::Kind::time:
+        answer.seconds = time(order.parts > 0 ? parts_ : call_, order.calls);
+        cli::against::write(answer, peer_->way());
+        return;
+      case Order::Kind::release:
+        call_ = parts_ = nullptr;
+        buffers_.reset();
+        return;
+    }
+    throw InvalidArgument("the referee gave an unknown order");
+  }
+
+  void prepare(const Order& order) {
+    cell_ = {.collective = static_cast<Collective>(order.collective)};
+    cell_.shape.count = Elements{order.count};
+    cell_.in_place = cell_.collective == Collective::broadcast;
+    buffers_.emplace(cell_, peer_->rank(), peer_->size());
+    call_ = peer_->prepare(cell_, buffers_->input(), buffers_->output());
+    if (!call_) throw InvalidArgument("it has no such collective");
+    if (order.parts > 0) parts_ = prepare_parts(order.parts - 1);
+  }
+
+  /// The second works on what the first has left in the output.
+  Library::Call prepare_parts(std::uint64_t which) {
+    if (cell_.collective != Collective::all_reduce ||
+        which >= std::size(cli::against::parts_of_all_reduce))
+      throw InvalidArgument("the referee asked for unknown parts");
+    const auto& [first, second] = cli::against::parts_of_all_reduce[which];
+    cli::Cell one = cell_, two = cell_;
+    one.collective = first, two.collective = second, two.in_place = true;
+    float* result = buffers_->output();
+    if (second == Collective::all_gather) {
+      const auto ranks = static_cast<std::uint64_t>(peer_->size());
+      const std::uint64_t block = cell_.shape.count.value() / ranks;  // the rest is left out
+      if (block == 0) throw InvalidArgument("there is not an element for each rank");
+      one.shape.count = two.shape.count = Elements{block};
+      result += block * static_cast<std::uint64_t>(peer_->rank());
+    }
+    const auto reduce = peer_->prepare(one, buffers_->input(), result);
+    const auto spread = peer_->prepare(two, buffers_->input(), buffers_->output());
+    return [=] { reduce(), spread(); };
+  }
+
+  std::uint64_t check() {
+    if (!peer_->computes()) return call_(), 0;
+    const Contract contract = cell_.contract(peer_->size());
+    const cli::TestData data{cell_.type, cell_.op, contract, peer_->size()};
+    data.spoil(buffers_->output(), contract.lengths(peer_->rank()).output);
+    data.fill(cell_.in_place ? buffers_->output() : buffers_->input(), peer_->rank());
+    call_();
+    return data.count_wrong(buffers_->output(), peer_->rank());
+  }
+
+  /// Seconds for all calls, after a warm-up that brings caches and connections back.
+  double time(const Library::Call& call, std::uint64_t calls) {
+    for (std::uint64_t i = 0; i < 1 + calls / 8; ++i) call();
+    peer_->barrier();
+    const auto start = std::chrono::steady_clock::now();
+    for (std::uint64_t i = 0; i < calls; ++i) call();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  const Launch launch_;
+  StoreClient store_;
+  std::unique_ptr<Library> peer_;
+  cli::Cell cell_;
+  std::optional<Buffers> buffers_;
+  Library::Call call_, parts_;
+};
+
+}  // namespace
+
+int play(const Start& start) {
+  try {
+    Player{}.run(start);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace capstan::peers

@@ -1,0 +1,139 @@
+#include "perf/measure/measure.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "perf/measure/data.hpp"
+#include "perf/measure/statistics.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// As any program has it.
+std::shared_ptr<std::byte> plain_memory(std::size_t bytes) {
+  try {
+    return {new std::byte[bytes](), std::default_delete<std::byte[]>()};
+  } catch (const std::bad_alloc&) {
+    throw SystemError("not enough memory for the buffers: choose a smaller --max-bytes");
+  }
+}
+
+std::shared_ptr<std::byte> allocated_memory(Communicator& world, std::size_t bytes) {
+  const auto buffer =
+      std::make_shared<SharedBuffer<std::uint8_t>>(world.allocate<std::uint8_t>(bytes));
+  return {buffer, reinterpret_cast<std::byte*>(buffer->data())};
+}
+
+/// Bytes on each link per byte of the call's size.
+double bus_share(Collective collective, int ranks) {
+  const double p = ranks;
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * (p - 1) / p;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::scan:
+    case Collective::exscan:
+      return 1;
+    default:
+      return (p - 1) / p;
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Buffers buffers) {
+  return buffers == Buffers::plain ? "plain" : "allocated";
+}
+
+double Measurement::algorithm_bandwidth() const {
+  return median > 0 ? static_cast<double>(bytes().value()) / median / 1e3 : 0;
+}
+
+double Measurement::bus_bandwidth() const {
+  return algorithm_bandwidth() * bus_share(cell.collective, ranks);
+}
+
+Bench::Bench(Communicator& world, Bytes largest, const MeasureOptions& options)
+    : world_(world),
+      options_(options),
+      input_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
+      output_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
+      input_(input_memory_.get()),
+      output_(output_memory_.get()) {}
+
+Bench::Memory Bench::allocate(std::size_t bytes) {
+  return options_.buffers == Buffers::plain ? plain_memory(bytes) : allocated_memory(world_, bytes);
+}
+
+Request Bench::request_of(const Cell& cell) const {
+  return cli::request_of(cell, world_.rank(), world_.size(), input_, output_);
+}
+
+double Bench::time_calls(const Cell& cell, std::uint64_t calls) {
+  const auto start = std::chrono::steady_clock::now();
+  const Request request = request_of(cell);
+  for (std::uint64_t i = 0; i < calls; ++i) world_.run(request);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double Bench::slowest(double seconds) {
+  world_.all_reduce(std::span{&seconds, 1}, ReduceOp::max);
+  return seconds;
+}
+
+std::uint64_t Bench::check(const Cell& cell) {
+  const Contract contract = cell.contract(world_.size());
+  const TestData data{cell.type, cell.op, contract, world_.size()};
+  const auto request = request_of(cell);
+  data.spoil(output_, contract.extent());
+  data.fill(const_cast<void*>(request.input), world_.rank());
+  world_.run(request);
+  std::uint64_t wrong = data.count_wrong(request.output, world_.rank());
+  world_.all_reduce(std::span{&wrong, 1});
+  return wrong;
+}
+
+/// Warms up, until the fastest way for calls like this one has been found.
+void Bench::settle(const Cell& cell) {
+  constexpr int most = 5000;  // trials of short broadcasts take half as many
+  const Request request = request_of(cell);
+  int calls = 0;
+  do world_.run(request);
+  while (!world_.is_settled(request) && ++calls < most);
+}
+
+Measurement Bench::measure(const Cell& cell) {
+  Measurement result{.cell = cell,
+                     .ranks = world_.size(),
+                     .buffers = options_.buffers,
+                     .algorithm = {},
+                     .explanation = {}};
+  if (options_.check) result.wrong = check(cell);
+
+  // In place the values grow with each call: zeros stay what they are.
+  if (cell.in_place) std::memset(output_, 0, result.bytes().value());
+  settle(cell);
+  constexpr std::uint64_t trial = 5;
+  const double per_call = slowest(time_calls(cell, trial)) / trial;
+  const double round = options_.seconds / options_.rounds;
+  const auto calls = static_cast<std::uint64_t>(std::clamp(round / per_call, 1.0, 20000.0));
+
+  std::vector<double> times;
+  for (int i = 0; i < options_.rounds; ++i)
+    times.push_back(slowest(time_calls(cell, calls)) / static_cast<double>(calls) * 1e6);
+  const Statistics statistics{std::move(times)};
+  result.median = statistics.median();
+  result.least = statistics.least();
+  result.spread = statistics.spread();
+  result.calls = calls * static_cast<std::uint64_t>(options_.rounds);
+  result.algorithm = world_.algorithm(request_of(cell));
+  result.explanation = world_.explain(request_of(cell));
+  return result;
+}
+
+}  // namespace capstan::cli

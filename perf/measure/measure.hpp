@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "capstan/communicator.hpp"
+#include "perf/measure/cell.hpp"
+
+namespace capstan::cli {
+
+/// Whose memory is measured with: the program's, or Communicator::allocate's.
+enum class Buffers { plain, allocated };
+std::string_view name_of(Buffers buffers);
+
+/// What was measured; times in microseconds per call, the slowest rank's of each round.
+struct Measurement {
+  Cell cell;
+  int ranks = 0;
+  Buffers buffers = Buffers::plain;
+  std::string algorithm, explanation;
+  double median = 0, least = 0;
+  double spread = 0;  ///< distance between the quartiles, as a share of the median
+  std::uint64_t wrong = 0;
+  std::uint64_t calls = 0;
+
+  /// Of the largest buffer, as nccl-tests counts them.
+  Bytes bytes() const { return bytes_of(cell.contract(ranks).extent(), size_of(cell.type)); }
+  /// Bytes per call over time, GB/s.
+  double algorithm_bandwidth() const;
+  /// What each link has to carry at least, GB/s, as nccl-tests defines it per collective:
+  /// comparable between numbers of ranks.
+  double bus_bandwidth() const;
+};
+
+struct MeasureOptions {
+  int rounds = 15;
+  double seconds = 0.25;  ///< about how long one cell takes
+  bool check = true;
+  Buffers buffers = Buffers::plain;
+};
+
+/// Measures cells one after the other. Every rank makes the same calls.
+class Bench {
+ public:
+  /// Memory for cells of up to `largest` bytes is allocated once, huge pages asked for. All ranks
+  /// make one.
+  Bench(Communicator& world, Bytes largest, const MeasureOptions& options);
+  Bench(const Bench&) = delete;
+
+  Measurement measure(const Cell& cell);
+
+ private:
+  Request request_of(const Cell& cell) const;
+  double time_calls(const Cell& cell, std::uint64_t calls);
+  void settle(const Cell& cell);
+  std::uint64_t check(const Cell& cell);
+  double slowest(double seconds);
+
+  using Memory = std::shared_ptr<std::byte>;
+  Memory allocate(std::size_t bytes);
+
+  Communicator& world_;
+  MeasureOptions options_;
+  Memory input_memory_, output_memory_;
+  std::byte* const input_;
+  std::byte* const output_;
+};
+
+}  // namespace capstan::cli

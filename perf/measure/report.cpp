@@ -1,0 +1,46 @@
+#include "perf/measure/report.hpp"
+
+#include <fmt/format.h>
+
+namespace capstan::cli {
+
+std::string table_head(Collective collective, int ranks, const std::string& where) {
+  return fmt::format(
+      "# {} over {} ranks ({}); times of the slowest rank, per call\n"
+      "#{:>11} {:>12} {:>5} {:>8} {:>19} {:>11} {:>11} {:>7} {:>8} {:>8} {:>7}\n"
+      "#{:>11} {:>12} {:>5} {:>8} {:>19} {:>11} {:>11} {:>7} {:>8} {:>8} {:>7}\n",
+      name_of(collective), ranks, where, "size", "count", "type", "op", "algorithm", "time", "min",
+      "spread", "algbw", "busbw", "wrong", "(bytes)", "(elements)", "", "", "", "(us)", "(us)",
+      "(%)", "(GB/s)", "(GB/s)", "");
+}
+
+std::string table_line(const Measurement& m) {
+  return fmt::format(
+      "{:>12} {:>12} {:>5} {:>8} {:>19} {:>11.2f} {:>11.2f} {:>7.1f} {:>8.2f} "
+      "{:>8.2f} {:>7}\n",
+      m.bytes().value(), m.cell.contract(m.ranks).typical_count().value(), name_of(m.cell.type),
+      reduces(m.cell.collective) ? name_of(m.cell.op) : "-", m.algorithm, m.median, m.least,
+      100 * m.spread, m.algorithm_bandwidth(), m.bus_bandwidth(), m.wrong);
+}
+
+nlohmann::json to_json(const Measurement& m) {
+  return {{"collective", name_of(m.cell.collective)},
+          {"ranks", m.ranks},
+          {"bytes", m.bytes().value()},
+          {"count", m.cell.contract(m.ranks).typical_count().value()},
+          {"type", name_of(m.cell.type)},
+          {"op", name_of(m.cell.op)},
+          {"in_place", m.cell.in_place},
+          {"buffers", name_of(m.buffers)},
+          {"algorithm", m.algorithm},
+          {"explanation", m.explanation},
+          {"median_us", m.median},
+          {"min_us", m.least},
+          {"spread", m.spread},
+          {"algbw_gbps", m.algorithm_bandwidth()},
+          {"busbw_gbps", m.bus_bandwidth()},
+          {"wrong", m.wrong},
+          {"calls", m.calls}};
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,65 @@
+#include "perf/measure/start_up.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+namespace capstan::cli {
+namespace {
+
+double milliseconds(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
+
+/// When the kernel says that this process was started; rounded down to a tick. On CLOCK_BOOTTIME.
+double started_by_kernel() {
+  std::ifstream file{"/proc/self/stat"};
+  std::string line, field;
+  std::getline(file, line);
+  std::istringstream fields{line.substr(line.rfind(')') + 1)};  // names may hold anything
+  constexpr int after_name = 20;                                // "starttime" of proc(5)
+  for (int i = 0; i < after_name; ++i) fields >> field;
+  return std::strtod(field.c_str(), nullptr) * 1e3 / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+/// Before main: hardly anything but loading the program has used this process's time.
+const double loaded = milliseconds(CLOCK_BOOTTIME) - milliseconds(CLOCK_PROCESS_CPUTIME_ID);
+
+double process_start() {
+  const double tick = 1e3 / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const double kernel = started_by_kernel();
+  return std::clamp(loaded, kernel, kernel + tick);
+}
+
+}  // namespace
+
+double since_process_start() {
+  return milliseconds(CLOCK_BOOTTIME) - process_start();
+}
+
+StartUp measure_start_up(Communicator& world) {
+  StartUp start_up{.ready = since_process_start()};
+  world.all_reduce(std::span{&start_up.ready, 1}, ReduceOp::max);
+  start_up.first_collective = since_process_start();
+  world.all_reduce(std::span{&start_up.first_collective, 1}, ReduceOp::max);
+  return start_up;
+}
+
+std::string to_line(const StartUp& start_up) {
+  return fmt::format(
+      "# start-up: ready {:.1f} ms after the start of the process, first collective ended after "
+      "{:.1f} ms (slowest rank)\n",
+      start_up.ready, start_up.first_collective);
+}
+
+nlohmann::json to_json(const StartUp& start_up) {
+  return {{"ready_ms", start_up.ready}, {"first_collective_ms", start_up.first_collective}};
+}
+
+}  // namespace capstan::cli
