@@ -7,7 +7,7 @@
 #include "algorithms/registry.hpp"
 #include "capstan/communicator.hpp"
 #include "perf/measure/cell.hpp"
-#include "tests/ways.hpp"
+#include "tests/forms_of.hpp"
 
 namespace capstan {
 

@@ -8,7 +8,7 @@
 
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"
-#include "tests/watched.hpp"
+#include "tests/sanitizers.hpp"
 
 namespace capstan::conformance {
 namespace {

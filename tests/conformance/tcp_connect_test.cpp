@@ -10,7 +10,7 @@
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/tcp_pair.hpp"
 #include "tests/conformance/worlds.hpp"
-#include "tests/watched.hpp"
+#include "tests/sanitizers.hpp"
 #include "transports/tcp/socket.hpp"
 
 namespace capstan::conformance {

@@ -12,7 +12,7 @@
 #include "capstan/error.hpp"
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"
-#include "tests/watched.hpp"
+#include "tests/sanitizers.hpp"
 
 namespace capstan::conformance {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "perf/measure/data.hpp"
-#include "tests/watched.hpp"
+#include "tests/sanitizers.hpp"
 
 namespace capstan {
 namespace {

@@ -1,6 +1,6 @@
 // Buffers on devices among processes on one host, and on hosts that are pretended.
 
-#include "tests/multiprocess/processes.hpp"
+#include "tests/processes/processes.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -10,7 +10,7 @@
 
 #include "core/device/device_memory.hpp"
 #include "tests/devices/cells.hpp"
-#include "tests/unit/thread_world.hpp"
+#include "tests/ranks/thread_world.hpp"
 
 namespace capstan {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-#include "tests/multiprocess/processes.hpp"
+#include "tests/processes/processes.hpp"
 #include "transports/verbs/verbs_transport.hpp"
 
 namespace capstan {

@@ -1,0 +1,138 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+#include "tests/layering/include_rules.hpp"
+
+namespace capstan::house {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::array source_folders = {"algorithms", "bindings", "core",     "docs",      "kernels",
+                                       "perf",       "tests",    "topology", "transports"};
+
+bool is_source(const std::filesystem::path& path) {
+  constexpr std::array<std::string_view, 5> suffixes = {".hpp", ".cpp", ".h", ".cu", ".cuh"};
+  return std::find(suffixes.begin(), suffixes.end(), path.extension()) != suffixes.end();
+}
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<Source> repository() {
+  const std::filesystem::path root = CAPSTAN_SOURCE_DIRECTORY;
+  std::vector<Source> sources;
+  for (const auto* folder : source_folders) {
+    if (!exists(root / folder)) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+      sources.push_back({entry.path().lexically_relative(root), content_of(entry.path())});
+    }
+  }
+  return sources;
+}
+
+TEST(IncludeDirection, HoldsInTheWholeRepository) {
+  const auto sources = repository();
+  EXPECT_GT(sources.size(), 50U);
+  EXPECT_THAT(violations(sources), IsEmpty());
+}
+
+TEST(IncludeDirection, ReadsIncludeLinesInAnyLayout) {
+  const auto includes = includes_of(
+      "#pragma once\n#include <span>\n  #  include\t\"core/include/capstan/span.hpp\"  // why\n"
+      "// #include <thread>\n#include HWY_TARGET_INCLUDE\n#include");
+  ASSERT_EQ(includes.size(), 2U);
+  EXPECT_EQ(includes[0].target, "span");
+  EXPECT_FALSE(includes[0].quoted);
+  EXPECT_EQ(includes[1].target, "core/include/capstan/span.hpp");
+  EXPECT_TRUE(includes[1].quoted);
+  EXPECT_EQ(includes[1].line, 3);
+}
+
+TEST(IncludeDirection, AllowsWhatTheDesignAllows) {
+  EXPECT_THAT(
+      violations({
+          {"core/include/capstan/types.hpp", "#include <cstdint>\n#include \"quantity.hpp\"\n"},
+          {"core/include/capstan/quantity.hpp", ""},
+          {"algorithms/ring.cpp",
+           "#include <fmt/format.h>\n#include \"core/include/capstan/types.hpp\"\n"},
+          {"transports/transport.hpp", "#include <chrono>\n#include \"../core/ir/types.hpp\"\n"},
+          {"transports/shm/mapping.cpp",
+           "#include <sys/mman.h>\n#include \"transports/transport.hpp\"\n"},
+          {"core/world/world.cpp", "#include \"transports/transport.hpp\"\n"},
+          {"tests/unit/ring_test.cpp", "#include <gtest/gtest.h>\n"},
+      }),
+      IsEmpty());
+}
+
+struct Violation {
+  std::string_view name;
+  Source source;
+  std::string complaint;
+};
+
+class IncludeDirectionCatches : public ::testing::TestWithParam<Violation> {};
+
+TEST_P(IncludeDirectionCatches, ThisViolation) {
+  const std::vector<Source> sources = {GetParam().source,
+                                       {"core/engine/executor/executor.hpp", ""},
+                                       {"core/cli/commands.hpp", ""},
+                                       {"transports/ofi/endpoint.hpp", ""},
+                                       {"tests/unit/helper.hpp", ""},
+                                       {"kernels/cpu/copy.hpp", ""}};
+  EXPECT_THAT(violations(sources), ElementsAre(HasSubstr(GetParam().complaint)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    MadeUp, IncludeDirectionCatches,
+    ::testing::Values(
+        Violation{"Upwards",
+                  {"core/ir/bad.cpp", "\n#include \"core/engine/executor/executor.hpp\"\n"},
+                  "core/ir/bad.cpp:2: core/ir must not know core/runtime"},
+        Violation{"UpwardsByRelativePath",
+                  {"core/ir/bad.hpp", "#include \"../runtime/executor.hpp\"\n"},
+                  "core/ir must not know core/runtime"},
+        Violation{"Sideways",
+                  {"transports/shm/bad.cpp", "#include \"transports/ofi/endpoint.hpp\"\n"},
+                  "transports/shm must not know transports/ofi"},
+        Violation{"ParentOfSiblings",
+                  {"transports/bad.cpp", "#include \"transports/ofi/endpoint.hpp\"\n"},
+                  "transports must not know transports/ofi"},
+        Violation{"AlgorithmUsesKernel",
+                  {"algorithms/bad.cpp", "#include \"kernels/cpu/copy.hpp\"\n"},
+                  "algorithms must not know kernels"},
+        Violation{"LibraryUsesProgram",
+                  {"core/api/communicator.cpp", "#include \"core/cli/commands.hpp\"\n"},
+                  "core/communicator must not know core/cli"},
+        Violation{"ProductUsesTests",
+                  {"core/runtime/bad.cpp", "#include \"tests/unit/helper.hpp\"\n"},
+                  "core/runtime must not know tests"},
+        Violation{"Library",
+                  {"kernels/cpu/bad.cpp", "#include <spdlog/spdlog.h>\n"},
+                  "kernels must not use the library spdlog"},
+        Violation{"Clock", {"core/ir/bad.cpp", "#include <chrono>\n"}, "must not use <chrono>"},
+        Violation{"SystemHeader",
+                  {"algorithms/bad.cpp", "#include <unistd.h>\n"},
+                  "algorithms is pure and must not use <unistd.h>"},
+        Violation{"MissingHeader",
+                  {"core/ir/bad.cpp", "#include \"core/ir/gone.hpp\"\n"},
+                  "there is no \"core/ir/gone.hpp\""},
+        Violation{"NewFolder", {"gadgets/bad.cpp", ""}, "no rule says"},
+        Violation{"Circle",
+                  {"kernels/a.hpp", "#include \"kernels/a.hpp\"\n"},
+                  "includes itself: kernels/a.hpp -> kernels/a.hpp"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace capstan::house

@@ -1,0 +1,229 @@
+// Collectives among real processes, as `capstan run` starts them: right results, and the right
+// error on every rank when something goes wrong.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "algorithms/registry.hpp"
+#include "capstan/types.hpp"
+#include "tests/forms_of.hpp"
+#include "tests/processes/processes.hpp"
+#include "tests/sanitizers.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+CommandResult run_ranks(int ranks, const std::string& what, const std::string& argument = "",
+                        const Environment& environment = {}) {
+  return run_command(
+      {CAPSTAN_PROGRAM, "run", "-n", std::to_string(ranks), "--", WORKER_PROGRAM, what, argument},
+      environment);
+}
+
+class Processes : public ::testing::Test {
+ protected:
+  void TearDown() override { EXPECT_THAT(leftovers(), ::testing::IsEmpty()); }
+};
+
+TEST_F(Processes, EveryTypeAndOperation) {
+  for (const int ranks : watched ? std::vector{1, 3} : std::vector{1, 2, 3, 5}) {
+    const auto result = run_ranks(ranks, "everything");
+    EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
+  }
+}
+
+/// Where every access is watched, each third way of them all: processes take long to start then.
+TEST_F(Processes, EveryAlgorithm) {
+  int number = 0;
+  for (const Collective collective : all_collectives())
+    for (const Algorithm& algorithm : algorithms(collective))
+      for (const std::string& way : ways_of(algorithm)) {
+        if (watched && number++ % 3 != 0) continue;
+        const std::string name{name_of(collective)};
+        const auto result = run_ranks(
+            4, "few_types", name,
+            {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, way)}, {"CAPSTAN_CHUNK", "16k"}});
+        EXPECT_EQ(result.status, 0) << name << ", " << way << ": " << result.output;
+      }
+}
+
+TEST_F(Processes, RandomDelaysAndMoreRanksThanCores) {
+  for (const int ranks : {4, 9}) {
+    const auto result = run_ranks(ranks, "delays");
+    EXPECT_EQ(result.status, 0) << result.output;
+  }
+}
+
+TEST_F(Processes, EverySurvivorNamesTheRankThatWasKilled) {
+  for (const char* count : {"2", "5000", "1000000"}) {
+    // The shell hides the death from the launcher, which would end the others at once.
+    const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "4", "--", "sh", "-c",
+                                     fmt::format("{} kill {}; true", WORKER_PROGRAM, count)});
+    EXPECT_EQ(result.status, 0) << result.output;
+    EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 3) << count << ": " << result.output;
+  }
+}
+
+TEST_F(Processes, ARankThatLeavesIsNamed) {
+  const auto result = run_ranks(3, "leave");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 2) << result.output;
+}
+
+TEST_F(Processes, AStoppedRankIsATimeOut) {
+  const auto result = run_command(
+      {CAPSTAN_PROGRAM, "run", "-n", "3", "--timeout", "3", "--", WORKER_PROGRAM, "stop", "100"},
+      {{"CAPSTAN_TIMEOUT", "1"}});
+  EXPECT_EQ(occurrences(result.output, "TimedOut:"), 2) << result.output;
+}
+
+TEST_F(Processes, DifferentCountsAreNamedOnEveryRank) {
+  for (const char* count : {"10", "3000", "1000000"}) {
+    const auto result = run_ranks(3, "mismatch", count, {{"CAPSTAN_TIMEOUT", "20"}});
+    EXPECT_EQ(occurrences(result.output, "Mismatch:"), 3) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("all_reduce(20 x f32, sum)"));
+    EXPECT_THAT(result.output, HasSubstr(fmt::format("all_reduce({} x f32, sum)", count)));
+  }
+}
+
+TEST_F(Processes, DifferentCallsAreNamedOnEveryRank) {
+  const std::pair<const char*, const char*> cases[] = {{"collective", "scan(1000 x f32, sum)"},
+                                                       {"type", "all_reduce(1000 x i32, sum)"},
+                                                       {"operation", "all_reduce(1000 x f32, max)"},
+                                                       {"root", "broadcast(1000 x f32, root 1)"},
+                                                       {"exchange", "rank 1 sends 11 elements"}};
+  for (const auto& [about, text] : cases) {
+    const auto result = run_ranks(3, "disagree", about, {{"CAPSTAN_TIMEOUT", "20"}});
+    EXPECT_EQ(occurrences(result.output, "Mismatch:"), 3) << about << ": " << result.output;
+    EXPECT_THAT(result.output, HasSubstr(text)) << about;
+  }
+}
+
+/// KiB of shared memory, for each rank, after calls of up to so many elements.
+std::vector<int> held(int ranks, std::size_t elements, const Environment& environment = {}) {
+  const auto result = run_ranks(ranks, "holds", std::to_string(elements), environment);
+  EXPECT_EQ(result.status, 0) << result.output;
+  std::vector<int> kilobytes;
+  const std::string before = "holds ";
+  for (auto at = result.output.find(before); at != std::string::npos;
+       at = result.output.find(before, at + 1))
+    kilobytes.push_back(std::atoi(result.output.c_str() + at + before.size()));
+  return kilobytes;
+}
+
+/// Until long calls ask for more, and then as much as a chunk says: six blocks of four chunks.
+TEST_F(Processes, HoldLittleMemory) {
+  using ::testing::AllOf, ::testing::Each, ::testing::ElementsAre, ::testing::Gt, ::testing::Lt;
+  if (!std::ifstream{"/proc/self/smaps"}) GTEST_SKIP() << "needs /proc/self/smaps";
+  constexpr std::size_t few = 4096, many = 1 << 20;
+  const auto between = [](int least, int most) { return Each(AllOf(Gt(least), Lt(most))); };
+  const auto staged = [](const char* chunk) {
+    return Environment{{"CAPSTAN_CHUNK", chunk}, {"CAPSTAN_SINGLE_COPY", "0"}};
+  };
+  EXPECT_THAT(held(1, many), ElementsAre(0)) << "nothing to stage";
+  EXPECT_THAT(held(4, few), between(0, 2 << 10));
+  if (watched) return;  // long calls take long then, and hold as much
+  EXPECT_THAT(held(4, many, staged("64k")), between(0, 3 << 10));
+  EXPECT_THAT(held(4, many, staged("256k")), between(1 << 10, 8 << 10));
+}
+
+TEST_F(Processes, GroupsOverlapAndOutliveEachOther) {
+  for (const int ranks : {2, 3, 5, 8}) {
+    const auto result = run_ranks(ranks, "groups");
+    EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
+  }
+}
+
+/// Hosts with different numbers of ranks, in the world and in groups.
+TEST_F(Processes, HostsNeedNotBeEven) {
+  for (const auto& [ranks, what] : {std::pair{3, "delays"}, {4, "groups"}, {5, "groups"}}) {
+    const auto result =
+        run_ranks(ranks, what, "", {{"CAPSTAN_VIRTUAL_HOSTS", "2"}, {"CAPSTAN_NETWORK", "tcp"}});
+    EXPECT_EQ(result.status, 0) << ranks << " ranks, " << what << ": " << result.output;
+  }
+}
+
+TEST_F(Processes, AHundredThousandMessages) {
+  const auto result = run_ranks(5, "messages", watched ? "20000" : "100000");
+  EXPECT_EQ(result.status, 0) << result.output;
+  const auto fragments =
+      run_ranks(5, "messages", watched ? "4000" : "10000", {{"CAPSTAN_SINGLE_COPY", "0"}});
+  EXPECT_EQ(fragments.status, 0) << fragments.output;
+}
+
+TEST_F(Processes, ASenderThatDiesIsNamed) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
+                                   fmt::format("{} receive; true", WORKER_PROGRAM)});
+  EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 2) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("message with tag 3"));
+}
+
+TEST_F(Processes, OperationsInFlightOutlastALateRank) {
+  for (const char* thread : {"0", "1"}) {
+    const auto result = run_ranks(3, "async", "late", {{"CAPSTAN_PROGRESS_THREAD", thread}});
+    EXPECT_EQ(result.status, 0) << result.output;
+  }
+}
+
+TEST_F(Processes, OperationsInFlightEndWhenARankStopsOrDies) {
+  for (const char* thread : {"0", "1"}) {
+    const auto stopped = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--timeout", "4", "--",
+                                      WORKER_PROGRAM, "async", "stopped"},
+                                     {{"CAPSTAN_PROGRESS_THREAD", thread}});
+    EXPECT_EQ(occurrences(stopped.output, "DeadlineExceeded, 1 callbacks"), 2) << stopped.output;
+    const auto killed = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
+                                     fmt::format("{} async killed; true", WORKER_PROGRAM)},
+                                    {{"CAPSTAN_PROGRESS_THREAD", thread}});
+    EXPECT_EQ(occurrences(killed.output, "PeerLost 1:"), 2) << killed.output;
+    EXPECT_EQ(occurrences(killed.output, "1 callbacks"), 2) << killed.output;
+  }
+}
+
+TEST_F(Processes, DifferentAlgorithmsAreAMismatch) {
+  const auto result = run_command(
+      {CAPSTAN_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
+       fmt::format("if [ $CAPSTAN_RANK = 1 ]; then export CAPSTAN_ALGORITHM=all_reduce:ring; fi; "
+                   "{} everything; true",
+                   WORKER_PROGRAM)},
+      {{"CAPSTAN_TIMEOUT", "20"}});
+  EXPECT_EQ(occurrences(result.output, "Mismatch:"), 2) << result.output;
+}
+
+TEST_F(Processes, ARankThatNeverJoinsIsNamed) {
+  const auto result = run_ranks(3, "silent", "2", {{"CAPSTAN_JOIN_TIMEOUT", "1.5"}});
+  EXPECT_EQ(occurrences(result.output, "rank 2"), 2) << result.output;
+  EXPECT_EQ(occurrences(result.output, "Error:"), 2) << result.output;
+}
+
+TEST_F(Processes, WrongSecretIsRefused) {
+  const auto result = run_command(
+      {CAPSTAN_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
+       fmt::format("if [ $CAPSTAN_RANK = 1 ]; then export CAPSTAN_SECRET=0123456789abcdef0123; fi; "
+                   "exec {} rank",
+                   WORKER_PROGRAM)},
+      {{"CAPSTAN_JOIN_TIMEOUT", "3"}});
+  EXPECT_EQ(occurrences(result.output, "Error:"), 2) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("secret"));
+}
+
+TEST_F(Processes, BadSettingsAreExplained) {
+  const auto algorithm =
+      run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_ALGORITHM", "all_reduce:quantum"}});
+  EXPECT_THAT(algorithm.output, HasSubstr("choose one of flat,"));
+  const auto chunk = run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_CHUNK", "lots"}});
+  EXPECT_THAT(chunk.output, HasSubstr("CAPSTAN_CHUNK='lots'"));
+  const auto rails = run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_RAILS", "9"}});
+  EXPECT_THAT(rails.output, HasSubstr("CAPSTAN_RAILS='9': expected a number from 1 to 8"));
+  const auto rank =
+      run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_RANK", "3"}, {"CAPSTAN_SIZE", "2"}});
+  EXPECT_THAT(rank.output, HasSubstr("CAPSTAN_RANK"));
+}
+
+}  // namespace
+}  // namespace capstan

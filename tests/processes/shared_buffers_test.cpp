@@ -1,0 +1,145 @@
+// Communicator::allocate among real processes: buffers of both kinds in every collective, and what
+// becomes of them when something goes wrong.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/registry.hpp"
+#include "tests/forms_of.hpp"
+#include "tests/processes/processes.hpp"
+#include "tests/sanitizers.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+CommandResult share(int ranks, const std::string& what, const Environment& environment = {}) {
+  return run_command({CAPSTAN_PROGRAM, "run", "-n", std::to_string(ranks), "--timeout", "300", "--",
+                      WORKER_PROGRAM, "shared", what},
+                     environment);
+}
+
+class SharedBuffers : public ::testing::Test {
+ protected:
+  void TearDown() override { EXPECT_THAT(leftovers(), ::testing::IsEmpty()); }
+};
+
+TEST_F(SharedBuffers, OfAllKindsInAllCollectives) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    const auto result = share(ranks, "kinds", {{"CAPSTAN_CHUNK", "64k"}});
+    EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
+  }
+}
+
+TEST_F(SharedBuffers, WithAProgressThreadOverHostsAndStaged) {
+  for (const Environment& environment :
+       {Environment{{"CAPSTAN_PROGRESS_THREAD", "1"}},
+        Environment{{"CAPSTAN_VIRTUAL_HOSTS", "2"}, {"CAPSTAN_NETWORK", "tcp"}},
+        Environment{{"CAPSTAN_SINGLE_COPY", "0"}}}) {
+    const auto result = share(3, "kinds", environment);
+    EXPECT_EQ(result.status, 0) << environment.front().first << ": " << result.output;
+  }
+}
+
+/// Every algorithm in every form that uses peers' buffers, of all kinds; then with allocated ones
+/// alone, where going through the kernel would be the end. Each second where all is watched.
+TEST_F(SharedBuffers, AreUsedByEveryAlgorithm) {
+  int number = 0;
+  for (const Collective collective : all_collectives())
+    for (const Algorithm& algorithm : algorithms(collective))
+      for (const std::string& way : ways_of(algorithm)) {
+        const auto form = way.substr(std::min(way.find('/'), way.size()));
+        if (form != "/inputs" && form != "/buffers" && form != "/outputs") continue;
+        if (watched && number++ % 2 != 0) continue;
+        const std::string name{name_of(collective)};
+        for (const char* what : {"kinds", "load"}) {
+          if (watched && std::string_view{what} == "load") continue;
+          const auto result = share(
+              3, fmt::format("{}:{}", what, name),
+              {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, way)}, {"CAPSTAN_CHUNK", "64k"}});
+          EXPECT_EQ(result.status, 0)
+              << what << ", " << name << ", " << way << ": " << result.output;
+        }
+      }
+}
+
+/// That the test above would have noticed.
+TEST_F(SharedBuffers, AreNotUsedLikeOthers) {
+  for (const char* way : {"direct/inputs", "direct/buffers", "direct/outputs"}) {
+    const auto result =
+        share(2, "fetch:all_reduce", {{"CAPSTAN_ALGORITHM", fmt::format("all_reduce:{}", way)}});
+    EXPECT_NE(result.status, 0) << way << ": " << result.output;
+  }
+}
+
+TEST_F(SharedBuffers, AreTriedInSeveralWays) {
+  for (const char* thread : {"0", "1"})
+    for (const int ranks : {2, 4}) {
+      const auto result = share(ranks, "try", {{"CAPSTAN_PROGRESS_THREAD", thread}});
+      EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
+    }
+}
+
+/// The plain ones for the first time in round 460.
+TEST_F(SharedBuffers, AreTriedAgainWhileOthersAreInFlight) {
+  const auto two = share(2, watched ? "review:100" : "review:600");
+  EXPECT_EQ(two.status, 0) << two.output;
+  const auto three = share(3, "review:50", {{"CAPSTAN_PROGRESS_THREAD", "1"}});
+  EXPECT_EQ(three.status, 0) << three.output;
+}
+
+TEST_F(SharedBuffers, AreSent) {
+  const auto result = share(3, "send");
+  EXPECT_EQ(result.status, 0) << result.output;
+}
+
+TEST_F(SharedBuffers, AreTakenBackWhilePeersUseThem) {
+  for (const char* way : {"all_reduce:direct/inputs", "all_reduce:direct/outputs"})
+    for (const char* thread : {"0", "1"}) {
+      const auto result = share(3, watched ? "cancel:50" : "cancel:150",
+                                {{"CAPSTAN_ALGORITHM", way}, {"CAPSTAN_PROGRESS_THREAD", thread}});
+      EXPECT_EQ(result.status, 0) << way << ": " << result.output;
+    }
+}
+
+TEST_F(SharedBuffers, ComeAndGoInTheWorldAndInGroups) {
+  for (const int ranks : {2, 3, 5})
+    for (const char* thread : {"0", "1"}) {
+      const auto result = share(ranks, watched ? "stress:100" : "stress:400",
+                                {{"CAPSTAN_PROGRESS_THREAD", thread}});
+      EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
+    }
+}
+
+/// While peers read its buffer: they name it, and none of them dies of it.
+TEST_F(SharedBuffers, OfARankThatIsKilled) {
+  for (const char* count : {"5000", "1000000"}) {
+    // The shell hides the death from the launcher, which would end the others at once.
+    const auto result =
+        run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
+                     fmt::format("{} shared kill:{}; true", WORKER_PROGRAM, count)});
+    EXPECT_EQ(result.status, 0) << result.output;
+    EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 2) << count << ": " << result.output;
+  }
+}
+
+TEST_F(SharedBuffers, OfDifferentLengthsAreNamedOnEveryRank) {
+  const auto result = share(3, "mismatch", {{"CAPSTAN_TIMEOUT", "20"}});
+  EXPECT_EQ(occurrences(result.output, "Mismatch:"), 3) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("all_reduce(500000 x f32, sum)"));
+  EXPECT_THAT(result.output, HasSubstr("all_reduce(1000000 x f32, sum)"));
+}
+
+TEST_F(SharedBuffers, AreMeasured) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "perf", "all_gather", "-n", "2", "-b", "64k", "-e", "256k",
+                   "--rounds", "2", "--seconds", "0.01", "--buffers", "allocated", "--json", "-"});
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "\"buffers\": \"allocated\""), 3) << result.output;
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,112 @@
+// Kills, stops, cut cables and slow ranks, one random run after the other on one bed of hosts.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+#include "tests/processes/soak/rank.hpp"
+#include "tests/processes/soak/trial.hpp"
+
+namespace capstan::soak {
+namespace {
+
+struct Options {
+  std::uint64_t first_seed = 1, seeds = 1;
+  std::string network = "tcp";
+  std::vector<std::string> only;
+  bool verbose = false;
+};
+
+struct Tally {
+  int runs = 0, wrong = 0;
+  std::vector<double> told;
+};
+
+void print_line(const Tally& tally, Fault fault, const std::string& network) {
+  std::vector<double> told = tally.told;
+  std::ranges::sort(told);
+  const double median = told.empty() ? 0 : told[told.size() / 2];
+  const double most = told.empty() ? 0 : told.back();
+  fmt::print(
+      "{} {}: {} of {} runs right; {} with an error, told after {:.2f} s (median), {:.2f} s "
+      "(at most)\n",
+      network, name_of(fault), tally.runs - tally.wrong, tally.runs, told.size(), median, most);
+}
+
+void report(const Scenario& scenario, const Verdict& verdict, const Options& options) {
+  const bool right = verdict.complaints.empty();
+  if (right && !options.verbose) return;
+  fmt::print("{} seed {}: {}\n", right ? "right" : "WRONG", scenario.seed, scenario.description());
+  for (const std::string& complaint : verdict.complaints) fmt::print("  {}\n", complaint);
+  fmt::print("{}", verdict.transcript);
+  if (!right)
+    fmt::print("  once more: scripts/soak --network {} --only {} --first-seed {}\n",
+               options.network, name_of(scenario.fault), scenario.seed);
+}
+
+void run_one(const Bed& bed, const Scenario& scenario, const Options& options, Tally& tally) {
+  const Verdict verdict = Trial{bed, scenario, options.network}.run();
+  ++tally.runs;
+  tally.wrong += verdict.complaints.empty() ? 0 : 1;
+  if (!scenario.ends_well()) tally.told.push_back(verdict.told.count());
+  report(scenario, verdict, options);
+  std::fflush(stdout);
+}
+
+/// After each seed on a terminal, after each tenth elsewhere.
+void show_progress(std::uint64_t done, const Options& options) {
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  if (done == options.seeds ? !terminal : !terminal && done % 10 != 0) return;
+  fmt::print(stderr, "{}soak: {} of {} seeds{}", terminal ? "\r" : "", done, options.seeds,
+             terminal && done < options.seeds ? "" : "\n");
+}
+
+int run_all(const Options& options) {
+  const Bed bed = Bed::of_environment();
+  std::map<Fault, Tally> tallies;
+  for (std::uint64_t done = 0; done < options.seeds; show_progress(++done, options))
+    for (const Fault fault : all_faults)
+      if (options.only.empty() || std::ranges::count(options.only, name_of(fault)) > 0)
+        run_one(bed, Scenario{fault, options.first_seed + done}, options, tallies[fault]);
+  int wrong = 0;
+  for (const auto& [fault, tally] : tallies) {
+    print_line(tally, fault, options.network);
+    wrong += tally.wrong;
+  }
+  return wrong == 0 ? 0 : 1;
+}
+
+/// `--rank FAULT SEED`: how a run starts its ranks.
+int run_as_rank(const std::vector<std::string>& what) {
+  return run_rank(Scenario{fault_named(what.at(0)).value(), std::stoull(what.at(1))});
+}
+
+int main(int argc, char** argv) {
+  Options options;
+  std::vector<std::string> rank;
+  CLI::App app{"Random faults on a bed of hosts; scripts/soak makes the bed."};
+  app.add_option("--first-seed", options.first_seed, "the first run's seed");
+  app.add_option("--seeds", options.seeds, "how many seeds, one run of each fault per seed");
+  app.add_option("--network", options.network, "tcp or ofi");
+  app.add_option("--only", options.only, "kill, stop, cut or slow")
+      ->check(CLI::IsMember{std::vector<std::string>{"kill", "stop", "cut", "slow"}});
+  app.add_flag("--verbose", options.verbose, "show what ranks said in every run");
+  app.add_option("--rank", rank)->expected(2)->group("");
+  CLI11_PARSE(app, argc, argv);
+  return rank.empty() ? run_all(options) : run_as_rank(rank);
+}
+
+}  // namespace
+}  // namespace capstan::soak
+
+int main(int argc, char** argv) {
+  try {
+    return capstan::soak::main(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "soak: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,249 @@
+// Every registered algorithm is proven: as a schedule and as the programs that it is lowered to.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "core/ir/proof/prove.hpp"
+#include "core/lowering/plan.hpp"
+#include "core/lowering/verify.hpp"
+#include "tests/proofs/builds.hpp"
+#include "tests/sanitizers.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace proof;  // NOLINT: the subject of this file
+
+std::string messages(const Verdict& verdict) {
+  std::string text;
+  for (const auto& finding : verdict.findings) text += finding.message + "\n";
+  return text;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = std::to_string(shape.count.value()) + " elements, root " +
+                     std::to_string(shape.root) + ", counts";
+  for (const Elements count : shape.counts) (text += ' ') += std::to_string(count.value());
+  return text;
+}
+
+/// One algorithm, for all numbers of ranks.
+class Proof : public ::testing::TestWithParam<const Algorithm*> {};
+
+/// Up to 17, then 32 and 64.
+std::vector<int> rank_counts(int most) {
+  if (watched) most = std::min(most, 5);
+  std::vector<int> counts;
+  for (int ranks = 1; ranks <= std::min(most, 17); ++ranks) counts.push_back(ranks);
+  for (const int ranks : {32, 64})
+    if (ranks <= most) counts.push_back(ranks);
+  return counts;
+}
+
+ProofOptions options_of(const Algorithm& algorithm) {
+  return {.synchronizes = algorithm.guarantees.synchronizes,
+          .paced = algorithm.guarantees.paced,
+          .ordered = algorithm.guarantees.ordered};
+}
+
+void prove_all_schedules(const Algorithm* algorithm, const Hosts& hosts) {
+  const int ranks = hosts.ranks();
+  for (const Shape& shape : awkward_shapes(algorithm->collective, ranks))
+    for (const bool in_place : {false, true}) {
+      const auto schedules = schedules_of(*algorithm, hosts, shape);
+      auto options = options_of(*algorithm);
+      options.calls = ranks > 17 ? 3 : 4;
+      options.in_place = in_place;
+      const auto verdict = prove_schedules(algorithm->collective, shape, schedules, options);
+      ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ", " << ranks << " ranks, "
+                                << to_string(shape) << "\n"
+                                << messages(verdict);
+    }
+}
+
+/// A size with which streams are tried.
+Shape stream_shape(Collective collective, int ranks, int scale, int root) {
+  Shape shape{.count = Elements{static_cast<std::uint64_t>(scale)}, .root = root};
+  if (has_counts(collective)) shape.counts = unlike_counts(collective, ranks, scale);
+  return shape;
+}
+
+void prove_streams(const Algorithm* algorithm, const Hosts& hosts) {
+  const Collective collective = algorithm->collective;
+  const int ranks = hosts.ranks();
+  const int root = has_root(collective) ? ranks - 1 : 0;
+  const Shape shape = stream_shape(collective, ranks, ranks <= 5 ? ranks + 1 : 2, root);
+  auto options = options_of(*algorithm);
+  options.calls = 2;
+  options.slots = 3;
+  options.in_place = true;
+  options.blocks = 5;
+  const auto verdict =
+      prove_schedules(collective, shape, schedules_of(*algorithm, hosts, shape), options);
+  ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ", " << ranks << " ranks\n"
+                            << messages(verdict);
+}
+
+/// In place where the executor runs it in place.
+bool in_place(const Algorithm& algorithm, Form form) {
+  return !reads_buffers(form) || !overwrites_input(algorithm.collective);
+}
+
+std::vector<Form> forms_of(const Algorithm& algorithm, const Hosts& hosts) {
+  std::vector<Form> forms(std::begin(all_forms), std::end(all_forms));
+  std::erase_if(forms, [&](Form form) { return !runs_in(algorithm, form, hosts); });
+  return forms;
+}
+
+/// Every rank alone, pairs of neighbours, two hosts by turns, and the last rank apart.
+std::vector<Hosts> hosts_of(int ranks) {
+  std::vector<int> alone, pairs, turns, last_apart;
+  for (int rank = 0; rank < ranks; ++rank) {
+    alone.push_back(rank);
+    pairs.push_back(rank / 2);
+    turns.push_back(rank % 2);
+    last_apart.push_back(rank + 1 == ranks);
+  }
+  return {Hosts{alone}, Hosts{pairs}, Hosts{turns}, Hosts{last_apart}};
+}
+
+void prove_lowered(const Algorithm* algorithm, const Hosts& hosts) {
+  const int ranks = hosts.ranks();
+  for (const Form form : forms_of(*algorithm, hosts))
+    for (const Shape& shape : awkward_shapes(algorithm->collective, ranks)) {
+      const LoweredCall call{algorithm, form, {shape}};
+      const auto verdict =
+          prove_programs({call, call, call, call, call}, hosts, in_place(*algorithm, form));
+      ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(form) << ", " << ranks
+                                << " ranks, " << to_string(shape) << "\n"
+                                << messages(verdict);
+    }
+}
+
+Form random_form(const Algorithm& algorithm, const Hosts& hosts, std::mt19937& random) {
+  const auto forms = forms_of(algorithm, hosts);
+  const Form form = forms[random() % forms.size()];
+  return in_packets(form) ? Form::flags : form;  // packets have no streams
+}
+
+/// A call cut into blocks of `length`, as plans cut it.
+LoweredCall stream_of(const Algorithm& algorithm, const Shape& shape, int length,
+                      Form form = Form::flags) {
+  const Call call{.collective = algorithm.collective, .shape = shape};
+  return {&algorithm, form, block_shapes(call, Elements{static_cast<std::uint64_t>(length)})};
+}
+
+void prove_lowered_streams(const Algorithm* algorithm, const Hosts& hosts) {
+  const Collective collective = algorithm->collective;
+  const int ranks = hosts.ranks();
+  const int last = has_root(collective) ? ranks - 1 : 0, scale = ranks <= 5 ? ranks : 2;
+  for (const Form form : forms_of(*algorithm, hosts)) {
+    if (in_packets(form)) continue;
+    const auto large =
+        stream_of(*algorithm, stream_shape(collective, ranks, 6 * scale + 1, 0), scale, form);
+    const auto small =
+        stream_of(*algorithm, stream_shape(collective, ranks, 3 * scale, last), scale, form);
+    const auto verdict = prove_programs({large, small, large}, hosts, in_place(*algorithm, form));
+    ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(form) << ", " << ranks
+                              << " ranks\n"
+                              << messages(verdict);
+  }
+}
+
+TEST_P(Proof, Schedules) {
+  for (const int ranks : rank_counts(64)) prove_all_schedules(GetParam(), ranks);
+}
+TEST_P(Proof, Streams) {
+  for (const int ranks : rank_counts(17)) prove_streams(GetParam(), ranks);
+}
+TEST_P(Proof, LoweredPrograms) {
+  for (const int ranks : rank_counts(64)) prove_lowered(GetParam(), ranks);
+}
+TEST_P(Proof, LoweredStreamsWithShorterLastBlocks) {
+  for (const int ranks : rank_counts(17)) prove_lowered_streams(GetParam(), ranks);
+}
+/// Fewer where every access is watched: there are four ways to spread them.
+int most_across_hosts() {
+  return watched ? 3 : 9;
+}
+
+/// What depends on where ranks are is another schedule for each map of hosts.
+class HierarchicalProof : public Proof {};
+TEST_P(HierarchicalProof, SchedulesAcrossHosts) {
+  for (const int ranks : rank_counts(most_across_hosts()))
+    for (const Hosts& hosts : hosts_of(ranks)) {
+      prove_all_schedules(GetParam(), hosts);
+      prove_streams(GetParam(), hosts);
+    }
+}
+TEST_P(Proof, LoweredProgramsAcrossHosts) {
+  for (const int ranks : rank_counts(most_across_hosts()))
+    for (const Hosts& hosts : hosts_of(ranks)) prove_lowered(GetParam(), hosts);
+}
+TEST_P(Proof, LoweredStreamsAcrossHosts) {
+  for (const int ranks : rank_counts(most_across_hosts()))
+    for (const Hosts& hosts : hosts_of(ranks)) prove_lowered_streams(GetParam(), hosts);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Proof, ::testing::ValuesIn(every_algorithm()),
+                         [](const auto& test) { return full_name(*test.param); });
+
+std::vector<const Algorithm*> hierarchical_algorithms() {
+  auto algorithms = every_algorithm();
+  std::erase_if(algorithms, [](const Algorithm* a) { return a->meant == Meant::anywhere; });
+  return algorithms;
+}
+INSTANTIATE_TEST_SUITE_P(All, HierarchicalProof, ::testing::ValuesIn(hierarchical_algorithms()),
+                         [](const auto& test) { return full_name(*test.param); });
+
+/// Any algorithm of any collective may follow any other on the same boards.
+TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
+  std::mt19937 random{2024};
+  const auto known = every_algorithm();
+  for (int round = 0; round < (watched ? 40 : 150); ++round) {
+    const int ranks = 2 + static_cast<int>(random() % 7);
+    std::vector<int> places;
+    const int places_in_use = 1 + static_cast<int>(random() % 2) * static_cast<int>(random() % 5);
+    for (int rank = 0; rank < ranks; ++rank)
+      places.push_back(static_cast<int>(random()) % places_in_use);
+    const Hosts hosts{places};
+    std::vector<LoweredCall> calls;
+    bool apart = false;
+    for (int i = 0; i < 10; ++i) {
+      const Algorithm& algorithm = *known[random() % known.size()];
+      const int root = has_root(algorithm.collective) ? static_cast<int>(random() % ranks) : 0;
+      const Shape shape =
+          stream_shape(algorithm.collective, ranks, 1 + static_cast<int>(random() % 9), root);
+      calls.push_back(stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9),
+                                random_form(algorithm, hosts, random)));
+      apart = apart || !in_place(algorithm, calls.back().form);
+      const Form packets = random() % 2 == 0 ? Form::packets : Form::shared_packets;
+      if (calls.back().blocks.size() == 1 && random() % 2 == 0 &&
+          runs_in(algorithm, packets, hosts))
+        calls.back().form = packets;
+    }
+    const auto verdict = prove_programs(calls, hosts, !apart && random() % 2 == 0);
+    ASSERT_TRUE(verdict.ok()) << "round " << round << "\n" << messages(verdict);
+  }
+}
+
+/// An algorithm sees the world through its group: any list of ranks will do.
+TEST(Groups, AlgorithmsRunOnAnyGroup) {
+  for (const Algorithm* algorithm : every_algorithm()) {
+    const std::vector<Rank> members{Rank{9}, Rank{2}, Rank{5}, Rank{7}, Rank{0}};
+    for (const Rank self : members) {
+      const auto schedule =
+          algorithm->schedule(Group{members, self}, stream_shape(algorithm->collective, 5, 11, 0));
+      EXPECT_EQ(schedule.self(), self);
+      for (const Step& step : schedule.steps())
+        if (step.verb == Verb::put || step.verb == Verb::signal || step.verb == Verb::wait) {
+          EXPECT_NE(std::ranges::find(members, step.peer), members.end()) << algorithm->name;
+        }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace capstan

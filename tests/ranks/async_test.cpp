@@ -1,0 +1,362 @@
+// Operations in flight: waiting, cancelling, callbacks, queues, progress by waits and by a thread.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <numeric>
+#include <random>
+
+#include "capstan/async/events.hpp"
+#include "capstan/async/execute.hpp"
+#include "capstan/async/operation_queue.hpp"
+#include "capstan/async/overlap.hpp"
+#include "tests/ranks/thread_world.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+/// Both ways in which operations can move on.
+class Async : public ::testing::TestWithParam<bool> {
+ protected:
+  static Settings settings() {
+    Settings settings = bounded_settings();
+    settings.chunk = Bytes{4096};
+    settings.progress_thread = GetParam();
+    return settings;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Progress, Async, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "ByThread" : "ByWaits"; });
+
+TEST_P(Async, ManyInFlightCompleteInAnyOrderOfWaiting) {
+  on_threads(4, settings(), [](Communicator& world) {
+    constexpr int n = 40;
+    std::vector<std::vector<float>> data(n);
+    std::vector<Work> works;
+    for (int i = 0; i < n; ++i) {
+      data[i].assign(static_cast<std::size_t>(i % 7) * 1000 + 1,
+                     static_cast<float>(world.rank() + i));
+      works.push_back(i % 3 == 2 ? world.start_broadcast(data[i], i % 4)
+                                 : world.start_all_reduce(data[i]));
+    }
+    std::mt19937 random{static_cast<unsigned>(world.rank())};
+    std::vector<int> order(n);
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::shuffle(order, random);
+    for (const int i : order) {
+      works[i].wait();
+      const float expected = i % 3 == 2 ? static_cast<float>(i % 4 + i) : 6.0f + 4.0f * i;
+      ASSERT_THAT(data[i], Each(expected)) << i;
+      ASSERT_EQ(works[i].result<float>().data(), data[i].data());
+    }
+  });
+}
+
+TEST_P(Async, WaitForLeavesTheOperationRunning) {
+  std::latch waited{1};
+  on_threads(2, settings(), [&](Communicator& world) {
+    std::vector<int> data(1000, world.rank() + 1);
+    if (world.rank() == 1) waited.wait();
+    Work work = world.start_all_reduce(data);
+    if (world.rank() == 0) {
+      EXPECT_FALSE(work.wait_for(10ms));
+      EXPECT_FALSE(work.is_completed());
+      EXPECT_THROW(work.result<int>(), InvalidArgument);
+      waited.count_down();
+    }
+    EXPECT_TRUE(work.wait_for(60s));
+    EXPECT_THAT(data, Each(3));
+    EXPECT_THROW(work.result<float>(), InvalidArgument);
+    EXPECT_FALSE(work.cancel());
+  });
+}
+
+/// Rank 0 cancels at some moment; the others never notice, and nobody writes to its memory again.
+TEST_P(Async, ACancelledOperationDisturbsNobody) {
+  on_threads(3, settings(), [](Communicator& world) {
+    std::mt19937 random{7};
+    std::vector<std::pair<std::vector<int>, int>> kept;
+    for (int round = 0; round < 80; ++round) {
+      const std::size_t count = 1 + random() % 20000;
+      const auto patience = std::chrono::microseconds{random() % 200};
+      const bool in_place = random() % 2 == 0;
+      std::vector<int> input(count), output(count, -1);
+      for (std::size_t i = 0; i < count; ++i)
+        input[i] = world.rank() * 1000 + static_cast<int>(i % 777);
+      auto& result = in_place ? input : output;
+      Work work = in_place ? world.start_all_reduce(input) : world.start_all_reduce(input, output);
+      if (world.rank() != 0) {
+        work.wait();
+        for (std::size_t i = 0; i < count; ++i)
+          ASSERT_EQ(result[i], 3000 + 3 * static_cast<int>(i % 777)) << "round " << round;
+        continue;
+      }
+      bool cancelled = false;
+      if (!work.wait_for(patience)) cancelled = work.cancel();
+      if (!cancelled) continue;
+      EXPECT_TRUE(work.is_cancelled());
+      EXPECT_THROW(work.wait(), Cancelled);
+      std::ranges::fill(input, 42);
+      std::ranges::fill(output, 43);
+      // Kept until all are done with the call: a late write would show.
+      kept.emplace_back(std::move(input), 42);
+      kept.emplace_back(std::move(output), 43);
+      for (const auto& [memory, value] : kept) ASSERT_THAT(memory, Each(value));
+      if (kept.size() > 20) kept.erase(kept.begin(), kept.begin() + 10);
+    }
+    std::vector<int> last{world.rank()};
+    world.all_reduce(last);
+    EXPECT_EQ(last.front(), 3);
+  });
+}
+
+/// What was set aside of the input of one call has nothing to do with the next one.
+TEST_P(Async, ACancelledOperationForgetsTheInputOfTheCallBefore) {
+  Settings small_blocks = settings();
+  small_blocks.algorithm = "all_to_all:direct/inputs;all_reduce:direct/flags";
+  small_blocks.chunk = Bytes{4096};
+  std::atomic<bool> overwritten = false;
+  on_threads(2, small_blocks, [&](Communicator& world) {
+    std::vector<int> exchanged(1000, world.rank());
+    world.all_to_all(exchanged);
+    std::vector<int> input(20'000, 1 + world.rank()), output(input.size());
+    if (world.rank() == 0) {
+      Work work = world.start_all_reduce(input, output);
+      EXPECT_FALSE(work.wait_for(std::chrono::milliseconds{1}));
+      EXPECT_TRUE(work.cancel());
+      std::ranges::fill(input, 42);
+      overwritten = true;
+    } else {
+      while (!overwritten) std::this_thread::yield();
+      world.all_reduce(input, output);
+      EXPECT_THAT(output, Each(3));
+    }
+    world.barrier();
+  });
+}
+
+TEST_P(Async, CancelBeforeItsTurn) {
+  std::latch queued{1};
+  on_threads(2, settings(), [&](Communicator& world) {
+    std::vector<int> first(5000, 1), second(5000, world.rank() + 1), third(10, 1);
+    if (world.rank() == 1) queued.wait();
+    Work a = world.start_all_reduce(first), b = world.start_all_reduce(second),
+         c = world.start_all_reduce(third);
+    if (world.rank() == 0) {
+      EXPECT_TRUE(b.cancel());
+      std::ranges::fill(second, -7);
+      queued.count_down();
+    }
+    a.wait();
+    c.wait();
+    EXPECT_THAT(first, Each(2));
+    EXPECT_THAT(third, Each(2));
+    if (world.rank() == 1) b.wait();
+    EXPECT_THAT(second, Each(world.rank() == 1 ? 3 : -7));
+  });
+}
+
+TEST_P(Async, CallbacksMayStartOperationsAndWait) {
+  on_threads(3, settings(), [](Communicator& world) {
+    std::vector<int> first(100, 1), second(2000, 2);
+    std::atomic<int> called = 0;
+    Work work = world.start_all_reduce(first);
+    work.on_complete([&](const Work& ended) {
+      EXPECT_TRUE(ended.is_completed());
+      world.start_all_reduce(second).wait();
+      ++called;
+    });
+    work.wait();
+    // On the progress thread the callback may still be under way.
+    while (called == 0) std::this_thread::yield();
+    EXPECT_THAT(second, Each(6));
+    work.on_complete([&](const Work&) { ++called; });
+    EXPECT_EQ(called, 2);
+  });
+}
+
+TEST_P(Async, WaitAnyNamesTheOneThatEnded) {
+  std::latch go{1};
+  on_threads(2, settings(), [&](Communicator& world) {
+    auto other = world.split(0);
+    std::vector<int> a(10, 1), b(10, 1);
+    if (world.rank() == 1) {
+      other->all_reduce(b);
+      go.wait();
+      world.all_reduce(a);
+      return;
+    }
+    OperationQueue queue;
+    queue.enqueue(world.start_all_reduce(a));
+    queue.enqueue(other->start_all_reduce(b));
+    EXPECT_EQ(queue.wait_for_any(), 1u);
+    EXPECT_EQ(queue.pending_count(), 1u);
+    EXPECT_FALSE(queue.try_wait_for_all(5ms));
+    queue.clear_completed();
+    EXPECT_EQ(queue.size(), 1u);
+    EXPECT_EQ(queue.wait_for_any(5ms), std::nullopt);
+    go.count_down();
+    queue.wait_for_all();
+    EXPECT_THAT(queue.results<int>().front(), Each(2));
+    EXPECT_THROW(OperationQueue{}.wait_for_any(), InvalidArgument);
+    EXPECT_THROW(queue.enqueue(Work{}), InvalidArgument);
+  });
+}
+
+TEST_P(Async, AQueueCancelsOnDestruction) {
+  std::latch gone{1};
+  on_threads(2, settings(), [&](Communicator& world) {
+    std::vector<int> data(3000, 1);
+    if (world.rank() == 0) {
+      Work work;
+      {
+        OperationQueue queue;
+        queue.enqueue(work = world.start_all_reduce(data));
+      }
+      EXPECT_TRUE(work.is_cancelled());
+      gone.count_down();
+    } else {
+      gone.wait();
+      world.all_reduce(data);
+      EXPECT_THAT(data, Each(2));
+    }
+    world.barrier();
+  });
+}
+
+TEST_P(Async, DeadlinesAndStopsHaveErrorsOfTheirOwn) {
+  std::latch done{1};
+  on_threads(2, settings(), [&](Communicator& world) {
+    std::vector<int> data(100, 1);
+    const auto start = [&] { return world.start_all_reduce(data); };
+    if (world.rank() == 0) {
+      EXPECT_THROW(execute_async(start, 5ms), DeadlineExceeded);
+      std::stop_source stop;
+      std::jthread stopper{[&] { stop.request_stop(); }};
+      EXPECT_THROW(execute_async(start, 60s, stop.get_token()), Cancelled);
+      try {
+        execute_async([&] { return world.start_broadcast(data, 9); }, 60s);
+        ADD_FAILURE() << "root 9 does not exist";
+      } catch (const OperationFailed& error) {
+        EXPECT_THAT(error.what(), HasSubstr("root 9"));
+        EXPECT_THROW(std::rethrow_exception(error.cause()), InvalidArgument);
+      }
+      done.count_down();
+    } else {
+      done.wait();
+      for (int i = 0; i < 2; ++i) world.all_reduce(data);
+    }
+    data.assign(100, 1);
+    std::vector<std::function<Work()>> two{start, [&] { return world.start_barrier(); }};
+    const auto works = execute_all_async(two, 60s);
+    EXPECT_THAT(works.front().result<int>(), Each(2));
+  });
+}
+
+TEST_P(Async, ComputationOverlaps) {
+  on_threads(3, settings(), [](Communicator& world) {
+    std::vector<float> data(5000, 1);
+    const int answer = compute_while_communicating([&] { return world.start_all_reduce(data); },
+                                                   [] { return 42; });
+    EXPECT_EQ(answer, 42);
+    EXPECT_THAT(data, Each(3.0f));
+
+    std::vector<std::vector<float>> tensors(6, std::vector<float>(3000));
+    int next = 0;
+    const auto works = pipeline_compute_communicate(
+        tensors, [&](auto& tensor) { std::ranges::fill(tensor, static_cast<float>(++next)); },
+        [&](auto& tensor) { return world.start_all_reduce(tensor); });
+    for (std::size_t i = 0; i < works.size(); ++i)
+      EXPECT_THAT(works[i].result<float>(), Each(3.0f * static_cast<float>(i + 1)));
+  });
+}
+
+TEST_P(Async, EventsReachEveryHandlerOnce) {
+  on_threads(2, settings(), [](Communicator& world) {
+    std::vector<std::vector<int>> data(30, std::vector<int>(50, 1));
+    std::atomic<int> all = 0, threes = 0, own = 0, errors = 0, chained = 0;
+    std::vector<int> extra(10, 1);
+    {
+      OperationEvents events;
+      events.on_complete([&](const Work&) { ++all; });
+      events.on_complete(3, [&](const Work&) { ++threes; });
+      events.on_error([&](const Work&, std::exception_ptr) { ++errors; });
+      for (int i = 0; i < 30; ++i)
+        events.start(
+            i % 10, [&] { return world.start_all_reduce(data[i]); }, [&](const Work&) { ++own; });
+      while (own < 30) std::this_thread::yield();
+      events.start(
+          99, [&] { return world.start_barrier(); },
+          [&](const Work&) {
+            events.start(
+                100, [&] { return world.start_all_reduce(extra); },
+                [&](const Work&) { ++chained; });
+          });
+      while (chained < 1) std::this_thread::yield();
+      // A handler that throws is an error of its operation.
+      events.start(
+          7, [&] { return world.start_barrier(); },
+          [](const Work&) { throw std::runtime_error("handler"); });
+      while (errors < 1) std::this_thread::yield();
+    }
+    EXPECT_EQ(all, 33);
+    EXPECT_EQ(threes, 3);
+    EXPECT_EQ(own, 30);
+    EXPECT_EQ(errors, 1);
+    EXPECT_THAT(extra, Each(2));
+  });
+}
+
+TEST(AsyncHandles, FuturesAndCoroutinesNeedNobodyThatWaits) {
+  struct Task {
+    struct promise_type {
+      Task get_return_object() { return {}; }
+      std::suspend_never initial_suspend() { return {}; }
+      std::suspend_never final_suspend() noexcept { return {}; }
+      void return_void() {}
+      void unhandled_exception() { std::terminate(); }
+    };
+  };
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    std::vector<int> a(100, 1), b(100, 2);
+    auto future = world.start_all_reduce(a).future();
+    ASSERT_EQ(future.wait_for(60s), std::future_status::ready);
+    EXPECT_THAT(a, Each(2));
+
+    std::atomic<bool> finished = false;
+    const auto coroutine = [&]() -> Task {
+      co_await world.start_all_reduce(a);
+      co_await world.start_all_reduce(b);
+      finished = true;
+    };
+    coroutine();
+    while (!finished) std::this_thread::yield();
+    EXPECT_THAT(a, Each(4));
+    EXPECT_THAT(b, Each(4));
+  });
+}
+
+TEST(AsyncHandles, AnEmptyWorkSaysSo) {
+  EXPECT_FALSE(Work{}.valid());
+  EXPECT_THROW(Work{}.wait(), InvalidArgument);
+  EXPECT_THROW(Work::wait_any({}), InvalidArgument);
+}
+
+TEST(AsyncHandles, ADestroyedCommunicatorAbortsWhatIsPending) {
+  auto world = Communicator::local_world(2, bounded_settings());
+  std::vector<int> data(10);
+  Work work = world[0].start_all_reduce(data);
+  EXPECT_FALSE(work.is_completed());
+  world.clear();
+  EXPECT_THROW(work.wait(), Aborted);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,146 @@
+// Sums of scaled inputs and operations of the program's own, through all collectives that reduce.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "algorithms/registry.hpp"
+#include "tests/ranks/thread_world.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+TEST(Reducers, EachRankScalesByAFactorOfItsOwn) {
+  on_threads(3, bounded_settings(), [](Communicator& world) {
+    const auto scaled = Reducer::premultiplied_sum(world.rank() + 0.5);
+    const std::vector<float> input(1000, 2);
+    std::vector<float> output(1000), in_place(1000, 2), block(1000);
+    world.all_reduce(input, output, scaled);
+    EXPECT_THAT(output, Each(9.0f)) << "2 · (0.5 + 1.5 + 2.5)";
+    EXPECT_THAT(input, Each(2.0f));
+    world.start_all_reduce(in_place, scaled).wait();
+    EXPECT_THAT(in_place, Each(9.0f));
+    const std::vector<float> all(3000, 2);
+    world.reduce_scatter(all, block, scaled);
+    EXPECT_THAT(block, Each(9.0f));
+  });
+}
+
+TEST(Reducers, IntegersHaveFactorsThatTheyCanHold) {
+  on_threads(1, bounded_settings(), [](Communicator& world) {
+    std::vector<int> data(3, 2);
+    for (const double factor : {std::nan(""), HUGE_VAL, -0x1p63})
+      EXPECT_THROW(world.all_reduce(data, Reducer::premultiplied_sum(factor)), InvalidArgument);
+    world.all_reduce(data, Reducer::premultiplied_sum(-2.5));
+    EXPECT_THAT(data, Each(-4)) << "rounded towards zero";
+  });
+}
+
+/// A linear function x -> factor·x + offset; composing two is associative and not commutative.
+struct Line {
+  std::int32_t factor, offset;
+};
+std::int64_t pack(Line line) {
+  return static_cast<std::int64_t>(line.factor) << 32 | static_cast<std::uint32_t>(line.offset);
+}
+Line unpack(std::int64_t bits) {
+  return {static_cast<std::int32_t>(bits >> 32), static_cast<std::int32_t>(bits)};
+}
+std::int64_t then(std::int64_t first, std::int64_t second) {
+  const Line a = unpack(first), b = unpack(second);
+  return pack({a.factor * b.factor, a.offset * b.factor + b.offset});
+}
+std::int64_t line_of(int rank) {
+  return pack({rank % 2 == 0 ? 2 : 1, rank + 1});
+}
+
+TEST(Reducers, AnOrderedOperationIsAppliedInTheOrderOfRanks) {
+  const auto compose = Reducer::of<std::int64_t>("compose", &then, false);
+  for (const int ranks : {2, 3, 5, 8})
+    on_threads(ranks, bounded_settings(), [&](Communicator& world) {
+      std::int64_t all = line_of(0), up_to_here = line_of(0);
+      for (int r = 1; r < ranks; ++r) {
+        all = then(all, line_of(r));
+        if (r <= world.rank()) up_to_here = all;
+      }
+      for (const std::size_t n : {1, 100, 50'000}) {
+        const std::vector<std::int64_t> input(n, line_of(world.rank()));
+        std::vector<std::int64_t> output(n);
+        world.all_reduce(input, output, compose);
+        ASSERT_THAT(output, Each(all));
+        world.scan(input, output, compose);
+        ASSERT_THAT(output, Each(up_to_here));
+        for (int root = 0; root < ranks; ++root) {
+          world.reduce(input, output, root, compose);
+          if (world.rank() == root) {
+            ASSERT_THAT(output, Each(all));
+          }
+        }
+      }
+    });
+}
+
+TEST(Reducers, ACommutativeOperationRunsByEveryAlgorithm) {
+  const auto gcd = Reducer::of<std::int32_t>(
+      "gcd", [](std::int32_t a, std::int32_t b) { return std::gcd(a, b); });
+  for (const Algorithm& algorithm : algorithms(Collective::all_reduce)) {
+    Settings settings = bounded_settings();
+    settings.algorithm = "all_reduce:" + std::string{algorithm.name};
+    on_threads(4, settings, [&](Communicator& world) {
+      std::vector<std::int32_t> data(1000, 6 * (world.rank() + 2));
+      world.all_reduce(data, gcd);
+      ASSERT_THAT(data, Each(6)) << algorithm.name;
+    });
+  }
+}
+
+TEST(Reducers, OperationsOfOtherNamesAreAMismatch) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    const auto own =
+        Reducer::of<float>(world.rank() == 0 ? "left" : "right", [](float a, float) { return a; });
+    std::vector<float> data(10);
+    EXPECT_THROW(world.all_reduce(data, own), Mismatch);
+  });
+}
+
+TEST(Reducers, WhatIsNotDefinedIsRefusedAndNothingIsLost) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    std::vector<float> data(10, 1), other(10);
+    EXPECT_THROW(world.all_reduce(data, ReduceOp::bit_and), InvalidArgument);
+    EXPECT_THROW(world.scan(data, other, ReduceOp::average), InvalidArgument);
+    const auto whole = Reducer::of<int>("whole", [](int a, int) { return a; });
+    try {
+      world.all_reduce(data, whole);
+      ADD_FAILURE() << "not noticed";
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), HasSubstr("'whole' is for i32, not f32"));
+    }
+    world.all_reduce(data);
+    EXPECT_THAT(data, Each(2.0f));
+  });
+}
+
+TEST(Requests, LengthsThatDoNotFitAreRefused) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    std::vector<int> five(5), six(6), ten(10);
+    EXPECT_THROW(world.all_reduce(five, six), InvalidArgument);
+    EXPECT_THROW(world.all_gather(five, six), InvalidArgument);
+    EXPECT_THROW(world.reduce_scatter(five, six), InvalidArgument);
+    EXPECT_THROW(world.all_to_all(five), InvalidArgument);
+    EXPECT_THROW(world.broadcast(five, 2), InvalidArgument);
+    EXPECT_THROW(world.gather_v(five, ten, std::vector<std::size_t>{5}, 0), InvalidArgument);
+    EXPECT_THROW(world.all_reduce(std::span{ten}.first(5), std::span{ten}.subspan(3, 5)),
+                 InvalidArgument);
+    EXPECT_THROW(world.subgroup(std::vector<int>{0, 0}), InvalidArgument);
+    EXPECT_THROW(world.subgroup(std::vector<int>{7}), InvalidArgument);
+    world.all_gather(five, ten);
+  });
+}
+
+}  // namespace
+}  // namespace capstan
