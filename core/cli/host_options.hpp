@@ -1,29 +1,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <string>
-#include <vector>
 
-#include "core/launcher/launcher.hpp"
+#include "core/launcher/host_options.hpp"
 
 namespace capstan::cli {
 
-/// The options of every command that starts ranks on other hosts.
-struct HostOptions {
-  std::string hosts, hostfile;
-  std::string agent = "ssh -oBatchMode=yes -- {host}";
-  std::string capstan, directory;  ///< paths on the hosts; empty: as here
-
-  /// Whether any hosts are named; without, all is on this host.
-  bool given() const { return !hosts.empty() || !hostfile.empty(); }
-  /// The first `ranks` places of these hosts, all of them if it is 0; none without hosts. Throws
-  /// InvalidArgument.
-  std::vector<HostSlots> places(int ranks) const;
-  /// Fills in where the ranks of `launch` go and what starts them there; with hosts, also how many
-  /// they are.
-  void apply_to(LaunchOptions& launch) const;
-};
-
+/// Adds the options of every command that starts ranks on other hosts.
 void add_host_options(CLI::App& command, HostOptions& options);
 
 }  // namespace capstan::cli

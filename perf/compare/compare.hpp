@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cli/host_options.hpp"
+#include "core/launcher/host_options.hpp"
 #include "perf/measure/measure.hpp"
 
 namespace capstan::cli {

@@ -13,12 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where the players are: beside this program in the build tree, or where it is installed.
+/// The worker programs lie beside bin in both the build tree and an installation.
 fs::path find_program(const std::string& name) {
-  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& folder : {here / "../../perf/peers", here / "../libexec/capstan"})
-    if (fs::exists(folder / name)) return fs::canonical(folder / name);
-  return {};
+  const fs::path program = fs::read_symlink("/proc/self/exe");
+  const fs::path worker = program.parent_path().parent_path() / "libexec/capstan" / name;
+  return fs::exists(worker) ? worker : fs::path{};
 }
 
 using Words = std::vector<std::string>;
@@ -69,7 +68,7 @@ Words mpich(const Venue& venue) {
 
 PlayerSpec open_mpi_player(const Venue& venue, const char* name, const std::string& what,
                            const Words& options) {
-  return {name, "openmpi", what, find_program("openmpi_player"), open_mpi(venue, options)};
+  return {name, "openmpi", what, find_program("openmpi_worker"), open_mpi(venue, options)};
 }
 
 /// Every way that Open MPI has over TCP.
@@ -100,7 +99,7 @@ std::vector<PlayerSpec> open_mpi_players(const Venue& venue) {
 }
 
 std::vector<PlayerSpec> mpich_players(const Venue& venue) {
-  const PlayerSpec plain{"mpich", "mpich", "defaults", find_program("mpich_player"), mpich(venue)};
+  const PlayerSpec plain{"mpich", "mpich", "defaults", find_program("mpich_worker"), mpich(venue)};
   if (venue.several_hosts()) {
     PlayerSpec tcp = plain;
     tcp.configuration = "defaults, ch4:ucx over tcp on " + venue.interface();
@@ -123,7 +122,7 @@ std::vector<PlayerSpec> gloo_players(const Venue& venue) {
     players.push_back({.name = players.empty() ? "gloo" : "gloo-bcube",
                        .peer_name = "gloo",
                        .configuration = fmt::format("tcp on {}, {}", wire, algorithm),
-                       .program = find_program("gloo_player"),
+                       .program = find_program("gloo_worker"),
                        .launcher = venue.own_launcher(),
                        .arguments = {algorithm}});
   return players;
@@ -131,7 +130,7 @@ std::vector<PlayerSpec> gloo_players(const Venue& venue) {
 
 /// Between hosts on TCP as all the others, unless the environment says otherwise.
 PlayerSpec capstan_player(const Venue& venue) {
-  PlayerSpec player{own_name, own_name, "defaults", find_program("capstan_player"),
+  PlayerSpec player{own_name, own_name, "defaults", find_program("capstan_worker"),
                     venue.own_launcher()};
   if (!venue.several_hosts()) return player;
   const char* network = std::getenv("CAPSTAN_NETWORK");
@@ -146,7 +145,7 @@ PlayerSpec bound_player(const Venue& venue) {
           venue.several_hosts()
               ? "bare sockets: each host's share of the bytes sent and received at once"
               : "flag exchange, and each rank's share of the bytes copied",
-          find_program("bound_player"), venue.own_launcher()};
+          find_program("bound_worker"), venue.own_launcher()};
 }
 
 std::vector<PlayerSpec> configurations(const std::string& peer, const Venue& venue) {

@@ -1,14 +1,11 @@
-# Installs the library, its public headers (core/ becomes include/capstan/), the capstan program,
+# Installs the library, its public headers (core/include), the capstan program,
 # the CMake package and the pkg-config file.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(_package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/capstan)
 
-# Programs that use the build tree (add_subdirectory, FetchContent) write <capstan/...> too.
-file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include)
-file(CREATE_LINK ${PROJECT_SOURCE_DIR}/core ${PROJECT_BINARY_DIR}/include/capstan SYMBOLIC)
-target_include_directories(capstan INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+target_include_directories(capstan INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include>
                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(capstan PUBLIC cxx_std_20)
 # No <target>_EXPORTS macro: objects of the static and of the shared library are the same, so that
@@ -96,6 +93,4 @@ install(FILES ${PROJECT_BINARY_DIR}/package/capstanConfig.cmake
         DESTINATION ${_package_directory})
 install(FILES ${PROJECT_BINARY_DIR}/package/capstan.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/capstan
-        FILES_MATCHING REGEX "/core/((ir|async)/)?[^/]+\\.hpp$|/core/base/deadline\\.hpp$"
-        REGEX "/core/(cli|memory|runtime)$|/core/ir/[a-z_]+$|_prepared\\.hpp$" EXCLUDE)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -51,10 +51,10 @@ class Folder {
 
 /// The libraries that this build can compare with.
 std::vector<std::string> installed_peers() {
-  const fs::path players = fs::path{CAPSTAN_PROGRAM}.parent_path() / "../../perf/peers";
+  const fs::path players = fs::path{CAPSTAN_PROGRAM}.parent_path() / "../libexec/capstan";
   std::vector<std::string> peers;
   for (const char* peer : {"openmpi", "mpich", "gloo"})
-    if (fs::exists(players / fmt::format("{}_player", peer))) peers.emplace_back(peer);
+    if (fs::exists(players / fmt::format("{}_worker", peer))) peers.emplace_back(peer);
   return peers;
 }
 
@@ -122,7 +122,7 @@ TEST(Against, AStrangerAtTheRefereesPortChangesNothing) {
       $PLAYER && exit 1
     PATH=${PATH#*:} exec mpirun.openmpi "$@"
 )");
-  const auto player = fs::path{CAPSTAN_PROGRAM}.parent_path() / "../../perf/peers/capstan_player";
+  const auto player = fs::path{CAPSTAN_PROGRAM}.parent_path() / "../libexec/capstan/capstan_worker";
   const auto result = run_command(
       {CAPSTAN_PROGRAM, "perf", "all_reduce,barrier", "-n", "2", "--against", "openmpi", "--sizes",
        "8,64K", "--rounds", "2", "--seconds", "0.01"},

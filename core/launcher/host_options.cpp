@@ -1,0 +1,22 @@
+#include "core/launcher/host_options.hpp"
+
+#include <filesystem>
+
+namespace capstan::cli {
+
+std::vector<HostSlots> HostOptions::places(int ranks) const {
+  if (!hosts.empty()) return first_slots(parse_hosts(hosts), ranks);
+  if (!hostfile.empty()) return first_slots(read_hostfile(hostfile), ranks);
+  return {};
+}
+
+void HostOptions::apply_to(LaunchOptions& launch) const {
+  launch.hosts = places(launch.ranks);
+  if (!launch.hosts.empty()) launch.ranks = ranks_on(launch.hosts);
+  launch.agent = agent;
+  launch.capstan =
+      capstan.empty() ? std::filesystem::read_symlink("/proc/self/exe").string() : capstan;
+  launch.directory = directory.empty() ? std::filesystem::current_path().string() : directory;
+}
+
+}  // namespace capstan::cli
