@@ -9,7 +9,7 @@
 
 #include "tests/layering/include_rules.hpp"
 
-namespace capstan::house {
+namespace capstan::layering {
 namespace {
 
 using ::testing::ElementsAre;
@@ -135,4 +135,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
-}  // namespace capstan::house
+}  // namespace capstan::layering

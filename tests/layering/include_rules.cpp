@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string_view>
 
-namespace capstan::house {
+namespace capstan::layering {
 namespace {
 
 using Names = std::vector<std::string_view>;
@@ -271,4 +271,4 @@ std::vector<std::string> violations(const std::vector<Source>& sources) {
   return Checker(sources).check();
 }
 
-}  // namespace capstan::house
+}  // namespace capstan::layering

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace capstan::house {
+namespace capstan::layering {
 
 struct Source {
   std::string path;  ///< from the root of the repository
@@ -24,4 +24,4 @@ std::vector<Include> includes_of(const std::string& text);
 /// there, a folder without a rule, headers that include each other in a circle.
 std::vector<std::string> violations(const std::vector<Source>& sources);
 
-}  // namespace capstan::house
+}  // namespace capstan::layering

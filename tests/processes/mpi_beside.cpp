@@ -1,7 +1,7 @@
 // A rank that uses both MPI and Capstan, whose world starts before MPI, after it, after its end, or
 // by a unique id that MPI passes round. Both must add up alike; an error is printed.
 //
-//   mpirun -n 4 multiprocess_mpi_beside first|second|late|id
+//   mpirun -n 4 processes_mpi_beside first|second|late|id
 
 #include <fmt/format.h>
 #include <mpi.h>

@@ -2,7 +2,7 @@
 // exactly; floats to 16 units of rounding of the sum of magnitudes, as the order of additions
 // differs.
 //
-//   mpirun -n 4 multiprocess_mpi_conformance [rounds] [seed]
+//   mpirun -n 4 processes_mpi_conformance [rounds] [seed]
 
 #include <fmt/format.h>
 #include <mpi.h>
