@@ -67,7 +67,7 @@ std::unique_ptr<Transport> make_network_transport(Network network, Rank self, in
   const auto make = [&](int rail, Bytes whole, const Borrowed& memory) {
     return make_rail(network, self, ranks, whole, settings_of_rail(rail, settings), memory);
   };
-  return make_rails_transport(self, ranks, segment, settings.rails, make, shared);
+  return make_multirail_transport(self, ranks, segment, settings.rails, make, shared);
 }
 
 Bytes network_segment(Bytes segment, const Settings& settings) {
@@ -140,7 +140,7 @@ std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network
                                  network_segment(segment, settings), {.bell = true});
   auto far = make_network_transport(network, self, hosts.ranks(), segment, settings,
                                     near->segment().data());
-  return make_mixed_transport(self, hosts, std::move(near), std::move(far));
+  return make_hierarchical_transport(self, hosts, std::move(near), std::move(far));
 }
 
 namespace {
@@ -158,7 +158,7 @@ Transports make_faulty_threads(int ranks, Bytes segment, const Settings& setting
 }
 
 /// Threads of one host share memory, those of others what is pushed.
-Transports make_mixed_threads(const Hosts& hosts, Bytes segment) {
+Transports make_hierarchical_threads(const Hosts& hosts, Bytes segment) {
   const int ranks = hosts.ranks();
   Transports near(static_cast<std::size_t>(ranks)), all;
   for (int host = 0; host < hosts.count(); ++host) {
@@ -169,10 +169,11 @@ Transports make_mixed_threads(const Hosts& hosts, Bytes segment) {
   }
   std::vector<std::byte*> segments;
   for (const auto& transport : near) segments.push_back(transport->segment().data());
-  auto far = make_posted_thread_transports(ranks, segment, segments);
+  auto far = make_loopback_transports(ranks, segment, segments);
   for (int rank = 0; rank < ranks; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    all.push_back(make_mixed_transport(Rank{rank}, hosts, std::move(near[r]), std::move(far[r])));
+    all.push_back(
+        make_hierarchical_transport(Rank{rank}, hosts, std::move(near[r]), std::move(far[r])));
   }
   return all;
 }
@@ -184,7 +185,7 @@ std::vector<std::unique_ptr<Transport>> make_transports_of_threads(const Hosts& 
                                                                    const Settings& settings) {
   Transports all = !settings.faults.empty() ? make_faulty_threads(hosts.ranks(), segment, settings)
                    : hosts.single()         ? make_thread_transports(hosts.ranks(), segment)
-                                            : make_mixed_threads(hosts, segment);
+                                            : make_hierarchical_threads(hosts, segment);
   std::vector<Address> addresses;
   for (const auto& transport : all) addresses.push_back(transport->address());
   for (const auto& transport : all) transport->connect(addresses, Deadline::never());

@@ -20,7 +20,7 @@ class Ranks {
       : trace_(__FILE__, __LINE__, "faults: " + plan.to_string()) {
     const Bytes whole = FaultyTransport::inner_segment(segment, ranks);
     Transports inner =
-        posted ? make_posted_thread_transports(ranks, whole) : make_thread_transports(ranks, whole);
+        posted ? make_loopback_transports(ranks, whole) : make_thread_transports(ranks, whole);
     for (int rank = 0; rank < ranks; ++rank) {
       auto& own = inner[static_cast<std::size_t>(rank)];
       all_.push_back(

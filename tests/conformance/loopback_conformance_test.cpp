@@ -15,10 +15,10 @@
 namespace capstan::conformance {
 namespace {
 
-class PostedConformance : public WorldTest {};
+class LoopbackConformance : public WorldTest {};
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PostedConformance);
-INSTANTIATE_TEST_SUITE_P(All, PostedConformance, testing::ValuesIn(posted(worlds_to_try())),
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LoopbackConformance);
+INSTANTIATE_TEST_SUITE_P(All, LoopbackConformance, testing::ValuesIn(posted(worlds_to_try())),
                          [](const auto& instance) { return instance.param.name; });
 
 /// Makes progress until all that was pushed to `peer` has left this process's memory.
@@ -26,7 +26,7 @@ void await_pushed(Transport& transport, Rank peer) {
   wait_until([&] { return transport.progress(), transport.pushed(peer); }, "pushes to be sent");
 }
 
-TEST_P(PostedConformance, LinksAreNotMappedAndAlwaysToBeWoken) {
+TEST_P(LoopbackConformance, LinksAreNotMappedAndAlwaysToBeWoken) {
   GetParam().run(2, [](const Member& member) {
     const auto transport = member.connected(Bytes{64});
     const Link& link = transport->link(member.peers()[0]);
@@ -37,7 +37,7 @@ TEST_P(PostedConformance, LinksAreNotMappedAndAlwaysToBeWoken) {
   });
 }
 
-TEST_P(PostedConformance, PushFromSendsWhatLiesElsewhere) {
+TEST_P(LoopbackConformance, PushFromSendsWhatLiesElsewhere) {
   GetParam().run(2, [](const Member& member) {
     constexpr std::uint64_t most_words = std::uint64_t{3} << 17;
     const auto transport = member.connected(Mailbox::segment_for(2, Bytes{most_words * 8}));
@@ -65,7 +65,7 @@ TEST_P(PostedConformance, PushFromSendsWhatLiesElsewhere) {
 }
 
 /// The peer takes nothing meanwhile: its data are still here, in part under way.
-TEST_P(PostedConformance, DetachedSourcesMayChangeAtOnce) {
+TEST_P(LoopbackConformance, DetachedSourcesMayChangeAtOnce) {
   GetParam().run(2, [](const Member& member) {
     constexpr std::uint64_t words = std::uint64_t{2} << 20;  // more than any socket holds
     const auto transport = member.connected(Mailbox::segment_for(2, Bytes{words * 8}));
@@ -100,7 +100,7 @@ TEST_P(PostedConformance, DetachedSourcesMayChangeAtOnce) {
   });
 }
 
-TEST_P(PostedConformance, SmallRangesAreTakenAsTheyAre) {
+TEST_P(LoopbackConformance, SmallRangesAreTakenAsTheyAre) {
   GetParam().run(2, [](const Member& member) {
     constexpr std::uint64_t places = 40;
     const Bytes slot{places * Transport::snapshot.value()};
@@ -130,7 +130,7 @@ TEST_P(PostedConformance, SmallRangesAreTakenAsTheyAre) {
 
 // A flag that is pushed twice before it is sent must not take the second value early: what was
 // pushed between the two would be missed.
-TEST_P(PostedConformance, AFlagPushedTwiceIsNeverAheadOfItsData) {
+TEST_P(LoopbackConformance, AFlagPushedTwiceIsNeverAheadOfItsData) {
   GetParam().run(2, [](const Member& member) {
     const Bytes slot{1 << 16};
     const auto transport = member.connected(Mailbox::segment_for(2, slot));
@@ -199,7 +199,7 @@ bool holds(const std::byte* place, std::uint64_t round, std::span<const Piece> p
   });
 }
 
-TEST_P(PostedConformance, MixedSizesKeepTheirOrder) {
+TEST_P(LoopbackConformance, MixedSizesKeepTheirOrder) {
   GetParam().run(3, [](const Member& member) {
     const Bytes slot{1'500'000};
     const auto transport = member.connected(Mailbox::segment_for(3, slot));
@@ -235,7 +235,7 @@ TEST_P(PostedConformance, MixedSizesKeepTheirOrder) {
 }
 
 // Nobody takes anything in before all have filled whatever lies between them.
-TEST_P(PostedConformance, AllSendAtOnceMoreThanFitsOnTheWay) {
+TEST_P(LoopbackConformance, AllSendAtOnceMoreThanFitsOnTheWay) {
   GetParam().run(3, [](const Member& member) {
     constexpr std::uint64_t words = std::uint64_t{4} << 20;  // 32 MiB
     const auto transport = member.connected(Mailbox::segment_for(3, Bytes{words * 8}));
@@ -258,7 +258,7 @@ TEST_P(PostedConformance, AllSendAtOnceMoreThanFitsOnTheWay) {
   });
 }
 
-TEST_P(PostedConformance, ARankWithoutAnAddressHasNoLink) {
+TEST_P(LoopbackConformance, ARankWithoutAnAddressHasNoLink) {
   GetParam().run(4, [](const Member& member) {  // 0 with 1, and 2 with 3
     const auto transport = member.make(Mailbox::segment_for(4, Bytes{8}));
     const Rank partner{member.id() ^ 1};
@@ -290,7 +290,7 @@ bool is_readable(int fd, std::chrono::milliseconds at_most) {
   return ::poll(&query, 1, static_cast<int>(at_most.count())) > 0;
 }
 
-TEST_P(PostedConformance, TheDescriptorSaysThatThereIsSomethingToDo) {
+TEST_P(LoopbackConformance, TheDescriptorSaysThatThereIsSomethingToDo) {
   GetParam().run(2, [](const Member& member) {
     const auto transport = member.connected(Mailbox::segment_for(2, Bytes{8}));
     if (transport->descriptor() < 0) return;
@@ -326,7 +326,7 @@ TEST_P(PostedConformance, TheDescriptorSaysThatThereIsSomethingToDo) {
   });
 }
 
-TEST_P(PostedConformance, ASegmentMayBelongToSomebodyElse) {
+TEST_P(LoopbackConformance, ASegmentMayBelongToSomebodyElse) {
   GetParam().run(2, [](const Member& member) {
     constexpr std::uint64_t words = 5000;
     const Bytes size = Mailbox::segment_for(2, Bytes{words * 8});
@@ -352,7 +352,7 @@ TEST_P(PostedConformance, ASegmentMayBelongToSomebodyElse) {
   });
 }
 
-TEST_P(PostedConformance, NothingIsReadForOneThatIsGone) {
+TEST_P(LoopbackConformance, NothingIsReadForOneThatIsGone) {
   GetParam().run(2, [](const Member& member) {
     constexpr std::uint64_t words = std::uint64_t{4} << 20;
     auto transport = member.connected(Mailbox::segment_for(2, Bytes{words * 8}));

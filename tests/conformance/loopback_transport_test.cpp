@@ -20,8 +20,7 @@ constexpr std::uint64_t just_long = Transport::snapshot.value() + 1;
 
 /// Rank 0, which sends, and rank 1, which receives, on one thread.
 struct Pair {
-  std::vector<std::unique_ptr<Transport>> transports =
-      connected(make_posted_thread_transports(2, size));
+  std::vector<std::unique_ptr<Transport>> transports = connected(make_loopback_transports(2, size));
   Transport& sender = *transports[0];
   Transport& receiver = *transports[1];
 
@@ -33,7 +32,7 @@ struct Pair {
   }
 };
 
-TEST(PostedThreads, AreNeitherMappedNorWokenForNothing) {
+TEST(LoopbackThreads, AreNeitherMappedNorWokenForNothing) {
   Pair pair;
   EXPECT_FALSE(pair.sender.link(Rank{1}).mapped);
   EXPECT_FALSE(pair.sender.shares_addresses());
@@ -44,7 +43,7 @@ TEST(PostedThreads, AreNeitherMappedNorWokenForNothing) {
   EXPECT_NE(pair.sender.link(Rank{1}).doorbell->load(), 0u);
 }
 
-TEST(PostedThreads, NothingIsSeenBeforeTheWakeAndTheReceiversProgress) {
+TEST(LoopbackThreads, NothingIsSeenBeforeTheWakeAndTheReceiversProgress) {
   Pair pair;
   *pair.own(5) = std::byte{7};
   pair.push(5, 1);
@@ -57,7 +56,7 @@ TEST(PostedThreads, NothingIsSeenBeforeTheWakeAndTheReceiversProgress) {
   EXPECT_EQ(pair.seen(5), std::byte{7});
 }
 
-TEST(PostedThreads, WhatIsNotPushedIsNotSeen) {
+TEST(LoopbackThreads, WhatIsNotPushedIsNotSeen) {
   Pair pair;
   std::memset(pair.own(0), 1, size.value());
   pair.push(10, 2);
@@ -69,7 +68,7 @@ TEST(PostedThreads, WhatIsNotPushedIsNotSeen) {
   EXPECT_EQ(pair.seen(12), std::byte{0});
 }
 
-TEST(PostedThreads, ShortRangesAreTakenAtThePushLongOnesAtDelivery) {
+TEST(LoopbackThreads, ShortRangesAreTakenAtThePushLongOnesAtDelivery) {
   Pair pair;
   std::memset(pair.own(0), 1, size.value());
   pair.push(0, Transport::snapshot.value());
@@ -83,7 +82,7 @@ TEST(PostedThreads, ShortRangesAreTakenAtThePushLongOnesAtDelivery) {
   EXPECT_EQ(pair.seen(1000 + just_long - 1), std::byte{2});
 }
 
-TEST(PostedThreads, MemoryFromElsewhereShowsAtThePeerAlone) {
+TEST(LoopbackThreads, MemoryFromElsewhereShowsAtThePeerAlone) {
   Pair pair;
   std::array<std::byte, 200> elsewhere;
   elsewhere.fill(std::byte{3});
@@ -97,7 +96,7 @@ TEST(PostedThreads, MemoryFromElsewhereShowsAtThePeerAlone) {
   EXPECT_EQ(*pair.own(100), std::byte{0});
 }
 
-TEST(PostedThreads, PushedBecomesTrueInTheProgressThatFollowsDelivery) {
+TEST(LoopbackThreads, PushedBecomesTrueInTheProgressThatFollowsDelivery) {
   Pair pair;
   EXPECT_TRUE(pair.sender.pushed(Rank{1}));
   pair.push(0, just_long);
@@ -116,7 +115,7 @@ bool is_readable(int descriptor) {
   return ::poll(&entry, 1, 0) == 1;
 }
 
-TEST(PostedThreads, TheDescriptorShowsWakeUpsFromPrepareToSleepOn) {
+TEST(LoopbackThreads, TheDescriptorShowsWakeUpsFromPrepareToSleepOn) {
   Pair pair;
   Transport& sleeper = pair.receiver;
   pair.wake();
@@ -130,7 +129,7 @@ TEST(PostedThreads, TheDescriptorShowsWakeUpsFromPrepareToSleepOn) {
   EXPECT_FALSE(is_readable(sleeper.descriptor()));
 }
 
-TEST(PostedThreads, DeliveryOfLongRangesWakesTheirSender) {
+TEST(LoopbackThreads, DeliveryOfLongRangesWakesTheirSender) {
   Pair pair;
   pair.push(0, just_long);
   pair.wake();
@@ -143,7 +142,7 @@ TEST(PostedThreads, DeliveryOfLongRangesWakesTheirSender) {
   EXPECT_TRUE(pair.sender.pushed(Rank{1}));
 }
 
-TEST(PostedThreads, WhatWasWokenForSurvivesItsSenderTheRestDoesNot) {
+TEST(LoopbackThreads, WhatWasWokenForSurvivesItsSenderTheRestDoesNot) {
   Pair pair;
   {
     std::vector<std::byte> elsewhere(just_long, std::byte{4});
@@ -160,7 +159,7 @@ TEST(PostedThreads, WhatWasWokenForSurvivesItsSenderTheRestDoesNot) {
   EXPECT_EQ(pair.seen(2000), std::byte{0});
 }
 
-TEST(PostedThreads, PushesToOneThatHasGoneAreForgotten) {
+TEST(LoopbackThreads, PushesToOneThatHasGoneAreForgotten) {
   Pair pair;
   pair.push(0, just_long);
   pair.wake();
@@ -171,20 +170,20 @@ TEST(PostedThreads, PushesToOneThatHasGoneAreForgotten) {
   EXPECT_TRUE(pair.sender.pushed(Rank{1}));
 }
 
-TEST(PostedThreads, SegmentsMayBeSharedWithOtherTransports) {
+TEST(LoopbackThreads, SegmentsMayBeSharedWithOtherTransports) {
   std::array<std::byte, 128> first{}, second{};
   std::array<std::byte*, 2> shared{first.data(), second.data()};
-  const auto transports = connected(make_posted_thread_transports(2, Bytes{128}, shared));
+  const auto transports = connected(make_loopback_transports(2, Bytes{128}, shared));
   EXPECT_EQ(transports[1]->segment().data(), second.data());
   second[127] = std::byte{6};
   transports[1]->push(Rank{0}, Bytes{127}, Bytes{1});
   transports[1]->wake(transports[1]->link(Rank{0}));
   transports[0]->progress();
   EXPECT_EQ(transports[0]->link(Rank{1}).segment[127], std::byte{6});
-  EXPECT_THROW(make_posted_thread_transports(3, Bytes{128}, shared), InvalidArgument);
+  EXPECT_THROW(make_loopback_transports(3, Bytes{128}, shared), InvalidArgument);
 }
 
-TEST(PostedThreads, RefuseRangesOutsideTheSegment) {
+TEST(LoopbackThreads, RefuseRangesOutsideTheSegment) {
   Pair pair;
   EXPECT_THROW(pair.push(size.value(), 1), InvalidArgument);
   EXPECT_THROW(pair.push(1, ~std::uint64_t{0}), InvalidArgument);
@@ -192,7 +191,7 @@ TEST(PostedThreads, RefuseRangesOutsideTheSegment) {
   EXPECT_NO_THROW(pair.push(size.value(), 0));
 }
 
-TEST(PostedThreads, ManyMayWakeAtOnce) {
+TEST(LoopbackThreads, ManyMayWakeAtOnce) {
   Pair pair;
   constexpr std::uint64_t rounds = 2000;
   {

@@ -97,7 +97,7 @@ class Rails : public ::testing::Test {
         side.rails.push_back(rail.get());
         return rail;
       };
-      side.transport = make_rails_transport(Rank{rank}, 2, Bytes{512 * 1024}, 2, make);
+      side.transport = make_multirail_transport(Rank{rank}, 2, Bytes{512 * 1024}, 2, make);
     }
     const std::vector<Address> addresses{sides_[0].transport->address(),
                                          sides_[1].transport->address()};
@@ -203,13 +203,13 @@ TEST_F(Rails, TheEndOfAnyRailIsTheEndOfThePeer) {
   EXPECT_EQ(sender().departed(one), "rail 1 is cut");
 }
 
-TEST(RailsPieces, CoverARangeOnce) {
+TEST(MultirailPieces, CoverARangeOnce) {
   for (const std::uint64_t offset : {0ull, 8ull, 4096ull, 70000ull}) {
     for (const int rails : {1, 2, 3, 8}) {
-      const rails::Range whole{Bytes{offset}, Bytes{700001}};
+      const multirail::Range whole{Bytes{offset}, Bytes{700001}};
       std::uint64_t next = offset;
       for (int rail = 0; rail < rails; ++rail) {
-        const rails::Range piece = whole.piece(rail, rails);
+        const multirail::Range piece = whole.piece(rail, rails);
         EXPECT_EQ(piece.offset.value(), next);
         EXPECT_GT(piece.length.value(), 700001u / 8 - 4096);
         next += piece.length.value();
@@ -223,10 +223,10 @@ TEST(RailsRefuse, AnImpossibleNumberAndAddressesOfAnother) {
   const auto make = [](int, Bytes segment, const Borrowed& memory) {
     return std::make_unique<HandRail>(zero, segment, memory);
   };
-  EXPECT_THROW(make_rails_transport(zero, 2, Bytes{64}, 0, make), InvalidArgument);
-  EXPECT_THROW(make_rails_transport(zero, 2, Bytes{64}, 9, make), InvalidArgument);
-  const auto two = make_rails_transport(zero, 2, Bytes{64}, 2, make);
-  const auto three = make_rails_transport(zero, 2, Bytes{64}, 3, make);
+  EXPECT_THROW(make_multirail_transport(zero, 2, Bytes{64}, 0, make), InvalidArgument);
+  EXPECT_THROW(make_multirail_transport(zero, 2, Bytes{64}, 9, make), InvalidArgument);
+  const auto two = make_multirail_transport(zero, 2, Bytes{64}, 2, make);
+  const auto three = make_multirail_transport(zero, 2, Bytes{64}, 3, make);
   try {
     two->connect(std::vector{two->address(), three->address()}, Deadline::never());
     FAIL() << "ranks with different numbers of rails have met";

@@ -56,8 +56,8 @@ inline Member::Maker make_threads(bool bells = false) {
   });
 }
 
-inline Member::Maker make_posted_threads() {
-  return made_by_one(make_posted_thread_transports);
+inline Member::Maker make_loopback_threads() {
+  return made_by_one(make_loopback_transports);
 }
 
 inline Member::Maker make_shm(ShmFacilities facilities) {
@@ -156,20 +156,20 @@ inline Member::Maker on_two_rails(
     const auto make = [&](int, Bytes whole, const Borrowed& memory) {
       return make_rail(member, whole, memory);
     };
-    return make_rails_transport(member.self(), member.ranks(), segment, 2, make, shared);
+    return make_multirail_transport(member.self(), member.ranks(), segment, 2, make, shared);
   };
 }
 
 /// Ranks with even numbers share a host, and so do the others.
-inline Member::Maker make_mixed() {
+inline Member::Maker make_hierarchical() {
   return [](const Member& member, Bytes segment, std::byte*) {
     std::vector<int> host_of;
     for (int rank = 0; rank < member.ranks(); ++rank) host_of.push_back(rank % 2);
     const int position = member.id() / 2, near_ranks = (member.ranks() + 1 - member.id() % 2) / 2;
     auto near = make_shm_transport(Rank{position}, near_ranks, segment, {.bell = true});
     auto far = make_tcp(true)(member, segment, near->segment().data());
-    return make_mixed_transport(member.self(), Hosts{std::move(host_of)}, std::move(near),
-                                std::move(far));
+    return make_hierarchical_transport(member.self(), Hosts{std::move(host_of)}, std::move(near),
+                                       std::move(far));
   };
 }
 
@@ -182,12 +182,12 @@ inline std::vector<World> all_worlds() {
       shm,
       {"threads_with_bells", false, [] { return make_threads(true); }},
       {"shm_with_bells", true, [] { return make_shm({.bell = true}); }},
-      {"posted_threads", false, make_posted_threads, true},
+      {"posted_threads", false, make_loopback_threads, true},
       {"shm_on_old_kernel", true, [] { return make_shm({.pidfd = false, .membarrier = false}); }},
       {"tcp", true, [] { return make_tcp(true); }, true, true},
       {"tcp_eager", true, [] { return make_tcp(false); }, true, false},
       {"tcp_threads", false, [] { return make_tcp(true); }, true, true},
-      {"mixed", true, make_mixed, false, true},
+      {"mixed", true, make_hierarchical, false, true},
       {"tcp_on_rails", true, [] { return on_two_rails(make_tcp(true)); }, true, true},
       faulty(threads, 1),
       faulty(shm, 3),

@@ -36,7 +36,7 @@ int count_of(OpCode code, const LoweredCall& call, const Hosts& hosts) {
   return count;
 }
 
-TEST(PostedSabotage, NoPushCanBeLeftOut) {
+TEST(LoopbackSabotage, NoPushCanBeLeftOut) {
   int pushes = 0;
   for (const Algorithm* algorithm : every_algorithm())
     for (const Form form : {Form::flags, Form::packets})
@@ -52,7 +52,7 @@ TEST(PostedSabotage, NoPushCanBeLeftOut) {
 }
 
 /// Where input and output share memory, an exchange overwrites what it may still be sending.
-TEST(PostedSabotage, AFlushThatIsNeededCannotBeLeftOut) {
+TEST(LoopbackSabotage, AFlushThatIsNeededCannotBeLeftOut) {
   for (const auto& [collective, name] :
        {std::pair{Collective::all_to_all, "direct"}, std::pair{Collective::all_to_all, "pairwise"},
         std::pair{Collective::all_reduce, "flat"},
@@ -70,7 +70,7 @@ TEST(PostedSabotage, AFlushThatIsNeededCannotBeLeftOut) {
 }
 
 /// Ranks on another host read what has been pushed to them and nothing else.
-TEST(PostedSabotage, AnAreaThatIsPushedTooLate) {
+TEST(LoopbackSabotage, AnAreaThatIsPushedTooLate) {
   const LoweredCall call =
       calls_of(algorithm_named(Collective::broadcast, "binomial"), Form::flags).front();
   const auto verdict = prove_programs({call, call}, four_hosts, false, [](Program& program) {

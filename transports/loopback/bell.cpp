@@ -5,7 +5,7 @@
 #include "transports/common/system_call.hpp"
 #include "transports/common/wait_readable.hpp"
 
-namespace capstan::posted {
+namespace capstan::loopback {
 
 Bell::Bell()
     : event_(checked(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd", "raise ulimit -n")) {}
@@ -35,4 +35,4 @@ void Bell::cancel() {
   ::eventfd_read(event_.get(), &rings);
 }
 
-}  // namespace capstan::posted
+}  // namespace capstan::loopback

@@ -5,7 +5,7 @@
 
 #include "core/net/file_descriptor.hpp"
 
-namespace capstan::posted {
+namespace capstan::loopback {
 
 /// Lets one thread sleep until another rings. A ring after prepare() is never lost. All but
 /// prepare(), sleep() and cancel() is thread-safe.
@@ -28,4 +28,4 @@ class Bell {
   bool armed_ = false;  // whether rings are to be noted
 };
 
-}  // namespace capstan::posted
+}  // namespace capstan::loopback

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace capstan::posted {
+namespace capstan::loopback {
 
 const std::byte* Channel::Post::source() const {
   if (is_short()) return copy.data();
@@ -69,4 +69,4 @@ bool Channel::deliver(std::byte* mirror) {
   return read_late;
 }
 
-}  // namespace capstan::posted
+}  // namespace capstan::loopback

@@ -9,7 +9,7 @@
 
 #include "transports/transport.hpp"
 
-namespace capstan::posted {
+namespace capstan::loopback {
 
 /// What one rank has pushed to another and the other has not yet taken in, in order. Thread-safe.
 class Channel {
@@ -55,4 +55,4 @@ class Channel {
   std::atomic<std::uint64_t> released_{0}, awaited_{0}, delivered_{0};  // written under the mutex
 };
 
-}  // namespace capstan::posted
+}  // namespace capstan::loopback

@@ -16,25 +16,27 @@ namespace {
 /// What the ranks share.
 struct Arena {
   struct Place {
-    posted::Bell bell;
+    loopback::Bell bell;
     std::atomic<bool> left{false};
   };
   explicit Arena(std::size_t ranks) : size(ranks), places(ranks), channels(ranks * ranks) {}
 
-  posted::Channel& channel(std::size_t from, std::size_t to) { return channels[from * size + to]; }
+  loopback::Channel& channel(std::size_t from, std::size_t to) {
+    return channels[from * size + to];
+  }
 
   std::size_t size;
   std::vector<Place> places;
-  std::vector<posted::Channel> channels;
+  std::vector<loopback::Channel> channels;
 };
 
-class PostedTransport final : public MirroredTransport {
+class LoopbackTransport final : public MirroredTransport {
  public:
-  PostedTransport(Rank self, std::shared_ptr<Arena> arena, Bytes segment, std::byte* shared)
+  LoopbackTransport(Rank self, std::shared_ptr<Arena> arena, Bytes segment, std::byte* shared)
       : MirroredTransport(self, static_cast<int>(arena->size), segment, shared),
         arena_(std::move(arena)),
         seen_delivered_(arena_->size) {}
-  ~PostedTransport() override {
+  ~LoopbackTransport() override {
     for (int peer = 0; peer < ranks(); ++peer) {
       to(Rank{peer}).close_sender();
       from(Rank{peer}).close_receiver();
@@ -88,8 +90,8 @@ class PostedTransport final : public MirroredTransport {
 
  private:
   Arena::Place& place(Rank rank) const { return arena_->places[index(rank)]; }
-  posted::Channel& to(Rank peer) const { return arena_->channel(index(self()), index(peer)); }
-  posted::Channel& from(Rank peer) const { return arena_->channel(index(peer), index(self())); }
+  loopback::Channel& to(Rank peer) const { return arena_->channel(index(self()), index(peer)); }
+  loopback::Channel& from(Rank peer) const { return arena_->channel(index(peer), index(self())); }
 
   void post(Rank peer, Bytes offset, const std::byte* from, Bytes length) {
     if (peer != self()) to(peer).push(offset, from, length);
@@ -115,7 +117,7 @@ class PostedTransport final : public MirroredTransport {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Transport>> make_posted_thread_transports(
+std::vector<std::unique_ptr<Transport>> make_loopback_transports(
     int ranks, Bytes segment, std::span<std::byte* const> shared) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("{} ranks were asked for; 1 is the least", ranks));
@@ -128,8 +130,8 @@ std::vector<std::unique_ptr<Transport>> make_posted_thread_transports(
   std::vector<std::unique_ptr<Transport>> transports;
   for (std::size_t rank = 0; rank < count; ++rank) {
     transports.push_back(
-        std::make_unique<PostedTransport>(Rank{static_cast<std::int32_t>(rank)}, arena, segment,
-                                          shared.empty() ? nullptr : shared[rank]));
+        std::make_unique<LoopbackTransport>(Rank{static_cast<std::int32_t>(rank)}, arena, segment,
+                                            shared.empty() ? nullptr : shared[rank]));
   }
   return transports;
 }

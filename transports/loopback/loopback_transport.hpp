@@ -18,7 +18,7 @@ namespace capstan {
 /// `shared`, where not empty, holds a segment for each rank that outlives its transport and may
 /// belong to other transports of that rank too. What was pushed and woken for is delivered even
 /// when its sender has been destroyed since. Throws InvalidArgument and SystemError.
-std::vector<std::unique_ptr<Transport>> make_posted_thread_transports(
+std::vector<std::unique_ptr<Transport>> make_loopback_transports(
     int ranks, Bytes segment, std::span<std::byte* const> shared = {});
 
 }  // namespace capstan

@@ -12,10 +12,10 @@
 namespace capstan {
 namespace {
 
-class MixedTransport final : public Transport {
+class HierarchicalTransport final : public Transport {
  public:
-  MixedTransport(Rank self, const Hosts& hosts, std::unique_ptr<Transport> near,
-                 std::unique_ptr<Transport> far)
+  HierarchicalTransport(Rank self, const Hosts& hosts, std::unique_ptr<Transport> near,
+                        std::unique_ptr<Transport> far)
       : self_(self), near_(std::move(near)), far_(std::move(far)) {
     const auto neighbours = hosts.on(hosts.host_of(self));
     near_rank_.assign(static_cast<std::size_t>(hosts.ranks()), -1);
@@ -119,10 +119,10 @@ class MixedTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_mixed_transport(Rank self, const Hosts& hosts,
-                                                std::unique_ptr<Transport> near,
-                                                std::unique_ptr<Transport> far) {
-  return std::make_unique<MixedTransport>(self, hosts, std::move(near), std::move(far));
+std::unique_ptr<Transport> make_hierarchical_transport(Rank self, const Hosts& hosts,
+                                                       std::unique_ptr<Transport> near,
+                                                       std::unique_ptr<Transport> far) {
+  return std::make_unique<HierarchicalTransport>(self, hosts, std::move(near), std::move(far));
 }
 
 }  // namespace capstan

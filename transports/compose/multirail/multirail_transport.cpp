@@ -21,9 +21,9 @@ namespace capstan {
 namespace {
 
 using namespace std::chrono_literals;
-using rails::Control;
-using rails::Range;
-using rails::Way;
+using multirail::Control;
+using multirail::Range;
+using multirail::Way;
 
 /// A piece of a rail takes longer than the way there and back, which cutting costs.
 constexpr std::uint64_t smallest_piece = 64 * 1024;
@@ -34,11 +34,11 @@ constexpr std::uint64_t calls_between_looks = 256;
 constexpr auto longest_blind_sleep = 1ms;  // where a rail has no descriptor
 constexpr auto linger = 2s;                // while peers take nothing
 
-class RailsTransport final : public MirroredTransport {
+class MultirailTransport final : public MirroredTransport {
  public:
-  RailsTransport(Rank self, int ranks, Bytes segment, int rails, const MakeRail& make,
-                 std::byte* shared);
-  ~RailsTransport() override;
+  MultirailTransport(Rank self, int ranks, Bytes segment, int rails, const MakeRail& make,
+                     std::byte* shared);
+  ~MultirailTransport() override;
 
   std::string_view name() const override { return name_; }
   Address address() const override;
@@ -85,8 +85,8 @@ class RailsTransport final : public MirroredTransport {
   bool blind_ = false;                      // some rail has no descriptor
 };
 
-RailsTransport::RailsTransport(Rank self, int ranks, Bytes segment, int rails, const MakeRail& make,
-                               std::byte* shared)
+MultirailTransport::MultirailTransport(Rank self, int ranks, Bytes segment, int rails,
+                                       const MakeRail& make, std::byte* shared)
     : MirroredTransport(self, ranks, segment, shared, Control::behind(segment).end() - segment),
       control_(Control::behind(segment)),
       ways_(static_cast<std::size_t>(ranks)) {
@@ -96,7 +96,7 @@ RailsTransport::RailsTransport(Rank self, int ranks, Bytes segment, int rails, c
   watch_descriptors();
 }
 
-void RailsTransport::watch_descriptors() {
+void MultirailTransport::watch_descriptors() {
   events_ = FileDescriptor{::epoll_create1(EPOLL_CLOEXEC)};
   if (!events_.valid()) throw_errno("epoll_create1", "raise ulimit -n");
   for (const auto& rail : rails_) {
@@ -112,13 +112,13 @@ void RailsTransport::watch_descriptors() {
 
 // --- Connecting ---
 
-Address RailsTransport::address() const {
+Address MultirailTransport::address() const {
   std::vector<Address> addresses;
   for (const auto& rail : rails_) addresses.push_back(rail->address());
   return join_addresses(addresses);
 }
 
-void RailsTransport::connect(std::span<const Address> addresses, Deadline deadline) {
+void MultirailTransport::connect(std::span<const Address> addresses, Deadline deadline) {
   require_connectable(self(), false, addresses.size(), ways_.size());
   std::vector<std::vector<Address>> of_rail(rails_.size(), std::vector<Address>(addresses.size()));
   for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -143,7 +143,7 @@ void RailsTransport::connect(std::span<const Address> addresses, Deadline deadli
 
 // --- Sending ---
 
-void RailsTransport::push(Rank peer, const Range& range) {
+void MultirailTransport::push(Rank peer, const Range& range) {
   Way* to = way(peer);
   if (!to || range.length.value() == 0) return;
   to->traffic.bytes += range.length.value();
@@ -153,7 +153,7 @@ void RailsTransport::push(Rank peer, const Range& range) {
   to->held.add(range, segment());
 }
 
-void RailsTransport::push_in_pieces(Way& way, const Range& range) {
+void MultirailTransport::push_in_pieces(Way& way, const Range& range) {
   ++way.cut;
   for (int rail = 0; rail < count(); ++rail) {
     Transport& by = *rails_[static_cast<std::size_t>(rail)];
@@ -163,7 +163,7 @@ void RailsTransport::push_in_pieces(Way& way, const Range& range) {
   way.pieces_to_wake.store(true, std::memory_order_relaxed);
 }
 
-void RailsTransport::ring(const Link& link) {
+void MultirailTransport::ring(const Link& link) {
   const Rank peer = peer_of(link);
   first().wake(first().link(peer));
   Way& to = *way(peer);
@@ -173,39 +173,39 @@ void RailsTransport::ring(const Link& link) {
     rails_[rail]->wake(rails_[rail]->link(peer));
 }
 
-void RailsTransport::announce_sources(std::span<const std::byte> input,
-                                      std::span<const std::byte> output) {
+void MultirailTransport::announce_sources(std::span<const std::byte> input,
+                                          std::span<const std::byte> output) {
   for (const auto& rail : rails_) rail->announce_sources(input, output);
 }
 
 /// Whether what comes next would be held back, too: nobody might be there to let it go.
-bool RailsTransport::pushed(Rank peer) const {
+bool MultirailTransport::pushed(Rank peer) const {
   const Way* to = way(peer);
   const auto has_pushed = [&](const auto& rail) { return rail->pushed(peer); };
   return !to ||
          (to->held.empty() && to->is_clear(control_) && std::ranges::all_of(rails_, has_pushed));
 }
 
-void RailsTransport::detach_sources(Rank peer) {
+void MultirailTransport::detach_sources(Rank peer) {
   Way* to = way(peer);
   if (!to) return;
   to->held.save(segment());
   for (const auto& rail : rails_) rail->detach_sources(peer);
 }
 
-Traffic RailsTransport::traffic(Rank peer) const {
+Traffic MultirailTransport::traffic(Rank peer) const {
   const Way* to = way(peer);
   return to ? to->traffic : Traffic{};
 }
 
 // --- Moving on ---
 
-void RailsTransport::progress() {
+void MultirailTransport::progress() {
   for (const auto& rail : rails_) rail->progress();
   move_on(most_looks);
 }
 
-void RailsTransport::move_on(std::size_t most) {
+void MultirailTransport::move_on(std::size_t most) {
   const std::size_t looks = std::min(linked_.size(), most);
   for (std::size_t i = 0; i < looks; ++i) {
     Way& way = *linked_[next_look_];
@@ -215,7 +215,7 @@ void RailsTransport::move_on(std::size_t most) {
   }
 }
 
-void RailsTransport::acknowledge(Way& way) {
+void MultirailTransport::acknowledge(Way& way) {
   const std::uint64_t arrived = way.arrived(control_, count());
   if (arrived == way.acknowledged) return;
   way.acknowledged = arrived;
@@ -223,7 +223,7 @@ void RailsTransport::acknowledge(Way& way) {
   first().wake(first().link(way.peer));
 }
 
-void RailsTransport::release(Way& way) {
+void MultirailTransport::release(Way& way) {
   if (way.held.has_copies() && way.held.empty() && first().pushed(way.peer)) way.held.forget();
   if (!way.is_clear(control_)) {
     if (++way.waited % calls_between_looks == 0) departed(way.peer);
@@ -236,11 +236,11 @@ void RailsTransport::release(Way& way) {
 
 // --- The end ---
 
-void RailsTransport::watch(Rank peer) {
+void MultirailTransport::watch(Rank peer) {
   first().watch(peer);
 }
 
-std::optional<std::string> RailsTransport::departed(Rank peer) {
+std::optional<std::string> MultirailTransport::departed(Rank peer) {
   for (const auto& rail : rails_) {
     auto why = rail->departed(peer);
     if (!why) continue;
@@ -250,12 +250,12 @@ std::optional<std::string> RailsTransport::departed(Rank peer) {
   return std::nullopt;
 }
 
-RailsTransport::~RailsTransport() {
+MultirailTransport::~MultirailTransport() {
   if (::getpid() == process_) leave();  // else a forked child's copy: the rank is still there
 }
 
 /// A rail that ended before the others would take what they still carry with it.
-void RailsTransport::leave() {
+void MultirailTransport::leave() {
   const auto waiting = [&](const Way* way) {
     return !(way->held.empty() && way->is_clear(control_)) && !departed(way->peer);
   };
@@ -277,18 +277,18 @@ void RailsTransport::leave() {
 
 // --- Sleeping ---
 
-void RailsTransport::prepare_to_sleep() {
+void MultirailTransport::prepare_to_sleep() {
   for (const auto& rail : rails_) rail->prepare_to_sleep();
   move_on(linked_.size());  // what had come before tells nobody any more
 }
 
-void RailsTransport::sleep(std::chrono::nanoseconds at_most) {
+void MultirailTransport::sleep(std::chrono::nanoseconds at_most) {
   if (blind_) at_most = std::min<std::chrono::nanoseconds>(at_most, longest_blind_sleep);
   wait_readable({events_.get()}, at_most);
   cancel_sleep();
 }
 
-void RailsTransport::cancel_sleep() {
+void MultirailTransport::cancel_sleep() {
   for (const auto& rail : rails_) rail->cancel_sleep();
 }
 
@@ -298,12 +298,13 @@ Bytes rails_segment(Bytes segment) {
   return Control::behind(segment).end();
 }
 
-std::unique_ptr<Transport> make_rails_transport(Rank self, int ranks, Bytes segment, int rails,
-                                                const MakeRail& make, std::byte* shared_segment) {
+std::unique_ptr<Transport> make_multirail_transport(Rank self, int ranks, Bytes segment, int rails,
+                                                    const MakeRail& make,
+                                                    std::byte* shared_segment) {
   if (rails < 1 || rails > most_rails)
     throw InvalidArgument(
         fmt::format("there cannot be {} rails: choose 1 to {}", rails, most_rails));
-  return std::make_unique<RailsTransport>(self, ranks, segment, rails, make, shared_segment);
+  return std::make_unique<MultirailTransport>(self, ranks, segment, rails, make, shared_segment);
 }
 
 }  // namespace capstan

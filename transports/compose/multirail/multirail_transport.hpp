@@ -28,8 +28,8 @@ Bytes rails_segment(Bytes segment);
 /// of that peer. The destructor waits for peers to take what was pushed, as long as they do.
 ///
 /// Throws InvalidArgument for an impossible number of rails, and what `make` throws.
-std::unique_ptr<Transport> make_rails_transport(Rank self, int ranks, Bytes segment, int rails,
-                                                const MakeRail& make,
-                                                std::byte* shared_segment = nullptr);
+std::unique_ptr<Transport> make_multirail_transport(Rank self, int ranks, Bytes segment, int rails,
+                                                    const MakeRail& make,
+                                                    std::byte* shared_segment = nullptr);
 
 }  // namespace capstan

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace capstan::rails {
+namespace capstan::multirail {
 
 Range Range::piece(int rail, int rails) const {
   constexpr std::uint64_t page = 4096;
@@ -60,4 +60,4 @@ std::uint64_t Way::arrived(const Control& control, int rails) const {
   return least;
 }
 
-}  // namespace capstan::rails
+}  // namespace capstan::multirail

@@ -9,7 +9,7 @@
 
 #include "transports/transport.hpp"
 
-namespace capstan::rails {
+namespace capstan::multirail {
 
 /// A range to be pushed, and where its bytes are; null: at the same place of the segment.
 struct Range {
@@ -80,4 +80,4 @@ struct Way {
   std::uint64_t arrived(const Control& control, int rails) const;
 };
 
-}  // namespace capstan::rails
+}  // namespace capstan::multirail
