@@ -12,9 +12,10 @@ namespace capstan {
 inline std::vector<std::string> ways_of(const Algorithm& algorithm) {
   const std::string name{algorithm.name};
   std::vector<std::string> ways{name};
-  if (algorithm.sends != Sends::sums) ways.insert(ways.end(), {name + "/flags", name + "/inputs"});
-  if (algorithm.sends >= Sends::outputs) ways.push_back(name + "/buffers");
-  if (algorithm.sends == Sends::results) ways.push_back(name + "/outputs");
+  if (algorithm.sends != Sends::sums)
+    ways.insert(ways.end(), {name + "/staged", name + "/read_input"});
+  if (algorithm.sends >= Sends::outputs) ways.push_back(name + "/read_buffers");
+  if (algorithm.sends == Sends::results) ways.push_back(name + "/write_output");
   return ways;
 }
 
@@ -22,10 +23,10 @@ inline std::vector<std::string> ways_of(const Algorithm& algorithm) {
 inline std::vector<std::string> packet_ways_of(const Algorithm& algorithm) {
   if (has_counts(algorithm.collective)) return {};
   const std::string name{algorithm.name};
-  return {name + "/packets", name + "/shared_packets"};
+  return {name + "/inline_packets", name + "/shared_inline_packets"};
 }
 
-/// Sizes from nothing to many blocks; forms with counts get unlike ones.
+/// Sizes from nothing to many blocks; protocols with counts get unlike ones.
 inline std::vector<Shape> shapes_of(Collective collective, int ranks) {
   std::vector<Shape> shapes;
   for (const int n : {0, 1, 3, 14, 15, 100, 1000, 5003, 40001}) {

@@ -159,7 +159,7 @@ struct Result {
   }
 };
 
-/// The schedule and its lowered forms, in place and not, calls back to back.
+/// The schedule and its lowered protocols, in place and not, calls back to back.
 Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<Shape>& shapes,
               bool in_place_only) {
   Result result;
@@ -172,10 +172,10 @@ Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<
                                          .synchronizes = algorithm.guarantees.synchronizes,
                                          .paced = algorithm.guarantees.paced,
                                          .ordered = algorithm.guarantees.ordered}));
-      for (const Form form : all_forms) {
+      for (const Protocol protocol : all_protocols) {
         const bool apart = in_place && overwrites_input(algorithm.collective);
-        if (!runs_in(algorithm, form, hosts) || (reads_buffers(form) && apart)) continue;
-        const LoweredCall call{&algorithm, form, {shape}};
+        if (!runs_in(algorithm, protocol, hosts) || (reads_buffers(protocol) && apart)) continue;
+        const LoweredCall call{&algorithm, protocol, {shape}};
         result.add(prove_programs({call, call, call, call, call}, hosts, in_place));
       }
     }

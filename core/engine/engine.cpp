@@ -216,7 +216,7 @@ void Engine::submit(Task task) {
     // What is small is sent at once; what takes time is left to who has it, and what is tried to
     // who waits for it, so that the time is that of the call alone.
     const Plan* const first = tasks_.front().plan;
-    const bool small = first && in_packets(first->form) && !first->trial;
+    const bool small = first && in_packets(first->protocol) && !first->trial;
     if (small && !progress_->has_thread()) poll();
   }
   progress_->announce();

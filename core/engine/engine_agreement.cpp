@@ -53,7 +53,7 @@ bool Engine::is_worth_asking(const Call& call) {
     Call known = call;
     known.seen = seen;
     const Choice other = predicted(known);
-    const bool differs = other.algorithm != plain.algorithm || other.form != plain.form;
+    const bool differs = other.algorithm != plain.algorithm || other.protocol != plain.protocol;
     return differs && plain.nanoseconds - other.nanoseconds > question.nanoseconds;
   };
   return saves(SeenBuffers::all) || saves(SeenBuffers::inputs);

@@ -43,7 +43,7 @@ class Binder {
   BoundProgram bind(Program program, const Shape& block) const {
     std::vector<PartMap> inputs, outputs;  // by rank
     for (int rank = 0; rank < ranks_; ++rank) {
-      const bool wanted = rank == self_ || reads_buffers(to_.form);
+      const bool wanted = rank == self_ || reads_buffers(to_.protocol);
       inputs.push_back(wanted ? map_of(block, &Contract::input_blocks, rank) : PartMap{});
       outputs.push_back(wanted ? map_of(block, &Contract::output_blocks, rank) : PartMap{});
     }
@@ -56,7 +56,7 @@ class Binder {
     }
     for (std::size_t k = 1; k < bound.phase_end.size(); ++k)
       bound.phase_end[k] = std::max(bound.phase_end[k], bound.phase_end[k - 1]);
-    if (in_packets(to_.form) && to_.hosts.single()) drop_last_notices(bound);
+    if (in_packets(to_.protocol) && to_.hosts.single()) drop_last_notices(bound);
     bound.source = std::move(program);
     return bound;
   }
@@ -107,7 +107,7 @@ class Binder {
   /// Long reads of peers' boards take their lines (see Link::taken_from), but those of a rank that
   /// does nothing but reduce boards of several: all wait for its loads.
   void take_lines(BoundProgram& bound, const BoundOp& op) const {
-    if (op.code != OpCode::gather || in_packets(to_.form)) return;
+    if (op.code != OpCode::gather || in_packets(to_.protocol)) return;
     if (bytes_of(Elements{op.count}, to_.call.element()) < Bytes{Link::long_read}) return;
     const auto sources =
         std::span{bound.operands}.subspan(op.first_operand + op.destination_count, op.source_count);
@@ -145,7 +145,7 @@ class Binder {
     if (!to_.exceeds_cache || op.code != OpCode::gather) return false;
     const Operand& result = program.destinations(op).front();
     if (result.place == Place::peer_output || spreads(program, op)) return true;
-    if (reaches_outputs(to_.form) || result.place != Place::output) return false;
+    if (reaches_outputs(to_.protocol) || result.place != Place::output) return false;
     return std::ranges::none_of(program.ops, [&](const Op& other) {
       if (other.code != OpCode::push) return false;
       const Operand& sent = program.sources(other).front();
@@ -167,7 +167,7 @@ class Binder {
   }
 
   bool fits_packet(const BoundOp& op) const {
-    return in_packets(to_.form) && op.code == OpCode::gather && op.is_copy() &&
+    return in_packets(to_.protocol) && op.code == OpCode::gather && op.is_copy() &&
            op.count <= elements_per_packet(to_.call.element());
   }
 
@@ -199,7 +199,7 @@ class Binder {
     const bool on_board = operand.place == Place::board, at_peer = is_buffer_of_peer(operand.place);
     const int owner = on_board || at_peer ? operand.owner.value() : self_;
     const Bytes on_its_board = to_.layout.between_regions(to_.slots) * operand.region +
-                               board_bytes(operand.offset, to_.form, element);
+                               board_bytes(operand.offset, to_.protocol, element);
     const Bytes offset = on_board ? on_its_board : bytes_of(operand.offset, element);
     return {.place = operand.place,
             .base = on_board  ? BoundOperand::segment_of(owner)
@@ -215,8 +215,8 @@ class Binder {
 
 }  // namespace
 
-Bytes board_bytes(Elements board, Form form, Bytes element) {
-  if (!in_packets(form)) return bytes_of(board, element);
+Bytes board_bytes(Elements board, Protocol protocol, Bytes element) {
+  if (!in_packets(protocol)) return bytes_of(board, element);
   return Bytes{board.value() / board_unit.value() * packets_per_unit(element) * sizeof(Packet)};
 }
 

@@ -4,13 +4,13 @@
 
 namespace capstan {
 
-/// What a board of so many elements takes in this form.
-Bytes board_bytes(Elements board, Form form, Bytes element);
+/// What a board of so many elements takes in this protocol.
+Bytes board_bytes(Elements board, Protocol protocol, Bytes element);
 
 /// What programs for the blocks of one call are bound to.
 struct Binding {
   const Call& call;
-  Form form;
+  Protocol protocol;
   SlotKind slots;
   const Hosts& hosts;
   Rank self;

@@ -95,7 +95,7 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
       .signature = 1 | field(call.purpose, purpose_shift) | field(call.seen, seen_shift) |
                    field(call.collective, collective_shift) | field(call.type, type_shift) |
                    field(op, op_shift) | field(manner.algorithm, algorithm_shift) |
-                   field(manner.form, form_shift) | mix(manner.block.value()) << block_shift,
+                   field(manner.protocol, form_shift) | mix(manner.block.value()) << block_shift,
       .count = has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
       .root = static_cast<std::uint64_t>(call.shape.root) | user << user_shift,
       .tensor = pack_shape(call.tensor)};

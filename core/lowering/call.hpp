@@ -46,7 +46,7 @@ struct Call {
 /// A call, and the way it runs, as a few words that ranks publish and compare: equal only if they
 /// fit together.
 struct CallMark {
-  /// Purpose, seen buffers, collective, type, operation, algorithm, form, block length.
+  /// Purpose, seen buffers, collective, type, operation, algorithm, protocol, block length.
   std::uint64_t signature = 0;
   std::uint64_t count = 0;  ///< or a digest of the counts, where there are several
   std::uint64_t root = 0;   ///< and a digest of the operation's name, if it is the program's
@@ -61,7 +61,7 @@ struct CallMark {
 /// How a call runs, as far as ranks have to agree about it.
 struct CallManner {
   std::uint8_t algorithm = 0;  ///< index in the registry
-  std::uint8_t form = 0;
+  std::uint8_t protocol = 0;
   Elements block{};
 };
 

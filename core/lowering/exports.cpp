@@ -26,10 +26,10 @@ OutputWrites output_writes(const Schedule& schedule) {
 
 /// The buffer in which peers can read what a put sends: it does not change any more.
 std::optional<Place> read_in_place(const Span& source, const Step& put, const OutputWrites& writes,
-                                   Form form) {
-  if (!reads_buffers(form)) return std::nullopt;
+                                   Protocol protocol) {
+  if (!reads_buffers(protocol)) return std::nullopt;
   if (source.buffer == Buffer::input) return Place::peer_input;
-  if (source.buffer != Buffer::output || !reaches_outputs(form)) return std::nullopt;
+  if (source.buffer != Buffer::output || !reaches_outputs(protocol)) return std::nullopt;
   const bool changes = std::ranges::any_of(writes, [&](const auto& write) {
     return write.first > &put && overlap(write.second, source);
   });
@@ -43,7 +43,7 @@ bool overlap(const Span& a, const Span& b) {
   return a.offset < b.end() && b.offset < a.end();
 }
 
-Exports exports_of(const Schedule& schedule, Form form) {
+Exports exports_of(const Schedule& schedule, Protocol protocol) {
   struct Live {
     Span source;
     Export area;
@@ -58,16 +58,16 @@ Exports exports_of(const Schedule& schedule, Form form) {
     if (step.verb != Verb::put) continue;
 
     const Span source = schedule.sources(step).front();
-    if (form == Form::written && step.destination.buffer == Buffer::output) {
+    if (protocol == Protocol::write_output && step.destination.buffer == Buffer::output) {
       exports.puts.push_back({.region = 0, .board = {}, .fresh = false, .delivered = true});
       continue;
     }
-    if (const auto place = read_in_place(source, step, writes, form)) {
+    if (const auto place = read_in_place(source, step, writes, protocol)) {
       exports.puts.push_back({0, source.offset, false, *place});
       continue;
     }
     const auto same = std::ranges::find(live, source, &Live::source);
-    if (form != Form::packets && same != live.end()) {
+    if (protocol != Protocol::inline_packets && same != live.end()) {
       exports.puts.push_back(same->area);
       exports.puts.back().fresh = false;
       continue;
@@ -80,8 +80,8 @@ Exports exports_of(const Schedule& schedule, Form form) {
   return exports;
 }
 
-Elements board_extent(const Schedule& schedule, Form form) {
-  return std::ranges::max(exports_of(schedule, form).board);
+Elements board_extent(const Schedule& schedule, Protocol protocol) {
+  return std::ranges::max(exports_of(schedule, protocol).board);
 }
 
 }  // namespace capstan

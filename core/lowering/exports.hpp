@@ -35,9 +35,9 @@ struct Exports {
 /// owner agree without a word. Puts of the same bytes share an area. Packets do not, unless they
 /// are to: on some machines a line that several readers poll costs more than a line for each of
 /// them.
-Exports exports_of(const Schedule& schedule, Form form);
+Exports exports_of(const Schedule& schedule, Protocol protocol);
 
 /// The extent of the larger region of the board that a rank with this schedule needs.
-Elements board_extent(const Schedule& schedule, Form form);
+Elements board_extent(const Schedule& schedule, Protocol protocol);
 
 }  // namespace capstan

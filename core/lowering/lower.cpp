@@ -41,17 +41,17 @@ std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, const
 /// What is found out once about the schedules of a group, for the programs of all its ranks.
 class LoweringGroup {
  public:
-  LoweringGroup(const ScheduleOf& of, Form way, const Hosts& where)
-      : schedule_of(of), form(way), hosts(where) {}
+  LoweringGroup(const ScheduleOf& of, Protocol way, const Hosts& where)
+      : schedule_of(of), protocol(way), hosts(where) {}
 
   const ScheduleOf& schedule_of;
-  const Form form;
+  const Protocol protocol;
   const Hosts& hosts;
 
   const Exports& exports(Rank rank) {
     const auto found = exports_.find(rank);
     if (found != exports_.end()) return found->second;
-    return exports_.emplace(rank, exports_of(schedule_of(rank), form)).first->second;
+    return exports_.emplace(rank, exports_of(schedule_of(rank), protocol)).first->second;
   }
   /// Whose buffers a rank reads after its last signal to them.
   const std::vector<Rank>& owners_read_by(Rank reader);
@@ -66,7 +66,7 @@ class Lowering {
   Lowering(LoweringGroup& group, Rank self)
       : group_(group),
         schedule_(group.schedule_of(self)),
-        form_(group.form),
+        form_(group.protocol),
         exports_(group.exports(self)) {
     program_.self = self;
     program_.packets = in_packets(form_);
@@ -361,7 +361,7 @@ class Lowering {
 
   LoweringGroup& group_;
   const Schedule& schedule_;
-  const Form form_;
+  const Protocol form_;
   const Exports& exports_;
   std::vector<Export>::const_iterator next_export_ = exports_.puts.begin();
   std::map<Rank, Heard> heard_;
@@ -384,13 +384,14 @@ const std::vector<Rank>& LoweringGroup::owners_read_by(Rank reader) {
 
 }  // namespace
 
-Program lower(const ScheduleOf& schedule_of, Rank self, Form form, const Hosts& hosts) {
-  LoweringGroup group(schedule_of, form, hosts);
+Program lower(const ScheduleOf& schedule_of, Rank self, Protocol protocol, const Hosts& hosts) {
+  LoweringGroup group(schedule_of, protocol, hosts);
   return Lowering{group, self}.run();
 }
 
-std::vector<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts, Form form) {
-  LoweringGroup group(schedule_of, form, hosts);
+std::vector<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts,
+                               Protocol protocol) {
+  LoweringGroup group(schedule_of, protocol, hosts);
   std::vector<Program> programs;
   for (int rank = 0; rank < hosts.ranks(); ++rank)
     programs.push_back(Lowering{group, Rank{rank}}.run());

@@ -13,17 +13,18 @@ namespace capstan {
 namespace {
 
 /// The largest board that any rank needs for a block of this shape.
-Elements largest_board(const Algorithm& algorithm, Form form, const Hosts& hosts,
+Elements largest_board(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                        const Shape& shape) {
   Elements largest;
   for (int rank = 0; rank < hosts.ranks(); ++rank)
     largest = std::max(
-        largest, board_extent(algorithm.schedule(Group::world(hosts, Rank{rank}), shape), form));
+        largest,
+        board_extent(algorithm.schedule(Group::world(hosts, Rank{rank}), shape), protocol));
   return largest;
 }
 
 /// A program for a block of this shape, as seen by one rank.
-Program lower_block(const Algorithm& algorithm, Form form, const Hosts& hosts, Rank self,
+Program lower_block(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts, Rank self,
                     const Shape& shape) {
   std::map<Rank, Schedule> schedules;
   const auto schedule_of = [&](Rank rank) -> const Schedule& {
@@ -32,7 +33,7 @@ Program lower_block(const Algorithm& algorithm, Form form, const Hosts& hosts, R
     return schedules.emplace(rank, algorithm.schedule(Group::world(hosts, rank), shape))
         .first->second;
   };
-  return lower(schedule_of, self, form, hosts);
+  return lower(schedule_of, self, protocol, hosts);
 }
 
 Shape with_length(const Call& call, Elements length) {
@@ -53,9 +54,9 @@ Elements part_length(const Call& call) {
 Elements fitting_block(const Choice& choice, const Hosts& hosts, const Call& call, Elements limit,
                        Bytes region) {
   Elements block = limit;
-  while (block > Elements{1} &&
-         board_bytes(largest_board(*choice.algorithm, choice.form, hosts, with_length(call, block)),
-                     choice.form, call.element()) > region)
+  while (block > Elements{1} && board_bytes(largest_board(*choice.algorithm, choice.protocol, hosts,
+                                                          with_length(call, block)),
+                                            choice.protocol, call.element()) > region)
     block = block / 2;
   return block;
 }
@@ -73,8 +74,8 @@ Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, By
                   const SegmentLayout& layout) {
   const int ranks = hosts.ranks();
   const Elements length = part_length(call);
-  if (in_packets(choice.form) || ranks == 1) return length;
-  if (reads_buffers(choice.form) && choice.algorithm->sends == Sends::inputs) return length;
+  if (in_packets(choice.protocol) || ranks == 1) return length;
+  if (reads_buffers(choice.protocol) && choice.algorithm->sends == Sends::inputs) return length;
   const bool has_parts =
       call.contract(ranks).input_blocks(0) || call.contract(ranks).output_blocks(0);
   const std::uint64_t parts = has_parts ? static_cast<std::uint64_t>(ranks) : 1;
@@ -92,7 +93,7 @@ Bytes longest_block(const Call& call, const Choice& choice, Bytes usual, Bytes b
                     Bytes cached) {
   constexpr std::uint64_t far_beyond = 4, times_longer = 16;
   const bool sums_in_scratch = reduces(call.collective) && has_root(call.collective);
-  if (reaches_outputs(choice.form) && !sums_in_scratch && buffers >= cached * far_beyond)
+  if (reaches_outputs(choice.protocol) && !sums_in_scratch && buffers >= cached * far_beyond)
     return usual * times_longer;
   return usual / choice.times_shorter;
 }
@@ -102,16 +103,19 @@ void accumulate(const void* state, void* accumulator, const void* next, std::siz
 }
 
 /// The largest board that any rank needs, in one block.
-Bytes board_bytes(const Algorithm& algorithm, Form form, const Hosts& hosts, const Call& call) {
-  return board_bytes(largest_board(algorithm, form, hosts, call.shape), form, call.element());
+Bytes board_bytes(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
+                  const Call& call) {
+  return board_bytes(largest_board(algorithm, protocol, hosts, call.shape), protocol,
+                     call.element());
 }
 
 /// Streams of blocks have boards of full length.
 SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, Elements block) {
-  const bool packets = in_packets(choice.form), stream = block < part_length(call);
+  const bool packets = in_packets(choice.protocol), stream = block < part_length(call);
   constexpr Bytes most = SegmentLayout::fixed_region(SlotKind::small_board);
   if (stream || (!packets && bytes_of(block, call.element()) > most)) return SlotKind::board;
-  return SegmentLayout::kind_for(board_bytes(*choice.algorithm, choice.form, hosts, call), packets);
+  return SegmentLayout::kind_for(board_bytes(*choice.algorithm, choice.protocol, hosts, call),
+                                 packets);
 }
 
 /// What a program has to do with peers on other hosts.
@@ -141,15 +145,15 @@ Bytes buffers_of_all(const Call& call, int ranks) {
 CallManner manner_of(const Plan& plan) {
   const auto index = plan.algorithm - algorithms(plan.call.collective).data();
   return {.algorithm = static_cast<std::uint8_t>(index),
-          .form = static_cast<std::uint8_t>(plan.form),
+          .protocol = static_cast<std::uint8_t>(plan.protocol),
           .block = plan.block_count};
 }
 
 }  // namespace
 
 std::string Choice::manner() const {
-  if (times_shorter == 1) return std::string{name_of(form)};
-  return fmt::format("{}, in blocks of 1/{} of the usual length", name_of(form), times_shorter);
+  if (times_shorter == 1) return std::string{name_of(protocol)};
+  return fmt::format("{}, in blocks of 1/{} of the usual length", name_of(protocol), times_shorter);
 }
 
 std::vector<Shape> block_shapes(const Call& call, Elements length) {
@@ -166,39 +170,40 @@ std::vector<Shape> block_shapes(const Call& call, Elements length) {
   return shapes;
 }
 
-bool runs_in(const Algorithm& algorithm, Form form, const Hosts& hosts) {
-  switch (form) {
-    case Form::flags:
+bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts) {
+  switch (protocol) {
+    case Protocol::staged:
       return true;
-    case Form::packets:
+    case Protocol::inline_packets:
       return !has_counts(algorithm.collective);
-    case Form::shared_packets:
+    case Protocol::shared_inline_packets:
       return hosts.single() && hosts.ranks() > 2 && !has_counts(algorithm.collective);
-    case Form::direct:
+    case Protocol::read_input:
       return hosts.single() && algorithm.sends != Sends::sums;
-    case Form::open:
+    case Protocol::read_buffers:
       return hosts.single() && algorithm.sends >= Sends::outputs;
-    case Form::written:
+    case Protocol::write_output:
       return hosts.single() && algorithm.sends == Sends::results;
   }
   return false;
 }
 
-bool fits_packets(const Algorithm& algorithm, Form form, const Hosts& hosts, const Call& call) {
+bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
+                  const Call& call) {
   // A board holds at least what a rank sends once; most calls are decided without any schedule.
   constexpr Bytes region = SegmentLayout::fixed_region(SlotKind::packets);
-  if (!runs_in(algorithm, form, hosts) || bytes_of(call.shape.count, call.element()) > region)
+  if (!runs_in(algorithm, protocol, hosts) || bytes_of(call.shape.count, call.element()) > region)
     return false;
-  return board_bytes(algorithm, form, hosts, call) <= region;
+  return board_bytes(algorithm, protocol, hosts, call) <= region;
 }
 
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
                Bytes block_bytes, Bytes cached_buffers, const SegmentLayout& layout) {
   const int ranks = hosts.ranks();
-  if (in_packets(choice.form) && !fits_packets(*choice.algorithm, choice.form, hosts, call))
+  if (in_packets(choice.protocol) && !fits_packets(*choice.algorithm, choice.protocol, hosts, call))
     throw InvalidArgument(
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));
-  Plan plan{.call = call, .algorithm = choice.algorithm, .form = choice.form};
+  Plan plan{.call = call, .algorithm = choice.algorithm, .protocol = choice.protocol};
   plan.element = call.element();
   plan.packet_elements = elements_per_packet(plan.element);
   plan.guarantees = choice.algorithm->guarantees;
@@ -221,7 +226,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   plan.digest = plan.mark.digest();
 
   const Binding binding{.call = call,
-                        .form = choice.form,
+                        .protocol = choice.protocol,
                         .slots = plan.slots,
                         .hosts = hosts,
                         .self = self,
@@ -231,7 +236,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   plan.blocks = shapes.size();
   for (std::size_t b = 0; b < shapes.size(); ++b) {
     if (b == 0 || shapes[b] != shapes[b - 1]) {
-      Program program = lower_block(*choice.algorithm, choice.form, hosts, self, shapes[b]);
+      Program program = lower_block(*choice.algorithm, choice.protocol, hosts, self, shapes[b]);
       note_remote(program, hosts, plan);
       plan.last_reading_phase = std::max(plan.last_reading_phase,
                                          static_cast<std::uint64_t>(last_reading_phase(program)));

@@ -69,7 +69,7 @@ class Trials;
 struct Plan {
   Call call;
   const Algorithm* algorithm = nullptr;
-  Form form = Form::flags;
+  Protocol protocol = Protocol::staged;
   SlotKind slots = SlotKind::board;
   std::uint64_t blocks = 1;
   std::uint64_t phases = 1;
@@ -104,7 +104,7 @@ struct Plan {
 /// What the selector has decided about a call.
 struct Choice {
   const Algorithm* algorithm = nullptr;
-  Form form = Form::flags;
+  Protocol protocol = Protocol::staged;
   std::string reason{};
   double nanoseconds = 0;           ///< predicted
   std::uint64_t times_shorter = 1;  ///< blocks, than they usually are
@@ -125,12 +125,13 @@ std::vector<Shape> block_shapes(const Call& call, Elements length);
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
                Bytes block_bytes, Bytes cached_buffers, const SegmentLayout& layout);
 
-/// Whether an algorithm may run in this form: packets are for equal blocks only, and buffers are
-/// read only within one host, of algorithms that send mostly out of them.
-bool runs_in(const Algorithm& algorithm, Form form, const Hosts& hosts);
+/// Whether an algorithm may run in this protocol: packets are for equal blocks only, and buffers
+/// are read only within one host, of algorithms that send mostly out of them.
+bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts);
 
-/// Whether the largest board that any rank needs in this form, one of packets, fits a packet slot.
-/// Calls with counts do without packets.
-bool fits_packets(const Algorithm& algorithm, Form form, const Hosts& hosts, const Call& call);
+/// Whether the largest board that any rank needs in this protocol, one of packets, fits a packet
+/// slot. Calls with counts do without packets.
+bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
+                  const Call& call);
 
 }  // namespace capstan

@@ -17,8 +17,8 @@ namespace capstan {
 inline constexpr int board_regions = 2;
 
 /// Memory that a lowered program addresses. A board belongs to one rank, which alone writes it;
-/// peers read it in place. So do they a peer's buffers, where a program is lowered to such a form;
-/// in one of these they write to a peer's output as well.
+/// peers read it in place. So do they a peer's buffers, where a program is lowered to such a
+/// protocol; in one of these they write to a peer's output as well.
 enum class Place : std::uint8_t { input, output, scratch, board, peer_input, peer_output };
 
 inline constexpr bool is_buffer_of_peer(Place place) {

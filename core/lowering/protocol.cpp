@@ -7,37 +7,52 @@ struct Names {
   std::string_view word, clause;
 };
 
-constexpr Names names_of(Form form) {
-  switch (form) {
-    case Form::flags:
-      return {"flags", "with flags"};
-    case Form::packets:
-      return {"packets", "in packets"};
-    case Form::shared_packets:
-      return {"shared_packets", "in packets for all"};
-    case Form::direct:
-      return {"inputs", "reading inputs"};
-    case Form::open:
-      return {"buffers", "reading buffers"};
-    case Form::written:
-      return {"outputs", "writing outputs"};
+constexpr Names names_of(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::staged:
+      return {"staged", "with flags"};
+    case Protocol::inline_packets:
+      return {"inline_packets", "in packets"};
+    case Protocol::shared_inline_packets:
+      return {"shared_inline_packets", "in packets for all"};
+    case Protocol::read_input:
+      return {"read_input", "reading inputs"};
+    case Protocol::read_buffers:
+      return {"read_buffers", "reading buffers"};
+    case Protocol::write_output:
+      return {"write_output", "writing outputs"};
   }
   return {};
 }
 
 }  // namespace
 
-std::string_view name_of(Form form) {
-  return names_of(form).clause;
+std::string_view name_of(Protocol protocol) {
+  return names_of(protocol).clause;
 }
 
-std::string_view word_for(Form form) {
-  return names_of(form).word;
+std::string_view word_for(Protocol protocol) {
+  return names_of(protocol).word;
 }
 
-std::optional<Form> form_named(std::string_view word) {
-  for (const Form form : all_forms)
-    if (word_for(form) == word) return form;
+std::optional<std::string_view> present_name_of(std::string_view retired) {
+  struct Renamed {
+    std::string_view before, now;
+  };
+  constexpr Renamed renamed[] = {{"flags", "staged"},
+                                 {"packets", "inline_packets"},
+                                 {"shared_packets", "shared_inline_packets"},
+                                 {"inputs", "read_input"},
+                                 {"buffers", "read_buffers"},
+                                 {"outputs", "write_output"}};
+  for (const auto& [before, now] : renamed)
+    if (before == retired) return now;
+  return std::nullopt;
+}
+
+std::optional<Protocol> protocol_named(std::string_view word) {
+  for (const Protocol protocol : all_protocols)
+    if (word_for(protocol) == word) return protocol;
   return std::nullopt;
 }
 

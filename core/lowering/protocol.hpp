@@ -6,38 +6,41 @@
 
 namespace capstan {
 
-/// How data and notice of them travel.
-enum class Form : std::uint8_t {
-  flags,    ///< data on the board, then a flag: for anything but the smallest messages
-  packets,  ///< each cache line carries its own sequence number: no separate flag to wait for
-  shared_packets,  ///< the same, where what several peers get is written once and read by all
-  direct,          ///< as flags, but what comes out of an input is read there: one copy, not two
-  open,            ///< the same for outputs, where they do not change any more
-  written          ///< as open, but what is to end up in a peer's output is written there
+/// How data and the notice of them travel.
+enum class Protocol : std::uint8_t {
+  staged,                 ///< data in a staging buffer, then a flag: for all but the smallest messages
+  inline_packets,         ///< each cache line carries data and its sequence number: no flag is needed
+  shared_inline_packets,  ///< the same, and what several peers get is written once and read by all
+  read_input,             ///< as staged, but peers read what comes out of an input there: one copy less
+  read_buffers,           ///< peers also read outputs, where these do not change any more
+  write_output            ///< as read_buffers, but what ends in a peer's output is written there
 };
 
 /// Of two that cost the same, the selector takes the one that stands first.
-inline constexpr Form all_forms[] = {Form::packets, Form::shared_packets, Form::flags,
-                                     Form::direct,  Form::open,           Form::written};
+inline constexpr Protocol all_protocols[] = {
+    Protocol::inline_packets, Protocol::shared_inline_packets, Protocol::staged,
+    Protocol::read_input,     Protocol::read_buffers,          Protocol::write_output};
 
-constexpr bool in_packets(Form form) {
-  return form == Form::packets || form == Form::shared_packets;
+constexpr bool in_packets(Protocol protocol) {
+  return protocol == Protocol::inline_packets || protocol == Protocol::shared_inline_packets;
 }
 
-constexpr bool reads_buffers(Form form) {
-  return form >= Form::direct;
+constexpr bool reads_buffers(Protocol protocol) {
+  return protocol >= Protocol::read_input;
 }
 
 /// Whether peers need each other's outputs, too.
-constexpr bool reaches_outputs(Form form) {
-  return form >= Form::open;
+constexpr bool reaches_outputs(Protocol protocol) {
+  return protocol >= Protocol::read_buffers;
 }
 
 /// For explanations: "in packets".
-std::string_view name_of(Form form);
-/// For rules: "packets".
-std::string_view word_for(Form form);
+std::string_view name_of(Protocol protocol);
+/// In rules, JSON and help: "inline_packets".
+std::string_view word_for(Protocol protocol);
 /// The inverse of word_for; empty when `word` is none of them.
-std::optional<Form> form_named(std::string_view word);
+std::optional<Protocol> protocol_named(std::string_view word);
+/// What a protocol is called now that was spelt `retired` before version 0.2; empty when nothing was.
+std::optional<std::string_view> present_name_of(std::string_view retired);
 
 }  // namespace capstan

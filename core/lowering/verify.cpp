@@ -20,7 +20,7 @@ std::vector<Program> programs_of(const LoweredCall& call, const Shape& shape, co
       [&](Rank peer) -> const Schedule& {
         return schedules[static_cast<std::size_t>(peer.value())];
       },
-      hosts, call.form);
+      hosts, call.protocol);
 }
 
 /// Where a block's boards lie, numbered as the executor numbers them.
@@ -90,7 +90,7 @@ class Scripts : public proof::BlockLayout {
         const Program& program = programs[b][static_cast<std::size_t>(rank)];
         for (const Op& op : program.ops)
           if (op.phase == phase && op.code != OpCode::notify)
-            push(script, effect_of(program, op, number, first + block), call.form);
+            push(script, effect_of(program, op, number, first + block), call.protocol);
         if (phase == last_phase && !guarantees.paced)
           script.push_back({.kind = Effect::Kind::finish, .call = number, .block = first + block});
       });
@@ -106,8 +106,8 @@ class Scripts : public proof::BlockLayout {
 
   /// Packets of one gather are waited for and sent one after the other, in pieces as small as one
   /// element: less synchronisation than a gather as a whole.
-  static void push(std::vector<Effect>& script, Effect effect, Form form) {
-    if (!in_packets(form) || effect.kind != Effect::Kind::transfer) {
+  static void push(std::vector<Effect>& script, Effect effect, Protocol protocol) {
+    if (!in_packets(protocol) || effect.kind != Effect::Kind::transfer) {
       script.push_back(std::move(effect));
       return;
     }
@@ -150,7 +150,7 @@ class Scripts : public proof::BlockLayout {
         call.blocks.size() == 1 && std::ranges::all_of(programs, [](const Program& program) {
           return std::ranges::max(program.board) <= board_unit;
         });
-    if (in_packets(call.form)) return small ? SlotKind::small_packets : SlotKind::packets;
+    if (in_packets(call.protocol)) return small ? SlotKind::small_packets : SlotKind::packets;
     return small ? SlotKind::tiny_board : SlotKind::board;
   }
 

@@ -11,7 +11,7 @@ namespace capstan {
 /// One call as the executor runs it: a stream of blocks.
 struct LoweredCall {
   const Algorithm* algorithm = nullptr;
-  Form form = Form::flags;
+  Protocol protocol = Protocol::staged;
   std::vector<Shape> blocks{};
 };
 

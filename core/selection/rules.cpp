@@ -37,16 +37,20 @@ Collective take_collective(std::string_view& text) {
   return *collective;
 }
 
-/// "direct" or "direct/flags".
+/// "direct" or "direct/staged".
 AlgorithmRules::Rule parse_target(Collective collective, std::string_view text, Bytes from,
                                   Bytes to) {
   const std::size_t slash = text.find('/');
   AlgorithmRules::Rule rule{from, to, &algorithm_named(collective, text.substr(0, slash))};
   if (slash == std::string_view::npos) return rule;
-  rule.form = form_named(text.substr(slash + 1));
-  if (!rule.form)
+  const std::string_view word = text.substr(slash + 1);
+  rule.protocol = protocol_named(word);
+  if (const auto present = present_name_of(word))
+    refuse(text, fmt::format("the protocol '{}' is called '{}' now", word, *present));
+  if (!rule.protocol)
     refuse(text,
-           "after '/' stands one of flags, packets, shared_packets, inputs, buffers and outputs");
+           "after '/' stands one of staged, inline_packets, shared_inline_packets, read_input, "
+           "read_buffers and write_output");
   return rule;
 }
 

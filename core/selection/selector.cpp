@@ -17,7 +17,7 @@ namespace {
 
 struct Candidate {
   const Algorithm* algorithm = nullptr;
-  Form form = Form::flags;
+  Protocol protocol = Protocol::staged;
   double nanoseconds = std::numeric_limits<double>::infinity();
   bool wants_trial = false;  ///< not to be chosen unless a trial has found it to be fast
 
@@ -50,7 +50,7 @@ bool kernel_may_be_fast(const Call& call, const Hosts& hosts, const LinkModel& m
          shortest_buffer(kind, hosts.ranks()) >= RecurringBuffers::worth_it;
 }
 
-/// Predicts what an algorithm needs in each of its forms.
+/// Predicts what an algorithm needs in each of its protocols.
 class Predictor {
  public:
   Predictor(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
@@ -70,10 +70,12 @@ class Predictor {
     shortest_ = shortest_buffer(call_, ranks_);
   }
 
-  double predict(Form form) { return simulates(hosts_) ? simulated(form) : declared(form); }
+  double predict(Protocol protocol) {
+    return simulates(hosts_) ? simulated(protocol) : declared(protocol);
+  }
 
  private:
-  double simulated(Form form) {
+  double simulated(Protocol protocol) {
     if (schedules_.empty())
       for (int rank = 0; rank < ranks_; ++rank)
         schedules_.push_back(algorithm_.schedule(Group::world(hosts_, Rank{rank}), call_.shape));
@@ -83,7 +85,7 @@ class Predictor {
     const double crowding =
         hosts_.single() ? 0 : model_.overlap * (schedules_.front().phases() - 1);
     return (1 + crowding) *
-           simulate(lower_all(schedule_of, hosts_, form), hosts_,
+           simulate(lower_all(schedule_of, hosts_, protocol), hosts_,
                     {.element = call_.element(),
                      .synchronizes = algorithm_.guarantees.synchronizes,
                      .in_place = call_.collective == Collective::broadcast,  // nearly always
@@ -94,21 +96,21 @@ class Predictor {
                     model_);
   }
 
-  double declared(Form form) const {
+  double declared(Protocol protocol) const {
     const Cost cost = algorithm_.cost(ranks_, contract_.typical_count());
     const double element = static_cast<double>(call_.element().value());
     const double message = model_.post + model_.take + model_.post_latency;  // to another host
     // What is sent is read from boards by its receivers; boards are written once for all of them.
     const double moved = (cost.sent + cost.reduced) * element;
-    if (in_packets(form))
+    if (in_packets(protocol))
       return cost.steps * (hosts_.single() ? model_.packet : message) +
              moved / Packet::payload_bytes * (model_.packet_write + model_.next_packet);
-    if (form == Form::flags)
+    if (protocol == Protocol::staged)
       return cost.steps * (hosts_.single() ? model_.flag + 2 * model_.miss : message) +
              moved * (model_.board_write + model_.board_read) / 2;
     // One more message says that all has been read.
     const bool seen =
-        call_.seen >= (reaches_outputs(form) ? SeenBuffers::all : SeenBuffers::inputs);
+        call_.seen >= (reaches_outputs(protocol) ? SeenBuffers::all : SeenBuffers::inputs);
     return (cost.steps + 1) * (model_.flag + 2 * model_.miss) +
            (ranks_ - 1) * (seen ? model_.load : model_.read_call) +
            moved * model_.read_byte * (of_rank_ > model_.cache ? model_.far_read : 1);
@@ -124,23 +126,23 @@ class Predictor {
   std::vector<Schedule> schedules_;
 };
 
-/// One algorithm in all forms in which it runs, or in the one that is wanted.
+/// One algorithm in all protocols in which it runs, or in the one that is wanted.
 std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
-                                const LinkModel& model, std::optional<Form> wanted = {}) {
+                                const LinkModel& model, std::optional<Protocol> wanted = {}) {
   Predictor predictor{algorithm, hosts, call, model};
   std::vector<Candidate> candidates;
-  for (const Form form : all_forms) {
-    if ((wanted && form != *wanted) || !runs_in(algorithm, form, hosts)) continue;
-    if (reads_buffers(form) && !model.reads_peers) continue;
-    const bool by_kernel = reads_buffers(form) && call.seen == SeenBuffers::none;
+  for (const Protocol protocol : all_protocols) {
+    if ((wanted && protocol != *wanted) || !runs_in(algorithm, protocol, hosts)) continue;
+    if (reads_buffers(protocol) && !model.reads_peers) continue;
+    const bool by_kernel = reads_buffers(protocol) && call.seen == SeenBuffers::none;
     const bool wants_trial = !wanted && by_kernel && model.shares_cores;
     if (wants_trial && !kernel_may_be_fast(call, hosts, model)) continue;
-    if (in_packets(form) && !fits_packets(algorithm, form, hosts, call)) continue;
-    const double nanoseconds = predictor.predict(form);
+    if (in_packets(protocol) && !fits_packets(algorithm, protocol, hosts, call)) continue;
+    const double nanoseconds = predictor.predict(protocol);
     // Or nobody can tell: the costs that algorithms declare do not know what is shared.
-    const bool shares_nothing = form == Form::shared_packets && !candidates.empty() &&
-                                candidates.back().nanoseconds == nanoseconds;
-    if (!shares_nothing) candidates.push_back({&algorithm, form, nanoseconds, wants_trial});
+    const bool shares_nothing = protocol == Protocol::shared_inline_packets &&
+                                !candidates.empty() && candidates.back().nanoseconds == nanoseconds;
+    if (!shares_nothing) candidates.push_back({&algorithm, protocol, nanoseconds, wants_trial});
   }
   return candidates;
 }
@@ -179,7 +181,7 @@ std::vector<Candidate> untried(std::vector<Candidate> candidates) {
 Candidate preferred(std::vector<Candidate> candidates, const Call& call, const Hosts& hosts,
                     const LinkModel& model) {
   const Candidate best = best_of(candidates);
-  const double about_as_long = in_packets(best.form) ? 2 : 1.5;  // times, as predictions are
+  const double about_as_long = in_packets(best.protocol) ? 2 : 1.5;  // times, as predictions are
   if (!best.algorithm || !may_be_tried(call, hosts, model) || is_exact(*best.algorithm, call))
     return best;
   std::erase_if(candidates, [&](const Candidate& c) { return !is_exact(*c.algorithm, call); });
@@ -208,24 +210,25 @@ std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool
                                       const LinkModel& model) {
   std::vector<Candidate> all;
   for (const Algorithm* algorithm : comparable(call, hosts, commutative)) {
-    const auto forms = forms_of(*algorithm, hosts, call, model);
-    all.insert(all.end(), forms.begin(), forms.end());
+    const auto protocols = forms_of(*algorithm, hosts, call, model);
+    all.insert(all.end(), protocols.begin(), protocols.end());
   }
   return all;
 }
 
 Choice chosen(const Candidate& candidate) {
-  return {candidate.algorithm, candidate.form,
+  return {candidate.algorithm, candidate.protocol,
           fmt::format("least predicted time, {:.2f} us", candidate.nanoseconds / 1000),
           candidate.nanoseconds};
 }
 
-/// The best, and a few of the others, which come in the order of predictions. The best of each form
-/// above all: how forms compare on a machine is what the model knows least about. Those of one form
-/// that are predicted alike, last; and not at all between two ranks, where they do the same.
+/// The best, and a few of the others, which come in the order of predictions. The best of each
+/// protocol above all: how protocols compare on a machine is what the model knows least about.
+/// Those of one protocol that are predicted alike, last; and not at all between two ranks, where
+/// they do the same.
 std::vector<Candidate> worth_a_trial(const Candidate& best, const std::vector<Candidate>& others,
                                      int ranks) {
-  constexpr std::size_t most = 6, most_forms = 4;
+  constexpr std::size_t most = 6, most_protocols = 4;
   constexpr double near = 4, within_reach = 16;  // times as long, as predictions are
   std::vector<Candidate> chosen{best};
   const auto take = [&](double times, std::size_t until, const auto& resembles) {
@@ -235,15 +238,16 @@ std::vector<Candidate> worth_a_trial(const Candidate& best, const std::vector<Ca
         chosen.push_back(other);
   };
   using C = const Candidate&;
-  take(within_reach, most_forms, [](C a, C b) { return a.form == b.form; });
-  take(near, most, [](C a, C b) { return a.form == b.form && !a.beats(b) && !b.beats(a); });
+  take(within_reach, most_protocols, [](C a, C b) { return a.protocol == b.protocol; });
+  take(near, most, [](C a, C b) { return a.protocol == b.protocol && !a.beats(b) && !b.beats(a); });
   if (ranks > 2)
-    take(near, most, [](C a, C b) { return a.form == b.form && a.algorithm == b.algorithm; });
+    take(near, most,
+         [](C a, C b) { return a.protocol == b.protocol && a.algorithm == b.algorithm; });
   std::ranges::stable_sort(std::span{chosen}.subspan(1), {}, &Candidate::nanoseconds);
   return chosen;
 }
 
-/// Whether the results are the same, bit by bit. A form changes none.
+/// Whether the results are the same, bit by bit. A protocol changes none.
 bool agree(const Algorithm& a, const Algorithm& b, const Call& call) {
   return &a == &b || (is_exact(a, call) && is_exact(b, call));
 }
@@ -270,10 +274,10 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
   const AlgorithmRules::Rule* rule = rules.find(call.collective, call.extent(ranks));
   if (rule && (commutative || rule->algorithm->guarantees.ordered)) {
     Candidate candidate =
-        best_of(untried(forms_of(*rule->algorithm, hosts, call, model, rule->form)));
+        best_of(untried(forms_of(*rule->algorithm, hosts, call, model, rule->protocol)));
     if (!candidate.algorithm)
       candidate = best_of(untried(forms_of(*rule->algorithm, hosts, call, model)));
-    return {rule->algorithm, candidate.form,
+    return {rule->algorithm, candidate.protocol,
             fmt::format("asked for by a rule, predicted {:.2f} us", candidate.nanoseconds / 1000),
             candidate.nanoseconds};
   }
@@ -300,13 +304,13 @@ std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel
   });
   const Candidate best = best_of(candidates);
   std::erase_if(candidates, [&](const Candidate& other) {
-    return other.algorithm == best.algorithm && other.form == best.form;
+    return other.algorithm == best.algorithm && other.protocol == best.protocol;
   });
   std::ranges::stable_sort(candidates, {}, &Candidate::nanoseconds);
   std::vector<Choice> rivals;
   for (const Candidate& candidate : worth_a_trial(best, candidates, hosts.ranks()))
     rivals.push_back(chosen(candidate));
-  const auto staged = std::ranges::find(rivals, Form::flags, &Choice::form);
+  const auto staged = std::ranges::find(rivals, Protocol::staged, &Choice::protocol);
   if (staged != rivals.end() && call.extent(hosts.ranks()) >= block &&
       is_exact(*staged->algorithm, call)) {
     rivals.push_back(*staged);

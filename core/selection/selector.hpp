@@ -28,9 +28,10 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
 
 inline constexpr std::uint64_t shorter_blocks = 4;  ///< times shorter than usual, in trials
 
-/// What may turn out to be faster than predicted: a few ways, of different forms if possible, the
-/// best first, that give the same results as what is chosen, bit by bit. What is staged in blocks,
-/// of `block` bytes usually, may be faster in shorter ones, of which the model knows nothing.
+/// What may turn out to be faster than predicted: a few ways, of different protocols if possible,
+/// the best first, that give the same results as what is chosen, bit by bit. What is staged in
+/// blocks, of `block` bytes usually, may be faster in shorter ones, of which the model knows
+/// nothing.
 std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model,
                            Bytes block);
 

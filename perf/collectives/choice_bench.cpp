@@ -1,4 +1,5 @@
-// How good the selector's choices are: every algorithm in every form against the one it chooses.
+// How good the selector's choices are: every algorithm in every protocol against the one it
+// chooses.
 //
 //   capstan run -n 4 -- choice_bench COLLECTIVE[,COLLECTIVE...] [SIZES] [ROUNDS] [FILE]
 //
@@ -31,16 +32,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// An algorithm in one form, in a world of its own.
+/// An algorithm in one protocol, in a world of its own.
 struct Candidate {
   std::string name;
-  Form form;
+  Protocol protocol;
   Communicator world;
 
   /// As rules name it.
-  std::string full_name() const { return fmt::format("{}/{}", name, word_for(form)); }
+  std::string full_name() const { return fmt::format("{}/{}", name, word_for(protocol)); }
   bool is_in(const std::string& explanation) const {
-    return explanation.find(fmt::format("), {}:", name_of(form))) != explanation.npos;
+    return explanation.find(fmt::format("), {}:", name_of(protocol))) != explanation.npos;
   }
 };
 
@@ -65,11 +66,11 @@ Communicator join_again(Communicator& world, const Settings& settings) {
 std::vector<Candidate> candidates_for(Communicator& world, Collective collective) {
   std::vector<Candidate> candidates;
   for (const Algorithm& algorithm : algorithms(collective))
-    for (const Form form : all_forms) {
+    for (const Protocol protocol : all_protocols) {
       Settings settings = Settings::from_environment();
       settings.algorithm =
-          fmt::format("{}:{}/{}", name_of(collective), algorithm.name, word_for(form));
-      candidates.push_back({std::string{algorithm.name}, form, join_again(world, settings)});
+          fmt::format("{}:{}/{}", name_of(collective), algorithm.name, word_for(protocol));
+      candidates.push_back({std::string{algorithm.name}, protocol, join_again(world, settings)});
     }
   return candidates;
 }
@@ -119,7 +120,7 @@ class Bench {
     return cli::request_of(cell, world_.rank(), world_.size(), input_.data(), output_.data());
   }
 
-  /// Rules give way where a form is impossible.
+  /// Rules give way where a protocol is impossible.
   static bool runs(const Candidate& candidate, const Request& request) {
     return candidate.is_in(candidate.world.explain(request));
   }

@@ -1,4 +1,4 @@
-// What an all-reduce over boards (direct/flags) consists of, without the engine: each rank, a
+// What an all-reduce over boards (direct/staged) consists of, without the engine: each rank, a
 // thread on a core of its own, copies what the others reduce to its board, sums its own block with
 // theirs, and copies the blocks that the others have summed; one chunk is copied in, the one before
 // it summed and the one before that copied out, and then all meet. Beside it, in turns, the bound:

@@ -108,7 +108,7 @@ constexpr Reader readers[] = {
     {host_list, "a:2,b,[fd00::7]:4"},
     {host_file, "a:2\nb slots=3 # some\n"},
     {agent, "ssh -oBatchMode=yes {host}"},
-    {algorithm_rules, "all_reduce:0-4k:flat,4k-inf:ring/flags;broadcast:direct"},
+    {algorithm_rules, "all_reduce:0-4k:flat,4k-inf:ring/staged;broadcast:direct"},
     {bytes, "256k"},
     {endpoint, "[fd00::1]:4711"},
     {card, "192.0.2.7:4711 secret"},

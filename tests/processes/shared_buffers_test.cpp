@@ -44,15 +44,16 @@ TEST_F(SharedBuffers, WithAProgressThreadOverHostsAndStaged) {
   }
 }
 
-/// Every algorithm in every form that uses peers' buffers, of all kinds; then with allocated ones
-/// alone, where going through the kernel would be the end. Each second where all is watched.
+/// Every algorithm in every protocol that uses peers' buffers, of all kinds; then with allocated
+/// ones alone, where going through the kernel would be the end. Each second where all is watched.
 TEST_F(SharedBuffers, AreUsedByEveryAlgorithm) {
   int number = 0;
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective))
       for (const std::string& way : ways_of(algorithm)) {
-        const auto form = way.substr(std::min(way.find('/'), way.size()));
-        if (form != "/inputs" && form != "/buffers" && form != "/outputs") continue;
+        const auto protocol = way.substr(std::min(way.find('/'), way.size()));
+        if (protocol != "/read_input" && protocol != "/read_buffers" && protocol != "/write_output")
+          continue;
         if (watched && number++ % 2 != 0) continue;
         const std::string name{name_of(collective)};
         for (const char* what : {"kinds", "load"}) {
@@ -68,7 +69,7 @@ TEST_F(SharedBuffers, AreUsedByEveryAlgorithm) {
 
 /// That the test above would have noticed.
 TEST_F(SharedBuffers, AreNotUsedLikeOthers) {
-  for (const char* way : {"direct/inputs", "direct/buffers", "direct/outputs"}) {
+  for (const char* way : {"direct/read_input", "direct/read_buffers", "direct/write_output"}) {
     const auto result =
         share(2, "fetch:all_reduce", {{"CAPSTAN_ALGORITHM", fmt::format("all_reduce:{}", way)}});
     EXPECT_NE(result.status, 0) << way << ": " << result.output;
@@ -97,7 +98,7 @@ TEST_F(SharedBuffers, AreSent) {
 }
 
 TEST_F(SharedBuffers, AreTakenBackWhilePeersUseThem) {
-  for (const char* way : {"all_reduce:direct/inputs", "all_reduce:direct/outputs"})
+  for (const char* way : {"all_reduce:direct/read_input", "all_reduce:direct/write_output"})
     for (const char* thread : {"0", "1"}) {
       const auto result = share(3, watched ? "cancel:50" : "cancel:150",
                                 {{"CAPSTAN_ALGORITHM", way}, {"CAPSTAN_PROGRESS_THREAD", thread}});

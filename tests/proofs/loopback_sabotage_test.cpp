@@ -11,10 +11,10 @@ namespace {
 const Hosts four_hosts{std::vector<int>{0, 1, 2, 3}};
 const Hosts two_hosts{std::vector<int>{0, 0, 1, 1}};
 
-std::vector<LoweredCall> calls_of(const Algorithm& algorithm, Form form) {
+std::vector<LoweredCall> calls_of(const Algorithm& algorithm, Protocol protocol) {
   Shape shape{.count = Elements{9}};
   if (has_counts(algorithm.collective)) shape = awkward_shapes(algorithm.collective, 4).back();
-  const LoweredCall call{&algorithm, form, {shape}};
+  const LoweredCall call{&algorithm, protocol, {shape}};
   return {call, call, call, call, call};
 }
 
@@ -39,9 +39,9 @@ int count_of(OpCode code, const LoweredCall& call, const Hosts& hosts) {
 TEST(LoopbackSabotage, NoPushCanBeLeftOut) {
   int pushes = 0;
   for (const Algorithm* algorithm : every_algorithm())
-    for (const Form form : {Form::flags, Form::packets})
+    for (const Protocol protocol : {Protocol::staged, Protocol::inline_packets})
       for (const Hosts& hosts : {four_hosts, two_hosts}) {
-        const auto calls = calls_of(*algorithm, form);
+        const auto calls = calls_of(*algorithm, protocol);
         const int count = count_of(OpCode::push, calls.front(), hosts);
         pushes += count;
         for (int n = 0; n < count; ++n)
@@ -58,7 +58,7 @@ TEST(LoopbackSabotage, AFlushThatIsNeededCannotBeLeftOut) {
         std::pair{Collective::all_reduce, "flat"},
         std::pair{Collective::all_reduce, "recursive_doubling"},
         std::pair{Collective::scan, "flat"}}) {
-    const auto calls = calls_of(algorithm_named(collective, name), Form::flags);
+    const auto calls = calls_of(algorithm_named(collective, name), Protocol::staged);
     ASSERT_TRUE(prove_programs(calls, four_hosts, true).ok());
     ASSERT_GT(count_of(OpCode::flush, calls.front(), four_hosts), 0) << name;
     const auto verdict = prove_programs(calls, four_hosts, true, [](Program& program) {
@@ -72,7 +72,7 @@ TEST(LoopbackSabotage, AFlushThatIsNeededCannotBeLeftOut) {
 /// Ranks on another host read what has been pushed to them and nothing else.
 TEST(LoopbackSabotage, AnAreaThatIsPushedTooLate) {
   const LoweredCall call =
-      calls_of(algorithm_named(Collective::broadcast, "binomial"), Form::flags).front();
+      calls_of(algorithm_named(Collective::broadcast, "binomial"), Protocol::staged).front();
   const auto verdict = prove_programs({call, call}, four_hosts, false, [](Program& program) {
     for (std::size_t i = 0; i + 1 < program.ops.size(); ++i)
       if (program.ops[i].code == OpCode::push && program.ops[i + 1].code == OpCode::signal)

@@ -87,14 +87,14 @@ void prove_streams(const Algorithm* algorithm, const Hosts& hosts) {
 }
 
 /// In place where the executor runs it in place.
-bool in_place(const Algorithm& algorithm, Form form) {
-  return !reads_buffers(form) || !overwrites_input(algorithm.collective);
+bool in_place(const Algorithm& algorithm, Protocol protocol) {
+  return !reads_buffers(protocol) || !overwrites_input(algorithm.collective);
 }
 
-std::vector<Form> forms_of(const Algorithm& algorithm, const Hosts& hosts) {
-  std::vector<Form> forms(std::begin(all_forms), std::end(all_forms));
-  std::erase_if(forms, [&](Form form) { return !runs_in(algorithm, form, hosts); });
-  return forms;
+std::vector<Protocol> forms_of(const Algorithm& algorithm, const Hosts& hosts) {
+  std::vector<Protocol> protocols(std::begin(all_protocols), std::end(all_protocols));
+  std::erase_if(protocols, [&](Protocol protocol) { return !runs_in(algorithm, protocol, hosts); });
+  return protocols;
 }
 
 /// Every rank alone, pairs of neighbours, two hosts by turns, and the last rank apart.
@@ -111,42 +111,43 @@ std::vector<Hosts> hosts_of(int ranks) {
 
 void prove_lowered(const Algorithm* algorithm, const Hosts& hosts) {
   const int ranks = hosts.ranks();
-  for (const Form form : forms_of(*algorithm, hosts))
+  for (const Protocol protocol : forms_of(*algorithm, hosts))
     for (const Shape& shape : awkward_shapes(algorithm->collective, ranks)) {
-      const LoweredCall call{algorithm, form, {shape}};
+      const LoweredCall call{algorithm, protocol, {shape}};
       const auto verdict =
-          prove_programs({call, call, call, call, call}, hosts, in_place(*algorithm, form));
-      ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(form) << ", " << ranks
-                                << " ranks, " << to_string(shape) << "\n"
+          prove_programs({call, call, call, call, call}, hosts, in_place(*algorithm, protocol));
+      ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(protocol) << ", "
+                                << ranks << " ranks, " << to_string(shape) << "\n"
                                 << messages(verdict);
     }
 }
 
-Form random_form(const Algorithm& algorithm, const Hosts& hosts, std::mt19937& random) {
-  const auto forms = forms_of(algorithm, hosts);
-  const Form form = forms[random() % forms.size()];
-  return in_packets(form) ? Form::flags : form;  // packets have no streams
+Protocol random_protocol(const Algorithm& algorithm, const Hosts& hosts, std::mt19937& random) {
+  const auto protocols = forms_of(algorithm, hosts);
+  const Protocol protocol = protocols[random() % protocols.size()];
+  return in_packets(protocol) ? Protocol::staged : protocol;  // packets have no streams
 }
 
 /// A call cut into blocks of `length`, as plans cut it.
 LoweredCall stream_of(const Algorithm& algorithm, const Shape& shape, int length,
-                      Form form = Form::flags) {
+                      Protocol protocol = Protocol::staged) {
   const Call call{.collective = algorithm.collective, .shape = shape};
-  return {&algorithm, form, block_shapes(call, Elements{static_cast<std::uint64_t>(length)})};
+  return {&algorithm, protocol, block_shapes(call, Elements{static_cast<std::uint64_t>(length)})};
 }
 
 void prove_lowered_streams(const Algorithm* algorithm, const Hosts& hosts) {
   const Collective collective = algorithm->collective;
   const int ranks = hosts.ranks();
   const int last = has_root(collective) ? ranks - 1 : 0, scale = ranks <= 5 ? ranks : 2;
-  for (const Form form : forms_of(*algorithm, hosts)) {
-    if (in_packets(form)) continue;
+  for (const Protocol protocol : forms_of(*algorithm, hosts)) {
+    if (in_packets(protocol)) continue;
     const auto large =
-        stream_of(*algorithm, stream_shape(collective, ranks, 6 * scale + 1, 0), scale, form);
+        stream_of(*algorithm, stream_shape(collective, ranks, 6 * scale + 1, 0), scale, protocol);
     const auto small =
-        stream_of(*algorithm, stream_shape(collective, ranks, 3 * scale, last), scale, form);
-    const auto verdict = prove_programs({large, small, large}, hosts, in_place(*algorithm, form));
-    ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(form) << ", " << ranks
+        stream_of(*algorithm, stream_shape(collective, ranks, 3 * scale, last), scale, protocol);
+    const auto verdict =
+        prove_programs({large, small, large}, hosts, in_place(*algorithm, protocol));
+    ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(protocol) << ", " << ranks
                               << " ranks\n"
                               << messages(verdict);
   }
@@ -217,12 +218,13 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
       const Shape shape =
           stream_shape(algorithm.collective, ranks, 1 + static_cast<int>(random() % 9), root);
       calls.push_back(stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9),
-                                random_form(algorithm, hosts, random)));
-      apart = apart || !in_place(algorithm, calls.back().form);
-      const Form packets = random() % 2 == 0 ? Form::packets : Form::shared_packets;
+                                random_protocol(algorithm, hosts, random)));
+      apart = apart || !in_place(algorithm, calls.back().protocol);
+      const Protocol packets =
+          random() % 2 == 0 ? Protocol::inline_packets : Protocol::shared_inline_packets;
       if (calls.back().blocks.size() == 1 && random() % 2 == 0 &&
           runs_in(algorithm, packets, hosts))
-        calls.back().form = packets;
+        calls.back().protocol = packets;
     }
     const auto verdict = prove_programs(calls, hosts, !apart && random() % 2 == 0);
     ASSERT_TRUE(verdict.ok()) << "round " << round << "\n" << messages(verdict);

@@ -284,9 +284,9 @@ TEST(Sabotage, SlotsThatAreNotAcquiredAreOverrun) {
 TEST(Sabotage, AnInputThatIsOverwrittenWhileItIsRead) {
   const Shape shape{.count = Elements{5}};
   const LoweredCall all_reduce{
-      &algorithm_named(Collective::all_reduce, "flat"), Form::direct, {shape}};
+      &algorithm_named(Collective::all_reduce, "flat"), Protocol::read_input, {shape}};
   const LoweredCall all_to_all{
-      &algorithm_named(Collective::all_to_all, "direct"), Form::direct, {shape}};
+      &algorithm_named(Collective::all_to_all, "direct"), Protocol::read_input, {shape}};
   for (const LoweredCall& call : {all_reduce, all_to_all}) {
     EXPECT_TRUE(prove_programs({call, call}, 3, false).ok());
     const auto verdict = prove_programs({call, call}, 3, true);
@@ -326,8 +326,9 @@ TEST(Sabotage, AnInputThatIsReadAfterItsOwnerHasReturned) {
 /// What is written to a peer's output comes after its entry, and before its return.
 TEST(Sabotage, AnOutputThatIsWrittenTooEarlyOrTooLate) {
   const auto verdict_without = [](std::optional<int> phase_of_waits) {
-    const LoweredCall call{
-        &algorithm_named(Collective::all_reduce, "direct"), Form::written, {{.count = count}}};
+    const LoweredCall call{&algorithm_named(Collective::all_reduce, "direct"),
+                           Protocol::write_output,
+                           {{.count = count}}};
     return prove_programs({call, call}, 3, true, [&](Program& program) {
       std::erase_if(program.ops, [&](const Op& op) {
         return op.code == OpCode::wait && op.phase == phase_of_waits;

@@ -47,11 +47,11 @@ INSTANTIATE_TEST_SUITE_P(All, AcrossHosts,
 TEST_P(AcrossHosts, EveryAlgorithmIsRight) {
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective))
-      for (const char* form : {"flags", "packets"}) {
-        if (form == std::string{"packets"} && has_counts(collective)) continue;
+      for (const char* protocol : {"flags", "packets"}) {
+        if (protocol == std::string{"packets"} && has_counts(collective)) continue;
         Settings with_rule = settings();
         with_rule.algorithm =
-            std::string{name_of(collective)} + ":" + std::string{algorithm.name} + "/" + form;
+            std::string{name_of(collective)} + ":" + std::string{algorithm.name} + "/" + protocol;
         on_threads(GetParam().ranks, with_rule, [&](Communicator& world) {
           const auto shapes = shapes_of(collective, world.size());
           // None, a few, one block, and several.
@@ -62,7 +62,7 @@ TEST_P(AcrossHosts, EveryAlgorithmIsRight) {
               if (has_root(collective)) cell.shape.root = world.size() - 1;
               cell.in_place = in_place && collective != Collective::all_to_all_v;
               ASSERT_EQ(cli::wrong_values(world, cell), 0u)
-                  << name_of(collective) << " " << algorithm.name << "/" << form << ", rank "
+                  << name_of(collective) << " " << algorithm.name << "/" << protocol << ", rank "
                   << world.rank() << ", count " << shape.count.value() << ", in place " << in_place;
             }
         });

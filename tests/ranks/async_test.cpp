@@ -120,7 +120,7 @@ TEST_P(Async, ACancelledOperationDisturbsNobody) {
 /// What was set aside of the input of one call has nothing to do with the next one.
 TEST_P(Async, ACancelledOperationForgetsTheInputOfTheCallBefore) {
   Settings small_blocks = settings();
-  small_blocks.algorithm = "all_to_all:direct/inputs;all_reduce:direct/flags";
+  small_blocks.algorithm = "all_to_all:direct/read_input;all_reduce:direct/staged";
   small_blocks.chunk = Bytes{4096};
   std::atomic<bool> overwritten = false;
   on_threads(2, small_blocks, [&](Communicator& world) {

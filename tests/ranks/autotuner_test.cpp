@@ -51,10 +51,10 @@ class OfTwo : public ::testing::Test {
       const Plan& plan = trials.next({}, [&](const Choice& choice) {
         Plan made;
         made.algorithm = choice.algorithm;
-        made.form = choice.form;
+        made.protocol = choice.protocol;
         return made;
       });
-      const bool second = plan.form != first_.form || plan.algorithm != first_.algorithm;
+      const bool second = plan.protocol != first_.protocol || plan.algorithm != first_.algorithm;
       note(*plan.trial, seconds(second, which[second]++));
     }
     return calls;
@@ -81,30 +81,30 @@ class OfTwo : public ::testing::Test {
 
 TEST_F(OfTwo, TheFasterWins) {
   Trials trials = trials_of(Collective::all_reduce, Bytes{400'000});
-  const Form expected = trials.choice().form;
+  const Protocol expected = trials.choice().protocol;
   EXPECT_FALSE(trials.decided());
   EXPECT_GT(run(trials, [](bool second, int) { return second ? 1e-3F : 2e-3F; }), 8);
   decide(trials);
   EXPECT_TRUE(trials.decided());
-  EXPECT_NE(trials.choice().form, expected);
+  EXPECT_NE(trials.choice().protocol, expected);
   EXPECT_THAT(trials.choice().reason, HasSubstr("the fastest of 2 that were tried, 1000.00 us"));
 }
 
 TEST_F(OfTwo, WhatIsExpectedHasToBeBeatenClearly) {
   Trials trials = trials_of(Collective::all_reduce, Bytes{400'000});
-  const Form expected = trials.choice().form;
+  const Protocol expected = trials.choice().protocol;
   run(trials, [](bool second, int) { return second ? 0.98e-3F : 1e-3F; });
   decide(trials);
-  EXPECT_EQ(trials.choice().form, expected);
+  EXPECT_EQ(trials.choice().protocol, expected);
 }
 
 TEST_F(OfTwo, InALongCallMoreClearly) {
   const auto is_beaten = [](std::uint64_t bytes, float seconds) {
     Trials trials = trials_of(Collective::all_reduce, Bytes{bytes});
-    const Form expected = trials.choice().form;
+    const Protocol expected = trials.choice().protocol;
     run(trials, [&](bool second, int) { return second ? seconds : 1e-3F; });
     decide(trials);
-    return trials.choice().form != expected;
+    return trials.choice().protocol != expected;
   };
   EXPECT_TRUE(is_beaten(1 << 20, 0.92e-3F));
   EXPECT_FALSE(is_beaten(64 << 20, 0.92e-3F));
@@ -114,7 +114,7 @@ TEST_F(OfTwo, InALongCallMoreClearly) {
 TEST_F(OfTwo, TheFirstOfATurnAndOneStrokeOfLuckDoNotCount) {
   for (const std::uint64_t bytes : {100'000, 2'000'000, 50'000'000}) {
     Trials trials = trials_of(Collective::all_reduce, Bytes{bytes});
-    const Form expected = trials.choice().form;
+    const Protocol expected = trials.choice().protocol;
     bool lucky = true;
     const int calls = run(trials, [&](bool second, int which) {
       if (!second) return which == 0 ? 1.0F : 1e-3F;
@@ -123,16 +123,16 @@ TEST_F(OfTwo, TheFirstOfATurnAndOneStrokeOfLuckDoNotCount) {
     });
     EXPECT_LT(calls, 40);
     decide(trials);
-    EXPECT_EQ(trials.choice().form, expected) << bytes;
+    EXPECT_EQ(trials.choice().protocol, expected) << bytes;
   }
 }
 
 TEST_F(OfTwo, ReviewsBecomeRareAndAllOfThemCount) {
   Trials trials = trials_of(Collective::all_reduce, Bytes{400'000});
-  const Form expected = trials.choice().form;
+  const Protocol expected = trials.choice().protocol;
   run(trials, [](bool second, int) { return second ? 2e-3F : 1e-3F; });
   decide(trials);
-  EXPECT_EQ(trials.choice().form, expected);
+  EXPECT_EQ(trials.choice().protocol, expected);
 
   const std::uint64_t calls = go_on(trials);
   EXPECT_FALSE(trials.decided());
@@ -140,14 +140,14 @@ TEST_F(OfTwo, ReviewsBecomeRareAndAllOfThemCount) {
   const int tried = run(trials, [](bool second, int) { return second ? 1e-3F : 4e-3F; });
   EXPECT_GE(calls, 14U * static_cast<unsigned>(tried));
   decide(trials);
-  EXPECT_NE(trials.choice().form, expected) << "1.4 ms on average against 2";
+  EXPECT_NE(trials.choice().protocol, expected) << "1.4 ms on average against 2";
   EXPECT_THAT(trials.choice().reason, HasSubstr("the fastest of 2 that were tried, the best of "
                                                 "them 2 times, 1414.21 us"));
 
   EXPECT_EQ(go_on(trials), 2 * calls);
   run(trials, [](bool second, int) { return second ? 3e-3F : 2.9e-3F; });
   decide(trials);
-  EXPECT_NE(trials.choice().form, expected);
+  EXPECT_NE(trials.choice().protocol, expected);
 }
 
 TEST(Trials, LeaveOutOfReviewsWhatIsFarBehind) {

@@ -33,25 +33,25 @@ TEST(Rivals, BeginWithTheChoiceAndGoOnByPrediction) {
     const Choice choice = choose(call, 4, {}, true, readable);
     ASSERT_GT(found.size(), 1U) << name_of(collective);
     EXPECT_EQ(found.front().algorithm, choice.algorithm);
-    EXPECT_EQ(found.front().form, choice.form);
-    std::set<std::pair<std::string_view, Form>> different;
+    EXPECT_EQ(found.front().protocol, choice.protocol);
+    std::set<std::pair<std::string_view, Protocol>> different;
     for (const Choice& rival : found) {
       EXPECT_LE(rival.nanoseconds, 16 * choice.nanoseconds);
       EXPECT_EQ(rival.times_shorter, 1U);
-      different.insert({rival.algorithm->name, rival.form});
+      different.insert({rival.algorithm->name, rival.protocol});
     }
     EXPECT_EQ(different.size(), found.size());
     EXPECT_TRUE(std::ranges::is_sorted(std::span{found}.subspan(1), {}, &Choice::nanoseconds));
   }
 }
 
-TEST(Rivals, AreOfDifferentForms) {
+TEST(Rivals, AreOfDifferentProtocols) {
   for (const std::uint64_t count : {20'000, 2'000'000}) {
-    std::set<Form> forms;
+    std::set<Protocol> protocols;
     for (const Choice& rival : rivals(call_of(Collective::broadcast, count), 2, readable, block))
-      forms.insert(rival.form);
-    EXPECT_TRUE(forms.contains(Form::flags) && forms.contains(Form::direct) &&
-                forms.contains(Form::written));
+      protocols.insert(rival.protocol);
+    EXPECT_TRUE(protocols.contains(Protocol::staged) && protocols.contains(Protocol::read_input) &&
+                protocols.contains(Protocol::write_output));
   }
 }
 
@@ -60,9 +60,9 @@ TEST(Rivals, BetweenTwoRanksNoTwoDoTheSame) {
   for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
     const auto found = rivals(call_of(collective, 16), 2, readable, block);
     EXPECT_EQ(found.front().algorithm->name, "flat");
-    EXPECT_EQ(found.front().form, Form::packets);
-    std::set<std::pair<Form, double>> different;
-    for (const Choice& rival : found) different.insert({rival.form, rival.nanoseconds});
+    EXPECT_EQ(found.front().protocol, Protocol::inline_packets);
+    std::set<std::pair<Protocol, double>> different;
+    for (const Choice& rival : found) different.insert({rival.protocol, rival.nanoseconds});
     EXPECT_EQ(different.size(), found.size()) << name_of(collective);
   }
 }
@@ -73,31 +73,32 @@ TEST(Rivals, MayBeCopiedByTheKernelFromHugePagesWhereRanksShareCores) {
                          int ranks = 8) {
     const LinkModel model{.reads_peers = true, .shares_cores = true, .huge_pages = huge_pages};
     const auto found = rivals(call_of(collective, count), ranks, model, all_in_one);
-    return std::ranges::any_of(found, [](const Choice& c) { return reads_buffers(c.form); });
+    return std::ranges::any_of(found, [](const Choice& c) { return reads_buffers(c.protocol); });
   };
   EXPECT_TRUE(copied(Collective::all_to_all, 100'000, true));
   EXPECT_FALSE(copied(Collective::all_to_all, 100'000, false));
   EXPECT_FALSE(copied(Collective::all_to_all, 1'000, true)) << "too short";
   EXPECT_FALSE(copied(Collective::all_gather, 20'000, true, 16)) << "its inputs are too short";
   const LinkModel model{.reads_peers = true, .shares_cores = true, .huge_pages = true};
-  EXPECT_EQ(choose(call_of(Collective::all_to_all, 100'000), 8, {}, true, model).form, Form::flags)
+  EXPECT_EQ(choose(call_of(Collective::all_to_all, 100'000), 8, {}, true, model).protocol,
+            Protocol::staged)
       << "nobody finds out";
 }
 
 TEST(Rivals, InShortBlocksComeLast) {
   const auto found = rivals(call_of(Collective::all_reduce, 3'000'000), 4, readable, block);
-  const auto staged = std::ranges::find(found, Form::flags, &Choice::form);
+  const auto staged = std::ranges::find(found, Protocol::staged, &Choice::protocol);
   ASSERT_NE(staged, found.end());
   EXPECT_EQ(std::ranges::count(found, 1U, &Choice::times_shorter) + 1, std::ssize(found));
   EXPECT_EQ(found.back().algorithm, staged->algorithm);
-  EXPECT_EQ(found.back().form, Form::flags);
+  EXPECT_EQ(found.back().protocol, Protocol::staged);
   EXPECT_EQ(found.back().times_shorter, 4U);
   EXPECT_THAT(found.back().manner(), HasSubstr("with flags, in blocks of 1/4"));
 }
 
 TEST(Plans, HaveBlocksAsShortAsWanted) {
   const Call call = call_of(Collective::all_reduce, 1 << 20);
-  Choice choice = choose(call, 4, AlgorithmRules::parse("all_reduce:direct/flags"));
+  Choice choice = choose(call, 4, AlgorithmRules::parse("all_reduce:direct/staged"));
   const SegmentLayout layout{4, Bytes{2 << 20}, Bytes{64 << 10}};
   const auto blocks = [&] {
     return make_plan(call, choice, 4, Rank{0}, block, Bytes{8 << 20}, layout).blocks;
@@ -110,8 +111,8 @@ TEST(Plans, HaveBlocksAsShortAsWanted) {
 TEST(Plans, HaveLongerBlocksForPeersBuffersFarBeyondTheCaches) {
   const Call call = call_of(Collective::all_reduce, 8 << 20);
   const SegmentLayout layout{4, Bytes{2 << 20}, Bytes{64 << 10}};
-  const auto blocks = [&](const char* form, Bytes cached) {
-    const auto rules = AlgorithmRules::parse(fmt::format("all_reduce:direct/{}", form));
+  const auto blocks = [&](const char* protocol, Bytes cached) {
+    const auto rules = AlgorithmRules::parse(fmt::format("all_reduce:direct/{}", protocol));
     const Choice choice = choose(call, 4, rules, true, readable);
     return make_plan(call, choice, 4, Rank{0}, block, cached, layout).blocks;
   };
@@ -128,10 +129,10 @@ TEST(Plans, NeedNoMoreScratchForLongerBlocks) {
   int longer = 0;
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective))
-      for (const Form form : {Form::open, Form::written}) {
-        if (!runs_in(algorithm, form, 4) || has_counts(collective)) continue;
+      for (const Protocol protocol : {Protocol::read_buffers, Protocol::write_output}) {
+        if (!runs_in(algorithm, protocol, 4) || has_counts(collective)) continue;
         const Call call = call_of(collective, 8 << 20);
-        const Choice choice{.algorithm = &algorithm, .form = form};
+        const Choice choice{.algorithm = &algorithm, .protocol = protocol};
         const auto plan = [&](Bytes cached) {
           return make_plan(call, choice, 4, Rank{3}, block, cached, layout);
         };
@@ -145,8 +146,8 @@ TEST(Plans, NeedNoMoreScratchForLongerBlocks) {
 /// From where the boards of peers are read, by rank 0: their lines are taken or shared.
 std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ranks) {
   const Call call = call_of(collective, count);
-  const Choice choice =
-      choose(call, ranks, AlgorithmRules::parse(fmt::format("{}:flat/flags", name_of(collective))));
+  const Choice choice = choose(
+      call, ranks, AlgorithmRules::parse(fmt::format("{}:flat/staged", name_of(collective))));
   const SegmentLayout layout{ranks, Bytes{2 << 20}, Bytes{64 << 10}};
   const Plan plan = make_plan(call, choice, ranks, Rank{0}, block, Bytes{8 << 20}, layout);
   std::vector<bool> found;
@@ -230,8 +231,9 @@ TEST(Chosen, LeavesNothingToTheKernelWhereRanksShareCores) {
                                          {Collective::all_gather, "all_gather:direct"},
                                          {Collective::all_reduce, "all_reduce:direct"}}) {
     const Call call = call_of(collective, 1 << 20);
-    EXPECT_EQ(choose(call, 8, AlgorithmRules::parse(rule), true, shared).form, Form::flags) << rule;
-    EXPECT_EQ(choose(call, 8, {}, true, shared).form, Form::flags) << rule;
+    EXPECT_EQ(choose(call, 8, AlgorithmRules::parse(rule), true, shared).protocol, Protocol::staged)
+        << rule;
+    EXPECT_EQ(choose(call, 8, {}, true, shared).protocol, Protocol::staged) << rule;
   }
 }
 

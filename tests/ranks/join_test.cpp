@@ -108,7 +108,7 @@ TEST(LocalWorld, AMismatchIsAnErrorOnEveryRankAndStaysOne) {
 /// As far as slots of all kinds for small calls let it.
 TEST(LocalWorld, AMismatchIsFoundHoweverFarTheSenderIsAhead) {
   Settings settings = bounded_settings();
-  settings.algorithm = "broadcast:0-16:flat/packets,16-inf:flat/flags";
+  settings.algorithm = "broadcast:0-16:flat/inline_packets,16-inf:flat/staged";
   constexpr auto slots = SegmentLayout::slots;
   constexpr int packets = slots(SlotKind::small_packets), tiny = slots(SlotKind::tiny_board),
                 small = slots(SlotKind::small_board), all = packets + tiny + small;

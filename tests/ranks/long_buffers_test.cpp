@@ -64,8 +64,8 @@ TEST(LongBuffers, OfAllReduceAreRightInEveryWay) {
 }
 
 TEST(LongBuffers, OfOtherTypesAreHandedOutToo) {
-  check_all_reduce<std::complex<double>>("all_reduce:direct/outputs", long_counts[1], false);
-  check_all_reduce<std::int8_t>("all_reduce:direct/outputs", 4 * long_counts[1], false);
+  check_all_reduce<std::complex<double>>("all_reduce:direct/write_output", long_counts[1], false);
+  check_all_reduce<std::int8_t>("all_reduce:direct/write_output", 4 * long_counts[1], false);
 }
 
 }  // namespace

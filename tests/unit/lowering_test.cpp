@@ -27,7 +27,7 @@ Traffic traffic(Collective collective, const char* algorithm, const Hosts& hosts
       [&](Rank rank) -> const Schedule& {
         return schedules[static_cast<std::size_t>(rank.value())];
       },
-      hosts, Form::flags);
+      hosts, Protocol::staged);
   Traffic traffic{std::vector<std::uint64_t>(static_cast<std::size_t>(hosts.count()))};
   std::set<std::pair<Rank, Rank>> pairs;
   for (const Program& program : programs)
@@ -125,7 +125,7 @@ TEST(Lowering, WhatIsOnAnotherHostIsPushedFromWhereItIs) {
       flat.schedule(Group::world(apart, Rank{1}), {.count = Elements{9}})};
   const Program program =
       lower([&](Rank rank) -> const Schedule& { return schedules[rank.value()]; }, Rank{0},
-            Form::flags, apart);
+            Protocol::staged, apart);
   const auto push = std::ranges::find(program.ops, OpCode::push, &Op::code);
   ASSERT_NE(push, program.ops.end());
   EXPECT_EQ(to_string(program, *push), "push to rank 1 input[0,9) -> rank 0 board[0,9)");

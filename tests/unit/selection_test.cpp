@@ -73,19 +73,20 @@ TEST(Segments, AreSmall) {
 TEST(Selector, ARuleMaySayHowDataTravel) {
   const Call call{.collective = Collective::all_gather, .shape = {.count = Elements{100'000}}};
   const LinkModel readable{.reads_peers = true};
-  const auto form_by = [&](const char* rule, const LinkModel& model) {
-    return choose(call, 4, AlgorithmRules::parse(rule), true, model).form;
+  const auto protocol_by = [&](const char* rule, const LinkModel& model) {
+    return choose(call, 4, AlgorithmRules::parse(rule), true, model).protocol;
   };
-  EXPECT_EQ(form_by("all_gather:direct/flags", readable), Form::flags);
-  EXPECT_EQ(form_by("all_gather:0-inf:direct/inputs", readable), Form::direct);
-  EXPECT_EQ(form_by("all_gather:direct/inputs", {}), Form::flags) << "not possible here";
+  EXPECT_EQ(protocol_by("all_gather:direct/staged", readable), Protocol::staged);
+  EXPECT_EQ(protocol_by("all_gather:0-inf:direct/read_input", readable), Protocol::read_input);
+  EXPECT_EQ(protocol_by("all_gather:direct/read_input", {}), Protocol::staged)
+      << "not possible here";
   EXPECT_THROW(AlgorithmRules::parse("all_gather:direct/magic"), InvalidArgument);
 }
 
 TEST(Selector, LongMessagesAreReadInPlaceWhereThatIsPossible) {
   const Call call{.collective = Collective::all_to_all, .shape = {.count = Elements{100'000}}};
-  EXPECT_EQ(choose(call, 4, {}, true, {.reads_peers = true}).form, Form::direct);
-  EXPECT_EQ(choose(call, 4, {}, true, {}).form, Form::flags);
+  EXPECT_EQ(choose(call, 4, {}, true, {.reads_peers = true}).protocol, Protocol::read_input);
+  EXPECT_EQ(choose(call, 4, {}, true, {}).protocol, Protocol::staged);
 }
 
 double predicted(Call call, SeenBuffers seen, int ranks) {
@@ -96,10 +97,10 @@ double predicted(Call call, SeenBuffers seen, int ranks) {
 TEST(Selector, InHugePagesReadersOfOneBufferHinderEachOtherLess) {
   const Call call{.collective = Collective::broadcast, .shape = {.count = Elements{1'000'000}}};
   const auto reading = [&](bool huge_pages) {
-    return choose(call, 4, AlgorithmRules::parse("broadcast:flat/inputs"), true,
+    return choose(call, 4, AlgorithmRules::parse("broadcast:flat/read_input"), true,
                   {.reads_peers = true, .huge_pages = huge_pages});
   };
-  EXPECT_EQ(reading(true).form, Form::direct);
+  EXPECT_EQ(reading(true).protocol, Protocol::read_input);
   EXPECT_LT(reading(true).nanoseconds, reading(false).nanoseconds * 0.6);
 }
 
@@ -112,10 +113,10 @@ TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesNothing) {
   EXPECT_EQ(chosen(barrier, alone).algorithm->name, "dissemination");
   EXPECT_EQ(chosen(barrier, shared).algorithm->name, "flat");
   Call gather{.collective = Collective::all_gather, .shape = {.count = Elements{100'000}}};
-  EXPECT_TRUE(reads_buffers(chosen(gather, alone).form));
-  EXPECT_EQ(chosen(gather, shared).form, Form::flags);
+  EXPECT_TRUE(reads_buffers(chosen(gather, alone).protocol));
+  EXPECT_EQ(chosen(gather, shared).protocol, Protocol::staged);
   gather.seen = SeenBuffers::all;
-  EXPECT_TRUE(reads_buffers(chosen(gather, shared).form)) << "no kernel is needed";
+  EXPECT_TRUE(reads_buffers(chosen(gather, shared).protocol)) << "no kernel is needed";
 }
 
 /// What is seen costs no more than what is read through the kernel, and less where that is done.
@@ -141,11 +142,11 @@ TEST(Selector, SeenBuffersAreReadWhereOthersAreStaged) {
   const LinkModel readable{.reads_peers = true};
   const auto form_of = [&](std::uint64_t count, SeenBuffers seen, const LinkModel& model) {
     const Call call{.shape = {.count = Elements{count}}, .seen = seen};
-    return choose(call, 4, {}, true, model).form;
+    return choose(call, 4, {}, true, model).protocol;
   };
   int differ = 0;
   for (std::uint64_t count = 1'000; count < 1'000'000; count *= 2) {
-    const Form seen = form_of(count, SeenBuffers::all, readable);
+    const Protocol seen = form_of(count, SeenBuffers::all, readable);
     differ += reads_buffers(seen) && !reads_buffers(form_of(count, SeenBuffers::none, readable));
     EXPECT_FALSE(reads_buffers(form_of(count, SeenBuffers::all, {}))) << "no memory can be read";
   }
@@ -183,9 +184,11 @@ TEST(Selector, CallsOfAboutTheSameSizeShareAChoice) {
 
 TEST(Selector, TinyMessagesTravelInPacketsAndLargeOnesDoNot) {
   for (const int ranks : {2, 3, 4, 8, 16}) {
-    EXPECT_EQ(choose({.shape = {.count = Elements{2}}}, ranks, {}).form, Form::packets) << ranks;
+    EXPECT_EQ(choose({.shape = {.count = Elements{2}}}, ranks, {}).protocol,
+              Protocol::inline_packets)
+        << ranks;
     const Choice large = choose({.shape = {.count = Elements{16 << 20}}}, ranks, {});
-    EXPECT_EQ(large.form, Form::flags) << ranks;
+    EXPECT_EQ(large.protocol, Protocol::staged) << ranks;
     EXPECT_EQ(large.algorithm->name, "direct") << ranks;
   }
 }

@@ -37,7 +37,7 @@ Executor::Executor(Peers& peers, const SegmentLayout& layout, int spins)
 }
 
 inline void Executor::begin_call() {
-  if (!reads_buffers(plan_->form)) return log_.begin(plan_->mark, plan_->digest, nullptr);
+  if (!reads_buffers(plan_->protocol)) return log_.begin(plan_->mark, plan_->digest, nullptr);
   const AnnouncedBuffers announced{
       .input = input_,
       .output = output_,
@@ -66,7 +66,7 @@ inline void Executor::enter(const Plan& plan, const void* input, void* output) {
   auto* const to = static_cast<std::byte*>(output);
   input_ = static_cast<const std::byte*>(input);
   kept_.clear();
-  if (reads_buffers(plan.form)) input_ = kept(input_, to);
+  if (reads_buffers(plan.protocol)) input_ = kept(input_, to);
   output_ = to;
   if (scratch_.size() < plan.scratch.value()) scratch_.resize(plan.scratch.value());
   if (sources_.size() < plan.most_sources) sources_.resize(plan.most_sources);
@@ -231,7 +231,7 @@ inline bool Executor::execute(const BoundOp& op) {
   if (op.fits_packet) return copy_packet(op);
   switch (op.code) {
     case OpCode::gather:
-      if (in_packets(plan_->form)) return gather_packets(op);
+      if (in_packets(plan_->protocol)) return gather_packets(op);
       return op.reaches_peers ? gather_at_peers(op) : gather(op);
     case OpCode::push:
       return push(op);
@@ -253,7 +253,7 @@ inline bool Executor::execute(const BoundOp& op) {
 bool Executor::push(const BoundOp& op) {
   const BoundOperand& seen = program_->operands[op.first_operand];
   const BoundOperand& source = (&seen)[op.destination_count];
-  const std::uint64_t count = in_packets(plan_->form)
+  const std::uint64_t count = in_packets(plan_->protocol)
                                   ? packets_for(Elements{op.count}, plan_->element) * sizeof(Packet)
                                   : op.count * plan_->element.value();
   const Bytes offset{static_cast<std::uint64_t>(address(seen) - segment_)};

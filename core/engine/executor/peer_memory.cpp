@@ -157,7 +157,7 @@ bool Executor::store(const BoundOp& op, std::size_t which, std::uint64_t at, con
 
 /// Who finds no address waits for one.
 bool Executor::hold_buffers() {
-  if (!plan_ || plan_->form != Form::written) return true;
+  if (!plan_ || plan_->protocol != Protocol::write_output) return true;
   log_.move_buffers(nullptr, nullptr);
   if (peers_.wait_for_users().empty()) return true;
   log_.move_buffers(input_, output_);
@@ -170,7 +170,7 @@ void Executor::redirect(const void* input, void* output) {
   output_ = static_cast<std::byte*>(output);
   log_.move_buffers(input_, output_);
   // Where peers write, they are in the new ones only: see hold_buffers().
-  if (plan_->form != Form::written) wait_for_users();
+  if (plan_->protocol != Protocol::write_output) wait_for_users();
   forget_sources();
   peers_.wake_all();
   if (has_block_) place_buffers();
@@ -187,7 +187,7 @@ void Executor::forget_sources() {
 }
 
 void Executor::wait_for_users() {
-  if (!plan_ || !reads_buffers(plan_->form)) return;
+  if (!plan_ || !reads_buffers(plan_->protocol)) return;
   for (const int peer : peers_.wait_for_users())
     flag_of(segment_, layout_, peer).abandoned.fetch_add(1, std::memory_order_seq_cst);
 }
