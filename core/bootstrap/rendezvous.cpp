@@ -118,7 +118,7 @@ auto ask_launcher(const Launch& launch, Call call) {
 }
 
 /// Rank 0 opens a store and leaves its address and secret with the launcher, or why it cannot.
-std::unique_ptr<Store> host_by_launcher(const Launch& launch, LauncherBoard& board,
+std::unique_ptr<Store> host_by_launcher(const Launch& launch, LauncherKvs& kvs,
                                         const std::string& key, Deadline deadline,
                                         const Settings& options) {
   StoreCard card;
@@ -134,17 +134,17 @@ std::unique_ptr<Store> host_by_launcher(const Launch& launch, LauncherBoard& boa
     obstacle = std::current_exception();
     card.refusal = error.what();
   }
-  ask_launcher(launch, [&] { board.leave(key, to_text(card), deadline); });
+  ask_launcher(launch, [&] { kvs.leave(key, to_text(card), deadline); });
   if (!obstacle) return store;
-  board.part(deadline);
+  kvs.part(deadline);
   std::rethrow_exception(obstacle);
 }
 
-std::unique_ptr<Store> connect_by_launcher(const Launch& launch, LauncherBoard& board,
+std::unique_ptr<Store> connect_by_launcher(const Launch& launch, LauncherKvs& kvs,
                                            const std::string& key, Deadline deadline) {
-  const StoreCard card = ask_launcher(launch, [&] { return parse_card(board.get(key, deadline)); });
+  const StoreCard card = ask_launcher(launch, [&] { return parse_card(kvs.get(key, deadline)); });
   if (!card.refusal.empty()) {
-    board.part(deadline);
+    kvs.part(deadline);
     throw BootstrapError(
         fmt::format("rank {}: join: rank 0 opened no store: {}", launch.rank, card.refusal));
   }
@@ -155,9 +155,9 @@ std::unique_ptr<Store> connect_by_launcher(const Launch& launch, LauncherBoard& 
 std::unique_ptr<Store> join_by_launcher(Meeting way, const Launch& launch, int sequence,
                                         Deadline deadline, const Settings& options) {
   const std::string key = fmt::format("capstan.{}", sequence);
-  const auto board = launcher_board(way, launch);
-  if (launch.rank == 0) return host_by_launcher(launch, *board, key, deadline, options);
-  return connect_by_launcher(launch, *board, key, deadline);
+  const auto kvs = launcher_kvs(way, launch);
+  if (launch.rank == 0) return host_by_launcher(launch, *kvs, key, deadline, options);
+  return connect_by_launcher(launch, *kvs, key, deadline);
 }
 
 std::unique_ptr<Store> join_on_this_host(const Launch& launch, int sequence, Deadline deadline) {

@@ -6,7 +6,7 @@
 namespace capstan {
 namespace {
 
-class PmixBoard final : public LauncherBoard {
+class PmixKvs final : public LauncherKvs {
  public:
   void leave(const std::string& key, const std::string& text, Deadline) override {
     pmix::put(key, text);
@@ -17,9 +17,9 @@ class PmixBoard final : public LauncherBoard {
   void part(Deadline deadline) override { pmix::meet(deadline); }
 };
 
-class PmiBoard final : public LauncherBoard {
+class PmiKvs final : public LauncherKvs {
  public:
-  explicit PmiBoard(const pmi::Access& access) : access_(access) {}
+  explicit PmiKvs(const pmi::Access& access) : access_(access) {}
 
   void leave(const std::string& key, const std::string& text, Deadline deadline) override {
     pmi::leave(access_, key, std::string_view{text}.substr(0, pmi::longest_text), deadline);
@@ -35,9 +35,9 @@ class PmiBoard final : public LauncherBoard {
 
 }  // namespace
 
-std::unique_ptr<LauncherBoard> launcher_board(Meeting way, const Launch& launch) {
-  if (way == Meeting::pmix) return std::make_unique<PmixBoard>();
-  return std::make_unique<PmiBoard>(launch.pmi.value());
+std::unique_ptr<LauncherKvs> launcher_kvs(Meeting way, const Launch& launch) {
+  if (way == Meeting::pmix) return std::make_unique<PmixKvs>();
+  return std::make_unique<PmiKvs>(launch.pmi.value());
 }
 
 }  // namespace capstan

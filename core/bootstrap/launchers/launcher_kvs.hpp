@@ -10,9 +10,9 @@
 namespace capstan {
 
 /// Where rank 0 leaves a text for the others, at the launcher's. Each key serves once.
-class LauncherBoard {
+class LauncherKvs {
  public:
-  virtual ~LauncherBoard() = default;
+  virtual ~LauncherKvs() = default;
 
   /// Both throw BootstrapError, TimedOut. Rank 0:
   virtual void leave(const std::string& key, const std::string& text, Deadline deadline) = 0;
@@ -23,6 +23,6 @@ class LauncherBoard {
 };
 
 /// For Meeting::pmix and Meeting::pmi.
-std::unique_ptr<LauncherBoard> launcher_board(Meeting way, const Launch& launch);
+std::unique_ptr<LauncherKvs> launcher_kvs(Meeting way, const Launch& launch);
 
 }  // namespace capstan
