@@ -47,7 +47,7 @@ struct alignas(64) AbortRecord {
 
 /// What a rank has done with.
 struct Finished {
-  /// Over all calls: what it read of peers' boards up to there may be overwritten.
+  /// Over all calls: what it read of peers' staging buffers up to there may be overwritten.
   std::atomic<std::uint64_t> blocks;
   std::atomic<std::uint64_t> calls;    ///< by then
   std::atomic<std::uint64_t> history;  ///< CallRecord::history of the last of them
@@ -79,10 +79,10 @@ static_assert(sizeof(Flag) == 64);
 /// The kinds of slots: what a call sends goes into one of them. There are many of the small ones,
 /// so that who only sends may run ahead, and where ranks share a core the one that has it gets far
 /// before it gives it up. Packets have slots of their own: their tags must not be met by chance.
-enum class SlotKind : std::uint8_t { small_packets, packets, tiny_board, small_board, board };
+enum class SlotKind : std::uint8_t { small_packets, packets, tiny_staging, small_staging, staging };
 inline constexpr SlotKind all_slot_kinds[] = {SlotKind::small_packets, SlotKind::packets,
-                                              SlotKind::tiny_board, SlotKind::small_board,
-                                              SlotKind::board};
+                                              SlotKind::tiny_staging, SlotKind::small_staging,
+                                              SlotKind::staging};
 inline constexpr int slot_kinds = static_cast<int>(std::size(all_slot_kinds));
 
 /// Where things lie in a segment, the same on all ranks:
@@ -94,38 +94,39 @@ inline constexpr int slot_kinds = static_cast<int>(std::size(all_slot_kinds));
 ///
 /// Slots rotate from one operation (or one block of a long one) to the next, so that nobody waits
 /// for the readers of the last one. For calls that finish only after all have entered them, two
-/// packet slots and three board slots (a stream's blocks overlap) never meet a reader; others look
-/// at what the readers have finished when a slot comes round. The verifier checks it all.
+/// packet slots and three staging buffer slots (a stream's blocks overlap) never meet a reader;
+/// others look at what the readers have finished when a slot comes round. The verifier checks it
+/// all.
 class SegmentLayout {
  public:
   static constexpr int slots(SlotKind kind) {
     switch (kind) {
       case SlotKind::small_packets:
         return 96;
-      case SlotKind::tiny_board:
+      case SlotKind::tiny_staging:
         return 32;
-      case SlotKind::small_board:
+      case SlotKind::small_staging:
         return 16;
       case SlotKind::packets:
         return 4;
-      case SlotKind::board:
+      case SlotKind::staging:
         break;
     }
     return 3;
   }
-  /// The smallest kind for a board of this size that is one block.
-  static constexpr SlotKind kind_for(Bytes board, bool packets) {
-    const auto fits = [&](SlotKind kind) { return board <= fixed_region(kind); };
+  /// The smallest kind for a staging buffer of this size that is one block.
+  static constexpr SlotKind kind_for(Bytes staging, bool packets) {
+    const auto fits = [&](SlotKind kind) { return staging <= fixed_region(kind); };
     if (packets) return fits(SlotKind::small_packets) ? SlotKind::small_packets : SlotKind::packets;
-    if (fits(SlotKind::tiny_board)) return SlotKind::tiny_board;
-    return fits(SlotKind::small_board) ? SlotKind::small_board : SlotKind::board;
+    if (fits(SlotKind::tiny_staging)) return SlotKind::tiny_staging;
+    return fits(SlotKind::small_staging) ? SlotKind::small_staging : SlotKind::staging;
   }
   static constexpr bool is_packets(SlotKind kind) {
     return kind == SlotKind::packets || kind == SlotKind::small_packets;
   }
   /// Of these there are so many that writers on other hosts need to be told but rarely.
   static constexpr bool is_small(SlotKind kind) {
-    return kind != SlotKind::packets && kind != SlotKind::board;
+    return kind != SlotKind::packets && kind != SlotKind::staging;
   }
 
   /// Which slot of its kind is the `number`-th to be used. Divides by constants only.
@@ -133,21 +134,21 @@ class SegmentLayout {
     switch (kind) {
       case SlotKind::small_packets:
         return number % count(SlotKind::small_packets);
-      case SlotKind::tiny_board:
-        return number % count(SlotKind::tiny_board);
-      case SlotKind::small_board:
-        return number % count(SlotKind::small_board);
+      case SlotKind::tiny_staging:
+        return number % count(SlotKind::tiny_staging);
+      case SlotKind::small_staging:
+        return number % count(SlotKind::small_staging);
       case SlotKind::packets:
         return number % count(SlotKind::packets);
-      case SlotKind::board:
+      case SlotKind::staging:
         break;
     }
-    return number % count(SlotKind::board);
+    return number % count(SlotKind::staging);
   }
 
   /// `message_ring`: from each rank to each other.
-  SegmentLayout(int ranks, Bytes board_region, Bytes message_ring)
-      : ranks_(ranks), board_region_(round(board_region)), message_ring_(message_ring) {}
+  SegmentLayout(int ranks, Bytes staging_region, Bytes message_ring)
+      : ranks_(ranks), staging_region_(round(staging_region)), message_ring_(message_ring) {}
 
   Bytes flags() const { return round(Bytes{sizeof(Control)}); }
   Bytes slot(SlotKind kind, std::uint64_t number) const {
@@ -158,25 +159,25 @@ class SegmentLayout {
   }
   /// From the first region of a slot to its second.
   Bytes between_regions(SlotKind kind) const { return region(kind) * count(kind); }
-  Bytes messages() const { return slot(SlotKind::board, 0) + bytes(SlotKind::board); }
+  Bytes messages() const { return slot(SlotKind::staging, 0) + bytes(SlotKind::staging); }
   Bytes message_ring() const { return message_ring_; }
   Bytes total() const { return messages() + round(Messages::area(ranks_, message_ring_)); }
   /// One of the two regions of a slot. A rank on its own has nothing to stage.
   Bytes region(SlotKind kind) const {
     if (ranks_ == 1) return Bytes{0};
-    return kind == SlotKind::board ? board_region_ : fixed_region(kind);
+    return kind == SlotKind::staging ? staging_region_ : fixed_region(kind);
   }
-  /// Of all kinds but board. Those of small slots are an odd number of lines: what small calls
-  /// write, the first lines of slot after slot, does not all fall into one set of a cache. In small
-  /// packets a rank sends a few elements of any type to 7 others.
+  /// Of all kinds but staging buffer. Those of small slots are an odd number of lines: what small
+  /// calls write, the first lines of slot after slot, does not all fall into one set of a cache. In
+  /// small packets a rank sends a few elements of any type to 7 others.
   static constexpr Bytes fixed_region(SlotKind kind) {
     constexpr Bytes line{64};
     switch (kind) {
       case SlotKind::small_packets:
         return line * 73;
-      case SlotKind::tiny_board:
+      case SlotKind::tiny_staging:
         return line * 33;
-      case SlotKind::small_board:
+      case SlotKind::small_staging:
         return line * 129;
       default:
         return line * 512;
@@ -188,12 +189,12 @@ class SegmentLayout {
   static constexpr std::uint64_t count(SlotKind kind) {
     return static_cast<std::uint64_t>(slots(kind));
   }
-  Bytes bytes(SlotKind kind) const { return round(between_regions(kind) * board_regions); }
+  Bytes bytes(SlotKind kind) const { return round(between_regions(kind) * staging_regions); }
   static Bytes round(Bytes bytes) { return Bytes{(bytes.value() + page - 1) / page * page}; }
   std::uint64_t ranks() const { return static_cast<std::uint64_t>(ranks_); }
 
   int ranks_;
-  Bytes board_region_, message_ring_;
+  Bytes staging_region_, message_ring_;
 };
 
 /// However far a rank runs ahead, what it has called can still be compared.

@@ -42,8 +42,8 @@ Bytes message_ring(const Hosts& hosts) {
 SegmentLayout segment_layout(int ranks, const Placement& placement, const Settings& settings) {
   const Bytes ring = message_ring(placement.hosts);
   if (ranks == 1) return {ranks, Bytes{0}, ring};
-  // Areas of a board start on cache lines: a little more than the block itself.
-  const Bytes rounding = bytes_of(board_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
+  // Areas of a staging buffer start on cache lines: a little more than the block itself.
+  const Bytes rounding = bytes_of(staging_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
   return {ranks, block_bytes(ranks, chunk_of(placement, settings)) + rounding, ring};
 }
 

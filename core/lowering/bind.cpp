@@ -11,9 +11,9 @@
 namespace capstan {
 namespace {
 
-/// Packets that one unit of a board becomes.
+/// Packets that one unit of a staging buffer becomes.
 std::uint64_t packets_per_unit(Bytes element) {
-  return packets_for(board_unit, element);
+  return packets_for(staging_unit, element);
 }
 
 /// Where the elements of a block's buffer lie in the call's: part i of the one is a piece of part i
@@ -93,8 +93,8 @@ class Binder {
       bound.ops.back().reaches_peers = std::ranges::any_of(
           operands, [](const Operand& o) { return is_buffer_of_peer(o.place); });
       bound.ops.back().is_for_peers =
-          !operands.empty() &&
-          (operands.front().place == Place::board || operands.front().place == Place::peer_output);
+          !operands.empty() && (operands.front().place == Place::staging ||
+                                operands.front().place == Place::peer_output);
       bound.ops.back().streams = streams(program, op);
       bound.ops.back().from_memory = to_.exceeds_cache && reads_buffer(program, op);
       bound.ops.back().spreads = spreads(program, op);
@@ -104,15 +104,15 @@ class Binder {
     } while (done < op.length);
   }
 
-  /// Long reads of peers' boards take their lines (see Link::taken_from), but those of a rank that
-  /// does nothing but reduce boards of several: all wait for its loads.
+  /// Long reads of peers' staging buffers take their lines (see Link::taken_from), but those of a
+  /// rank that does nothing but reduce staging buffers of several: all wait for its loads.
   void take_lines(BoundProgram& bound, const BoundOp& op) const {
     if (op.code != OpCode::gather || in_packets(to_.protocol)) return;
     if (bytes_of(Elements{op.count}, to_.call.element()) < Bytes{Link::long_read}) return;
     const auto sources =
         std::span{bound.operands}.subspan(op.first_operand + op.destination_count, op.source_count);
     const auto of_peer = [&](const BoundOperand& source) {
-      return source.on_board() && source.owner != self_;
+      return source.in_staging() && source.owner != self_;
     };
     if (bound.readers->empty() && std::ranges::count_if(sources, of_peer) > 1) return;
     for (BoundOperand& source : sources)
@@ -136,7 +136,7 @@ class Binder {
     if (op.code != OpCode::gather) return op.code != OpCode::notify;
     const auto sources =
         std::span{bound.operands}.subspan(op.first_operand + op.destination_count, op.source_count);
-    return std::ranges::any_of(sources, &BoundOperand::on_board);
+    return std::ranges::any_of(sources, &BoundOperand::in_staging);
   }
 
   /// Whether a result goes past the cache, where it would push out what is still needed: not if it
@@ -157,7 +157,7 @@ class Binder {
   static bool reads_buffer(const Program& program, const Op& op) {
     return op.code == OpCode::gather &&
            std::ranges::any_of(program.sources(op), [](const Operand& source) {
-             return source.place != Place::scratch && source.place != Place::board;
+             return source.place != Place::scratch && source.place != Place::staging;
            });
   }
 
@@ -196,15 +196,16 @@ class Binder {
 
   BoundOperand bind(const Operand& operand) const {
     const Bytes element = to_.call.element();
-    const bool on_board = operand.place == Place::board, at_peer = is_buffer_of_peer(operand.place);
-    const int owner = on_board || at_peer ? operand.owner.value() : self_;
-    const Bytes on_its_board = to_.layout.between_regions(to_.slots) * operand.region +
-                               board_bytes(operand.offset, to_.protocol, element);
-    const Bytes offset = on_board ? on_its_board : bytes_of(operand.offset, element);
+    const bool in_staging = operand.place == Place::staging,
+               at_peer = is_buffer_of_peer(operand.place);
+    const int owner = in_staging || at_peer ? operand.owner.value() : self_;
+    const Bytes in_its_staging = to_.layout.between_regions(to_.slots) * operand.region +
+                                 staging_bytes(operand.offset, to_.protocol, element);
+    const Bytes offset = in_staging ? in_its_staging : bytes_of(operand.offset, element);
     return {.place = operand.place,
-            .base = on_board  ? BoundOperand::segment_of(owner)
-                    : at_peer ? 0
-                              : static_cast<std::uint32_t>(operand.place),
+            .base = in_staging ? BoundOperand::segment_of(owner)
+                    : at_peer  ? 0
+                               : static_cast<std::uint32_t>(operand.place),
             .owner = owner,
             .offset = offset.value()};
   }
@@ -215,9 +216,9 @@ class Binder {
 
 }  // namespace
 
-Bytes board_bytes(Elements board, Protocol protocol, Bytes element) {
-  if (!in_packets(protocol)) return bytes_of(board, element);
-  return Bytes{board.value() / board_unit.value() * packets_per_unit(element) * sizeof(Packet)};
+Bytes staging_bytes(Elements staging, Protocol protocol, Bytes element) {
+  if (!in_packets(protocol)) return bytes_of(staging, element);
+  return Bytes{staging.value() / staging_unit.value() * packets_per_unit(element) * sizeof(Packet)};
 }
 
 BoundProgram bind(Program program, const Shape& block, const Binding& to) {

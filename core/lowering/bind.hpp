@@ -4,8 +4,8 @@
 
 namespace capstan {
 
-/// What a board of so many elements takes in this protocol.
-Bytes board_bytes(Elements board, Protocol protocol, Bytes element);
+/// What a staging buffer of so many elements takes in this protocol.
+Bytes staging_bytes(Elements staging, Protocol protocol, Bytes element);
 
 /// What programs for the blocks of one call are bound to.
 struct Binding {

@@ -8,7 +8,7 @@ namespace capstan {
 namespace {
 
 Elements round_up(Elements length) {
-  const auto unit = board_unit.value();
+  const auto unit = staging_unit.value();
   return Elements{(length.value() + unit - 1) / unit * unit};
 }
 
@@ -59,7 +59,7 @@ Exports exports_of(const Schedule& schedule, Protocol protocol) {
 
     const Span source = schedule.sources(step).front();
     if (protocol == Protocol::write_output && step.destination.buffer == Buffer::output) {
-      exports.puts.push_back({.region = 0, .board = {}, .fresh = false, .delivered = true});
+      exports.puts.push_back({.region = 0, .staging = {}, .fresh = false, .delivered = true});
       continue;
     }
     if (const auto place = read_in_place(source, step, writes, protocol)) {
@@ -73,15 +73,15 @@ Exports exports_of(const Schedule& schedule, Protocol protocol) {
       continue;
     }
     const auto region = static_cast<std::uint8_t>(step.phase > 0);
-    exports.puts.push_back({region, exports.board[region], true});
+    exports.puts.push_back({region, exports.staging[region], true});
     live.push_back({source, exports.puts.back()});
-    exports.board[region] += round_up(source.length);
+    exports.staging[region] += round_up(source.length);
   }
   return exports;
 }
 
-Elements board_extent(const Schedule& schedule, Protocol protocol) {
-  return std::ranges::max(exports_of(schedule, protocol).board);
+Elements staging_extent(const Schedule& schedule, Protocol protocol) {
+  return std::ranges::max(exports_of(schedule, protocol).staging);
 }
 
 }  // namespace capstan

@@ -17,7 +17,7 @@ bool contains(const Span& outer, const Span& inner) {
 /// Bytes that a signal announces: where the sender has them and where they are to land.
 struct Arrival {
   Span landing;
-  Operand board;
+  Operand staging;
 };
 
 /// What each signal from `sender` to `receiver` announces, in order of the signals.
@@ -72,7 +72,7 @@ class Lowering {
     program_.packets = in_packets(form_);
     program_.phases = schedule_.phases();
     program_.extents = schedule_.extents();
-    program_.board = exports_.board;
+    program_.staging = exports_.staging;
   }
 
   Program run() && {
@@ -167,9 +167,9 @@ class Lowering {
     const Export& area = *next_export_++;
     carried_[step.peer] = true;
     if (area.delivered) return deliver(step);
-    if (area.place != Place::board) return;  // read where it is
+    if (area.place != Place::staging) return;  // read where it is
     const bool shared = group_.hosts.together(program_.self, step.peer);
-    if (shared || program_.packets) write_board(step, area);
+    if (shared || program_.packets) write_staging(step, area);
     if (!shared) push(step, area.operand(program_.self));
   }
 
@@ -191,35 +191,35 @@ class Lowering {
            last.destination_count < most_destinations;
   }
 
-  void write_board(const Step& step, const Export& area) {
-    const Operand board = area.operand(program_.self);
+  void write_staging(const Step& step, const Export& area) {
+    const Operand staging = area.operand(program_.self);
     const bool all_written = group_.hosts.single();  // what is not fresh
-    if (!area.fresh && (all_written || std::ranges::find(written_, board) != written_.end()))
+    if (!area.fresh && (all_written || std::ranges::find(written_, staging) != written_.end()))
       return;
-    if (!all_written) written_.push_back(board);
+    if (!all_written) written_.push_back(staging);
     const Span source = schedule_.sources(step).front();
     const Op* last = program_.ops.empty() ? nullptr : &program_.ops.back();
     if (last_result_ == source && last->code == OpCode::gather && last->destination_count == 1 &&
         last->phase == step.phase) {
-      add_destination(board);
+      add_destination(staging);
       return last_result_.reset();
     }
-    gather(board, resolve({&source, 1}), source.length, false);
+    gather(staging, resolve({&source, 1}), source.length, false);
     last_result_.reset();
   }
 
-  /// To the peer it is as if the board had been written, which packets are in fact.
-  void push(const Step& step, const Operand& board) {
+  /// To the peer it is as if the staging buffer had been written, which packets are in fact.
+  void push(const Step& step, const Operand& staging) {
     const Span span = schedule_.sources(step).front();
-    const Operand source = program_.packets ? board : resolve(span);
+    const Operand source = program_.packets ? staging : resolve(span);
     emit({.code = OpCode::push,
           .destination_count = 1,
           .source_count = 1,
           .peer = step.peer,
           .length = span.length});
-    program_.operands.push_back(board);
+    program_.operands.push_back(staging);
     program_.operands.push_back(source);
-    if (source != board) pushed_.push_back({step.peer, source, span.length});
+    if (source != staging) pushed_.push_back({step.peer, source, span.length});
   }
 
   /// What is being pushed must not be overwritten.
@@ -232,7 +232,7 @@ class Lowering {
     flush(overwritten, schedule_.steps()[step_].phase);
   }
 
-  /// Scratch and boards belong to the next block from the end of a phase on.
+  /// Scratch and staging buffers belong to the next block from the end of a phase on.
   void flush_own(int phase) {
     flush([](const Pushed& push) { return push.source.place >= Place::scratch; }, phase);
   }
@@ -264,7 +264,7 @@ class Lowering {
       if (arrival.landing.buffer == Buffer::scratch)
         landings_.push_back(arrival);
       else
-        gather(local(arrival.landing), {arrival.board}, arrival.landing.length, false);
+        gather(local(arrival.landing), {arrival.staging}, arrival.landing.length, false);
     }
   }
 
@@ -278,7 +278,7 @@ class Lowering {
     return heard.next < heard.signals.size() ? heard.signals[heard.next++] : nothing;
   }
 
-  /// Replaces landings by the board areas that hold their bytes.
+  /// Replaces landings by the staging buffer areas that hold their bytes.
   std::vector<Operand> resolve(std::span<const Span> spans) {
     std::vector<Operand> operands;
     for (const Span& span : spans) operands.push_back(resolve(span));
@@ -288,10 +288,10 @@ class Lowering {
   Operand resolve(const Span& span) {
     for (const Arrival& arrival : landings_) {
       if (!contains(arrival.landing, span)) continue;
-      Operand operand = arrival.board;
+      Operand operand = arrival.staging;
       operand.offset += span.offset - arrival.landing.offset;
       // Packets are read from their start; the middle of an area has to be copied out first.
-      if (operand != arrival.board && program_.packets) break;
+      if (operand != arrival.staging && program_.packets) break;
       return operand;
     }
     materialize_landings(span);
@@ -302,7 +302,7 @@ class Lowering {
   void materialize_landings(const Span& span) {
     std::erase_if(landings_, [&](const Arrival& arrival) {
       if (!overlap(arrival.landing, span)) return false;
-      gather(local(arrival.landing), {arrival.board}, arrival.landing.length, false);
+      gather(local(arrival.landing), {arrival.staging}, arrival.landing.length, false);
       return true;
     });
   }
@@ -312,7 +312,7 @@ class Lowering {
     std::erase_if(landings_, [&](const Arrival& arrival) {
       if (!overlap(arrival.landing, destination)) return false;
       if (!contains(destination, arrival.landing))
-        gather(local(arrival.landing), {arrival.board}, arrival.landing.length, false);
+        gather(local(arrival.landing), {arrival.staging}, arrival.landing.length, false);
       return true;
     });
   }
@@ -365,10 +365,11 @@ class Lowering {
   const Exports& exports_;
   std::vector<Export>::const_iterator next_export_ = exports_.puts.begin();
   std::map<Rank, Heard> heard_;
-  std::map<Rank, bool> carried_;     // a put to the peer since the last signal to it
-  std::vector<Operand> written_;     // areas of the own board, if some puts write to none
+  std::map<Rank, bool> carried_;  // a put to the peer since the last signal to it
+  std::vector<Operand>
+      written_;  // areas of the rank's own staging buffer, if some puts write to none
   std::vector<Pushed> pushed_;       // since the last flush
-  std::vector<Arrival> landings_;    // scratch whose bytes are still on a peer's board
+  std::vector<Arrival> landings_;    // scratch whose bytes are still on a peer's staging buffer
   std::optional<Span> last_result_;  // what the last operation computed, if nothing came after it
   Program program_;
   std::size_t step_ = 0;

@@ -12,14 +12,14 @@
 namespace capstan {
 namespace {
 
-/// The largest board that any rank needs for a block of this shape.
-Elements largest_board(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
-                       const Shape& shape) {
+/// The largest staging buffer that any rank needs for a block of this shape.
+Elements largest_staging(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
+                         const Shape& shape) {
   Elements largest;
   for (int rank = 0; rank < hosts.ranks(); ++rank)
     largest = std::max(
         largest,
-        board_extent(algorithm.schedule(Group::world(hosts, Rank{rank}), shape), protocol));
+        staging_extent(algorithm.schedule(Group::world(hosts, Rank{rank}), shape), protocol));
   return largest;
 }
 
@@ -50,13 +50,13 @@ Elements part_length(const Call& call) {
   return longest;
 }
 
-/// The largest block, in elements, that is at most `limit` and whose boards fit a region.
+/// The largest block, in elements, that is at most `limit` and whose staging buffers fit a region.
 Elements fitting_block(const Choice& choice, const Hosts& hosts, const Call& call, Elements limit,
                        Bytes region) {
   Elements block = limit;
-  while (block > Elements{1} && board_bytes(largest_board(*choice.algorithm, choice.protocol, hosts,
-                                                          with_length(call, block)),
-                                            choice.protocol, call.element()) > region)
+  while (block > Elements{1} && staging_bytes(largest_staging(*choice.algorithm, choice.protocol,
+                                                              hosts, with_length(call, block)),
+                                              choice.protocol, call.element()) > region)
     block = block / 2;
   return block;
 }
@@ -65,7 +65,7 @@ Elements fitting_block(const Choice& choice, const Hosts& hosts, const Call& cal
 Elements equal_blocks(Elements count, Elements largest) {
   const std::uint64_t blocks = (count.value() + largest.value() - 1) / largest.value();
   const std::uint64_t even = (count.value() + blocks - 1) / blocks;
-  const std::uint64_t unit = board_unit.value();
+  const std::uint64_t unit = staging_unit.value();
   return Elements{std::min(largest.value(), (even + unit - 1) / unit * unit)};
 }
 
@@ -82,13 +82,13 @@ Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, By
   const Elements limit{
       std::max<std::uint64_t>(block_bytes.value() / call.element().value() / parts, 1)};
   const Elements fitting =
-      fitting_block(choice, hosts, call, std::min(length, limit), layout.region(SlotKind::board));
+      fitting_block(choice, hosts, call, std::min(length, limit), layout.region(SlotKind::staging));
   return length <= fitting ? length : equal_blocks(length, fitting);
 }
 
-/// Blocks of a call that reads and writes buffers of peers need no room on boards, nor elsewhere if
-/// each rank has an output for its sums. Far beyond the caches they gain nothing by being short,
-/// and who has fewer of them waits less often.
+/// Blocks of a call that reads and writes buffers of peers need no room on staging buffers, nor
+/// elsewhere if each rank has an output for its sums. Far beyond the caches they gain nothing by
+/// being short, and who has fewer of them waits less often.
 Bytes longest_block(const Call& call, const Choice& choice, Bytes usual, Bytes buffers,
                     Bytes cached) {
   constexpr std::uint64_t far_beyond = 4, times_longer = 16;
@@ -102,19 +102,19 @@ void accumulate(const void* state, void* accumulator, const void* next, std::siz
   static_cast<const UserOperation*>(state)->accumulate(accumulator, next, count);
 }
 
-/// The largest board that any rank needs, in one block.
-Bytes board_bytes(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
-                  const Call& call) {
-  return board_bytes(largest_board(algorithm, protocol, hosts, call.shape), protocol,
-                     call.element());
+/// The largest staging buffer that any rank needs, in one block.
+Bytes staging_bytes(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
+                    const Call& call) {
+  return staging_bytes(largest_staging(algorithm, protocol, hosts, call.shape), protocol,
+                       call.element());
 }
 
-/// Streams of blocks have boards of full length.
+/// Streams of blocks have staging buffers of full length.
 SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, Elements block) {
   const bool packets = in_packets(choice.protocol), stream = block < part_length(call);
-  constexpr Bytes most = SegmentLayout::fixed_region(SlotKind::small_board);
-  if (stream || (!packets && bytes_of(block, call.element()) > most)) return SlotKind::board;
-  return SegmentLayout::kind_for(board_bytes(*choice.algorithm, choice.protocol, hosts, call),
+  constexpr Bytes most = SegmentLayout::fixed_region(SlotKind::small_staging);
+  if (stream || (!packets && bytes_of(block, call.element()) > most)) return SlotKind::staging;
+  return SegmentLayout::kind_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call),
                                  packets);
 }
 
@@ -190,11 +190,12 @@ bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts) 
 
 bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                   const Call& call) {
-  // A board holds at least what a rank sends once; most calls are decided without any schedule.
+  // A staging buffer holds at least what a rank sends once; most calls are decided without any
+  // schedule.
   constexpr Bytes region = SegmentLayout::fixed_region(SlotKind::packets);
   if (!runs_in(algorithm, protocol, hosts) || bytes_of(call.shape.count, call.element()) > region)
     return false;
-  return board_bytes(algorithm, protocol, hosts, call) <= region;
+  return staging_bytes(algorithm, protocol, hosts, call) <= region;
 }
 
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,

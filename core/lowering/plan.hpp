@@ -13,11 +13,11 @@
 namespace capstan {
 
 /// An operand with its byte offset from a base. Bases are numbered: the local buffers in the order
-/// of Place, then the segments of all ranks, in which boards lie, then the same again for what is
-/// taken from there (see Link::taken_from). Buffers of peers have none.
+/// of Place, then the segments of all ranks, in which staging buffers lie, then the same again for
+/// what is taken from there (see Link::taken_from). Buffers of peers have none.
 struct BoundOperand {
   static constexpr std::uint32_t segment_of(int rank) {
-    return static_cast<std::uint32_t>(Place::board) + static_cast<std::uint32_t>(rank);
+    return static_cast<std::uint32_t>(Place::staging) + static_cast<std::uint32_t>(rank);
   }
   static constexpr std::uint32_t taken_from(int rank, int ranks) {
     return segment_of(ranks + rank);
@@ -25,10 +25,10 @@ struct BoundOperand {
 
   Place place;
   std::uint32_t base;
-  std::int32_t owner;  ///< of boards and of peers' buffers
+  std::int32_t owner;  ///< of staging buffers and of peers' buffers
   std::uint64_t offset;
 
-  bool on_board() const { return place == Place::board; }
+  bool in_staging() const { return place == Place::staging; }
   bool in_peer_buffer() const { return is_buffer_of_peer(place); }
 };
 
@@ -36,7 +36,8 @@ struct BoundOp {
   OpCode code;
   std::uint8_t destination_count;
   bool reaches_peers;  ///< buffers of other ranks are among the operands
-  bool is_for_peers;   ///< the (first) destination is the own board or a peer's output
+  bool is_for_peers;   ///< the (first) destination is the rank's own staging buffer or a peer's
+                       ///< output
   bool streams;        ///< the result goes past the cache
   bool from_memory;    ///< sources are in buffers, and these exceed the cache
   bool spreads;        ///< destinations after the first are outputs of peers
@@ -57,7 +58,8 @@ struct BoundProgram {
   std::vector<BoundOp> ops;
   std::vector<BoundOperand> operands;
   std::vector<std::uint32_t> phase_end;  ///< ops of phase k end here
-  /// Who reads the own board, if it is written at all. Shared with the slots that are written.
+  /// Who reads the rank's own staging buffer, if it is written at all. Shared with the slots that
+  /// are written.
   std::shared_ptr<const std::vector<int>> readers;
 };
 
@@ -70,7 +72,7 @@ struct Plan {
   Call call;
   const Algorithm* algorithm = nullptr;
   Protocol protocol = Protocol::staged;
-  SlotKind slots = SlotKind::board;
+  SlotKind slots = SlotKind::staging;
   std::uint64_t blocks = 1;
   std::uint64_t phases = 1;
   Elements block_count{};  ///< elements per block (of each rank's part, where buffers have parts)
@@ -85,12 +87,12 @@ struct Plan {
   kernels::ReduceKernel reduce = nullptr;
   kernels::UserReduction user{};  ///< of an operation that the program brought
   Guarantees guarantees{};
-  /// Of all programs: after it nothing of a block is read on boards. One for all, as blocks have to
-  /// be finished in order.
+  /// Of all programs: after it nothing of a block is read on staging buffers. One for all, as
+  /// blocks have to be finished in order.
   std::uint64_t last_reading_phase = 0;
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
   std::vector<int> pushed_to{};         ///< peers on other hosts, also from these buffers
-  std::vector<int> remote_writers{};    ///< peers on other hosts whose boards are read
+  std::vector<int> remote_writers{};    ///< peers on other hosts whose staging buffers are read
   Trial* trial = nullptr;               ///< who wants to know how long it takes
   Trials* kind = nullptr;               ///< who has decided for it, and counts its calls
 
@@ -118,10 +120,11 @@ struct Choice {
 std::vector<Shape> block_shapes(const Call& call, Elements length);
 
 /// Makes the plan of `self` for a call over the ranks of `hosts`. Blocks hold at most `block_bytes`
-/// and are made smaller until every rank's board fits its slot: the same on every rank. Where a
-/// rank's input and output are longer than `cached_buffers` (the mean over ranks), outputs are
-/// written past the cache: they would only push out what is still needed there. Throws
-/// InvalidArgument when a packet board would not fit (the selector asks fits_packets first).
+/// and are made smaller until every rank's staging buffer fits its slot: the same on every rank.
+/// Where a rank's input and output are longer than `cached_buffers` (the mean over ranks), outputs
+/// are written past the cache: they would only push out what is still needed there. Throws
+/// InvalidArgument when a packet staging buffer would not fit (the selector asks fits_packets
+/// first).
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
                Bytes block_bytes, Bytes cached_buffers, const SegmentLayout& layout);
 
@@ -129,8 +132,8 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
 /// are read only within one host, of algorithms that send mostly out of them.
 bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts);
 
-/// Whether the largest board that any rank needs in this protocol, one of packets, fits a packet
-/// slot. Calls with counts do without packets.
+/// Whether the largest staging buffer that any rank needs in this protocol, one of packets, fits a
+/// packet slot. Calls with counts do without packets.
 bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                   const Call& call);
 

@@ -12,9 +12,9 @@ void note(std::vector<int>& ranks, Rank rank) {
 }
 
 std::string to_string(const Operand& operand, Elements length) {
-  constexpr std::string_view names[] = {"input", "output", "scratch", "board", "input", "output"};
+  constexpr std::string_view names[] = {"input", "output", "scratch", "staging", "input", "output"};
   const std::string owner =
-      operand.place >= Place::board ? fmt::format("rank {} ", operand.owner.value()) : "";
+      operand.place >= Place::staging ? fmt::format("rank {} ", operand.owner.value()) : "";
   return fmt::format("{}{}[{},{})", owner, names[static_cast<int>(operand.place)],
                      operand.offset.value(), (operand.offset + length).value());
 }
@@ -25,8 +25,8 @@ std::vector<int> readers_of(const Program& program) {
   std::vector<int> readers;
   bool writes = false;
   for (const Op& op : program.ops) {
-    writes =
-        writes || (has_operands(op.code) && program.destinations(op).back().place == Place::board);
+    writes = writes ||
+             (has_operands(op.code) && program.destinations(op).back().place == Place::staging);
     if (op.code == OpCode::signal || op.code == OpCode::notify) note(readers, op.peer);
   }
   return writes ? readers : std::vector<int>{};
@@ -38,18 +38,19 @@ std::vector<int> writers_to(const Program& program) {
     if (op.code == OpCode::wait) note(writers, op.peer);
     if (!has_operands(op.code)) continue;
     for (const Operand& source : program.sources(op))
-      if (source.place == Place::board && source.owner != program.self) note(writers, source.owner);
+      if (source.place == Place::staging && source.owner != program.self)
+        note(writers, source.owner);
   }
   return writers;
 }
 
 int last_reading_phase(const Program& program) {
-  const auto on_board = [&](const Operand& o) {
-    return o.place == Place::board && o.owner != program.self;
+  const auto in_staging = [&](const Operand& o) {
+    return o.place == Place::staging && o.owner != program.self;
   };
   int phase = 0;
   for (const Op& op : program.ops)
-    if (has_operands(op.code) && std::ranges::any_of(program.sources(op), on_board))
+    if (has_operands(op.code) && std::ranges::any_of(program.sources(op), in_staging))
       phase = std::max<int>(phase, op.phase);
   return phase;
 }

@@ -11,15 +11,15 @@
 
 namespace capstan {
 
-/// A board has two regions: in a stream of blocks, what a later phase sends may still be read while
-/// the first phase of a later block is written already, and blocks of different size lay their
-/// areas out differently. Regions keep the two apart.
-inline constexpr int board_regions = 2;
+/// A staging buffer has two regions: in a stream of blocks, what a later phase sends may still be
+/// read while the first phase of a later block is written already, and blocks of different size lay
+/// their areas out differently. Regions keep the two apart.
+inline constexpr int staging_regions = 2;
 
-/// Memory that a lowered program addresses. A board belongs to one rank, which alone writes it;
-/// peers read it in place. So do they a peer's buffers, where a program is lowered to such a
-/// protocol; in one of these they write to a peer's output as well.
-enum class Place : std::uint8_t { input, output, scratch, board, peer_input, peer_output };
+/// Memory that a lowered program addresses. A staging buffer belongs to one rank, which alone
+/// writes it; peers read it in place. So do they a peer's buffers, where a program is lowered to
+/// such a protocol; in one of these they write to a peer's output as well.
+enum class Place : std::uint8_t { input, output, scratch, staging, peer_input, peer_output };
 
 inline constexpr bool is_buffer_of_peer(Place place) {
   return place >= Place::peer_input;
@@ -28,8 +28,8 @@ inline constexpr bool is_buffer_of_peer(Place place) {
 /// A relocatable operand of a lowered program. Its length is the operation's.
 struct Operand {
   Place place = Place::input;
-  Rank owner;               ///< of boards and of peers' buffers
-  std::uint8_t region = 0;  ///< board only: 0 for what phase 0 sends, 1 for later phases
+  Rank owner;               ///< of staging buffers and of peers' buffers
+  std::uint8_t region = 0;  ///< staging buffer only: 0 for what phase 0 sends, 1 for later phases
   Elements offset{};
 
   bool operator==(const Operand&) const = default;
@@ -38,9 +38,10 @@ struct Operand {
 /// What a lowered operation does.
 ///
 ///   gather   destinations = source 0 ⊕ source 1 ⊕ ...; one source is a copy. In a packet program
-///            reading a peer's board waits for the packets, and writing the own board sends them.
+///            reading a peer's staging buffer waits for the packets, and writing the rank's own
+///            staging buffer sends them.
 ///   push     to a peer without shared memory: the source, to be seen at the destination, which is
-///            a place of the own board as the peer sees it
+///            a place of the rank's own staging buffer as the peer sees it
 ///   flush    go on only when nothing pushed to the peer is read here any more
 ///   signal   raise the flag that the peer watches
 ///   wait     until the peer's next signal
@@ -56,7 +57,7 @@ struct Op {
   bool completes = false;
   std::uint8_t phase = 0;
   std::uint8_t destination_count =
-      0;  ///< more where a result goes to the own board or to peers, too
+      0;  ///< more where a result goes to the rank's own staging buffer or to peers, too
   std::uint32_t source_count = 0;
   std::uint32_t first_operand = 0;  ///< destinations, then sources
   std::uint32_t step = 0;           ///< the schedule's step that this came from
@@ -72,15 +73,16 @@ constexpr Bytes fetched_piece(std::size_t operands) {
 }
 
 /// A schedule made ready for the links at hand. Every put to a peer that shares memory has become a
-/// write to the own board (one write, however many peers it is for), every other put a push to
-/// where that peer sees the board, every landing a read of a peer's board at the place where it is
-/// used.
+/// write to the rank's own staging buffer (one write, however many peers it is for), every other
+/// put a push to where that peer sees the staging buffer, every landing a read of a peer's staging
+/// buffer at the place where it is used.
 struct Program {
   Rank self;
   bool packets = false;  ///< payload and sequence number share a cache line; see packet.hpp
   int phases = 1;
   Extents extents;  ///< scratch is 0 when all landings are read in place
-  std::array<Elements, board_regions> board{};  ///< extent of the own board, by region
+  std::array<Elements, staging_regions>
+      staging{};  ///< extent of the rank's own staging buffer, by region
   std::vector<Op> ops;
   std::vector<Operand> operands;
 
@@ -92,20 +94,21 @@ struct Program {
   }
 };
 
-/// Who is told of what the program writes to the own board; nobody if it writes nothing there.
+/// Who is told of what the program writes to the rank's own staging buffer; nobody if it writes
+/// nothing there.
 std::vector<int> readers_of(const Program& program);
 
 /// Whose signals or packets the program awaits.
 std::vector<int> writers_to(const Program& program);
 
-/// The phase after which the program reads no board any more.
+/// The phase after which the program reads no staging buffer any more.
 int last_reading_phase(const Program& program);
 
-/// One operation as text, e.g. "gather input[0,4), rank 1 board[0,4) -> output[0,4)".
+/// One operation as text, e.g. "gather input[0,4), rank 1 staging buffer[0,4) -> output[0,4)".
 std::string to_string(const Program& program, const Op& op);
 
-/// Boards are allocated in units of this many elements, so that every area starts on a cache line
-/// whatever the element type is, and areas can be turned into packets.
-inline constexpr Elements board_unit{64};
+/// StagingBuffers are allocated in units of this many elements, so that every area starts on a
+/// cache line whatever the element type is, and areas can be turned into packets.
+inline constexpr Elements staging_unit{64};
 
 }  // namespace capstan

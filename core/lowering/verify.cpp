@@ -23,9 +23,9 @@ std::vector<Program> programs_of(const LoweredCall& call, const Shape& shape, co
       hosts, call.protocol);
 }
 
-/// Where a block's boards lie, numbered as the executor numbers them.
+/// Where a block's staging buffers lie, numbered as the executor numbers them.
 struct Slot {
-  SlotKind kind = SlotKind::board;
+  SlotKind kind = SlotKind::staging;
   int number = 0;
 
   auto operator<=>(const Slot&) const = default;
@@ -52,8 +52,9 @@ class Scripts : public proof::BlockLayout {
 
  private:
   Elements extent_of_other(const Memory& memory) const override {
-    constexpr Elements unlimited{1 << 20};  // boards are checked against their slot by make_plan
-    return memory.kind == Memory::Kind::scratch ? scratch_ : std::min(unlimited, board_);
+    constexpr Elements unlimited{
+        1 << 20};  // staging buffers are checked against their slot by make_plan
+    return memory.kind == Memory::Kind::scratch ? scratch_ : std::min(unlimited, staging_);
   }
 
   void add(const LoweredCall& call, int number, const std::function<void(Program&)>& change) {
@@ -141,22 +142,22 @@ class Scripts : public proof::BlockLayout {
   /// As few as of any kind, so that they come round: more of them forbid less.
   static int slots(SlotKind kind) {
     return SegmentLayout::slots(SegmentLayout::is_packets(kind) ? SlotKind::packets
-                                                                : SlotKind::board);
+                                                                : SlotKind::staging);
   }
 
   /// Small ones here are those of one unit, so that calls of several kinds mix.
   static SlotKind kind_of(const LoweredCall& call, const std::vector<Program>& programs) {
     const bool small =
         call.blocks.size() == 1 && std::ranges::all_of(programs, [](const Program& program) {
-          return std::ranges::max(program.board) <= board_unit;
+          return std::ranges::max(program.staging) <= staging_unit;
         });
     if (in_packets(call.protocol)) return small ? SlotKind::small_packets : SlotKind::packets;
-    return small ? SlotKind::tiny_board : SlotKind::board;
+    return small ? SlotKind::tiny_staging : SlotKind::staging;
   }
 
   void note(const Program& program) {
     scratch_ = std::max(scratch_, program.extents.scratch);
-    for (const Elements board : program.board) board_ = std::max(board_, board);
+    for (const Elements staging : program.staging) staging_ = std::max(staging_, staging);
   }
 
   Effect effect_of(const Program& program, const Op& op, int call, int block) const {
@@ -184,12 +185,12 @@ class Scripts : public proof::BlockLayout {
   }
 
   Memory memory_of(const Operand& operand, Rank self, int block) const {
-    if (operand.place == Place::board) {
+    if (operand.place == Place::staging) {
       const Slot slot = slots_[static_cast<std::size_t>(block)];
       constexpr int most_slots = 64;
       const bool packets = SegmentLayout::is_packets(slot.kind);
-      return {packets ? Memory::Kind::packets : Memory::Kind::board, operand.owner, operand.region,
-              static_cast<int>(slot.kind) * most_slots + slot.number,
+      return {packets ? Memory::Kind::packets : Memory::Kind::staging, operand.owner,
+              operand.region, static_cast<int>(slot.kind) * most_slots + slot.number,
               hosts_.together(operand.owner, self) ? -1 : self.value()};
     }
     if (operand.place == Place::peer_input) return {Memory::Kind::input, operand.owner, 0, block};
@@ -204,7 +205,7 @@ class Scripts : public proof::BlockLayout {
   std::vector<std::vector<Effect>> scripts_;
   std::vector<Slot> slots_;                                        // by block
   std::map<std::pair<Slot, std::size_t>, Acquisition> last_user_;  // by slot and rank
-  Elements scratch_{}, board_{};
+  Elements scratch_{}, staging_{};
   std::array<int, slot_kinds> used_{};
   int known_finished_ = 0;
 };

@@ -100,14 +100,15 @@ class Predictor {
     const Cost cost = algorithm_.cost(ranks_, contract_.typical_count());
     const double element = static_cast<double>(call_.element().value());
     const double message = model_.post + model_.take + model_.post_latency;  // to another host
-    // What is sent is read from boards by its receivers; boards are written once for all of them.
+    // What is sent is read from staging buffers by its receivers; staging buffers are written once
+    // for all of them.
     const double moved = (cost.sent + cost.reduced) * element;
     if (in_packets(protocol))
       return cost.steps * (hosts_.single() ? model_.packet : message) +
              moved / Packet::payload_bytes * (model_.packet_write + model_.next_packet);
     if (protocol == Protocol::staged)
       return cost.steps * (hosts_.single() ? model_.flag + 2 * model_.miss : message) +
-             moved * (model_.board_write + model_.board_read) / 2;
+             moved * (model_.staging_write + model_.staging_read) / 2;
     // One more message says that all has been read.
     const bool seen =
         call_.seen >= (reaches_outputs(protocol) ? SeenBuffers::all : SeenBuffers::inputs);

@@ -45,7 +45,7 @@ class Simulation {
   }
 
  private:
-  using Area = std::tuple<int, int, Elements>;  // owner, region and offset on its board
+  using Area = std::tuple<int, int, Elements>;  // owner, region and offset on its staging buffer
   struct Signal {
     double sent;
     double bytes;  // in the same message
@@ -90,13 +90,13 @@ class Simulation {
     return !synchronizes_ && !SegmentLayout::is_small(kind_of(program));
   }
 
-  /// As if all went in one block: streams have boards of full length anyway.
+  /// As if all went in one block: streams have staging buffers of full length anyway.
   SlotKind kind_of(const Program& program) const {
-    const Elements board = std::ranges::max(program.board);
+    const Elements staging = std::ranges::max(program.staging);
     const std::uint64_t packets =
-        packets_for(board_unit, element_) * (board.value() / board_unit.value());
+        packets_for(staging_unit, element_) * (staging.value() / staging_unit.value());
     return SegmentLayout::kind_for(
-        program.packets ? Bytes{packets * sizeof(Packet)} : bytes_of(board, element_),
+        program.packets ? Bytes{packets * sizeof(Packet)} : bytes_of(staging, element_),
         program.packets);
   }
 
@@ -206,11 +206,11 @@ class Simulation {
     const auto sources = program.sources(op), destinations = program.destinations(op);
     // What goes to several peers, one after the other, is in the cache.
     const bool sends = destinations.front().place == Place::peer_output;
-    double boards = 0;
+    double stagings = 0;
     for (const Operand& source : sources) {
-      if (source.place == Place::board)
-        boards++ == 0 ? read_board(rank, source, bytes)
-                      : static_cast<void>(rank.now += bytes * model_.next_board);
+      if (source.place == Place::staging)
+        stagings++ == 0 ? read_staging(rank, source, bytes)
+                        : static_cast<void>(rank.now += bytes * model_.next_staging);
       else if (is_local(source) && !sends && op.source_count > 1)
         rank.now += bytes * model_.local_byte;
     }
@@ -233,8 +233,8 @@ class Simulation {
   /// `computed`: not just read, which includes writing it to where it is wanted.
   void write(State& rank, const Operand& destination, double bytes, bool computed) const {
     if (destination.place == Place::peer_output) return write_peer(rank, bytes);
-    if (destination.place == Place::board)
-      rank.now += bytes * model_.board_write + first_bytes(bytes);
+    if (destination.place == Place::staging)
+      rank.now += bytes * model_.staging_write + first_bytes(bytes);
     else
       rank.now += computed ? bytes * model_.local_byte : 0;
   }
@@ -245,14 +245,14 @@ class Simulation {
     rank.now += (seen ? model_.load : model_.write_call) + bytes * model_.write_byte * far;
   }
 
-  static bool is_local(const Operand& operand) { return operand.place < Place::board; }
+  static bool is_local(const Operand& operand) { return operand.place < Place::staging; }
 
   /// The hardware reads ahead in what is longer.
   double first_bytes(double bytes) const { return std::min(bytes, 4096.0) * model_.first_bytes; }
 
-  void read_board(State& rank, const Operand& source, double bytes) {
-    const double alone = model_.miss + bytes * model_.board_read + first_bytes(bytes);
-    read(rank, {Place::board, source.owner.value()}, alone, model_.hindrance);
+  void read_staging(State& rank, const Operand& source, double bytes) {
+    const double alone = model_.miss + bytes * model_.staging_read + first_bytes(bytes);
+    read(rank, {Place::staging, source.owner.value()}, alone, model_.hindrance);
   }
 
   void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
@@ -262,7 +262,7 @@ class Simulation {
     const double calls = seen                  ? model_.load
                          : op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece
                                                : model_.read_call;
-    const double near = !fresh ? model_.read_byte : seen ? model_.board_read : model_.read_fresh;
+    const double near = !fresh ? model_.read_byte : seen ? model_.staging_read : model_.read_fresh;
     const double far = seen    ? model_.read_byte * model_.far_load
                        : fresh ? model_.read_fresh * pages_
                                : model_.read_byte * model_.far_read * pages_;
@@ -290,9 +290,9 @@ class Simulation {
     if (!std::ranges::all_of(sources, [&](const Operand& source) { return is_here(r, source); }))
       return false;
     for (const Operand& source : sources)
-      if (source.place == Place::board) read_packets(r, source, packets);
+      if (source.place == Place::staging) read_packets(r, source, packets);
     for (const Operand& destination : program.destinations(op)) {
-      if (destination.place != Place::board) continue;
+      if (destination.place != Place::staging) continue;
       rank.now += packets * model_.packet_write;
       packets_[area_of(destination)] = rank.now;
     }
@@ -300,7 +300,7 @@ class Simulation {
   }
 
   bool is_here(std::size_t r, const Operand& source) const {
-    if (source.place != Place::board) return true;
+    if (source.place != Place::staging) return true;
     const Rank self{static_cast<std::int32_t>(r)};
     return together(r, source.owner) ? packets_.contains(area_of(source))
                                      : posted_.contains({self, area_of(source)});

@@ -13,18 +13,22 @@ namespace capstan {
 /// those between hosts to TCP between two network namespaces of it (`choice_bench`): there the
 /// kernel of the sender does most of the work, and the wire has hardly any latency of its own.
 struct LinkModel {
-  double call = 60;             ///< any call: looking its plan up, publishing it
-  double signal = 40;           ///< raising a flag
-  double flag = 250;            ///< from a raised flag to the end of its wait
-  double turn = 3000;           ///< where ranks share cores: until one that is awaited has one
-  double miss = 70;             ///< the first line of a peer's memory
-  double local_byte = 0.02;     ///< reading or writing the own cache
-  double reduce_byte = 0.008;   ///< adding up, on top of reading
-  double board_write = 0.045;   ///< a byte of the own board, whose readers have a copy of it
-  double board_read = 0.06;     ///< a byte of a peer's board, which it has just written
-  double next_board = 0.005;    ///< the same of each further board that is read at the same time
-  double first_bytes = 0.1;     ///< each of the first 4 KiB of a board, read or written, costs more
-  double hindrance = 0.7;       ///< boards: by so much more for each other reader at the same time
+  double call = 60;            ///< any call: looking its plan up, publishing it
+  double signal = 40;          ///< raising a flag
+  double flag = 250;           ///< from a raised flag to the end of its wait
+  double turn = 3000;          ///< where ranks share cores: until one that is awaited has one
+  double miss = 70;            ///< the first line of a peer's memory
+  double local_byte = 0.02;    ///< reading or writing the own cache
+  double reduce_byte = 0.008;  ///< adding up, on top of reading
+  double staging_write =
+      0.045;  ///< a byte of the rank's own staging buffer, whose readers have a copy of it
+  double staging_read = 0.06;  ///< a byte of a peer's staging buffer, which it has just written
+  double next_staging =
+      0.005;  ///< the same of each further staging buffer that is read at the same time
+  double first_bytes =
+      0.1;  ///< each of the first 4 KiB of a staging buffer, read or written, costs more
+  double hindrance =
+      0.7;  ///< staging buffers: by so much more for each other reader at the same time
   double buffer_hindrance = 1;  ///< the same of a peer's buffer, in pages of 4 KiB
   double huge_hindrance = 0.1;  ///< the same in pages of 2 MiB
   double packet_write = 8;

@@ -1,8 +1,8 @@
-// What an all-reduce over boards (direct/staged) consists of, without the engine: each rank, a
-// thread on a core of its own, copies what the others reduce to its board, sums its own block with
-// theirs, and copies the blocks that the others have summed; one chunk is copied in, the one before
-// it summed and the one before that copied out, and then all meet. Beside it, in turns, the bound:
-// a copy of the whole buffer past the cache.
+// What an all-reduce over staging buffers (direct/staged) consists of, without the engine: each
+// rank, a thread on a core of its own, copies what the others reduce to its staging buffer, sums
+// its own block with theirs, and copies the blocks that the others have summed; one chunk is copied
+// in, the one before it summed and the one before that copied out, and then all meet. Beside it, in
+// turns, the bound: a copy of the whole buffer past the cache.
 //
 // A hypervisor moves virtual processors, so rounds are told apart by which cores were near each
 // other before and after: 3+1 means that three exchanged flags fast and one is far from them.
@@ -185,7 +185,7 @@ class Rank {
   void copy_in(std::size_t step) {
     for (std::size_t d = 1; d < shape_.ranks; ++d) {
       const std::size_t peer = (self_ + d) % shape_.ranks;
-      kernels::copy(on_board(peer, step), input_.get() + at(peer, step), shape_.piece(), false);
+      kernels::copy(in_staging(peer, step), input_.get() + at(peer, step), shape_.piece(), false);
     }
   }
 
@@ -196,7 +196,7 @@ class Rank {
       const std::size_t bytes = std::min(tile, shape_.piece() - done);
       for (std::size_t r = 0; r < shape_.ranks; ++r)
         sources[r] =
-            (r == self_ ? input_.get() + at(self_, step) : all_[r].on_board(self_, step)) + done;
+            (r == self_ ? input_.get() + at(self_, step) : all_[r].in_staging(self_, step)) + done;
       kernel({.destination = output_.get() + at(self_, step) + done,
               .second_destination = tile_,
               .sources = sources.data(),
@@ -220,18 +220,18 @@ class Rank {
     return block * shape_.block() + step * shape_.piece();
   }
   /// A slot has a piece for every rank, then one for what this rank has summed.
-  char* on_board(std::size_t reader, std::size_t step) const {
-    return board_.get() + (step % slots) * (shape_.chunk + shape_.piece()) +
+  char* in_staging(std::size_t reader, std::size_t step) const {
+    return staging_.get() + (step % slots) * (shape_.chunk + shape_.piece()) +
            reader * shape_.piece();
   }
-  char* summed(std::size_t step) const { return on_board(shape_.ranks, step); }
+  char* summed(std::size_t step) const { return in_staging(shape_.ranks, step); }
 
   const std::size_t self_;
   const Shape& shape_;
   std::vector<Rank>& all_;
   Meeting& meeting_;
   Memory input_ = memory_of(shape_.bytes), output_ = memory_of(shape_.bytes),
-         board_ = memory_of(slots * (shape_.chunk + shape_.piece()));
+         staging_ = memory_of(slots * (shape_.chunk + shape_.piece()));
   alignas(64) char tile_[tile];
 };
 

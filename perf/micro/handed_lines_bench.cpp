@@ -1,7 +1,7 @@
 // Messages from one core to another through 16 slots of shared memory, as broadcasts go over
-// boards. The reader's pages are read-only (Shared) or could be written (Taken: some processors
-// then hand over lines instead of sharing them); it copies a message or sums it with another. The
-// first two cores that this program may use take part.
+// staging buffers. The reader's pages are read-only (Shared) or could be written (Taken: some
+// processors then hand over lines instead of sharing them); it copies a message or sums it with
+// another. The first two cores that this program may use take part.
 //
 //   CopyPAGES/BYTES, SumPAGES/BYTES    time per message
 #include <benchmark/benchmark.h>

@@ -1,5 +1,5 @@
-// How long a core writes to memory that another core has just read, as it is with boards: each line
-// has to be taken back first. The first two cores that this program may use take part.
+// How long a core writes to memory that another core has just read, as it is with staging buffers:
+// each line has to be taken back first. The first two cores that this program may use take part.
 //
 //   Reduce/BYTES    the sum of two private sources, stored there by the kernel
 //   Copy/BYTES      one private source

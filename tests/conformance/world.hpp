@@ -43,20 +43,20 @@ void wait_until(Condition&& condition, std::string_view what) {
 
 /// Memory that the ranks of a test share beside the transport under test, threads and forked
 /// processes alike: to exchange addresses and to start and finish together.
-class Board {
+class SharedScores {
  public:
   static constexpr std::size_t most_ranks = 64;
   static constexpr std::size_t slot_bytes = 4096;
 
-  Board() {
+  SharedScores() {
     void* memory =
         ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::runtime_error("no memory for the board");
+    if (memory == MAP_FAILED) throw std::runtime_error("no memory for the scores");
     shared_ = new (memory) Shared;
   }
-  Board(const Board&) = delete;
-  Board& operator=(const Board&) = delete;
-  ~Board() { ::munmap(shared_, sizeof(Shared)); }
+  SharedScores(const SharedScores&) = delete;
+  SharedScores& operator=(const SharedScores&) = delete;
+  ~SharedScores() { ::munmap(shared_, sizeof(Shared)); }
 
   /// Returns when `parties` callers have come.
   void meet(int parties) {
@@ -97,8 +97,8 @@ class Member {
   using Maker =
       std::function<std::unique_ptr<Transport>(const Member&, Bytes segment, std::byte* shared)>;
 
-  Member(Rank self, int ranks, Board& board, const Maker& maker)
-      : self_(self), ranks_(ranks), board_(&board), maker_(&maker) {}
+  Member(Rank self, int ranks, SharedScores& scores, const Maker& maker)
+      : self_(self), ranks_(ranks), staging_(&scores), maker_(&maker) {}
 
   Rank self() const { return self_; }
   int id() const { return self_.value(); }
@@ -112,15 +112,15 @@ class Member {
   }
 
   /// These are called by all ranks together.
-  void meet() const { board_->meet(ranks_); }
+  void meet() const { staging_->meet(ranks_); }
   std::unique_ptr<Transport> make(Bytes segment, std::byte* shared = nullptr) const {
     return (*maker_)(*this, segment, shared);
   }
   std::vector<Address> exchange(const Address& own) const {
-    board_->post(self_, own);
+    staging_->post(self_, own);
     meet();
     std::vector<Address> result;
-    for (int rank = 0; rank < ranks_; ++rank) result.push_back(board_->read(Rank{rank}));
+    for (int rank = 0; rank < ranks_; ++rank) result.push_back(staging_->read(Rank{rank}));
     meet();
     return result;
   }
@@ -133,7 +133,7 @@ class Member {
  private:
   Rank self_;
   int ranks_;
-  Board* board_;
+  SharedScores* staging_;
   const Maker* maker_;
 };
 
@@ -216,10 +216,10 @@ inline std::string describe_status(int status) {
 
 /// As World::run for processes, but returns how each rank has ended.
 inline std::vector<int> run_processes(int ranks, const Member::Maker& maker, const Body& body) {
-  Board board;
+  SharedScores scores;
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
-    children.push_back(fork_body([&] { guarded(Member(Rank{rank}, ranks, board, maker), body); }));
+    children.push_back(fork_body([&] { guarded(Member(Rank{rank}, ranks, scores, maker), body); }));
   }
   std::vector<int> statuses;
   for (const pid_t child : children) statuses.push_back(child > 0 ? status_of(child) : -1);
@@ -227,12 +227,12 @@ inline std::vector<int> run_processes(int ranks, const Member::Maker& maker, con
 }
 
 inline void run_threads(int ranks, const Member::Maker& maker, const Body& body) {
-  Board board;
+  SharedScores scores;
   ::alarm(watchdog_seconds);
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&, rank] { guarded(Member(Rank{rank}, ranks, board, maker), body); });
+      threads.emplace_back([&, rank] { guarded(Member(Rank{rank}, ranks, scores, maker), body); });
     }
   }
   ::alarm(0);

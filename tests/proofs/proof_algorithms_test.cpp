@@ -199,7 +199,7 @@ std::vector<const Algorithm*> hierarchical_algorithms() {
 INSTANTIATE_TEST_SUITE_P(All, HierarchicalProof, ::testing::ValuesIn(hierarchical_algorithms()),
                          [](const auto& test) { return full_name(*test.param); });
 
-/// Any algorithm of any collective may follow any other on the same boards.
+/// Any algorithm of any collective may follow any other on the same staging buffers.
 TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
   std::mt19937 random{2024};
   const auto known = every_algorithm();

@@ -120,7 +120,7 @@ TEST(Plans, HaveLongerBlocksForPeersBuffersFarBeyondTheCaches) {
   EXPECT_EQ(blocks("outputs", not_enough), 32U);
   EXPECT_EQ(blocks("outputs", far_too_little), 2U);
   EXPECT_EQ(blocks("buffers", far_too_little), 2U);
-  EXPECT_EQ(blocks("inputs", far_too_little), 32U);  // sums are on boards
+  EXPECT_EQ(blocks("inputs", far_too_little), 32U);  // sums are on staging buffers
   EXPECT_EQ(blocks("flags", far_too_little), 32U);
 }
 
@@ -143,7 +143,7 @@ TEST(Plans, NeedNoMoreScratchForLongerBlocks) {
   EXPECT_GT(longer, 4);
 }
 
-/// From where the boards of peers are read, by rank 0: their lines are taken or shared.
+/// From where the staging buffers of peers are read, by rank 0: their lines are taken or shared.
 std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ranks) {
   const Call call = call_of(collective, count);
   const Choice choice = choose(
@@ -152,7 +152,7 @@ std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ra
   const Plan plan = make_plan(call, choice, ranks, Rank{0}, block, Bytes{8 << 20}, layout);
   std::vector<bool> found;
   for (const BoundOperand& operand : plan.program(0).operands)
-    if (operand.on_board() && operand.owner != 0)
+    if (operand.in_staging() && operand.owner != 0)
       found.push_back(operand.base == BoundOperand::taken_from(operand.owner, ranks));
   return found;
 }

@@ -110,8 +110,8 @@ TEST(LocalWorld, AMismatchIsFoundHoweverFarTheSenderIsAhead) {
   Settings settings = bounded_settings();
   settings.algorithm = "broadcast:0-16:flat/inline_packets,16-inf:flat/staged";
   constexpr auto slots = SegmentLayout::slots;
-  constexpr int packets = slots(SlotKind::small_packets), tiny = slots(SlotKind::tiny_board),
-                small = slots(SlotKind::small_board), all = packets + tiny + small;
+  constexpr int packets = slots(SlotKind::small_packets), tiny = slots(SlotKind::tiny_staging),
+                small = slots(SlotKind::small_staging), all = packets + tiny + small;
   std::atomic<int> sent{0};
   on_threads(2, settings, [&](Communicator& world) {
     std::vector<float> data(1500);

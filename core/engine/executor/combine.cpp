@@ -7,8 +7,8 @@
 namespace capstan {
 namespace {
 
-/// Results on their way to a board or to a peer: what fits the cache nearest to the core, beside
-/// the sources. What is streamed ends with a fence, which should not come too often.
+/// Results on their way to a staging buffer or to a peer: what fits the cache nearest to the core,
+/// beside the sources. What is streamed ends with a fence, which should not come too often.
 constexpr std::uint64_t tile_bytes = 16 << 10, streamed_tile_bytes = 64 << 10;
 
 /// From here on copies take whole lines at once; see combine_in_tiles().

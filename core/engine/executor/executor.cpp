@@ -168,7 +168,7 @@ bool Executor::finishes(int peer, std::uint64_t blocks) {
   return true;
 }
 
-/// From the last phase on that reads boards, nothing of the block is read here any more.
+/// From the last phase on that reads staging buffers, nothing of the block is read here any more.
 void Executor::leave_phase() {
   if (has_block_ && phase_ == plan_->last_reading_phase && !plan_->guarantees.paced &&
       block_ + 1 < plan_->blocks) {
@@ -183,12 +183,12 @@ inline void Executor::publish_finished(std::uint64_t blocks) {
   peers_.wake_mapped();
 }
 
-/// Boards of peers on other hosts have been read up to here.
+/// StagingBuffers of peers on other hosts have been read up to here.
 void Executor::note_read(std::uint64_t blocks) {
   for (const int peer : plan_->remote_writers) read_[static_cast<std::size_t>(peer)] = blocks;
 }
 
-/// Those whose boards have been read need to know before they write to the slots again.
+/// Those whose staging buffers have been read need to know before they write to the slots again.
 void Executor::tell_writers() {
   const Finished& own = control_of(segment_).finished;
   for (const int peer : peers_.posted()) {
@@ -204,7 +204,7 @@ void Executor::tell_writers() {
 /// round only after calls that tell, or synchronize themselves; of each small kind there are more
 /// than calls of all kinds that do not tell.
 bool Executor::tells_writers() {
-  constexpr int rarely = SegmentLayout::slots(SlotKind::small_board) / 2;
+  constexpr int rarely = SegmentLayout::slots(SlotKind::small_staging) / 2;
   if (plan_->blocks > 1) return true;
   if (plan_->guarantees.synchronizes) return false;
   if (SegmentLayout::is_small(plan_->slots) && ++untold_ < rarely) return false;
@@ -249,7 +249,7 @@ inline bool Executor::execute(const BoundOp& op) {
   return true;
 }
 
-/// To where the peer, on another host, sees the own board.
+/// To where the peer, on another host, sees the rank's own staging buffer.
 bool Executor::push(const BoundOp& op) {
   const BoundOperand& seen = program_->operands[op.first_operand];
   const BoundOperand& source = (&seen)[op.destination_count];

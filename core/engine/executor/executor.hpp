@@ -142,7 +142,7 @@ class Executor {
   inline bool copy_packets(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);
   std::byte* address(const BoundOperand& operand) const {
-    return bases_[operand.base] + operand.offset + (operand.on_board() ? slot_->offset : 0);
+    return bases_[operand.base] + operand.offset + (operand.in_staging() ? slot_->offset : 0);
   }
   std::uint64_t packet_step(const BoundOperand& operand) const;
   std::byte* packet_address(const BoundOperand& operand) const;
@@ -168,8 +168,8 @@ class Executor {
 
   std::uint64_t first_block_ = 0;  // number of its first block; blocks of all calls are numbered
   std::vector<std::uint64_t> known_finished_;  // so many blocks, by peer
-  // By peer on another host: up to which block its boards have been read, and the last number of
-  // finished blocks that it has been told.
+  // By peer on another host: up to which block its staging buffers have been read, and the last
+  // number of finished blocks that it has been told.
   std::vector<std::uint64_t> read_, told_;
   std::array<std::vector<Slot>, slot_kinds> slots_;
   std::array<std::uint64_t, slot_kinds> used_{};  // slots so far: choose the next

@@ -57,8 +57,8 @@ bool Executor::gather_packets(const BoundOp& op) {
   return true;
 }
 
-/// From a packet of the own board to one of a later call, which is taken from its former readers
-/// now, so that nothing waits for that then. 0: to none.
+/// From a packet of the rank's own staging buffer to one of a later call, which is taken from its
+/// former readers now, so that nothing waits for that then. 0: to none.
 inline std::ptrdiff_t Executor::taken_ahead() const {
   constexpr std::ptrdiff_t calls_ahead = 8;
   return plan_->slots == SlotKind::small_packets ? distance_to(calls_ahead) : 0;
@@ -70,13 +70,13 @@ inline std::ptrdiff_t Executor::fetched_ahead() const {
   return plan_->guarantees.synchronizes ? 0 : distance_to(calls_ahead);
 }
 
-/// What has been written to a packet of the own board.
+/// What has been written to a packet of the rank's own staging buffer.
 inline void Executor::send(std::byte* packet, std::ptrdiff_t ahead) {
   reinterpret_cast<Packet*>(packet)->publish(tag_);
   if (ahead != 0) take_line(packet + ahead);
 }
 
-/// Waits a little for a packet on a board.
+/// Waits a little for a packet on a staging buffer.
 inline bool Executor::arrives(int sender, const std::byte* at, std::ptrdiff_t ahead) {
   const auto& packet = *reinterpret_cast<const Packet*>(at);
   const auto come = [&] { return packet.arrived(tag_); };
@@ -90,10 +90,10 @@ bool Executor::copy_packet(const BoundOp& op) {
   const BoundOperand& destination = program_->operands[op.first_operand];
   const BoundOperand& source = (&destination)[1];
   const std::byte* const from = address(source);
-  if (source.on_board() && !arrives(source.owner, from, fetched_ahead())) return false;
+  if (source.in_staging() && !arrives(source.owner, from, fetched_ahead())) return false;
   std::byte* const to = address(destination);
   if (to != from) copy_payload(to, from, op.count * plan_->element.value());
-  if (destination.on_board()) send(to, taken_ahead());
+  if (destination.in_staging()) send(to, taken_ahead());
   return true;
 }
 
@@ -102,7 +102,7 @@ bool Executor::copy_packet(const BoundOp& op) {
 inline bool Executor::copy_packets(const BoundOp& op) {
   const BoundOperand& destination = program_->operands[op.first_operand];
   const BoundOperand& source = (&destination)[1];
-  const bool received = source.on_board(), sent = destination.on_board();
+  const bool received = source.in_staging(), sent = destination.in_staging();
   if (!received && !sent && address(source) == address(destination)) return true;  // in place
   const std::ptrdiff_t taken = sent ? taken_ahead() : 0;
   const std::uint64_t from_step = packet_step(source), to_step = packet_step(destination);
@@ -126,14 +126,14 @@ inline bool Executor::copy_packets(const BoundOp& op) {
   return true;
 }
 
-/// One packet's worth of a gather: waits for it on peers' boards, sends it on the own one.
+/// One packet's worth of a gather: waits for it on peers' staging buffers, sends it on the own one.
 bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
   const BoundOperand* const destinations = &program_->operands[op.first_operand];
   const BoundOperand* const sources = destinations + op.destination_count;
   const std::ptrdiff_t fetched = fetched_ahead();
   for (std::uint32_t i = 0; i < op.source_count; ++i) {
     const std::byte* const at = packet_address(sources[i]);
-    if (sources[i].on_board() && !arrives(sources[i].owner, at, fetched)) return false;
+    if (sources[i].in_staging() && !arrives(sources[i].owner, at, fetched)) return false;
     sources_[i] = at;
   }
 
@@ -147,14 +147,14 @@ bool Executor::gather_packet(const BoundOp& op, std::uint64_t count) {
                  .divisor = op.divisor,
                  .context = &plan_->user});
   const std::ptrdiff_t taken = taken_ahead();
-  if (destinations[0].on_board()) send(first, taken);
+  if (destinations[0].in_staging()) send(first, taken);
   if (second) send(second, taken);
   return true;
 }
 
 /// From where one packet's worth of an operand lies to that of the next packet.
 std::uint64_t Executor::packet_step(const BoundOperand& operand) const {
-  return operand.on_board() ? sizeof(Packet) : plan_->packet_elements * plan_->element.value();
+  return operand.in_staging() ? sizeof(Packet) : plan_->packet_elements * plan_->element.value();
 }
 
 std::byte* Executor::packet_address(const BoundOperand& operand) const {

@@ -52,7 +52,8 @@ std::vector<int> Executor::awaited_by(const BoundOp& op) const {
   if (op.code != OpCode::gather) return {};
   std::vector<int> ranks;
   for (const BoundOperand& operand : operands_of(op)) {
-    const bool packet = in_packets(plan_->protocol) && operand.on_board() && operand.owner != self_;
+    const bool packet =
+        in_packets(plan_->protocol) && operand.in_staging() && operand.owner != self_;
     const bool missing =
         packet && !reinterpret_cast<const Packet*>(packet_address(operand))->arrived(tag_);
     if (missing || operand.in_peer_buffer()) ranks.push_back(operand.owner);

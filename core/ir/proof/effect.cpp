@@ -24,7 +24,7 @@ std::string_view name_of(Flaw flaw) {
 }
 
 std::string to_string(const Memory& memory) {
-  constexpr std::string_view names[] = {"input", "output", "scratch", "board", "packets"};
+  constexpr std::string_view names[] = {"input", "output", "scratch", "staging", "packets"};
   return rank_name(memory.owner.value()) + " " +
          std::string{names[static_cast<std::size_t>(memory.kind)]} +
          (memory.viewer < 0 ? "" : " as seen by " + rank_name(memory.viewer));

@@ -41,15 +41,16 @@ struct Finding {
 };
 
 /// Memory that belongs to a rank. `instance` tells apart what the same buffer is in different
-/// blocks (input, output) or slots (scratch, boards).
+/// blocks (input, output) or slots (scratch, staging buffers).
 struct Memory {
-  enum class Kind : std::uint8_t { input, output, scratch, board, packets };
+  enum class Kind : std::uint8_t { input, output, scratch, staging, packets };
 
   Kind kind = Kind::input;
   Rank owner{};
-  int region = 0;  ///< boards and packets
+  int region = 0;  ///< staging buffers and packets
   int instance = 0;
-  int viewer = -1;  ///< boards and packets: the mirror of them at this rank, on another host
+  int viewer =
+      -1;  ///< staging buffers and packets: the mirror of them at this rank, on another host
 
   auto operator<=>(const Memory&) const = default;
 };
