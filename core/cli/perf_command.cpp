@@ -191,7 +191,7 @@ std::vector<Bytes> sizes_of(const PerfOptions& options) {
 }
 
 int perf_against(const PerfOptions& options) {
-  AgainstOptions all{.peers = options.against,
+  CompareOptions all{.peers = options.against,
                      .collectives = {},
                      .ranks = options.ranks,
                      .where = options.where,

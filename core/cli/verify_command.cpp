@@ -129,9 +129,9 @@ struct Result {
   std::size_t proofs = 0;
   std::vector<proof::Finding> findings;
 
-  void add(const proof::Verdict& verdict) {
+  void add(const proof::Summary& summary) {
     ++proofs;
-    findings.insert(findings.end(), verdict.findings.begin(), verdict.findings.end());
+    findings.insert(findings.end(), summary.findings.begin(), summary.findings.end());
   }
   void measure(const std::vector<Schedule>& schedules, const Hosts& hosts) {
     sent = signals = between = 0;
@@ -239,7 +239,7 @@ int run(const VerifyCommand& command) {
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   bool good = true;
   if (!command.json && command.show < 0)
-    fmt::print("#{:>16} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10} {:>8}  verdict\n", "collective",
+    fmt::print("#{:>16} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10} {:>8}  summary\n", "collective",
                "algorithm", "ranks", "proofs", "steps", "signals", "sent", "between");
   const auto worlds = worlds_of(command);
   for (const Algorithm* algorithm : selected(command))

@@ -4,13 +4,13 @@
 
 namespace capstan::cli {
 
-const Duel::Peer* Duel::best() const {
+const CellResult::Peer* CellResult::best() const {
   const auto best =
       std::ranges::min_element(peers, {}, [](const Peer& peer) { return peer.ratio; });
   return best == peers.end() ? nullptr : &*best;
 }
 
-std::optional<double> Duel::ratio() const {
+std::optional<double> CellResult::ratio() const {
   if (own.median <= 0 || !best() || best()->ratio <= 0) return std::nullopt;
   return best()->ratio;
 }

@@ -17,7 +17,7 @@ struct Times {
 };
 
 /// One cell of a comparison.
-struct Duel {
+struct CellResult {
   Collective collective{};
   int ranks = 0;
   Bytes size{};
@@ -28,7 +28,7 @@ struct Duel {
   std::string way{};  ///< in which Capstan ran
 
   struct Peer {
-    std::string name, player;  ///< the better of the peer's configurations
+    std::string name, worker;  ///< the better of the peer's configurations
     Times times{};
     /// Its time over Capstan's, both of one round: what lasts longer than a round hits both alike.
     double ratio = 0, ratio_spread = 0;

@@ -14,23 +14,23 @@ constexpr double width = 460, height = 300, left = 52, right = 12, top = 28, bot
 constexpr const char* colours[] = {"#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b"};
 
 /// One diagram's cells, in order of size.
-using Panel = std::vector<const Duel*>;
+using Panel = std::vector<const CellResult*>;
 
 struct Curve {
   std::string name, colour, dash;
   std::vector<std::pair<double, double>> points;  // bytes, microseconds
 };
 
-std::vector<Panel> panels_of(const std::vector<Duel>& duels) {
+std::vector<Panel> panels_of(const std::vector<CellResult>& cells) {
   std::vector<Panel> panels;
-  for (const Duel& duel : duels) {
+  for (const CellResult& cell : cells) {
     const auto same = std::ranges::find_if(panels, [&](const Panel& panel) {
-      return panel.front()->collective == duel.collective && panel.front()->ranks == duel.ranks;
+      return panel.front()->collective == cell.collective && panel.front()->ranks == cell.ranks;
     });
     if (same == panels.end())
-      panels.push_back({&duel});
+      panels.push_back({&cell});
     else
-      same->push_back(&duel);
+      same->push_back(&cell);
   }
   return panels;
 }
@@ -40,11 +40,11 @@ std::vector<Curve> curves_of(const Panel& panel, const std::vector<std::string>&
   std::vector<Curve> curves;
   for (std::size_t i = 0; i < peers.size(); ++i)
     curves.push_back({peers[i], colours[1 + i % 4], "", {}});
-  for (const Duel* duel : panel) {
-    const double bytes = static_cast<double>(std::max<std::uint64_t>(duel->size.value(), 1));
-    own.points.emplace_back(bytes, duel->own.median);
-    if (duel->bound.median > 0) bound.points.emplace_back(bytes, duel->bound.median);
-    for (const Duel::Peer& peer : duel->peers)
+  for (const CellResult* cell : panel) {
+    const double bytes = static_cast<double>(std::max<std::uint64_t>(cell->size.value(), 1));
+    own.points.emplace_back(bytes, cell->own.median);
+    if (cell->bound.median > 0) bound.points.emplace_back(bytes, cell->bound.median);
+    for (const CellResult::Peer& peer : cell->peers)
       for (Curve& curve : curves)
         if (curve.name == peer.name) curve.points.emplace_back(bytes, peer.times.median);
   }
@@ -84,10 +84,10 @@ std::string axes(const Panel& panel, const Axis& x, const Axis& y, double least,
         left, width - right, y.at(decade), y.at(decade), left - 4, y.at(decade) + 4,
         label_of(decade));
   }
-  for (const Duel* duel : panel)
+  for (const CellResult* cell : panel)
     svg += fmt::format("<text x='{:.1f}' y='{}' text-anchor='middle'>{}</text>\n",
-                       x.at(static_cast<double>(std::max<std::uint64_t>(duel->size.value(), 1))),
-                       height - bottom + 16, short_size(duel->size));
+                       x.at(static_cast<double>(std::max<std::uint64_t>(cell->size.value(), 1))),
+                       height - bottom + 16, short_size(cell->size));
   return svg;
 }
 
@@ -127,9 +127,9 @@ std::string shade(double ratio) {
                    : fmt::format("rgb(255,{},{})", other, other);
 }
 
-std::string heat_map(const std::vector<Panel>& panels, const std::vector<Duel>& duels) {
+std::string heat_map(const std::vector<Panel>& panels, const std::vector<CellResult>& cells) {
   std::set<Bytes> sizes;
-  for (const Duel& duel : duels) sizes.insert(duel.size);
+  for (const CellResult& cell : cells) sizes.insert(cell.size);
   std::string html = "<table><tr><th>collective</th><th>ranks</th>";
   for (const Bytes size : sizes) html += fmt::format("<th>{}</th>", short_size(size));
   html += "</tr>\n";
@@ -137,13 +137,13 @@ std::string heat_map(const std::vector<Panel>& panels, const std::vector<Duel>& 
     html += fmt::format("<tr><td>{}</td><td>{}</td>", name_of(panel.front()->collective),
                         panel.front()->ranks);
     for (const Bytes size : sizes) {
-      const auto found = std::ranges::find(panel, size, &Duel::size);
+      const auto found = std::ranges::find(panel, size, &CellResult::size);
       if (found == panel.end() || !(*found)->ratio())
         html += "<td></td>";
       else
         html +=
             fmt::format("<td style='background:{}' title='{}'>{:.2f}</td>",
-                        shade(*(*found)->ratio()), (*found)->best()->player, *(*found)->ratio());
+                        shade(*(*found)->ratio()), (*found)->best()->worker, *(*found)->ratio());
     }
     html += "</tr>\n";
   }
@@ -152,9 +152,9 @@ std::string heat_map(const std::vector<Panel>& panels, const std::vector<Duel>& 
 
 }  // namespace
 
-std::string chart_page(const std::vector<Duel>& duels, const Verdict& verdict,
+std::string chart_page(const std::vector<CellResult>& cells, const Summary& summary,
                        const std::vector<std::string>& peers) {
-  const auto panels = panels_of(duels);
+  const auto panels = panels_of(cells);
   std::string page =
       "<!DOCTYPE html>\n<html lang='en'><meta charset='utf-8'><title>Capstan and its "
       "peers</title>\n"
@@ -164,8 +164,8 @@ std::string chart_page(const std::vector<Duel>& duels, const Verdict& verdict,
   page += fmt::format(
       "<p>Time of the best peer over Capstan's, medians of interleaved rounds; above 1 Capstan is "
       "ahead. Geometric mean {:.2f}; cells lost: {}.</p>\n",
-      verdict.geometric_mean, verdict.lost.size());
-  page += heat_map(panels, duels);
+      summary.geometric_mean, summary.lost.size());
+  page += heat_map(panels, cells);
   for (const Panel& panel : panels) page += diagram(panel, peers);
   return page + "</html>\n";
 }

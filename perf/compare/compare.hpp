@@ -9,7 +9,7 @@
 namespace capstan::cli {
 
 /// What `capstan perf --against` compares.
-struct AgainstOptions {
+struct CompareOptions {
   std::vector<std::string> peers;
   std::vector<Collective> collectives;
   std::vector<int> ranks;
@@ -20,6 +20,6 @@ struct AgainstOptions {
 };
 
 /// Measures all cells and prints the table. Returns 1 if Capstan's results were wrong.
-int compare(const AgainstOptions& options);
+int compare(const CompareOptions& options);
 
 }  // namespace capstan::cli

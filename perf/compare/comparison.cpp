@@ -10,8 +10,8 @@
 
 namespace capstan::cli {
 
-using against::Answer;
-using against::Order;
+using compare::Answer;
+using compare::Order;
 
 namespace {
 
@@ -31,8 +31,8 @@ std::optional<Statistics> ratio_of(const std::vector<double>& above,
 }
 
 /// Of a peer's configurations the one that comes closest to Capstan counts.
-void add_if_better(std::vector<Duel::Peer>& peers, Duel::Peer peer) {
-  const auto same = std::ranges::find(peers, peer.name, &Duel::Peer::name);
+void add_if_better(std::vector<CellResult::Peer>& peers, CellResult::Peer peer) {
+  const auto same = std::ranges::find(peers, peer.name, &CellResult::Peer::name);
   if (same == peers.end())
     peers.push_back(std::move(peer));
   else if (peer.ratio < same->ratio)
@@ -53,76 +53,76 @@ std::optional<double> median_ratio(int rounds, const Above& above, const Below& 
 
 }  // namespace
 
-Contest::Contest(Referee& referee, int ranks, const MeasureOptions& options)
-    : referee_(referee), ranks_(ranks), options_(options) {}
+Comparison::Comparison(Coordinator& coordinator, int ranks, const MeasureOptions& options)
+    : coordinator_(coordinator), ranks_(ranks), options_(options) {}
 
-Answer Contest::tell(std::size_t player, Order::Kind kind, std::uint32_t calls) {
+Answer Comparison::tell(std::size_t worker, Order::Kind kind, std::uint32_t calls) {
   Order order = cell_;
   order.kind = kind;
   order.calls = calls;
-  return referee_.order(player, order);
+  return coordinator_.order(worker, order);
 }
 
-/// All players' buffers at the same time, in three quarters of what is free.
-bool Contest::fits_in_memory(const Cell& cell) const {
+/// All workers' buffers at the same time, in three quarters of what is free.
+bool Comparison::fits_in_memory(const Cell& cell) const {
   double bytes = 0;
   for (int rank = 0; rank < ranks_; ++rank) {
     const BufferLengths lengths = cell.contract(ranks_).lengths(rank);
     bytes += static_cast<double>(lengths.input.value() + lengths.output.value()) * 4 *
-             static_cast<double>(referee_.players());
+             static_cast<double>(coordinator_.workers());
   }
   const double free = static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) *
                       static_cast<double>(::sysconf(_SC_PAGESIZE));
   return bytes < free * 3 / 4;
 }
 
-/// Checks a player's result and finds out how many calls fill its turn.
-void Contest::enter(std::size_t player) {
-  Entry& entry = entries_[player];
-  if (referee_.out(player)) return;
-  const Answer prepared = tell(player, Order::Kind::prepare);
+/// Checks a worker's result and finds out how many calls fill its turn.
+void Comparison::enter(std::size_t worker) {
+  Entry& entry = entries_[worker];
+  if (coordinator_.out(worker)) return;
+  const Answer prepared = tell(worker, Order::Kind::prepare);
   entry.takes_part = !prepared.failed;
   if (!entry.takes_part) return;
-  if (options_.check) entry.wrong = tell(player, Order::Kind::check).wrong;
+  if (options_.check) entry.wrong = tell(worker, Order::Kind::check).wrong;
   const double turn = options_.seconds / options_.rounds;
   for (std::uint32_t calls = 1;; calls *= 8) {
-    const double seconds = tell(player, Order::Kind::time, calls).seconds;
+    const double seconds = tell(worker, Order::Kind::time, calls).seconds;
     entry.calls = static_cast<std::uint32_t>(
         std::clamp(turn * calls / std::max(seconds, 1e-9), 1.0, 50000.0));
     if (seconds > turn / 20 || calls > 10000) break;
   }
-  if (!keep_buffers_) tell(player, Order::Kind::release);
+  if (!keep_buffers_) tell(worker, Order::Kind::release);
 }
 
-void Contest::measure(std::size_t player) {
-  Entry& entry = entries_[player];
+void Comparison::measure(std::size_t worker) {
+  Entry& entry = entries_[worker];
   if (!entry.takes_part) return;
-  if (!keep_buffers_ && !renew_buffers(player)) entry.takes_part = false;
+  if (!keep_buffers_ && !renew_buffers(worker)) entry.takes_part = false;
   if (entry.takes_part) {
-    const Answer answer = tell(player, Order::Kind::time, entry.calls);
+    const Answer answer = tell(worker, Order::Kind::time, entry.calls);
     entry.takes_part = !answer.failed;
     if (entry.takes_part)
       entry.seconds.push_back(answer.seconds / entry.calls), entry.way = answer.text;
   }
-  if (!keep_buffers_) tell(player, Order::Kind::release);
+  if (!keep_buffers_) tell(worker, Order::Kind::release);
 }
 
 /// New ones are used thrice before anything is measured: libraries register them, or move them to
 /// other pages. False if that failed.
-bool Contest::renew_buffers(std::size_t player) {
+bool Comparison::renew_buffers(std::size_t worker) {
   constexpr std::uint32_t calls = 2;  // and one to warm up
-  return !tell(player, Order::Kind::prepare).failed &&
-         !tell(player, Order::Kind::time, calls).failed;
+  return !tell(worker, Order::Kind::prepare).failed &&
+         !tell(worker, Order::Kind::time, calls).failed;
 }
 
-std::size_t Contest::own_player() const {
+std::size_t Comparison::own_worker() const {
   std::size_t own = 0;
-  while (referee_.spec(own).peer_name != own_name) ++own;
+  while (coordinator_.spec(own).peer_name != own_name) ++own;
   return own;
 }
 
-/// What players are told of from now on.
-Cell Contest::choose(Collective collective, Bytes size) {
+/// What workers are told of from now on.
+Cell Comparison::choose(Collective collective, Bytes size) {
   Cell cell = cell_of(collective, DataType::f32, ReduceOp::sum, size, ranks_);
   if (collective != Collective::barrier && cell.shape.count == Elements{0})
     cell.shape.count = Elements{1};  // the smallest there is
@@ -130,30 +130,30 @@ Cell Contest::choose(Collective collective, Bytes size) {
   return cell;
 }
 
-Duel Contest::run(Collective collective, Bytes size) {
+CellResult Comparison::run(Collective collective, Bytes size) {
   keep_buffers_ = fits_in_memory(choose(collective, size));
-  entries_.assign(referee_.players(), {});
+  entries_.assign(coordinator_.workers(), {});
   const std::size_t n = entries_.size();
-  for (std::size_t player = 0; player < n; ++player) enter(player);
+  for (std::size_t worker = 0; worker < n; ++worker) enter(worker);
   play(options_.rounds);
   constexpr int times_more = 3;
   if (is_open()) play(times_more * options_.rounds);
-  for (std::size_t player = 0; player < n && keep_buffers_; ++player)
-    if (entries_[player].takes_part) tell(player, Order::Kind::release);
+  for (std::size_t worker = 0; worker < n && keep_buffers_; ++worker)
+    if (entries_[worker].takes_part) tell(worker, Order::Kind::release);
   return result(collective, size);
 }
 
-void Contest::play(int rounds) {
+void Comparison::play(int rounds) {
   const std::size_t n = entries_.size();
   for (std::size_t round = 0; round < static_cast<std::size_t>(rounds); ++round)
     for (std::size_t i = 0; i < n; ++i) measure((i + round) % n);
 }
 
 /// Whether Capstan is ahead of some peer in a quarter of the rounds, and behind in another.
-bool Contest::is_open() const {
-  const Entry& own = entries_[own_player()];
+bool Comparison::is_open() const {
+  const Entry& own = entries_[own_worker()];
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const bool is_peer = &entries_[i] != &own && referee_.spec(i).peer_name != bound_name;
+    const bool is_peer = &entries_[i] != &own && coordinator_.spec(i).peer_name != bound_name;
     const auto ratio = is_peer ? ratio_of(entries_[i].seconds, own.seconds) : std::nullopt;
     if (ratio && ratio->quantile(0.25) < 1 && ratio->quantile(0.75) > 1) return true;
   }
@@ -161,25 +161,25 @@ bool Contest::is_open() const {
 }
 
 /// For one call of what is prepared. 0: it failed.
-double Contest::time_own_calls(std::uint32_t calls) {
-  tell(own_player(), Order::Kind::time, std::max(2U, calls / 10));
-  return tell(own_player(), Order::Kind::time, calls).seconds / calls;
+double Comparison::time_own_calls(std::uint32_t calls) {
+  tell(own_worker(), Order::Kind::time, std::max(2U, calls / 10));
+  return tell(own_worker(), Order::Kind::time, calls).seconds / calls;
 }
 
-double Contest::time_own(const Duel& cell) {
+double Comparison::time_own(const CellResult& cell) {
   choose(cell.collective, cell.size);
-  if (tell(own_player(), Order::Kind::prepare).failed) return 0;
+  if (tell(own_worker(), Order::Kind::prepare).failed) return 0;
   const double seconds = time_own_calls(cell.calls);
-  tell(own_player(), Order::Kind::release);
+  tell(own_worker(), Order::Kind::release);
   return seconds;
 }
 
-std::optional<double> Contest::compare(const Duel& cell, const Duel& other) {
+std::optional<double> Comparison::compare(const CellResult& cell, const CellResult& other) {
   return median_ratio(
       options_.rounds, [&] { return time_own(cell); }, [&] { return time_own(other); });
 }
 
-std::optional<double> Contest::compare_with_parts(const Duel& cell, std::size_t parts) {
+std::optional<double> Comparison::compare_with_parts(const CellResult& cell, std::size_t parts) {
   choose(cell.collective, cell.size);
   cell_.parts = parts + 1;
   std::optional<double> ratio;
@@ -187,40 +187,40 @@ std::optional<double> Contest::compare_with_parts(const Duel& cell, std::size_t 
     cell_.parts = what;
     return time_own_calls(cell.calls);
   };
-  if (!tell(own_player(), Order::Kind::prepare).failed)
+  if (!tell(own_worker(), Order::Kind::prepare).failed)
     ratio = median_ratio(options_.rounds, [&] { return time(0); }, [&] { return time(parts + 1); });
-  tell(own_player(), Order::Kind::release);
+  tell(own_worker(), Order::Kind::release);
   return ratio;
 }
 
-Duel Contest::result(Collective collective, Bytes size) const {
-  Duel duel{.collective = collective, .ranks = ranks_, .size = size};
-  const Entry& own = entries_[own_player()];
+CellResult Comparison::result(Collective collective, Bytes size) const {
+  CellResult cell{.collective = collective, .ranks = ranks_, .size = size};
+  const Entry& own = entries_[own_worker()];
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
-    const PlayerSpec& spec = referee_.spec(i);
+    const WorkerSpec& spec = coordinator_.spec(i);
     if (!entry.takes_part || entry.seconds.empty()) continue;
     const Times times = times_of(entry.seconds);
     if (&entry == &own) {
-      duel.own = times;
-      duel.wrong = entry.wrong;
-      duel.way = entry.way;
-      duel.calls = entry.calls;
+      cell.own = times;
+      cell.wrong = entry.wrong;
+      cell.way = entry.way;
+      cell.calls = entry.calls;
     } else if (spec.peer_name == bound_name) {
-      duel.bound = times;
+      cell.bound = times;
       const auto ratio = ratio_of(own.seconds, entry.seconds);
-      duel.times_bound = ratio ? ratio->median() : 0;
+      cell.times_bound = ratio ? ratio->median() : 0;
     } else {
       const auto ratio = ratio_of(entry.seconds, own.seconds);
-      add_if_better(duel.peers, {.name = spec.peer_name,
-                                 .player = spec.name,
+      add_if_better(cell.peers, {.name = spec.peer_name,
+                                 .worker = spec.name,
                                  .times = times,
                                  .ratio = ratio ? ratio->median() : 0,
                                  .ratio_spread = ratio ? ratio->spread() : 0,
                                  .wrong = entry.wrong});
     }
   }
-  return duel;
+  return cell;
 }
 
 }  // namespace capstan::cli

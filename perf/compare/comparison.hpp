@@ -10,18 +10,18 @@
 
 namespace capstan::cli {
 
-/// Measures cells for all players in turns, so that whatever else the machine does hits all alike.
-class Contest {
+/// Measures cells for all workers in turns, so that whatever else the machine does hits all alike.
+class Comparison {
  public:
-  Contest(Referee& referee, int ranks, const MeasureOptions& options);
+  Comparison(Coordinator& coordinator, int ranks, const MeasureOptions& options);
 
-  Duel run(Collective collective, Bytes size);
+  CellResult run(Collective collective, Bytes size);
   /// How many times as long Capstan takes for a cell as for another, measured again in turns;
   /// nothing if it fails in one of them.
-  std::optional<double> compare(const Duel& cell, const Duel& other);
-  /// The same for an all-reduce and against::parts_of_all_reduce[parts], in the same buffers;
+  std::optional<double> compare(const CellResult& cell, const CellResult& other);
+  /// The same for an all-reduce and compare::parts_of_all_reduce[parts], in the same buffers;
   /// nothing either where there is not an element for each rank.
-  std::optional<double> compare_with_parts(const Duel& cell, std::size_t parts);
+  std::optional<double> compare_with_parts(const CellResult& cell, std::size_t parts);
 
  private:
   struct Entry {
@@ -31,23 +31,23 @@ class Contest {
     std::string way{};
     std::vector<double> seconds{};
   };
-  std::size_t own_player() const;
+  std::size_t own_worker() const;
   Cell choose(Collective collective, Bytes size);
-  double time_own(const Duel& cell);
+  double time_own(const CellResult& cell);
   double time_own_calls(std::uint32_t calls);
-  against::Answer tell(std::size_t player, against::Order::Kind kind, std::uint32_t calls = 0);
+  compare::Answer tell(std::size_t worker, compare::Order::Kind kind, std::uint32_t calls = 0);
   bool fits_in_memory(const Cell& cell) const;
-  void enter(std::size_t player);
+  void enter(std::size_t worker);
   void play(int rounds);
-  void measure(std::size_t player);
+  void measure(std::size_t worker);
   bool is_open() const;
-  bool renew_buffers(std::size_t player);
-  Duel result(Collective collective, Bytes size) const;
+  bool renew_buffers(std::size_t worker);
+  CellResult result(Collective collective, Bytes size) const;
 
-  Referee& referee_;
+  Coordinator& coordinator_;
   const int ranks_;
   const MeasureOptions options_;
-  against::Order cell_{};
+  compare::Order cell_{};
   bool keep_buffers_ = true;
   std::vector<Entry> entries_;
 };

@@ -12,14 +12,14 @@
 
 namespace capstan::cli {
 
-using against::Answer;
-using against::Order;
+using compare::Answer;
+using compare::Order;
 
 namespace {
 
-constexpr std::chrono::seconds to_join = against::time_to_meet + std::chrono::seconds{10};
+constexpr std::chrono::seconds to_join = compare::time_to_meet + std::chrono::seconds{10};
 constexpr std::chrono::seconds to_answer{300}, to_end{5};
-/// How often a player that says nothing is looked after.
+/// How often a worker that says nothing is looked after.
 constexpr std::chrono::milliseconds glance{250};
 
 bool ended(const Child& child) {
@@ -66,103 +66,104 @@ void end(Child& child, std::vector<LineForwarder>& output) {
 
 }  // namespace
 
-Referee::Referee(std::vector<PlayerSpec> players, int ranks, const std::string& address)
+Coordinator::Coordinator(std::vector<WorkerSpec> workers, int ranks, const std::string& address)
     : ranks_(ranks),
       secret_(random_text()),
       server_({.endpoint = TcpEndpoint{address, 0}, .secret = Secret::from_text(secret_)}) {
-  for (PlayerSpec& spec : players) {
-    const std::string scope = fmt::format("player-{}", players_.size());
-    players_.push_back({.spec = std::move(spec), .scope = scope});
+  for (WorkerSpec& spec : workers) {
+    const std::string scope = fmt::format("worker-{}", workers_.size());
+    workers_.push_back({.spec = std::move(spec), .scope = scope});
   }
   // One after the other: two mpirun that start at once may trip over each other's temporary files.
-  for (Player& player : players_) {
-    start(player);
-    join(player, Deadline::in(to_join));
+  for (Worker& worker : workers_) {
+    start(worker);
+    join(worker, Deadline::in(to_join));
   }
 }
 
-Referee::~Referee() {
+Coordinator::~Coordinator() {
   server_.stop();  // then the ranks end
-  for (Player& player : players_) end(player.child, player.output);
+  for (Worker& worker : workers_) end(worker.child, worker.output);
 }
 
-void Referee::start(Player& player) {
-  auto environment = player.spec.environment;
-  environment.insert(environment.end(), {{against::referee_variable, to_string(server_.endpoint())},
-                                         {against::secret_variable, secret_},
-                                         {against::player_variable, player.scope}});
+void Coordinator::start(Worker& worker) {
+  auto environment = worker.spec.environment;
+  environment.insert(environment.end(),
+                     {{compare::coordinator_variable, to_string(server_.endpoint())},
+                      {compare::secret_variable, secret_},
+                      {compare::worker_variable, worker.scope}});
   for (int stream = 0; stream < 2; ++stream)
-    player.output.emplace_back(fmt::format("[{}] ", player.spec.name), STDERR_FILENO);
+    worker.output.emplace_back(fmt::format("[{}] ", worker.spec.name), STDERR_FILENO);
   try {
-    player.table =
+    worker.table =
         std::make_unique<StoreClient>(StoreClient::Settings{.endpoint = server_.endpoint(),
                                                             .secret = Secret::from_text(secret_),
-                                                            .scope = player.scope},
+                                                            .scope = worker.scope},
                                       Deadline::in(to_answer));
-    player.child =
-        start_child({.command = player.spec.command(), .environment = environment, .cpus = {}});
+    worker.child =
+        start_child({.command = worker.spec.command(), .environment = environment, .cpus = {}});
   } catch (const Error& error) {
-    player.out = error.what();
+    worker.out = error.what();
   }
 }
 
-void Referee::join(Player& player, const Deadline& deadline) {
-  for (int rank = 0; rank < ranks_ && !player.out; ++rank) {
-    const auto answer = await(player, rank, deadline);
+void Coordinator::join(Worker& worker, const Deadline& deadline) {
+  for (int rank = 0; rank < ranks_ && !worker.out; ++rank) {
+    const auto answer = await(worker, rank, deadline);
     if (answer && answer->failed)
-      dismiss(player, fmt::format("its rank {} did not join: {}", rank, answer->text));
+      dismiss(worker, fmt::format("its rank {} did not join: {}", rank, answer->text));
   }
 }
 
-Answer Referee::order(std::size_t index, const Order& order) {
-  Player& player = players_[index];
+Answer Coordinator::order(std::size_t index, const Order& order) {
+  Worker& worker = workers_[index];
   Answer result;
-  if (!player.out) {
-    ++player.orders;
-    player.table->put(against::order_key(player.orders), against::encode(order));
+  if (!worker.out) {
+    ++worker.orders;
+    worker.table->put(compare::order_key(worker.orders), compare::encode(order));
   }
   const auto deadline = Deadline::in(to_answer);
-  for (int rank = 0; rank < ranks_ && !player.out; ++rank) {
-    const auto answer = await(player, rank, deadline);
+  for (int rank = 0; rank < ranks_ && !worker.out; ++rank) {
+    const auto answer = await(worker, rank, deadline);
     if (!answer) break;
     result.seconds = std::max(result.seconds, answer->seconds);
     result.wrong += answer->wrong;
     if (answer->failed || rank == 0) std::ranges::copy(answer->text, result.text);
     result.failed |= answer->failed;
   }
-  if (player.out) {
+  if (worker.out) {
     result.failed = 1;
-    against::write(result, *player.out);
+    compare::write(result, *worker.out);
   }
   return result;
 }
 
-/// A rank's answer to the last order; without one in time the player is out. What it writes is
+/// A rank's answer to the last order; without one in time the worker is out. What it writes is
 /// passed on meanwhile.
-std::optional<Answer> Referee::await(Player& player, int rank, const Deadline& deadline) {
-  const std::string key = against::answer_key(player.orders, rank);
+std::optional<Answer> Coordinator::await(Worker& worker, int rank, const Deadline& deadline) {
+  const std::string key = compare::answer_key(worker.orders, rank);
   while (true) {
-    const bool over = ended(player.child), late = deadline.expired();
-    forward_output(player.child, player.output);
+    const bool over = ended(worker.child), late = deadline.expired();
+    forward_output(worker.child, worker.output);
     try {
-      return against::decode<Answer>(player.table->get(key, Deadline::in(glance).clamp(deadline)));
+      return compare::decode<Answer>(worker.table->get(key, Deadline::in(glance).clamp(deadline)));
     } catch (const TimedOut&) {
       if (!over && !late) continue;
-      dismiss(player,
+      dismiss(worker,
               over ? fmt::format("it ended before its rank {} had answered", rank)
                    : fmt::format("its rank {} did not answer within {}", rank, deadline.budget()));
     } catch (const BootstrapError& error) {
-      dismiss(player, error.what());
+      dismiss(worker, error.what());
     }
     return std::nullopt;
   }
 }
 
 /// Ranks that wait for an order end by themselves, as their table is gone.
-void Referee::dismiss(Player& player, const std::string& reason) {
-  player.out = reason;
-  server_.close_scope(player.scope);
-  end(player.child, player.output);
+void Coordinator::dismiss(Worker& worker, const std::string& reason) {
+  worker.out = reason;
+  server_.close_scope(worker.scope);
+  end(worker.child, worker.output);
 }
 
 }  // namespace capstan::cli

@@ -15,28 +15,28 @@
 
 namespace capstan::cli {
 
-/// Starts all players of a comparison with the same number of ranks on the same cores, and tells
+/// Starts all workers of a comparison with the same number of ranks on the same cores, and tells
 /// one of them at a time what to do; the others sleep meanwhile. They reach it at `address`, one of
 /// this host, and prove that they know its secret.
-class Referee {
+class Coordinator {
  public:
-  Referee(std::vector<PlayerSpec> players, int ranks, const std::string& address);
+  Coordinator(std::vector<WorkerSpec> workers, int ranks, const std::string& address);
   /// Ends what it has started.
-  ~Referee();
-  Referee(const Referee&) = delete;
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
 
-  std::size_t players() const { return players_.size(); }
-  const PlayerSpec& spec(std::size_t player) const { return players_[player].spec; }
-  /// Why a player does not take part any more.
-  const std::optional<std::string>& out(std::size_t player) const { return players_[player].out; }
+  std::size_t workers() const { return workers_.size(); }
+  const WorkerSpec& spec(std::size_t worker) const { return workers_[worker].spec; }
+  /// Why a worker does not take part any more.
+  const std::optional<std::string>& out(std::size_t worker) const { return workers_[worker].out; }
 
-  /// All ranks of a player do this; the slowest time and the sum of wrong values come back. Failed
-  /// if the library cannot do it. A player that does not answer is out.
-  against::Answer order(std::size_t player, const against::Order& order);
+  /// All ranks of a worker do this; the slowest time and the sum of wrong values come back. Failed
+  /// if the library cannot do it. A worker that does not answer is out.
+  compare::Answer order(std::size_t worker, const compare::Order& order);
 
  private:
-  struct Player {
-    PlayerSpec spec;
+  struct Worker {
+    WorkerSpec spec;
     std::string scope{};
     std::unique_ptr<StoreClient> table{};  // where orders and answers are put
     std::uint64_t orders = 0;
@@ -45,15 +45,15 @@ class Referee {
     std::optional<std::string> out{};
   };
 
-  void start(Player& player);
-  void join(Player& player, const Deadline& deadline);
-  std::optional<against::Answer> await(Player& player, int rank, const Deadline& deadline);
-  void dismiss(Player& player, const std::string& reason);
+  void start(Worker& worker);
+  void join(Worker& worker, const Deadline& deadline);
+  std::optional<compare::Answer> await(Worker& worker, int rank, const Deadline& deadline);
+  void dismiss(Worker& worker, const std::string& reason);
 
   const int ranks_;
   const std::string secret_;
   StoreServer server_;
-  std::vector<Player> players_;
+  std::vector<Worker> workers_;
 };
 
 }  // namespace capstan::cli

@@ -15,11 +15,11 @@
 #include "capstan/collective.hpp"
 #include "capstan/error.hpp"
 
-namespace capstan::cli::against {
+namespace capstan::cli::compare {
 
-/// What the referee of a comparison and the players' ranks say to each other. They meet in a store
-/// (core/runtime/bootstrap) that the referee serves, so that ranks can be on any host and nobody
-/// takes part who lacks the secret; each player has a scope of its own in it:
+/// What the coordinator of a comparison and the workers' ranks say to each other. They meet in a
+/// store (core/runtime/bootstrap) that the coordinator serves, so that ranks can be on any host and
+/// nobody takes part who lacks the secret; each worker has a scope of its own in it:
 ///
 ///   machine/RANK      which processors a rank may run on; all ranks read all
 ///   order/N           N = 1, 2, ...: what all ranks are to do next
@@ -28,12 +28,12 @@ namespace capstan::cli::against {
 /// Both sides are of one build, on machines of one architecture.
 
 /// "host:port" of the store, and its secret.
-inline constexpr const char* referee_variable = "CAPSTAN_REFEREE";
+inline constexpr const char* coordinator_variable = "CAPSTAN_REFEREE";
 inline constexpr const char* secret_variable = "CAPSTAN_REFEREE_SECRET";
-/// Which of the players a process belongs to: its scope.
-inline constexpr const char* player_variable = "CAPSTAN_PLAYER";
+/// Which of the workers a process belongs to: its scope.
+inline constexpr const char* worker_variable = "CAPSTAN_PLAYER";
 
-/// How long the ranks of a player may take to meet.
+/// How long the ranks of a worker may take to meet.
 inline constexpr std::chrono::seconds time_to_meet{60};
 
 /// What a program could do in place of an all-reduce.
@@ -90,13 +90,13 @@ template <class Message>
 Message decode(std::span<const std::byte> bytes) {
   Message message;
   if (bytes.size() != sizeof message)
-    throw BootstrapError(
-        fmt::format("a message of {} bytes where {} were expected: referee and players are not of "
-                    "one build; use the same on all hosts",
-                    bytes.size(), sizeof message));
+    throw BootstrapError(fmt::format(
+        "a message of {} bytes where {} were expected: coordinator and workers are not of "
+        "one build; use the same on all hosts",
+        bytes.size(), sizeof message));
   std::memcpy(&message, bytes.data(), sizeof message);
   if constexpr (std::is_same_v<Message, Answer>) message.text[sizeof message.text - 1] = '\0';
   return message;
 }
 
-}  // namespace capstan::cli::against
+}  // namespace capstan::cli::compare

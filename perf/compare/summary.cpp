@@ -12,29 +12,29 @@ namespace capstan::cli {
 namespace {
 
 /// Cells that the next larger ones were faster than; one that failed says nothing.
-void doubt_growth(std::span<const Duel> duels, std::vector<Comparison>& doubts) {
+void doubt_growth(std::span<const CellResult> cells, std::vector<Comparison>& doubts) {
   constexpr double clearly = 1.1;
-  for (const Duel& duel : duels) {
-    const Duel* next = nullptr;
-    for (const Duel& other : duels)
-      if (other.collective == duel.collective && other.ranks == duel.ranks &&
-          other.size > duel.size && (!next || other.size < next->size))
+  for (const CellResult& cell : cells) {
+    const CellResult* next = nullptr;
+    for (const CellResult& other : cells)
+      if (other.collective == cell.collective && other.ranks == cell.ranks &&
+          other.size > cell.size && (!next || other.size < next->size))
         next = &other;
-    if (next && next->own.median > 0 && duel.own.median > next->own.median * clearly)
-      doubts.push_back({.cell = &duel, .larger = next});
+    if (next && next->own.median > 0 && cell.own.median > next->own.median * clearly)
+      doubts.push_back({.cell = &cell, .larger = next});
   }
 }
 
-void doubt_composition(std::span<const Duel> duels, std::vector<Comparison>& doubts) {
-  for (const Duel& duel : duels)
-    for (std::size_t parts = 0; parts < std::size(against::parts_of_all_reduce); ++parts)
-      if (duel.collective == Collective::all_reduce && duel.own.median > 0)
-        doubts.push_back({.cell = &duel, .parts = parts});
+void doubt_composition(std::span<const CellResult> cells, std::vector<Comparison>& doubts) {
+  for (const CellResult& cell : cells)
+    for (std::size_t parts = 0; parts < std::size(compare::parts_of_all_reduce); ++parts)
+      if (cell.collective == Collective::all_reduce && cell.own.median > 0)
+        doubts.push_back({.cell = &cell, .parts = parts});
 }
 
 std::string name_of_other(const Comparison& comparison) {
   if (comparison.larger) return name_of(*comparison.larger);
-  const auto& [first, second] = against::parts_of_all_reduce[comparison.parts];
+  const auto& [first, second] = compare::parts_of_all_reduce[comparison.parts];
   return fmt::format("{} and {}", name_of(first), name_of(second));
 }
 
@@ -66,15 +66,15 @@ std::string short_size(Bytes size) {
   return fmt::to_string(bytes);
 }
 
-std::string name_of(const Duel& duel) {
-  return fmt::format("{} of {} on {} ranks", name_of(duel.collective), short_size(duel.size),
-                     duel.ranks);
+std::string name_of(const CellResult& cell) {
+  return fmt::format("{} of {} on {} ranks", name_of(cell.collective), short_size(cell.size),
+                     cell.ranks);
 }
 
-std::vector<Comparison> compare_cells(std::span<const Duel> duels, const Compare& compare) {
+std::vector<Comparison> compare_cells(std::span<const CellResult> cells, const Compare& compare) {
   std::vector<Comparison> doubts, measured;
-  doubt_growth(duels, doubts);
-  doubt_composition(duels, doubts);
+  doubt_growth(cells, doubts);
+  doubt_composition(cells, doubts);
   for (Comparison& doubt : doubts) {
     doubt.times = compare(doubt).value_or(0);
     if (doubt.times > 0) measured.push_back(doubt);
@@ -82,102 +82,102 @@ std::vector<Comparison> compare_cells(std::span<const Duel> duels, const Compare
   return measured;
 }
 
-Verdict verdict_on(const std::vector<Duel>& duels, std::vector<Comparison> comparisons) {
-  Verdict verdict{.comparisons = std::move(comparisons)};
+Summary summary_on(const std::vector<CellResult>& cells, std::vector<Comparison> comparisons) {
+  Summary summary{.comparisons = std::move(comparisons)};
   double sum = 0;
   int count = 0;
-  for (const Duel& duel : duels) {
-    if (!duel.ratio()) continue;
-    sum += std::log(*duel.ratio());
+  for (const CellResult& cell : cells) {
+    if (!cell.ratio()) continue;
+    sum += std::log(*cell.ratio());
     ++count;
-    if (!verdict.worst || *duel.ratio() < *verdict.worst->ratio()) verdict.worst = &duel;
-    if (*duel.ratio() <= 1) verdict.lost.push_back(&duel);
+    if (!summary.worst || *cell.ratio() < *summary.worst->ratio()) summary.worst = &cell;
+    if (*cell.ratio() <= 1) summary.lost.push_back(&cell);
   }
-  if (count > 0) verdict.geometric_mean = std::exp(sum / count);
-  return verdict;
+  if (count > 0) summary.geometric_mean = std::exp(sum / count);
+  return summary;
 }
 
-std::string duel_head(const std::vector<std::string>& peers) {
+std::string cell_head(const std::vector<std::string>& peers) {
   std::string head = fmt::format("#{:>14} {:>5} {:>6} {:>11} {:>6} {:>11} {:>7}", "collective",
                                  "ranks", "size", "capstan", "spread", "bound", "x bound");
   for (const std::string& name : peers) head += fmt::format(" {:>11}", name);
   return head + fmt::format(" {:>7} {:>6} {:>12}\n", "ratio", "spread", "best peer");
 }
 
-std::string duel_line(const Duel& duel, const std::vector<std::string>& peers) {
+std::string cell_line(const CellResult& cell, const std::vector<std::string>& peers) {
   std::string line =
       fmt::format("{:>15} {:>5} {:>6} {:>11.2f} {:>5.0f}% {:>11.2f} {:>7.2f}",
-                  name_of(duel.collective), duel.ranks, short_size(duel.size), duel.own.median,
-                  100 * duel.own.spread, duel.bound.median, duel.times_bound);
+                  name_of(cell.collective), cell.ranks, short_size(cell.size), cell.own.median,
+                  100 * cell.own.spread, cell.bound.median, cell.times_bound);
   for (const std::string& name : peers) {
-    const auto peer = std::ranges::find(duel.peers, name, &Duel::Peer::name);
-    line += peer == duel.peers.end() ? fmt::format(" {:>11}", "-")
+    const auto peer = std::ranges::find(cell.peers, name, &CellResult::Peer::name);
+    line += peer == cell.peers.end() ? fmt::format(" {:>11}", "-")
                                      : fmt::format(" {:>11.2f}", peer->times.median);
   }
-  if (const auto* best = duel.best(); duel.ratio())
-    line += fmt::format(" {:>7.2f} {:>5.0f}% {:>12}", *duel.ratio(), 100 * best->ratio_spread,
-                        best->player);
-  if (duel.wrong > 0) line += fmt::format("  {} WRONG VALUES", duel.wrong);
-  for (const Duel::Peer& peer : duel.peers)
-    if (peer.wrong > 0) line += fmt::format("  {}: {} wrong", peer.player, peer.wrong);
+  if (const auto* best = cell.best(); cell.ratio())
+    line += fmt::format(" {:>7.2f} {:>5.0f}% {:>12}", *cell.ratio(), 100 * best->ratio_spread,
+                        best->worker);
+  if (cell.wrong > 0) line += fmt::format("  {} WRONG VALUES", cell.wrong);
+  for (const CellResult::Peer& peer : cell.peers)
+    if (peer.wrong > 0) line += fmt::format("  {}: {} wrong", peer.worker, peer.wrong);
   return line + "\n";
 }
 
-std::string summary(const Verdict& verdict) {
+std::string summary(const Summary& summary) {
   std::string text;
-  if (verdict.worst) {
+  if (summary.worst) {
     text += fmt::format("# ahead of the best peer {:.2f} times (geometric mean)\n",
-                        verdict.geometric_mean);
-    text += fmt::format("# worst: {}, {:.2f} times ({})\n", name_of(*verdict.worst),
-                        *verdict.worst->ratio(), verdict.worst->best()->player);
-    text += fmt::format("# cells lost: {}\n", verdict.lost.size());
-    for (const Duel* duel : verdict.lost)
-      text += fmt::format("#   {}: {:.2f} ({}); Capstan ran {}\n", name_of(*duel), *duel->ratio(),
-                          duel->best()->player, duel->way);
+                        summary.geometric_mean);
+    text += fmt::format("# worst: {}, {:.2f} times ({})\n", name_of(*summary.worst),
+                        *summary.worst->ratio(), summary.worst->best()->worker);
+    text += fmt::format("# cells lost: {}\n", summary.lost.size());
+    for (const CellResult* cell : summary.lost)
+      text += fmt::format("#   {}: {:.2f} ({}); Capstan ran {}\n", name_of(*cell), *cell->ratio(),
+                          cell->best()->worker, cell->way);
   }
-  for (std::size_t parts = 0; parts < std::size(against::parts_of_all_reduce); ++parts)
-    text += parts_line(verdict.comparisons, parts);
+  for (std::size_t parts = 0; parts < std::size(compare::parts_of_all_reduce); ++parts)
+    text += parts_line(summary.comparisons, parts);
   text += fmt::format("# cliffs: {}\n",
-                      std::ranges::count_if(verdict.comparisons, &Comparison::is_cliff));
-  for (const Comparison& comparison : verdict.comparisons)
+                      std::ranges::count_if(summary.comparisons, &Comparison::is_cliff));
+  for (const Comparison& comparison : summary.comparisons)
     if (comparison.is_cliff())
       text += fmt::format("#   {} takes {:.2f} times as long as {}\n", name_of(*comparison.cell),
                           comparison.times, name_of_other(comparison));
   return text;
 }
 
-nlohmann::json to_json(const std::vector<Duel>& duels, const Verdict& verdict) {
+nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summary) {
   nlohmann::json cells = nlohmann::json::array();
-  for (const Duel& duel : duels) {
+  for (const CellResult& cell : cells) {
     nlohmann::json peers = nlohmann::json::object();
-    for (const Duel::Peer& peer : duel.peers) {
+    for (const CellResult::Peer& peer : cell.peers) {
       peers[peer.name] = to_json(peer.times);
-      peers[peer.name]["configuration"] = peer.player;
+      peers[peer.name]["configuration"] = peer.worker;
       peers[peer.name]["ratio"] = peer.ratio;
       peers[peer.name]["ratio_spread"] = peer.ratio_spread;
       peers[peer.name]["wrong"] = peer.wrong;
     }
-    cells.push_back({{"collective", name_of(duel.collective)},
-                     {"ranks", duel.ranks},
-                     {"bytes", duel.size.value()},
-                     {"capstan", to_json(duel.own)},
-                     {"bound", to_json(duel.bound)},
-                     {"wrong", duel.wrong},
+    cells.push_back({{"collective", name_of(cell.collective)},
+                     {"ranks", cell.ranks},
+                     {"bytes", cell.size.value()},
+                     {"capstan", to_json(cell.own)},
+                     {"bound", to_json(cell.bound)},
+                     {"wrong", cell.wrong},
                      {"peers", peers}});
-    cells.back()["capstan"]["way"] = duel.way;
-    if (duel.times_bound > 0) cells.back()["times_bound"] = duel.times_bound;
-    if (duel.ratio()) cells.back()["ratio"] = *duel.ratio();
+    cells.back()["capstan"]["way"] = cell.way;
+    if (cell.times_bound > 0) cells.back()["times_bound"] = cell.times_bound;
+    if (cell.ratio()) cells.back()["ratio"] = *cell.ratio();
   }
   nlohmann::json lost = nlohmann::json::array();
-  for (const Duel* duel : verdict.lost) lost.push_back(name_of(*duel));
+  for (const CellResult* cell : summary.lost) lost.push_back(name_of(*cell));
   nlohmann::json comparisons = nlohmann::json::array();
-  for (const Comparison& comparison : verdict.comparisons)
+  for (const Comparison& comparison : summary.comparisons)
     comparisons.push_back({{"cell", name_of(*comparison.cell)},
                            {"other", name_of_other(comparison)},
                            {"times", comparison.times},
                            {"cliff", comparison.is_cliff()}});
   return {{"cells", cells},
-          {"geometric_mean", verdict.geometric_mean},
+          {"geometric_mean", summary.geometric_mean},
           {"lost", lost},
           {"comparisons", comparisons}};
 }

@@ -14,8 +14,8 @@ namespace capstan::cli {
 /// size, or an all-reduce, which should be no slower than two collectives that do the same. By more
 /// than 10 % it is a cliff.
 struct Comparison {
-  const Duel* cell;
-  const Duel* larger = nullptr;  ///< without one: against::parts_of_all_reduce[parts]
+  const CellResult* cell;
+  const CellResult* larger = nullptr;  ///< without one: compare::parts_of_all_reduce[parts]
   std::size_t parts = 0;
   double times = 0;  ///< as long
 
@@ -25,22 +25,22 @@ struct Comparison {
 using Compare = std::function<std::optional<double>(const Comparison&)>;
 /// All-reduces with their parts, and other cells where the larger one was faster: these were
 /// measured minutes apart, and machines change meanwhile.
-std::vector<Comparison> compare_cells(std::span<const Duel> duels, const Compare& compare);
+std::vector<Comparison> compare_cells(std::span<const CellResult> cells, const Compare& compare);
 
 /// What a whole comparison says.
-struct Verdict {
-  double geometric_mean = 0;        ///< of all ratios; 0 without any
-  const Duel* worst = nullptr;      ///< by ratio
-  std::vector<const Duel*> lost{};  ///< ratio of 1 or less
+struct Summary {
+  double geometric_mean = 0;              ///< of all ratios; 0 without any
+  const CellResult* worst = nullptr;      ///< by ratio
+  std::vector<const CellResult*> lost{};  ///< ratio of 1 or less
   std::vector<Comparison> comparisons{};
 };
-Verdict verdict_on(const std::vector<Duel>& duels, std::vector<Comparison> comparisons);
+Summary summary_on(const std::vector<CellResult>& cells, std::vector<Comparison> comparisons);
 
-std::string duel_head(const std::vector<std::string>& peers);
-std::string duel_line(const Duel& duel, const std::vector<std::string>& peers);
-std::string summary(const Verdict& verdict);
-std::string name_of(const Duel& duel);
-nlohmann::json to_json(const std::vector<Duel>& duels, const Verdict& verdict);
+std::string cell_head(const std::vector<std::string>& peers);
+std::string cell_line(const CellResult& cell, const std::vector<std::string>& peers);
+std::string summary(const Summary& summary);
+std::string name_of(const CellResult& cell);
+nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summary);
 
 /// 8, 64K, 256M.
 std::string short_size(Bytes size);

@@ -31,7 +31,7 @@ FileDescriptor in_memory(const std::string& script) {
 
 }  // namespace
 
-Venue::Venue(const LaunchOptions& place) : place_(place) {
+TestBed::TestBed(const LaunchOptions& place) : place_(place) {
   if (!named()) return;
   const auto chosen = choose_address(Settings::from_environment().interface).address;
   interface_ = chosen.interface;
@@ -39,12 +39,12 @@ Venue::Venue(const LaunchOptions& place) : place_(place) {
   rsh_ = in_memory(rsh_script(place_.agent, place_.capstan));
 }
 
-int Venue::ranks_per_host() const {
+int TestBed::ranks_per_host() const {
   if (!named()) return ranks();
   return std::ranges::max_element(hosts(), {}, &HostSlots::ranks)->ranks;
 }
 
-std::vector<std::string> Venue::own_launcher() const {
+std::vector<std::string> TestBed::own_launcher() const {
   std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe"), "run"};
   if (named())
     command.insert(command.end(), {"--hosts", to_string(hosts()), "--agent", place_.agent,
@@ -54,11 +54,11 @@ std::vector<std::string> Venue::own_launcher() const {
   return command;
 }
 
-std::string Venue::rsh() const {
+std::string TestBed::rsh() const {
   return fmt::format("/proc/{}/fd/{}", ::getpid(), rsh_.get());
 }
 
-std::string Venue::text() const {
+std::string TestBed::text() const {
   if (!named()) return "this host";
   return fmt::format("{} over {}", to_string(hosts()), interface_);
 }

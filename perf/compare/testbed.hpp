@@ -9,13 +9,13 @@
 namespace capstan::cli {
 
 /// Where a comparison takes place: which hosts, the wire between them and how programs are started
-/// there, the same for all players.
-class Venue {
+/// there, the same for all workers.
+class TestBed {
  public:
   /// `place` says how many ranks, on which hosts and through which agent; no hosts: all ranks are
   /// here. Throws InvalidArgument where nothing fits CAPSTAN_INTERFACE, or for an agent that
   /// mpirun cannot use; SystemError.
-  explicit Venue(const LaunchOptions& place);
+  explicit TestBed(const LaunchOptions& place);
 
   int ranks() const { return place_.ranks; }
   const std::vector<HostSlots>& hosts() const { return place_.hosts; }

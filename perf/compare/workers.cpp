@@ -38,42 +38,42 @@ Words mca(std::initializer_list<std::pair<const char*, std::string>> parameters)
 }
 
 /// mpirun hands its own environment on to ranks on other hosts only where it is told to.
-Words open_mpi(const Venue& venue, const Words& options) {
+Words open_mpi(const TestBed& testbed, const Words& options) {
   Words command{"mpirun.openmpi",
                 "--oversubscribe",
                 "--bind-to",
                 "none",
                 "-n",
-                std::to_string(venue.ranks())};
+                std::to_string(testbed.ranks())};
   if (::geteuid() == 0) command.push_back("--allow-run-as-root");
-  if (venue.named()) {
-    command = joined(command, {"--host", to_string(venue.hosts())});
-    command = joined(command, mca({{"plm_rsh_agent", venue.rsh()},
+  if (testbed.named()) {
+    command = joined(command, {"--host", to_string(testbed.hosts())});
+    command = joined(command, mca({{"plm_rsh_agent", testbed.rsh()},
                                    {"plm_rsh_no_tree_spawn", "1"},
-                                   {"oob_tcp_if_include", venue.interface()}}));
+                                   {"oob_tcp_if_include", testbed.interface()}}));
     for (const char* name :
-         {against::referee_variable, against::secret_variable, against::player_variable})
+         {compare::coordinator_variable, compare::secret_variable, compare::worker_variable})
       command = joined(command, {"-x", name});
   }
   return joined(command, options);
 }
 
-Words mpich(const Venue& venue) {
+Words mpich(const TestBed& testbed) {
   Words command{"mpirun.mpich", "-bind-to", "none"};
-  if (venue.named())
-    command = joined(command, {"-launcher", "rsh", "-launcher-exec", venue.rsh(), "-iface",
-                               venue.interface(), "-hosts", to_string(venue.hosts())});
-  return joined(command, {"-n", std::to_string(venue.ranks())});
+  if (testbed.named())
+    command = joined(command, {"-launcher", "rsh", "-launcher-exec", testbed.rsh(), "-iface",
+                               testbed.interface(), "-hosts", to_string(testbed.hosts())});
+  return joined(command, {"-n", std::to_string(testbed.ranks())});
 }
 
-PlayerSpec open_mpi_player(const Venue& venue, const char* name, const std::string& what,
+WorkerSpec open_mpi_worker(const TestBed& testbed, const char* name, const std::string& what,
                            const Words& options) {
-  return {name, "openmpi", what, find_program("openmpi_worker"), open_mpi(venue, options)};
+  return {name, "openmpi", what, find_program("openmpi_worker"), open_mpi(testbed, options)};
 }
 
 /// Every way that Open MPI has over TCP.
-std::vector<PlayerSpec> open_mpi_over_hosts(const Venue& venue) {
-  const std::string& wire = venue.interface();
+std::vector<WorkerSpec> open_mpi_over_hosts(const TestBed& testbed) {
+  const std::string& wire = testbed.interface();
   const Words ob1 = mca({{"pml", "ob1"}, {"btl", "self,vader,tcp"}, {"btl_tcp_if_include", wire}});
   const Words ofi =
       joined(mca({{"pml", "cm"}, {"mtl", "ofi"}, {"mtl_ofi_provider_include", "tcp;ofi_rxm"}}),
@@ -81,32 +81,33 @@ std::vector<PlayerSpec> open_mpi_over_hosts(const Venue& venue) {
   const Words ucx =
       joined(mca({{"pml", "ucx"}, {"pml_ucx_tls", "any"}, {"pml_ucx_devices", "any"}}),
              {"-x", "UCX_NET_DEVICES=" + wire, "-x", fmt::format("UCX_TLS={}", ucx_tls)});
-  std::vector<PlayerSpec> players{
-      open_mpi_player(venue, "openmpi", "coll/tuned over btl/tcp on " + wire, ob1),
-      open_mpi_player(venue, "openmpi-ofi", "coll/tuned over mtl/ofi, tcp on " + wire, ofi),
-      open_mpi_player(venue, "openmpi-ucx", "coll/tuned over pml/ucx, tcp on " + wire, ucx)};
-  if (venue.ranks_per_host() > 1)  // coll/han is for groups of ranks on a host
-    players.push_back(open_mpi_player(venue, "openmpi-han", "coll/han over btl/tcp on " + wire,
+  std::vector<WorkerSpec> workers{
+      open_mpi_worker(testbed, "openmpi", "coll/tuned over btl/tcp on " + wire, ob1),
+      open_mpi_worker(testbed, "openmpi-ofi", "coll/tuned over mtl/ofi, tcp on " + wire, ofi),
+      open_mpi_worker(testbed, "openmpi-ucx", "coll/tuned over pml/ucx, tcp on " + wire, ucx)};
+  if (testbed.ranks_per_host() > 1)  // coll/han is for groups of ranks on a host
+    workers.push_back(open_mpi_worker(testbed, "openmpi-han", "coll/han over btl/tcp on " + wire,
                                       joined(ob1, mca({{"coll_han_priority", "100"}}))));
-  return players;
+  return workers;
 }
 
-std::vector<PlayerSpec> open_mpi_players(const Venue& venue) {
-  if (venue.several_hosts()) return open_mpi_over_hosts(venue);
-  return {open_mpi_player(venue, "openmpi", "defaults (coll/tuned over btl/vader)", {}),
-          open_mpi_player(venue, "openmpi-sm", "coll_sm_priority 100",
+std::vector<WorkerSpec> open_mpi_workers(const TestBed& testbed) {
+  if (testbed.several_hosts()) return open_mpi_over_hosts(testbed);
+  return {open_mpi_worker(testbed, "openmpi", "defaults (coll/tuned over btl/vader)", {}),
+          open_mpi_worker(testbed, "openmpi-sm", "coll_sm_priority 100",
                           mca({{"coll_sm_priority", "100"}}))};
 }
 
-std::vector<PlayerSpec> mpich_players(const Venue& venue) {
-  const PlayerSpec plain{"mpich", "mpich", "defaults", find_program("mpich_worker"), mpich(venue)};
-  if (venue.several_hosts()) {
-    PlayerSpec tcp = plain;
-    tcp.configuration = "defaults, ch4:ucx over tcp on " + venue.interface();
-    tcp.environment = {{"UCX_NET_DEVICES", venue.interface()}, {"UCX_TLS", ucx_tls}};
+std::vector<WorkerSpec> mpich_workers(const TestBed& testbed) {
+  const WorkerSpec plain{"mpich", "mpich", "defaults", find_program("mpich_worker"),
+                         mpich(testbed)};
+  if (testbed.several_hosts()) {
+    WorkerSpec tcp = plain;
+    tcp.configuration = "defaults, ch4:ucx over tcp on " + testbed.interface();
+    tcp.environment = {{"UCX_NET_DEVICES", testbed.interface()}, {"UCX_TLS", ucx_tls}};
     return {tcp};
   }
-  PlayerSpec gather = plain;
+  WorkerSpec gather = plain;
   gather.name = "mpich-rg";
   gather.configuration = "release_gather for bcast, reduce, allreduce, barrier";
   for (const char* collective : {"BCAST", "REDUCE", "ALLREDUCE", "BARRIER"})
@@ -115,67 +116,67 @@ std::vector<PlayerSpec> mpich_players(const Venue& venue) {
   return {plain, gather};
 }
 
-std::vector<PlayerSpec> gloo_players(const Venue& venue) {
-  std::vector<PlayerSpec> players;
-  const std::string wire = venue.several_hosts() ? venue.interface() : "loopback";
+std::vector<WorkerSpec> gloo_workers(const TestBed& testbed) {
+  std::vector<WorkerSpec> workers;
+  const std::string wire = testbed.several_hosts() ? testbed.interface() : "loopback";
   for (const char* algorithm : {"ring", "bcube"})
-    players.push_back({.name = players.empty() ? "gloo" : "gloo-bcube",
+    workers.push_back({.name = workers.empty() ? "gloo" : "gloo-bcube",
                        .peer_name = "gloo",
                        .configuration = fmt::format("tcp on {}, {}", wire, algorithm),
                        .program = find_program("gloo_worker"),
-                       .launcher = venue.own_launcher(),
+                       .launcher = testbed.own_launcher(),
                        .arguments = {algorithm}});
-  return players;
+  return workers;
 }
 
 /// Between hosts on TCP as all the others, unless the environment says otherwise.
-PlayerSpec capstan_player(const Venue& venue) {
-  PlayerSpec player{own_name, own_name, "defaults", find_program("capstan_worker"),
-                    venue.own_launcher()};
-  if (!venue.several_hosts()) return player;
+WorkerSpec capstan_worker(const TestBed& testbed) {
+  WorkerSpec worker{own_name, own_name, "defaults", find_program("capstan_worker"),
+                    testbed.own_launcher()};
+  if (!testbed.several_hosts()) return worker;
   const char* network = std::getenv("CAPSTAN_NETWORK");
-  player.environment = {{"CAPSTAN_NETWORK", network ? network : "tcp"}};
-  player.configuration =
-      fmt::format("defaults, {} on {}", network ? network : "tcp", venue.interface());
-  return player;
+  worker.environment = {{"CAPSTAN_NETWORK", network ? network : "tcp"}};
+  worker.configuration =
+      fmt::format("defaults, {} on {}", network ? network : "tcp", testbed.interface());
+  return worker;
 }
 
-PlayerSpec bound_player(const Venue& venue) {
+WorkerSpec bound_worker(const TestBed& testbed) {
   return {bound_name, bound_name,
-          venue.several_hosts()
+          testbed.several_hosts()
               ? "bare sockets: each host's share of the bytes sent and received at once"
               : "flag exchange, and each rank's share of the bytes copied",
-          find_program("bound_worker"), venue.own_launcher()};
+          find_program("bound_worker"), testbed.own_launcher()};
 }
 
-std::vector<PlayerSpec> configurations(const std::string& peer, const Venue& venue) {
-  if (peer == "openmpi") return open_mpi_players(venue);
-  if (peer == "mpich") return mpich_players(venue);
-  if (peer == "gloo") return gloo_players(venue);
+std::vector<WorkerSpec> configurations(const std::string& peer, const TestBed& testbed) {
+  if (peer == "openmpi") return open_mpi_workers(testbed);
+  if (peer == "mpich") return mpich_workers(testbed);
+  if (peer == "gloo") return gloo_workers(testbed);
   throw InvalidArgument(
       fmt::format("--against does not know '{}': choose from openmpi, mpich, gloo", peer));
 }
 
 }  // namespace
 
-std::vector<std::string> PlayerSpec::command() const {
+std::vector<std::string> WorkerSpec::command() const {
   std::vector<std::string> all = launcher;
   all.push_back(program);
   all.insert(all.end(), arguments.begin(), arguments.end());
   return all;
 }
 
-std::vector<PlayerSpec> players_of(const std::vector<std::string>& peers, const Venue& venue) {
-  std::vector<PlayerSpec> players{capstan_player(venue), bound_player(venue)};
+std::vector<WorkerSpec> workers_of(const std::vector<std::string>& peers, const TestBed& testbed) {
+  std::vector<WorkerSpec> workers{capstan_worker(testbed), bound_worker(testbed)};
   for (const std::string& peer : peers)
-    for (PlayerSpec& player : configurations(peer, venue)) players.push_back(std::move(player));
-  for (const PlayerSpec& player : players)
-    if (player.program.empty())
+    for (WorkerSpec& worker : configurations(peer, testbed)) workers.push_back(std::move(worker));
+  for (const WorkerSpec& worker : workers)
+    if (worker.program.empty())
       throw InvalidArgument(fmt::format(
           "--against: the program of '{}' was not built: configure with CAPSTAN_BUILD_PERF=ON, "
           "without sanitizers, and see which libraries CMake has found to compare with",
-          player.name));
-  return players;
+          worker.name));
+  return workers;
 }
 
 }  // namespace capstan::cli

@@ -10,7 +10,7 @@
 namespace capstan::cli {
 
 /// One configuration of one peer, or of Capstan or the bound, that takes part in a comparison.
-struct PlayerSpec {
+struct WorkerSpec {
   std::string name;           ///< "openmpi-sm"
   std::string peer_name;      ///< "openmpi": the better of its configurations counts
   std::string configuration;  ///< what was chosen, for the record
@@ -28,6 +28,6 @@ inline constexpr const char* bound_name = "bound";
 /// Capstan, the bound of the machine or of the wire, and all configurations of these peers
 /// (openmpi, mpich, gloo). Throws InvalidArgument for a peer that is not known, or not there with
 /// what to install.
-std::vector<PlayerSpec> players_of(const std::vector<std::string>& peers, const Venue& venue);
+std::vector<WorkerSpec> workers_of(const std::vector<std::string>& peers, const TestBed& testbed);
 
 }  // namespace capstan::cli

@@ -51,10 +51,10 @@ class Folder {
 
 /// The libraries that this build can compare with.
 std::vector<std::string> installed_peers() {
-  const fs::path players = fs::path{CAPSTAN_PROGRAM}.parent_path() / "../libexec/capstan";
+  const fs::path workers = fs::path{CAPSTAN_PROGRAM}.parent_path() / "../libexec/capstan";
   std::vector<std::string> peers;
   for (const char* peer : {"openmpi", "mpich", "gloo"})
-    if (fs::exists(players / fmt::format("{}_worker", peer))) peers.emplace_back(peer);
+    if (fs::exists(workers / fmt::format("{}_worker", peer))) peers.emplace_back(peer);
   return peers;
 }
 
@@ -68,7 +68,7 @@ void expect_all_cells(const CommandResult& result, int ranks) {
   EXPECT_THAT(result.output, Not(ContainsRegex("[0-9] (wrong|WRONG)")));
 }
 
-CommandResult contest(int hosts, const std::string& places, const std::string& peers) {
+CommandResult comparison(int hosts, const std::string& places, const std::string& peers) {
   return beside_hosts(
       hosts,
       fmt::format("on 0 $CAPSTAN perf all_reduce,barrier --hosts {} --agent \"$BED_EXEC {{host}}\" "
@@ -88,13 +88,13 @@ TEST(Against, ComparesAllLibrariesBetweenHosts) {
   const auto peers = installed_peers();
   if (peers.empty()) GTEST_SKIP() << "no library to compare with, or built with sanitizers";
   const std::string all = fmt::format("{}", fmt::join(peers, ","));
-  const auto one_each = contest(2, "${host[0]}:1,${host[1]}:1", all);
+  const auto one_each = comparison(2, "${host[0]}:1,${host[1]}:1", all);
   REQUIRE_BED(one_each);
   expect_all_cells(one_each, 2);
   EXPECT_THAT(one_each.output, HasSubstr(":1 over eth0"));
   EXPECT_THAT(leftovers(), IsEmpty());
   if (!cores_for(4)) GTEST_SKIP() << "two ranks each were left out: " << too_few_cores;
-  const auto two_each = contest(2, "${host[0]}:2,${host[1]}:2", all);
+  const auto two_each = comparison(2, "${host[0]}:2,${host[1]}:2", all);
   expect_all_cells(two_each, 4);
   EXPECT_THAT(leftovers(), IsEmpty());
 }
@@ -103,14 +103,14 @@ TEST(Against, ComparesOverThreeHosts) {
   const auto peers = installed_peers();
   if (peers.empty()) GTEST_SKIP() << "no library to compare with, or built with sanitizers";
   if (!cores_for(3)) GTEST_SKIP() << too_few_cores;
-  const auto result = contest(3, "${host[0]}:1,${host[1]}:1,${host[2]}:1", peers.front());
+  const auto result = comparison(3, "${host[0]}:1,${host[1]}:1,${host[2]}:1", peers.front());
   REQUIRE_BED(result);
   expect_all_cells(result, 3);
 }
 
-/// The launcher of a peer brings a stranger to the referee's port first: one who talks nonsense,
-/// and one who does not know the secret.
-TEST(Against, AStrangerAtTheRefereesPortChangesNothing) {
+/// The launcher of a peer brings a stranger to the coordinator's port first: one who talks
+/// nonsense, and one who does not know the secret.
+TEST(Against, AStrangerAtTheCoordinatorsPortChangesNothing) {
   const auto peers = installed_peers();
   if (std::ranges::find(peers, "openmpi") == peers.end())
     GTEST_SKIP() << "no libopenmpi-dev, or built with sanitizers";
@@ -122,11 +122,11 @@ TEST(Against, AStrangerAtTheRefereesPortChangesNothing) {
       $PLAYER && exit 1
     PATH=${PATH#*:} exec mpirun.openmpi "$@"
 )");
-  const auto player = fs::path{CAPSTAN_PROGRAM}.parent_path() / "../libexec/capstan/capstan_worker";
+  const auto worker = fs::path{CAPSTAN_PROGRAM}.parent_path() / "../libexec/capstan/capstan_worker";
   const auto result = run_command(
       {CAPSTAN_PROGRAM, "perf", "all_reduce,barrier", "-n", "2", "--against", "openmpi", "--sizes",
        "8,64K", "--rounds", "2", "--seconds", "0.01"},
-      {{"PATH", folder.path().string() + ":" + std::getenv("PATH")}, {"PLAYER", player.string()}});
+      {{"PATH", folder.path().string() + ":" + std::getenv("PATH")}, {"PLAYER", worker.string()}});
   expect_all_cells(result, 2);
   EXPECT_THAT(result.output, HasSubstr("secret"));
 }

@@ -1,4 +1,5 @@
-// What referee and players of a comparison say to each other, and what they make of anything else.
+// What coordinator and workers of a comparison say to each other, and what they make of anything
+// else.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,14 +8,14 @@
 
 #include "perf/compare/protocol.hpp"
 
-namespace capstan::cli::against {
+namespace capstan::cli::compare {
 namespace {
 
 std::vector<std::byte> bytes_of(std::span<const std::byte> bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-TEST(AgainstProtocol, MessagesArriveAsTheyWereSent) {
+TEST(CompareProtocol, MessagesArriveAsTheyWereSent) {
   const Order order{Order::Kind::time, 3, 70'000, 1u << 28};
   const auto arrived = decode<Order>(encode(order));
   EXPECT_EQ(arrived.kind, Order::Kind::time);
@@ -26,7 +27,7 @@ TEST(AgainstProtocol, MessagesArriveAsTheyWereSent) {
   EXPECT_STREQ(decode<Answer>(encode(answer)).text, "no such collective");
 }
 
-TEST(AgainstProtocol, RefusesWhatIsNoMessage) {
+TEST(CompareProtocol, RefusesWhatIsNoMessage) {
   auto bytes = bytes_of(encode(Order{}));
   EXPECT_THROW(decode<Answer>(bytes), BootstrapError);
   bytes.push_back(std::byte{0});
@@ -34,15 +35,15 @@ TEST(AgainstProtocol, RefusesWhatIsNoMessage) {
   EXPECT_THROW(decode<Order>(std::span{bytes}.first(0)), BootstrapError);
 }
 
-TEST(AgainstProtocol, AReasonThatDoesNotEndIsCut) {
+TEST(CompareProtocol, AReasonThatDoesNotEndIsCut) {
   const std::vector<std::byte> bytes(sizeof(Answer), std::byte{'x'});
   EXPECT_EQ(std::strlen(decode<Answer>(bytes).text), sizeof(Answer::text) - 1);
 }
 
-TEST(AgainstProtocol, KeysOfRanksDiffer) {
+TEST(CompareProtocol, KeysOfRanksDiffer) {
   EXPECT_NE(answer_key(1, 11), answer_key(11, 1));
   EXPECT_NE(answer_key(1, 1), order_key(1));
 }
 
 }  // namespace
-}  // namespace capstan::cli::against
+}  // namespace capstan::cli::compare

@@ -12,58 +12,59 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Duel duel_of(Collective collective, std::uint64_t bytes, double median, double ratio = 2) {
-  Duel duel{.collective = collective, .ranks = 4, .size = Bytes{bytes}, .own = {.median = median}};
-  duel.peers.push_back({"mpi", "mpi-a", {.median = median * ratio}, ratio});
-  return duel;
+CellResult cell_of(Collective collective, std::uint64_t bytes, double median, double ratio = 2) {
+  CellResult cell{
+      .collective = collective, .ranks = 4, .size = Bytes{bytes}, .own = {.median = median}};
+  cell.peers.push_back({"mpi", "mpi-a", {.median = median * ratio}, ratio});
+  return cell;
 }
 
-TEST(Verdicts, CountRatiosByRound) {
-  std::vector<Duel> duels{duel_of(Collective::broadcast, 8, 1, 4),
-                          duel_of(Collective::broadcast, 64, 1, 0.25)};
+TEST(Summaries, CountRatiosByRound) {
+  std::vector<CellResult> cells{cell_of(Collective::broadcast, 8, 1, 4),
+                                cell_of(Collective::broadcast, 64, 1, 0.25)};
   // Faster in the median, but not in the rounds that Capstan was measured in.
-  duels[0].peers.push_back({"other", "other", {.median = 0.5}, 9});
-  duels.push_back(duel_of(Collective::broadcast, 1024, 0));  // failed
-  EXPECT_EQ(duels[0].best()->name, "mpi");
-  EXPECT_FALSE(duels[2].ratio());
-  const Verdict verdict = verdict_on(duels, {});
-  EXPECT_DOUBLE_EQ(verdict.geometric_mean, 1);
-  EXPECT_THAT(verdict.lost, ElementsAre(&duels[1]));
-  EXPECT_EQ(verdict.worst, &duels[1]);
-  EXPECT_THAT(duel_line(duels[2], {"mpi"}), HasSubstr("0.00"));
+  cells[0].peers.push_back({"other", "other", {.median = 0.5}, 9});
+  cells.push_back(cell_of(Collective::broadcast, 1024, 0));  // failed
+  EXPECT_EQ(cells[0].best()->name, "mpi");
+  EXPECT_FALSE(cells[2].ratio());
+  const Summary summary = summary_on(cells, {});
+  EXPECT_DOUBLE_EQ(summary.geometric_mean, 1);
+  EXPECT_THAT(summary.lost, ElementsAre(&cells[1]));
+  EXPECT_EQ(summary.worst, &cells[1]);
+  EXPECT_THAT(cell_line(cells[2], {"mpi"}), HasSubstr("0.00"));
 }
 
-TEST(Verdicts, CompareAllReducesWithTheirPartsAndWhatLargerCellsWereFasterThan) {
-  const std::vector<Duel> duels{duel_of(Collective::all_reduce, 8, 5),
-                                duel_of(Collective::all_reduce, 64, 3),
-                                duel_of(Collective::broadcast, 8, 1)};
+TEST(Summaries, CompareAllReducesWithTheirPartsAndWhatLargerCellsWereFasterThan) {
+  const std::vector<CellResult> cells{cell_of(Collective::all_reduce, 8, 5),
+                                      cell_of(Collective::all_reduce, 64, 3),
+                                      cell_of(Collective::broadcast, 8, 1)};
   const auto compare = [&](std::optional<double> by_size, std::optional<double> by_parts) {
-    return compare_cells(duels, [&, by_size, by_parts](const Comparison& asked) {
+    return compare_cells(cells, [&, by_size, by_parts](const Comparison& asked) {
       EXPECT_EQ(asked.cell->collective, Collective::all_reduce);
-      EXPECT_TRUE(!asked.larger || (asked.cell == &duels[0] && asked.larger == &duels[1]));
+      EXPECT_TRUE(!asked.larger || (asked.cell == &cells[0] && asked.larger == &cells[1]));
       return asked.larger ? by_size : by_parts;
     });
   };
-  const Verdict steep = verdict_on(duels, compare(1.5, 0.5));
+  const Summary steep = summary_on(cells, compare(1.5, 0.5));
   EXPECT_EQ(steep.comparisons.size(), 5U) << "one by size, two by two parts";
   EXPECT_THAT(summary(steep), AllOf(HasSubstr("takes 0.50 to 0.50 times as long as reduce and "
                                               "broadcast in its place"),
                                     HasSubstr("# cliffs: 1\n"),
                                     HasSubstr("all_reduce of 8 on 4 ranks takes 1.50 times as long "
                                               "as all_reduce of 64 on 4 ranks")));
-  const Verdict slow = verdict_on(duels, compare(1.05, 1.2));
+  const Summary slow = summary_on(cells, compare(1.05, 1.2));
   EXPECT_THAT(summary(slow), AllOf(HasSubstr("# cliffs: 4\n"),
                                    HasSubstr("all_reduce of 64 on 4 ranks takes 1.20 times as long "
                                              "as reduce_scatter and all_gather")));
-  EXPECT_TRUE(to_json(duels, slow)["comparisons"][1]["cliff"]);
+  EXPECT_TRUE(to_json(cells, slow)["comparisons"][1]["cliff"]);
   EXPECT_TRUE(compare(std::nullopt, std::nullopt).empty()) << "not measured";
 }
 
-TEST(Verdicts, SayNothingOfCellsThatFailed) {
-  const std::vector<Duel> duels{duel_of(Collective::all_gather, 8, 5),
-                                duel_of(Collective::all_gather, 64, 0),
-                                duel_of(Collective::all_reduce, 8, 0)};
-  EXPECT_TRUE(compare_cells(duels, [](const Comparison&) { return 9.0; }).empty());
+TEST(Summaries, SayNothingOfCellsThatFailed) {
+  const std::vector<CellResult> cells{cell_of(Collective::all_gather, 8, 5),
+                                      cell_of(Collective::all_gather, 64, 0),
+                                      cell_of(Collective::all_reduce, 8, 0)};
+  EXPECT_TRUE(compare_cells(cells, [](const Comparison&) { return 9.0; }).empty());
 }
 
 }  // namespace

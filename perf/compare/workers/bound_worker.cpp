@@ -1,4 +1,4 @@
-// What the machine or the wire allows, as one more player.
+// What the machine or the wire allows, as one more worker.
 
 #include "perf/compare/workers/memory_bound.hpp"
 #include "perf/compare/workers/wire_bound.hpp"

@@ -1,7 +1,7 @@
 // Gloo in a comparison, over TCP: on the interface between the hosts, or on loopback inside one, as
 // it has no shared memory.
 //
-// Usage: gloo_player ring|bcube   which of its all-reduce algorithms
+// Usage: gloo_worker ring|bcube   which of its all-reduce algorithms
 
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>

@@ -20,22 +20,22 @@
 namespace capstan::peers {
 namespace {
 
-using cli::against::Answer;
-using cli::against::Order;
+using cli::compare::Answer;
+using cli::compare::Order;
 
 const char* variable(const char* name) {
   if (const char* value = std::getenv(name)) return value;
   throw InvalidArgument("this program is started by `capstan perf --against`: see its --help");
 }
 
-StoreClient join_referee(const Launch& launch) {
-  return {{.endpoint = parse_endpoint(variable(cli::against::referee_variable),
-                                      cli::against::referee_variable),
-           .secret = Secret::from_text(variable(cli::against::secret_variable)),
-           .scope = variable(cli::against::player_variable),
+StoreClient join_coordinator(const Launch& launch) {
+  return {{.endpoint = parse_endpoint(variable(cli::compare::coordinator_variable),
+                                      cli::compare::coordinator_variable),
+           .secret = Secret::from_text(variable(cli::compare::secret_variable)),
+           .scope = variable(cli::compare::worker_variable),
            .rank = launch.rank,
            .size = launch.size},
-          Deadline::in(cli::against::time_to_meet)};
+          Deadline::in(cli::compare::time_to_meet)};
 }
 
 /// The same for all processes that have the same processors to choose from.
@@ -49,12 +49,12 @@ std::string machine_of_this_process() {
 /// one machine's cores, so it is machines that count here.
 void bind_among_neighbours(Store& store, const Launch& launch) {
   const std::string own = machine_of_this_process();
-  store.put_text(cli::against::machine_key(launch.rank), own);
-  const auto deadline = Deadline::in(cli::against::time_to_meet);
+  store.put_text(cli::compare::machine_key(launch.rank), own);
+  const auto deadline = Deadline::in(cli::compare::time_to_meet);
   int neighbours = 0;
   std::size_t place = 0;
   for (int rank = 0; rank < launch.size; ++rank) {
-    if (store.get_text(cli::against::machine_key(rank), deadline) != own) continue;
+    if (store.get_text(cli::compare::machine_key(rank), deadline) != own) continue;
     if (rank == launch.rank) place = static_cast<std::size_t>(neighbours);
     ++neighbours;
   }
@@ -79,9 +79,9 @@ class Buffers {
   std::vector<float> input_, output_;
 };
 
-class Player {
+class Worker {
  public:
-  Player() : launch_(detect_launch(process_environment())), store_(join_referee(launch_)) {}
+  Worker() : launch_(detect_launch(process_environment())), store_(join_coordinator(launch_)) {}
 
   void run(const Start& start) {
     bool goes_on = answer(0, [&](Answer&) {
@@ -95,17 +95,17 @@ class Player {
   }
 
  private:
-  /// Nothing when the referee has hung up.
+  /// Nothing when the coordinator has hung up.
   std::optional<Order> await(std::uint64_t number) {
     try {
-      return cli::against::decode<Order>(
-          store_.get(cli::against::order_key(number), Deadline::never()));
+      return cli::compare::decode<Order>(
+          store_.get(cli::compare::order_key(number), Deadline::never()));
     } catch (const BootstrapError&) {
       return std::nullopt;
     }
   }
 
-  /// False when the referee has hung up.
+  /// False when the coordinator has hung up.
   template <class Action>
   bool answer(std::uint64_t number, const Action& action) {
     Answer answer;
@@ -113,10 +113,10 @@ class Player {
       action(answer);
     } catch (const std::exception& error) {
       answer.failed = 1;
-      cli::against::write(answer, error.what());
+      cli::compare::write(answer, error.what());
     }
     try {
-      store_.put(cli::against::answer_key(number, launch_.rank), cli::against::encode(answer));
+      store_.put(cli::compare::answer_key(number, launch_.rank), cli::compare::encode(answer));
       return true;
     } catch (const BootstrapError&) {
       return false;
@@ -132,14 +132,14 @@ class Player {
         return;
       case Order::Kind::time:
         answer.seconds = time(order.parts > 0 ? parts_ : call_, order.calls);
-        cli::against::write(answer, peer_->way());
+        cli::compare::write(answer, peer_->way());
         return;
       case Order::Kind::release:
         call_ = parts_ = nullptr;
         buffers_.reset();
         return;
     }
-    throw InvalidArgument("the referee gave an unknown order");
+    throw InvalidArgument("the coordinator gave an unknown order");
   }
 
   void prepare(const Order& order) {
@@ -155,9 +155,9 @@ class Player {
   /// The second works on what the first has left in the output.
   Library::Call prepare_parts(std::uint64_t which) {
     if (cell_.collective != Collective::all_reduce ||
-        which >= std::size(cli::against::parts_of_all_reduce))
-      throw InvalidArgument("the referee asked for unknown parts");
-    const auto& [first, second] = cli::against::parts_of_all_reduce[which];
+        which >= std::size(cli::compare::parts_of_all_reduce))
+      throw InvalidArgument("the coordinator asked for unknown parts");
+    const auto& [first, second] = cli::compare::parts_of_all_reduce[which];
     cli::Cell one = cell_, two = cell_;
     one.collective = first, two.collective = second, two.in_place = true;
     float* result = buffers_->output();
@@ -204,7 +204,7 @@ class Player {
 
 int play(const Start& start) {
   try {
-    Player{}.run(start);
+    Worker{}.run(start);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -11,7 +11,7 @@
 namespace capstan::peers {
 
 /// What one library needs to take part in `capstan perf --against`: everything else, buffers,
-/// binding, warm-up and the clock, is the same code for all of them (player.cpp).
+/// binding, warm-up and the clock, is the same code for all of them (worker.cpp).
 class Library {
  public:
   virtual ~Library() = default;
@@ -34,9 +34,9 @@ class Library {
 /// meanwhile, under keys that start with the library's name.
 using Start = std::function<std::unique_ptr<Library>(Store&)>;
 
-/// The main program of a player: binds this process to a core, starts the library, and does what
-/// the referee orders until it hangs up. Ranks that share a machine get cores of their own there,
-/// whichever hosts (network namespaces, containers) they are on and whatever launched them.
+/// The main program of a worker: binds this process to a core, starts the library, and does what
+/// the coordinator orders until it hangs up. Ranks that share a machine get cores of their own
+/// there, whichever hosts (network namespaces, containers) they are on and whatever launched them.
 int play(const Start& start);
 
 }  // namespace capstan::peers
