@@ -24,83 +24,152 @@ struct Rule {
   bool pure = false;  ///< results depend on arguments only: no clock, I/O, thread or system header
 };
 
-const Names below_cli = {"core/base",
-                         "core/ir",
-                         "core/async",
-                         "core/message_info",
-                         "core/message",
-                         "core/reducer",
-                         "core/request",
-                         "core/collectives",
-                         "core/memory",
-                         "core/tensor",
-                         "core/settings",
-                         "core/shared_buffer",
-                         "core/unique_id",
-                         "algorithms",
-                         "kernels",
-                         "topology",
-                         "transports",
-                         "transports/*",
-                         "core/runtime",
-                         "core/runtime/bootstrap",
-                         "core/runtime/algorithm_rules",
-                         "core/runtime/form",
-                         "core/communicator"};
+Names joined(Names first, const Names& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
 
-Names also(Names names, std::string_view more) {
-  names.push_back(more);
-  return names;
+/// What every room may include: types, quantities, errors, and what schedules are made of.
+const Names vocabulary = {
+    "core/include/capstan/blocks",     "core/include/capstan/by_rank",
+    "core/include/capstan/collective", "core/include/capstan/deadline",
+    "core/include/capstan/error",      "core/include/capstan/group",
+    "core/include/capstan/hosts",      "core/include/capstan/quantity",
+    "core/include/capstan/schedule",   "core/include/capstan/span",
+    "core/include/capstan/types",
+};
+
+/// What a call and its handle are made of: the engine and what stands on it may include them.
+const Names requests = {
+    "core/include/capstan/message",   "core/include/capstan/message_info",
+    "core/include/capstan/operation", "core/include/capstan/reducer",
+    "core/include/capstan/request",   "core/include/capstan/settings",
+    "core/include/capstan/unique_id",
+};
+
+/// The way in for programs. Nothing below core/api knows it.
+const Names front = {
+    "core/include/capstan",
+    "core/include/capstan/async",
+};
+
+/// The rooms of the engine, each of which may include those before it. What one of them may not
+/// include all the same its own rule says.
+const Names rooms = {
+    "core/ir",
+    "core/ir/proof",
+    "algorithms",
+    "kernels",
+    "topology",
+    "core/net",
+    "core/memory",
+    "core/device",
+    "transports",
+    "transports/common",
+    "transports/compose",
+    "transports/*",
+    "core/lowering",
+    "core/selection",
+    "core/control",
+    "core/p2p",
+    "core/engine/executor",
+    "core/engine",
+    "core/bootstrap",
+    "core/world",
+};
+
+Names rooms_until(std::string_view last) {
+  const auto end = std::find(rooms.begin(), rooms.end(), last);
+  return {rooms.begin(), end};
+}
+
+/// Everything that a program of the project may include.
+const Names below_cli = joined(joined(joined(rooms, vocabulary), joined(requests, front)),
+                               {"core/api", "core/launcher"});
+
+/// `names` and the vocabulary.
+Names and_vocabulary(const Names& names) {
+  return joined(vocabulary, names);
 }
 
 /// The longest folder that matches counts.
 const std::vector<Rule>& rules() {
-  static const std::vector<Rule> all = {
-      {"core/base", {"core/ir"}, {"fmt"}},
-      {"core/ir", {}, {"fmt"}, true},
-      {"core/runtime/form", {}, {}},
-      {"core/runtime/algorithm_rules", {"core/ir", "core/runtime/form", "algorithms"}, {"fmt"}},
-      {"core/settings", {"core/ir", "core/runtime/algorithm_rules", "core/runtime/form"}, {"fmt"}},
-      {"core/unique_id", {"core/ir"}, {}},
-      {"core/message_info", {"core/ir"}, {}},
-      {"core/shared_buffer", {"core/ir"}, {}},
-      {"core/reducer", {"core/ir"}, {}},
-      {"core/request", {"core/ir", "core/reducer"}, {}},
-      {"core/message", {"core/message_info", "core/request"}, {}},
-      {"core/collectives", {"core/async", "core/request"}, {}},
-      {"core/tensor", {"core/ir"}, {"fmt"}},
-      {"core/async", {"core/base", "core/ir", "core/message_info"}, {"fmt", "spdlog"}},
-      {"core/memory", {"core/base", "core/ir"}, {"fmt", "spdlog"}},
-      {"algorithms", {"core/ir"}, {"fmt"}, true},
-      {"kernels", {"core/ir"}, {"fmt", "hwy"}},
-      {"topology", {"core/ir", "core/base"}, {"fmt", "hwloc", "nlohmann"}},
-      {"transports", {"core/ir", "core/base", "core/memory"}, {"fmt", "spdlog"}},
-      {"transports/*",
-       {"core/ir", "core/base", "core/memory", "transports"},
-       {"fmt", "spdlog", "sodium", "infiniband"}},
-      {"core/runtime/bootstrap",
-       {"core/ir", "core/base", "core/settings", "core/unique_id"},
-       {"fmt", "spdlog", "sodium", "pmix"}},
-      {"core/runtime",
-       {"core/ir", "core/base", "core/async", "core/memory", "core/message_info", "core/reducer",
-        "core/request", "core/settings", "core/unique_id", "algorithms", "kernels", "topology",
-        "transports", "transports/*", "core/runtime/bootstrap", "core/runtime/algorithm_rules",
-        "core/runtime/form"},
-       {"fmt", "spdlog"}},
-      {"core/communicator", also(below_cli, "core/communicator_prepared"), {"fmt", "spdlog"}},
-      {"core/communicator_prepared", below_cli, {}},
-      {"core/communicator_messages", also(below_cli, "core/communicator_prepared"), {"fmt"}},
-      {"core/communicator_tensors", also(below_cli, "core/communicator_prepared"), {"fmt"}},
-      {"core/cli", below_cli, {"fmt", "spdlog", "CLI", "nlohmann"}},
-      {"perf",
-       also(below_cli, "core/cli"),
-       {"fmt", "spdlog", "CLI", "nlohmann", "hwy", "benchmark", "mpi", "gloo"}},
-      {"tests",
-       also(below_cli, "core/cli"),
-       {"fmt", "spdlog", "CLI", "nlohmann", "hwy", "hwloc", "sodium", "gtest", "gmock",
-        "rapidcheck", "mpi", "infiniband"}},
-      {"docs", {}, {"capstan"}},
-  };
+  static const std::vector<Rule> all = [] {
+    std::vector<Rule> rules;
+    for (const auto& header : vocabulary) rules.push_back({header, vocabulary, {}});
+    for (const auto& header : requests) rules.push_back({header, and_vocabulary(requests), {}});
+    const std::vector<Rule> others = {
+        {"core/include/capstan", and_vocabulary(joined(requests, front)), {}},
+        {"core/include/capstan/async", and_vocabulary(joined(requests, front)), {}},
+        {"core/ir", vocabulary, {"fmt"}, true},
+        {"core/ir/proof", and_vocabulary({"core/ir"}), {"fmt"}, true},
+        {"algorithms", and_vocabulary({"core/ir"}), {"fmt"}, true},
+        {"core/lowering",
+         and_vocabulary({"core/ir", "core/ir/proof", "algorithms", "core/include/capstan/reducer"}),
+         {"fmt"},
+         true},
+        {"core/selection",
+         and_vocabulary({"core/ir", "algorithms", "core/lowering"}),
+         {"fmt"},
+         true},
+        {"kernels", and_vocabulary({"core/include/capstan/reducer"}), {"fmt", "hwy"}},
+        {"topology", and_vocabulary({"core/net"}), {"fmt", "hwloc", "nlohmann"}},
+        {"core/net", vocabulary, {"fmt", "sodium"}},
+        {"core/memory", and_vocabulary({"core/net", "core/device"}), {"fmt", "spdlog"}},
+        {"core/device", and_vocabulary({"core/net", "core/memory"}), {"fmt", "spdlog"}},
+        {"transports", and_vocabulary({"core/net", "core/memory"}), {"fmt", "spdlog"}},
+        {"transports/common",
+         and_vocabulary({"core/net", "core/memory", "transports"}),
+         {"fmt", "spdlog"}},
+        {"transports/compose",
+         and_vocabulary({"core/net", "core/memory", "transports", "transports/common"}),
+         {"fmt", "spdlog"}},
+        {"transports/*",
+         and_vocabulary({"core/net", "core/memory", "transports", "transports/common"}),
+         {"fmt", "spdlog", "sodium", "infiniband"}},
+        {"core/control",
+         and_vocabulary({"core/net", "core/memory", "core/lowering", "transports",
+                         "transports/common", "transports/*"}),
+         {"fmt", "spdlog"}},
+        {"core/p2p",
+         and_vocabulary(joined(
+             requests, {"core/net", "core/memory", "core/lowering", "core/control", "transports"})),
+         {"fmt", "spdlog"}},
+        {"core/engine/executor",
+         and_vocabulary({"kernels", "core/memory", "core/lowering", "core/control", "transports"}),
+         {"fmt", "spdlog"}},
+        {"core/engine",
+         and_vocabulary(joined(requests, rooms_until("core/engine"))),
+         {"fmt", "spdlog"}},
+        {"core/bootstrap",
+         and_vocabulary(joined(requests, {"core/net"})),
+         {"fmt", "spdlog", "sodium", "pmix"}},
+        {"core/world",
+         and_vocabulary(joined(requests, rooms_until("core/world"))),
+         {"fmt", "spdlog"}},
+        {"core/api", joined(and_vocabulary(joined(requests, front)), rooms), {"fmt", "spdlog"}},
+        {"core/launcher",
+         and_vocabulary(joined(requests, {"core/bootstrap", "core/net", "topology"})),
+         {"fmt", "spdlog", "nlohmann"}},
+        {"perf",
+         joined(below_cli, {"perf/compare", "perf/measure"}),
+         {"fmt", "spdlog", "CLI", "nlohmann", "hwy", "benchmark", "mpi", "gloo"}},
+        {"perf/measure", below_cli, {"fmt", "spdlog", "nlohmann"}},
+        {"perf/compare",
+         joined(below_cli, {"perf/measure", "perf"}),
+         {"fmt", "spdlog", "nlohmann", "mpi", "gloo"}},
+        {"core/cli",
+         joined(below_cli, {"perf/compare", "perf/measure"}),
+         {"fmt", "spdlog", "CLI", "nlohmann"}},
+        {"tests",
+         joined(below_cli, {"core/cli", "perf", "perf/compare", "perf/measure"}),
+         {"fmt", "spdlog", "CLI", "nlohmann", "hwy", "hwloc", "sodium", "gtest", "gmock",
+          "rapidcheck", "mpi", "infiniband"}},
+        {"docs", {}, {"capstan"}},
+    };
+    rules.insert(rules.end(), others.begin(), others.end());
+    return rules;
+  }();
   return all;
 }
 
@@ -204,10 +273,11 @@ class Checker {
     }
   }
 
-  /// As the compiler looks for it: beside the including file first, then from the root.
+  /// As the compiler looks for it: beside the including file, from the root, among public headers.
   std::optional<std::string> resolve(const std::string& path, const Include& include) const {
     const auto beside = std::filesystem::path(path).parent_path() / include.target;
-    for (const auto& candidate : {beside.lexically_normal().string(), include.target}) {
+    for (const auto& candidate :
+         {beside.lexically_normal().string(), include.target, "core/include/" + include.target}) {
       if (includes_.contains(candidate)) return candidate;
     }
     return std::nullopt;
