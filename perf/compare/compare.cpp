@@ -38,7 +38,7 @@ void write(const std::string& file, const std::string& text) {
 int compare(const CompareOptions& options) {
   const bool table = options.json != "-";
   std::vector<CellResult> cells;
-  std::vector<Comparison> comparisons;
+  std::vector<CliffCheck> comparisons;
   std::uint64_t wrong = 0;
   std::size_t done = 0;
   const std::size_t all = options.ranks.size() * options.collectives.size() * options.sizes.size();
@@ -63,18 +63,18 @@ int compare(const CompareOptions& options) {
         if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
         if (table) fmt::print("{}", cell_line(cells.back(), options.peers)), std::fflush(stdout);
       }
-    const auto compare = [&](const Comparison& asked) {
+    const auto remeasure = [&](const CliffCheck& asked) {
       if (::isatty(STDERR_FILENO))
         fmt::print(stderr, "\r\033[Kmeasuring {} again\r", name_of(*asked.cell));
       return asked.larger ? comparison.compare(*asked.cell, *asked.larger)
                           : comparison.compare_with_parts(*asked.cell, asked.parts);
     };
-    std::ranges::move(compare_cells(std::span{cells}.subspan(first), compare),
+    std::ranges::move(compare_cells(std::span{cells}.subspan(first), remeasure),
                       std::back_inserter(comparisons));
     if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
   }
   const Summary summary = summary_on(cells, std::move(comparisons));
-  if (table) fmt::print("{}", summary(summary));
+  if (table) fmt::print("{}", text_of(summary));
   const std::string document = to_json(cells, summary).dump(2) + "\n";
   if (options.json == "-")
     fmt::print("{}", document);

@@ -10,8 +10,8 @@
 
 namespace capstan::cli {
 
-using compare::Answer;
-using compare::Order;
+using worker_protocol::Answer;
+using worker_protocol::Order;
 
 namespace {
 

@@ -19,8 +19,8 @@ class Comparison {
   /// How many times as long Capstan takes for a cell as for another, measured again in turns;
   /// nothing if it fails in one of them.
   std::optional<double> compare(const CellResult& cell, const CellResult& other);
-  /// The same for an all-reduce and compare::parts_of_all_reduce[parts], in the same buffers;
-  /// nothing either where there is not an element for each rank.
+  /// The same for an all-reduce and worker_protocol::parts_of_all_reduce[parts], in the same
+  /// buffers; nothing either where there is not an element for each rank.
   std::optional<double> compare_with_parts(const CellResult& cell, std::size_t parts);
 
  private:
@@ -35,7 +35,8 @@ class Comparison {
   Cell choose(Collective collective, Bytes size);
   double time_own(const CellResult& cell);
   double time_own_calls(std::uint32_t calls);
-  compare::Answer tell(std::size_t worker, compare::Order::Kind kind, std::uint32_t calls = 0);
+  worker_protocol::Answer tell(std::size_t worker, worker_protocol::Order::Kind kind,
+                               std::uint32_t calls = 0);
   bool fits_in_memory(const Cell& cell) const;
   void enter(std::size_t worker);
   void play(int rounds);
@@ -47,7 +48,7 @@ class Comparison {
   Coordinator& coordinator_;
   const int ranks_;
   const MeasureOptions options_;
-  compare::Order cell_{};
+  worker_protocol::Order cell_{};
   bool keep_buffers_ = true;
   std::vector<Entry> entries_;
 };

@@ -12,12 +12,12 @@
 
 namespace capstan::cli {
 
-using compare::Answer;
-using compare::Order;
+using worker_protocol::Answer;
+using worker_protocol::Order;
 
 namespace {
 
-constexpr std::chrono::seconds to_join = compare::time_to_meet + std::chrono::seconds{10};
+constexpr std::chrono::seconds to_join = worker_protocol::time_to_meet + std::chrono::seconds{10};
 constexpr std::chrono::seconds to_answer{300}, to_end{5};
 /// How often a worker that says nothing is looked after.
 constexpr std::chrono::milliseconds glance{250};
@@ -89,9 +89,9 @@ Coordinator::~Coordinator() {
 void Coordinator::start(Worker& worker) {
   auto environment = worker.spec.environment;
   environment.insert(environment.end(),
-                     {{compare::coordinator_variable, to_string(server_.endpoint())},
-                      {compare::secret_variable, secret_},
-                      {compare::worker_variable, worker.scope}});
+                     {{worker_protocol::coordinator_variable, to_string(server_.endpoint())},
+                      {worker_protocol::secret_variable, secret_},
+                      {worker_protocol::worker_variable, worker.scope}});
   for (int stream = 0; stream < 2; ++stream)
     worker.output.emplace_back(fmt::format("[{}] ", worker.spec.name), STDERR_FILENO);
   try {
@@ -120,7 +120,7 @@ Answer Coordinator::order(std::size_t index, const Order& order) {
   Answer result;
   if (!worker.out) {
     ++worker.orders;
-    worker.table->put(compare::order_key(worker.orders), compare::encode(order));
+    worker.table->put(worker_protocol::order_key(worker.orders), worker_protocol::encode(order));
   }
   const auto deadline = Deadline::in(to_answer);
   for (int rank = 0; rank < ranks_ && !worker.out; ++rank) {
@@ -133,7 +133,7 @@ Answer Coordinator::order(std::size_t index, const Order& order) {
   }
   if (worker.out) {
     result.failed = 1;
-    compare::write(result, *worker.out);
+    worker_protocol::write(result, *worker.out);
   }
   return result;
 }
@@ -141,12 +141,13 @@ Answer Coordinator::order(std::size_t index, const Order& order) {
 /// A rank's answer to the last order; without one in time the worker is out. What it writes is
 /// passed on meanwhile.
 std::optional<Answer> Coordinator::await(Worker& worker, int rank, const Deadline& deadline) {
-  const std::string key = compare::answer_key(worker.orders, rank);
+  const std::string key = worker_protocol::answer_key(worker.orders, rank);
   while (true) {
     const bool over = ended(worker.child), late = deadline.expired();
     forward_output(worker.child, worker.output);
     try {
-      return compare::decode<Answer>(worker.table->get(key, Deadline::in(glance).clamp(deadline)));
+      return worker_protocol::decode<Answer>(
+          worker.table->get(key, Deadline::in(glance).clamp(deadline)));
     } catch (const TimedOut&) {
       if (!over && !late) continue;
       dismiss(worker,

@@ -32,7 +32,7 @@ class Coordinator {
 
   /// All ranks of a worker do this; the slowest time and the sum of wrong values come back. Failed
   /// if the library cannot do it. A worker that does not answer is out.
-  compare::Answer order(std::size_t worker, const compare::Order& order);
+  worker_protocol::Answer order(std::size_t worker, const worker_protocol::Order& order);
 
  private:
   struct Worker {
@@ -47,7 +47,7 @@ class Coordinator {
 
   void start(Worker& worker);
   void join(Worker& worker, const Deadline& deadline);
-  std::optional<compare::Answer> await(Worker& worker, int rank, const Deadline& deadline);
+  std::optional<worker_protocol::Answer> await(Worker& worker, int rank, const Deadline& deadline);
   void dismiss(Worker& worker, const std::string& reason);
 
   const int ranks_;

@@ -15,7 +15,7 @@
 #include "capstan/collective.hpp"
 #include "capstan/error.hpp"
 
-namespace capstan::cli::compare {
+namespace capstan::cli::worker_protocol {
 
 /// What the coordinator of a comparison and the workers' ranks say to each other. They meet in a
 /// store (core/runtime/bootstrap) that the coordinator serves, so that ranks can be on any host and
@@ -28,10 +28,10 @@ namespace capstan::cli::compare {
 /// Both sides are of one build, on machines of one architecture.
 
 /// "host:port" of the store, and its secret.
-inline constexpr const char* coordinator_variable = "CAPSTAN_REFEREE";
-inline constexpr const char* secret_variable = "CAPSTAN_REFEREE_SECRET";
+inline constexpr const char* coordinator_variable = "CAPSTAN_COORDINATOR";
+inline constexpr const char* secret_variable = "CAPSTAN_COORDINATOR_SECRET";
 /// Which of the workers a process belongs to: its scope.
-inline constexpr const char* worker_variable = "CAPSTAN_PLAYER";
+inline constexpr const char* worker_variable = "CAPSTAN_WORKER";
 
 /// How long the ranks of a worker may take to meet.
 inline constexpr std::chrono::seconds time_to_meet{60};
@@ -99,4 +99,4 @@ Message decode(std::span<const std::byte> bytes) {
   return message;
 }
 
-}  // namespace capstan::cli::compare
+}  // namespace capstan::cli::worker_protocol

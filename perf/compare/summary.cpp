@@ -12,7 +12,7 @@ namespace capstan::cli {
 namespace {
 
 /// Cells that the next larger ones were faster than; one that failed says nothing.
-void doubt_growth(std::span<const CellResult> cells, std::vector<Comparison>& doubts) {
+void doubt_growth(std::span<const CellResult> cells, std::vector<CliffCheck>& doubts) {
   constexpr double clearly = 1.1;
   for (const CellResult& cell : cells) {
     const CellResult* next = nullptr;
@@ -25,24 +25,24 @@ void doubt_growth(std::span<const CellResult> cells, std::vector<Comparison>& do
   }
 }
 
-void doubt_composition(std::span<const CellResult> cells, std::vector<Comparison>& doubts) {
+void doubt_composition(std::span<const CellResult> cells, std::vector<CliffCheck>& doubts) {
   for (const CellResult& cell : cells)
-    for (std::size_t parts = 0; parts < std::size(compare::parts_of_all_reduce); ++parts)
+    for (std::size_t parts = 0; parts < std::size(worker_protocol::parts_of_all_reduce); ++parts)
       if (cell.collective == Collective::all_reduce && cell.own.median > 0)
         doubts.push_back({.cell = &cell, .parts = parts});
 }
 
-std::string name_of_other(const Comparison& comparison) {
+std::string name_of_other(const CliffCheck& comparison) {
   if (comparison.larger) return name_of(*comparison.larger);
-  const auto& [first, second] = compare::parts_of_all_reduce[comparison.parts];
+  const auto& [first, second] = worker_protocol::parts_of_all_reduce[comparison.parts];
   return fmt::format("{} and {}", name_of(first), name_of(second));
 }
 
 /// "# all_reduce takes 0.41 to 0.93 times as long as reduce and broadcast in its place".
-std::string parts_line(std::span<const Comparison> comparisons, std::size_t parts) {
+std::string parts_line(std::span<const CliffCheck> comparisons, std::size_t parts) {
   double least = 0, most = 0;
   std::string name;
-  for (const Comparison& comparison : comparisons) {
+  for (const CliffCheck& comparison : comparisons) {
     if (comparison.larger || comparison.parts != parts) continue;
     least = name.empty() ? comparison.times : std::min(least, comparison.times);
     most = std::max(most, comparison.times);
@@ -71,18 +71,18 @@ std::string name_of(const CellResult& cell) {
                      cell.ranks);
 }
 
-std::vector<Comparison> compare_cells(std::span<const CellResult> cells, const Compare& compare) {
-  std::vector<Comparison> doubts, measured;
+std::vector<CliffCheck> compare_cells(std::span<const CellResult> cells, const Remeasure& compare) {
+  std::vector<CliffCheck> doubts, measured;
   doubt_growth(cells, doubts);
   doubt_composition(cells, doubts);
-  for (Comparison& doubt : doubts) {
+  for (CliffCheck& doubt : doubts) {
     doubt.times = compare(doubt).value_or(0);
     if (doubt.times > 0) measured.push_back(doubt);
   }
   return measured;
 }
 
-Summary summary_on(const std::vector<CellResult>& cells, std::vector<Comparison> comparisons) {
+Summary summary_on(const std::vector<CellResult>& cells, std::vector<CliffCheck> comparisons) {
   Summary summary{.comparisons = std::move(comparisons)};
   double sum = 0;
   int count = 0;
@@ -123,7 +123,7 @@ std::string cell_line(const CellResult& cell, const std::vector<std::string>& pe
   return line + "\n";
 }
 
-std::string summary(const Summary& summary) {
+std::string text_of(const Summary& summary) {
   std::string text;
   if (summary.worst) {
     text += fmt::format("# ahead of the best peer {:.2f} times (geometric mean)\n",
@@ -135,11 +135,11 @@ std::string summary(const Summary& summary) {
       text += fmt::format("#   {}: {:.2f} ({}); Capstan ran {}\n", name_of(*cell), *cell->ratio(),
                           cell->best()->worker, cell->way);
   }
-  for (std::size_t parts = 0; parts < std::size(compare::parts_of_all_reduce); ++parts)
+  for (std::size_t parts = 0; parts < std::size(worker_protocol::parts_of_all_reduce); ++parts)
     text += parts_line(summary.comparisons, parts);
   text += fmt::format("# cliffs: {}\n",
-                      std::ranges::count_if(summary.comparisons, &Comparison::is_cliff));
-  for (const Comparison& comparison : summary.comparisons)
+                      std::ranges::count_if(summary.comparisons, &CliffCheck::is_cliff));
+  for (const CliffCheck& comparison : summary.comparisons)
     if (comparison.is_cliff())
       text += fmt::format("#   {} takes {:.2f} times as long as {}\n", name_of(*comparison.cell),
                           comparison.times, name_of_other(comparison));
@@ -147,7 +147,7 @@ std::string summary(const Summary& summary) {
 }
 
 nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summary) {
-  nlohmann::json cells = nlohmann::json::array();
+  nlohmann::json rows = nlohmann::json::array();
   for (const CellResult& cell : cells) {
     nlohmann::json peers = nlohmann::json::object();
     for (const CellResult::Peer& peer : cell.peers) {
@@ -157,26 +157,26 @@ nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summ
       peers[peer.name]["ratio_spread"] = peer.ratio_spread;
       peers[peer.name]["wrong"] = peer.wrong;
     }
-    cells.push_back({{"collective", name_of(cell.collective)},
-                     {"ranks", cell.ranks},
-                     {"bytes", cell.size.value()},
-                     {"capstan", to_json(cell.own)},
-                     {"bound", to_json(cell.bound)},
-                     {"wrong", cell.wrong},
-                     {"peers", peers}});
-    cells.back()["capstan"]["way"] = cell.way;
-    if (cell.times_bound > 0) cells.back()["times_bound"] = cell.times_bound;
-    if (cell.ratio()) cells.back()["ratio"] = *cell.ratio();
+    rows.push_back({{"collective", name_of(cell.collective)},
+                    {"ranks", cell.ranks},
+                    {"bytes", cell.size.value()},
+                    {"capstan", to_json(cell.own)},
+                    {"bound", to_json(cell.bound)},
+                    {"wrong", cell.wrong},
+                    {"peers", peers}});
+    rows.back()["capstan"]["way"] = cell.way;
+    if (cell.times_bound > 0) rows.back()["times_bound"] = cell.times_bound;
+    if (cell.ratio()) rows.back()["ratio"] = *cell.ratio();
   }
   nlohmann::json lost = nlohmann::json::array();
   for (const CellResult* cell : summary.lost) lost.push_back(name_of(*cell));
   nlohmann::json comparisons = nlohmann::json::array();
-  for (const Comparison& comparison : summary.comparisons)
+  for (const CliffCheck& comparison : summary.comparisons)
     comparisons.push_back({{"cell", name_of(*comparison.cell)},
                            {"other", name_of_other(comparison)},
                            {"times", comparison.times},
                            {"cliff", comparison.is_cliff()}});
-  return {{"cells", cells},
+  return {{"cells", rows},
           {"geometric_mean", summary.geometric_mean},
           {"lost", lost},
           {"comparisons", comparisons}};

@@ -51,8 +51,8 @@ Words open_mpi(const TestBed& testbed, const Words& options) {
     command = joined(command, mca({{"plm_rsh_agent", testbed.rsh()},
                                    {"plm_rsh_no_tree_spawn", "1"},
                                    {"oob_tcp_if_include", testbed.interface()}}));
-    for (const char* name :
-         {compare::coordinator_variable, compare::secret_variable, compare::worker_variable})
+    for (const char* name : {worker_protocol::coordinator_variable,
+                             worker_protocol::secret_variable, worker_protocol::worker_variable})
       command = joined(command, {"-x", name});
   }
   return joined(command, options);

@@ -116,8 +116,8 @@ TEST(Against, AStrangerAtTheCoordinatorsPortChangesNothing) {
     GTEST_SKIP() << "no libopenmpi-dev, or built with sanitizers";
   const Folder folder;
   folder.write_program("mpirun.openmpi", R"(#!/bin/bash
-    exec 3<>"/dev/tcp/${CAPSTAN_REFEREE%:*}/${CAPSTAN_REFEREE##*:}" && head -c 4000 /dev/urandom >&3
-    CAPSTAN_REFEREE_SECRET=0123456789abcdef CAPSTAN_RANK=0 CAPSTAN_SIZE=1 CAPSTAN_LOCAL_RANK=0 \
+    exec 3<>"/dev/tcp/${CAPSTAN_COORDINATOR%:*}/${CAPSTAN_COORDINATOR##*:}" && head -c 4000 /dev/urandom >&3
+    CAPSTAN_COORDINATOR_SECRET=0123456789abcdef CAPSTAN_RANK=0 CAPSTAN_SIZE=1 CAPSTAN_LOCAL_RANK=0 \
       CAPSTAN_LOCAL_SIZE=1 CAPSTAN_STORE=127.0.0.1:1 CAPSTAN_SECRET=0123456789abcdef \
       $PLAYER && exit 1
     PATH=${PATH#*:} exec mpirun.openmpi "$@"

@@ -39,7 +39,7 @@ TEST(Summaries, CompareAllReducesWithTheirPartsAndWhatLargerCellsWereFasterThan)
                                       cell_of(Collective::all_reduce, 64, 3),
                                       cell_of(Collective::broadcast, 8, 1)};
   const auto compare = [&](std::optional<double> by_size, std::optional<double> by_parts) {
-    return compare_cells(cells, [&, by_size, by_parts](const Comparison& asked) {
+    return compare_cells(cells, [&, by_size, by_parts](const CliffCheck& asked) {
       EXPECT_EQ(asked.cell->collective, Collective::all_reduce);
       EXPECT_TRUE(!asked.larger || (asked.cell == &cells[0] && asked.larger == &cells[1]));
       return asked.larger ? by_size : by_parts;
@@ -47,13 +47,13 @@ TEST(Summaries, CompareAllReducesWithTheirPartsAndWhatLargerCellsWereFasterThan)
   };
   const Summary steep = summary_on(cells, compare(1.5, 0.5));
   EXPECT_EQ(steep.comparisons.size(), 5U) << "one by size, two by two parts";
-  EXPECT_THAT(summary(steep), AllOf(HasSubstr("takes 0.50 to 0.50 times as long as reduce and "
+  EXPECT_THAT(text_of(steep), AllOf(HasSubstr("takes 0.50 to 0.50 times as long as reduce and "
                                               "broadcast in its place"),
                                     HasSubstr("# cliffs: 1\n"),
                                     HasSubstr("all_reduce of 8 on 4 ranks takes 1.50 times as long "
                                               "as all_reduce of 64 on 4 ranks")));
   const Summary slow = summary_on(cells, compare(1.05, 1.2));
-  EXPECT_THAT(summary(slow), AllOf(HasSubstr("# cliffs: 4\n"),
+  EXPECT_THAT(text_of(slow), AllOf(HasSubstr("# cliffs: 4\n"),
                                    HasSubstr("all_reduce of 64 on 4 ranks takes 1.20 times as long "
                                              "as reduce_scatter and all_gather")));
   EXPECT_TRUE(to_json(cells, slow)["comparisons"][1]["cliff"]);
@@ -64,7 +64,7 @@ TEST(Summaries, SayNothingOfCellsThatFailed) {
   const std::vector<CellResult> cells{cell_of(Collective::all_gather, 8, 5),
                                       cell_of(Collective::all_gather, 64, 0),
                                       cell_of(Collective::all_reduce, 8, 0)};
-  EXPECT_TRUE(compare_cells(cells, [](const Comparison&) { return 9.0; }).empty());
+  EXPECT_TRUE(compare_cells(cells, [](const CliffCheck&) { return 9.0; }).empty());
 }
 
 }  // namespace

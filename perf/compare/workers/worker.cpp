@@ -20,8 +20,8 @@
 namespace capstan::peers {
 namespace {
 
-using cli::compare::Answer;
-using cli::compare::Order;
+using cli::worker_protocol::Answer;
+using cli::worker_protocol::Order;
 
 const char* variable(const char* name) {
   if (const char* value = std::getenv(name)) return value;
@@ -29,13 +29,13 @@ const char* variable(const char* name) {
 }
 
 StoreClient join_coordinator(const Launch& launch) {
-  return {{.endpoint = parse_endpoint(variable(cli::compare::coordinator_variable),
-                                      cli::compare::coordinator_variable),
-           .secret = Secret::from_text(variable(cli::compare::secret_variable)),
-           .scope = variable(cli::compare::worker_variable),
+  return {{.endpoint = parse_endpoint(variable(cli::worker_protocol::coordinator_variable),
+                                      cli::worker_protocol::coordinator_variable),
+           .secret = Secret::from_text(variable(cli::worker_protocol::secret_variable)),
+           .scope = variable(cli::worker_protocol::worker_variable),
            .rank = launch.rank,
            .size = launch.size},
-          Deadline::in(cli::compare::time_to_meet)};
+          Deadline::in(cli::worker_protocol::time_to_meet)};
 }
 
 /// The same for all processes that have the same processors to choose from.
@@ -49,12 +49,12 @@ std::string machine_of_this_process() {
 /// one machine's cores, so it is machines that count here.
 void bind_among_neighbours(Store& store, const Launch& launch) {
   const std::string own = machine_of_this_process();
-  store.put_text(cli::compare::machine_key(launch.rank), own);
-  const auto deadline = Deadline::in(cli::compare::time_to_meet);
+  store.put_text(cli::worker_protocol::machine_key(launch.rank), own);
+  const auto deadline = Deadline::in(cli::worker_protocol::time_to_meet);
   int neighbours = 0;
   std::size_t place = 0;
   for (int rank = 0; rank < launch.size; ++rank) {
-    if (store.get_text(cli::compare::machine_key(rank), deadline) != own) continue;
+    if (store.get_text(cli::worker_protocol::machine_key(rank), deadline) != own) continue;
     if (rank == launch.rank) place = static_cast<std::size_t>(neighbours);
     ++neighbours;
   }
@@ -98,8 +98,8 @@ class Worker {
   /// Nothing when the coordinator has hung up.
   std::optional<Order> await(std::uint64_t number) {
     try {
-      return cli::compare::decode<Order>(
-          store_.get(cli::compare::order_key(number), Deadline::never()));
+      return cli::worker_protocol::decode<Order>(
+          store_.get(cli::worker_protocol::order_key(number), Deadline::never()));
     } catch (const BootstrapError&) {
       return std::nullopt;
     }
@@ -113,10 +113,11 @@ class Worker {
       action(answer);
     } catch (const std::exception& error) {
       answer.failed = 1;
-      cli::compare::write(answer, error.what());
+      cli::worker_protocol::write(answer, error.what());
     }
     try {
-      store_.put(cli::compare::answer_key(number, launch_.rank), cli::compare::encode(answer));
+      store_.put(cli::worker_protocol::answer_key(number, launch_.rank),
+                 cli::worker_protocol::encode(answer));
       return true;
     } catch (const BootstrapError&) {
       return false;
@@ -132,7 +133,7 @@ class Worker {
         return;
       case Order::Kind::time:
         answer.seconds = time(order.parts > 0 ? parts_ : call_, order.calls);
-        cli::compare::write(answer, peer_->way());
+        cli::worker_protocol::write(answer, peer_->way());
         return;
       case Order::Kind::release:
         call_ = parts_ = nullptr;
@@ -155,9 +156,9 @@ class Worker {
   /// The second works on what the first has left in the output.
   Library::Call prepare_parts(std::uint64_t which) {
     if (cell_.collective != Collective::all_reduce ||
-        which >= std::size(cli::compare::parts_of_all_reduce))
+        which >= std::size(cli::worker_protocol::parts_of_all_reduce))
       throw InvalidArgument("the coordinator asked for unknown parts");
-    const auto& [first, second] = cli::compare::parts_of_all_reduce[which];
+    const auto& [first, second] = cli::worker_protocol::parts_of_all_reduce[which];
     cli::Cell one = cell_, two = cell_;
     one.collective = first, two.collective = second, two.in_place = true;
     float* result = buffers_->output();
