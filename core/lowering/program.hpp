@@ -104,7 +104,7 @@ std::vector<int> writers_to(const Program& program);
 /// The phase after which the program reads no staging buffer any more.
 int last_reading_phase(const Program& program);
 
-/// One operation as text, e.g. "gather input[0,4), rank 1 staging buffer[0,4) -> output[0,4)".
+/// One operation as text, e.g. "gather input[0,4), rank 1 staging[0,4) -> output[0,4)".
 std::string to_string(const Program& program, const Op& op);
 
 /// StagingBuffers are allocated in units of this many elements, so that every area starts on a

@@ -128,7 +128,7 @@ TEST(Lowering, WhatIsOnAnotherHostIsPushedFromWhereItIs) {
             Protocol::staged, apart);
   const auto push = std::ranges::find(program.ops, OpCode::push, &Op::code);
   ASSERT_NE(push, program.ops.end());
-  EXPECT_EQ(to_string(program, *push), "push to rank 1 input[0,9) -> rank 0 staging buffer[0,9)");
+  EXPECT_EQ(to_string(program, *push), "push to rank 1 input[0,9) -> rank 0 staging[0,9)");
   // In place, the sum would overwrite what is being sent.
   const auto flush = std::ranges::find(program.ops, OpCode::flush, &Op::code);
   const auto sum = std::ranges::find(program.ops, OpCode::gather, &Op::code);
