@@ -55,6 +55,11 @@ void read_switch(const char* name, bool& setting) {
   setting = *text == "1";
 }
 
+/// Refuses the former name of a variable, which would otherwise be ignored in silence.
+void refuse_renamed(const char* former, const char* name) {
+  if (variable(former)) throw InvalidArgument(fmt::format("{} is called {} now", former, name));
+}
+
 constexpr int most_of_anything = std::numeric_limits<int>::max();
 
 void read_number(const char* name, int& setting, int least, int most, std::string_view expected) {
@@ -103,7 +108,8 @@ Settings Settings::from_environment() {
   read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
   read_switch("CAPSTAN_HUGE_PAGES", settings.huge_pages);
-  read_switch("CAPSTAN_TRIALS", settings.trials);
+  refuse_renamed("CAPSTAN_TRIALS", "CAPSTAN_AUTOTUNE");
+  read_switch("CAPSTAN_AUTOTUNE", settings.autotune);
   read_network(settings.network);
   if (const auto text = variable("CAPSTAN_TCP_CONGESTION")) settings.tcp_congestion = *text;
   if (const auto text = variable("CAPSTAN_PROVIDER")) settings.provider = *text;

@@ -30,7 +30,7 @@ struct Placement {
   Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
   bool reads_peers = false;        ///< every rank can read every other's memory
   bool huge_pages = false;         ///< every rank may put its buffers into huge pages, and can
-  bool tries = false;              ///< every rank may run calls in several ways
+  bool autotunes = false;          ///< every rank wants calls to be timed and the fastest candidate chosen
   Bytes cached_buffers{8 << 20};   ///< input and output of a rank that the last cache has room for
   bool oversubscribed = false;     ///< some on this host do: give it up early while waiting
   CpuSet spare_processors{};  ///< a core that no rank is bound to, for this rank's progress thread

@@ -27,7 +27,7 @@ Call verdict_about(const Call& call, std::size_t times) {
 
 /// Whether ranks try at all.
 bool Engine::tries() const {
-  return placement_.tries && ranks_ > 1 && placement_.hosts.single();
+  return placement_.autotunes && ranks_ > 1 && placement_.hosts.single();
 }
 
 /// All of a kind are tried, or none.

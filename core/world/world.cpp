@@ -196,20 +196,20 @@ bool may_use_huge_pages(const Settings& settings) {
 }
 
 /// Where rules say how calls run, nothing is tried.
-bool wants_trials(const Settings& settings) {
-  return settings.trials && settings.algorithm.empty();
+bool wants_autotuning(const Settings& settings) {
+  return settings.autotune && settings.algorithm.empty();
 }
 
 /// What a rank may do only if all can and want it.
 void agree_on_abilities(Placement& placement, Store& store, Transport& transport, int rank,
                         int size, const Settings& settings, Deadline deadline) {
   const std::array own{reaches_peers(store, transport, rank, size, deadline),
-                       may_use_huge_pages(settings), wants_trials(settings),
+                       may_use_huge_pages(settings), wants_autotuning(settings),
                        !placement.oversubscribed};
   const auto all = common(store, "abilities", rank, size, own, deadline);
   placement.reads_peers = all[0];
   placement.huge_pages = all[0] && all[1];  // it is for who reads them
-  placement.tries = all[2];
+  placement.autotunes = all[2];
   placement.shares_cores = !all[3];
 }
 
@@ -299,7 +299,7 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
                             .chunk = ranks > 1 ? chunk_bytes_for(machine, ranks) : Bytes{0},
                             .reads_peers = true,
                             .huge_pages = ranks > 1 && may_use_huge_pages(settings),
-                            .tries = wants_trials(settings),
+                            .autotunes = wants_autotuning(settings),
                             .cached_buffers = cached_buffers(machine, ranks),
                             .oversubscribed = oversubscribed};
   const SegmentLayout layout = segment_layout(ranks, placement, settings);

@@ -5,7 +5,7 @@
 //
 // All candidates are measured in turns, a short while each, so that whatever disturbs the machine
 // disturbs all of them; each has a communicator of its own with a rule for it. What trials find is
-// the choice inside a host, or with CAPSTAN_TRIALS=0 what the model does. Sizes go from 8
+// the choice inside a host, or with CAPSTAN_AUTOTUNE=0 what the model does. Sizes go from 8
 // bytes to LARGEST (64M) by factors of 4; the median over ROUNDS (21) of the slowest rank counts.
 // The table compares the chosen one with the best; FILE gets all candidates, measured and
 // predicted, as comma-separated values.

@@ -44,7 +44,7 @@ BENCHMARK(AndBarrier);
 
 void Broadcast(benchmark::State& state) {
   Settings settings;
-  settings.trials = false;  // ranks would have to talk about them
+  settings.autotune = false;  // ranks would have to talk about them
   auto world = Communicator::local_world(static_cast<int>(state.range(0)), settings);
   std::vector<Buffer> buffers(world.size());
   for (auto _ : state) {

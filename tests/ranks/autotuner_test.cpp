@@ -207,7 +207,7 @@ TEST_F(OfTwo, WhatEarlyOnesWaitForDoesNotCountWhereAllWait) {
 
 Settings trying() {
   Settings settings = bounded_settings();
-  settings.trials = true;
+  settings.autotune = true;
   return settings;
 }
 
@@ -388,7 +388,7 @@ TEST(Trials, AreNotForRulesNorThoseWhoDoNotWantThem) {
     return answer;
   };
   Settings off = trying(), ruled = trying();
-  off.trials = false;
+  off.autotune = false;
   ruled.algorithm = "all_reduce:ring";
   EXPECT_TRUE(settled(off, 100'000));
   EXPECT_TRUE(settled(ruled, 100'000));

@@ -157,7 +157,7 @@ TEST(Collectives, ARepeatedCallRunsRightWhateverCameBetween) {
   constexpr int kinds = 1500;
   Settings settings;
   settings.timeout = std::chrono::seconds{60};
-  settings.trials = false;  // plans of what is tried are not remembered
+  settings.autotune = false;  // plans of what is tried are not remembered
   on_threads(2, settings, [](Communicator& world) {
     std::vector<std::int64_t> data(kinds);
     std::int64_t round = 0;
@@ -185,7 +185,7 @@ TEST(Collectives, RepeatedCallsInTurnAreToldApart) {
   constexpr int buffers = 150;
   Settings settings;
   settings.timeout = std::chrono::seconds{60};
-  settings.trials = false;
+  settings.autotune = false;
   on_threads(3, settings, [](Communicator& world) {
     std::vector<std::int64_t> own(buffers), all(buffers), shared(1);
     for (int round = 1; round <= 4; ++round) {
@@ -212,7 +212,7 @@ TEST(Collectives, RepeatedCallsInTurnAreToldApart) {
 TEST(Collectives, ACallbackThatCallsDisturbsNoRepeatedCall) {
   Settings settings;
   settings.timeout = std::chrono::seconds{60};
-  settings.trials = false;
+  settings.autotune = false;
   on_threads(3, settings, [](Communicator& world) {
     std::vector<float> large(100'000);
     std::vector<std::int64_t> shown(3), blocks(3);
@@ -239,7 +239,7 @@ TEST(Collectives, ACallbackThatCallsDisturbsNoRepeatedCall) {
 /// The first of a chain, with nothing to send: only the others wait for it.
 TEST(Collectives, ARankThatWaitsForNobodyLearnsThatTheOthersAreGone) {
   Settings settings;
-  settings.trials = false;  // of which ranks would tell each other
+  settings.autotune = false;  // of which ranks would tell each other
   auto world = Communicator::local_world(2, settings);
   const auto scan_nothing = [&](Communicator& rank) {
     const std::vector<int> nothing;

@@ -189,7 +189,7 @@ class Communicator : public Collectives<Communicator> {
   /// Just the algorithm's name.
   std::string algorithm(const Request& request) const;
   /// Whether the fastest of several ways has been found for calls like this one, with buffers of
-  /// this kind on all ranks (see Settings::trials). The same on all ranks when nothing is pending.
+  /// this kind on all ranks (see Settings::autotune). The same on all ranks when nothing is pending.
   /// For benchmarks, to know when to start.
   bool is_settled(const Request& request) const;
 

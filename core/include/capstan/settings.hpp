@@ -58,12 +58,13 @@ struct Settings {
   /// uses several network cards. The same on all ranks. CAPSTAN_RAILS.
   int rails = 1;
 
-  /// Within a host, the first calls of a kind and size run in several ways, of which the others
-  /// take that which was the fastest, for all ranks alike; ever more rarely, some run in the best
-  /// of them again, as machines change. Sums of floating-point numbers do not depend on it: where
-  /// algorithms round differently, the model of the machine decides, as it always does with this
-  /// off on any rank, or with rules in `algorithm`. CAPSTAN_TRIALS, 0 or 1.
-  bool trials = true;
+  /// Within a host, the first calls of each kind and size are run by several candidates (algorithm,
+  /// protocol and block length) and timed; later calls run by the fastest, the same on all ranks.
+  /// The best candidates are timed again from time to time, ever more rarely, because machines
+  /// change. Floating-point results do not depend on it: candidates are compared only if they give
+  /// the same bits. Off on any rank, or with rules in `algorithm`, the model of the machine decides
+  /// alone. CAPSTAN_AUTOTUNE, 0 or 1.
+  bool autotune = true;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.
   /// CAPSTAN_TIMEOUT, seconds.
