@@ -134,9 +134,9 @@ Plan Engine::make_plan(const Call& call, const Choice& choice) {
 const Plan* Engine::run(const Call& call, const void* input, void* output) {
   const auto question = expects_shared_buffers() ? question_for(call) : nullptr;
   if (!question) return run_now(call, input, output);
-  const SeenBuffers own = seen_buffers(call, input, output);
+  const PeerMappedBuffers own = seen_buffers(call, input, output);
   Call known = call;
-  run_now(*question, &own, &known.seen);
+  run_now(*question, &own, &known.peer_mapped);
   run_now(known, input, output);
   return nullptr;
 }

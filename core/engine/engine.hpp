@@ -30,9 +30,9 @@ struct Placement {
   Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
   bool reads_peers = false;        ///< every rank can read every other's memory
   bool huge_pages = false;         ///< every rank may put its buffers into huge pages, and can
-  bool autotunes = false;          ///< every rank wants calls to be timed and the fastest candidate chosen
-  Bytes cached_buffers{8 << 20};   ///< input and output of a rank that the last cache has room for
-  bool oversubscribed = false;     ///< some on this host do: give it up early while waiting
+  bool autotunes = false;  ///< every rank wants calls to be timed and the fastest candidate chosen
+  Bytes cached_buffers{8 << 20};  ///< input and output of a rank that the last cache has room for
+  bool oversubscribed = false;    ///< some on this host do: give it up early while waiting
   CpuSet spare_processors{};  ///< a core that no rank is bound to, for this rank's progress thread
   int position = 0;           ///< of this rank among those on its host
 };
@@ -146,7 +146,7 @@ class Engine {
   std::shared_ptr<const Call> question_before(const Call& call);
   bool is_worth_asking(const Call& call);
   Call with_seen(Call call, const void* input, const void* output);
-  SeenBuffers seen_buffers(const Call& call, const void* input, const void* output) const;
+  PeerMappedBuffers seen_buffers(const Call& call, const void* input, const void* output) const;
   Task ask(const Call& question, Task& task);
   /// What comes from other hosts shows only then.
   void take_in() {

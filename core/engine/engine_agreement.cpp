@@ -12,8 +12,8 @@ Call question_about(std::shared_ptr<const Call> call) {
   return {.collective = Collective::all_reduce,
           .type = DataType::u8,
           .op = ReduceOp::min,
-          .shape = {.count = Elements{sizeof(SeenBuffers)}},
-          .purpose = Purpose::question,
+          .shape = {.count = Elements{sizeof(PeerMappedBuffers)}},
+          .purpose = Purpose::visibility,
           .about = std::move(call)};
 }
 
@@ -49,34 +49,35 @@ bool Engine::is_worth_asking(const Call& call) {
     return false;
   const Choice plain = predicted(call);
   const Choice question = predicted(without_subject(question_about(nullptr)));
-  const auto saves = [&](SeenBuffers seen) {
+  const auto saves = [&](PeerMappedBuffers seen) {
     Call known = call;
-    known.seen = seen;
+    known.peer_mapped = seen;
     const Choice other = predicted(known);
     const bool differs = other.algorithm != plain.algorithm || other.protocol != plain.protocol;
     return differs && plain.nanoseconds - other.nanoseconds > question.nanoseconds;
   };
-  return saves(SeenBuffers::all) || saves(SeenBuffers::inputs);
+  return saves(PeerMappedBuffers::all) || saves(PeerMappedBuffers::inputs);
 }
 
 /// Those of this rank.
-SeenBuffers Engine::seen_buffers(const Call& call, const void* input, const void* output) const {
+PeerMappedBuffers Engine::seen_buffers(const Call& call, const void* input,
+                                       const void* output) const {
   const BufferLengths lengths = call.contract(ranks_).lengths(self_.value());
   const auto seen = [&](const void* buffer, Elements length) {
     return memory_->seen_by(world_ranks_, buffer, bytes_of(length, call.element()));
   };
-  if (!seen(input, lengths.input)) return SeenBuffers::none;
-  return seen(output, lengths.output) ? SeenBuffers::all : SeenBuffers::inputs;
+  if (!seen(input, lengths.input)) return PeerMappedBuffers::none;
+  return seen(output, lengths.output) ? PeerMappedBuffers::all : PeerMappedBuffers::inputs;
 }
 
 /// The task of a question, which goes before the task that it is about.
 Task Engine::ask(const Call& question, Task& task) {
   struct Talk {
-    SeenBuffers own, all;
+    PeerMappedBuffers own, all;
   };
   const auto talk = std::make_shared<Talk>(
-      Talk{seen_buffers(task.call, task.input, task.output), SeenBuffers::none});
-  task.complete = [talk](Task& asked) { asked.call.seen = talk->all; };
+      Talk{seen_buffers(task.call, task.input, task.output), PeerMappedBuffers::none});
+  task.complete = [talk](Task& asked) { asked.call.peer_mapped = talk->all; };
   return {.call = question,
           .plan = &plan(question),
           .input = &talk->own,
@@ -94,7 +95,7 @@ Choice Engine::choice(const Call& call, const void* input, const void* output) {
 /// As if the buffers of all ranks were of the kind of these.
 Call Engine::with_seen(Call call, const void* input, const void* output) {
   if (expects_shared_buffers() && question_before(call))
-    call.seen = seen_buffers(call, input, output);
+    call.peer_mapped = seen_buffers(call, input, output);
   return call;
 }
 

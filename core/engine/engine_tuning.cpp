@@ -19,7 +19,7 @@ Call verdict_about(const Call& call, std::size_t times) {
           .type = DataType::f64,
           .op = ReduceOp::max,
           .shape = {.count = Elements{times}},
-          .purpose = Purpose::verdict,
+          .purpose = Purpose::decision,
           .about = std::make_shared<const Call>(call)};
 }
 

@@ -7,7 +7,7 @@
 namespace capstan {
 namespace {
 
-constexpr int purpose_shift = 1, seen_shift = 3, collective_shift = 8, type_shift = 16,
+constexpr int purpose_shift = 1, peer_mapped_shift = 3, collective_shift = 8, type_shift = 16,
               op_shift = 24, algorithm_shift = 32, form_shift = 40, block_shift = 48,
               user_shift = 32;
 
@@ -92,7 +92,8 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
   const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp{};
   const std::uint64_t user = call.user ? std::hash<std::string>{}(call.user->name) | 1 : 0;
   return {
-      .signature = 1 | field(call.purpose, purpose_shift) | field(call.seen, seen_shift) |
+      .signature = 1 | field(call.purpose, purpose_shift) |
+                   field(call.peer_mapped, peer_mapped_shift) |
                    field(call.collective, collective_shift) | field(call.type, type_shift) |
                    field(op, op_shift) | field(manner.algorithm, algorithm_shift) |
                    field(manner.protocol, form_shift) | mix(manner.block.value()) << block_shift,
@@ -111,9 +112,9 @@ std::string to_string(const CallMark& mark) {
   switch (purpose_of(mark)) {
     case Purpose::allocate:
       return "allocate()";
-    case Purpose::question:
+    case Purpose::visibility:
       return describe(mark) + ", asking first what buffers all ranks have";
-    case Purpose::verdict:
+    case Purpose::decision:
       return describe(mark) + ", telling first which way was the fastest";
     case Purpose::caller:
       break;

@@ -11,17 +11,17 @@
 
 namespace capstan {
 
-/// What a call is made for.
+/// The reason why a call is made. All but `caller` are calls that ranks make among themselves.
 enum class Purpose : std::uint8_t {
-  caller,    ///< what it says
-  question,  ///< ranks ask each other what buffers the next call has: see SeenBuffers
-  allocate,  ///< part of Communicator::allocate
-  verdict    ///< ranks tell each other how long calls took that ran in several ways: see Trials
+  caller,      ///< a program asked for it
+  visibility,  ///< agreement on PeerMappedBuffers of the call that comes next
+  allocate,    ///< part of Communicator::allocate
+  decision     ///< agreement on how long measured calls took: see Autotuner
 };
 
-/// Which buffers of a call peers see in their own address space, on every rank. What is not seen is
-/// read through the kernel.
-enum class SeenBuffers : std::uint8_t { none, inputs, all };
+/// The buffers of a call that are mapped by all peers on the host, on every rank. Buffers that are
+/// not mapped are read through the kernel.
+enum class PeerMappedBuffers : std::uint8_t { none, inputs, all };
 
 /// What the caller asked for: what must agree between ranks.
 struct Call {
@@ -31,9 +31,9 @@ struct Call {
   Shape shape{};
   std::shared_ptr<const UserOperation> user{};  ///< instead of `op`
   std::vector<std::int64_t> tensor{};           ///< the shape, where tensors are exchanged
-  SeenBuffers seen{};                           ///< what ranks have told each other
+  PeerMappedBuffers peer_mapped{};              ///< as ranks have agreed before the call
   Purpose purpose{};
-  std::shared_ptr<const Call> about{};  ///< of a question: the call that it comes before
+  std::shared_ptr<const Call> about{};  ///< of an agreement: the call that it comes before
 
   bool operator==(const Call&) const = default;
 
@@ -46,7 +46,7 @@ struct Call {
 /// A call, and the way it runs, as a few words that ranks publish and compare: equal only if they
 /// fit together.
 struct CallMark {
-  /// Purpose, seen buffers, collective, type, operation, algorithm, protocol, block length.
+  /// Purpose, peer-mapped buffers, collective, type, operation, algorithm, protocol, block length.
   std::uint64_t signature = 0;
   std::uint64_t count = 0;  ///< or a digest of the counts, where there are several
   std::uint64_t root = 0;   ///< and a digest of the operation's name, if it is the program's

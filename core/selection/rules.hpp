@@ -15,8 +15,8 @@ class AlgorithmRules {
   /// Parses "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring", where sizes are bytes, k, m and g are
   /// powers of 1024 and the upper bound is exclusive; several collectives are separated by ';'.
   /// A collective followed by a name alone means all sizes. A name may say how data travel, too:
-  /// "direct/staged" (see Protocol). Empty text has no rules. Throws InvalidArgument that shows the part that it
-  /// could not read and an example.
+  /// "direct/staged" (see Protocol). Empty text has no rules. Throws InvalidArgument that shows the
+  /// part that it could not read and an example.
   static AlgorithmRules parse(std::string_view text);
 
   struct Rule {

@@ -92,7 +92,7 @@ class Predictor {
                      .of_rank = of_rank_,
                      .of_all = of_all_,
                      .shortest = shortest_,
-                     .seen = call_.seen},
+                     .peer_mapped = call_.peer_mapped},
                     model_);
   }
 
@@ -110,8 +110,8 @@ class Predictor {
       return cost.steps * (hosts_.single() ? model_.flag + 2 * model_.miss : message) +
              moved * (model_.staging_write + model_.staging_read) / 2;
     // One more message says that all has been read.
-    const bool seen =
-        call_.seen >= (reaches_outputs(protocol) ? SeenBuffers::all : SeenBuffers::inputs);
+    const bool seen = call_.peer_mapped >= (reaches_outputs(protocol) ? PeerMappedBuffers::all
+                                                                      : PeerMappedBuffers::inputs);
     return (cost.steps + 1) * (model_.flag + 2 * model_.miss) +
            (ranks_ - 1) * (seen ? model_.load : model_.read_call) +
            moved * model_.read_byte * (of_rank_ > model_.cache ? model_.far_read : 1);
@@ -135,7 +135,7 @@ std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, 
   for (const Protocol protocol : all_protocols) {
     if ((wanted && protocol != *wanted) || !runs_in(algorithm, protocol, hosts)) continue;
     if (reads_buffers(protocol) && !model.reads_peers) continue;
-    const bool by_kernel = reads_buffers(protocol) && call.seen == SeenBuffers::none;
+    const bool by_kernel = reads_buffers(protocol) && call.peer_mapped == PeerMappedBuffers::none;
     const bool wants_trial = !wanted && by_kernel && model.shares_cores;
     if (wants_trial && !kernel_may_be_fast(call, hosts, model)) continue;
     if (in_packets(protocol) && !fits_packets(algorithm, protocol, hosts, call)) continue;

@@ -28,7 +28,7 @@ class Simulation {
         far_(call.of_rank > model.cache),
         huge_(model.huge_pages && call.shortest >= RecurringBuffers::worth_it),
         pages_(call.of_all > model.host_cache && !huge_ ? model.pages : 1),
-        seen_(call.seen),
+        seen_(call.peer_mapped),
         turn_(model.shares_cores ? model.turn : 0),
         model_(model),
         ranks_(programs.size()) {}
@@ -240,7 +240,7 @@ class Simulation {
   }
 
   void write_peer(State& rank, double bytes) const {
-    const bool seen = seen_ == SeenBuffers::all;
+    const bool seen = seen_ == PeerMappedBuffers::all;
     const double far = !far_ ? 1 : seen ? model_.far_load : model_.far_write * pages_;
     rank.now += (seen ? model_.load : model_.write_call) + bytes * model_.write_byte * far;
   }
@@ -258,7 +258,7 @@ class Simulation {
   void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
     const auto piece = static_cast<double>(fetched_piece(op.source_count + 1).value());
     const bool fresh = source.place == Place::peer_output;
-    const bool seen = seen_ >= (fresh ? SeenBuffers::all : SeenBuffers::inputs);
+    const bool seen = seen_ >= (fresh ? PeerMappedBuffers::all : PeerMappedBuffers::inputs);
     const double calls = seen                  ? model_.load
                          : op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece
                                                : model_.read_call;
@@ -330,7 +330,7 @@ class Simulation {
   const bool far_;      // buffers are in memory, not in the cache
   const bool huge_;     // they are in huge pages
   const double pages_;  // see LinkModel
-  const SeenBuffers seen_;
+  const PeerMappedBuffers seen_;
   const double turn_;
   const LinkModel& model_;
   std::vector<State> ranks_;

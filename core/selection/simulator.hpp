@@ -64,12 +64,12 @@ struct LinkModel {
 /// What programs do not tell about a call.
 struct SimulatedCall {
   Bytes element{};
-  bool synchronizes = true;  ///< see Guarantees
-  bool in_place = false;     ///< copies of inputs to outputs change nothing
-  Bytes of_rank{};           ///< input and output, of the rank that has most
-  Bytes of_all{};            ///< the same of all ranks
-  Bytes shortest{};          ///< of all buffers
-  SeenBuffers seen{};        ///< buffers that peers load from instead of reading them
+  bool synchronizes = true;         ///< see Guarantees
+  bool in_place = false;            ///< copies of inputs to outputs change nothing
+  Bytes of_rank{};                  ///< input and output, of the rank that has most
+  Bytes of_all{};                   ///< the same of all ranks
+  Bytes shortest{};                 ///< of all buffers
+  PeerMappedBuffers peer_mapped{};  ///< buffers that peers load from instead of reading them
 };
 
 /// Predicted time of one call among calls that follow one another, of which `programs` are the

@@ -89,8 +89,8 @@ TEST(Selector, LongMessagesAreReadInPlaceWhereThatIsPossible) {
   EXPECT_EQ(choose(call, 4, {}, true, {}).protocol, Protocol::staged);
 }
 
-double predicted(Call call, SeenBuffers seen, int ranks) {
-  call.seen = seen;
+double predicted(Call call, PeerMappedBuffers seen, int ranks) {
+  call.peer_mapped = seen;
   return choose(call, ranks, {}, true, {.reads_peers = true}).nanoseconds;
 }
 
@@ -115,21 +115,21 @@ TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesNothing) {
   Call gather{.collective = Collective::all_gather, .shape = {.count = Elements{100'000}}};
   EXPECT_TRUE(reads_buffers(chosen(gather, alone).protocol));
   EXPECT_EQ(chosen(gather, shared).protocol, Protocol::staged);
-  gather.seen = SeenBuffers::all;
+  gather.peer_mapped = PeerMappedBuffers::all;
   EXPECT_TRUE(reads_buffers(chosen(gather, shared).protocol)) << "no kernel is needed";
 }
 
 /// What is seen costs no more than what is read through the kernel, and less where that is done.
-TEST(Selector, SeenBuffersNeverCostMore) {
+TEST(Selector, PeerMappedBuffersNeverCostMore) {
   for (const Collective collective : all_collectives()) {
     if (has_counts(collective) || collective == Collective::barrier) continue;
     bool saves = false;
     for (const std::uint64_t count : {2, 1'000, 10'000, 100'000, 1'000'000, 10'000'000})
       for (const int ranks : {2, 4, 20}) {
         const Call call{.collective = collective, .shape = {.count = Elements{count}}};
-        const double plain = predicted(call, SeenBuffers::none, ranks),
-                     inputs = predicted(call, SeenBuffers::inputs, ranks),
-                     all = predicted(call, SeenBuffers::all, ranks);
+        const double plain = predicted(call, PeerMappedBuffers::none, ranks),
+                     inputs = predicted(call, PeerMappedBuffers::inputs, ranks),
+                     all = predicted(call, PeerMappedBuffers::all, ranks);
         EXPECT_LE(inputs, plain) << name_of(collective) << ", " << count;
         EXPECT_LE(all, inputs) << name_of(collective) << ", " << count;
         saves = saves || all < plain;
@@ -138,17 +138,19 @@ TEST(Selector, SeenBuffersNeverCostMore) {
   }
 }
 
-TEST(Selector, SeenBuffersAreReadWhereOthersAreStaged) {
+TEST(Selector, PeerMappedBuffersAreReadWhereOthersAreStaged) {
   const LinkModel readable{.reads_peers = true};
-  const auto form_of = [&](std::uint64_t count, SeenBuffers seen, const LinkModel& model) {
-    const Call call{.shape = {.count = Elements{count}}, .seen = seen};
+  const auto form_of = [&](std::uint64_t count, PeerMappedBuffers seen, const LinkModel& model) {
+    const Call call{.shape = {.count = Elements{count}}, .peer_mapped = seen};
     return choose(call, 4, {}, true, model).protocol;
   };
   int differ = 0;
   for (std::uint64_t count = 1'000; count < 1'000'000; count *= 2) {
-    const Protocol seen = form_of(count, SeenBuffers::all, readable);
-    differ += reads_buffers(seen) && !reads_buffers(form_of(count, SeenBuffers::none, readable));
-    EXPECT_FALSE(reads_buffers(form_of(count, SeenBuffers::all, {}))) << "no memory can be read";
+    const Protocol seen = form_of(count, PeerMappedBuffers::all, readable);
+    differ +=
+        reads_buffers(seen) && !reads_buffers(form_of(count, PeerMappedBuffers::none, readable));
+    EXPECT_FALSE(reads_buffers(form_of(count, PeerMappedBuffers::all, {})))
+        << "no memory can be read";
   }
   EXPECT_GT(differ, 0);
 }
@@ -157,15 +159,15 @@ TEST(CallMark, TellsWhatACallIsFor) {
   Call call{.shape = {.count = Elements{1000}}};
   const CallMark plain = mark_of(call, {});
   Call question{.type = DataType::u8, .op = ReduceOp::min, .shape = {.count = Elements{1}}};
-  question.purpose = Purpose::question;
+  question.purpose = Purpose::visibility;
   question.about = std::make_shared<const Call>(call);
   EXPECT_EQ(to_string(mark_of(question, {})),
             "all_reduce(1000 x f32, sum), asking first what buffers all ranks have");
   EXPECT_NE(mark_of(question, {}), plain);
-  question.purpose = Purpose::verdict;
+  question.purpose = Purpose::decision;
   EXPECT_EQ(to_string(mark_of(question, {})),
             "all_reduce(1000 x f32, sum), telling first which way was the fastest");
-  call.seen = SeenBuffers::all;
+  call.peer_mapped = PeerMappedBuffers::all;
   EXPECT_NE(mark_of(call, {}), plain);
   EXPECT_EQ(to_string(call), "all_reduce(1000 x f32, sum)");
   EXPECT_EQ(to_string(mark_of({.purpose = Purpose::allocate}, {})), "allocate()");
