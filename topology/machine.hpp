@@ -160,8 +160,4 @@ Bytes chunk_bytes_for(const Machine& machine, int ranks);
 /// place_ranks.
 Bytes cached_buffers(const Machine& machine, int ranks);
 
-/// Opaque text, equal on two ranks exactly if they can share memory as ranks of one host: same
-/// running kernel (boot id), same host name and same network namespace. Throws SystemError.
-std::string host_identity();
-
 }  // namespace capstan

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "capstan/unique_id.hpp"
-#include "core/bootstrap/secret.hpp"
 #include "core/bootstrap/socket.hpp"
+#include "core/net/secret.hpp"
 
 namespace capstan {
 

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/cli/commands.hpp"
+#include "core/net/host_identity.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {

@@ -10,7 +10,7 @@
 #include <new>
 
 #include "core/memory/huge_pages.hpp"
-#include "transports/common/system_call.hpp"
+#include "core/net/system_call.hpp"
 #include "transports/shm/memfd.hpp"
 
 #ifndef MADV_POPULATE_WRITE

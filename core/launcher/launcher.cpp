@@ -9,7 +9,6 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/bootstrap/secret.hpp"
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/launcher/child.hpp"
 #include "core/launcher/job.hpp"
@@ -18,6 +17,7 @@
 #include "core/launcher/signals.hpp"
 #include "core/launcher/warden.hpp"
 #include "core/net/network.hpp"
+#include "core/net/secret.hpp"
 
 extern char** environ;
 

@@ -10,9 +10,10 @@
 #include <numeric>
 
 #include "capstan/error.hpp"
-#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/join.hpp"
 #include "core/engine/progress.hpp"
 #include "core/memory/huge_pages.hpp"
+#include "core/net/host_identity.hpp"
 #include "core/world/make_transport.hpp"
 #include "topology/machine.hpp"
 

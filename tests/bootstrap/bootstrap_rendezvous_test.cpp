@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/join.hpp"
 #include "core/bootstrap/store/hosted_store.hpp"
 #include "core/bootstrap/store/store_server.hpp"
 #include "tests/free_port.hpp"

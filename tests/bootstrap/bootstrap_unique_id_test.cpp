@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/join.hpp"
 #include "core/bootstrap/unique_id.hpp"
 
 namespace capstan {

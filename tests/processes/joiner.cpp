@@ -11,8 +11,8 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/bootstrap/rendezvous.hpp"
-#include "topology/machine.hpp"
+#include "core/bootstrap/join.hpp"
+#include "core/net/host_identity.hpp"
 
 namespace capstan {
 namespace {

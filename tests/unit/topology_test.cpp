@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
+#include "core/net/host_identity.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "transports/common/system_call.hpp"
+#include "core/net/system_call.hpp"
 
 namespace capstan {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <sys/eventfd.h>
 
-#include "transports/common/system_call.hpp"
-#include "transports/common/wait_readable.hpp"
+#include "core/net/system_call.hpp"
+#include "core/net/wait_readable.hpp"
 
 namespace capstan::loopback {
 

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "transports/common/system_call.hpp"
+#include "core/net/system_call.hpp"
 
 namespace capstan::ofi {
 namespace {

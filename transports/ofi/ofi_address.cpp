@@ -10,8 +10,8 @@
 #include <fstream>
 
 #include "core/net/network.hpp"
+#include "core/net/system_call.hpp"
 #include "transports/common/mapping.hpp"
-#include "transports/common/system_call.hpp"
 
 namespace capstan::ofi {
 namespace {

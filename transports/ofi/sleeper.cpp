@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "transports/common/system_call.hpp"
-#include "transports/common/wait_readable.hpp"
+#include "core/net/system_call.hpp"
+#include "core/net/wait_readable.hpp"
 
 namespace capstan::ofi {
 namespace {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "transports/common/system_call.hpp"
+#include "core/net/system_call.hpp"
 #include "transports/shm/memfd.hpp"
 
 namespace capstan::shm {

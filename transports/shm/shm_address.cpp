@@ -9,8 +9,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "core/net/system_call.hpp"
 #include "transports/common/mapping.hpp"
-#include "transports/common/system_call.hpp"
 
 namespace capstan::shm {
 namespace {

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstring>
 
-#include "transports/common/system_call.hpp"
+#include "core/net/system_call.hpp"
 
 namespace capstan::shm {
 namespace {

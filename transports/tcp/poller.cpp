@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "transports/common/system_call.hpp"
-#include "transports/common/wait_readable.hpp"
+#include "core/net/system_call.hpp"
+#include "core/net/wait_readable.hpp"
 #include "transports/tcp/socket.hpp"
 
 namespace capstan::tcp {

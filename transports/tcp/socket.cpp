@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "capstan/error.hpp"
-#include "transports/common/system_call.hpp"
+#include "core/net/system_call.hpp"
 
 namespace capstan::tcp {
 namespace {

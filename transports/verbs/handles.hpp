@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "transports/common/system_call.hpp"
+#include "core/net/system_call.hpp"
 
 namespace capstan::verbs {
 

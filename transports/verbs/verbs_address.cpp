@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/net/system_call.hpp"
 #include "transports/common/mapping.hpp"
-#include "transports/common/system_call.hpp"
 
 namespace capstan::verbs {
 namespace {

@@ -9,9 +9,9 @@
 #include <mutex>
 
 #include "capstan/error.hpp"
+#include "core/net/wait_readable.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
-#include "transports/common/wait_readable.hpp"
 #include "transports/verbs/endpoint.hpp"
 
 namespace capstan {

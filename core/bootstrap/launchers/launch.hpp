@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/bootstrap/launchers/pmi_access.hpp"
-#include "core/bootstrap/secret.hpp"
 #include "core/bootstrap/socket.hpp"
+#include "core/net/secret.hpp"
 
 namespace capstan {
 

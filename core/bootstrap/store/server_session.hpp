@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
-#include "core/bootstrap/secret.hpp"
 #include "core/bootstrap/store/scope_table.hpp"
 #include "core/bootstrap/store/wire.hpp"
+#include "core/net/secret.hpp"
 
 namespace capstan {
 

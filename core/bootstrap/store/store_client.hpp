@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
-#include "core/bootstrap/secret.hpp"
 #include "core/bootstrap/socket.hpp"
 #include "core/bootstrap/store/store.hpp"
 #include "core/bootstrap/store/wire.hpp"
 #include "core/net/file_descriptor.hpp"
+#include "core/net/secret.hpp"
 
 namespace capstan {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "core/bootstrap/secret.hpp"
 #include "core/bootstrap/socket.hpp"
+#include "core/net/secret.hpp"
 
 namespace capstan {
 

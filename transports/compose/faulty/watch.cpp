@@ -3,7 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include "transports/common/system_call.hpp"
+#include "core/net/system_call.hpp"
 
 namespace capstan::faults {
 namespace {

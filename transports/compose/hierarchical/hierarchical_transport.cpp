@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
+#include "core/net/wait_readable.hpp"
 #include "transports/common/joined_address.hpp"
 #include "transports/common/requirements.hpp"
-#include "transports/common/wait_readable.hpp"
 
 namespace capstan {
 namespace {

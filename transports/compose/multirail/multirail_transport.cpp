@@ -10,11 +10,11 @@
 
 #include "capstan/error.hpp"
 #include "core/net/file_descriptor.hpp"
+#include "core/net/system_call.hpp"
+#include "core/net/wait_readable.hpp"
 #include "transports/common/joined_address.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
-#include "transports/common/system_call.hpp"
-#include "transports/common/wait_readable.hpp"
 #include "transports/compose/multirail/peer_state.hpp"
 
 namespace capstan {

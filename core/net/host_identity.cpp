@@ -1,3 +1,5 @@
+#include "core/net/host_identity.hpp"
+
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +10,6 @@
 #include <string_view>
 
 #include "capstan/error.hpp"
-#include "topology/machine.hpp"
 
 namespace capstan {
 namespace {

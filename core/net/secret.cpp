@@ -1,4 +1,4 @@
-#include "core/bootstrap/secret.hpp"
+#include "core/net/secret.hpp"
 
 #include <sodium.h>
 

@@ -1,4 +1,4 @@
-#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/join.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
