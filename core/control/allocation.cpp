@@ -3,13 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <new>
 
 #include "core/memory/huge_pages.hpp"
+#include "core/net/random.hpp"
 #include "core/net/system_call.hpp"
 #include "transports/shm/memfd.hpp"
 
@@ -24,12 +24,6 @@ constexpr std::string_view no_memory = "allocate less, or give back what is not 
 
 Bytes with_tail(Bytes size) {
   return whole_pages(size) + whole_pages(Bytes{sizeof(Tail)});
-}
-
-std::uint64_t random_token() {
-  std::uint64_t token = 0;
-  if (::getrandom(&token, sizeof token, 0) != sizeof token) throw_errno("getrandom");
-  return token;
 }
 
 /// Backs a part of the file with pages.
@@ -84,7 +78,7 @@ void Allocation::share() {
   const std::uint64_t all = with_tail(size_).value();
   back(descriptor_.get(), 0, all);
   ::madvise(mapping_.data(), all, MADV_POPULATE_WRITE);  // else it is mapped page by page
-  new (&tail()) Tail{random_token(), 0};
+  new (&tail()) Tail{random_value<std::uint64_t>(), 0};
 }
 
 View View::of(int pid, int descriptor, Bytes size, std::uint64_t token) {

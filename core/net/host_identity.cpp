@@ -5,23 +5,15 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdint>
 #include <fstream>
-#include <string_view>
 
 #include "capstan/error.hpp"
+#include "core/net/secret.hpp"
 
 namespace capstan {
 namespace {
 
-/// FNV-1a, 64 bits: equal in all builds, which std::hash does not promise.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-std::string boot_id() {
+std::string read_boot_id() {
   const char* path = "/proc/sys/kernel/random/boot_id";
   std::string id;
   if (!std::getline(std::ifstream{path}, id) || id.empty())
@@ -37,19 +29,27 @@ std::string host_name() {
   return name.data();
 }
 
-/// Ranks in different ones cannot reach each other's local sockets, over which they would share
-/// memory. A kernel without namespaces has only one.
-std::string network_namespace() {
-  struct stat status{};
-  if (::stat("/proc/self/ns/net", &status) != 0) return "none";
-  return fmt::format("{}", status.st_ino);
-}
-
 }  // namespace
 
+const std::string& boot_id() {
+  static const std::string id = read_boot_id();
+  return id;
+}
+
+std::uint64_t namespace_id(const std::string& kind) {
+  struct stat status{};
+  return ::stat(("/proc/self/ns/" + kind).c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+std::uint64_t network_identity() {
+  return fingerprint_number(fmt::format("{} {}", boot_id(), namespace_id("net")));
+}
+
 std::string host_identity() {
-  const std::string place = fmt::format("{}\n{}", host_name(), network_namespace());
-  return fmt::format("{}-{:016x}", boot_id(), hash_of(place));
+  // Ranks in different network namespaces cannot reach each other's local sockets, over which they
+  // would share memory.
+  const std::string place = fmt::format("{}\n{}", host_name(), namespace_id("net"));
+  return fmt::format("{}-{:016x}", boot_id(), fingerprint_number(place));
 }
 
 }  // namespace capstan

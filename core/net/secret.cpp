@@ -2,12 +2,15 @@
 
 #include <sodium.h>
 
+#include <cstring>
+
 #include "capstan/error.hpp"
+#include "core/net/random.hpp"
 
 namespace capstan {
 namespace {
 
-static_assert(crypto_auth_KEYBYTES == 32 && crypto_auth_BYTES == 32);
+static_assert(crypto_auth_KEYBYTES == sizeof(Secret::Bytes) && crypto_auth_BYTES == sizeof(Digest));
 
 void start_sodium() {
   static const int status = sodium_init();
@@ -24,58 +27,58 @@ const unsigned char* raw(const std::byte* bytes) {
 }
 
 template <std::size_t n>
-std::array<std::byte, n> hash(std::string_view text, std::string_view purpose) {
+std::array<std::byte, n> hash(std::span<const std::byte> bytes, std::string_view purpose) {
   start_sodium();
   std::array<std::byte, n> out;
-  crypto_generichash(raw(out.data()), n, reinterpret_cast<const unsigned char*>(text.data()),
-                     text.size(), reinterpret_cast<const unsigned char*>(purpose.data()),
-                     purpose.size());
+  crypto_generichash(raw(out.data()), n, raw(bytes.data()), bytes.size(),
+                     reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size());
   return out;
+}
+
+std::array<std::byte, 16> fingerprint_bytes(std::string_view text) {
+  return hash<16>(std::as_bytes(std::span{text.data(), text.size()}), "capstan fingerprint v1");
 }
 
 }  // namespace
 
 Secret Secret::random() {
-  return Secret{random_bytes()};
+  return Secret{random_value<Bytes>()};
 }
 
 Secret Secret::from_text(std::string_view text) {
-  return Secret{hash<32>(text, "capstan job secret v1")};
+  return derive(std::as_bytes(std::span{text.data(), text.size()}), "capstan job secret v1");
+}
+
+Secret Secret::derive(std::span<const std::byte> material, std::string_view purpose) {
+  return Secret{hash<sizeof(Bytes)>(material, purpose)};
 }
 
 Secret::~Secret() {
   sodium_memzero(bytes_.data(), bytes_.size());
 }
 
-Secret::Bytes Secret::proof(std::span<const std::byte> message) const {
-  Bytes out;
+Digest Secret::proof(std::span<const std::byte> message) const {
+  Digest out;
   crypto_auth(raw(out.data()), raw(message.data()), message.size(), raw(bytes_.data()));
   return out;
 }
 
-bool same_proof(const Secret::Bytes& a, const Secret::Bytes& b) {
+bool same_proof(const Digest& a, const Digest& b) {
   return sodium_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-Secret::Bytes random_bytes() {
-  start_sodium();
-  Secret::Bytes out;
-  randombytes_buf(out.data(), out.size());
-  return out;
-}
-
 std::string random_text() {
-  const auto bytes = random_bytes();
-  std::array<char, 2 * bytes.size() + 1> hex;
-  sodium_bin2hex(hex.data(), hex.size(), raw(bytes.data()), bytes.size());
-  return hex.data();
+  return hexadecimal(random_value<Secret::Bytes>());
 }
 
 std::string fingerprint(std::string_view text) {
-  const auto digest = hash<16>(text, "capstan fingerprint v1");
-  std::array<char, 2 * digest.size() + 1> hex;
-  sodium_bin2hex(hex.data(), hex.size(), raw(digest.data()), digest.size());
-  return hex.data();
+  return hexadecimal(fingerprint_bytes(text));
+}
+
+std::uint64_t fingerprint_number(std::string_view text) {
+  std::uint64_t number;
+  std::memcpy(&number, fingerprint_bytes(text).data(), sizeof number);
+  return number;
 }
 
 }  // namespace capstan

@@ -2,24 +2,31 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace capstan {
 
-/// The key that all ranks of a job share. It never crosses the wire: both ends prove that they
-/// know it by a keyed hash (HMAC-SHA-512-256) over numbers that each of them chose afresh.
-/// Wiped when destroyed.
+/// A number that is used once, so that no proof fits a second connection.
+using Nonce = std::array<std::byte, 32>;
+/// A keyed hash (HMAC-SHA-512-256).
+using Digest = std::array<std::byte, 32>;
+
+/// A key that two processes share. It never crosses the wire: both ends prove that they know it by
+/// keyed hashes of nonces that each of them drew. Wiped when destroyed.
 class Secret {
  public:
   using Bytes = std::array<std::byte, 32>;
 
-  /// 256 bits from the operating system's random source.
+  /// 256 random bits.
   static Secret random();
   /// As hard to guess as `text` is. The same text gives the same secret everywhere.
   static Secret from_text(std::string_view text);
   static Secret from_bytes(const Bytes& bytes) { return Secret{bytes}; }
+  /// As hard to guess as `material` is. Another `purpose` gives another secret.
+  static Secret derive(std::span<const std::byte> material, std::string_view purpose);
 
   Secret(const Secret&) = default;
   Secret& operator=(const Secret&) = default;
@@ -27,7 +34,7 @@ class Secret {
 
   const Bytes& bytes() const { return bytes_; }
   /// The keyed hash of `message`.
-  Bytes proof(std::span<const std::byte> message) const;
+  Digest proof(std::span<const std::byte> message) const;
 
  private:
   explicit Secret(const Bytes& bytes) : bytes_(bytes) {}
@@ -35,16 +42,16 @@ class Secret {
 };
 
 /// Compares in constant time.
-bool same_proof(const Secret::Bytes& a, const Secret::Bytes& b);
+bool same_proof(const Digest& a, const Digest& b);
 
-/// 32 fresh random bytes.
-Secret::Bytes random_bytes();
-
-/// 32 fresh random bytes as 64 hexadecimal digits, for a secret that has to travel as text.
+/// 32 random bytes as 64 hexadecimal digits, for a secret that has to travel as text.
 std::string random_text();
 
 /// The first 128 bits of a hash of `text`, as 32 hexadecimal digits: a short stand-in for long
 /// identities.
 std::string fingerprint(std::string_view text);
+
+/// The first 64 bits of a hash of `text`.
+std::uint64_t fingerprint_number(std::string_view text);
 
 }  // namespace capstan

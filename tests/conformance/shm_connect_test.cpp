@@ -131,7 +131,7 @@ void introduce(const FileDescriptor& socket, const Introduction& introduction,
 }
 
 /// Everything that is wrong to say to the listener at `address`, from a process that it expects.
-std::vector<FileDescriptor> misbehave(const Address& address, const shm::Token& own_token) {
+std::vector<FileDescriptor> misbehave(const Address& address, const Token& own_token) {
   const std::vector<std::byte> garbage(3), long_garbage(9000);
   const std::array<int, 2> descriptors{STDIN_FILENO, STDERR_FILENO};
   std::vector<FileDescriptor> sockets;

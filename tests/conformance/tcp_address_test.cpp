@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "capstan/error.hpp"
+#include "core/net/host_identity.hpp"
 #include "tests/conformance/tcp_pair.hpp"
 
 namespace capstan::conformance {
@@ -34,7 +35,7 @@ TEST(TcpAddress, SurvivesEncoding) {
   ASSERT_EQ(address.endpoints().size(), 1u);
   EXPECT_EQ(address.endpoints()[0].ip.text(), "127.0.0.1");
   EXPECT_NE(address.endpoints()[0].port, 0);
-  EXPECT_EQ(address.host, TcpAddress::id_of_this_host());
+  EXPECT_EQ(address.host, network_identity());
 }
 
 TEST(TcpAddress, IsDifferentEachTime) {

@@ -5,9 +5,9 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
-#include <sys/random.h>
 
 #include "capstan/error.hpp"
+#include "core/net/random.hpp"
 
 namespace capstan::ofi {
 namespace {
@@ -42,10 +42,7 @@ Info hints_for(const fi_info& entry, const OfiOptions& options) {
 }
 
 std::uint64_t random_key(const fi_info& info) {
-  std::uint64_t key = 0;
-  if (::getrandom(&key, sizeof(key), 0) != sizeof(key)) {
-    throw SystemError("getrandom failed: no key for a memory region");
-  }
+  const auto key = random_value<std::uint64_t>();
   const std::size_t size = info.domain_attr->mr_key_size;
   return size == 0 || size >= sizeof(key) ? key : key & ((std::uint64_t{1} << (8 * size)) - 1);
 }

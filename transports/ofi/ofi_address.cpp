@@ -1,16 +1,14 @@
 #include "transports/ofi/ofi_address.hpp"
 
 #include <fmt/format.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 
+#include "capstan/error.hpp"
+#include "core/net/host_identity.hpp"
 #include "core/net/network.hpp"
-#include "core/net/system_call.hpp"
 #include "transports/common/mapping.hpp"
 
 namespace capstan::ofi {
@@ -18,28 +16,9 @@ namespace {
 
 constexpr std::uint64_t current_format = 0x3130'6966'6f70'6163;  // "capofi01"
 
-Token random_token() {
-  Token token{};
-  if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
-    throw_errno("getrandom");
-  }
-  return token;
-}
-
 template <std::size_t N>
 void store_text(std::array<char, N>& field, std::string_view text) {
   std::copy_n(text.begin(), std::min(text.size(), N - 1), field.begin());
-}
-
-/// FNV-1a of the kernel's boot id and the network namespace.
-std::uint64_t host_id() {
-  std::string text;
-  std::getline(std::ifstream{"/proc/sys/kernel/random/boot_id"}, text);
-  struct stat status{};
-  if (::stat("/proc/self/ns/net", &status) == 0) text += std::to_string(status.st_ino);
-  std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
-  return hash;
 }
 
 MappedIp mapped(const IpAddress& ip) {
@@ -76,8 +55,8 @@ OfiAddress OfiAddress::of_this_process(Bytes segment, std::string_view provider,
   OfiAddress address;
   address.format = current_format;
   address.segment = segment.value();
-  address.host = host_id();
-  address.token = random_token();
+  address.host = network_identity();
+  address.token = random_value<Token>();
   address.pid = ::getpid();
   address.watch_port = watch_port;
   address.name_length = static_cast<std::uint16_t>(endpoint.size());

@@ -10,12 +10,12 @@
 #include <type_traits>
 
 #include "capstan/quantity.hpp"
+#include "core/net/random.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::ofi {
 
 /// Proves that a message comes from the job: only those who were given its Address know it.
-using Token = std::array<std::byte, 16>;
 
 /// A v6 address, or a v4 one mapped into it; all zeros: none.
 using MappedIp = std::array<std::uint8_t, 16>;

@@ -1,15 +1,12 @@
 #include "transports/shm/shm_address.hpp"
 
 #include <fmt/format.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 
-#include "core/net/system_call.hpp"
+#include "core/net/host_identity.hpp"
 #include "transports/common/mapping.hpp"
 
 namespace capstan::shm {
@@ -17,37 +14,13 @@ namespace {
 
 constexpr std::uint64_t current_format = 0x3130'6d68'7370'6163;  // "capshm01"
 
-Token random_token() {
-  Token token{};
-  const auto length = static_cast<ssize_t>(token.size());
-  ssize_t got = 0;
-  do {
-    got = ::getrandom(token.data(), token.size(), 0);
-  } while (got < 0 && errno == EINTR);
-  if (got != length) throw_errno("getrandom");
-  return token;
-}
-
 template <std::size_t N>
 void store_text(std::array<char, N>& field, std::string_view text) {
   std::copy_n(text.begin(), std::min(text.size(), N - 1), field.begin());
 }
 
 std::string random_socket_name() {
-  std::string name = "capstan-";
-  for (const std::byte b : random_token()) name += fmt::format("{:02x}", std::to_integer<int>(b));
-  return name;
-}
-
-std::string read_boot_id() {
-  std::string id;
-  std::getline(std::ifstream{"/proc/sys/kernel/random/boot_id"}, id);
-  return id;
-}
-
-std::uint64_t namespace_id(const char* path) {
-  struct stat status{};
-  return ::stat(path, &status) == 0 ? status.st_ino : 0;
+  return "capstan-" + hexadecimal(random_value<Token>());
 }
 
 }  // namespace
@@ -56,13 +29,13 @@ ShmAddress ShmAddress::of_this_process(Bytes segment) {
   ShmAddress address;
   address.format = current_format;
   address.segment = segment.value();
-  address.network_namespace = namespace_id("/proc/self/ns/net");
-  address.pid_namespace = namespace_id("/proc/self/ns/pid");
+  address.network_namespace = namespace_id("net");
+  address.pid_namespace = namespace_id("pid");
   address.pid = ::getpid();
   address.uid = ::geteuid();
-  address.token = random_token();
+  address.token = random_value<Token>();
   store_text(address.socket_name, random_socket_name());
-  store_text(address.boot_id, read_boot_id());
+  store_text(address.boot_id, capstan::boot_id());
   return address;
 }
 

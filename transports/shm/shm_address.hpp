@@ -9,13 +9,13 @@
 #include <type_traits>
 
 #include "capstan/quantity.hpp"
+#include "core/net/random.hpp"
 #include "transports/shm/unix_socket.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::shm {
 
 /// Proves that a process belongs to the job: only those who were given its Address know it.
-using Token = std::array<std::byte, 16>;
 
 /// Where one rank can be met, and how to recognise it. What Address carries.
 struct ShmAddress {

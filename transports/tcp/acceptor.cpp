@@ -129,7 +129,7 @@ bool Acceptor::greet(Guest& guest, const Hello& hello) {
   }
   if (meeting_.is_settled(from)) return refuse(guest, Reason::crossed, {});
   guest.hello = hello;
-  guest.nonce = random_nonce();
+  guest.nonce = random_value<Nonce>();
   guest.due = Deadline::in(meeting_.handshake_timeout);
   meeting_.wake_at(guest.due);
   Reply reply{.nonce = guest.nonce};

@@ -20,14 +20,6 @@ void start_sodium() {
   }
 }
 
-template <class T>
-T random_bytes() {
-  start_sodium();
-  T bytes;
-  randombytes_buf(bytes.data(), bytes.size());
-  return bytes;
-}
-
 const unsigned char* raw(const std::byte* bytes) {
   return reinterpret_cast<const unsigned char*>(bytes);
 }
@@ -162,22 +154,6 @@ Digest prove(Speaker speaker, const Token& opener, const Token& acceptor, const 
 
 bool same(const Digest& a, const Digest& b) {
   return sodium_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-Nonce random_nonce() {
-  return random_bytes<Nonce>();
-}
-
-Token random_token() {
-  return random_bytes<Token>();
-}
-
-std::uint64_t fingerprint(std::string_view text) {
-  start_sodium();
-  std::array<unsigned char, crypto_generichash_BYTES_MIN> digest;
-  crypto_generichash(digest.data(), digest.size(),
-                     reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr, 0);
-  return read_as<std::uint64_t>(reinterpret_cast<const std::byte*>(digest.data()));
 }
 
 }  // namespace capstan::tcp

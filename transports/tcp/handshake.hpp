@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/net/random.hpp"
+#include "core/net/secret.hpp"
 #include "transports/tcp/frame.hpp"
 
 /// How two ranks recognise each other on a new connection. One of them opened it:
@@ -33,10 +35,6 @@
 /// Proofs settle who may connect; frames are neither encrypted nor signed, so they are as private
 /// as the network that they cross.
 namespace capstan::tcp {
-
-using Token = std::array<std::byte, 16>;
-using Nonce = std::array<std::byte, 32>;
-using Digest = std::array<std::byte, 32>;
 
 /// In front of every message, in all versions.
 struct Prefix {
@@ -141,10 +139,5 @@ Digest prove(Speaker speaker, const Token& opener, const Token& acceptor, const 
              const Nonce& acceptor_nonce);
 /// Compares in constant time.
 bool same(const Digest& a, const Digest& b);
-
-Nonce random_nonce();
-Token random_token();
-/// A number that stands for `text`.
-std::uint64_t fingerprint(std::string_view text);
 
 }  // namespace capstan::tcp

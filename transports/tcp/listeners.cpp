@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "capstan/error.hpp"
+#include "core/net/host_identity.hpp"
+#include "core/net/random.hpp"
 #include "transports/tcp/socket.hpp"
 
 namespace capstan::tcp {
@@ -29,8 +31,8 @@ Listeners listen_on_all(std::span<const HostAddress> local, const std::string& c
                     "interface up?",
                     error_text(error)));
   }
-  result.address.host = TcpAddress::id_of_this_host();
-  result.address.token = random_token();
+  result.address.host = network_identity();
+  result.address.token = random_value<Token>();
   return result;
 }
 

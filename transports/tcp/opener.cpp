@@ -119,7 +119,7 @@ bool Opener::finish_connecting(Attempt& attempt) {
                    .from = meeting_.self.value(),
                    .to = attempt.peer.value(),
                    .ranks = meeting_.ranks,
-                   .nonce = random_nonce()};
+                   .nonce = random_value<Nonce>()};
   if (!send_all(attempt.socket.get(), bytes_of(attempt.hello))) {
     openings_.at(attempt.peer).may_retry = true;
     return fail(attempt, error_text(errno));

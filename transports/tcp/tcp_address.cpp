@@ -1,11 +1,9 @@
 #include "transports/tcp/tcp_address.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 
 namespace capstan::tcp {
@@ -17,14 +15,6 @@ constexpr std::uint64_t current_format = 0x3130'7063'7470'6163;  // "captcp01"
 
 std::string Endpoint::text() const {
   return fmt::format(fmt::runtime(ip.v6 ? "[{}]:{}" : "{}:{}"), ip.text(), port);
-}
-
-std::uint64_t TcpAddress::id_of_this_host() {
-  std::string boot_id;
-  std::getline(std::ifstream{"/proc/sys/kernel/random/boot_id"}, boot_id);
-  struct stat net{};
-  const bool known = ::stat("/proc/self/ns/net", &net) == 0;
-  return fingerprint(fmt::format("{} {}", boot_id, known ? net.st_ino : 0));
 }
 
 Address TcpAddress::encode() const {

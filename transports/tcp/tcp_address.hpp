@@ -27,8 +27,6 @@ struct Endpoint {
 struct TcpAddress {
   static constexpr std::size_t most_endpoints = 8;
 
-  static std::uint64_t id_of_this_host();
-
   Address encode() const;
   /// Nothing when `address` was not made by encode() of this version.
   static std::optional<TcpAddress> decode(const Address& address);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
+#include "core/net/random.hpp"
 
 namespace capstan::verbs {
 namespace {
@@ -45,7 +46,7 @@ Connection::Connection(const Device& device, SendQueue queue, Pieces& own, Piece
       mirror_(&mirror),
       sources_(&sources),
       peer_(std::move(peer)),
-      first_packet_(random_number() & sequence_mask) {
+      first_packet_(random_value<std::uint32_t>() & sequence_mask) {
   ibv_qp_attr state{};
   state.qp_state = IBV_QPS_INIT;
   state.port_num = device.port_number;

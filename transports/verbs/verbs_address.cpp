@@ -2,13 +2,10 @@
 
 #include <fmt/format.h>
 #include <infiniband/verbs.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 
-#include "core/net/system_call.hpp"
 #include "transports/common/mapping.hpp"
 
 namespace capstan::verbs {
@@ -16,21 +13,7 @@ namespace {
 
 constexpr std::uint64_t current_format = 0x3130'6276'7370'6163;  // "capsvb01"
 
-void fill_randomly(void* memory, std::size_t size) {
-  ssize_t got = 0;
-  do {
-    got = ::getrandom(memory, size, 0);
-  } while (got < 0 && errno == EINTR);
-  if (got != static_cast<ssize_t>(size)) throw_errno("getrandom");
-}
-
 }  // namespace
-
-std::uint32_t random_number() {
-  std::uint32_t number = 0;
-  fill_randomly(&number, sizeof(number));
-  return number;
-}
 
 VerbsAddress VerbsAddress::of_this_process(Bytes segment, Bytes piece) {
   VerbsAddress address;
@@ -38,7 +21,7 @@ VerbsAddress VerbsAddress::of_this_process(Bytes segment, Bytes piece) {
   address.segment = segment.value();
   address.piece = piece.value();
   address.pid = ::getpid();
-  fill_randomly(address.token.data(), address.token.size());
+  address.token = random_value<Token>();
   ::gethostname(address.host_name.data(), address.host_name.size() - 1);
   return address;
 }

@@ -7,12 +7,10 @@
 #include <span>
 #include <string>
 
+#include "core/net/random.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::verbs {
-
-/// Proves to a rank that its own address was known to who speaks to it.
-using Token = std::array<std::byte, 16>;
 
 /// What a rank publishes: where its datagrams are received, over which peers then tell each other
 /// the queue pairs that they have made for one another.
@@ -40,8 +38,5 @@ struct VerbsAddress {
   std::optional<std::string> obstacle_to(const VerbsAddress& peer) const;
   std::string host() const { return host_name.data(); }
 };
-
-/// An unpredictable number of 32 bits. Throws SystemError.
-std::uint32_t random_number();
 
 }  // namespace capstan::verbs

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "core/net/random.hpp"
+
 namespace capstan {
 namespace {
 
@@ -51,7 +53,7 @@ Reaction ServerSession::on(const wire::Message& message) {
 Reaction ServerSession::on_hello(const wire::Hello& hello) {
   greeted_ = true;
   client_nonce_ = hello.nonce;
-  server_nonce_ = random_bytes();
+  server_nonce_ = random_value<wire::Nonce>();
   return reply(wire::Challenge{server_nonce_});
 }
 

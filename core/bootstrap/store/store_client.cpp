@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
+#include "core/net/random.hpp"
 
 namespace capstan {
 namespace {
@@ -159,7 +160,7 @@ void StoreClient::check_owner() const {
 }
 
 void StoreClient::shake_hands(Deadline deadline) {
-  const wire::Hello hello{random_bytes()};
+  const wire::Hello hello{random_value<wire::Nonce>()};
   send(hello, deadline);
   const auto first = receive(deadline);
   if (const auto* refusal = std::get_if<wire::Refusal>(&first)) refused(*refusal);

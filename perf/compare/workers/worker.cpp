@@ -6,13 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <optional>
 
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/bootstrap/store/store_client.hpp"
+#include "core/net/host_identity.hpp"
 #include "perf/compare/protocol.hpp"
 #include "perf/measure/data.hpp"
 #include "topology/machine.hpp"
@@ -40,9 +40,7 @@ StoreClient join_coordinator(const Launch& launch) {
 
 /// The same for all processes that have the same processors to choose from.
 std::string machine_of_this_process() {
-  std::string boot_id;
-  std::getline(std::ifstream{"/proc/sys/kernel/random/boot_id"}, boot_id);
-  return fmt::format("{} {}", boot_id, to_string(current_binding()));
+  return fmt::format("{} {}", boot_id(), to_string(current_binding()));
 }
 
 /// To a core of its own, as far as there are enough. Network namespaces that stand for hosts share
