@@ -7,7 +7,7 @@
 #include "algorithms/registry.hpp"
 #include "capstan/communicator.hpp"
 #include "perf/measure/cell.hpp"
-#include "tests/forms_of.hpp"
+#include "tests/variants_of.hpp"
 
 namespace capstan {
 

@@ -13,7 +13,7 @@
 
 #include "capstan/error.hpp"
 #include "core/launcher/remote_shell.hpp"
-#include "tests/processes/bed.hpp"
+#include "tests/processes/testbed.hpp"
 
 namespace capstan {
 namespace {

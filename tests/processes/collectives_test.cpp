@@ -9,7 +9,7 @@
 
 #include "algorithms/registry.hpp"
 #include "capstan/types.hpp"
-#include "tests/forms_of.hpp"
+#include "tests/variants_of.hpp"
 #include "tests/processes/processes.hpp"
 #include "tests/sanitizers.hpp"
 

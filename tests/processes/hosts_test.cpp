@@ -9,7 +9,7 @@
 #include <sstream>
 #include <vector>
 
-#include "tests/processes/bed.hpp"
+#include "tests/processes/testbed.hpp"
 
 namespace capstan {
 namespace {

@@ -9,7 +9,7 @@
 #include <ostream>
 
 #include "core/bootstrap/launchers/pmix.hpp"
-#include "tests/processes/bed.hpp"
+#include "tests/processes/testbed.hpp"
 
 namespace capstan {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-#include "tests/processes/bed.hpp"
+#include "tests/processes/testbed.hpp"
 #include "tests/processes/processes.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 

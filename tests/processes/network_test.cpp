@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tests/processes/bed.hpp"
+#include "tests/processes/testbed.hpp"
 #include "tests/processes/processes.hpp"
 #include "tests/sanitizers.hpp"
 #include "transports/ofi/ofi_transport.hpp"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/registry.hpp"
-#include "tests/forms_of.hpp"
+#include "tests/variants_of.hpp"
 #include "tests/processes/processes.hpp"
 #include "tests/sanitizers.hpp"
 

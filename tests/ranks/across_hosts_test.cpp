@@ -10,7 +10,7 @@
 
 #include "algorithms/registry.hpp"
 #include "perf/measure/cell.hpp"
-#include "tests/forms_of.hpp"
+#include "tests/variants_of.hpp"
 #include "tests/ranks/random_messages.hpp"
 #include "tests/ranks/thread_world.hpp"
 

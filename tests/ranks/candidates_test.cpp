@@ -9,7 +9,7 @@
 #include <set>
 
 #include "core/selection/selector.hpp"
-#include "tests/forms_of.hpp"
+#include "tests/variants_of.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {

@@ -7,7 +7,7 @@
 
 #include "algorithms/registry.hpp"
 #include "perf/measure/cell.hpp"
-#include "tests/forms_of.hpp"
+#include "tests/variants_of.hpp"
 #include "tests/sanitizers.hpp"
 
 namespace capstan {

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "perf/measure/cell.hpp"
-#include "tests/forms_of.hpp"
+#include "tests/variants_of.hpp"
 #include "tests/ranks/random_messages.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/sanitizers.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
-#include "tests/forms_of.hpp"
+#include "tests/variants_of.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/sanitizers.hpp"
 

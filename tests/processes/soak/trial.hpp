@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/processes/soak/bed.hpp"
+#include "tests/processes/soak/testbed.hpp"
 #include "tests/processes/soak/scenario.hpp"
 #include "tests/processes/soak/watched_rank.hpp"
 

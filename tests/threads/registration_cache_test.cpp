@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "tests/unit/registration_helpers.hpp"
+#include "tests/threads/registration_helpers.hpp"
 
 namespace capstan {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/processes/soak/bed.hpp"
+#include "tests/processes/soak/testbed.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

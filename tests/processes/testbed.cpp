@@ -1,4 +1,4 @@
-#include "tests/processes/bed.hpp"
+#include "tests/processes/testbed.hpp"
 
 namespace capstan {
 namespace {

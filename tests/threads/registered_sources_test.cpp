@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "core/memory/registration/mapping_monitor.hpp"
-#include "tests/unit/registration_helpers.hpp"
+#include "tests/threads/registration_helpers.hpp"
 
 namespace capstan {
 namespace {

@@ -15,7 +15,7 @@
 #include "core/memory/registration/memory_map.hpp"
 #include "core/memory/registration/registration_cache.hpp"
 #include "core/net/file_descriptor.hpp"
-#include "tests/unit/registration_helpers.hpp"
+#include "tests/threads/registration_helpers.hpp"
 
 // Memory that really goes away. All of it must hold with and without userfaultfd; only that
 // registrations are kept meanwhile is a matter of the monitor.

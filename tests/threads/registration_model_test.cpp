@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/memory/registration/registration_cache.hpp"
-#include "tests/unit/registration_helpers.hpp"
+#include "tests/threads/registration_helpers.hpp"
 
 // The cache against a model of it that is too simple to be wrong: a list of registrations in order
 // of use, searched from end to end. Memory is 24 pages; each has an age that grows when it changes.
