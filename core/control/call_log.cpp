@@ -65,7 +65,7 @@ bool CallLog::compare_one(int peer, std::uint64_t call) const {
 
 void CallLog::compare(int peer, std::uint64_t call) {
   std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
-  if (call <= checked || call > call_ || call + CallRecord::kept <= call_) return;
+  if (call <= checked || call > call_ || call + CallRecord::history_depth <= call_) return;
   const CallRecord& theirs = record(peer, call);
   if (theirs.call.load(std::memory_order_acquire) != call) return;
   if (theirs.history.load(std::memory_order_relaxed) !=
@@ -81,7 +81,8 @@ void CallLog::compare(int peer, std::uint64_t call) {
 /// Compares this call, and earlier ones in which nothing came from the peer.
 void CallLog::find_difference(int peer) {
   std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
-  if (call_ > CallRecord::kept) checked = std::max(checked, call_ - CallRecord::kept);
+  if (call_ > CallRecord::history_depth)
+    checked = std::max(checked, call_ - CallRecord::history_depth);
   while (checked < call_ && compare_one(peer, checked + 1)) ++checked;
 }
 
@@ -99,8 +100,9 @@ void CallLog::compare_all() {
 void CallLog::show_until_now(int peer) {
   static_assert(sizeof(CallRecord) <= Transport::snapshot.value());
   std::uint64_t& shown = shown_all_[static_cast<std::size_t>(peer)];
-  if (call_ - shown > CallRecord::kept) shown = call_ - CallRecord::kept;
-  while (shown < call_) peers_.show(peer, peers_.own_control().calls[++shown % CallRecord::kept]);
+  if (call_ - shown > CallRecord::history_depth) shown = call_ - CallRecord::history_depth;
+  while (shown < call_)
+    peers_.show(peer, peers_.own_control().calls[++shown % CallRecord::history_depth]);
 }
 
 }  // namespace capstan

@@ -68,8 +68,8 @@ class CallLog {
   }
   /// The same, where what it has called came with that (see Flag): normally nothing else has to be
   /// looked at.
-  void compare(int peer, const std::uint64_t (&histories)[Flag::kept]) {
-    if (histories[call_ % Flag::kept] == history())
+  void compare(int peer, const std::uint64_t (&histories)[Flag::history_depth]) {
+    if (histories[call_ % Flag::history_depth] == history())
       checked_[static_cast<std::size_t>(peer)] = call_;
     else
       compare(peer);
@@ -101,16 +101,18 @@ class CallLog {
   static constexpr auto order = std::memory_order_seq_cst;
 
   const CallRecord& record(int peer, std::uint64_t call) const {
-    return peers_.control(peer).calls[call % CallRecord::kept];
+    return peers_.control(peer).calls[call % CallRecord::history_depth];
   }
   const CallRecord& own_record(std::uint64_t call) const {
-    return control_of(segment_).calls[call % CallRecord::kept];
+    return control_of(segment_).calls[call % CallRecord::history_depth];
   }
   const CallBuffers& buffers(int peer) const {
-    return peers_.control(peer).buffers[call_ % CallRecord::kept];
+    return peers_.control(peer).buffers[call_ % CallRecord::history_depth];
   }
-  CallRecord& own_record() { return control_of(segment_).calls[call_ % CallRecord::kept]; }
-  CallBuffers& own_buffers() { return control_of(segment_).buffers[call_ % CallRecord::kept]; }
+  CallRecord& own_record() { return control_of(segment_).calls[call_ % CallRecord::history_depth]; }
+  CallBuffers& own_buffers() {
+    return control_of(segment_).buffers[call_ % CallRecord::history_depth];
+  }
   void announce(const AnnouncedBuffers& buffers);
   bool compare_one(int peer, std::uint64_t call) const;
   void find_difference(int peer);

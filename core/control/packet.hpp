@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "capstan/quantity.hpp"
+#include "core/lowering/slots.hpp"
 
 namespace capstan {
 
@@ -12,7 +12,7 @@ namespace capstan {
 /// message of which call it belongs to. The reader polls the tag and finds the payload in the same
 /// line, so that a small message costs one cache miss.
 struct alignas(64) Packet {
-  static constexpr std::size_t payload_bytes = 56;
+  static constexpr std::size_t payload_bytes = packet_payload_bytes;
 
   std::byte payload[payload_bytes];
   std::atomic<std::uint64_t> tag;
@@ -22,24 +22,6 @@ struct alignas(64) Packet {
   }
   void publish(std::uint64_t value) { tag.store(value, std::memory_order_release); }
 };
-static_assert(sizeof(Packet) == 64);
-
-/// The tag of a message: which one it is, and a digest of the call that it belongs to, so that a
-/// packet of a different call never passes for the one that is awaited. Never 0, which is what a
-/// line holds before its first use.
-constexpr std::uint64_t packet_tag(std::uint64_t message, std::uint32_t call_digest) {
-  return static_cast<std::uint64_t>(call_digest) << 32 | ((message + 1) & 0xffff'ffff);
-}
-
-/// Elements of `element` bytes that one packet holds.
-constexpr std::uint64_t elements_per_packet(Bytes element) {
-  return Packet::payload_bytes / element.value();
-}
-
-/// Packets that hold `count` elements.
-constexpr std::uint64_t packets_for(Elements count, Bytes element) {
-  const std::uint64_t each = elements_per_packet(element);
-  return (count.value() + each - 1) / each;
-}
+static_assert(sizeof(Packet) == packet_bytes);
 
 }  // namespace capstan

@@ -3,21 +3,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 
 #include "capstan/quantity.hpp"
-#include "core/control/packet.hpp"
-#include "core/lowering/program.hpp"
-#include "core/p2p/messages.hpp"
+#include "core/lowering/slots.hpp"
 
 namespace capstan {
 
 /// What a rank has called, for its peers to compare with what they have called. Written at the
-/// start of each call; the n-th call stands in entry n % kept of the list. One look at the history
-/// compares all calls so far. Words show one by one, so what differs counts only where the check
-/// says that all words are of the same call.
+/// start of each call; call n is in entry n % history_depth of the list. Comparing the history
+/// compares all calls so far. Words become visible one by one, so a difference counts only if the
+/// check says that all words are of the same call.
 struct alignas(64) CallRecord {
-  static constexpr std::size_t kept = 256;
+  static constexpr std::size_t history_depth = 256;
 
   std::atomic<std::uint64_t> call;       ///< number of the call, from 1; written last
   std::atomic<std::uint64_t> signature;  ///< see CallMark
@@ -45,9 +42,9 @@ struct alignas(64) AbortRecord {
   char text[text_bytes];
 };
 
-/// What a rank has done with.
+/// What a rank has finished.
 struct Finished {
-  /// Over all calls: what it read of peers' staging buffers up to there may be overwritten.
+  /// Over all calls: what it read of peers' staging buffers in these may be overwritten.
   std::atomic<std::uint64_t> blocks;
   std::atomic<std::uint64_t> calls;    ///< by then
   std::atomic<std::uint64_t> history;  ///< CallRecord::history of the last of them
@@ -58,151 +55,56 @@ struct Control {
   alignas(64) Finished finished;
   alignas(64) std::atomic<std::uint32_t> left;              ///< this rank's communicator is gone
   alignas(64) std::atomic<std::uint32_t> in_their_buffers;  ///< those of peers, at this moment
-  CallRecord calls[CallRecord::kept];
-  CallBuffers buffers[CallRecord::kept];
+  CallRecord calls[CallRecord::history_depth];
+  CallBuffers buffers[CallRecord::history_depth];
   AbortRecord abort;
 };
 static_assert(sizeof(Control) <= 32768);
 
 /// One flag per peer, each in a line of its own.
 struct alignas(64) Flag {
-  static constexpr std::size_t kept = 4;
+  static constexpr std::size_t history_depth = 4;
 
   std::atomic<std::uint64_t> signals;    ///< sent to it so far
   std::atomic<std::uint64_t> abandoned;  ///< times that it was no longer waited for while it read
-  /// CallRecord::history of the calls of the last signals, that of call n in entry n % kept: who
-  /// finds its own there need not look at the record. Not shown to other hosts.
-  std::atomic<std::uint64_t> histories[kept];
+  /// CallRecord::history of the calls of the last signals, that of call n in entry n %
+  /// history_depth: a peer that finds its own there need not read the record. Not shown to other
+  /// hosts.
+  std::atomic<std::uint64_t> histories[history_depth];
 };
 static_assert(sizeof(Flag) == 64);
-
-/// The kinds of slots: what a call sends goes into one of them. There are many of the small ones,
-/// so that who only sends may run ahead, and where ranks share a core the one that has it gets far
-/// before it gives it up. Packets have slots of their own: their tags must not be met by chance.
-enum class SlotKind : std::uint8_t { small_packets, packets, tiny_staging, small_staging, staging };
-inline constexpr SlotKind all_slot_kinds[] = {SlotKind::small_packets, SlotKind::packets,
-                                              SlotKind::tiny_staging, SlotKind::small_staging,
-                                              SlotKind::staging};
-inline constexpr int slot_kinds = static_cast<int>(std::size(all_slot_kinds));
 
 /// Where things lie in a segment, the same on all ranks:
 ///
 ///   control | flag per peer | slots, by kind | messages
-///
-/// Of each kind first come the first regions of all slots, then the second ones, which fewer calls
-/// use.
-///
-/// Slots rotate from one operation (or one block of a long one) to the next, so that nobody waits
-/// for the readers of the last one. For calls that finish only after all have entered them, two
-/// packet slots and three staging buffer slots (a stream's blocks overlap) never meet a reader;
-/// others look at what the readers have finished when a slot comes round. The verifier checks it
-/// all.
 class SegmentLayout {
  public:
-  static constexpr int slots(SlotKind kind) {
-    switch (kind) {
-      case SlotKind::small_packets:
-        return 96;
-      case SlotKind::tiny_staging:
-        return 32;
-      case SlotKind::small_staging:
-        return 16;
-      case SlotKind::packets:
-        return 4;
-      case SlotKind::staging:
-        break;
-    }
-    return 3;
-  }
-  /// The smallest kind for a staging buffer of this size that is one block.
-  static constexpr SlotKind kind_for(Bytes staging, bool packets) {
-    const auto fits = [&](SlotKind kind) { return staging <= fixed_region(kind); };
-    if (packets) return fits(SlotKind::small_packets) ? SlotKind::small_packets : SlotKind::packets;
-    if (fits(SlotKind::tiny_staging)) return SlotKind::tiny_staging;
-    return fits(SlotKind::small_staging) ? SlotKind::small_staging : SlotKind::staging;
-  }
-  static constexpr bool is_packets(SlotKind kind) {
-    return kind == SlotKind::packets || kind == SlotKind::small_packets;
-  }
-  /// Of these there are so many that writers on other hosts need to be told but rarely.
-  static constexpr bool is_small(SlotKind kind) {
-    return kind != SlotKind::packets && kind != SlotKind::staging;
-  }
+  /// `message_area`: what messages between ranks take, in all.
+  SegmentLayout(int ranks, const SlotLayout& slots, Bytes message_area)
+      : ranks_(static_cast<std::uint64_t>(ranks)), slots_(slots), message_area_(message_area) {}
 
-  /// Which slot of its kind is the `number`-th to be used. Divides by constants only.
-  static constexpr std::uint64_t turn(SlotKind kind, std::uint64_t number) {
-    switch (kind) {
-      case SlotKind::small_packets:
-        return number % count(SlotKind::small_packets);
-      case SlotKind::tiny_staging:
-        return number % count(SlotKind::tiny_staging);
-      case SlotKind::small_staging:
-        return number % count(SlotKind::small_staging);
-      case SlotKind::packets:
-        return number % count(SlotKind::packets);
-      case SlotKind::staging:
-        break;
-    }
-    return number % count(SlotKind::staging);
-  }
-
-  /// `message_ring`: from each rank to each other.
-  SegmentLayout(int ranks, Bytes staging_region, Bytes message_ring)
-      : ranks_(ranks), staging_region_(round(staging_region)), message_ring_(message_ring) {}
-
-  Bytes flags() const { return round(Bytes{sizeof(Control)}); }
-  Bytes slot(SlotKind kind, std::uint64_t number) const {
-    Bytes begin = flags() + round(Bytes{sizeof(Flag)} * ranks());
-    for (const SlotKind before : all_slot_kinds)
-      if (before < kind) begin += bytes(before);
-    return begin + region(kind) * turn(kind, number);
-  }
-  /// From the first region of a slot to its second.
-  Bytes between_regions(SlotKind kind) const { return region(kind) * count(kind); }
-  Bytes messages() const { return slot(SlotKind::staging, 0) + bytes(SlotKind::staging); }
-  Bytes message_ring() const { return message_ring_; }
-  Bytes total() const { return messages() + round(Messages::area(ranks_, message_ring_)); }
-  /// One of the two regions of a slot. A rank on its own has nothing to stage.
-  Bytes region(SlotKind kind) const {
-    if (ranks_ == 1) return Bytes{0};
-    return kind == SlotKind::staging ? staging_region_ : fixed_region(kind);
-  }
-  /// Of all kinds but staging buffer. Those of small slots are an odd number of lines: what small
-  /// calls write, the first lines of slot after slot, does not all fall into one set of a cache. In
-  /// small packets a rank sends a few elements of any type to 7 others.
-  static constexpr Bytes fixed_region(SlotKind kind) {
-    constexpr Bytes line{64};
-    switch (kind) {
-      case SlotKind::small_packets:
-        return line * 73;
-      case SlotKind::tiny_staging:
-        return line * 33;
-      case SlotKind::small_staging:
-        return line * 129;
-      default:
-        return line * 512;
-    }
-  }
+  const SlotLayout& slots() const { return slots_; }
+  Bytes flags() const { return whole_pages(Bytes{sizeof(Control)}); }
+  Bytes first_slot() const { return flags() + whole_pages(Bytes{sizeof(Flag)} * ranks_); }
+  Bytes messages() const { return first_slot() + slots_.total(); }
+  Bytes total() const { return messages() + whole_pages(message_area_); }
 
  private:
-  static constexpr std::uint64_t page = 4096;
-  static constexpr std::uint64_t count(SlotKind kind) {
-    return static_cast<std::uint64_t>(slots(kind));
+  static Bytes whole_pages(Bytes bytes) {
+    constexpr std::uint64_t page = 4096;
+    return Bytes{(bytes.value() + page - 1) / page * page};
   }
-  Bytes bytes(SlotKind kind) const { return round(between_regions(kind) * staging_regions); }
-  static Bytes round(Bytes bytes) { return Bytes{(bytes.value() + page - 1) / page * page}; }
-  std::uint64_t ranks() const { return static_cast<std::uint64_t>(ranks_); }
 
-  int ranks_;
-  Bytes staging_region_, message_ring_;
+  std::uint64_t ranks_;
+  SlotLayout slots_;
+  Bytes message_area_;
 };
 
 /// However far a rank runs ahead, what it has called can still be compared.
 static_assert([] {
-  std::size_t calls = 0;
-  for (const SlotKind kind : all_slot_kinds)
-    calls += static_cast<std::size_t>(SegmentLayout::slots(kind));
-  return calls < CallRecord::kept;
+  int calls = 0;
+  for (const SlotKind kind : all_slot_kinds) calls += standard_slots.count[kind];
+  return calls < static_cast<int>(CallRecord::history_depth);
 }());
 
 /// Typed views of a segment's parts.

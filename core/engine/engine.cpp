@@ -40,11 +40,11 @@ Bytes message_ring(const Hosts& hosts) {
 }  // namespace
 
 SegmentLayout segment_layout(int ranks, const Placement& placement, const Settings& settings) {
-  const Bytes ring = message_ring(placement.hosts);
-  if (ranks == 1) return {ranks, Bytes{0}, ring};
+  const Bytes messages = Messages::area(ranks, message_ring(placement.hosts));
   // Areas of a staging buffer start on cache lines: a little more than the block itself.
   const Bytes rounding = bytes_of(staging_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
-  return {ranks, block_bytes(ranks, chunk_of(placement, settings)) + rounding, ring};
+  const Bytes staging = block_bytes(ranks, chunk_of(placement, settings)) + rounding;
+  return {ranks, SlotLayout{ranks, staging}, messages};
 }
 
 Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<int> world_ranks,
@@ -69,7 +69,7 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<in
       executor_(peers_, layout, spins_),
       watch_(peers_),
       messages_(peers_, layout.messages(),
-                {.ring = layout.message_ring(), .read_remote = settings.single_copy}) {
+                {.ring = message_ring(placement.hosts), .read_remote = settings.single_copy}) {
   progress_->add(*this);
   if (settings.progress_thread) progress_->ensure_progress();
 }
@@ -126,7 +126,7 @@ Bytes Engine::block_bytes() const {
 
 Plan Engine::make_plan(const Call& call, const Choice& choice) {
   Plan plan = capstan::make_plan(call, choice, placement_.hosts, self_, block_bytes(),
-                                 placement_.cached_buffers, layout_);
+                                 placement_.cached_buffers, layout_.slots());
   if (plan.slots == SlotKind::small_packets) executor_.map_small_packets();
   return plan;
 }

@@ -5,16 +5,10 @@
 #include <optional>
 #include <span>
 
-#include "core/control/packet.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {
 namespace {
-
-/// Packets that one unit of a staging buffer becomes.
-std::uint64_t packets_per_unit(Bytes element) {
-  return packets_for(staging_unit, element);
-}
 
 /// Where the elements of a block's buffer lie in the call's: part i of the one is a piece of part i
 /// of the other. The default is the same place.
@@ -215,11 +209,6 @@ class Binder {
 };
 
 }  // namespace
-
-Bytes staging_bytes(Elements staging, Protocol protocol, Bytes element) {
-  if (!in_packets(protocol)) return bytes_of(staging, element);
-  return Bytes{staging.value() / staging_unit.value() * packets_per_unit(element) * sizeof(Packet)};
-}
 
 BoundProgram bind(Program program, const Shape& block, const Binding& to) {
   return Binder{to}.bind(std::move(program), block);

@@ -4,9 +4,6 @@
 
 namespace capstan {
 
-/// What a staging buffer of so many elements takes in this protocol.
-Bytes staging_bytes(Elements staging, Protocol protocol, Bytes element);
-
 /// What programs for the blocks of one call are bound to.
 struct Binding {
   const Call& call;
@@ -14,7 +11,7 @@ struct Binding {
   SlotKind slots;
   const Hosts& hosts;
   Rank self;
-  const SegmentLayout& layout;
+  const SlotLayout& layout;
   bool exceeds_cache = false;  ///< the buffers of all ranks do
 };
 

@@ -71,7 +71,7 @@ Elements equal_blocks(Elements count, Elements largest) {
 
 /// A call of any size that fits goes in one block; a longer one is cut.
 Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, Bytes block_bytes,
-                  const SegmentLayout& layout) {
+                  const SlotLayout& layout) {
   const int ranks = hosts.ranks();
   const Elements length = part_length(call);
   if (in_packets(choice.protocol) || ranks == 1) return length;
@@ -109,13 +109,15 @@ Bytes staging_bytes(const Algorithm& algorithm, Protocol protocol, const Hosts& 
                        call.element());
 }
 
-/// Streams of blocks have staging buffers of full length.
-SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, Elements block) {
+/// Long blocks are decided without any schedule.
+SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, Elements block,
+                   const SlotPool& pool) {
   const bool packets = in_packets(choice.protocol), stream = block < part_length(call);
-  constexpr Bytes most = SegmentLayout::fixed_region(SlotKind::small_staging);
-  if (stream || (!packets && bytes_of(block, call.element()) > most)) return SlotKind::staging;
-  return SegmentLayout::kind_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call),
-                                 packets);
+  const bool is_long =
+      !packets && !pool.fits(bytes_of(block, call.element()), SlotKind::small_staging);
+  if (stream || is_long) return SlotKind::staging;
+  return pool.kind_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call), packets,
+                       stream);
 }
 
 /// What a program has to do with peers on other hosts.
@@ -189,17 +191,17 @@ bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts) 
 }
 
 bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
-                  const Call& call) {
+                  const Call& call, const SlotPool& pool) {
   // A staging buffer holds at least what a rank sends once; most calls are decided without any
   // schedule.
-  constexpr Bytes region = SegmentLayout::fixed_region(SlotKind::packets);
+  const Bytes region = pool.region.packets;
   if (!runs_in(algorithm, protocol, hosts) || bytes_of(call.shape.count, call.element()) > region)
     return false;
   return staging_bytes(algorithm, protocol, hosts, call) <= region;
 }
 
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
-               Bytes block_bytes, Bytes cached_buffers, const SegmentLayout& layout) {
+               Bytes block_bytes, Bytes cached_buffers, const SlotLayout& layout) {
   const int ranks = hosts.ranks();
   if (in_packets(choice.protocol) && !fits_packets(*choice.algorithm, choice.protocol, hosts, call))
     throw InvalidArgument(
@@ -222,7 +224,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
               cached = cached_buffers * static_cast<std::uint64_t>(ranks);
   const Bytes longest = longest_block(call, choice, block_bytes, buffers, cached);
   plan.block_count = block_of(call, choice, hosts, longest, layout);
-  plan.slots = slots_for(call, choice, hosts, plan.block_count);
+  plan.slots = slots_for(call, choice, hosts, plan.block_count, layout.pool());
   plan.mark = mark_of(call, manner_of(plan));
   plan.digest = plan.mark.digest();
 

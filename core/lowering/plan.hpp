@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
-#include "core/control/segment.hpp"
 #include "core/lowering/call.hpp"
 #include "core/lowering/lower.hpp"
+#include "core/lowering/slots.hpp"
 #include "kernels/cpu/reduce.hpp"
 
 namespace capstan {
@@ -60,7 +60,7 @@ struct BoundProgram {
   std::vector<std::uint32_t> phase_end;  ///< ops of phase k end here
   /// Who reads the rank's own staging buffer, if it is written at all. Shared with the slots that
   /// are written.
-  std::shared_ptr<const std::vector<int>> readers;
+  SlotReaders readers;
 };
 
 class Trial;
@@ -98,6 +98,10 @@ struct Plan {
 
   /// Round t runs phase k of block t-k, for each k.
   std::uint64_t rounds() const { return blocks + phases - 1; }
+  /// Whether peers hear that a block is finished when this phase of it is, before the call ends.
+  bool publishes(std::uint64_t block, std::uint64_t phase) const {
+    return phase == last_reading_phase && !guarantees.paced && block + 1 < blocks;
+  }
   const BoundProgram& program(std::uint64_t index) const {
     return programs[program_of.empty() ? 0 : program_of[index]];
   }
@@ -126,7 +130,7 @@ std::vector<Shape> block_shapes(const Call& call, Elements length);
 /// InvalidArgument when a packet staging buffer would not fit (the selector asks fits_packets
 /// first).
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
-               Bytes block_bytes, Bytes cached_buffers, const SegmentLayout& layout);
+               Bytes block_bytes, Bytes cached_buffers, const SlotLayout& layout);
 
 /// Whether an algorithm may run in this protocol: packets are for equal blocks only, and buffers
 /// are read only within one host, of algorithms that send mostly out of them.
@@ -135,6 +139,6 @@ bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts);
 /// Whether the largest staging buffer that any rank needs in this protocol, one of packets, fits a
 /// packet slot. Calls with counts do without packets.
 bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
-                  const Call& call);
+                  const Call& call, const SlotPool& pool = standard_slots);
 
 }  // namespace capstan

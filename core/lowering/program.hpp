@@ -8,13 +8,9 @@
 #include <vector>
 
 #include "capstan/schedule.hpp"
+#include "core/lowering/slots.hpp"
 
 namespace capstan {
-
-/// A staging buffer has two regions: in a stream of blocks, what a later phase sends may still be
-/// read while the first phase of a later block is written already, and blocks of different size lay
-/// their areas out differently. Regions keep the two apart.
-inline constexpr int staging_regions = 2;
 
 /// Memory that a lowered program addresses. A staging buffer belongs to one rank, which alone
 /// writes it; peers read it in place. So do they a peer's buffers, where a program is lowered to
@@ -78,7 +74,7 @@ constexpr Bytes fetched_piece(std::size_t operands) {
 /// buffer at the place where it is used.
 struct Program {
   Rank self;
-  bool packets = false;  ///< payload and sequence number share a cache line; see packet.hpp
+  bool packets = false;  ///< payload and sequence number share a cache line; see slots.hpp
   int phases = 1;
   Extents extents;  ///< scratch is 0 when all landings are read in place
   std::array<Elements, staging_regions>
@@ -106,9 +102,5 @@ int last_reading_phase(const Program& program);
 
 /// One operation as text, e.g. "gather input[0,4), rank 1 staging[0,4) -> output[0,4)".
 std::string to_string(const Program& program, const Op& op);
-
-/// StagingBuffers are allocated in units of this many elements, so that every area starts on a
-/// cache line whatever the element type is, and areas can be turned into packets.
-inline constexpr Elements staging_unit{64};
 
 }  // namespace capstan

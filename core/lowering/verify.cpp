@@ -3,7 +3,7 @@
 #include <array>
 #include <map>
 
-#include "core/control/segment.hpp"
+#include "core/lowering/slots.hpp"
 
 namespace capstan {
 namespace {
@@ -141,8 +141,7 @@ class Scripts : public proof::BlockLayout {
 
   /// As few as of any kind, so that they come round: more of them forbid less.
   static int slots(SlotKind kind) {
-    return SegmentLayout::slots(SegmentLayout::is_packets(kind) ? SlotKind::packets
-                                                                : SlotKind::staging);
+    return is_packets(kind) ? standard_slots.count.packets : standard_slots.count.staging;
   }
 
   /// Small ones here are those of one unit, so that calls of several kinds mix.
@@ -188,7 +187,7 @@ class Scripts : public proof::BlockLayout {
     if (operand.place == Place::staging) {
       const Slot slot = slots_[static_cast<std::size_t>(block)];
       constexpr int most_slots = 64;
-      const bool packets = SegmentLayout::is_packets(slot.kind);
+      const bool packets = is_packets(slot.kind);
       return {packets ? Memory::Kind::packets : Memory::Kind::staging, operand.owner,
               operand.region, static_cast<int>(slot.kind) * most_slots + slot.number,
               hosts_.together(operand.owner, self) ? -1 : self.value()};

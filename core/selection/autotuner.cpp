@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "core/control/segment.hpp"
+#include "core/lowering/slots.hpp"
 
 namespace capstan {
 namespace {
@@ -62,8 +62,8 @@ std::size_t CallHash::operator()(const Call& call) const {
 /// before: readers that find everything written, or writers that find room, are in no hurry.
 Trials::Turns Trials::turns_for(Bytes bytes, bool together) {
   constexpr auto small = SlotKind::small_packets;
-  constexpr std::size_t several = 4, ahead = SegmentLayout::slots(small);
-  constexpr Bytes is_small = SegmentLayout::fixed_region(small);
+  constexpr std::size_t several = 4, ahead = standard_slots.count[small];
+  constexpr Bytes is_small = standard_slots.region[small];
   constexpr Bytes is_short{64 << 10}, is_long{4 << 20};
   if (bytes <= is_small && !together) return {3, several * ahead + 1};
   if (bytes < is_short) return together ? Turns{4, 9} : Turns{3, 129};

@@ -9,7 +9,6 @@
 #include <span>
 
 #include "capstan/error.hpp"
-#include "core/control/packet.hpp"
 #include "core/memory/huge_pages.hpp"
 
 namespace capstan {
@@ -105,7 +104,7 @@ class Predictor {
     const double moved = (cost.sent + cost.reduced) * element;
     if (in_packets(protocol))
       return cost.steps * (hosts_.single() ? model_.packet : message) +
-             moved / Packet::payload_bytes * (model_.packet_write + model_.next_packet);
+             moved / packet_payload_bytes * (model_.packet_write + model_.next_packet);
     if (protocol == Protocol::staged)
       return cost.steps * (hosts_.single() ? model_.flag + 2 * model_.miss : message) +
              moved * (model_.staging_write + model_.staging_read) / 2;

@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "capstan/types.hpp"
-#include "core/control/packet.hpp"
-#include "core/control/segment.hpp"
+#include "core/lowering/slots.hpp"
 #include "core/memory/huge_pages.hpp"
 
 namespace capstan {
@@ -24,6 +23,8 @@ class Simulation {
         hosts_(hosts),
         element_(call.element),
         synchronizes_(call.synchronizes),
+        slot_kind_(kind_of(programs, call.element)),
+        tells_(notice_interval(slot_kind_, 1, synchronizes_, standard_slots) == 1),
         in_place_(call.in_place),
         far_(call.of_rank > model.cache),
         huge_(model.huge_pages && call.shortest >= RecurringBuffers::worth_it),
@@ -31,7 +32,10 @@ class Simulation {
         seen_(call.peer_mapped),
         turn_(model.shares_cores ? model.turn : 0),
         model_(model),
-        ranks_(programs.size()) {}
+        ranks_(programs.size(), State{SlotRotation{SlotLayout{hosts.ranks(), Bytes{}}}}) {
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      ranks_[r].readers = std::make_shared<const std::vector<int>>(readers_of(programs[r]));
+  }
 
   /// Per call, once the first calls have filled the pipeline.
   double run() {
@@ -51,13 +55,15 @@ class Simulation {
     double bytes;  // in the same message
   };
   struct State {
+    SlotRotation slots;
+    SlotReaders readers{};
     double now = 0;
     std::size_t op = 0;
-    std::map<int, std::vector<Signal>> signals;  // to a peer
-    std::map<Rank, double> pushed;               // bytes, since the last message to it
-    std::map<Rank, std::vector<Area>> areas;     // of packets, likewise
-    std::map<int, std::size_t> taken;            // from a peer
-    std::optional<Rank> sender;                  // of the last packet, in this call
+    std::map<int, std::vector<Signal>> signals{};  // to a peer
+    std::map<Rank, double> pushed{};               // bytes, since the last message to it
+    std::map<Rank, std::vector<Area>> areas{};     // of packets, likewise
+    std::map<int, std::size_t> taken{};            // from a peer
+    std::optional<Rank> sender{};                  // of the last packet, in this call
   };
 
   void run_call() {
@@ -74,47 +80,52 @@ class Simulation {
     }
     auto& times = finished_.emplace_back();
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      tell_writers(r);
+      end_call(r);
       times.push_back(ranks_[r].now);
     }
   }
 
-  /// Writers on other hosts hear what has been finished: see Executor::tells_writers().
-  void tell_writers(std::size_t r) {
-    if (!tells(programs_[r])) return;
-    for (const int writer : writers_to(programs_[r]))
-      if (!together(r, Rank{writer})) ranks_[r].now += model_.post;
+  /// As if all went in one block: streams have slots of full length anyway.
+  static SlotKind kind_of(const std::vector<Program>& programs, Bytes element) {
+    Elements largest;
+    for (const Program& program : programs)
+      largest = std::max(largest, std::ranges::max(program.staging));
+    const bool packets = programs.front().packets;
+    const auto protocol = packets ? Protocol::inline_packets : Protocol::staged;
+    return standard_slots.kind_for(staging_bytes(largest, protocol, element), packets, false);
   }
 
-  bool tells(const Program& program) const {
-    return !synchronizes_ && !SegmentLayout::is_small(kind_of(program));
-  }
-
-  /// As if all went in one block: streams have staging buffers of full length anyway.
-  SlotKind kind_of(const Program& program) const {
-    const Elements staging = std::ranges::max(program.staging);
-    const std::uint64_t packets =
-        packets_for(staging_unit, element_) * (staging.value() / staging_unit.value());
-    return SegmentLayout::kind_for(
-        program.packets ? Bytes{packets * sizeof(Packet)} : bytes_of(staging, element_),
-        program.packets);
-  }
-
-  /// What is written goes into a slot that its last readers have to be done with.
+  /// What is written goes into a slot, which its last readers must have finished.
   void begin_call(std::size_t r) {
     State& rank = ranks_[r];
     rank.op = 0;
     rank.sender.reset();
     rank.now += model_.call;
-    const auto slots = static_cast<std::size_t>(SegmentLayout::slots(kind_of(programs_[r])));
-    if (finished_.size() < slots) return;
-    for (const int reader : readers_of(programs_[r])) {
-      const double finished = finished_[finished_.size() - slots][static_cast<std::size_t>(reader)];
+    if (rank.readers->empty()) return;
+    SlotRotation::Slot& slot = rank.slots.slot(slot_kind_, 0);
+    if (!rank.slots.is_free(slot, false)) wait_for_readers(r, slot);
+    rank.slots.write(slot, 0, rank.readers);
+  }
+
+  void wait_for_readers(std::size_t r, const SlotRotation::Slot& slot) {
+    State& rank = ranks_[r];
+    for (const int reader : *slot.readers) {
+      const double finished = finished_[slot.must_finish - 1][static_cast<std::size_t>(reader)];
       if (together(r, Rank{reader}))
         rank.now = std::max(rank.now, finished + model_.miss);
-      else if (tells(programs_[r]))
+      else if (tells_)
         rank.now = std::max(rank.now, finished + model_.post_latency) + model_.take;
     }
+  }
+
+  /// Writers on other hosts hear what has been finished; of small calls so rarely that it is left
+  /// out.
+  void end_call(std::size_t r) {
+    State& rank = ranks_[r];
+    rank.slots.end_call(slot_kind_, 1, synchronizes_);
+    if (!tells_) return;
+    for (const int writer : writers_to(programs_[r]))
+      if (!together(r, Rank{writer})) rank.now += model_.post;
   }
 
   double latest() const { return std::ranges::max(ranks_, {}, &State::now).now; }
@@ -167,9 +178,9 @@ class Simulation {
   }
 
   void push(State& rank, const Program& program, const Op& op) {
-    const double bytes =
-        program.packets ? static_cast<double>(packets_for(op.length, element_) * sizeof(Packet))
-                        : static_cast<double>(bytes_of(op.length, element_).value());
+    const double bytes = program.packets
+                             ? static_cast<double>(packets_for(op.length, element_) * packet_bytes)
+                             : static_cast<double>(bytes_of(op.length, element_).value());
     rank.now += bytes * model_.post_byte;
     rank.pushed[op.peer] += bytes;
     if (program.packets) rank.areas[op.peer].push_back(area_of(program.destinations(op).front()));
@@ -326,6 +337,8 @@ class Simulation {
   const Hosts& hosts_;
   const Bytes element_;
   const bool synchronizes_;
+  const SlotKind slot_kind_;
+  const bool tells_;  // writers on other hosts, at the end of each call
   const bool in_place_;
   const bool far_;      // buffers are in memory, not in the cache
   const bool huge_;     // they are in huge pages

@@ -99,7 +99,7 @@ TEST(Rivals, InShortBlocksComeLast) {
 TEST(Plans, HaveBlocksAsShortAsWanted) {
   const Call call = call_of(Collective::all_reduce, 1 << 20);
   Choice choice = choose(call, 4, AlgorithmRules::parse("all_reduce:direct/staged"));
-  const SegmentLayout layout{4, Bytes{2 << 20}, Bytes{64 << 10}};
+  const SlotLayout layout{4, Bytes{2 << 20}};
   const auto blocks = [&] {
     return make_plan(call, choice, 4, Rank{0}, block, Bytes{8 << 20}, layout).blocks;
   };
@@ -110,7 +110,7 @@ TEST(Plans, HaveBlocksAsShortAsWanted) {
 
 TEST(Plans, HaveLongerBlocksForPeersBuffersFarBeyondTheCaches) {
   const Call call = call_of(Collective::all_reduce, 8 << 20);
-  const SegmentLayout layout{4, Bytes{2 << 20}, Bytes{64 << 10}};
+  const SlotLayout layout{4, Bytes{2 << 20}};
   const auto blocks = [&](const char* protocol, Bytes cached) {
     const auto rules = AlgorithmRules::parse(fmt::format("all_reduce:direct/{}", protocol));
     const Choice choice = choose(call, 4, rules, true, readable);
@@ -125,7 +125,7 @@ TEST(Plans, HaveLongerBlocksForPeersBuffersFarBeyondTheCaches) {
 }
 
 TEST(Plans, NeedNoMoreScratchForLongerBlocks) {
-  const SegmentLayout layout{4, Bytes{2 << 20}, Bytes{64 << 10}};
+  const SlotLayout layout{4, Bytes{2 << 20}};
   int longer = 0;
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective))
@@ -148,7 +148,7 @@ std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ra
   const Call call = call_of(collective, count);
   const Choice choice = choose(
       call, ranks, AlgorithmRules::parse(fmt::format("{}:flat/staged", name_of(collective))));
-  const SegmentLayout layout{ranks, Bytes{2 << 20}, Bytes{64 << 10}};
+  const SlotLayout layout{ranks, Bytes{2 << 20}};
   const Plan plan = make_plan(call, choice, ranks, Rank{0}, block, Bytes{8 << 20}, layout);
   std::vector<bool> found;
   for (const BoundOperand& operand : plan.program(0).operands)

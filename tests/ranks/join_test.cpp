@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "capstan/communicator.hpp"
-#include "core/control/segment.hpp"
+#include "core/lowering/slots.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/sanitizers.hpp"
 
@@ -109,9 +109,9 @@ TEST(LocalWorld, AMismatchIsAnErrorOnEveryRankAndStaysOne) {
 TEST(LocalWorld, AMismatchIsFoundHoweverFarTheSenderIsAhead) {
   Settings settings = bounded_settings();
   settings.algorithm = "broadcast:0-16:flat/inline_packets,16-inf:flat/staged";
-  constexpr auto slots = SegmentLayout::slots;
-  constexpr int packets = slots(SlotKind::small_packets), tiny = slots(SlotKind::tiny_staging),
-                small = slots(SlotKind::small_staging), all = packets + tiny + small;
+  constexpr auto slots = standard_slots.count;
+  constexpr int packets = slots.small_packets, tiny = slots.tiny_staging,
+                all = packets + tiny + slots.small_staging;
   std::atomic<int> sent{0};
   on_threads(2, settings, [&](Communicator& world) {
     std::vector<float> data(1500);

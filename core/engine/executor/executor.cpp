@@ -15,18 +15,12 @@ Executor::Executor(Peers& peers, const SegmentLayout& layout, int spins)
       self_(peers.self()),
       spins_(spins),
       segment_(peers.own_segment()),
-      log_(peers) {
+      log_(peers),
+      slots_(peers, log_, layout) {
   const auto size = static_cast<std::size_t>(peers.count());
   sent_.resize(size);
   received_.resize(size);
   heard_.resize(size);
-  known_finished_.resize(size);
-  read_.resize(size);
-  told_.resize(size);
-  for (const SlotKind kind : all_slot_kinds)
-    for (int i = 0; i < SegmentLayout::slots(kind); ++i)
-      slots_[static_cast<std::size_t>(kind)].push_back(
-          {.offset = layout_.slot(kind, static_cast<std::uint64_t>(i)).value()});
   const int ranks = peers.count();
   bases_.resize(BoundOperand::taken_from(ranks, ranks));
   for (int rank = 0; rank < ranks; ++rank) {  // only the own one is written
@@ -76,7 +70,7 @@ inline void Executor::enter(const Plan& plan, const void* input, void* output) {
   packet_index_ = 0;
   begin_call();
   tag_ = packet_tag(log_.call(), static_cast<std::uint32_t>(plan.digest));
-  if (plan.blocks > 1) tell_writers();  // slots come round within the call
+  slots_.begin_call(plan);
   enter_block(0);
 }
 
@@ -94,11 +88,6 @@ const std::byte* Executor::kept(const std::byte* input, const std::byte* output)
     return input;
   kept_.assign(input, input + length);
   return kept_.data();
-}
-
-const std::shared_ptr<const std::vector<int>>& Executor::nobody() {
-  static const auto none = std::make_shared<const std::vector<int>>();
-  return none;
 }
 
 inline bool Executor::go_on() {
@@ -140,76 +129,19 @@ inline void Executor::enter_block(std::uint64_t block) {
 /// Finds this block's part of the buffers and its slot.
 inline void Executor::place_block() {
   place_buffers();
-  slot_ = &slot(slot_number());
+  slots_.enter_block(plan_->slots, block_);
 }
 
-/// A slot comes round: its last readers must be done with it. After calls that synchronize that is
-/// known without looking (see finish); within a paced one the order of its steps sees to it.
+/// A slot may be written again only after its last readers have finished.
 inline bool Executor::acquire_slot() {
-  if (program_->readers->empty()) return acquired_ = true;  // nothing is written to it
-  const bool own_stream = plan_->guarantees.paced && slot_->user > first_block_;
-  for (const int reader : *slot_->readers)
-    if (!own_stream && known_finished_[static_cast<std::size_t>(reader)] < slot_->user &&
-        !finishes(reader, slot_->user))
-      return false;
-  slot_->user = first_block_ + block_ + 1;
-  if (slot_->readers != program_->readers) slot_->readers = program_->readers;
-  return acquired_ = true;
-}
-
-bool Executor::finishes(int peer, std::uint64_t blocks) {
-  std::uint64_t& known = known_finished_[static_cast<std::size_t>(peer)];
-  const Finished& theirs = peers_.control(peer).finished;
-  const auto look = [&] {
-    return (known = theirs.blocks.load(std::memory_order_acquire)) >= blocks;
-  };
-  if (!look() && !comes(peer, look)) return false;
-  log_.compare(peer, theirs);
-  return true;
+  return acquired_ = slots_.acquire(
+             program_->readers, block_, plan_->guarantees.paced,
+             [this](int peer, const auto& condition) { return comes(peer, condition); });
 }
 
 /// From the last phase on that reads staging buffers, nothing of the block is read here any more.
 void Executor::leave_phase() {
-  if (has_block_ && phase_ == plan_->last_reading_phase && !plan_->guarantees.paced &&
-      block_ + 1 < plan_->blocks) {
-    publish_finished(first_block_ + block_ + 1);
-    note_read(first_block_ + block_ + 1);
-    tell_writers();
-  }
-}
-
-inline void Executor::publish_finished(std::uint64_t blocks) {
-  control_of(segment_).finished.blocks.store(blocks, std::memory_order_release);
-  peers_.wake_mapped();
-}
-
-/// StagingBuffers of peers on other hosts have been read up to here.
-void Executor::note_read(std::uint64_t blocks) {
-  for (const int peer : plan_->remote_writers) read_[static_cast<std::size_t>(peer)] = blocks;
-}
-
-/// Those whose staging buffers have been read need to know before they write to the slots again.
-void Executor::tell_writers() {
-  const Finished& own = control_of(segment_).finished;
-  for (const int peer : peers_.posted()) {
-    std::uint64_t& told = told_[static_cast<std::size_t>(peer)];
-    if (told >= read_[static_cast<std::size_t>(peer)]) continue;
-    told = own.blocks.load(std::memory_order_relaxed);
-    peers_.show(peer, own);
-    peers_.wake(peer);
-  }
-}
-
-/// Whether those on other hosts are told now of what has been finished. Slots of single blocks come
-/// round only after calls that tell, or synchronize themselves; of each small kind there are more
-/// than calls of all kinds that do not tell.
-bool Executor::tells_writers() {
-  constexpr int rarely = SegmentLayout::slots(SlotKind::small_staging) / 2;
-  if (plan_->blocks > 1) return true;
-  if (plan_->guarantees.synchronizes) return false;
-  if (SegmentLayout::is_small(plan_->slots) && ++untold_ < rarely) return false;
-  untold_ = 0;
-  return true;
+  if (has_block_ && plan_->publishes(block_, phase_)) slots_.finish_block(*plan_, block_);
 }
 
 /// The only one: its phases follow each other.
@@ -254,7 +186,7 @@ bool Executor::push(const BoundOp& op) {
   const BoundOperand& seen = program_->operands[op.first_operand];
   const BoundOperand& source = (&seen)[op.destination_count];
   const std::uint64_t count = in_packets(plan_->protocol)
-                                  ? packets_for(Elements{op.count}, plan_->element) * sizeof(Packet)
+                                  ? packets_for(Elements{op.count}, plan_->element) * packet_bytes
                                   : op.count * plan_->element.value();
   const Bytes offset{static_cast<std::uint64_t>(address(seen) - segment_)};
   if (source.base == seen.base)
@@ -279,7 +211,8 @@ bool Executor::flush_buffers() {
 
 void Executor::signal(int peer) {
   Flag& flag = flag_of(segment_, layout_, peer);
-  flag.histories[log_.call() % Flag::kept].store(log_.history(), std::memory_order_relaxed);
+  flag.histories[log_.call() % Flag::history_depth].store(log_.history(),
+                                                          std::memory_order_relaxed);
   flag.signals.store(++sent_[static_cast<std::size_t>(peer)], std::memory_order_release);
   if (!peers_.mapped(peer)) {
     log_.show(peer);
@@ -306,20 +239,14 @@ bool Executor::hear(int peer, std::uint64_t signals) {
     return (heard.signals = flag.signals.load(std::memory_order_acquire)) >= signals;
   };
   if (!comes(peer, come)) return false;
-  for (std::size_t i = 0; i < Flag::kept; ++i)
+  for (std::size_t i = 0; i < Flag::history_depth; ++i)
     heard.histories[i] = flag.histories[i].load(std::memory_order_relaxed);
   return true;
 }
 
 inline void Executor::finish() {
   log_.end(control_of(segment_).finished);
-  used_[static_cast<std::size_t>(plan_->slots)] += plan_->blocks;
-  // All peers have entered this call, and so have finished what came before it.
-  if (plan_->guarantees.synchronizes) std::ranges::fill(known_finished_, first_block_);
-  first_block_ += plan_->blocks;
-  publish_finished(first_block_);
-  note_read(first_block_);
-  if (!peers_.posted().empty() && tells_writers()) tell_writers();
+  slots_.end_call(*plan_);
   plan_ = nullptr;
   ++progress_;
 }

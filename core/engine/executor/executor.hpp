@@ -1,14 +1,13 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/control/call_log.hpp"
 #include "core/control/peers.hpp"
+#include "core/engine/executor/slot_ring.hpp"
 #include "core/engine/spin.hpp"
 #include "core/lowering/plan.hpp"
 
@@ -47,7 +46,7 @@ class Executor {
   bool advance();
 
   /// Blocks that will have been finished, over all calls, when the current operation is.
-  std::uint64_t goal() const { return first_block_ + (plan_ ? plan_->blocks : 0); }
+  std::uint64_t goal() const { return slots_.first_block() + (plan_ ? plan_->blocks : 0); }
   /// Changes whenever advance() got something done.
   std::uint64_t progress() const { return progress_ + packet_index_; }
   /// What the operation waits for, for reports.
@@ -62,14 +61,6 @@ class Executor {
   }
 
  private:
-  struct Slot {
-    std::uint64_t offset;    // in every segment
-    std::uint64_t user = 0;  // 1 + the last block that was written to it
-    std::shared_ptr<const std::vector<int>> readers = nobody();  // of that
-  };
-  static const std::shared_ptr<const std::vector<int>>& nobody();
-
-  std::vector<int> unfinished_readers() const;
   std::vector<int> awaited_by(const BoundOp& op) const;
   bool run_stream();
   void next_phase();
@@ -86,31 +77,12 @@ class Executor {
   inline void place_block();
   void place_buffers();
   inline bool acquire_slot();
-  bool finishes(int peer, std::uint64_t blocks);
   void leave_phase();
-  inline void publish_finished(std::uint64_t blocks);
-  void note_read(std::uint64_t blocks);
-  void tell_writers();
-  bool tells_writers();
   bool push(const BoundOp& op);
   bool flush(int peer);
   bool flush_buffers();
   template <class Condition>
   bool comes(int peer, Condition condition);
-  std::uint64_t slot_number() const {
-    return used_[static_cast<std::size_t>(plan_->slots)] + block_;
-  }
-  Slot& slot(std::uint64_t number) {
-    return slots_[static_cast<std::size_t>(plan_->slots)]
-                 [SegmentLayout::turn(plan_->slots, number)];
-  }
-  /// From slot_ to that of a later call, so many slots on.
-  std::ptrdiff_t distance_to(std::ptrdiff_t slots) const {
-    const auto& all = slots_[static_cast<std::size_t>(plan_->slots)];
-    std::ptrdiff_t later = slot_ - all.data() + slots;
-    if (later >= std::ssize(all)) later -= std::ssize(all);
-    return static_cast<std::ptrdiff_t>(all[static_cast<std::size_t>(later)].offset - slot_->offset);
-  }
   inline bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
   void combine(const BoundOp& op, std::byte* to, std::byte* second, std::uint64_t count);
@@ -142,7 +114,7 @@ class Executor {
   inline bool copy_packets(const BoundOp& op);
   bool gather_packet(const BoundOp& op, std::uint64_t count);
   std::byte* address(const BoundOperand& operand) const {
-    return bases_[operand.base] + operand.offset + (operand.in_staging() ? slot_->offset : 0);
+    return bases_[operand.base] + operand.offset + (operand.in_staging() ? slots_.offset() : 0);
   }
   std::uint64_t packet_step(const BoundOperand& operand) const;
   std::byte* packet_address(const BoundOperand& operand) const;
@@ -159,23 +131,16 @@ class Executor {
   int spins_;
   std::byte* const segment_;
   CallLog log_;
+  SlotRing slots_;
   // Of a peer's flag, when it was last looked at: it may be ahead of what is waited for.
   struct Heard {
-    std::uint64_t signals = 0, histories[Flag::kept] = {};
+    std::uint64_t signals = 0, histories[Flag::history_depth] = {};
   };
   std::vector<std::uint64_t> sent_, received_;  // signals, by peer
   std::vector<Heard> heard_;                    // by peer
 
-  std::uint64_t first_block_ = 0;  // number of its first block; blocks of all calls are numbered
-  std::vector<std::uint64_t> known_finished_;  // so many blocks, by peer
-  // By peer on another host: up to which block its staging buffers have been read, and the last
-  // number of finished blocks that it has been told.
-  std::vector<std::uint64_t> read_, told_;
-  std::array<std::vector<Slot>, slot_kinds> slots_;
-  std::array<std::uint64_t, slot_kinds> used_{};  // slots so far: choose the next
   bool small_packets_mapped_ = false;
   std::uint64_t progress_ = 0;
-  int untold_ = 0;  // small calls since peers on other hosts were told what is finished
 
   // The operation that runs, and where it stands.
   const Plan* plan_ = nullptr;
@@ -186,8 +151,7 @@ class Executor {
   bool has_block_ = false;  // there is one for this phase in this round
   std::uint64_t block_ = 0;
   const BoundProgram* program_ = nullptr;
-  bool acquired_ = false;  // slot_ may be written
-  Slot* slot_ = nullptr;   // of block_
+  bool acquired_ = false;  // the slot of block_ may be written
   std::uint32_t op_ = 0;
   std::uint64_t packet_index_ = 0;  // within the current gather
   std::uint64_t tag_ = 0;

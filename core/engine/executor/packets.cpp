@@ -38,7 +38,9 @@ void Executor::map_small_packets() {
   constexpr int many = 16;
   constexpr auto kind = SlotKind::small_packets;
   if (std::exchange(small_packets_mapped_, true) || peers_.count() > many) return;
-  const std::uint64_t end = (layout_.slot(kind, 0) + layout_.between_regions(kind)).value();
+  const SlotLayout& slots = layout_.slots();
+  const std::uint64_t end =
+      (layout_.first_slot() + slots.offset(kind, 0) + slots.between_regions(kind)).value();
   for (int rank = 0; rank < peers_.count(); ++rank)
     if (rank == self_)
       ::madvise(segment_, end, MADV_POPULATE_WRITE);
@@ -60,14 +62,14 @@ bool Executor::gather_packets(const BoundOp& op) {
 /// From a packet of the rank's own staging buffer to one of a later call, which is taken from its
 /// former readers now, so that nothing waits for that then. 0: to none.
 inline std::ptrdiff_t Executor::taken_ahead() const {
-  constexpr std::ptrdiff_t calls_ahead = 8;
-  return plan_->slots == SlotKind::small_packets ? distance_to(calls_ahead) : 0;
+  constexpr std::size_t calls_ahead = 8;
+  return plan_->slots == SlotKind::small_packets ? slots_.distance(plan_->slots, calls_ahead) : 0;
 }
 
 /// From a packet of a peer to one of a later call: a sender that waits for nobody is ahead.
 inline std::ptrdiff_t Executor::fetched_ahead() const {
-  constexpr std::ptrdiff_t calls_ahead = 2;
-  return plan_->guarantees.synchronizes ? 0 : distance_to(calls_ahead);
+  constexpr std::size_t calls_ahead = 2;
+  return plan_->guarantees.synchronizes ? 0 : slots_.distance(plan_->slots, calls_ahead);
 }
 
 /// What has been written to a packet of the rank's own staging buffer.

@@ -30,20 +30,11 @@ std::vector<int> Executor::awaited() const {
     std::ranges::copy_if(plan_->pushed_to, std::back_inserter(ranks),
                          [&](int peer) { return !transport_.pushed(Rank{peer}); });
   else if (!acquired_)
-    ranks = unfinished_readers();
+    ranks = slots_.unfinished_readers();
   else if (op_ < program_->ops.size())
     ranks = awaited_by(program_->ops[op_]);
   std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
-}
-
-/// Those who have yet to read what is in the slot that is to be written next.
-std::vector<int> Executor::unfinished_readers() const {
-  std::vector<int> ranks;
-  for (const int reader : *slot_->readers)
-    if (peers_.control(reader).finished.blocks.load(std::memory_order_acquire) < slot_->user)
-      ranks.push_back(reader);
   return ranks;
 }
 

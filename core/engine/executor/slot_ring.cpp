@@ -1,0 +1,37 @@
+#include "core/engine/executor/slot_ring.hpp"
+
+namespace capstan {
+
+SlotRing::SlotRing(Peers& peers, CallLog& log, const SegmentLayout& layout)
+    : peers_(peers),
+      log_(log),
+      finished_(control_of(peers.own_segment()).finished),
+      rotation_(layout.slots(), layout.first_slot()),
+      notices_(peers.count(), layout.slots().pool()),
+      known_finished_(static_cast<std::size_t>(peers.count())) {}
+
+std::vector<int> SlotRing::unfinished_readers() const {
+  std::vector<int> ranks;
+  for (const int reader : *slot_->readers)
+    if (peers_.control(reader).finished.blocks.load(std::memory_order_acquire) < slot_->must_finish)
+      ranks.push_back(reader);
+  return ranks;
+}
+
+void SlotRing::finish_block(const Plan& plan, std::uint64_t block) {
+  const std::uint64_t blocks = first_block() + block + 1;
+  publish(blocks);
+  notices_.note_read(plan.remote_writers, blocks);
+  tell_writers();
+}
+
+/// Writers on other hosts need to know before they write to the slots again.
+void SlotRing::tell_writers() {
+  for (const int peer : peers_.posted()) {
+    if (!notices_.is_due(peer, finished_.blocks.load(std::memory_order_relaxed))) continue;
+    peers_.show(peer, finished_);
+    peers_.wake(peer);
+  }
+}
+
+}  // namespace capstan

@@ -1,0 +1,266 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "capstan/quantity.hpp"
+#include "capstan/types.hpp"
+#include "core/lowering/protocol.hpp"
+
+// Flow control: where a rank writes what it sends, and when it may write there again. The executor,
+// the simulator and the verifier call this code, so that what is proven and predicted is what runs.
+
+namespace capstan {
+
+/// A staging buffer has two regions: in a stream of blocks, what a later phase sends may still be
+/// read while the first phase of a later block is written already, and blocks of different size lay
+/// their areas out differently. Regions keep the two apart.
+inline constexpr int staging_regions = 2;
+
+/// Staging buffers are allocated in units of this many elements, so that every area starts on a
+/// cache line whatever the element type is, and areas can be turned into packets.
+inline constexpr Elements staging_unit{64};
+
+/// A packet is one cache line: its payload, and after that its tag.
+inline constexpr std::size_t packet_bytes = 64, packet_payload_bytes = 56;
+
+/// The tag of a message: its number, and a digest of the call that it belongs to, so that a packet
+/// of a different call never passes for the one that is awaited. Never 0, which is what a line
+/// holds before its first use.
+constexpr std::uint64_t packet_tag(std::uint64_t message, std::uint32_t call_digest) {
+  return static_cast<std::uint64_t>(call_digest) << 32 | ((message + 1) & 0xffff'ffff);
+}
+
+/// Elements of `element` bytes that one packet holds.
+constexpr std::uint64_t elements_per_packet(Bytes element) {
+  return packet_payload_bytes / element.value();
+}
+
+/// Packets that hold `count` elements.
+constexpr std::uint64_t packets_for(Elements count, Bytes element) {
+  const std::uint64_t each = elements_per_packet(element);
+  return (count.value() + each - 1) / each;
+}
+
+/// What so many elements of a staging buffer, whole units, take in this protocol.
+constexpr Bytes staging_bytes(Elements staging, Protocol protocol, Bytes element) {
+  if (!in_packets(protocol)) return bytes_of(staging, element);
+  return Bytes{staging.value() / staging_unit.value() * packets_for(staging_unit, element) *
+               packet_bytes};
+}
+
+/// The kinds of slots: what a call sends goes into one of them. There are many of the small ones:
+/// a rank that only sends may run ahead, and where ranks share a core, the one that has it gets far
+/// before it gives it up. Packets have slots of their own, as data must not be taken for a tag.
+enum class SlotKind : std::uint8_t { small_packets, packets, tiny_staging, small_staging, staging };
+inline constexpr SlotKind all_slot_kinds[] = {SlotKind::small_packets, SlotKind::packets,
+                                              SlotKind::tiny_staging, SlotKind::small_staging,
+                                              SlotKind::staging};
+inline constexpr std::size_t slot_kinds = std::size(all_slot_kinds);
+
+/// A value for each kind of slot.
+template <class T>
+struct BySlotKind {
+  T small_packets, packets, tiny_staging, small_staging, staging;
+
+  constexpr const T& operator[](SlotKind kind) const {
+    switch (kind) {
+      case SlotKind::small_packets:
+        return small_packets;
+      case SlotKind::packets:
+        return packets;
+      case SlotKind::tiny_staging:
+        return tiny_staging;
+      case SlotKind::small_staging:
+        return small_staging;
+      case SlotKind::staging:
+        break;
+    }
+    return staging;
+  }
+};
+
+/// How many slots of each kind a rank has, and what one region of them holds.
+struct SlotPool {
+  BySlotKind<int> count;
+  BySlotKind<Bytes> region;  ///< `staging` is a setting: see SlotLayout
+
+  constexpr bool fits(Bytes staging, SlotKind kind) const { return staging <= region[kind]; }
+  /// The smallest kind whose regions hold this much. Streams of blocks use slots of full length.
+  constexpr SlotKind kind_for(Bytes staging, bool packets, bool stream) const {
+    if (stream) return SlotKind::staging;
+    if (packets)
+      return fits(staging, SlotKind::small_packets) ? SlotKind::small_packets : SlotKind::packets;
+    if (fits(staging, SlotKind::tiny_staging)) return SlotKind::tiny_staging;
+    return fits(staging, SlotKind::small_staging) ? SlotKind::small_staging : SlotKind::staging;
+  }
+  /// Small calls that end between two notices to writers on other hosts. At most the number of
+  /// slots of any small kind: a writer that has used them all waits for a notice, and its reader
+  /// gets no further without that writer.
+  constexpr int calls_per_notice() const {
+    const auto least = [](int a, int b) { return a < b ? a : b; };
+    return (least(count.small_packets, least(count.tiny_staging, count.small_staging)) + 1) / 2;
+  }
+};
+
+/// Regions of small slots are an odd number of cache lines: what small calls write, the first lines
+/// of slot after slot, does not all fall into one set of a cache. In small packets a rank sends a
+/// few elements of any type to 7 others.
+inline constexpr SlotPool standard_slots{.count = {.small_packets = 96,
+                                                   .packets = 4,
+                                                   .tiny_staging = 32,
+                                                   .small_staging = 16,
+                                                   .staging = 3},
+                                         .region = {.small_packets = Bytes{73 * 64},
+                                                    .packets = Bytes{512 * 64},
+                                                    .tiny_staging = Bytes{33 * 64},
+                                                    .small_staging = Bytes{129 * 64},
+                                                    .staging = Bytes{0}}};
+
+constexpr bool is_packets(SlotKind kind) {
+  return kind == SlotKind::packets || kind == SlotKind::small_packets;
+}
+constexpr bool is_small(SlotKind kind) {
+  return kind != SlotKind::packets && kind != SlotKind::staging;
+}
+
+/// Where the slots of a rank lie, the same on all ranks: those of one kind after those of the kind
+/// before. Of each kind first come the first regions of all slots, then the second ones, which
+/// fewer calls use.
+class SlotLayout {
+ public:
+  /// A rank on its own has nothing to stage, and no room for it.
+  SlotLayout(int ranks, Bytes staging_region, const SlotPool& pool = standard_slots);
+
+  const SlotPool& pool() const { return pool_; }
+  /// One of the two regions of a slot.
+  Bytes region(SlotKind kind) const { return pool_.region[kind]; }
+  /// From the first region of a slot to its second.
+  Bytes between_regions(SlotKind kind) const { return region(kind) * count(kind); }
+  /// From the first slot of all to the first region of this one.
+  Bytes offset(SlotKind kind, int slot) const;
+  /// What all slots take.
+  Bytes total() const { return offset(SlotKind::staging, 0) + bytes(SlotKind::staging); }
+
+ private:
+  std::uint64_t count(SlotKind kind) const { return static_cast<std::uint64_t>(pool_.count[kind]); }
+  Bytes bytes(SlotKind kind) const;
+
+  SlotPool pool_;
+};
+
+/// The ranks that read what a rank has written to a slot.
+using SlotReaders = std::shared_ptr<const std::vector<int>>;
+
+/// The slots of one rank and who has to be done with them before they are written again.
+///
+/// Slots rotate from one block to the next, so that a rank need not wait for the readers of the
+/// block before. All ranks rotate alike: readers know the slot without a word. A writer may reuse a
+/// slot only after all readers of its last block have finished that block. Blocks are numbered
+/// through all calls, from 0.
+class SlotRotation {
+ public:
+  struct Slot {
+    std::uint64_t offset;            ///< of its first region
+    std::uint64_t must_finish = 0;   ///< so many blocks, its readers, before it is written again
+    SlotReaders readers = nobody();  ///< of the last block that was written to it
+  };
+
+  /// Offsets of slots count from `begin`.
+  explicit SlotRotation(const SlotLayout& layout, Bytes begin = {});
+
+  /// Number of the current call's first block.
+  std::uint64_t first_block() const { return first_block_; }
+  /// The slot of a block of the current call.
+  Slot& slot(SlotKind kind, std::uint64_t block) {
+    const Kind& k = kinds_[static_cast<std::size_t>(kind)];
+    return slots_[k.first + (block == 0 ? k.next : (k.next + block) % k.count)];
+  }
+  /// How far a slot is from the one that is used `ahead` blocks later. `ahead` is at most the
+  /// number of slots.
+  std::ptrdiff_t distance(SlotKind kind, const Slot& slot, std::size_t ahead) const {
+    const Kind& k = kinds_[static_cast<std::size_t>(kind)];
+    std::size_t later = static_cast<std::size_t>(&slot - slots_.data()) + ahead;
+    if (later >= k.first + k.count) later -= k.count;
+    return static_cast<std::ptrdiff_t>(slots_[later].offset - slot.offset);
+  }
+  /// Whether all readers are known to have finished it, without asking: a call that synchronizes
+  /// has begun since, or the steps of the call see to it (see Guarantees::bounded_skew).
+  bool is_free(const Slot& slot, bool bounded_skew) const {
+    return slot.must_finish <= finished_by_all_ ||
+           (bounded_skew && slot.must_finish > first_block_);
+  }
+  /// A block of the current call is written to the slot, for these readers.
+  void write(Slot& slot, std::uint64_t block, const SlotReaders& readers) {
+    slot.must_finish = first_block_ + block + 1;
+    if (slot.readers != readers) slot.readers = readers;
+  }
+  /// The current call, of so many blocks, ends. If it synchronizes, all ranks have entered it, and
+  /// so have finished those before.
+  void end_call(SlotKind kind, std::uint64_t blocks, bool synchronizes) {
+    Kind& k = kinds_[static_cast<std::size_t>(kind)];
+    k.next += blocks;
+    if (k.next >= k.count) k.next = blocks == 1 ? 0 : k.next % k.count;
+    if (synchronizes) finished_by_all_ = first_block_;
+    first_block_ += blocks;
+  }
+
+ private:
+  static const SlotReaders& nobody();
+
+  struct Kind {
+    std::size_t first = 0, count = 0;  ///< of slots_
+    std::uint64_t next = 0;            ///< for the first block of the current call
+  };
+  std::array<Kind, slot_kinds> kinds_;
+  std::vector<Slot> slots_;
+  std::uint64_t first_block_ = 0;
+  std::uint64_t finished_by_all_ = 0;  ///< so many blocks, for certain
+};
+
+/// How often the end of a call of this kind tells writers on other hosts what has been finished:
+/// at each n-th of them; 0: never, as the call synchronizes.
+constexpr int notice_interval(SlotKind kind, std::uint64_t blocks, bool synchronizes,
+                              const SlotPool& pool) {
+  if (blocks > 1) return 1;
+  if (synchronizes) return 0;
+  return is_small(kind) ? pool.calls_per_notice() : 1;
+}
+
+/// When a rank tells writers on other hosts which blocks it has finished. (On its own host they
+/// see it.) Each notice is a message of its own, so that small calls withhold it for a while.
+class FinishNotices {
+ public:
+  explicit FinishNotices(int ranks, const SlotPool& pool = standard_slots);
+
+  /// Staging buffers of `writers` have been read, up to so many blocks.
+  void note_read(const std::vector<int>& writers, std::uint64_t blocks) {
+    for (const int writer : writers) read_[static_cast<std::size_t>(writer)] = blocks;
+  }
+  /// A call ends: whether writers are told now.
+  bool tells_after(SlotKind kind, std::uint64_t blocks, bool synchronizes) {
+    const int interval = notice_interval(kind, blocks, synchronizes, pool_);
+    if (interval == 0 || (interval > 1 && ++withheld_ < interval)) return false;
+    if (blocks == 1) withheld_ = 0;
+    return true;
+  }
+  /// Whether a writer still has to be told of something. From now on it has been told of so many
+  /// finished blocks.
+  bool is_due(int writer, std::uint64_t finished) {
+    std::uint64_t& told = told_[static_cast<std::size_t>(writer)];
+    if (told >= read_[static_cast<std::size_t>(writer)]) return false;
+    told = finished;
+    return true;
+  }
+
+ private:
+  const SlotPool pool_;
+  std::vector<std::uint64_t> read_, told_;  // blocks, by writer
+  int withheld_ = 0;                        // small calls since the last notice
+};
+
+}  // namespace capstan
