@@ -117,11 +117,11 @@ TEST(Plans, HaveLongerBlocksForPeersBuffersFarBeyondTheCaches) {
     return make_plan(call, choice, 4, Rank{0}, block, cached, layout).blocks;
   };
   constexpr Bytes not_enough{17 << 20}, far_too_little{16 << 20};
-  EXPECT_EQ(blocks("outputs", not_enough), 32U);
-  EXPECT_EQ(blocks("outputs", far_too_little), 2U);
-  EXPECT_EQ(blocks("buffers", far_too_little), 2U);
-  EXPECT_EQ(blocks("inputs", far_too_little), 32U);  // sums are on staging buffers
-  EXPECT_EQ(blocks("flags", far_too_little), 32U);
+  EXPECT_EQ(blocks("write_output", not_enough), 32U);
+  EXPECT_EQ(blocks("write_output", far_too_little), 2U);
+  EXPECT_EQ(blocks("read_buffers", far_too_little), 2U);
+  EXPECT_EQ(blocks("read_input", far_too_little), 32U);  // sums are on staging buffers
+  EXPECT_EQ(blocks("staged", far_too_little), 32U);
 }
 
 TEST(Plans, NeedNoMoreScratchForLongerBlocks) {
