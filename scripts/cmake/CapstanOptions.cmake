@@ -14,6 +14,11 @@ if(CAPSTAN_SANITIZE)
   string(REPLACE ";" "," CAPSTAN_SANITIZE "${CAPSTAN_SANITIZE}")
   add_compile_options(-fsanitize=${CAPSTAN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${CAPSTAN_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CAPSTAN_SANITIZE MATCHES "address")
+    add_compile_definitions(__SANITIZE_ADDRESS__) # as g++ has it; clang-19 has only __has_feature
+    # Of libstdc++'s own code for std::stable_sort.
+    add_compile_options(-Wno-deprecated-declarations)
+  endif()
   if(CAPSTAN_SANITIZE MATCHES "undefined")
     # Each check has a record of where it stands: two million pointers, which every process of every
     # test would have to relocate at its start (0.1 s) if its program could lie anywhere.

@@ -8,8 +8,7 @@
 #include <string_view>
 #include <vector>
 
-// What a fuzz target consists of: the two functions below, which it defines. driver.cpp runs it;
-// libFuzzer could, too.
+// A fuzz target defines the two functions below. libFuzzer runs it (clang-19).
 
 /// Feeds one input to what is tested. Whatever is wrong ends the process.
 /// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name for it
