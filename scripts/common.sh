@@ -16,6 +16,15 @@ print_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' 
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
+# On a terminal, each line in the place of the last, so that it shows how far a command is.
+show_progress() {
+  local line width
+  [[ -t 1 ]] || exec cat >/dev/null
+  width=$(tput cols 2>/dev/null || echo 80)
+  while IFS= read -r line; do printf '\r\033[K%s' "${line:0:width-1}"; done
+  printf '\r\033[K'
+}
+
 # run_logged LOG COMMAND...: keeps the output in build/logs/LOG.log and shows its end only when the
 # command fails, with the command's exit status.
 run_logged() {
@@ -23,7 +32,7 @@ run_logged() {
   shift
   mkdir -p "$logs"
   printf '$ %s\n' "$*" >"$log"
-  "$@" >>"$log" 2>&1 </dev/null || status=$?
+  "$@" 2>&1 </dev/null | tee -a "$log" | show_progress || status=$?
   if ((status != 0)); then
     grep -E 'error|Error' "$log" | head -n 10 >&2 || true
     tail -n 20 "$log" >&2
