@@ -30,7 +30,7 @@ class BothMemories {
 
   /// Makes a call with buffers of these kinds, somewhere in the middle of the memory; what is mixed
   /// differs from call to call and from rank to rank. The number of wrong values.
-  std::uint64_t wrong_values(const cli::Cell& cell, BufferKinds kinds) {
+  std::uint64_t wrong_values(const perf::Cell& cell, BufferKinds kinds) {
     const std::uint32_t draw = next();
     const bool any = kinds == BufferKinds::mixed;
     const bool in =
@@ -41,7 +41,7 @@ class BothMemories {
     const std::size_t at = draw / 4 % (slack / element) * element;
     std::uint8_t* const input = in ? input_.data() : plain_input_.data();
     std::uint8_t* const output = out ? output_.data() : plain_output_.data();
-    return cli::wrong_values(world_, cell, reinterpret_cast<std::byte*>(input) + at,
+    return perf::wrong_values(world_, cell, reinterpret_cast<std::byte*>(input) + at,
                              reinterpret_cast<std::byte*>(output) + at);
   }
 
@@ -71,7 +71,7 @@ inline std::string trouble_with_kinds(Communicator& world, Collective collective
       for (const BufferKinds kinds : all_buffer_kinds)
         for (const bool in_place : {false, true}) {
           shape.root = root;
-          const cli::Cell cell{.collective = collective,
+          const perf::Cell cell{.collective = collective,
                                .type = type,
                                .shape = shape,
                                .in_place = in_place && collective != Collective::all_to_all_v};

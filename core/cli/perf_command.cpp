@@ -31,7 +31,7 @@ struct PerfOptions {
   std::vector<std::string> sizes, against;
   std::string json, chart;
   HostOptions where;
-  MeasureOptions measure;
+  perf::MeasureOptions measure;
 
   const std::string& collective() const { return collectives.front(); }
 };
@@ -65,19 +65,19 @@ std::vector<std::string> collective_names() {
 }
 
 /// All cells that the options ask for.
-std::vector<Cell> cells_of(const PerfOptions& options, int ranks) {
+std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
   const Collective collective = *collective_named(options.collective());
   const Bytes from = parse_size(options.smallest, "--min-bytes");
   const Bytes to = parse_size(options.largest, "--max-bytes");
   if (from > to) throw InvalidArgument("--min-bytes is larger than --max-bytes: swap them");
-  std::vector<Cell> cells;
+  std::vector<perf::Cell> cells;
   for (const DataType type :
        parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named))
     for (const ReduceOp op :
          parse_names<ReduceOp>(options.ops, "--ops", all_reduce_ops(), reduce_op_named))
       for (Bytes size = from; size <= to && (!reduces(collective) || supports(type, op));
            size = size * options.factor) {
-        cells.push_back(cell_of(collective, type, op, size, ranks));
+        cells.push_back(perf::cell_of(collective, type, op, size, ranks));
         cells.back().shape.root = options.root;
         cells.back().in_place = options.in_place;
         if (size == Bytes{0} || collective == Collective::barrier) break;
@@ -126,22 +126,22 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
   AlgorithmRules::parse(settings.algorithm);
   if (!std::getenv("CAPSTAN_BINDING")) bind_if_free(launch);
   Communicator world = Communicator::from_environment(settings);
-  const StartUp start_up = measure_start_up(world);
+  const perf::StartUp start_up = perf::measure_start_up(world);
   const bool prints = world.rank() == 0, table = prints && options.json != "-";
   const bool terminal = prints && ::isatty(STDERR_FILENO);
 
-  Bench bench{world, parse_size(options.largest, "--max-bytes"), options.measure};
+  perf::Bench bench{world, parse_size(options.largest, "--max-bytes"), options.measure};
   if (table)
-    fmt::print("{}", table_head(*collective_named(options.collective()), world.size(),
-                                fmt::format("{}, {} buffers", launch.launcher,
-                                            name_of(options.measure.buffers))));
+    fmt::print("{}", perf::table_head(*collective_named(options.collective()), world.size(),
+                                      fmt::format("{}, {} buffers", launch.launcher,
+                                                  name_of(options.measure.buffers))));
   if (const auto pairs = undefined_pairs(options); table && !pairs.empty())
     fmt::print("# left out, not defined: {}\n", fmt::join(pairs, ", "));
   nlohmann::json results = nlohmann::json::array();
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (terminal) fmt::print(stderr, "\r\033[K[{}/{}] measuring\r", i + 1, cells.size());
-    const Measurement measurement = bench.measure(cells[i]);
+    const perf::Measurement measurement = bench.measure(cells[i]);
     wrong += measurement.wrong;
     if (terminal) fmt::print(stderr, "\033[K");
     if (table) fmt::print("{}", table_line(measurement)), std::fflush(stdout);
@@ -191,14 +191,14 @@ std::vector<Bytes> sizes_of(const PerfOptions& options) {
 }
 
 int perf_against(const PerfOptions& options) {
-  CompareOptions all{.peers = options.against,
-                     .collectives = {},
-                     .ranks = options.ranks,
-                     .where = options.where,
-                     .sizes = sizes_of(options),
-                     .json = options.json,
-                     .chart = options.chart,
-                     .measure = options.measure};
+  perf::CompareOptions all{.peers = options.against,
+                           .collectives = {},
+                           .ranks = options.ranks,
+                           .where = options.where,
+                           .sizes = sizes_of(options),
+                           .json = options.json,
+                           .chart = options.chart,
+                           .measure = options.measure};
   for (const std::string& name : options.collectives)
     if (name == "all")
       all.collectives.insert(all.collectives.end(),
@@ -207,13 +207,13 @@ int perf_against(const PerfOptions& options) {
                               Collective::all_to_all, Collective::barrier});
     else
       all.collectives.push_back(*collective_named(name));
-  if (options.measure.buffers != Buffers::plain)
+  if (options.measure.buffers != perf::Buffers::plain)
     throw InvalidArgument("--buffers allocated: others have no such memory, leave out --against");
   if (all.ranks.empty()) all.ranks = {default_ranks(options)};
-  return compare(all);
+  return perf::compare(all);
 }
 
-int perf(const PerfOptions& options, const std::vector<std::string>& arguments) {
+int run_perf(const PerfOptions& options, const std::vector<std::string>& arguments) {
   if (!options.against.empty()) return perf_against(options);
   if (options.collectives.size() > 1 || options.collective() == "all" || options.ranks.size() > 1)
     throw InvalidArgument("several collectives or numbers of ranks: only with --against");
@@ -270,8 +270,8 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   command
       ->add_option("--buffers", options->measure.buffers,
                    "Memory to measure with: plain, or allocated by the library")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Buffers>{
-          {"plain", Buffers::plain}, {"allocated", Buffers::allocated}}))
+      ->transform(CLI::CheckedTransformer(std::map<std::string, perf::Buffers>{
+          {"plain", perf::Buffers::plain}, {"allocated", perf::Buffers::allocated}}))
       ->default_str("plain");
   command->add_option("--rounds", options->measure.rounds, "Times that the median is taken of")
       ->check(CLI::Range(1, 1000))
@@ -314,7 +314,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "is what bare sockets reach there, and the libraries and these programs are at the same\n"
       "paths on all hosts.\n"
       "Which way Capstan ran stands in JSON and beside the cells lost.");
-  command->callback([options, &status, &arguments] { status = perf(*options, arguments); });
+  command->callback([options, &status, &arguments] { status = run_perf(*options, arguments); });
 }
 
 }  // namespace capstan::cli

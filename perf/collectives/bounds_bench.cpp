@@ -28,7 +28,7 @@
 #include "perf/measure/statistics.hpp"
 #include "topology/machine.hpp"
 
-namespace capstan {
+namespace capstan::perf {
 namespace {
 
 constexpr int most_ranks = 64;
@@ -219,9 +219,9 @@ int run(int ranks, int rounds, int mebibytes) {
 }
 
 }  // namespace
-}  // namespace capstan
+}  // namespace capstan::perf
 
 int main(int argc, char** argv) {
-  return capstan::run(argc > 1 ? std::atoi(argv[1]) : 0, argc > 2 ? std::atoi(argv[2]) : 15,
-                      argc > 3 ? std::atoi(argv[3]) : 64);
+  return capstan::perf::run(argc > 1 ? std::atoi(argv[1]) : 0, argc > 2 ? std::atoi(argv[2]) : 15,
+                            argc > 3 ? std::atoi(argv[3]) : 64);
 }

@@ -27,7 +27,7 @@
 #include "perf/measure/cell.hpp"
 #include "perf/measure/statistics.hpp"
 
-namespace capstan {
+namespace capstan::perf {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -81,7 +81,7 @@ class Bench {
       : world_(world), rounds_(rounds), input_(largest.value() + 64), output_(input_.size()) {}
 
   /// Of all that can run this.
-  std::vector<Result> measure(std::vector<Candidate>& candidates, const cli::Cell& cell) {
+  std::vector<Result> measure(std::vector<Candidate>& candidates, const perf::Cell& cell) {
     const Request request = request_of(cell);
     struct Contender {
       Candidate* candidate;
@@ -105,7 +105,7 @@ class Bench {
   }
 
   /// What is chosen, after trials if there are any, as results are named.
-  std::string chosen(const std::vector<Candidate>& candidates, const cli::Cell& cell) {
+  std::string chosen(const std::vector<Candidate>& candidates, const perf::Cell& cell) {
     const Request request = request_of(cell);
     while (!world_.is_settled(request)) world_.run(request);
     std::string name = world_.algorithm(request);
@@ -116,8 +116,8 @@ class Bench {
   }
 
  private:
-  Request request_of(const cli::Cell& cell) {
-    return cli::request_of(cell, world_.rank(), world_.size(), input_.data(), output_.data());
+  Request request_of(const perf::Cell& cell) {
+    return perf::request_of(cell, world_.rank(), world_.size(), input_.data(), output_.data());
   }
 
   /// Rules give way where a protocol is impossible.
@@ -220,7 +220,8 @@ void run(const std::vector<std::string>& arguments) {
   for (const Collective collective : collectives) {
     auto candidates = candidates_for(world, collective);
     for (Bytes bytes = *smallest; bytes <= *largest; bytes = bytes * 4) {
-      const auto cell = cli::cell_of(collective, DataType::f32, ReduceOp::sum, bytes, world.size());
+      const auto cell =
+          perf::cell_of(collective, DataType::f32, ReduceOp::sum, bytes, world.size());
       const auto results = bench.measure(candidates, cell);
       const std::string chosen = bench.chosen(candidates, cell);
       if (world.rank() == 0)
@@ -236,10 +237,10 @@ void run(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
-}  // namespace capstan
+}  // namespace capstan::perf
 
 int main(int argc, char** argv) try {
-  capstan::run({argv + 1, argv + argc});
+  capstan::perf::run({argv + 1, argv + argc});
 } catch (const capstan::Error& error) {
   fmt::print(stderr, "choice_bench: {}\n", error.what());
   return 1;

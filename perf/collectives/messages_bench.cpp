@@ -16,7 +16,7 @@
 #include "capstan/communicator.hpp"
 #include "perf/measure/statistics.hpp"
 
-namespace capstan {
+namespace capstan::perf {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -100,7 +100,7 @@ void measure(Communicator& world, std::size_t largest, int rounds) {
 }
 
 }  // namespace
-}  // namespace capstan
+}  // namespace capstan::perf
 
 int main(int argc, char** argv) try {
   const auto largest = static_cast<std::size_t>(argc > 1 ? std::atol(argv[1]) : 16 << 20);
@@ -114,7 +114,7 @@ int main(int argc, char** argv) try {
     fmt::print(stderr, "messages need two ranks: capstan run -n 2 -- messages_bench\n");
     return 2;
   }
-  if (world.rank() < 2) capstan::measure(world, largest, rounds);
+  if (world.rank() < 2) capstan::perf::measure(world, largest, rounds);
   world.barrier();
   return 0;
 } catch (const capstan::Error& error) {

@@ -19,7 +19,7 @@
 #include "capstan/communicator.hpp"
 #include "perf/measure/statistics.hpp"
 
-namespace capstan {
+namespace capstan::perf {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -123,7 +123,7 @@ int run(std::size_t bytes, int rounds) {
 }
 
 }  // namespace
-}  // namespace capstan
+}  // namespace capstan::perf
 
 int main(int argc, char** argv) try {
   const int mebibytes = argc > 1 ? std::atoi(argv[1]) : 8,
@@ -132,7 +132,7 @@ int main(int argc, char** argv) try {
     fmt::print(stderr, "usage: capstan run -n 2 -- overlap_bench [MiB] [rounds]\n");
     return 2;
   }
-  return capstan::run(static_cast<std::size_t>(mebibytes) << 20, rounds);
+  return capstan::perf::run(static_cast<std::size_t>(mebibytes) << 20, rounds);
 } catch (const capstan::Error& error) {
   fmt::print(stderr, "{}\n", error.what());
   return 1;

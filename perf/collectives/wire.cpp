@@ -12,7 +12,7 @@
 
 #include "capstan/error.hpp"
 
-namespace capstan {
+namespace capstan::perf {
 namespace {
 
 std::size_t moved(ssize_t bytes) {
@@ -55,4 +55,4 @@ std::size_t Wire::step(std::size_t done, std::size_t all) const {
   return std::min({wire_call_bytes, all - done, window - done % window});
 }
 
-}  // namespace capstan
+}  // namespace capstan::perf

@@ -5,7 +5,7 @@
 
 #include "core/net/file_descriptor.hpp"
 
-namespace capstan {
+namespace capstan::perf {
 
 /// One end of a TCP connection, driven as fast as plain sockets go: never blocking, always
 /// spinning. What is sent has no meaning. Not thread-safe.
@@ -36,4 +36,4 @@ class Wire {
 /// A connection's bytes per system call, and a window that stays in the cache.
 inline constexpr std::size_t wire_call_bytes = 256 << 10;
 
-}  // namespace capstan
+}  // namespace capstan::perf

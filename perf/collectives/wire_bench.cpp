@@ -29,7 +29,7 @@
 namespace {
 
 using capstan::FileDescriptor;
-using capstan::Wire;
+using capstan::perf::Wire;
 using Clock = std::chrono::steady_clock;
 
 [[noreturn]] void fail(const char* what) {
@@ -54,7 +54,7 @@ std::vector<double> times(int rounds, Round round) {
 }
 
 void report(const char* what, const std::vector<double>& all, double share, std::size_t bytes) {
-  const double median = capstan::Statistics{all}.median() * share;
+  const double median = capstan::perf::Statistics{all}.median() * share;
   fmt::print("{:<24} {:>10.2f} us", what, median);
   if (bytes > 8) fmt::print("  {:>6.3f} GB/s", static_cast<double>(bytes) / median / 1000);
   fmt::print("\n");
@@ -62,7 +62,7 @@ void report(const char* what, const std::vector<double>& all, double share, std:
 
 void run(int socket, bool client, std::size_t bytes) {
   Wire wire{FileDescriptor{::dup(socket)}, std::max<std::size_t>(bytes, 8)};
-  Wire cached{FileDescriptor{socket}, capstan::wire_call_bytes};
+  Wire cached{FileDescriptor{socket}, capstan::perf::wire_call_bytes};
   const auto ping_pong = times(20'000, [&] {
     wire.exchange(client ? 8 : 0, client ? 0 : 8);
     wire.exchange(client ? 0 : 8, client ? 8 : 0);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 const CellResult::Peer* CellResult::best() const {
   const auto best =
@@ -15,4 +15,4 @@ std::optional<double> CellResult::ratio() const {
   return best()->ratio;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -8,7 +8,7 @@
 #include "capstan/collective.hpp"
 #include "capstan/quantity.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// Microseconds per call: what one configuration needed for one cell.
 struct Times {
@@ -41,4 +41,4 @@ struct CellResult {
   std::optional<double> ratio() const;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-namespace capstan::cli {
+namespace capstan::perf {
 namespace {
 
 constexpr double width = 460, height = 300, left = 52, right = 12, top = 28, bottom = 34;
@@ -170,4 +170,4 @@ std::string chart_page(const std::vector<CellResult>& cells, const Summary& summ
   return page + "</html>\n";
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

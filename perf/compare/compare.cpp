@@ -14,7 +14,7 @@
 #include "perf/compare/summary.hpp"
 #include "topology/machine.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 namespace {
 
 void print_workers(const Coordinator& coordinator, int ranks, bool table) {
@@ -44,7 +44,7 @@ int compare(const CompareOptions& options) {
   const std::size_t all = options.ranks.size() * options.collectives.size() * options.sizes.size();
   cells.reserve(all);  // comparisons point there
   for (const int ranks : options.ranks) {
-    LaunchOptions place{.ranks = ranks, .command = {}, .environment = {}, .timeout = {}};
+    cli::LaunchOptions place{.ranks = ranks, .command = {}, .environment = {}, .timeout = {}};
     options.where.apply_to(place);
     const TestBed testbed{place};
     Coordinator coordinator{workers_of(options.peers, testbed), ranks, testbed.address()};
@@ -84,4 +84,4 @@ int compare(const CompareOptions& options) {
   return wrong == 0 ? 0 : 1;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -8,7 +8,7 @@
 
 #include "perf/measure/statistics.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 using worker_protocol::Answer;
 using worker_protocol::Order;
@@ -223,4 +223,4 @@ CellResult Comparison::result(Collective collective, Bytes size) const {
   return cell;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -8,7 +8,7 @@
 #include "perf/compare/coordinator.hpp"
 #include "perf/measure/measure.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// Measures cells for all workers in turns, so that whatever else the machine does hits all alike.
 class Comparison {
@@ -53,4 +53,4 @@ class Comparison {
   std::vector<Entry> entries_;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

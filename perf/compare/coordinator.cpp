@@ -10,7 +10,7 @@
 
 #include "capstan/error.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 using worker_protocol::Answer;
 using worker_protocol::Order;
@@ -22,12 +22,12 @@ constexpr std::chrono::seconds to_answer{300}, to_end{5};
 /// How often a worker that says nothing is looked after.
 constexpr std::chrono::milliseconds glance{250};
 
-bool ended(const Child& child) {
+bool ended(const cli::Child& child) {
   pollfd entry{child.pidfd.get(), POLLIN, 0};
   return ::poll(&entry, 1, 0) > 0;
 }
 
-void forward_output(Child& child, std::vector<LineForwarder>& to) {
+void forward_output(cli::Child& child, std::vector<cli::LineForwarder>& to) {
   FileDescriptor* const streams[] = {&child.output, &child.errors};
   for (std::size_t i = 0; i < 2; ++i) {
     pollfd ready{streams[i]->get(), POLLIN, 0};
@@ -45,7 +45,8 @@ void forward_output(Child& child, std::vector<LineForwarder>& to) {
   }
 }
 
-bool ends_within(Child& child, std::vector<LineForwarder>& output, const Deadline& deadline) {
+bool ends_within(cli::Child& child, std::vector<cli::LineForwarder>& output,
+                 const Deadline& deadline) {
   pollfd entry{child.pidfd.get(), POLLIN, 0};
   while (::poll(&entry, 1, 10) == 0 && !deadline.expired()) forward_output(child, output);
   forward_output(child, output);
@@ -53,7 +54,7 @@ bool ends_within(Child& child, std::vector<LineForwarder>& output, const Deadlin
 }
 
 /// A launcher that is asked to end ends its ranks on other hosts, too.
-void end(Child& child, std::vector<LineForwarder>& output) {
+void end(cli::Child& child, std::vector<cli::LineForwarder>& output) {
   if (child.pid <= 0) return;
   if (!ends_within(child, output, Deadline::in(to_end))) {
     ::kill(child.pid, SIGTERM);
@@ -100,8 +101,8 @@ void Coordinator::start(Worker& worker) {
                                                             .secret = Secret::from_text(secret_),
                                                             .scope = worker.scope},
                                       Deadline::in(to_answer));
-    worker.child =
-        start_child({.command = worker.spec.command(), .environment = environment, .cpus = {}});
+    worker.child = cli::start_child(
+        {.command = worker.spec.command(), .environment = environment, .cpus = {}});
   } catch (const Error& error) {
     worker.out = error.what();
   }
@@ -167,4 +168,4 @@ void Coordinator::dismiss(Worker& worker, const std::string& reason) {
   end(worker.child, worker.output);
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -13,7 +13,7 @@
 #include "perf/compare/protocol.hpp"
 #include "perf/compare/workers.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// Starts all workers of a comparison with the same number of ranks on the same cores, and tells
 /// one of them at a time what to do; the others sleep meanwhile. They reach it at `address`, one of
@@ -40,8 +40,8 @@ class Coordinator {
     std::string scope{};
     std::unique_ptr<StoreClient> table{};  // where orders and answers are put
     std::uint64_t orders = 0;
-    Child child{};
-    std::vector<LineForwarder> output{};
+    cli::Child child{};
+    std::vector<cli::LineForwarder> output{};
     std::optional<std::string> out{};
   };
 
@@ -56,4 +56,4 @@ class Coordinator {
   std::vector<Worker> workers_;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -15,7 +15,7 @@
 #include "capstan/collective.hpp"
 #include "capstan/error.hpp"
 
-namespace capstan::cli::worker_protocol {
+namespace capstan::perf::worker_protocol {
 
 /// What the coordinator of a comparison and the workers' ranks say to each other. They meet in a
 /// store (core/runtime/bootstrap) that the coordinator serves, so that ranks can be on any host and
@@ -99,4 +99,4 @@ Message decode(std::span<const std::byte> bytes) {
   return message;
 }
 
-}  // namespace capstan::cli::worker_protocol
+}  // namespace capstan::perf::worker_protocol

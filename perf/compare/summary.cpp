@@ -8,7 +8,7 @@
 
 #include "perf/compare/protocol.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 namespace {
 
 /// Cells that the next larger ones were faster than; one that failed says nothing.
@@ -182,4 +182,4 @@ nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summ
           {"comparisons", comparisons}};
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -8,7 +8,7 @@
 
 #include "perf/compare/cell_result.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// A cell in which Capstan should be no slower than in the next larger one, as time grows with
 /// size, or an all-reduce, which should be no slower than two collectives that do the same. By more
@@ -45,4 +45,4 @@ nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summ
 /// 8, 64K, 256M.
 std::string short_size(Bytes size);
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

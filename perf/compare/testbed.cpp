@@ -15,7 +15,7 @@
 #include "core/launcher/remote_shell.hpp"
 #include "core/net/network.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 namespace {
 
 /// A file in memory that can be executed through /proc, and so leaves nothing behind.
@@ -31,17 +31,17 @@ FileDescriptor in_memory(const std::string& script) {
 
 }  // namespace
 
-TestBed::TestBed(const LaunchOptions& place) : place_(place) {
+TestBed::TestBed(const cli::LaunchOptions& place) : place_(place) {
   if (!named()) return;
   const auto chosen = choose_address(Settings::from_environment().interface).address;
   interface_ = chosen.interface;
   address_ = chosen.text();
-  rsh_ = in_memory(rsh_script(place_.agent, place_.capstan));
+  rsh_ = in_memory(cli::rsh_script(place_.agent, place_.capstan));
 }
 
 int TestBed::ranks_per_host() const {
   if (!named()) return ranks();
-  return std::ranges::max_element(hosts(), {}, &HostSlots::ranks)->ranks;
+  return std::ranges::max_element(hosts(), {}, &cli::HostSlots::ranks)->ranks;
 }
 
 std::vector<std::string> TestBed::own_launcher() const {
@@ -63,4 +63,4 @@ std::string TestBed::text() const {
   return fmt::format("{} over {}", to_string(hosts()), interface_);
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

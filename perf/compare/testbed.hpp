@@ -6,7 +6,7 @@
 #include "core/launcher/launcher.hpp"
 #include "core/net/file_descriptor.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// Where a comparison takes place: which hosts, the wire between them and how programs are started
 /// there, the same for all workers.
@@ -15,10 +15,10 @@ class TestBed {
   /// `place` says how many ranks, on which hosts and through which agent; no hosts: all ranks are
   /// here. Throws InvalidArgument where nothing fits CAPSTAN_INTERFACE, or for an agent that
   /// mpirun cannot use; SystemError.
-  explicit TestBed(const LaunchOptions& place);
+  explicit TestBed(const cli::LaunchOptions& place);
 
   int ranks() const { return place_.ranks; }
-  const std::vector<HostSlots>& hosts() const { return place_.hosts; }
+  const std::vector<cli::HostSlots>& hosts() const { return place_.hosts; }
   bool named() const { return !place_.hosts.empty(); }
   /// Whether there is a wire at all.
   bool several_hosts() const { return place_.hosts.size() > 1; }
@@ -39,9 +39,9 @@ class TestBed {
   std::string text() const;
 
  private:
-  LaunchOptions place_;
+  cli::LaunchOptions place_;
   std::string interface_, address_ = "127.0.0.1";
   FileDescriptor rsh_{};
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -8,7 +8,7 @@
 #include "capstan/error.hpp"
 #include "perf/compare/protocol.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 namespace {
 
 namespace fs = std::filesystem;
@@ -179,4 +179,4 @@ std::vector<WorkerSpec> workers_of(const std::vector<std::string>& peers, const 
   return workers;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

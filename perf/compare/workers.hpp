@@ -7,7 +7,7 @@
 
 #include "perf/compare/testbed.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// One configuration of one peer, or of Capstan or the bound, that takes part in a comparison.
 struct WorkerSpec {
@@ -30,4 +30,4 @@ inline constexpr const char* bound_name = "bound";
 /// what to install.
 std::vector<WorkerSpec> workers_of(const std::vector<std::string>& peers, const TestBed& testbed);
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

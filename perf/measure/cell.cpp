@@ -2,7 +2,7 @@
 
 #include "perf/measure/data.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 Cell cell_of(Collective collective, DataType type, ReduceOp op, Bytes size, int ranks) {
   Cell cell{.collective = collective, .type = type, .op = op};
@@ -69,4 +69,4 @@ std::uint64_t wrong_values(Communicator& world, const Cell& cell, std::byte* inp
   return data.count_wrong(request.output, world.rank());
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -2,7 +2,7 @@
 
 #include "capstan/communicator.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// One line of the table.
 struct Cell {
@@ -30,4 +30,4 @@ std::uint64_t wrong_values(Communicator& world, const Cell& cell);
 std::uint64_t wrong_values(Communicator& world, const Cell& cell, std::byte* input,
                            std::byte* output);
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/small_float.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 namespace {
 
 template <class T>
@@ -182,4 +182,4 @@ void TestData::spoil(void* memory, Elements count) const {
   std::memset(memory, 0xa5, bytes_of(count, size_of(type_)).value());
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -6,7 +6,7 @@
 #include "capstan/collective.hpp"
 #include "capstan/types.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// Test data for measurements: distinct per rank and index, small whole numbers, so that the right
 /// result of every collective is known exactly for every type and operation.
@@ -38,4 +38,4 @@ class TestData {
   int ranks_;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

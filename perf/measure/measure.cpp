@@ -10,7 +10,7 @@
 #include "perf/measure/data.hpp"
 #include "perf/measure/statistics.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 namespace {
 
 /// As any program has it.
@@ -71,7 +71,7 @@ Bench::Memory Bench::allocate(std::size_t bytes) {
 }
 
 Request Bench::request_of(const Cell& cell) const {
-  return cli::request_of(cell, world_.rank(), world_.size(), input_, output_);
+  return request_of(cell, world_.rank(), world_.size(), input_, output_);
 }
 
 double Bench::time_calls(const Cell& cell, std::uint64_t calls) {
@@ -136,4 +136,4 @@ Measurement Bench::measure(const Cell& cell) {
   return result;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

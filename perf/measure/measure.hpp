@@ -9,7 +9,7 @@
 #include "capstan/communicator.hpp"
 #include "perf/measure/cell.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// Whose memory is measured with: the program's, or Communicator::allocate's.
 enum class Buffers { plain, allocated };
@@ -69,4 +69,4 @@ class Bench {
   std::byte* const output_;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 std::string table_head(Collective collective, int ranks, const std::string& where) {
   return fmt::format(
@@ -43,4 +43,4 @@ nlohmann::json to_json(const Measurement& m) {
           {"calls", m.calls}};
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -5,7 +5,7 @@
 
 #include "perf/measure/measure.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// The table's head and lines, columns as in nccl-tests.
 std::string table_head(Collective collective, int ranks, const std::string& where);
@@ -14,4 +14,4 @@ std::string table_line(const Measurement& measurement);
 /// The same facts by name; times in microseconds, bandwidths in GB/s.
 nlohmann::json to_json(const Measurement& measurement);
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

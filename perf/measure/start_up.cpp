@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace capstan::cli {
+namespace capstan::perf {
 namespace {
 
 double milliseconds(clockid_t clock) {
@@ -62,4 +62,4 @@ nlohmann::json to_json(const StartUp& start_up) {
   return {{"ready_ms", start_up.ready}, {"first_collective_ms", start_up.first_collective}};
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

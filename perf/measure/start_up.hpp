@@ -5,7 +5,7 @@
 
 #include "capstan/communicator.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// How long it took a job to begin: milliseconds from the start of a process, on the slowest rank.
 struct StartUp {
@@ -24,4 +24,4 @@ StartUp measure_start_up(Communicator& world);
 std::string to_line(const StartUp& start_up);
 nlohmann::json to_json(const StartUp& start_up);
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace capstan {
+namespace capstan::perf {
 
 /// What values that were measured again and again say; robust against the few that something
 /// disturbed. In the unit of the values.
@@ -34,4 +34,4 @@ class Statistics {
   std::vector<double> sorted_;
 };
 
-}  // namespace capstan
+}  // namespace capstan::perf

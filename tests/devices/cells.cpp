@@ -22,14 +22,14 @@ bool untouched(const std::vector<std::byte>& before, const std::vector<std::byte
 
 }  // namespace
 
-std::string trouble_with(Communicator& world, const cli::Cell& cell, Where input, Where output,
+std::string trouble_with(Communicator& world, const perf::Cell& cell, Where input, Where output,
                          bool background) {
   const int rank = world.rank();
   const Contract contract = cell.contract(world.size());
-  const cli::TestData data{cell.type, cell.op, contract, world.size()};
+  const perf::TestData data{cell.type, cell.op, contract, world.size()};
   const std::size_t size = bytes_of(contract.extent(), size_of(cell.type)).value() + 64;
   Memory from{input, size}, to{output, size};
-  const Request request = cli::request_of(cell, rank, world.size(), from.data(), to.data());
+  const Request request = perf::request_of(cell, rank, world.size(), from.data(), to.data());
 
   // Filled in memory of the host, at the same places.
   std::vector<std::byte> given(size, spoilt), expected(size, spoilt);
@@ -71,8 +71,8 @@ std::string trouble_with_collectives(Communicator& world) {
           // Ranks keep their buffers in different places.
           const auto own = static_cast<std::size_t>(world.rank());
           const Places at = bytes == 5000 ? places[(i + own) % std::size(places)] : places[i];
-          cli::Cell cell =
-              cli::cell_of(collective, DataType::i32, ReduceOp::sum, Bytes{bytes}, world.size());
+          perf::Cell cell =
+              perf::cell_of(collective, DataType::i32, ReduceOp::sum, Bytes{bytes}, world.size());
           if (has_root(collective)) cell.shape.root = static_cast<int>(i) % world.size();
           cell.in_place = in_place && collective != Collective::all_to_all_v;
           auto trouble = trouble_with(world, cell, at.input, at.output, i % 2 == 1);

@@ -65,7 +65,7 @@ int call_without_kernel(Communicator& world, std::string_view name, BufferKinds 
     for (Shape& shape : shapes_of(collective, world.size()))
       for (const bool in_place : {false, true}) {
         if (in_place && (overwrites_input(collective) || has_counts(collective))) continue;
-        const cli::Cell cell{.collective = collective, .shape = shape, .in_place = in_place};
+        const perf::Cell cell{.collective = collective, .shape = shape, .in_place = in_place};
         if (memories.wrong_values(cell, kinds) > 0)
           return report(world, fmt::format("{} of {}", name, shape.count.value()));
       }
@@ -273,13 +273,13 @@ class Stress {
     const std::size_t room = std::min(slots_[in].bytes, slots_[out].bytes) - offset;
     const auto collectives = all_collectives();
     const Collective collective = collectives[all_() % collectives.size()];
-    cli::Cell cell = cli::cell_of(collective, DataType::f32, ReduceOp::sum,
+    perf::Cell cell = perf::cell_of(collective, DataType::f32, ReduceOp::sum,
                                   Bytes{std::min<std::size_t>(room, 1 + all_() % room) * 3 / 5},
                                   communicator.size());
     if (has_root(collective))
       cell.shape.root = static_cast<int>(all_() % static_cast<unsigned>(communicator.size()));
     cell.in_place = all_() % 2 == 0 && collective != Collective::all_to_all_v;
-    const auto wrong = cli::wrong_values(communicator, cell, slots_[in].data() + offset,
+    const auto wrong = perf::wrong_values(communicator, cell, slots_[in].data() + offset,
                                          slots_[out].data() + offset);
     if (wrong == 0) return {};
     return fmt::format("{} of {}, {} wrong", name_of(collective), cell.shape.count.value(), wrong);

@@ -35,12 +35,12 @@ constexpr auto counts =
 /// In place and not; largest buffers of `count` elements.
 bool correct(Communicator& world, Collective collective, DataType type, ReduceOp op,
              std::size_t count, int root = 0) {
-  cli::Cell cell =
-      cli::cell_of(collective, type, op, bytes_of(Elements{count}, size_of(type)), world.size());
+  perf::Cell cell =
+      perf::cell_of(collective, type, op, bytes_of(Elements{count}, size_of(type)), world.size());
   cell.shape.root = has_root(collective) ? root % world.size() : 0;
-  const bool outside = cli::wrong_values(world, cell) == 0;
+  const bool outside = perf::wrong_values(world, cell) == 0;
   cell.in_place = collective != Collective::all_to_all_v;
-  return cli::wrong_values(world, cell) == 0 && outside;
+  return perf::wrong_values(world, cell) == 0 && outside;
 }
 
 bool defined(Collective collective, DataType type, ReduceOp op) {

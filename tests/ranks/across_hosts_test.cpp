@@ -58,10 +58,10 @@ TEST_P(AcrossHosts, EveryAlgorithmIsRight) {
           for (const std::size_t size : {0u, 3u, 6u, 7u})
             for (const bool in_place : {false, true}) {
               const Shape& shape = shapes[size];
-              cli::Cell cell{.collective = collective, .shape = shape};
+              perf::Cell cell{.collective = collective, .shape = shape};
               if (has_root(collective)) cell.shape.root = world.size() - 1;
               cell.in_place = in_place && collective != Collective::all_to_all_v;
-              ASSERT_EQ(cli::wrong_values(world, cell), 0u)
+              ASSERT_EQ(perf::wrong_values(world, cell), 0u)
                   << name_of(collective) << " " << algorithm.name << "/" << protocol << ", rank "
                   << world.rank() << ", count " << shape.count.value() << ", in place " << in_place;
             }
@@ -77,9 +77,9 @@ TEST_P(AcrossHosts, RandomCallsAreRight) {
     for (int call = 0; call < 100; ++call) {
       const Collective collective = collectives[random() % collectives.size()];
       const auto shapes = shapes_of(collective, world.size());
-      cli::Cell cell{.collective = collective, .shape = shapes[random() % shapes.size()]};
+      perf::Cell cell{.collective = collective, .shape = shapes[random() % shapes.size()]};
       if (has_root(collective)) cell.shape.root = static_cast<int>(random()) & 1;
-      ASSERT_EQ(cli::wrong_values(world, cell), 0u) << name_of(collective) << ", call " << call;
+      ASSERT_EQ(perf::wrong_values(world, cell), 0u) << name_of(collective) << ", call " << call;
     }
   });
 }

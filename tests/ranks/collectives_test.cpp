@@ -13,7 +13,7 @@
 namespace capstan {
 namespace {
 
-using cli::Cell;
+using perf::Cell;
 
 /// Runs `body(communicator)` on one thread per rank; the first error of each is a failure.
 template <class Body>
@@ -58,7 +58,7 @@ std::string describe(const Communicator& world, const Cell& cell) {
 void expect_right(Communicator& world, Cell cell) {
   for (const bool in_place : {false, true}) {
     cell.in_place = in_place && cell.collective != Collective::all_to_all_v;
-    ASSERT_EQ(cli::wrong_values(world, cell), 0u) << describe(world, cell);
+    ASSERT_EQ(perf::wrong_values(world, cell), 0u) << describe(world, cell);
   }
 }
 

@@ -29,9 +29,9 @@ std::size_t wrong_in_random_call(Communicator& world, std::mt19937& random) {
   const auto collectives = all_collectives();
   const Collective collective = collectives[random() % collectives.size()];
   const auto shapes = shapes_of(collective, world.size());
-  cli::Cell cell{.collective = collective, .shape = shapes[random() % (shapes.size() - 1)]};
+  perf::Cell cell{.collective = collective, .shape = shapes[random() % (shapes.size() - 1)]};
   if (has_root(collective)) cell.shape.root = static_cast<int>(random() % ranks);
-  return cli::wrong_values(world, cell);
+  return perf::wrong_values(world, cell);
 }
 
 TEST(Faults, DelaysLossAndReorderingChangeNothing) {

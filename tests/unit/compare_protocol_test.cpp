@@ -8,7 +8,7 @@
 
 #include "perf/compare/protocol.hpp"
 
-namespace capstan::cli::worker_protocol {
+namespace capstan::perf::worker_protocol {
 namespace {
 
 std::vector<std::byte> bytes_of(std::span<const std::byte> bytes) {
@@ -46,4 +46,4 @@ TEST(CompareProtocol, KeysOfRanksDiffer) {
 }
 
 }  // namespace
-}  // namespace capstan::cli::worker_protocol
+}  // namespace capstan::perf::worker_protocol

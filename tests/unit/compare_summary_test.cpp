@@ -5,7 +5,7 @@
 
 #include "perf/compare/summary.hpp"
 
-namespace capstan::cli {
+namespace capstan::perf {
 namespace {
 
 using ::testing::AllOf;
@@ -68,4 +68,4 @@ TEST(Summaries, SayNothingOfCellsThatFailed) {
 }
 
 }  // namespace
-}  // namespace capstan::cli
+}  // namespace capstan::perf

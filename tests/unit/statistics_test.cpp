@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace capstan {
+namespace capstan::perf {
 namespace {
 
 TEST(Statistics, OfOneValueAreThatValue) {
@@ -52,4 +52,4 @@ TEST(Statistics, OfNothingAreRefused) {
 }
 
 }  // namespace
-}  // namespace capstan
+}  // namespace capstan::perf

@@ -4,10 +4,10 @@
 #include "perf/compare/workers/wire_bound.hpp"
 
 int main() {
-  return capstan::peers::play([](capstan::Store& store) {
+  return capstan::perf::play([](capstan::Store& store) {
     const auto launch = capstan::detect_launch(capstan::process_environment());
     const bool one_host = launch.local_size == launch.size;
-    return one_host ? capstan::peers::memory_bound(launch, store)
-                    : capstan::peers::wire_bound(launch, store);
+    return one_host ? capstan::perf::memory_bound(launch, store)
+                    : capstan::perf::wire_bound(launch, store);
   });
 }

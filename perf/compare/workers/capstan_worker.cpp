@@ -2,7 +2,7 @@
 
 #include "perf/compare/workers/worker.hpp"
 
-namespace capstan::peers {
+namespace capstan::perf {
 namespace {
 
 class Capstan : public Library {
@@ -10,9 +10,9 @@ class Capstan : public Library {
   int rank() const override { return world_.rank(); }
   int size() const override { return world_.size(); }
 
-  Call prepare(const cli::Cell& cell, float* input, float* output) override {
-    request_ = cli::request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
-                               reinterpret_cast<std::byte*>(output));
+  Call prepare(const Cell& cell, float* input, float* output) override {
+    request_ = request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
+                          reinterpret_cast<std::byte*>(output));
     while (!world_.is_settled(request_)) world_.run(request_);
     return [this, request = request_] { world_.run(request); };
   }
@@ -25,9 +25,9 @@ class Capstan : public Library {
 };
 
 }  // namespace
-}  // namespace capstan::peers
+}  // namespace capstan::perf
 
 int main() {
-  return capstan::peers::play(
-      [](capstan::Store&) { return std::make_unique<capstan::peers::Capstan>(); });
+  return capstan::perf::play(
+      [](capstan::Store&) { return std::make_unique<capstan::perf::Capstan>(); });
 }

@@ -23,7 +23,7 @@
 #include "core/net/network.hpp"
 #include "perf/compare/workers/worker.hpp"
 
-namespace capstan::peers {
+namespace capstan::perf {
 namespace {
 
 /// Where Gloo's ranks find each other: the store of the comparison.
@@ -71,7 +71,7 @@ class Gloo : public Library {
   int rank() const override { return context_->rank; }
   int size() const override { return context_->size; }
 
-  Call prepare(const cli::Cell& cell, float* in, float* out) override {
+  Call prepare(const Cell& cell, float* in, float* out) override {
     const std::size_t n = cell.shape.count.value(), p = static_cast<std::size_t>(size());
     switch (cell.collective) {
       case Collective::barrier:
@@ -151,10 +151,10 @@ class Gloo : public Library {
 };
 
 }  // namespace
-}  // namespace capstan::peers
+}  // namespace capstan::perf
 
 int main(int argc, char** argv) {
   const bool bcube = argc > 1 && std::strcmp(argv[1], "bcube") == 0;
-  return capstan::peers::play(
-      [=](capstan::Store& store) { return std::make_unique<capstan::peers::Gloo>(bcube, store); });
+  return capstan::perf::play(
+      [=](capstan::Store& store) { return std::make_unique<capstan::perf::Gloo>(bcube, store); });
 }

@@ -15,7 +15,7 @@
 #include "core/net/file_descriptor.hpp"
 #include "kernels/cpu/reduce.hpp"
 
-namespace capstan::peers {
+namespace capstan::perf {
 namespace {
 
 constexpr int most_ranks = 64, spins_before_yield = 4000;
@@ -64,7 +64,7 @@ class MemoryBound : public Library {
   int size() const override { return launch_.size; }
   bool computes() const override { return false; }
 
-  Call prepare(const cli::Cell& cell, float* input, float* output) override {
+  Call prepare(const Cell& cell, float* input, float* output) override {
     const BufferLengths own = cell.contract(size()).lengths(rank());
     const std::size_t elements = share_of(cell), bytes = elements * sizeof(float);
     const bool suffice = !cell.in_place && std::min(own.input, own.output) >= Elements{elements};
@@ -93,7 +93,7 @@ class MemoryBound : public Library {
 
  private:
   /// Half the elements that one rank on average reads and writes: copying reads and writes.
-  std::size_t share_of(const cli::Cell& cell) const {
+  std::size_t share_of(const Cell& cell) const {
     const Contract contract = cell.contract(size());
     std::uint64_t read = 0, written = 0;
     for (int r = 0; r < size(); ++r) {
@@ -131,4 +131,4 @@ std::unique_ptr<Library> memory_bound(const Launch& launch, Store& store) {
   return std::make_unique<MemoryBound>(launch, store);
 }
 
-}  // namespace capstan::peers
+}  // namespace capstan::perf

@@ -4,7 +4,7 @@
 
 #include "perf/compare/workers/worker.hpp"
 
-namespace capstan::peers {
+namespace capstan::perf {
 namespace {
 
 class Mpi : public Library {
@@ -19,7 +19,7 @@ class Mpi : public Library {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  Call prepare(const cli::Cell& cell, float* in, float* out) override {
+  Call prepare(const Cell& cell, float* in, float* out) override {
     const auto n = static_cast<int>(cell.shape.count.value());
     const MPI_Comm world = MPI_COMM_WORLD;
     switch (cell.collective) {
@@ -48,9 +48,9 @@ class Mpi : public Library {
 };
 
 }  // namespace
-}  // namespace capstan::peers
+}  // namespace capstan::perf
 
 int main() {
-  return capstan::peers::play(
-      [](capstan::Store&) { return std::make_unique<capstan::peers::Mpi>(); });
+  return capstan::perf::play(
+      [](capstan::Store&) { return std::make_unique<capstan::perf::Mpi>(); });
 }

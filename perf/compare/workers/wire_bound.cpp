@@ -18,7 +18,7 @@
 #include "core/net/secret.hpp"
 #include "perf/collectives/wire.hpp"
 
-namespace capstan::peers {
+namespace capstan::perf {
 namespace {
 
 /// Where a rank takes its left neighbour's connection, and the word by which it knows it.
@@ -99,7 +99,7 @@ class WireBound : public Library {
   int size() const override { return launch_.size; }
   bool computes() const override { return false; }
 
-  Call prepare(const cli::Cell& cell, float*, float*) override {
+  Call prepare(const Cell& cell, float*, float*) override {
     const std::size_t count = cell.shape.count.value() * sizeof(float), all = count * ranks();
     const std::size_t others = hosts_ - 1;
     switch (cell.collective) {
@@ -163,4 +163,4 @@ std::unique_ptr<Library> wire_bound(const Launch& launch, Store& store) {
   return std::make_unique<WireBound>(launch, store);
 }
 
-}  // namespace capstan::peers
+}  // namespace capstan::perf

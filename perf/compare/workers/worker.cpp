@@ -17,11 +17,11 @@
 #include "perf/measure/data.hpp"
 #include "topology/machine.hpp"
 
-namespace capstan::peers {
+namespace capstan::perf {
 namespace {
 
-using cli::worker_protocol::Answer;
-using cli::worker_protocol::Order;
+using worker_protocol::Answer;
+using worker_protocol::Order;
 
 const char* variable(const char* name) {
   if (const char* value = std::getenv(name)) return value;
@@ -29,13 +29,13 @@ const char* variable(const char* name) {
 }
 
 StoreClient join_coordinator(const Launch& launch) {
-  return {{.endpoint = parse_endpoint(variable(cli::worker_protocol::coordinator_variable),
-                                      cli::worker_protocol::coordinator_variable),
-           .secret = Secret::from_text(variable(cli::worker_protocol::secret_variable)),
-           .scope = variable(cli::worker_protocol::worker_variable),
+  return {{.endpoint = parse_endpoint(variable(worker_protocol::coordinator_variable),
+                                      worker_protocol::coordinator_variable),
+           .secret = Secret::from_text(variable(worker_protocol::secret_variable)),
+           .scope = variable(worker_protocol::worker_variable),
            .rank = launch.rank,
            .size = launch.size},
-          Deadline::in(cli::worker_protocol::time_to_meet)};
+          Deadline::in(worker_protocol::time_to_meet)};
 }
 
 /// The same for all processes that have the same processors to choose from.
@@ -47,12 +47,12 @@ std::string machine_of_this_process() {
 /// one machine's cores, so it is machines that count here.
 void bind_among_neighbours(Store& store, const Launch& launch) {
   const std::string own = machine_of_this_process();
-  store.put_text(cli::worker_protocol::machine_key(launch.rank), own);
-  const auto deadline = Deadline::in(cli::worker_protocol::time_to_meet);
+  store.put_text(worker_protocol::machine_key(launch.rank), own);
+  const auto deadline = Deadline::in(worker_protocol::time_to_meet);
   int neighbours = 0;
   std::size_t place = 0;
   for (int rank = 0; rank < launch.size; ++rank) {
-    if (store.get_text(cli::worker_protocol::machine_key(rank), deadline) != own) continue;
+    if (store.get_text(worker_protocol::machine_key(rank), deadline) != own) continue;
     if (rank == launch.rank) place = static_cast<std::size_t>(neighbours);
     ++neighbours;
   }
@@ -64,7 +64,7 @@ void bind_among_neighbours(Store& store, const Launch& launch) {
 /// The buffers of one cell, as any program allocates them.
 class Buffers {
  public:
-  Buffers(const cli::Cell& cell, int rank, int size) {
+  Buffers(const Cell& cell, int rank, int size) {
     const BufferLengths lengths = cell.contract(size).lengths(rank);
     const Elements most = cell.contract(size).extent();
     input_.resize(std::max<std::size_t>(lengths.input.value(), 1), 1.0f);
@@ -96,8 +96,8 @@ class Worker {
   /// Nothing when the coordinator has hung up.
   std::optional<Order> await(std::uint64_t number) {
     try {
-      return cli::worker_protocol::decode<Order>(
-          store_.get(cli::worker_protocol::order_key(number), Deadline::never()));
+      return worker_protocol::decode<Order>(
+          store_.get(worker_protocol::order_key(number), Deadline::never()));
     } catch (const BootstrapError&) {
       return std::nullopt;
     }
@@ -111,11 +111,11 @@ class Worker {
       action(answer);
     } catch (const std::exception& error) {
       answer.failed = 1;
-      cli::worker_protocol::write(answer, error.what());
+      worker_protocol::write(answer, error.what());
     }
     try {
-      store_.put(cli::worker_protocol::answer_key(number, launch_.rank),
-                 cli::worker_protocol::encode(answer));
+      store_.put(worker_protocol::answer_key(number, launch_.rank),
+                 worker_protocol::encode(answer));
       return true;
     } catch (const BootstrapError&) {
       return false;
@@ -131,7 +131,7 @@ class Worker {
         return;
       case Order::Kind::time:
         answer.seconds = time(order.parts > 0 ? parts_ : call_, order.calls);
-        cli::worker_protocol::write(answer, peer_->way());
+        worker_protocol::write(answer, peer_->way());
         return;
       case Order::Kind::release:
         call_ = parts_ = nullptr;
@@ -154,10 +154,10 @@ class Worker {
   /// The second works on what the first has left in the output.
   Library::Call prepare_parts(std::uint64_t which) {
     if (cell_.collective != Collective::all_reduce ||
-        which >= std::size(cli::worker_protocol::parts_of_all_reduce))
+        which >= std::size(worker_protocol::parts_of_all_reduce))
       throw InvalidArgument("the coordinator asked for unknown parts");
-    const auto& [first, second] = cli::worker_protocol::parts_of_all_reduce[which];
-    cli::Cell one = cell_, two = cell_;
+    const auto& [first, second] = worker_protocol::parts_of_all_reduce[which];
+    Cell one = cell_, two = cell_;
     one.collective = first, two.collective = second, two.in_place = true;
     float* result = buffers_->output();
     if (second == Collective::all_gather) {
@@ -175,7 +175,7 @@ class Worker {
   std::uint64_t check() {
     if (!peer_->computes()) return call_(), 0;
     const Contract contract = cell_.contract(peer_->size());
-    const cli::TestData data{cell_.type, cell_.op, contract, peer_->size()};
+    const TestData data{cell_.type, cell_.op, contract, peer_->size()};
     data.spoil(buffers_->output(), contract.lengths(peer_->rank()).output);
     data.fill(cell_.in_place ? buffers_->output() : buffers_->input(), peer_->rank());
     call_();
@@ -194,7 +194,7 @@ class Worker {
   const Launch launch_;
   StoreClient store_;
   std::unique_ptr<Library> peer_;
-  cli::Cell cell_;
+  Cell cell_;
   std::optional<Buffers> buffers_;
   Library::Call call_, parts_;
 };
@@ -211,4 +211,4 @@ int play(const Start& start) {
   }
 }
 
-}  // namespace capstan::peers
+}  // namespace capstan::perf

@@ -8,7 +8,7 @@
 #include "core/bootstrap/store/store.hpp"
 #include "perf/measure/cell.hpp"
 
-namespace capstan::peers {
+namespace capstan::perf {
 
 /// What one library needs to take part in `capstan perf --against`: everything else, buffers,
 /// binding, warm-up and the clock, is the same code for all of them (worker.cpp).
@@ -22,7 +22,7 @@ class Library {
   /// Prepares one collective of f32 sums (root 0) with these buffers and returns what runs it. A
   /// broadcast has one buffer, `output`. Empty if the library has no such collective.
   using Call = std::function<void()>;
-  virtual Call prepare(const cli::Cell& cell, float* input, float* output) = 0;
+  virtual Call prepare(const Cell& cell, float* input, float* output) = 0;
   virtual void barrier() = 0;
   /// How it runs what has been prepared last, as far as it goes by now; empty if it does not tell.
   virtual std::string way() const { return {}; }
@@ -39,4 +39,4 @@ using Start = std::function<std::unique_ptr<Library>(Store&)>;
 /// there, whichever hosts (network namespaces, containers) they are on and whatever launched them.
 int play(const Start& start);
 
-}  // namespace capstan::peers
+}  // namespace capstan::perf

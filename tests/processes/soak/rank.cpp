@@ -57,13 +57,13 @@ void begin_fault(const Scenario& scenario) {
 }
 
 /// One call with test data; throws what it throws, with its buffers overwritten, as a caller may.
-std::uint64_t wrong_after_call(Communicator& world, const cli::Cell& cell) {
+std::uint64_t wrong_after_call(Communicator& world, const perf::Cell& cell) {
   const Contract contract = cell.contract(world.size());
-  const cli::TestData data{cell.type, cell.op, contract, world.size()};
+  const perf::TestData data{cell.type, cell.op, contract, world.size()};
   const std::size_t bytes = bytes_of(contract.extent(), size_of(cell.type)).value() + 64;
   std::vector<std::byte> input(bytes), output(bytes, std::byte{0xa5});
   const Request request =
-      cli::request_of(cell, world.rank(), world.size(), input.data(), output.data());
+      perf::request_of(cell, world.rank(), world.size(), input.data(), output.data());
   data.fill(const_cast<void*>(request.input), world.rank());
   try {
     world.run(request);

@@ -95,11 +95,11 @@ Scenario::Scenario(Fault what, std::uint64_t from) : fault(what), seed(from) {
   }
 }
 
-cli::Cell Scenario::call(int n) const {
+perf::Cell Scenario::call(int n) const {
   const auto all = all_collectives();
   const Collective which =
       collective.value_or(all[(static_cast<std::size_t>(n) + seed) % all.size()]);
-  cli::Cell cell = cli::cell_of(which, type, reduces(which) ? op : ReduceOp::sum, size, ranks());
+  perf::Cell cell = perf::cell_of(which, type, reduces(which) ? op : ReduceOp::sum, size, ranks());
   cell.shape.root = has_root(which) ? n % ranks() : 0;
   cell.in_place = n % 2 == 1 && which != Collective::all_to_all_v;
   return cell;

@@ -55,7 +55,7 @@ struct Scenario {
   /// Slow, but no slower than the deadline: nobody may notice.
   bool ends_well() const { return fault == Fault::slow && slowness != Slowness::standstill; }
   /// The n-th call.
-  cli::Cell call(int n) const;
+  perf::Cell call(int n) const;
   std::string description() const;
 
  private:
