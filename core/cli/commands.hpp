@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-// The subcommands of `capstan`. Each adds itself to the application; its callback does the work
-// and leaves the exit status in `status`.
+// The subcommands of `capstan`. Each function adds one to the application. Its callback runs the
+// command and stores the exit status in `status`.
 
 namespace capstan::cli {
 
 void add_run_command(CLI::App& app, int& status);
-/// `arguments` is the command line, with which it starts copies of itself.
+/// `arguments` is the command line of the program, which starts copies of itself with it.
 void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>& arguments);
 void add_verify_command(CLI::App& app, int& status);
 void add_topo_command(CLI::App& app, int& status);

@@ -18,13 +18,13 @@ std::string first_line(const std::string& path) {
 
 namespace {
 
-/// In the order in which they are reported.
+/// All subjects, in the order of the report.
 constexpr Probes (*subjects[])() = {
     build_probes,      machine_probes, kernel_probes, memory_probes,
     gpu_direct_probes, network_probes, launch_probes,
 };
 
-/// A probe that fails is a finding, not the end of the report.
+/// A probe that throws is reported as a problem; the report goes on.
 Probe safely(ProbeFunction probe) {
   try {
     return probe();
@@ -61,12 +61,13 @@ int run(bool json) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, int& status) {
-  auto* command =
-      app.add_subcommand("doctor", "Say what is built in, what this machine has, what limits it");
+  auto* command = app.add_subcommand(
+      "doctor", "Report what this build supports, what this machine has, and what limits it");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
   command->footer(
-      "Example:\n  capstan doctor\n  mpirun -n 2 capstan doctor     what ranks would see");
+      "Examples:\n  capstan doctor\n  mpirun -n 2 capstan doctor     as ranks under this launcher "
+      "see it");
   command->callback([json, &status] { status = run(*json); });
 }
 

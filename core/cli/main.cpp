@@ -15,8 +15,8 @@ constexpr const char* examples =
     "  capstan perf all_reduce -n 4 -b 8 -e 256M    measure all-reduce on this machine\n"
     "  capstan verify --ranks 1-17                  prove the algorithms right\n"
     "  capstan topo --ranks 8                       where eight ranks would run\n"
-    "  capstan doctor                               what is here and what limits it\n\n"
-    "'capstan COMMAND --help' says more.";
+    "  capstan doctor                               what this machine has and what limits it\n\n"
+    "'capstan COMMAND --help' has details.";
 
 }  // namespace
 

@@ -64,7 +64,7 @@ std::vector<std::string> collective_names() {
   return names;
 }
 
-/// All cells that the options ask for.
+/// All cells that the options select.
 std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
   const Collective collective = *collective_named(options.collective());
   const Bytes from = parse_size(options.smallest, "--min-bytes");
@@ -87,7 +87,7 @@ std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
   return cells;
 }
 
-/// What was asked for and cannot be.
+/// Selected pairs of operation and type that are not defined.
 std::vector<std::string> undefined_pairs(const PerfOptions& options) {
   std::vector<std::string> pairs;
   if (!reduces(*collective_named(options.collective()))) return pairs;
@@ -99,7 +99,7 @@ std::vector<std::string> undefined_pairs(const PerfOptions& options) {
   return pairs;
 }
 
-/// Runs on a core of its own unless the launcher has seen to that.
+/// Binds this rank to its own core, unless the launcher has bound it already.
 void bind_if_free(const Launch& launch) {
   const Machine machine = Machine::discover();
   if (launch.local_size < 1 || machine.processing_units().size() == 1) return;
@@ -117,7 +117,7 @@ void write_json(const std::string& file, const nlohmann::json& document) {
   if (!out.flush()) throw SystemError(fmt::format("cannot write '{}': check the path", file));
 }
 
-/// One rank's part; rank 0 prints.
+/// Runs as one rank of a job; rank 0 prints the results.
 int run_rank(const PerfOptions& options, const Launch& launch) {
   const auto cells = cells_of(options, launch.size);
   auto settings = Settings::from_environment();
@@ -155,7 +155,7 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
   return wrong == 0 ? 0 : 1;
 }
 
-/// Starts `-n` copies of this very command, which then find themselves launched.
+/// Starts `-n` copies of this command as ranks of a job.
 int run_all(const PerfOptions& options, int ranks, std::vector<std::string> arguments) {
   LaunchOptions all{.ranks = ranks,
                     .command = std::move(arguments),
@@ -170,7 +170,7 @@ int run_all(const PerfOptions& options, int ranks, std::vector<std::string> argu
   return launch(all);
 }
 
-/// How many ranks there are if nothing is said.
+/// The number of ranks without -n.
 int default_ranks(const PerfOptions& options) {
   if (options.where.given()) return ranks_on(options.where.places(0));
   return static_cast<int>(Machine::discover().cores().size());
@@ -208,7 +208,8 @@ int perf_against(const PerfOptions& options) {
     else
       all.collectives.push_back(*collective_named(name));
   if (options.measure.buffers != perf::Buffers::plain)
-    throw InvalidArgument("--buffers allocated: others have no such memory, leave out --against");
+    throw InvalidArgument(
+        "--buffers allocated: other libraries have no such memory; leave out --against");
   if (all.ranks.empty()) all.ranks = {default_ranks(options)};
   return perf::compare(all);
 }
@@ -236,15 +237,16 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   names.emplace_back("all");
   command
       ->add_option("collective", options->collectives,
-                   "What to measure; with --against a list, or all for the common seven")
+                   "Collective to measure; with --against a list, or all for the seven that MPI "
+                   "libraries share")
       ->delimiter(',')
       ->check(CLI::IsMember(names))
       ->capture_default_str();
   command
-      ->add_option(
-          "-n,--ranks", options->ranks,
-          "Ranks to start, one per core of this host or as many as --hosts take unless said; not "
-          "under mpirun or srun. With --against a list")
+      ->add_option("-n,--ranks", options->ranks,
+                   "Ranks to start (default: one per core of this host, or all places of --hosts); "
+                   "not under "
+                   "mpirun or srun. With --against a list")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));
   add_host_options(*command, options->where);
@@ -260,26 +262,30 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   command->add_option("--ops", options->ops, "Operations, comma-separated, or all")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--algorithm", options->algorithm,
-                      "Force an algorithm (`capstan verify` lists them), or rules by size such as "
-                      "0-4k:flat,4k-inf:direct");
-  command->add_option("--root", options->root, "Root, of collectives that have one")
+  command->add_option(
+      "--algorithm", options->algorithm,
+      "Force an algorithm (`capstan verify` lists them), one with a protocol such as "
+      "direct/staged, or rules by size such as 0-4k:flat,4k-inf:direct");
+  command->add_option("--root", options->root, "Root of rooted collectives")
       ->check(CLI::Range(0, 4095))
       ->capture_default_str();
-  command->add_flag("--in-place", options->in_place, "Output and input are the same memory");
+  command->add_flag("--in-place", options->in_place, "Use the same memory for input and output");
   command
       ->add_option("--buffers", options->measure.buffers,
-                   "Memory to measure with: plain, or allocated by the library")
+                   "Memory of the buffers: plain, or allocated by the library")
       ->transform(CLI::CheckedTransformer(std::map<std::string, perf::Buffers>{
           {"plain", perf::Buffers::plain}, {"allocated", perf::Buffers::allocated}}))
       ->default_str("plain");
-  command->add_option("--rounds", options->measure.rounds, "Times that the median is taken of")
+  command
+      ->add_option("--rounds", options->measure.rounds, "Rounds; the median of their times counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--seconds", options->measure.seconds, "About how long one size is measured")
+  command
+      ->add_option("--seconds", options->measure.seconds,
+                   "Approximate duration of the measurement of one size")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_flag("!--no-check", options->measure.check, "Leave the check of the results out");
+  command->add_flag("!--no-check", options->measure.check, "Do not check results");
   command->add_option("--json", options->json,
                       "Write the results to a file, or to - instead of a table");
   command
@@ -299,21 +305,22 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
       "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n"
       "  capstan perf all_reduce --hosts node1:1,node2:1 --against openmpi,mpich,gloo -e 64M\n\n"
-      "time is the median over the rounds of the slowest rank; spread the distance between the\n"
-      "quartiles; size is that of the largest buffer; algbw is size / time; busbw is what each\n"
-      "link has to carry at least: algbw x 2(n-1)/n for all_reduce, x (n-1)/n for collectives of\n"
-      "blocks, x 1 for the others. start-up counts from the start of a process, before it has\n"
-      "loaded its libraries and looked at the machine, to the communicator and to the end of its\n"
-      "first collective, an all-reduce of 8 bytes; start_up in JSON.\n\n"
-      "--against starts all libraries at once, each rank on a core of its own, and lets one of "
-      "them\n"
-      "run at a time. Where it stays open who is ahead, as Capstan is so in a quarter of the\n"
-      "rounds and a peer in another, thrice as many rounds follow: what else a machine does may\n"
-      "last longer than the first ones. Between hosts all of them use TCP on the interface that\n"
-      "CAPSTAN_INTERFACE chooses (CAPSTAN_NETWORK lets Capstan alone use another network), bound\n"
-      "is what bare sockets reach there, and the libraries and these programs are at the same\n"
-      "paths on all hosts.\n"
-      "Which way Capstan ran stands in JSON and beside the cells lost.");
+      "size    bytes of the largest buffer\n"
+      "time    median over the rounds, of the slowest rank\n"
+      "spread  interquartile range, as a share of the median\n"
+      "algbw   size / time\n"
+      "busbw   bandwidth that each link must carry at least, as in nccl-tests: algbw x 2(n-1)/n "
+      "for\n"
+      "        all_reduce, x (n-1)/n for collectives of blocks, x 1 for the others\n"
+      "start-up (in JSON start_up) counts from the start of the process, with the loading of its\n"
+      "libraries, to the communicator and to the end of the first all-reduce of 8 bytes.\n\n"
+      "--against starts all libraries, binds each rank to its own core, and runs one library at a\n"
+      "time, in turns. Where Capstan is faster in a quarter of the rounds and a peer in another\n"
+      "quarter, three times as many rounds follow. Between hosts all libraries use TCP on the\n"
+      "interface that CAPSTAN_INTERFACE chooses (CAPSTAN_NETWORK gives Capstan alone another\n"
+      "network), and the libraries and these programs must be at the same paths on all hosts.\n"
+      "bound is a copy of each rank's share of the bytes, or between hosts bare sockets.\n"
+      "Capstan's algorithm and protocol are printed beside lost cells, and always in JSON.");
   command->callback([options, &status, &arguments] { status = run_perf(*options, arguments); });
 }
 

@@ -37,7 +37,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1000)};
 }
 
-/// NAME=VALUE, or NAME with the value that it has here.
+/// Parses NAME=VALUE, or NAME, which takes the value in this environment.
 std::pair<std::string, std::string> variable(const std::string& entry) {
   const std::size_t equals = entry.find('=');
   if (equals == 0 || entry.empty())
@@ -66,10 +66,10 @@ LaunchOptions finished(RunOptions options) {
 void add_run_command(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("run", "Start a program as N ranks, on one host or several");
   const auto options = std::make_shared<RunOptions>();
-  options->launch.ranks = 0;  // not given
+  options->launch.ranks = 0;  // 0: the option was not given
   command
       ->add_option("-n,--ranks", options->launch.ranks,
-                   "Number of ranks; with hosts, no more than they take")
+                   "Number of ranks; with hosts, at most their places")
       ->check(CLI::Range(1, 4096));
   add_host_options(*command, options->where);
   command->add_option("--bind", options->bind, "Bind each rank to a core, or leave it free")
@@ -88,20 +88,20 @@ void add_run_command(CLI::App& app, int& status) {
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--store-port", options->launch.store_port,
-                   "Port of the store where the ranks meet; 0 lets the system choose")
+                   "Port of the bootstrap store; 0 lets the system choose")
       ->capture_default_str();
   command->add_option("program", options->launch.command, "The program and its arguments, after --")
       ->required();
   command->footer(examples);
   command->callback([options, &status] { status = launch(finished(*options)); });
 
-  // What `capstan run` starts on other hosts; in no list of commands.
+  // Hidden command: `capstan run` starts it on other hosts.
   auto* daemon = app.add_subcommand("daemon", "Start ranks for a launcher on another host");
   daemon->group("");
   daemon->callback([&status] { status = serve_launcher(CAPSTAN_VERSION); });
 
-  // What rsh_script() starts there.
-  auto* shell = app.add_subcommand("shell", "Let the shell read a command that is given in hex");
+  // Hidden command: rsh_script() starts it on other hosts.
+  auto* shell = app.add_subcommand("shell", "Run a shell command that is given in hexadecimal");
   shell->group("");
   const auto text = std::make_shared<std::string>();
   shell->add_option("command", *text)->required();

@@ -20,11 +20,11 @@ struct TopoOptions {
   bool json = false;
 };
 
-/// A machine, and ranks on it.
+/// A machine and the placement of ranks on it.
 struct Scene {
   Machine machine;
   bool is_here;                   ///< the machine that this runs on
-  bool ranks_asked;               ///< else as many as there are cores, for the chunk size only
+  bool ranks_asked;               ///< false: one rank per core, for the chunk size only
   std::vector<CpuSet> placement;  ///< entry r for rank r
 };
 
@@ -93,7 +93,7 @@ void print_machine(const Machine& machine) {
                                    cache_text(machine, "L3", machine.l3(), machine.l3_caches())));
 }
 
-/// One line for each run of cores that share package, NUMA node and L3.
+/// Prints one line for each sequence of cores with the same package, NUMA node and L3.
 void print_cores(const Machine& machine) {
   fmt::print("\n{:>7}  {:>4}  {:>3}  {:<12}  {}\n", "package", "NUMA", "L3", "cores", "CPUs");
   const auto place = [](const Core& core) {
@@ -123,7 +123,7 @@ void print_placement(const Scene& scene) {
   }
 }
 
-/// Which ranks share the things that `place` counts, as "0-3 | 4-7"; empty if none share any.
+/// Groups of ranks with the same value of `place`, as "0-3 | 4-7"; empty if no two ranks share one.
 std::string sharing_text(const Scene& scene, int Core::* place) {
   std::map<int, std::vector<unsigned>> ranks_of;
   for (std::size_t rank = 0; rank < scene.placement.size(); ++rank)
@@ -153,7 +153,7 @@ char letter_of(Proximity proximity) {
   return letters[static_cast<std::size_t>(proximity)];
 }
 
-/// Wider than this, lines would wrap.
+/// Ranks of the widest table; lines of a wider one would wrap.
 constexpr std::size_t widest_matrix = 32;
 
 void print_proximity(const Scene& scene) {
@@ -271,12 +271,12 @@ void run(const TopoOptions& options) {
 
 constexpr const char* examples =
     "Examples:\n"
-    "  capstan topo                        the part of this machine that may be used\n"
+    "  capstan topo                        the part of this machine that this process may use\n"
     "  capstan topo --ranks 8              where eight ranks would run and how near they are\n"
-    "  taskset -c 0,2 capstan topo         the same under a launcher's or container's limits\n"
+    "  taskset -c 0,2 capstan topo         the same with the limits of a launcher or container\n"
     "  capstan topo --ranks 16 --synthetic \"package:2 numa:2 l3:1(size=32MB) l2:4(size=1MB) "
     "core:1 pu:2\"\n"
-    "                                      a machine that is not here: 2 packages of 2 NUMA nodes\n"
+    "                                      another machine: 2 packages of 2 NUMA nodes\n"
     "                                      with an L3 and 4 cores of 2 hardware threads each\n"
     "  lstopo big.xml                      on another machine; then, here:\n"
     "  capstan topo --ranks 64 --xml big.xml";

@@ -1,13 +1,13 @@
-// How near an all-reduce over shared memory comes to what the machine allows, measured in one run
-// on the same pinned processes, in turns:
+// An all-reduce over shared memory beside the limits of the machine, measured in turns in one run
+// on the same pinned processes:
 //
 //   small   8 bytes through the public API, against a bare exchange of flags between the same cores
 //   large   64 MiB per rank (or MIB), against reading every input and writing every output once, at
 //           the bandwidth with which all cores together copy past the cache
 //
-// A hypervisor moves virtual processors: they have one L3 at one moment and two at the next. So
-// rounds of large calls are told apart by how long an exchange of flags takes before and after
-// them.
+// A hypervisor moves virtual processors, so that they share an L3 at one moment and not at the
+// next. Large calls are therefore reported by the duration of a flag exchange before and after each
+// round.
 //
 // Usage: bounds_bench [RANKS] [ROUNDS] [MIB]
 
@@ -38,7 +38,7 @@ struct alignas(64) Line {
   std::atomic<std::uint64_t> value;
 };
 
-/// What the ranks share besides the communicator: flags[writer][reader], each in its own line.
+/// Memory that ranks share besides the communicator: flags[writer][reader], a cache line each.
 struct Shared {
   Line flags[most_ranks][most_ranks];
 };
@@ -57,10 +57,10 @@ float* large_buffer(std::size_t bytes, float value) {
   return memory;
 }
 
-/// Microseconds that a round of large calls took.
+/// Microseconds of one round of large calls.
 struct Round {
-  double exchange, copy,
-      all_reduce;  ///< the exchange of flags before or after, whichever was longer
+  double exchange;  ///< of flags, before or after the round, the longer one
+  double copy, all_reduce;
 };
 
 class Bench {
@@ -78,7 +78,7 @@ class Bench {
   }
 
  private:
-  /// Microseconds that the slowest rank took.
+  /// Microseconds of the slowest rank.
   template <class Work>
   double slowest(Work work) {
     double time = 0;
@@ -132,12 +132,12 @@ class Bench {
     print("all_reduce of 8 bytes", small, 1, "us");
     fmt::print("  -> {:.2f} times the bare exchange\n", small.median() / flags.median());
     report("all rounds", [](double) { return true; });
-    constexpr double near = 0.15;  // us, among cores that have an L3 in common
+    constexpr double near = 0.15;  // microseconds; cores that share an L3 are faster
     report("while cores were near", [](double exchange) { return exchange < near; });
     report("while some were far", [](double exchange) { return exchange >= near; });
   }
 
-  /// Of large calls in rounds whose exchange of flags is as wanted.
+  /// Reports the rounds of large calls whose flag exchange is as wanted.
   template <class Wanted>
   void report(const char* what, Wanted wanted) {
     std::vector<double> copies, calls, shares;

@@ -1,12 +1,11 @@
-// How good the selector's choices are: every algorithm in every protocol against the one it
-// chooses.
+// Quality of the selector's choices: every algorithm in every protocol beside the one it chooses.
 //
 //   capstan run -n 4 -- choice_bench COLLECTIVE[,COLLECTIVE...] [SIZES] [ROUNDS] [FILE]
 //
-// All candidates are measured in turns, a short while each, so that whatever disturbs the machine
-// disturbs all of them; each has a communicator of its own with a rule for it. What trials find is
-// the choice inside a host, or with CAPSTAN_AUTOTUNE=0 what the model does. Sizes go from 8
-// bytes to LARGEST (64M) by factors of 4; the median over ROUNDS (21) of the slowest rank counts.
+// All candidates are measured in short turns, so that a disturbance of the machine affects all of
+// them. Each has a communicator with a rule for it. Inside a host the choice is the autotuner's, or
+// with CAPSTAN_AUTOTUNE=0 that of the model. SIZES (8-64M) go up by factors of 4; the median over
+// ROUNDS (21) of the slowest rank counts.
 // The table compares the chosen one with the best; FILE gets all candidates, measured and
 // predicted, as comma-separated values.
 
@@ -32,13 +31,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// An algorithm in one protocol, in a world of its own.
+/// An algorithm in one protocol, with a communicator for it alone.
 struct Candidate {
   std::string name;
   Protocol protocol;
   Communicator world;
 
-  /// As rules name it.
+  /// The name in rules: "direct/staged".
   std::string full_name() const { return fmt::format("{}/{}", name, word_for(protocol)); }
   bool is_in(const std::string& explanation) const {
     return explanation.find(fmt::format("), {}:", name_of(protocol))) != explanation.npos;
@@ -50,9 +49,9 @@ struct Result {
   double median, least, predicted;
 };
 
-/// Another world of the same ranks.
+/// A further communicator of the same ranks.
 Communicator join_again(Communicator& world, const Settings& settings) {
-  // The launcher's store is on the host of rank 0.
+  // The launcher's store runs on the host of rank 0.
   const char* store = std::getenv("CAPSTAN_STORE");
   const std::string endpoint = store ? store : "127.0.0.1:0";
   std::string host = endpoint.substr(0, endpoint.rfind(':'));
@@ -80,23 +79,23 @@ class Bench {
   Bench(Communicator& world, Bytes largest, int rounds)
       : world_(world), rounds_(rounds), input_(largest.value() + 64), output_(input_.size()) {}
 
-  /// Of all that can run this.
-  std::vector<Result> measure(std::vector<Candidate>& candidates, const perf::Cell& cell) {
+  /// Measures all candidates that can run this cell.
+  std::vector<Result> measure(std::vector<Candidate>& candidates, const Cell& cell) {
     const Request request = request_of(cell);
-    struct Contender {
+    struct Entry {
       Candidate* candidate;
       std::uint64_t calls;
       std::vector<double> times;
     };
-    std::vector<Contender> contenders;
+    std::vector<Entry> entries;
     for (Candidate& candidate : candidates)
       if (runs(candidate, request))
-        contenders.push_back({&candidate, calls_for(candidate.world, request), {}});
+        entries.push_back({&candidate, calls_for(candidate.world, request), {}});
     for (int round = 0; round < rounds_; ++round)
-      for (Contender& each : contenders)
+      for (Entry& each : entries)
         each.times.push_back(time(each.candidate->world, request, each.calls));
     std::vector<Result> results;
-    for (Contender& each : contenders) {
+    for (Entry& each : entries) {
       const Statistics statistics{std::move(each.times)};
       results.push_back({each.candidate->full_name(), statistics.median(), statistics.least(),
                          predicted(each.candidate->world, request)});
@@ -104,8 +103,8 @@ class Bench {
     return results;
   }
 
-  /// What is chosen, after trials if there are any, as results are named.
-  std::string chosen(const std::vector<Candidate>& candidates, const perf::Cell& cell) {
+  /// The full name of the choice, after the autotuner has decided if it is on.
+  std::string chosen(const std::vector<Candidate>& candidates, const Cell& cell) {
     const Request request = request_of(cell);
     while (!world_.is_settled(request)) world_.run(request);
     std::string name = world_.algorithm(request);
@@ -116,11 +115,11 @@ class Bench {
   }
 
  private:
-  Request request_of(const perf::Cell& cell) {
+  Request request_of(const Cell& cell) {
     return perf::request_of(cell, world_.rank(), world_.size(), input_.data(), output_.data());
   }
 
-  /// Rules give way where a protocol is impossible.
+  /// False where the protocol is impossible: the communicator then ignores its rule.
   static bool runs(const Candidate& candidate, const Request& request) {
     return candidate.is_in(candidate.world.explain(request));
   }
@@ -139,10 +138,10 @@ class Bench {
     return static_cast<std::uint64_t>(std::clamp(round / least, 1.0, 1000.0));
   }
 
-  /// Microseconds per call, on the slowest rank.
+  /// Microseconds per call of the slowest rank.
   double time(Communicator& world, const Request& request, std::uint64_t calls) {
     world_.barrier();
-    world.run(request);  // who was last to leave the barrier is waited for
+    world.run(request);  // absorbs the skew with which ranks leave the barrier
     const auto start = Clock::now();
     for (std::uint64_t i = 0; i < calls; ++i) world.run(request);
     double time = std::chrono::duration<double, std::micro>(Clock::now() - start).count() /
@@ -156,12 +155,12 @@ class Bench {
   std::vector<std::byte> input_, output_;
 };
 
-/// How many choices were good enough.
+/// Counts of good choices.
 struct Tally {
   int cells = 0, good = 0, good_by_least = 0;
 };
 
-/// How much longer the chosen one takes than the best.
+/// Time of the chosen candidate over that of the best.
 double loss(const std::vector<Result>& results, const Result& chosen, double Result::* time) {
   return chosen.*time / (*std::ranges::min_element(results, {}, time)).*time;
 }

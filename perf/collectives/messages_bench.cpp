@@ -1,10 +1,10 @@
-// What messages between two ranks cost.
+// The cost of messages between two ranks.
 //
 //   capstan run -n 2 -- messages_bench [largest bytes] [rounds]
 //
-// For each size, in turn: there and back, of which half is the latency; one way, sixteen under way
-// at a time; and both ways at once, each rank sending as it receives. Ranks beyond the second look
-// on.
+// Three measurements take turns for each size: a round trip, half of which is the latency; one
+// direction with sixteen messages in flight; and both directions at once. Ranks beyond the second
+// only wait.
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ class Bench {
     if (world_.rank() == 1) world_.send(first(out_, bytes), peer_);
   }
 
-  /// The last one is answered, so that all have come.
+  /// The receiver answers the last message, so that the time includes the arrival of all.
   void one_way(std::size_t bytes) {
     std::vector<Work> under_way;
     for (int i = 0; i < window; ++i)
@@ -51,7 +51,7 @@ class Bench {
     receive.wait();
   }
 
-  /// Microseconds per call.
+  /// Returns microseconds per call.
   Statistics time(void (Bench::*call)(std::size_t), std::size_t bytes, int rounds) {
     const auto measure = [&](int calls) {
       const auto start = Clock::now();
@@ -59,7 +59,7 @@ class Bench {
       return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
     };
     int calls = static_cast<int>(std::clamp(10e3 / measure(3), 2.0, 1000.0));
-    world_.send(std::span{&calls, 1}, peer_);  // both make as many: the fewer of the two
+    world_.send(std::span{&calls, 1}, peer_);  // both ranks use the smaller number
     int theirs = 0;
     world_.receive(std::span{&theirs, 1}, peer_);
     calls = std::min(calls, theirs);

@@ -1,11 +1,11 @@
-// How much of an all-reduce hides behind a computation.
+// The share of an all-reduce that overlaps with a computation.
 //
 //   capstan run -n 2 -- overlap_bench [MiB] [rounds]
 //
-// Every rank measures, in turn, in one run: the all-reduce alone (sync), the computation alone, and
-// the computation between start and wait (overlapped), without a progress thread and with one. What
-// is hidden is the time saved as a share of the shorter part. With a core free for each rank's
-// progress thread it can be nearly all; with none, the two share a core and nothing can be won.
+// Every rank measures in turns: the all-reduce alone (sync), the computation alone, and the
+// computation between start and wait (overlapped), without and with a progress thread. The overlap
+// is the time saved as a share of the shorter part. It can be nearly all where each progress thread
+// has a free core. Otherwise both share a core and nothing can be saved.
 
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// Arithmetic on registers, so that it competes for a core but not for memory.
+/// Arithmetic on registers: it needs a core, but no memory bandwidth.
 double compute(std::uint64_t steps) {
   double x = 1.0;
   for (std::uint64_t i = 0; i < steps; ++i) {
@@ -48,7 +48,7 @@ class Bench {
   Bench(Communicator& world, std::size_t bytes)
       : world_(world), data_(bytes / sizeof(float), 1.0f) {}
 
-  /// Steps that take about as long as the all-reduce.
+  /// How many steps take about as long as the all-reduce.
   std::uint64_t calibrate() {
     double sync = 0;
     for (int i = 0; i < 5; ++i) sync = measure_sync();

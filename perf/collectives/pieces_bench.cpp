@@ -1,11 +1,11 @@
-// What an all-reduce over staging buffers (direct/staged) consists of, without the engine: each
-// rank, a thread on a core of its own, copies what the others reduce to its staging buffer, sums
-// its own block with theirs, and copies the blocks that the others have summed; one chunk is copied
-// in, the one before it summed and the one before that copied out, and then all meet. Beside it, in
-// turns, the bound: a copy of the whole buffer past the cache.
+// The memory traffic of an all-reduce over staging buffers (direct/staged), without the engine.
+// Each rank is a thread on its own core. It copies the blocks that others reduce into its staging
+// buffer, sums its own block with theirs, and copies the sums of the others into its output. In
+// each step one chunk is copied in, the one before it summed and the one before that copied out; a
+// barrier follows. The bound takes turns with it: a copy of the whole buffer past the cache.
 //
-// A hypervisor moves virtual processors, so rounds are told apart by which cores were near each
-// other before and after: 3+1 means that three exchanged flags fast and one is far from them.
+// A hypervisor moves virtual processors, so rounds are reported by which cores were near each other
+// before and after: 3+1 means three cores that exchange flags fast, and one that is far from them.
 //
 // Usage: pieces_bench [RANKS] [ROUNDS] [MIB] [CHUNK_KIB]
 
@@ -45,7 +45,7 @@ struct Unmap {
 };
 using Memory = std::unique_ptr<char, Unmap>;
 
-/// Written, in huge pages where the kernel has any.
+/// Memory in huge pages where the kernel grants them; every page has been written.
 Memory memory_of(std::size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -54,7 +54,7 @@ Memory memory_of(std::size_t bytes) {
   return {static_cast<char*>(memory), Unmap{bytes}};
 }
 
-/// Milliseconds of one rank in one round.
+/// Milliseconds of one rank in one round, by part.
 struct Times {
   double bound, call, in, sum, out;
   double busy() const { return in + sum + out; }
@@ -67,27 +67,27 @@ struct Shape {
   std::size_t steps() const { return block() / piece(); }
 };
 
-/// Where ranks meet; they spin. And how near their cores are.
-class Meeting {
+/// A spinning barrier for all ranks, which also measures how near their cores are.
+class Barrier {
  public:
-  explicit Meeting(std::size_t ranks) : at_(ranks), near_(ranks, std::vector<char>(ranks)) {
+  explicit Barrier(std::size_t ranks) : at_(ranks), near_(ranks, std::vector<char>(ranks)) {
     for (std::size_t r = 0; r < ranks; ++r) between_.emplace_back(ranks);
   }
 
-  void meet(std::size_t rank) {
+  void wait(std::size_t rank) {
     const auto turn = at_[rank].turn.load(std::memory_order_relaxed) + 1;
     at_[rank].turn.store(turn, std::memory_order_release);
-    for (const Line& other : at_) wait(other, turn);
+    for (const Line& other : at_) wait_for(other, turn);
   }
 
-  /// How many cores are near each other, such as 3+1. All ranks call it, and get the same.
+  /// Sizes of the groups of near cores, such as 3+1. All ranks call it and get the same answer.
   std::string placement(std::size_t rank) {
     for (std::size_t a = 0; a < at_.size(); ++a)
       for (std::size_t b = a + 1; b < at_.size(); ++b) {
-        meet(rank);
+        wait(rank);
         if (rank == a) near_[a][b] = exchange(a, b) < far;
         if (rank == b) exchange(b, a);
-        meet(rank);
+        wait(rank);
       }
     return groups();
   }
@@ -96,22 +96,22 @@ class Meeting {
   struct alignas(128) Line {
     std::atomic<std::uint64_t> turn = 0;
   };
-  static constexpr double far = 0.3;  // us, there and back
+  static constexpr double far = 0.3;  // microseconds of a round trip
   static constexpr int exchanges = 2000;
 
-  static void wait(const Line& line, std::uint64_t turn) {
+  static void wait_for(const Line& line, std::uint64_t turn) {
     while (line.turn.load(std::memory_order_acquire) < turn) {
     }
   }
 
-  /// Microseconds of one exchange, on lines that no other rank looks at.
+  /// Microseconds of one exchange, on cache lines that no other rank reads.
   double exchange(std::size_t self, std::size_t peer) {
     const auto start = Clock::now();
     auto turn = between_[self][peer].turn.load(std::memory_order_relaxed);
     for (int i = 0; i < exchanges; ++i) {
-      if (self > peer) wait(between_[peer][self], turn + 1);
+      if (self > peer) wait_for(between_[peer][self], turn + 1);
       between_[self][peer].turn.store(++turn, std::memory_order_release);
-      if (self < peer) wait(between_[peer][self], turn);
+      if (self < peer) wait_for(between_[peer][self], turn);
     }
     return 1e3 * milliseconds_since(start) / exchanges;
   }
@@ -137,18 +137,18 @@ class Meeting {
 
 class Rank {
  public:
-  Rank(std::size_t self, const Shape& shape, std::vector<Rank>& all, Meeting& meeting)
-      : self_(self), shape_(shape), all_(all), meeting_(meeting) {}
+  Rank(std::size_t self, const Shape& shape, std::vector<Rank>& all, Barrier& barrier)
+      : self_(self), shape_(shape), all_(all), barrier_(barrier) {}
 
   void run() {
     stay_on_core(static_cast<int>(self_));
     for (std::size_t i = 0; i < shape_.rounds; ++i) {
       Times times{};
-      const std::string before = meeting_.placement(self_);
+      const std::string before = barrier_.placement(self_);
       times.bound =
           together([&] { kernels::copy(output_.get(), input_.get(), shape_.bytes, true); });
       times.call = together([&] { all_reduce(times); });
-      const bool stayed = meeting_.placement(self_) == before;
+      const bool stayed = barrier_.placement(self_) == before;
       rounds[stayed ? before : "moved"].push_back(times);
     }
   }
@@ -158,10 +158,10 @@ class Rank {
  private:
   template <class Work>
   double together(Work work) {
-    meeting_.meet(self_);
+    barrier_.meet(self_);
     const auto start = Clock::now();
     work();
-    meeting_.meet(self_);
+    barrier_.meet(self_);
     return milliseconds_since(start);
   }
 
@@ -178,7 +178,7 @@ class Rank {
       if (step < steps) timed(times.in, [&] { copy_in(step); });
       if (step >= 1 && step <= steps) timed(times.sum, [&] { sum(step - 1); });
       if (step >= 2) timed(times.out, [&] { copy_out(step - 2); });
-      meeting_.meet(self_);
+      barrier_.meet(self_);
     }
   }
 
@@ -215,11 +215,11 @@ class Rank {
     }
   }
 
-  /// Where a chunk of a block is in inputs and outputs.
+  /// Offset of a chunk of a block in inputs and outputs.
   std::size_t at(std::size_t block, std::size_t step) const {
     return block * shape_.block() + step * shape_.piece();
   }
-  /// A slot has a piece for every rank, then one for what this rank has summed.
+  /// A slot has a piece for every rank, then one for the sum of this rank.
   char* in_staging(std::size_t reader, std::size_t step) const {
     return staging_.get() + (step % slots) * (shape_.chunk + shape_.piece()) +
            reader * shape_.piece();

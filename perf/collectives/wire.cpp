@@ -49,7 +49,7 @@ std::size_t Wire::receive(std::size_t done, std::size_t all) {
       ::recv(socket_.get(), incoming_.data() + done % incoming_.size(), step(done, all), 0));
 }
 
-/// As much as one call may move: no more than is left, in the message and up to the window's end.
+/// Bytes that one call may move: at most the rest of the message and of the window.
 std::size_t Wire::step(std::size_t done, std::size_t all) const {
   const std::size_t window = outgoing_.size();
   return std::min({wire_call_bytes, all - done, window - done % window});

@@ -7,24 +7,25 @@
 
 namespace capstan::perf {
 
-/// One end of a TCP connection, driven as fast as plain sockets go: never blocking, always
-/// spinning. What is sent has no meaning. Not thread-safe.
+/// One end of a TCP connection, driven as fast as plain sockets allow: non-blocking and spinning.
+/// The bytes have no meaning. Not thread-safe.
 class Wire {
  public:
-  /// Bytes go out of and into a buffer of `window` bytes again and again; one that stays in the
-  /// cache shows the wire alone, one as large as a message the memory behind it, too.
+  /// Bytes are sent from and received into a buffer of `window` bytes again and again. A window
+  /// that stays in the cache measures the wire alone; one as large as a message also measures
+  /// memory.
   Wire(FileDescriptor socket, std::size_t window);
 
-  /// Sends `sending` bytes on `to` and receives `receiving` on `from`, which may be the same wire,
-  /// at the same time, until both are done. Throws SystemError when the other side is gone.
+  /// Sends `sending` bytes on `to` and receives `receiving` bytes on `from` at the same time. Both
+  /// may be the same wire. Throws SystemError when the other side has closed the connection.
   static void exchange(Wire& to, std::size_t sending, Wire& from, std::size_t receiving);
-  /// Both ways on this wire.
+  /// Sends and receives on this wire.
   void exchange(std::size_t sending, std::size_t receiving) {
     exchange(*this, sending, *this, receiving);
   }
 
  private:
-  /// Moves what goes at once; how much that was.
+  /// Moves what is possible without waiting. Returns the number of bytes.
   std::size_t send(std::size_t done, std::size_t all);
   std::size_t receive(std::size_t done, std::size_t all);
   std::size_t step(std::size_t done, std::size_t all) const;
@@ -33,7 +34,7 @@ class Wire {
   std::vector<char> outgoing_, incoming_;
 };
 
-/// A connection's bytes per system call, and a window that stays in the cache.
+/// Bytes per system call, and a window that stays in the cache.
 inline constexpr std::size_t wire_call_bytes = 256 << 10;
 
 }  // namespace capstan::perf

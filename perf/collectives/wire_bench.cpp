@@ -1,11 +1,11 @@
-// What a pair of plain sockets reaches on the wire between two hosts: the bound for everything that
-// runs over TCP. Start it on both, the server first:
+// Speed of a pair of plain sockets between two hosts: the bound for everything over TCP. Start it
+// on both hosts, the server first:
 //
 //   wire_bench serve PORT [BYTES]            wire_bench connect ADDRESS PORT [BYTES]
 //
-// Both spin. One way time is half a ping-pong of 8 bytes. A stream sends BYTES (64 MiB) in calls of
-// 256 KiB to one side, and then to both sides at once, as collectives do: out of and into a buffer
-// of that size, and out of and into a block that stays in the cache.
+// Both sides spin. The one-way time is half a ping-pong of 8 bytes. A stream sends BYTES (64 MiB)
+// in calls of 256 KiB, first in one direction, then in both at once as collectives do. It uses a
+// buffer of that size, and then a block that stays in the cache.
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ double microseconds(Clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-/// Both sides run the same rounds; the client tells what they took.
+/// Both sides run the same rounds; the client prints the times.
 template <class Round>
 std::vector<double> times(int rounds, Round round) {
   std::vector<double> all;

@@ -10,7 +10,7 @@
 
 namespace capstan::perf {
 
-/// Microseconds per call: what one configuration needed for one cell.
+/// Microseconds per call of one configuration in one cell.
 struct Times {
   double median = 0, least = 0;
   double spread = 0;  ///< distance between the quartiles, as a share of the median
@@ -22,22 +22,24 @@ struct CellResult {
   int ranks = 0;
   Bytes size{};
   Times own{}, bound{};
-  double times_bound = 0;   ///< Capstan's time over the bound's, both of one round
-  std::uint32_t calls = 1;  ///< of Capstan, in a turn
+  double times_bound = 0;   ///< median over rounds of Capstan's time over the bound's
+  std::uint32_t calls = 1;  ///< of Capstan in each round
   std::uint64_t wrong = 0;
-  std::string way{};  ///< in which Capstan ran
+  std::string explanation{};  ///< Communicator::explain() after the last call
 
   struct Peer {
     std::string name, worker;  ///< the better of the peer's configurations
     Times times{};
-    /// Its time over Capstan's, both of one round: what lasts longer than a round hits both alike.
+    /// Median over rounds of its time over Capstan's in the same round: a disturbance that lasts
+    /// longer than a round affects both alike.
     double ratio = 0, ratio_spread = 0;
     std::uint64_t wrong = 0;
   };
   std::vector<Peer> peers{};
 
+  /// The peer with the lowest ratio; null without peers.
   const Peer* best() const;
-  /// How many times faster than the best peer; nothing without one.
+  /// The best peer's ratio: above 1 Capstan is faster. Empty without a valid one.
   std::optional<double> ratio() const;
 };
 

@@ -13,7 +13,7 @@ constexpr double width = 460, height = 300, left = 52, right = 12, top = 28, bot
 
 constexpr const char* colours[] = {"#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b"};
 
-/// One diagram's cells, in order of size.
+/// The cells of one diagram, by size.
 using Panel = std::vector<const CellResult*>;
 
 struct Curve {
@@ -119,7 +119,7 @@ std::string diagram(const Panel& panel, const std::vector<std::string>& peers) {
   return svg + "</svg>\n";
 }
 
-/// Red where lost, white at 1, green where ahead; the deepest from a factor of 4.
+/// Red below 1, white at 1, green above 1; full strength from a factor of 4.
 std::string shade(double ratio) {
   const double strength = std::min(std::fabs(std::log(ratio)) / std::log(4), 1.0);
   const int other = static_cast<int>(255 - 135 * strength);

@@ -8,7 +8,7 @@
 namespace capstan::perf {
 
 /// A self-contained HTML page: a heat map of the ratios, and for each collective and number of
-/// ranks a diagram of time over size, both logarithmic, with one line per peer and the bound.
+/// ranks a log-log diagram of time over size, with one line per peer and one for the bound.
 std::string chart_page(const std::vector<CellResult>& cells, const Summary& summary,
                        const std::vector<std::string>& peers);
 

@@ -22,8 +22,8 @@ void print_workers(const Coordinator& coordinator, int ranks, bool table) {
     if (table)
       fmt::print("# {} ranks, {}: {}\n", ranks, coordinator.spec(i).name,
                  coordinator.spec(i).configuration);
-    if (const auto& out = coordinator.out(i))
-      fmt::print(stderr, "capstan perf: {} is left out: {}\n", coordinator.spec(i).name, *out);
+    if (const auto& reason = coordinator.disqualified(i))
+      fmt::print(stderr, "capstan perf: {} is left out: {}\n", coordinator.spec(i).name, *reason);
   }
 }
 
@@ -38,11 +38,11 @@ void write(const std::string& file, const std::string& text) {
 int compare(const CompareOptions& options) {
   const bool table = options.json != "-";
   std::vector<CellResult> cells;
-  std::vector<CliffCheck> comparisons;
+  std::vector<CliffCheck> checks;
   std::uint64_t wrong = 0;
   std::size_t done = 0;
   const std::size_t all = options.ranks.size() * options.collectives.size() * options.sizes.size();
-  cells.reserve(all);  // comparisons point there
+  cells.reserve(all);  // checks point to its elements
   for (const int ranks : options.ranks) {
     cli::LaunchOptions place{.ranks = ranks, .command = {}, .environment = {}, .timeout = {}};
     options.where.apply_to(place);
@@ -63,17 +63,17 @@ int compare(const CompareOptions& options) {
         if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
         if (table) fmt::print("{}", cell_line(cells.back(), options.peers)), std::fflush(stdout);
       }
-    const auto remeasure = [&](const CliffCheck& asked) {
+    const auto remeasure = [&](const CliffCheck& check) {
       if (::isatty(STDERR_FILENO))
-        fmt::print(stderr, "\r\033[Kmeasuring {} again\r", name_of(*asked.cell));
-      return asked.larger ? comparison.compare(*asked.cell, *asked.larger)
-                          : comparison.compare_with_parts(*asked.cell, asked.parts);
+        fmt::print(stderr, "\r\033[Kmeasuring {} again\r", name_of(*check.cell));
+      return check.larger ? comparison.compare(*check.cell, *check.larger)
+                          : comparison.compare_with_parts(*check.cell, check.parts);
     };
-    std::ranges::move(compare_cells(std::span{cells}.subspan(first), remeasure),
-                      std::back_inserter(comparisons));
+    std::ranges::move(check_cliffs(std::span{cells}.subspan(first), remeasure),
+                      std::back_inserter(checks));
     if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
   }
-  const Summary summary = summary_on(cells, std::move(comparisons));
+  const Summary summary = summarize(cells, std::move(checks));
   if (table) fmt::print("{}", text_of(summary));
   const std::string document = to_json(cells, summary).dump(2) + "\n";
   if (options.json == "-")

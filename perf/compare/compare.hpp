@@ -8,18 +8,19 @@
 
 namespace capstan::perf {
 
-/// What `capstan perf --against` compares.
+/// The options of `capstan perf --against`.
 struct CompareOptions {
   std::vector<std::string> peers;
   std::vector<Collective> collectives;
   std::vector<int> ranks;
-  cli::HostOptions where;  ///< with hosts, each number of ranks takes their first places
+  cli::HostOptions where;  ///< each number of ranks takes the first places of these hosts
   std::vector<Bytes> sizes;
   std::string json, chart;  ///< files; empty: none
   MeasureOptions measure{};
 };
 
-/// Measures all cells and prints the table. Returns 1 if Capstan's results were wrong.
+/// Measures all cells and prints the table. Returns the exit status: 1 if any of Capstan's results
+/// was wrong. Throws InvalidArgument for a peer that is unknown or was not built.
 int compare(const CompareOptions& options);
 
 }  // namespace capstan::perf

@@ -20,17 +20,17 @@ Times times_of(std::vector<double> seconds) {
   return {statistics.median() * 1e6, statistics.least() * 1e6, statistics.spread()};
 }
 
-/// By round; nothing if there was none.
-std::optional<Statistics> ratio_of(const std::vector<double>& above,
-                                   const std::vector<double>& below) {
+/// Ratios of the times of the same rounds; empty if there are none.
+std::optional<Statistics> ratio_of(const std::vector<double>& numerators,
+                                   const std::vector<double>& denominators) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < std::min(above.size(), below.size()); ++i)
-    if (below[i] > 0) ratios.push_back(above[i] / below[i]);
+  for (std::size_t i = 0; i < std::min(numerators.size(), denominators.size()); ++i)
+    if (denominators[i] > 0) ratios.push_back(numerators[i] / denominators[i]);
   if (ratios.empty()) return std::nullopt;
   return Statistics{std::move(ratios)};
 }
 
-/// Of a peer's configurations the one that comes closest to Capstan counts.
+/// Only the best configuration of each peer counts: the one with the lowest ratio.
 void add_if_better(std::vector<CellResult::Peer>& peers, CellResult::Peer peer) {
   const auto same = std::ranges::find(peers, peer.name, &CellResult::Peer::name);
   if (same == peers.end())
@@ -39,12 +39,13 @@ void add_if_better(std::vector<CellResult::Peer>& peers, CellResult::Peer peer) 
     *same = std::move(peer);
 }
 
-/// Of two that take turns; nothing if one has failed, which is a time of 0.
-template <class Above, class Below>
-std::optional<double> median_ratio(int rounds, const Above& above, const Below& below) {
+/// Measures two things in turns. Empty if one of them fails, which it reports as a time of 0.
+template <class Numerator, class Denominator>
+std::optional<double> median_ratio(int rounds, const Numerator& numerator,
+                                   const Denominator& denominator) {
   std::vector<double> ratios;
   for (int round = 0; round < rounds; ++round) {
-    const double a = above(), b = below();
+    const double a = numerator(), b = denominator();
     if (a <= 0 || b <= 0) return std::nullopt;
     ratios.push_back(a / b);
   }
@@ -63,7 +64,7 @@ Answer Comparison::tell(std::size_t worker, Order::Kind kind, std::uint32_t call
   return coordinator_.order(worker, order);
 }
 
-/// All workers' buffers at the same time, in three quarters of what is free.
+/// Whether the buffers of all workers fit into three quarters of the free memory at the same time.
 bool Comparison::fits_in_memory(const Cell& cell) const {
   double bytes = 0;
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -76,13 +77,13 @@ bool Comparison::fits_in_memory(const Cell& cell) const {
   return bytes < free * 3 / 4;
 }
 
-/// Checks a worker's result and finds out how many calls fill its turn.
-void Comparison::enter(std::size_t worker) {
+/// Checks a worker's result and finds how many calls fill its share of a round.
+void Comparison::enroll(std::size_t worker) {
   Entry& entry = entries_[worker];
-  if (coordinator_.out(worker)) return;
+  if (coordinator_.disqualified(worker)) return;
   const Answer prepared = tell(worker, Order::Kind::prepare);
-  entry.takes_part = !prepared.failed;
-  if (!entry.takes_part) return;
+  entry.active = !prepared.failed;
+  if (!entry.active) return;
   if (options_.check) entry.wrong = tell(worker, Order::Kind::check).wrong;
   const double turn = options_.seconds / options_.rounds;
   for (std::uint32_t calls = 1;; calls *= 8) {
@@ -96,19 +97,19 @@ void Comparison::enter(std::size_t worker) {
 
 void Comparison::measure(std::size_t worker) {
   Entry& entry = entries_[worker];
-  if (!entry.takes_part) return;
-  if (!keep_buffers_ && !renew_buffers(worker)) entry.takes_part = false;
-  if (entry.takes_part) {
+  if (!entry.active) return;
+  if (!keep_buffers_ && !renew_buffers(worker)) entry.active = false;
+  if (entry.active) {
     const Answer answer = tell(worker, Order::Kind::time, entry.calls);
-    entry.takes_part = !answer.failed;
-    if (entry.takes_part)
-      entry.seconds.push_back(answer.seconds / entry.calls), entry.way = answer.text;
+    entry.active = !answer.failed;
+    if (entry.active)
+      entry.seconds.push_back(answer.seconds / entry.calls), entry.explanation = answer.text;
   }
   if (!keep_buffers_) tell(worker, Order::Kind::release);
 }
 
-/// New ones are used thrice before anything is measured: libraries register them, or move them to
-/// other pages. False if that failed.
+/// Allocates new buffers and makes three calls before anything is measured: libraries register
+/// buffers or move them to other pages then. False if that failed.
 bool Comparison::renew_buffers(std::size_t worker) {
   constexpr std::uint32_t calls = 2;  // and one to warm up
   return !tell(worker, Order::Kind::prepare).failed &&
@@ -121,11 +122,11 @@ std::size_t Comparison::own_worker() const {
   return own;
 }
 
-/// What workers are told of from now on.
+/// Sets the cell of the orders that follow.
 Cell Comparison::choose(Collective collective, Bytes size) {
   Cell cell = cell_of(collective, DataType::f32, ReduceOp::sum, size, ranks_);
   if (collective != Collective::barrier && cell.shape.count == Elements{0})
-    cell.shape.count = Elements{1};  // the smallest there is
+    cell.shape.count = Elements{1};  // the smallest call possible
   cell_ = {.collective = static_cast<std::uint32_t>(collective), .count = cell.shape.count.value()};
   return cell;
 }
@@ -134,23 +135,24 @@ CellResult Comparison::run(Collective collective, Bytes size) {
   keep_buffers_ = fits_in_memory(choose(collective, size));
   entries_.assign(coordinator_.workers(), {});
   const std::size_t n = entries_.size();
-  for (std::size_t worker = 0; worker < n; ++worker) enter(worker);
-  play(options_.rounds);
+  for (std::size_t worker = 0; worker < n; ++worker) enroll(worker);
+  run_rounds(options_.rounds);
   constexpr int times_more = 3;
-  if (is_open()) play(times_more * options_.rounds);
+  if (is_undecided()) run_rounds(times_more * options_.rounds);
   for (std::size_t worker = 0; worker < n && keep_buffers_; ++worker)
-    if (entries_[worker].takes_part) tell(worker, Order::Kind::release);
+    if (entries_[worker].active) tell(worker, Order::Kind::release);
   return result(collective, size);
 }
 
-void Comparison::play(int rounds) {
+void Comparison::run_rounds(int rounds) {
   const std::size_t n = entries_.size();
   for (std::size_t round = 0; round < static_cast<std::size_t>(rounds); ++round)
     for (std::size_t i = 0; i < n; ++i) measure((i + round) % n);
 }
 
-/// Whether Capstan is ahead of some peer in a quarter of the rounds, and behind in another.
-bool Comparison::is_open() const {
+/// Whether Capstan is faster than some peer in a quarter of the rounds and slower in another
+/// quarter.
+bool Comparison::is_undecided() const {
   const Entry& own = entries_[own_worker()];
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const bool is_peer = &entries_[i] != &own && coordinator_.spec(i).peer_name != bound_name;
@@ -160,7 +162,7 @@ bool Comparison::is_open() const {
   return false;
 }
 
-/// For one call of what is prepared. 0: it failed.
+/// Seconds of one call of what is prepared; 0 if it failed.
 double Comparison::time_own_calls(std::uint32_t calls) {
   tell(own_worker(), Order::Kind::time, std::max(2U, calls / 10));
   return tell(own_worker(), Order::Kind::time, calls).seconds / calls;
@@ -199,12 +201,12 @@ CellResult Comparison::result(Collective collective, Bytes size) const {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     const WorkerSpec& spec = coordinator_.spec(i);
-    if (!entry.takes_part || entry.seconds.empty()) continue;
+    if (!entry.active || entry.seconds.empty()) continue;
     const Times times = times_of(entry.seconds);
     if (&entry == &own) {
       cell.own = times;
       cell.wrong = entry.wrong;
-      cell.way = entry.way;
+      cell.explanation = entry.explanation;
       cell.calls = entry.calls;
     } else if (spec.peer_name == bound_name) {
       cell.bound = times;

@@ -10,25 +10,27 @@
 
 namespace capstan::perf {
 
-/// Measures cells for all workers in turns, so that whatever else the machine does hits all alike.
+/// Measures cells with all workers in turns, so that a disturbance of the machine affects all
+/// alike.
 class Comparison {
  public:
   Comparison(Coordinator& coordinator, int ranks, const MeasureOptions& options);
 
+  /// Measures one cell with all workers.
   CellResult run(Collective collective, Bytes size);
-  /// How many times as long Capstan takes for a cell as for another, measured again in turns;
-  /// nothing if it fails in one of them.
+  /// Capstan's time for a cell over its time for another one, measured again in turns. Empty if
+  /// one of them fails.
   std::optional<double> compare(const CellResult& cell, const CellResult& other);
-  /// The same for an all-reduce and worker_protocol::parts_of_all_reduce[parts], in the same
-  /// buffers; nothing either where there is not an element for each rank.
+  /// The same for an all-reduce over worker_protocol::parts_of_all_reduce[parts], in the same
+  /// buffers. Also empty where there are fewer elements than ranks.
   std::optional<double> compare_with_parts(const CellResult& cell, std::size_t parts);
 
  private:
   struct Entry {
-    bool takes_part = false;
+    bool active = false;
     std::uint32_t calls = 1;
     std::uint64_t wrong = 0;
-    std::string way{};
+    std::string explanation{};
     std::vector<double> seconds{};
   };
   std::size_t own_worker() const;
@@ -38,10 +40,10 @@ class Comparison {
   worker_protocol::Answer tell(std::size_t worker, worker_protocol::Order::Kind kind,
                                std::uint32_t calls = 0);
   bool fits_in_memory(const Cell& cell) const;
-  void enter(std::size_t worker);
-  void play(int rounds);
+  void enroll(std::size_t worker);
+  void run_rounds(int rounds);
   void measure(std::size_t worker);
-  bool is_open() const;
+  bool is_undecided() const;
   bool renew_buffers(std::size_t worker);
   CellResult result(Collective collective, Bytes size) const;
 

@@ -17,10 +17,10 @@ using worker_protocol::Order;
 
 namespace {
 
-constexpr std::chrono::seconds to_join = worker_protocol::time_to_meet + std::chrono::seconds{10};
+constexpr std::chrono::seconds to_join = worker_protocol::time_to_join + std::chrono::seconds{10};
 constexpr std::chrono::seconds to_answer{300}, to_end{5};
-/// How often a worker that says nothing is looked after.
-constexpr std::chrono::milliseconds glance{250};
+/// How often the processes of a silent worker are checked.
+constexpr std::chrono::milliseconds check_interval{250};
 
 bool ended(const cli::Child& child) {
   pollfd entry{child.pidfd.get(), POLLIN, 0};
@@ -53,7 +53,7 @@ bool ends_within(cli::Child& child, std::vector<cli::LineForwarder>& output,
   return ended(child);
 }
 
-/// A launcher that is asked to end ends its ranks on other hosts, too.
+/// Asks the launcher to end before it is killed, since it then ends its ranks on other hosts, too.
 void end(cli::Child& child, std::vector<cli::LineForwarder>& output) {
   if (child.pid <= 0) return;
   if (!ends_within(child, output, Deadline::in(to_end))) {
@@ -96,7 +96,7 @@ void Coordinator::start(Worker& worker) {
   for (int stream = 0; stream < 2; ++stream)
     worker.output.emplace_back(fmt::format("[{}] ", worker.spec.name), STDERR_FILENO);
   try {
-    worker.table =
+    worker.store =
         std::make_unique<StoreClient>(StoreClient::Settings{.endpoint = server_.endpoint(),
                                                             .secret = Secret::from_text(secret_),
                                                             .scope = worker.scope},
@@ -104,27 +104,27 @@ void Coordinator::start(Worker& worker) {
     worker.child = cli::start_child(
         {.command = worker.spec.command(), .environment = environment, .cpus = {}});
   } catch (const Error& error) {
-    worker.out = error.what();
+    worker.disqualified = error.what();
   }
 }
 
 void Coordinator::join(Worker& worker, const Deadline& deadline) {
-  for (int rank = 0; rank < ranks_ && !worker.out; ++rank) {
+  for (int rank = 0; rank < ranks_ && !worker.disqualified; ++rank) {
     const auto answer = await(worker, rank, deadline);
     if (answer && answer->failed)
-      dismiss(worker, fmt::format("its rank {} did not join: {}", rank, answer->text));
+      disqualify(worker, fmt::format("its rank {} did not join: {}", rank, answer->text));
   }
 }
 
 Answer Coordinator::order(std::size_t index, const Order& order) {
   Worker& worker = workers_[index];
   Answer result;
-  if (!worker.out) {
+  if (!worker.disqualified) {
     ++worker.orders;
-    worker.table->put(worker_protocol::order_key(worker.orders), worker_protocol::encode(order));
+    worker.store->put(worker_protocol::order_key(worker.orders), worker_protocol::encode(order));
   }
   const auto deadline = Deadline::in(to_answer);
-  for (int rank = 0; rank < ranks_ && !worker.out; ++rank) {
+  for (int rank = 0; rank < ranks_ && !worker.disqualified; ++rank) {
     const auto answer = await(worker, rank, deadline);
     if (!answer) break;
     result.seconds = std::max(result.seconds, answer->seconds);
@@ -132,15 +132,15 @@ Answer Coordinator::order(std::size_t index, const Order& order) {
     if (answer->failed || rank == 0) std::ranges::copy(answer->text, result.text);
     result.failed |= answer->failed;
   }
-  if (worker.out) {
+  if (worker.disqualified) {
     result.failed = 1;
-    worker_protocol::write(result, *worker.out);
+    worker_protocol::write(result, *worker.disqualified);
   }
   return result;
 }
 
-/// A rank's answer to the last order; without one in time the worker is out. What it writes is
-/// passed on meanwhile.
+/// Waits for a rank's answer to the last order and forwards its output meanwhile. A worker that
+/// does not answer in time is disqualified.
 std::optional<Answer> Coordinator::await(Worker& worker, int rank, const Deadline& deadline) {
   const std::string key = worker_protocol::answer_key(worker.orders, rank);
   while (true) {
@@ -148,22 +148,22 @@ std::optional<Answer> Coordinator::await(Worker& worker, int rank, const Deadlin
     forward_output(worker.child, worker.output);
     try {
       return worker_protocol::decode<Answer>(
-          worker.table->get(key, Deadline::in(glance).clamp(deadline)));
+          worker.store->get(key, Deadline::in(check_interval).clamp(deadline)));
     } catch (const TimedOut&) {
       if (!over && !late) continue;
-      dismiss(worker,
-              over ? fmt::format("it ended before its rank {} had answered", rank)
-                   : fmt::format("its rank {} did not answer within {}", rank, deadline.budget()));
+      disqualify(worker, over ? fmt::format("it ended before its rank {} had answered", rank)
+                              : fmt::format("its rank {} did not answer within {}", rank,
+                                            deadline.budget()));
     } catch (const BootstrapError& error) {
-      dismiss(worker, error.what());
+      disqualify(worker, error.what());
     }
     return std::nullopt;
   }
 }
 
-/// Ranks that wait for an order end by themselves, as their table is gone.
-void Coordinator::dismiss(Worker& worker, const std::string& reason) {
-  worker.out = reason;
+/// Ranks that wait for an order end by themselves, because their scope of the store is closed.
+void Coordinator::disqualify(Worker& worker, const std::string& reason) {
+  worker.disqualified = reason;
   server_.close_scope(worker.scope);
   end(worker.child, worker.output);
 }

@@ -15,40 +15,42 @@
 
 namespace capstan::perf {
 
-/// Starts all workers of a comparison with the same number of ranks on the same cores, and tells
-/// one of them at a time what to do; the others sleep meanwhile. They reach it at `address`, one of
-/// this host, and prove that they know its secret.
+/// Starts all workers of a comparison with the same number of ranks on the same cores, and gives
+/// orders to one of them at a time; the others sleep meanwhile. Workers connect to `address`, an
+/// address of this host, and prove that they know the coordinator's secret. Not thread-safe.
 class Coordinator {
  public:
   Coordinator(std::vector<WorkerSpec> workers, int ranks, const std::string& address);
-  /// Ends what it has started.
+  /// Ends all workers.
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
 
   std::size_t workers() const { return workers_.size(); }
   const WorkerSpec& spec(std::size_t worker) const { return workers_[worker].spec; }
-  /// Why a worker does not take part any more.
-  const std::optional<std::string>& out(std::size_t worker) const { return workers_[worker].out; }
+  /// Why a worker was disqualified; empty while it takes part.
+  const std::optional<std::string>& disqualified(std::size_t worker) const {
+    return workers_[worker].disqualified;
+  }
 
-  /// All ranks of a worker do this; the slowest time and the sum of wrong values come back. Failed
-  /// if the library cannot do it. A worker that does not answer is out.
+  /// Gives an order to all ranks of a worker. Returns the slowest time and the sum of wrong values;
+  /// `failed` if the library cannot do it. A worker that does not answer is disqualified.
   worker_protocol::Answer order(std::size_t worker, const worker_protocol::Order& order);
 
  private:
   struct Worker {
     WorkerSpec spec;
     std::string scope{};
-    std::unique_ptr<StoreClient> table{};  // where orders and answers are put
+    std::unique_ptr<StoreClient> store{};  // holds orders and answers
     std::uint64_t orders = 0;
     cli::Child child{};
     std::vector<cli::LineForwarder> output{};
-    std::optional<std::string> out{};
+    std::optional<std::string> disqualified{};
   };
 
   void start(Worker& worker);
   void join(Worker& worker, const Deadline& deadline);
   std::optional<worker_protocol::Answer> await(Worker& worker, int rank, const Deadline& deadline);
-  void dismiss(Worker& worker, const std::string& reason);
+  void disqualify(Worker& worker, const std::string& reason);
 
   const int ranks_;
   const std::string secret_;

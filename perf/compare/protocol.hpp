@@ -17,26 +17,26 @@
 
 namespace capstan::perf::worker_protocol {
 
-/// What the coordinator of a comparison and the workers' ranks say to each other. They meet in a
-/// store (core/runtime/bootstrap) that the coordinator serves, so that ranks can be on any host and
-/// nobody takes part who lacks the secret; each worker has a scope of its own in it:
+/// The protocol between the coordinator of a comparison and the ranks of its workers. They exchange
+/// values through a store (core/bootstrap/store) that the coordinator serves. So ranks can be on
+/// any host, and only processes that know the secret take part. Each worker has its own scope:
 ///
-///   machine/RANK      which processors a rank may run on; all ranks read all
-///   order/N           N = 1, 2, ...: what all ranks are to do next
-///   answer/N/RANK     what came of it; of N = 0, of joining the library's world
+///   machine/RANK      the processors that a rank may run on; every rank reads all of them
+///   order/N           the N-th order to all ranks, from 1 on
+///   answer/N/RANK     a rank's answer to it; N = 0: whether it has joined its library's world
 ///
 /// Both sides are of one build, on machines of one architecture.
 
 /// "host:port" of the store, and its secret.
 inline constexpr const char* coordinator_variable = "CAPSTAN_COORDINATOR";
 inline constexpr const char* secret_variable = "CAPSTAN_COORDINATOR_SECRET";
-/// Which of the workers a process belongs to: its scope.
+/// The scope of the worker that a process belongs to.
 inline constexpr const char* worker_variable = "CAPSTAN_WORKER";
 
-/// How long the ranks of a worker may take to meet.
-inline constexpr std::chrono::seconds time_to_meet{60};
+/// The longest time that the ranks of a worker may take to join.
+inline constexpr std::chrono::seconds time_to_join{60};
 
-/// What a program could do in place of an all-reduce.
+/// Pairs of collectives that do the same as an all-reduce.
 inline constexpr std::pair<Collective, Collective> parts_of_all_reduce[] = {
     {Collective::reduce, Collective::broadcast},
     {Collective::reduce_scatter, Collective::all_gather}};
@@ -52,8 +52,8 @@ struct Order {
   std::uint32_t collective = 0;
   std::uint64_t calls = 0;
   std::uint64_t count = 0;  ///< Shape::count
-  /// Of an all-reduce: prepare the N-th of its parts as well, from 1 on, or time them, one after
-  /// the other in the same buffers.
+  /// For an all-reduce, N > 0: prepare parts_of_all_reduce[N - 1] as well, or time this pair in
+  /// place of it, in the same buffers.
   std::uint64_t parts = 0;
 };
 
@@ -61,7 +61,7 @@ struct Answer {
   double seconds = 0;
   std::uint64_t wrong = 0;
   std::uint64_t failed = 0;
-  char text[232]{};  ///< why it failed, or what Library::way() says after the last call
+  char text[232]{};  ///< why it failed, or Library::explanation() after the last call
 };
 
 inline void write(Answer& answer, std::string_view text) {

@@ -11,42 +11,43 @@
 namespace capstan::perf {
 namespace {
 
-/// Cells that the next larger ones were faster than; one that failed says nothing.
-void doubt_growth(std::span<const CellResult> cells, std::vector<CliffCheck>& doubts) {
-  constexpr double clearly = 1.1;
+/// Adds a check for each cell that was slower than the next larger one. Failed cells are skipped.
+void add_growth_checks(std::span<const CellResult> cells, std::vector<CliffCheck>& checks) {
+  constexpr double tolerance = 1.1;
   for (const CellResult& cell : cells) {
     const CellResult* next = nullptr;
     for (const CellResult& other : cells)
       if (other.collective == cell.collective && other.ranks == cell.ranks &&
           other.size > cell.size && (!next || other.size < next->size))
         next = &other;
-    if (next && next->own.median > 0 && cell.own.median > next->own.median * clearly)
-      doubts.push_back({.cell = &cell, .larger = next});
+    if (next && next->own.median > 0 && cell.own.median > next->own.median * tolerance)
+      checks.push_back({.cell = &cell, .larger = next});
   }
 }
 
-void doubt_composition(std::span<const CellResult> cells, std::vector<CliffCheck>& doubts) {
+/// Adds a check of every all-reduce against each pair of collectives that does the same.
+void add_composition_checks(std::span<const CellResult> cells, std::vector<CliffCheck>& checks) {
   for (const CellResult& cell : cells)
     for (std::size_t parts = 0; parts < std::size(worker_protocol::parts_of_all_reduce); ++parts)
       if (cell.collective == Collective::all_reduce && cell.own.median > 0)
-        doubts.push_back({.cell = &cell, .parts = parts});
+        checks.push_back({.cell = &cell, .parts = parts});
 }
 
-std::string name_of_other(const CliffCheck& comparison) {
-  if (comparison.larger) return name_of(*comparison.larger);
-  const auto& [first, second] = worker_protocol::parts_of_all_reduce[comparison.parts];
+std::string name_of_reference(const CliffCheck& check) {
+  if (check.larger) return name_of(*check.larger);
+  const auto& [first, second] = worker_protocol::parts_of_all_reduce[check.parts];
   return fmt::format("{} and {}", name_of(first), name_of(second));
 }
 
 /// "# all_reduce takes 0.41 to 0.93 times as long as reduce and broadcast in its place".
-std::string parts_line(std::span<const CliffCheck> comparisons, std::size_t parts) {
+std::string parts_line(std::span<const CliffCheck> checks, std::size_t parts) {
   double least = 0, most = 0;
   std::string name;
-  for (const CliffCheck& comparison : comparisons) {
-    if (comparison.larger || comparison.parts != parts) continue;
-    least = name.empty() ? comparison.times : std::min(least, comparison.times);
-    most = std::max(most, comparison.times);
-    name = name_of_other(comparison);
+  for (const CliffCheck& check : checks) {
+    if (check.larger || check.parts != parts) continue;
+    least = name.empty() ? check.ratio : std::min(least, check.ratio);
+    most = std::max(most, check.ratio);
+    name = name_of_reference(check);
   }
   if (name.empty()) return {};
   return fmt::format("# all_reduce takes {:.2f} to {:.2f} times as long as {} in its place\n",
@@ -71,19 +72,20 @@ std::string name_of(const CellResult& cell) {
                      cell.ranks);
 }
 
-std::vector<CliffCheck> compare_cells(std::span<const CellResult> cells, const Remeasure& compare) {
-  std::vector<CliffCheck> doubts, measured;
-  doubt_growth(cells, doubts);
-  doubt_composition(cells, doubts);
-  for (CliffCheck& doubt : doubts) {
-    doubt.times = compare(doubt).value_or(0);
-    if (doubt.times > 0) measured.push_back(doubt);
+std::vector<CliffCheck> check_cliffs(std::span<const CellResult> cells,
+                                     const Remeasure& remeasure) {
+  std::vector<CliffCheck> checks, measured;
+  add_growth_checks(cells, checks);
+  add_composition_checks(cells, checks);
+  for (CliffCheck& check : checks) {
+    check.ratio = remeasure(check).value_or(0);
+    if (check.ratio > 0) measured.push_back(check);
   }
   return measured;
 }
 
-Summary summary_on(const std::vector<CellResult>& cells, std::vector<CliffCheck> comparisons) {
-  Summary summary{.comparisons = std::move(comparisons)};
+Summary summarize(const std::vector<CellResult>& cells, std::vector<CliffCheck> checks) {
+  Summary summary{.checks = std::move(checks)};
   double sum = 0;
   int count = 0;
   for (const CellResult& cell : cells) {
@@ -133,16 +135,16 @@ std::string text_of(const Summary& summary) {
     text += fmt::format("# cells lost: {}\n", summary.lost.size());
     for (const CellResult* cell : summary.lost)
       text += fmt::format("#   {}: {:.2f} ({}); Capstan ran {}\n", name_of(*cell), *cell->ratio(),
-                          cell->best()->worker, cell->way);
+                          cell->best()->worker, cell->explanation);
   }
   for (std::size_t parts = 0; parts < std::size(worker_protocol::parts_of_all_reduce); ++parts)
-    text += parts_line(summary.comparisons, parts);
-  text += fmt::format("# cliffs: {}\n",
-                      std::ranges::count_if(summary.comparisons, &CliffCheck::is_cliff));
-  for (const CliffCheck& comparison : summary.comparisons)
-    if (comparison.is_cliff())
-      text += fmt::format("#   {} takes {:.2f} times as long as {}\n", name_of(*comparison.cell),
-                          comparison.times, name_of_other(comparison));
+    text += parts_line(summary.checks, parts);
+  text +=
+      fmt::format("# cliffs: {}\n", std::ranges::count_if(summary.checks, &CliffCheck::is_cliff));
+  for (const CliffCheck& check : summary.checks)
+    if (check.is_cliff())
+      text += fmt::format("#   {} takes {:.2f} times as long as {}\n", name_of(*check.cell),
+                          check.ratio, name_of_reference(check));
   return text;
 }
 
@@ -164,22 +166,22 @@ nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summ
                     {"bound", to_json(cell.bound)},
                     {"wrong", cell.wrong},
                     {"peers", peers}});
-    rows.back()["capstan"]["way"] = cell.way;
+    rows.back()["capstan"]["explanation"] = cell.explanation;
     if (cell.times_bound > 0) rows.back()["times_bound"] = cell.times_bound;
     if (cell.ratio()) rows.back()["ratio"] = *cell.ratio();
   }
   nlohmann::json lost = nlohmann::json::array();
   for (const CellResult* cell : summary.lost) lost.push_back(name_of(*cell));
-  nlohmann::json comparisons = nlohmann::json::array();
-  for (const CliffCheck& comparison : summary.comparisons)
-    comparisons.push_back({{"cell", name_of(*comparison.cell)},
-                           {"other", name_of_other(comparison)},
-                           {"times", comparison.times},
-                           {"cliff", comparison.is_cliff()}});
+  nlohmann::json checks = nlohmann::json::array();
+  for (const CliffCheck& check : summary.checks)
+    checks.push_back({{"cell", name_of(*check.cell)},
+                      {"reference", name_of_reference(check)},
+                      {"ratio", check.ratio},
+                      {"cliff", check.is_cliff()}});
   return {{"cells", rows},
           {"geometric_mean", summary.geometric_mean},
           {"lost", lost},
-          {"comparisons", comparisons}};
+          {"cliff_checks", checks}};
 }
 
 }  // namespace capstan::perf

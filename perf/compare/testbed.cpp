@@ -18,13 +18,13 @@
 namespace capstan::perf {
 namespace {
 
-/// A file in memory that can be executed through /proc, and so leaves nothing behind.
+/// A script in a memfd. It is executed through /proc, so no file is left behind.
 FileDescriptor in_memory(const std::string& script) {
   const FileDescriptor file{::memfd_create("capstan-rsh", MFD_CLOEXEC)};
   const auto size = static_cast<ssize_t>(script.size());
   if (!file.valid() || ::write(file.get(), script.data(), script.size()) != size)
     throw SystemError(fmt::format("cannot make a file in memory: {}", std::strerror(errno)));
-  // What somebody may still write cannot be executed: only this second way in stays open.
+  // A file that is open for writing cannot be executed: only the read-only descriptor stays open.
   return FileDescriptor{
       ::open(fmt::format("/proc/self/fd/{}", file.get()).c_str(), O_RDONLY | O_CLOEXEC)};
 }

@@ -8,19 +8,19 @@
 
 namespace capstan::perf {
 
-/// Where a comparison takes place: which hosts, the wire between them and how programs are started
-/// there, the same for all workers.
+/// The hosts of a comparison, the network between them and how programs are started there. All
+/// workers use the same one.
 class TestBed {
  public:
-  /// `place` says how many ranks, on which hosts and through which agent; no hosts: all ranks are
-  /// here. Throws InvalidArgument where nothing fits CAPSTAN_INTERFACE, or for an agent that
-  /// mpirun cannot use; SystemError.
+  /// `place` gives the number of ranks, the hosts and the agent that starts programs there. Without
+  /// hosts all ranks run here. Throws InvalidArgument where no interface fits CAPSTAN_INTERFACE, or
+  /// for an agent that mpirun cannot use; SystemError.
   explicit TestBed(const cli::LaunchOptions& place);
 
   int ranks() const { return place_.ranks; }
   const std::vector<cli::HostSlots>& hosts() const { return place_.hosts; }
   bool named() const { return !place_.hosts.empty(); }
-  /// Whether there is a wire at all.
+  /// Whether the network is used at all.
   bool several_hosts() const { return place_.hosts.size() > 1; }
   /// How many ranks share a host at most.
   int ranks_per_host() const;
@@ -31,11 +31,11 @@ class TestBed {
 
   /// `capstan run` with its options up to "--".
   std::vector<std::string> own_launcher() const;
-  /// A program that is called as rsh is and uses the agent, while this object lives; only with
-  /// hosts.
+  /// A program with the command line of rsh that uses the agent. It exists as long as this object,
+  /// and only with hosts.
   std::string rsh() const;
 
-  /// For people: "a:1,b:1 over eth0".
+  /// "a:1,b:1 over eth0".
   std::string text() const;
 
  private:

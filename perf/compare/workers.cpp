@@ -22,8 +22,8 @@ fs::path find_program(const std::string& name) {
 
 using Words = std::vector<std::string>;
 
-/// Left alone, UCX takes shared memory between network namespaces that stand for hosts. (Inside a
-/// host MPICH has shared memory of its own.)
+/// By default UCX uses shared memory between network namespaces that stand for hosts, since they
+/// share a kernel. Inside a host MPICH does not need UCX's shared memory.
 constexpr const char* ucx_tls = "self,tcp";
 
 Words joined(Words first, const Words& more) {
@@ -37,7 +37,7 @@ Words mca(std::initializer_list<std::pair<const char*, std::string>> parameters)
   return words;
 }
 
-/// mpirun hands its own environment on to ranks on other hosts only where it is told to.
+/// mpirun passes variables on to ranks on other hosts only where -x names them.
 Words open_mpi(const TestBed& testbed, const Words& options) {
   Words command{"mpirun.openmpi",
                 "--oversubscribe",
@@ -71,7 +71,7 @@ WorkerSpec open_mpi_worker(const TestBed& testbed, const char* name, const std::
   return {name, "openmpi", what, find_program("openmpi_worker"), open_mpi(testbed, options)};
 }
 
-/// Every way that Open MPI has over TCP.
+/// Every transport of Open MPI that uses TCP.
 std::vector<WorkerSpec> open_mpi_over_hosts(const TestBed& testbed) {
   const std::string& wire = testbed.interface();
   const Words ob1 = mca({{"pml", "ob1"}, {"btl", "self,vader,tcp"}, {"btl_tcp_if_include", wire}});
@@ -129,7 +129,7 @@ std::vector<WorkerSpec> gloo_workers(const TestBed& testbed) {
   return workers;
 }
 
-/// Between hosts on TCP as all the others, unless the environment says otherwise.
+/// Between hosts Capstan uses TCP like all others, unless the environment names another network.
 WorkerSpec capstan_worker(const TestBed& testbed) {
   WorkerSpec worker{own_name, own_name, "defaults", find_program("capstan_worker"),
                     testbed.own_launcher()};

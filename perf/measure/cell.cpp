@@ -10,7 +10,8 @@ Cell cell_of(Collective collective, DataType type, ReduceOp op, Bytes size, int 
   const auto p = static_cast<std::uint64_t>(ranks);
   const bool exchange = collective == Collective::all_to_all_v;
   if (has_counts(collective)) {
-    // Every other block is a half longer than the next; of an exchange, seen from either side.
+    // Blocks alternate between one and a half and half of the mean length. In an exchange they do
+    // so both by sender and by receiver.
     const std::uint64_t block = elements / p;
     for (std::uint64_t i = 0; i < (exchange ? p * p : p); ++i) {
       const std::uint64_t place = (i + i / p) % p;
@@ -51,7 +52,6 @@ Request request_of(const Cell& cell, int rank, int ranks, std::byte* input, std:
 }
 
 std::uint64_t wrong_values(Communicator& world, const Cell& cell) {
-  // Vectors need not be aligned for any element, but the allocator does that anyway.
   const Elements extent = cell.contract(world.size()).extent();
   const std::size_t bytes = bytes_of(extent, size_of(cell.type)).value() + 64;
   std::vector<std::byte> input(bytes), output(bytes);

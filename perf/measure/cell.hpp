@@ -4,7 +4,7 @@
 
 namespace capstan::perf {
 
-/// One line of the table.
+/// One measurement: a collective with its element type, operation and shape. A line of the table.
 struct Cell {
   Collective collective = Collective::all_reduce;
   DataType type = DataType::f32;
@@ -15,18 +15,17 @@ struct Cell {
   Contract contract(int ranks) const { return {collective, shape, ranks}; }
 };
 
-/// The cell of a collective whose largest buffer holds at most `size` bytes. Forms with counts get
-/// unlike ones.
+/// The cell of a collective whose largest buffer holds at most `size` bytes. Collectives with
+/// counts per rank get blocks of different length.
 Cell cell_of(Collective collective, DataType type, ReduceOp op, Bytes size, int ranks);
 
-/// The call of one rank with its input and its output (or, in place, what holds both) at these
-/// places.
+/// The call of one rank with buffers at `input` and `output`. In place, `output` holds both.
 Request request_of(const Cell& cell, int rank, int ranks, std::byte* input, std::byte* output);
 
-/// Makes one call with test data in memory of its own and returns how many elements of this rank's
-/// output are wrong.
+/// Makes one call with test data in newly allocated buffers. Returns how many elements of this
+/// rank's output are wrong. All ranks call it.
 std::uint64_t wrong_values(Communicator& world, const Cell& cell);
-/// The same with the buffers of request_of(): each holds cell.contract().extent() elements.
+/// The same with the caller's buffers; each holds cell.contract().extent() elements.
 std::uint64_t wrong_values(Communicator& world, const Cell& cell, std::byte* input,
                            std::byte* output);
 

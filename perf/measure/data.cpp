@@ -16,7 +16,8 @@ inline constexpr bool is_pair = false;
 template <class T>
 inline constexpr bool is_pair<std::complex<T>> = true;
 
-/// Of a complex number whose parts are not as the test data have them: not a number.
+/// Test data have equal real and imaginary parts, or no imaginary part where `real_only`. Any other
+/// complex number becomes NaN, so that it never compares equal.
 template <class T>
 double to_double(T value, bool real_only) {
   if constexpr (kernels::IsSmallFloat<T>)
@@ -27,7 +28,7 @@ double to_double(T value, bool real_only) {
     return static_cast<double>(value);
 }
 
-/// Exact for the small whole numbers that the test data consist of.
+/// Exact: test data are small whole numbers.
 template <class T>
 T from_double(double value, bool real_only) {
   if constexpr (kernels::IsSmallFloat<T>)
@@ -155,7 +156,7 @@ std::uint64_t TestData::count_wrong(const void* output, int rank) const {
   return wrong;
 }
 
-/// Within a block the promise moves on with the index.
+/// Element i of the range holds what the promise says of index `promise.index + i`.
 std::uint64_t TestData::count_wrong(const void* output, Range range,
                                     Contract::Promise promise) const {
   if (promise.last < promise.first) return 0;

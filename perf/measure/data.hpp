@@ -8,25 +8,25 @@
 
 namespace capstan::perf {
 
-/// Test data for measurements: distinct per rank and index, small whole numbers, so that the right
-/// result of every collective is known exactly for every type and operation.
+/// Test data for measurements: small whole numbers that differ by rank and index. So the right
+/// result of every collective is known exactly, for every type and operation.
 class TestData {
  public:
-  /// `op` is that of a collective that reduces.
+  /// `op` is ignored by collectives that do not reduce.
   TestData(DataType type, ReduceOp op, const Contract& contract, int ranks);
 
-  /// What rank `rank` contributes.
+  /// Writes what rank `rank` contributes to its input.
   void fill(void* input, int rank) const;
-  /// Elements of its output that are not what they should be.
+  /// How many elements of rank `rank`'s output are wrong.
   std::uint64_t count_wrong(const void* output, int rank) const;
-  /// Overwrites a buffer, so that nothing is right by accident.
+  /// Overwrites a buffer, so that no result is right by accident.
   void spoil(void* memory, Elements count) const;
 
  private:
-  static constexpr std::size_t period = 1009;  // prime: a displaced block shows
-  using Pattern = std::vector<double>;         // by index modulo the period
+  static constexpr std::size_t period = 1009;  // prime, so that a displaced block is noticed
+  using Pattern = std::vector<double>;         // entry i: the value at index i modulo the period
 
-  /// Complex numbers: the parts are alike, but where they are multiplied.
+  /// Complex numbers have equal parts, except where they are multiplied: then they are real.
   bool real_only() const { return reduces(contract_.collective()) && op_ == ReduceOp::product; }
   double value(int rank, std::size_t index) const;
   Pattern expected(const Contract::Promise& promise) const;

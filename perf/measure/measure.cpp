@@ -13,7 +13,7 @@
 namespace capstan::perf {
 namespace {
 
-/// As any program has it.
+/// Memory from `new`, as most programs use it.
 std::shared_ptr<std::byte> plain_memory(std::size_t bytes) {
   try {
     return {new std::byte[bytes](), std::default_delete<std::byte[]>()};
@@ -28,7 +28,7 @@ std::shared_ptr<std::byte> allocated_memory(Communicator& world, std::size_t byt
   return {buffer, reinterpret_cast<std::byte*>(buffer->data())};
 }
 
-/// Bytes on each link per byte of the call's size.
+/// busbw / algbw as nccl-tests defines it: bytes on each link per byte of the call's size.
 double bus_share(Collective collective, int ranks) {
   const double p = ranks;
   switch (collective) {
@@ -98,9 +98,9 @@ std::uint64_t Bench::check(const Cell& cell) {
   return wrong;
 }
 
-/// Warms up, until the fastest way for calls like this one has been found.
+/// Warms up until the autotuner has decided about calls like this one.
 void Bench::settle(const Cell& cell) {
-  constexpr int most = 5000;  // trials of short broadcasts take half as many
+  constexpr int most = 5000;  // the autotuner needs half as many for short broadcasts
   const Request request = request_of(cell);
   int calls = 0;
   do world_.run(request);
@@ -115,11 +115,11 @@ Measurement Bench::measure(const Cell& cell) {
                      .explanation = {}};
   if (options_.check) result.wrong = check(cell);
 
-  // In place the values grow with each call: zeros stay what they are.
+  // In place each call sums the result of the one before: zeros do not overflow.
   if (cell.in_place) std::memset(output_, 0, result.bytes().value());
   settle(cell);
-  constexpr std::uint64_t trial = 5;
-  const double per_call = slowest(time_calls(cell, trial)) / trial;
+  constexpr std::uint64_t estimate = 5;
+  const double per_call = slowest(time_calls(cell, estimate)) / estimate;
   const double round = options_.seconds / options_.rounds;
   const auto calls = static_cast<std::uint64_t>(std::clamp(round / per_call, 1.0, 20000.0));
 

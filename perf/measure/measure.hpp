@@ -11,11 +11,12 @@
 
 namespace capstan::perf {
 
-/// Whose memory is measured with: the program's, or Communicator::allocate's.
+/// Which memory holds the buffers: the program's own, or that of Communicator::allocate.
 enum class Buffers { plain, allocated };
 std::string_view name_of(Buffers buffers);
 
-/// What was measured; times in microseconds per call, the slowest rank's of each round.
+/// The result of measuring a cell. Times are microseconds per call; each round counts with the time
+/// of its slowest rank.
 struct Measurement {
   Cell cell;
   int ranks = 0;
@@ -26,12 +27,12 @@ struct Measurement {
   std::uint64_t wrong = 0;
   std::uint64_t calls = 0;
 
-  /// Of the largest buffer, as nccl-tests counts them.
+  /// Bytes of the largest buffer, as nccl-tests counts them.
   Bytes bytes() const { return bytes_of(cell.contract(ranks).extent(), size_of(cell.type)); }
   /// Bytes per call over time, GB/s.
   double algorithm_bandwidth() const;
-  /// What each link has to carry at least, GB/s, as nccl-tests defines it per collective:
-  /// comparable between numbers of ranks.
+  /// Bytes that each link carries at least over time, GB/s, as nccl-tests defines it: comparable
+  /// between numbers of ranks.
   double bus_bandwidth() const;
 };
 
@@ -42,11 +43,11 @@ struct MeasureOptions {
   Buffers buffers = Buffers::plain;
 };
 
-/// Measures cells one after the other. Every rank makes the same calls.
+/// Measures cells one after the other. Every rank makes the same calls. Not thread-safe.
 class Bench {
  public:
-  /// Memory for cells of up to `largest` bytes is allocated once, huge pages asked for. All ranks
-  /// make one.
+  /// Allocates buffers for cells of up to `largest` bytes, once. Every rank constructs one. Throws
+  /// SystemError when there is not enough memory.
   Bench(Communicator& world, Bytes largest, const MeasureOptions& options);
   Bench(const Bench&) = delete;
 

@@ -17,7 +17,7 @@ double milliseconds(clockid_t clock) {
   return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
 }
 
-/// When the kernel says that this process was started; rounded down to a tick. On CLOCK_BOOTTIME.
+/// The start of this process on CLOCK_BOOTTIME, as the kernel reports it: rounded down to a tick.
 double started_by_kernel() {
   std::ifstream file{"/proc/self/stat"};
   std::string line, field;
@@ -28,7 +28,7 @@ double started_by_kernel() {
   return std::strtod(field.c_str(), nullptr) * 1e3 / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-/// Before main: hardly anything but loading the program has used this process's time.
+/// Evaluated before main: processor time so far was spent on loading the program.
 const double loaded = milliseconds(CLOCK_BOOTTIME) - milliseconds(CLOCK_PROCESS_CPUTIME_ID);
 
 double process_start() {

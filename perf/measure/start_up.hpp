@@ -7,17 +7,17 @@
 
 namespace capstan::perf {
 
-/// How long it took a job to begin: milliseconds from the start of a process, on the slowest rank.
+/// How long a job took to start: milliseconds since the start of the process, on the slowest rank.
 struct StartUp {
-  double ready = 0;             ///< until its communicator was made
-  double first_collective = 0;  ///< until its first collective had ended, an all-reduce of 8 bytes
+  double ready = 0;             ///< until the communicator was made
+  double first_collective = 0;  ///< until the first collective, an all-reduce of 8 bytes, had ended
 };
 
-/// Milliseconds since this process was started. Exact to the time that it has been kept from a
-/// processor before main, and to a tick of the kernel's clock (10 ms) at worst.
+/// Milliseconds since the start of this process. The error is at most the time that the process was
+/// not scheduled before main, and never more than a tick of the kernel's clock (10 ms).
 double since_process_start();
 
-/// To be called by all ranks right after their communicator was made: makes its first collective.
+/// Makes the first collective of a communicator. All ranks call it right after making it.
 StartUp measure_start_up(Communicator& world);
 
 /// "# start-up: ..." for the end of a table.

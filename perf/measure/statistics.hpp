@@ -9,8 +9,8 @@
 
 namespace capstan::perf {
 
-/// What values that were measured again and again say; robust against the few that something
-/// disturbed. In the unit of the values.
+/// Robust statistics of repeated measurements: a few disturbed values do not move them. Results are
+/// in the unit of the values.
 class Statistics {
  public:
   /// Throws std::invalid_argument when there are no values.
@@ -19,15 +19,15 @@ class Statistics {
     std::ranges::sort(sorted_);
   }
 
-  /// The value that a share of the others, from 0 to 1, is not above: one of the values, the
-  /// nearest in rank, the greater one of two that are equally near.
+  /// The quantile at `share` (0 to 1): the measured value of nearest rank, the greater one of two
+  /// that are equally near.
   double quantile(double share) const {
     const auto last = static_cast<double>(sorted_.size() - 1);
     return sorted_[static_cast<std::size_t>(std::round(std::clamp(share, 0.0, 1.0) * last))];
   }
   double least() const { return sorted_.front(); }
   double median() const { return quantile(0.5); }
-  /// The distance between the quartiles as a share of the median; 0 when that is 0.
+  /// The interquartile range as a share of the median; 0 where the median is 0.
   double spread() const { return median() == 0 ? 0 : (quantile(0.75) - quantile(0.25)) / median(); }
 
  private:

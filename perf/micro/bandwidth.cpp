@@ -1,4 +1,4 @@
-// Compiled once per instruction-set target.
+// This file is compiled once per instruction-set target.
 #include "perf/micro/bandwidth.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,7 +15,8 @@ namespace capstan::perf::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<std::uint64_t>;
 
-/// Caches ignore it; main memory is up to a third faster for it.
+/// Software prefetch distance. It makes no difference in caches; main memory is up to a third
+/// faster.
 void fetch_ahead(const std::uint64_t* from) {
   hwy::Prefetch(from + 256);
 }

@@ -4,7 +4,7 @@
 
 namespace capstan::perf {
 
-/// Ways of moving bytes whose speed bounds that of every kernel.
+/// Memory accesses whose speed bounds that of every kernel.
 enum class Access { read, write, streaming_write, copy, streaming_copy };
 
 /// Moves `bytes` bytes once with the widest vectors of this CPU; both pointers start a cache line

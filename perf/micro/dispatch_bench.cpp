@@ -1,9 +1,9 @@
-// What a call costs besides waiting for others: all ranks are driven by one thread, which never has
-// to wait, and their memory stays in its caches. Times are for one call of one rank.
+// Cost of a call without waiting for others: one thread drives all ranks and never has to wait, and
+// their memory stays in its caches. Times are for one call of one rank.
 //
-//   Alone/BUFFERS    all_reduce of 8 bytes in a world of one rank, buffers in turn
-//   AndBarrier       the same in one buffer, each followed by a barrier: both
-//   Broadcast/RANKS  broadcast of 8 bytes from rank 0; then the others take it, one after another
+//   Alone/BUFFERS    all_reduce of 8 bytes in a world of one rank, with BUFFERS buffers in turn
+//   AndBarrier       the same with one buffer, each followed by a barrier; time of both
+//   Broadcast/RANKS  broadcast of 8 bytes from rank 0, which the other ranks receive in turn
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -44,7 +44,7 @@ BENCHMARK(AndBarrier);
 
 void Broadcast(benchmark::State& state) {
   Settings settings;
-  settings.autotune = false;  // ranks would have to talk about them
+  settings.autotune = false;  // ranks would have to agree on its decisions
   auto world = Communicator::local_world(static_cast<int>(state.range(0)), settings);
   std::vector<Buffer> buffers(world.size());
   for (auto _ : state) {

@@ -80,8 +80,8 @@ void reduce(benchmark::State& state, kernels::ReduceKernel kernel, DataType type
   report(state, level, (sources + 1) * bytes, timer.seconds());
 }
 
-/// What comes out of a caller's buffer meets what has been brought into tiles. Counts the bytes of
-/// the source that is in main memory.
+/// Reduces one source in main memory with others in tiles. Counts the bytes of the source in main
+/// memory.
 void reduce_from_memory(benchmark::State& state, std::size_t sources, bool ahead) {
   constexpr std::size_t tile = 64 << 10;
   const kernels::ReduceKernel kernel = kernels::reduce_kernel(DataType::f32, ReduceOp::sum);
@@ -140,7 +140,7 @@ auto* add(const std::string& name, Function function) {
   return benchmark::RegisterBenchmark(name.c_str(), function);
 }
 
-/// In main memory also with a thread on every core, which is when bandwidth runs out.
+/// Main memory is also measured with a thread on every core, since that exhausts its bandwidth.
 template <class Function>
 void add_at(Level level, const std::string& name, Function function) {
   auto* added = add(name, function)->UseRealTime()->Threads(1);

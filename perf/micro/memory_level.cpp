@@ -24,13 +24,15 @@ std::size_t cache_bytes(int name, std::size_t otherwise) {
   return reported > 0 ? static_cast<std::size_t>(reported) : otherwise;
 }
 
-/// To read, and again to write: the last cache, within what a development machine can spare.
+/// Size of each of the two areas, one to read and one to write: that of the last cache, limited to
+/// what a development machine can spare.
 std::size_t memory_bytes() {
   const std::size_t cache = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 * mebibyte);
   return std::clamp(cache, 128 * mebibyte, 512 * mebibyte) / mebibyte * mebibyte;
 }
 
-/// Filled with what is about 1 as a bf16, f32 or f64 and an ordinary number as any other type.
+/// Fills memory with a pattern that is about 1 as bf16, f32 or f64, and a normal number as any
+/// other type.
 std::byte* map_memory() {
   void* mapped =
       mmap(nullptr, memory_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -41,7 +43,7 @@ std::byte* map_memory() {
   return static_cast<std::byte*>(mapped);
 }
 
-/// Lives until the program ends.
+/// The memory is freed when the program ends.
 const Operands& memory() {
   static const Operands mapped{map_memory(), map_memory()};
   return mapped;

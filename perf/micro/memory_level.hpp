@@ -17,7 +17,7 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// Where the operands lie when a kernel starts.
+/// The level of memory that holds the operands when a kernel starts.
 enum class Level { l1, l2, dram };
 inline constexpr std::array levels{Level::l1, Level::l2, Level::dram};
 const char* name_of(Level level);
@@ -29,15 +29,15 @@ const char* name_of(Access access);
 /// Bytes of all operands of one call together: half of the cache, or a few MiB of main memory.
 std::size_t footprint(Level level);
 
-/// Operands of one call: footprint() bytes each to write and to read. What is read is never
-/// written, so that its elements stay ordinary numbers (subnormal ones are much slower).
+/// Operands of one call: footprint() bytes each to write and to read. Sources are never written, so
+/// that their elements stay normal numbers (subnormal ones are much slower).
 struct Operands {
   std::byte* to;
   const std::byte* from;
 };
 
-/// One thread's share of the benchmark's memory, which starts a page. In main memory each call gets
-/// other operands, so that they have left the caches when their turn comes again.
+/// One thread's share of the benchmark's memory, page-aligned. In main memory each call gets other
+/// operands, so that they have left the caches before they are used again.
 class Region {
  public:
   Region(std::size_t thread, std::size_t threads);
@@ -51,7 +51,7 @@ class Region {
 /// several rounds.
 double measure(Access access, Level level, std::size_t threads);
 
-/// The most that any access reaches: no kernel can move its operands faster. Measured once.
+/// The highest bandwidth of any access: no kernel can move its operands faster. Measured once.
 double bandwidth_bound(Level level, std::size_t threads);
 
 }  // namespace capstan::perf

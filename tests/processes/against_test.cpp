@@ -1,4 +1,5 @@
-// `capstan perf --against` over several hosts, and what starts other launchers' ranks there.
+// `capstan perf --against` over several hosts, and the remote shell that it gives to other
+// launchers.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// Skips the test where there can be no bed.
+/// Skips the test where no test bed can be made.
 #define REQUIRE_BED(result) \
   if ((result).status == 77) GTEST_SKIP() << (result).output
 
@@ -108,8 +109,8 @@ TEST(Against, ComparesOverThreeHosts) {
   expect_all_cells(result, 3);
 }
 
-/// The launcher of a peer brings a stranger to the coordinator's port first: one who talks
-/// nonsense, and one who does not know the secret.
+/// Two strangers connect to the coordinator's port before the peer's ranks do: one sends random
+/// bytes, the other does not know the secret.
 TEST(Against, AStrangerAtTheCoordinatorsPortChangesNothing) {
   const auto peers = installed_peers();
   if (std::ranges::find(peers, "openmpi") == peers.end())
@@ -119,21 +120,22 @@ TEST(Against, AStrangerAtTheCoordinatorsPortChangesNothing) {
     exec 3<>"/dev/tcp/${CAPSTAN_COORDINATOR%:*}/${CAPSTAN_COORDINATOR##*:}" && head -c 4000 /dev/urandom >&3
     CAPSTAN_COORDINATOR_SECRET=0123456789abcdef CAPSTAN_RANK=0 CAPSTAN_SIZE=1 CAPSTAN_LOCAL_RANK=0 \
       CAPSTAN_LOCAL_SIZE=1 CAPSTAN_STORE=127.0.0.1:1 CAPSTAN_SECRET=0123456789abcdef \
-      $PLAYER && exit 1
+      $WORKER && exit 1
     PATH=${PATH#*:} exec mpirun.openmpi "$@"
 )");
   const auto worker = fs::path{CAPSTAN_PROGRAM}.parent_path() / "../libexec/capstan/capstan_worker";
   const auto result = run_command(
       {CAPSTAN_PROGRAM, "perf", "all_reduce,barrier", "-n", "2", "--against", "openmpi", "--sizes",
        "8,64K", "--rounds", "2", "--seconds", "0.01"},
-      {{"PATH", folder.path().string() + ":" + std::getenv("PATH")}, {"PLAYER", worker.string()}});
+      {{"PATH", folder.path().string() + ":" + std::getenv("PATH")}, {"WORKER", worker.string()}});
   expect_all_cells(result, 2);
   EXPECT_THAT(result.output, HasSubstr("secret"));
 }
 
 TEST(RemoteShell, ACommandIsReadOnceWhateverTheAgentMakesOfIt) {
   const Folder folder;
-  // As ssh does: joins its arguments and lets a shell read them. The other hands them on.
+  // The first agent joins its arguments and lets a shell parse them, as ssh does. The second passes
+  // them on unchanged.
   const auto shell_between = folder.write_program("ssh-like",
                                                   "#!/bin/sh\nexport MARK=$1; shift\n"
                                                   "exec sh -c \"$*\"\n");

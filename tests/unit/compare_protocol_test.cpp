@@ -1,5 +1,4 @@
-// What coordinator and workers of a comparison say to each other, and what they make of anything
-// else.
+// The protocol between the coordinator of a comparison and its workers, also on malformed messages.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

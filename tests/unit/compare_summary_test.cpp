@@ -1,4 +1,4 @@
-// What a comparison concludes from its cells.
+// The summary of a comparison: ratios, lost cells, cliffs.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,12 +22,12 @@ CellResult cell_of(Collective collective, std::uint64_t bytes, double median, do
 TEST(Summaries, CountRatiosByRound) {
   std::vector<CellResult> cells{cell_of(Collective::broadcast, 8, 1, 4),
                                 cell_of(Collective::broadcast, 64, 1, 0.25)};
-  // Faster in the median, but not in the rounds that Capstan was measured in.
+  // This peer is faster in the median, but slower in every round.
   cells[0].peers.push_back({"other", "other", {.median = 0.5}, 9});
   cells.push_back(cell_of(Collective::broadcast, 1024, 0));  // failed
   EXPECT_EQ(cells[0].best()->name, "mpi");
   EXPECT_FALSE(cells[2].ratio());
-  const Summary summary = summary_on(cells, {});
+  const Summary summary = summarize(cells, {});
   EXPECT_DOUBLE_EQ(summary.geometric_mean, 1);
   EXPECT_THAT(summary.lost, ElementsAre(&cells[1]));
   EXPECT_EQ(summary.worst, &cells[1]);
@@ -39,24 +39,24 @@ TEST(Summaries, CompareAllReducesWithTheirPartsAndWhatLargerCellsWereFasterThan)
                                       cell_of(Collective::all_reduce, 64, 3),
                                       cell_of(Collective::broadcast, 8, 1)};
   const auto compare = [&](std::optional<double> by_size, std::optional<double> by_parts) {
-    return compare_cells(cells, [&, by_size, by_parts](const CliffCheck& asked) {
-      EXPECT_EQ(asked.cell->collective, Collective::all_reduce);
-      EXPECT_TRUE(!asked.larger || (asked.cell == &cells[0] && asked.larger == &cells[1]));
-      return asked.larger ? by_size : by_parts;
+    return check_cliffs(cells, [&, by_size, by_parts](const CliffCheck& check) {
+      EXPECT_EQ(check.cell->collective, Collective::all_reduce);
+      EXPECT_TRUE(!check.larger || (check.cell == &cells[0] && check.larger == &cells[1]));
+      return check.larger ? by_size : by_parts;
     });
   };
-  const Summary steep = summary_on(cells, compare(1.5, 0.5));
-  EXPECT_EQ(steep.comparisons.size(), 5U) << "one by size, two by two parts";
+  const Summary steep = summarize(cells, compare(1.5, 0.5));
+  EXPECT_EQ(steep.checks.size(), 5U) << "one by size, two by two parts";
   EXPECT_THAT(text_of(steep), AllOf(HasSubstr("takes 0.50 to 0.50 times as long as reduce and "
                                               "broadcast in its place"),
                                     HasSubstr("# cliffs: 1\n"),
                                     HasSubstr("all_reduce of 8 on 4 ranks takes 1.50 times as long "
                                               "as all_reduce of 64 on 4 ranks")));
-  const Summary slow = summary_on(cells, compare(1.05, 1.2));
+  const Summary slow = summarize(cells, compare(1.05, 1.2));
   EXPECT_THAT(text_of(slow), AllOf(HasSubstr("# cliffs: 4\n"),
                                    HasSubstr("all_reduce of 64 on 4 ranks takes 1.20 times as long "
                                              "as reduce_scatter and all_gather")));
-  EXPECT_TRUE(to_json(cells, slow)["comparisons"][1]["cliff"]);
+  EXPECT_TRUE(to_json(cells, slow)["cliff_checks"][1]["cliff"]);
   EXPECT_TRUE(compare(std::nullopt, std::nullopt).empty()) << "not measured";
 }
 
@@ -64,7 +64,7 @@ TEST(Summaries, SayNothingOfCellsThatFailed) {
   const std::vector<CellResult> cells{cell_of(Collective::all_gather, 8, 5),
                                       cell_of(Collective::all_gather, 64, 0),
                                       cell_of(Collective::all_reduce, 8, 0)};
-  EXPECT_TRUE(compare_cells(cells, [](const CliffCheck&) { return 9.0; }).empty());
+  EXPECT_TRUE(check_cliffs(cells, [](const CliffCheck&) { return 9.0; }).empty());
 }
 
 }  // namespace

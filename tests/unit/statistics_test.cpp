@@ -1,4 +1,4 @@
-// What measured values are summed up as.
+// Robust statistics of measured values.
 
 #include "perf/measure/statistics.hpp"
 

@@ -10,7 +10,7 @@
 namespace capstan::cli {
 namespace {
 
-/// All that is missing, since one remedy alone would not do; the remedy of the first.
+/// Reports everything that a route lacks, with the remedy of the first obstacle.
 template <GpuDirectRoute route>
 Probe gpu_direct_by() {
   const RouteReport& report = *gpu_direct().find(route);
@@ -25,14 +25,14 @@ Probe gpu_direct_by() {
           report.obstacle()->remedy};
 }
 
-/// How buffers on devices travel, and why.
+/// The path of buffers on devices, and the reason for it.
 Probe device_buffers() {
-  const GpuDirectReport& report = gpu_direct();  // loads what programs may load
+  const GpuDirectReport& report = gpu_direct();  // loads the drivers that programs may use
   look_for_devices();
   const std::string drivers = device_drivers();
   if (drivers.empty())
     return {"device buffers", Probe::Status::note,
-            "none: there is no driver of CUDA or HIP here; buffers lie in host memory"};
+            "none: no CUDA or HIP driver; buffers are in host memory"};
   return {"device buffers", Probe::Status::ok,
           fmt::format("{}: staged through pinned host memory, up to {} a rank, since {}", drivers,
                       readable(Settings::from_environment().pinned_memory),

@@ -25,7 +25,8 @@ Probe memfd() {
 
 Probe pidfd() {
   const FileDescriptor fd{static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))};
-  if (fd.valid()) return {"pidfd", Probe::Status::ok, "the death of a peer is seen at once"};
+  if (fd.valid())
+    return {"pidfd", Probe::Status::ok, "the end of a peer's process is noticed at once"};
   return {"pidfd", Probe::Status::note, std::strerror(errno),
           "Linux 5.3 or later has it; until then connections are watched instead"};
 }
@@ -39,7 +40,7 @@ Probe membarrier() {
       "sleeps are bounded to 1 ms instead; allow membarrier in the container's seccomp profile"};
 }
 
-/// Really reads a child's memory.
+/// Tries to read the memory of a child process.
 Probe cross_memory_attach() {
   int value = 4711, copy = 0;
   const pid_t child = ::fork();
@@ -54,9 +55,9 @@ Probe cross_memory_attach() {
   ::waitpid(child, nullptr, 0);
   if (got == sizeof copy && copy == value)
     return {"cross-memory attach", Probe::Status::ok, "process_vm_readv works"};
-  return {
-      "cross-memory attach", Probe::Status::note, std::strerror(error),
-      "see /proc/sys/kernel/yama/ptrace_scope; long messages are staged instead, which is slower"};
+  return {"cross-memory attach", Probe::Status::note, std::strerror(error),
+          "see /proc/sys/kernel/yama/ptrace_scope; long messages are copied through staging "
+          "buffers instead, which is slower"};
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ Probe launchers() {
   return {"launchers", Probe::Status::ok, found.empty() ? "capstan run" : "capstan run, " + found};
 }
 
-/// What `describe` says of how this process was started, or what is wrong with that.
+/// `describe` of how this process was started, or the error in its environment.
 template <class Describe>
 Probe of_launch(const char* name, Describe describe) {
   try {
@@ -39,7 +39,7 @@ Probe of_launch(const char* name, Describe describe) {
   }
 }
 
-/// What the launcher offers, whether or not it is used.
+/// The process management interfaces that the launcher offers, used or not.
 std::string offer_of(const Launch& launch) {
   std::string offer;
   if (launch.offers_pmix)

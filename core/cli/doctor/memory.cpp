@@ -25,7 +25,7 @@ Probe huge_pages() {
           "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: large buffers gain 20 %"};
 }
 
-/// Really locks a page.
+/// Tries to lock a page.
 Probe pinned_memory() {
   const LockedMemory locked = locked_memory();
   const auto locker = make_page_locker();
@@ -40,7 +40,7 @@ Probe pinned_memory() {
 Probe registrations() {
   const auto monitor = MappingMonitor::shared();
   if (monitor->active())
-    return {"registrations", Probe::Status::ok, "kept: " + monitor->description()};
+    return {"registrations", Probe::Status::ok, "cached: " + monitor->description()};
   return {"registrations", Probe::Status::note, "made for each operation, which is slow",
           monitor->description()};
 }

@@ -13,7 +13,7 @@
 namespace capstan::cli {
 namespace {
 
-/// Under which address ranks on other hosts would reach this one, and why that one.
+/// The address at which ranks on other hosts would reach this host, and why it was chosen.
 Probe network() {
   const auto addresses = host_addresses();
   const auto chosen = choose_address(Settings::from_environment().interface, addresses);
@@ -29,25 +29,26 @@ Probe network() {
           "a job over several hosts takes an interface that they share: CAPSTAN_INTERFACE"};
 }
 
-/// What carries long data to a rank on another host at a time.
+/// The connections that carry long data to a rank on another host.
 Probe rails() {
   const Settings settings = Settings::from_environment();
   const auto addresses = host_addresses();
-  std::vector<std::string> ways;
+  std::vector<std::string> devices;
   for (int rail = 0; rail < settings.rails; ++rail) {
     const Settings own = settings_of_rail(rail, settings);
     const std::string interface = choose_address(own.interface, addresses).address.interface;
-    ways.push_back(own.rdma_devices.empty() ? interface : own.rdma_devices);
+    devices.push_back(own.rdma_devices.empty() ? interface : own.rdma_devices);
   }
-  const auto value = fmt::format("{}, over {}", settings.rails, fmt::join(ways, ", "));
-  std::ranges::sort(ways);
-  if (std::ranges::adjacent_find(ways) == ways.end()) return {"rails", Probe::Status::ok, value};
+  const auto value = fmt::format("{}, over {}", settings.rails, fmt::join(devices, ", "));
+  std::ranges::sort(devices);
+  if (std::ranges::adjacent_find(devices) == devices.end())
+    return {"rails", Probe::Status::ok, value};
   return {"rails", Probe::Status::note, value,
           "rails that share a network card gain little: name one for each, as in "
           "CAPSTAN_INTERFACE=eth0,eth1 or CAPSTAN_RDMA_DEVICES"};
 }
 
-/// The ports that the transport over verbs could use.
+/// The RDMA ports that the verbs transport could use.
 Probe rdma() {
   std::string found;
   for (const VerbsDevice& device : verbs_devices())

@@ -11,15 +11,15 @@ struct Probe {
   std::string name;
   Status status = Status::ok;
   std::string value;
-  std::string remedy{};  ///< when it is not ok
+  std::string remedy{};  ///< what to do about it, unless the status is ok
 };
 
-/// May throw: that is a finding, too.
+/// May throw, which is reported as a problem.
 using ProbeFunction = Probe (*)();
 using Probes = std::vector<ProbeFunction>;
 
-// One list for each subject, in the file of that name. A new probe is a function there and its name
-// in the list; a new subject also a line here and one in doctor_command.cpp.
+// Each subject has a list of probes in the file of its name. To add a probe, write a function there
+// and add it to the list. To add a subject, also add a line here and one in doctor_command.cpp.
 Probes build_probes();
 Probes machine_probes();
 Probes kernel_probes();
@@ -28,7 +28,7 @@ Probes gpu_direct_probes();
 Probes network_probes();
 Probes launch_probes();
 
-/// The first line of a file, without its end; empty when it cannot be read.
+/// The first line of a file without its newline; empty when the file cannot be read.
 std::string first_line(const std::string& path);
 
 }  // namespace capstan::cli

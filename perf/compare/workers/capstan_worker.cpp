@@ -17,7 +17,7 @@ class Capstan : public Library {
     return [this, request = request_] { world_.run(request); };
   }
   void barrier() override { world_.barrier(); }
-  std::string way() const override { return world_.explain(request_); }
+  std::string explanation() const override { return world_.explain(request_); }
 
  private:
   Communicator world_ = Communicator::from_environment();
@@ -28,6 +28,6 @@ class Capstan : public Library {
 }  // namespace capstan::perf
 
 int main() {
-  return capstan::perf::play(
+  return capstan::perf::run_worker(
       [](capstan::Store&) { return std::make_unique<capstan::perf::Capstan>(); });
 }

@@ -1,5 +1,5 @@
-// Gloo in a comparison, over TCP: on the interface between the hosts, or on loopback inside one, as
-// it has no shared memory.
+// Gloo in a comparison, over TCP: on the interface between hosts, or on loopback inside one host,
+// since Gloo has no shared memory.
 //
 // Usage: gloo_worker ring|bcube   which of its all-reduce algorithms
 
@@ -26,10 +26,10 @@
 namespace capstan::perf {
 namespace {
 
-/// Where Gloo's ranks find each other: the store of the comparison.
-class Meeting : public gloo::rendezvous::Store {
+/// Lets Gloo's ranks find each other through the store of the comparison.
+class StoreAdapter : public gloo::rendezvous::Store {
  public:
-  explicit Meeting(capstan::Store& store) : store_(store) {}
+  explicit StoreAdapter(capstan::Store& store) : store_(store) {}
 
   void set(const std::string& key, const std::vector<char>& data) override {
     store_.put(prefixed(key), std::as_bytes(std::span{data}));
@@ -53,7 +53,7 @@ class Meeting : public gloo::rendezvous::Store {
 
 class Gloo : public Library {
  public:
-  Gloo(bool bcube, capstan::Store& meeting) : bcube_(bcube) {
+  Gloo(bool bcube, capstan::Store& comparison_store) : bcube_(bcube) {
     const Launch launch = detect_launch(process_environment());
     const bool one_host = launch.local_size == launch.size;
     gloo::transport::tcp::attr attributes;
@@ -62,7 +62,7 @@ class Gloo : public Library {
     else
       attributes.hostname = choose_address(Settings::from_environment().interface).address.text();
     auto device = gloo::transport::tcp::CreateDevice(attributes);
-    Meeting store{meeting};
+    StoreAdapter store{comparison_store};
     auto context = std::make_shared<gloo::rendezvous::Context>(launch.rank, launch.size);
     context->connectFullMesh(store, device);
     context_ = context;
@@ -113,7 +113,7 @@ class Gloo : public Library {
           gloo::allgather(options);
         };
       case Collective::reduce_scatter: {
-        // In place on its one buffer: the input is kept as elsewhere.
+        // Gloo reduces in place. The input is copied first, since other libraries keep it, too.
         scratch_.resize(n * p);
         auto algorithm = std::make_shared<gloo::ReduceScatterHalvingDoubling<float>>(
             context_, std::vector<float*>{scratch_.data()}, static_cast<int>(n * p),
@@ -155,6 +155,6 @@ class Gloo : public Library {
 
 int main(int argc, char** argv) {
   const bool bcube = argc > 1 && std::strcmp(argv[1], "bcube") == 0;
-  return capstan::perf::play(
+  return capstan::perf::run_worker(
       [=](capstan::Store& store) { return std::make_unique<capstan::perf::Gloo>(bcube, store); });
 }

@@ -27,7 +27,7 @@ struct Shared {
   Line flags[most_ranks][most_ranks];  // [writer][reader]
 };
 
-/// Memory of rank 0 that the others map by way of /proc, which is all one user's.
+/// A memfd of rank 0 that the other ranks open through /proc; all belong to the same user.
 class SharedFile {
  public:
   SharedFile(Store& store, bool owner) {
@@ -49,7 +49,7 @@ class SharedFile {
   Shared* operator->() const { return static_cast<Shared*>(memory_); }
 
  private:
-  FileDescriptor file_;  // rank 0 keeps it open for those that come later
+  FileDescriptor file_;  // rank 0 keeps it open for ranks that join later
   void* memory_ = nullptr;
 };
 
@@ -92,7 +92,7 @@ class MemoryBound : public Library {
   }
 
  private:
-  /// Half the elements that one rank on average reads and writes: copying reads and writes.
+  /// Half of the elements that a rank reads and writes on average: a copy reads and writes each.
   std::size_t share_of(const Cell& cell) const {
     const Contract contract = cell.contract(size());
     std::uint64_t read = 0, written = 0;

@@ -7,9 +7,10 @@
 
 namespace capstan::perf {
 
-/// What a machine allows its ranks: a bare exchange of flags between the same cores, and each
-/// rank's share of the bytes that must cross memory (every input read once, every output written
-/// once), copied on all cores at once. All ranks are on one host, 64 at most (InvalidArgument).
+/// The bound of a machine: a bare exchange of flags between the same cores, then a copy of each
+/// rank's share of the bytes that must cross memory, on all cores at once. Every input is read once
+/// and every output written once. All ranks are on one host. Throws InvalidArgument for more
+/// than 64.
 std::unique_ptr<Library> memory_bound(const Launch& launch, Store& store);
 
 }  // namespace capstan::perf

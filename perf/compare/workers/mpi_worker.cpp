@@ -51,6 +51,6 @@ class Mpi : public Library {
 }  // namespace capstan::perf
 
 int main() {
-  return capstan::perf::play(
+  return capstan::perf::run_worker(
       [](capstan::Store&) { return std::make_unique<capstan::perf::Mpi>(); });
 }

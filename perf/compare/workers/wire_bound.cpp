@@ -21,57 +21,59 @@
 namespace capstan::perf {
 namespace {
 
-/// Where a rank takes its left neighbour's connection, and the word by which it knows it.
-struct Door {
+/// The listener of a rank, to which its left neighbour connects, and the token that proves who it
+/// is.
+struct ListenerAddress {
   int local_rank = 0;
-  std::string endpoint, word;
+  std::string endpoint, token;
 };
 
 /// The ranks of each host, in order. Ranks of one host follow each other.
-std::vector<std::vector<Door>> doors_of_all(Store& store, const Launch& launch,
-                                            const Deadline& deadline) {
-  std::vector<std::vector<Door>> hosts;
+std::vector<std::vector<ListenerAddress>> all_listeners(Store& store, const Launch& launch,
+                                                        const Deadline& deadline) {
+  std::vector<std::vector<ListenerAddress>> hosts;
   for (int rank = 0; rank < launch.size; ++rank) {
-    std::istringstream text{store.get_text(fmt::format("bound/door/{}", rank), deadline)};
-    Door door;
-    text >> door.local_rank >> door.endpoint >> door.word;
-    if (door.local_rank == 0 || hosts.empty()) hosts.emplace_back();
-    hosts.back().push_back(door);
+    std::istringstream text{store.get_text(fmt::format("bound/listener/{}", rank), deadline)};
+    ListenerAddress listener;
+    text >> listener.local_rank >> listener.endpoint >> listener.token;
+    if (listener.local_rank == 0 || hosts.empty()) hosts.emplace_back();
+    hosts.back().push_back(listener);
   }
   return hosts;
 }
 
-bool send_word(const FileDescriptor& socket, const std::string& word) {
-  return ::send(socket.get(), word.data(), word.size(), MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(word.size());
+bool send_token(const FileDescriptor& socket, const std::string& token) {
+  return ::send(socket.get(), token.data(), token.size(), MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(token.size());
 }
 
-bool hears_word(const FileDescriptor& socket, const std::string& word, const Deadline& deadline) {
-  std::string heard(word.size(), '\0');
-  for (std::size_t got = 0; got < heard.size();) {
+bool receives_token(const FileDescriptor& socket, const std::string& token,
+                    const Deadline& deadline) {
+  std::string received(token.size(), '\0');
+  for (std::size_t got = 0; got < received.size();) {
     if (!wait_for(socket, POLLIN, deadline)) return false;
-    const ssize_t more = ::recv(socket.get(), heard.data() + got, heard.size() - got, 0);
+    const ssize_t more = ::recv(socket.get(), received.data() + got, received.size() - got, 0);
     if (more <= 0) return false;
     got += static_cast<std::size_t>(more);
   }
-  return heard == word;
+  return received == token;
 }
 
-FileDescriptor connect_to_door(const Door& door, const Deadline& deadline) {
-  const auto address = resolve(parse_endpoint(door.endpoint, "the bound's address")).front();
+FileDescriptor connect_to_listener(const ListenerAddress& listener, const Deadline& deadline) {
+  const auto address = resolve(parse_endpoint(listener.endpoint, "the bound's address")).front();
   auto [socket, error] = connect_to(address, deadline);
-  if (!socket.valid() || !send_word(socket, door.word))
-    throw SystemError(fmt::format("the bound cannot reach {}", door.endpoint));
+  if (!socket.valid() || !send_token(socket, listener.token))
+    throw SystemError(fmt::format("the bound cannot reach {}", listener.endpoint));
   return std::move(socket);
 }
 
-/// Whoever does not know the word is turned away.
-FileDescriptor open_door(const FileDescriptor& listener, const Door& door,
-                         const Deadline& deadline) {
+/// Accepts the first connection that sends the token and closes all others.
+FileDescriptor accept_neighbour(const FileDescriptor& listener, const ListenerAddress& own,
+                                const Deadline& deadline) {
   while (wait_for(listener, POLLIN, deadline)) {
     FileDescriptor socket{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)};
-    const auto patience = Deadline::in(std::chrono::seconds{5}).clamp(deadline);
-    if (socket.valid() && hears_word(socket, door.word, patience)) return socket;
+    const auto to_prove = Deadline::in(std::chrono::seconds{5}).clamp(deadline);
+    if (socket.valid() && receives_token(socket, own.token, to_prove)) return socket;
   }
   throw SystemError("no neighbour has connected to the bound");
 }
@@ -82,17 +84,19 @@ class WireBound : public Library {
     const auto deadline = Deadline::in(std::chrono::seconds{60});
     const auto address = choose_address(Settings::from_environment().interface).address.text();
     const FileDescriptor listener = listen_on(TcpEndpoint{address, 0});
-    const Door own{launch.local_rank, to_string(local_address(listener).endpoint()), random_text()};
-    store.put_text(fmt::format("bound/door/{}", launch.rank),
-                   fmt::format("{} {} {}", own.local_rank, own.endpoint, own.word));
-    const auto hosts = doors_of_all(store, launch, deadline);
+    const ListenerAddress own{launch.local_rank, to_string(local_address(listener).endpoint()),
+                              random_text()};
+    store.put_text(fmt::format("bound/listener/{}", launch.rank),
+                   fmt::format("{} {} {}", own.local_rank, own.endpoint, own.token));
+    const auto hosts = all_listeners(store, launch, deadline);
     find_place(hosts, own);
     if (lane_ >= lanes_) return;
-    const bool pair = hosts_ == 2;  // then one wire goes both ways
+    const bool pair = hosts_ == 2;  // then one connection carries both directions
     if (!pair || host_ == 0)
-      right_.emplace(connect_to_door(hosts[(host_ + 1) % hosts_][lane_], deadline),
+      right_.emplace(connect_to_listener(hosts[(host_ + 1) % hosts_][lane_], deadline),
                      wire_call_bytes);
-    if (!pair || host_ == 1) left_.emplace(open_door(listener, own, deadline), wire_call_bytes);
+    if (!pair || host_ == 1)
+      left_.emplace(accept_neighbour(listener, own, deadline), wire_call_bytes);
   }
 
   int rank() const override { return launch_.rank; }
@@ -107,7 +111,7 @@ class WireBound : public Library {
         return [this] { barrier(); };
       case Collective::broadcast:
         return stream(host_ < others ? count : 0, host_ > 0 ? count : 0);
-      case Collective::reduce:  // round the ring to host 0
+      case Collective::reduce:  // along the ring to host 0
         return stream(host_ > 0 ? count : 0, host_ != 1 ? count : 0);
       case Collective::all_reduce:
         return stream(2 * count * others / hosts_, 2 * count * others / hosts_);
@@ -128,17 +132,19 @@ class WireBound : public Library {
  private:
   std::size_t ranks() const { return static_cast<std::size_t>(launch_.size); }
 
-  void find_place(const std::vector<std::vector<Door>>& hosts, const Door& own) {
+  void find_place(const std::vector<std::vector<ListenerAddress>>& hosts,
+                  const ListenerAddress& own) {
     hosts_ = hosts.size();
     if (hosts_ < 2) throw InvalidArgument("the bound of a wire needs ranks on two hosts");
     lane_ = static_cast<std::size_t>(own.local_rank);
     lanes_ =
         std::ranges::min_element(hosts, {}, [](const auto& host) { return host.size(); })->size();
-    while (host_ < hosts_ && (lane_ >= hosts[host_].size() || hosts[host_][lane_].word != own.word))
+    while (host_ < hosts_ &&
+           (lane_ >= hosts[host_].size() || hosts[host_][lane_].token != own.token))
       ++host_;
   }
 
-  /// So many bytes of a host out and in; its lanes share them.
+  /// A call that sends `out` bytes of a host and receives `in`, split among its lanes.
   Call stream(std::size_t out, std::size_t in) {
     return [this, out = share_of(out), in = share_of(in)] { exchange(out, in); };
   }
@@ -152,8 +158,8 @@ class WireBound : public Library {
   }
 
   const Launch launch_;
-  std::size_t hosts_ = 0, host_ = 0;  // how many, and which of them this is
-  std::size_t lanes_ = 0, lane_ = 0;  // wires between two neighbours, and which of them is its
+  std::size_t hosts_ = 0, host_ = 0;  // number of hosts, and the index of this one
+  std::size_t lanes_ = 0, lane_ = 0;  // connections between two hosts, and the index of this rank's
   std::optional<Wire> right_, left_;
 };
 

@@ -7,10 +7,11 @@
 
 namespace capstan::perf {
 
-/// What the wire between hosts allows: bare sockets from host to host in a ring, one for each rank
-/// of the host that has the fewest, carry the bytes that a host must send and receive at least,
-/// both at once and out of the cache. A small call is thus one bare exchange. The interface is the
-/// one that CAPSTAN_INTERFACE chooses. Throws InvalidArgument if all ranks are on one host.
+/// The bound of the wire between hosts. Hosts form a ring of bare sockets, with one connection for
+/// each rank of the host that has the fewest. They carry the bytes that a host must send and
+/// receive at least, both at once, out of buffers that stay in the cache. A small call is one bare
+/// exchange. CAPSTAN_INTERFACE chooses the interface. Throws InvalidArgument if all ranks are on
+/// one host.
 std::unique_ptr<Library> wire_bound(const Launch& launch, Store& store);
 
 }  // namespace capstan::perf

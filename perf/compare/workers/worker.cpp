@@ -35,20 +35,20 @@ StoreClient join_coordinator(const Launch& launch) {
            .scope = variable(worker_protocol::worker_variable),
            .rank = launch.rank,
            .size = launch.size},
-          Deadline::in(worker_protocol::time_to_meet)};
+          Deadline::in(worker_protocol::time_to_join)};
 }
 
-/// The same for all processes that have the same processors to choose from.
+/// Equal for processes of one machine that may use the same processors.
 std::string machine_of_this_process() {
   return fmt::format("{} {}", boot_id(), to_string(current_binding()));
 }
 
-/// To a core of its own, as far as there are enough. Network namespaces that stand for hosts share
-/// one machine's cores, so it is machines that count here.
-void bind_among_neighbours(Store& store, const Launch& launch) {
+/// Binds this process to its own core, as far as there are enough. Machines count, not hosts:
+/// network namespaces that stand for hosts share the cores of one machine.
+void bind_to_own_core(Store& store, const Launch& launch) {
   const std::string own = machine_of_this_process();
   store.put_text(worker_protocol::machine_key(launch.rank), own);
-  const auto deadline = Deadline::in(worker_protocol::time_to_meet);
+  const auto deadline = Deadline::in(worker_protocol::time_to_join);
   int neighbours = 0;
   std::size_t place = 0;
   for (int rank = 0; rank < launch.size; ++rank) {
@@ -61,10 +61,10 @@ void bind_among_neighbours(Store& store, const Launch& launch) {
     bind_this_thread(place_ranks(machine, neighbours)[place]);
 }
 
-/// The buffers of one cell, as any program allocates them.
-class Buffers {
+/// The buffers of one cell, allocated as in most programs.
+class CellBuffers {
  public:
-  Buffers(const Cell& cell, int rank, int size) {
+  CellBuffers(const Cell& cell, int rank, int size) {
     const BufferLengths lengths = cell.contract(size).lengths(rank);
     const Elements most = cell.contract(size).extent();
     input_.resize(std::max<std::size_t>(lengths.input.value(), 1), 1.0f);
@@ -82,18 +82,18 @@ class Worker {
   Worker() : launch_(detect_launch(process_environment())), store_(join_coordinator(launch_)) {}
 
   void run(const Start& start) {
-    bool goes_on = answer(0, [&](Answer&) {
-      bind_among_neighbours(store_, launch_);
-      peer_ = start(store_);
+    bool connected = answer(0, [&](Answer&) {
+      bind_to_own_core(store_, launch_);
+      library_ = start(store_);
     });
-    for (std::uint64_t number = 1; goes_on; ++number) {
+    for (std::uint64_t number = 1; connected; ++number) {
       const auto order = await(number);
-      goes_on = order && answer(number, [&](Answer& answer) { obey(*order, answer); });
+      connected = order && answer(number, [&](Answer& answer) { obey(*order, answer); });
     }
   }
 
  private:
-  /// Nothing when the coordinator has hung up.
+  /// Empty when the coordinator has closed the connection.
   std::optional<Order> await(std::uint64_t number) {
     try {
       return worker_protocol::decode<Order>(
@@ -103,7 +103,7 @@ class Worker {
     }
   }
 
-  /// False when the coordinator has hung up.
+  /// False when the coordinator has closed the connection.
   template <class Action>
   bool answer(std::uint64_t number, const Action& action) {
     Answer answer;
@@ -131,7 +131,7 @@ class Worker {
         return;
       case Order::Kind::time:
         answer.seconds = time(order.parts > 0 ? parts_ : call_, order.calls);
-        worker_protocol::write(answer, peer_->way());
+        worker_protocol::write(answer, library_->explanation());
         return;
       case Order::Kind::release:
         call_ = parts_ = nullptr;
@@ -145,13 +145,13 @@ class Worker {
     cell_ = {.collective = static_cast<Collective>(order.collective)};
     cell_.shape.count = Elements{order.count};
     cell_.in_place = cell_.collective == Collective::broadcast;
-    buffers_.emplace(cell_, peer_->rank(), peer_->size());
-    call_ = peer_->prepare(cell_, buffers_->input(), buffers_->output());
+    buffers_.emplace(cell_, library_->rank(), library_->size());
+    call_ = library_->prepare(cell_, buffers_->input(), buffers_->output());
     if (!call_) throw InvalidArgument("it has no such collective");
     if (order.parts > 0) parts_ = prepare_parts(order.parts - 1);
   }
 
-  /// The second works on what the first has left in the output.
+  /// The second collective works in place on the result of the first.
   Library::Call prepare_parts(std::uint64_t which) {
     if (cell_.collective != Collective::all_reduce ||
         which >= std::size(worker_protocol::parts_of_all_reduce))
@@ -161,31 +161,31 @@ class Worker {
     one.collective = first, two.collective = second, two.in_place = true;
     float* result = buffers_->output();
     if (second == Collective::all_gather) {
-      const auto ranks = static_cast<std::uint64_t>(peer_->size());
+      const auto ranks = static_cast<std::uint64_t>(library_->size());
       const std::uint64_t block = cell_.shape.count.value() / ranks;  // the rest is left out
       if (block == 0) throw InvalidArgument("there is not an element for each rank");
       one.shape.count = two.shape.count = Elements{block};
-      result += block * static_cast<std::uint64_t>(peer_->rank());
+      result += block * static_cast<std::uint64_t>(library_->rank());
     }
-    const auto reduce = peer_->prepare(one, buffers_->input(), result);
-    const auto spread = peer_->prepare(two, buffers_->input(), buffers_->output());
+    const auto reduce = library_->prepare(one, buffers_->input(), result);
+    const auto spread = library_->prepare(two, buffers_->input(), buffers_->output());
     return [=] { reduce(), spread(); };
   }
 
   std::uint64_t check() {
-    if (!peer_->computes()) return call_(), 0;
-    const Contract contract = cell_.contract(peer_->size());
-    const TestData data{cell_.type, cell_.op, contract, peer_->size()};
-    data.spoil(buffers_->output(), contract.lengths(peer_->rank()).output);
-    data.fill(cell_.in_place ? buffers_->output() : buffers_->input(), peer_->rank());
+    if (!library_->computes()) return call_(), 0;
+    const Contract contract = cell_.contract(library_->size());
+    const TestData data{cell_.type, cell_.op, contract, library_->size()};
+    data.spoil(buffers_->output(), contract.lengths(library_->rank()).output);
+    data.fill(cell_.in_place ? buffers_->output() : buffers_->input(), library_->rank());
     call_();
-    return data.count_wrong(buffers_->output(), peer_->rank());
+    return data.count_wrong(buffers_->output(), library_->rank());
   }
 
-  /// Seconds for all calls, after a warm-up that brings caches and connections back.
+  /// Seconds of all calls, after a warm-up that refills caches and wakes connections.
   double time(const Library::Call& call, std::uint64_t calls) {
     for (std::uint64_t i = 0; i < 1 + calls / 8; ++i) call();
-    peer_->barrier();
+    library_->barrier();
     const auto start = std::chrono::steady_clock::now();
     for (std::uint64_t i = 0; i < calls; ++i) call();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -193,15 +193,15 @@ class Worker {
 
   const Launch launch_;
   StoreClient store_;
-  std::unique_ptr<Library> peer_;
+  std::unique_ptr<Library> library_;
   Cell cell_;
-  std::optional<Buffers> buffers_;
+  std::optional<CellBuffers> buffers_;
   Library::Call call_, parts_;
 };
 
 }  // namespace
 
-int play(const Start& start) {
+int run_worker(const Start& start) {
   try {
     Worker{}.run(start);
     return 0;

@@ -1,9 +1,10 @@
-// Messages from one core to another through 16 slots of shared memory, as broadcasts go over
-// staging buffers. The reader's pages are read-only (Shared) or could be written (Taken: some
-// processors then hand over lines instead of sharing them); it copies a message or sums it with
-// another. The first two cores that this program may use take part.
+// Messages from one core to another through 16 slots of shared memory, as in a broadcast over
+// staging buffers. The reader copies each message or sums it with another one. Its mapping is
+// read-only or writable: through a writable one some processors migrate a line to the reader in
+// exclusive state, so that the writer need not invalidate a shared copy. Uses the first two cores
+// of the process.
 //
-//   CopyPAGES/BYTES, SumPAGES/BYTES    time per message
+//   CopyMAPPING/BYTES, SumMAPPING/BYTES    time per message
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -35,7 +36,7 @@ void sum(std::byte* to, const std::byte* from, std::size_t bytes) {
           .element_count = bytes / sizeof(float)});
 }
 
-/// One number for each side, so that neither reads the other's line while it writes its own.
+/// Counters in separate cache lines, so that neither side reads a line while it writes its own.
 struct Counters {
   alignas(2 * line) std::atomic<std::uint64_t> written = 0;
   alignas(2 * line) std::atomic<std::uint64_t> read = 0;
@@ -74,11 +75,11 @@ void run(benchmark::State& state, void (*use)(std::byte*, const std::byte*, std:
   state.SetBytesProcessed(static_cast<std::int64_t>(bytes) * state.iterations());
 }
 
-constexpr int shared = PROT_READ, taken = PROT_READ | PROT_WRITE;
-BENCHMARK_CAPTURE(run, CopyShared, copy, shared)->RangeMultiplier(2)->Range(2 << 10, most);
-BENCHMARK_CAPTURE(run, CopyTaken, copy, taken)->RangeMultiplier(2)->Range(2 << 10, most);
-BENCHMARK_CAPTURE(run, SumShared, sum, shared)->RangeMultiplier(2)->Range(2 << 10, most);
-BENCHMARK_CAPTURE(run, SumTaken, sum, taken)->RangeMultiplier(2)->Range(2 << 10, most);
+constexpr int read_only = PROT_READ, writable = PROT_READ | PROT_WRITE;
+BENCHMARK_CAPTURE(run, CopyReadOnly, copy, read_only)->RangeMultiplier(2)->Range(2 << 10, most);
+BENCHMARK_CAPTURE(run, CopyWritable, copy, writable)->RangeMultiplier(2)->Range(2 << 10, most);
+BENCHMARK_CAPTURE(run, SumReadOnly, sum, read_only)->RangeMultiplier(2)->Range(2 << 10, most);
+BENCHMARK_CAPTURE(run, SumWritable, sum, writable)->RangeMultiplier(2)->Range(2 << 10, most);
 
 }  // namespace
 }  // namespace capstan::perf

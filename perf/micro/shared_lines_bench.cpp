@@ -1,9 +1,9 @@
-// How long a core writes to memory that another core has just read, as it is with staging buffers:
-// each line has to be taken back first. The first two cores that this program may use take part.
+// Time of writing to memory that another core has just read, as with staging buffers: the reader's
+// copy of each cache line has to be invalidated first. Uses the first two cores of the process.
 //
-//   Reduce/BYTES    the sum of two private sources, stored there by the kernel
-//   Copy/BYTES      one private source
-//   Tiles/BYTES     the sum, tile by tile through a private one of 16 KiB: what the executor does
+//   Reduce/BYTES    stores of a reduction of two private sources
+//   Copy/BYTES      copy of one private source
+//   Tiles/BYTES     the reduction in tiles of 16 KiB, each copied there: what the executor does
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t most = 4 << 20, tile = 16 << 10;
 
-/// Reads memory on another core, whenever it is told to.
+/// Reads memory on another core when asked to.
 class Reader {
  public:
   explicit Reader(const std::vector<float>& memory) : memory_(memory) {}
@@ -91,7 +91,7 @@ void run(benchmark::State& state, void (*write)(Memory&, std::size_t)) {
     reader.read(bytes);
     const auto begin = std::chrono::steady_clock::now();
     write(memory, bytes);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // all stores have their lines
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // all stores are complete
     state.SetIterationTime(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
