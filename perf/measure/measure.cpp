@@ -71,7 +71,7 @@ Bench::Memory Bench::allocate(std::size_t bytes) {
 }
 
 Request Bench::request_of(const Cell& cell) const {
-  return request_of(cell, world_.rank(), world_.size(), input_, output_);
+  return perf::request_of(cell, world_.rank(), world_.size(), input_, output_);
 }
 
 double Bench::time_calls(const Cell& cell, std::uint64_t calls) {
