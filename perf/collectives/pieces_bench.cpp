@@ -158,10 +158,10 @@ class Rank {
  private:
   template <class Work>
   double together(Work work) {
-    barrier_.meet(self_);
+    barrier_.wait(self_);
     const auto start = Clock::now();
     work();
-    barrier_.meet(self_);
+    barrier_.wait(self_);
     return milliseconds_since(start);
   }
 
@@ -178,7 +178,7 @@ class Rank {
       if (step < steps) timed(times.in, [&] { copy_in(step); });
       if (step >= 1 && step <= steps) timed(times.sum, [&] { sum(step - 1); });
       if (step >= 2) timed(times.out, [&] { copy_out(step - 2); });
-      barrier_.meet(self_);
+      barrier_.wait(self_);
     }
   }
 
@@ -229,7 +229,7 @@ class Rank {
   const std::size_t self_;
   const Shape& shape_;
   std::vector<Rank>& all_;
-  Meeting& meeting_;
+  Barrier& barrier_;
   Memory input_ = memory_of(shape_.bytes), output_ = memory_of(shape_.bytes),
          staging_ = memory_of(slots * (shape_.chunk + shape_.piece()));
   alignas(64) char tile_[tile];
@@ -270,10 +270,10 @@ int run(const Shape& shape) {
         shape.ranks, shape.rounds, shape.bytes >> 20, shape.chunk >> 10);
     return 2;
   }
-  Meeting meeting(shape.ranks);
+  Barrier barrier(shape.ranks);
   std::vector<Rank> ranks;
   ranks.reserve(shape.ranks);
-  for (std::size_t r = 0; r < shape.ranks; ++r) ranks.emplace_back(r, shape, ranks, meeting);
+  for (std::size_t r = 0; r < shape.ranks; ++r) ranks.emplace_back(r, shape, ranks, barrier);
   {
     std::vector<std::jthread> threads;
     for (Rank& rank : ranks) threads.emplace_back([&rank] { rank.run(); });
