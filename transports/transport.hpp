@@ -15,14 +15,13 @@
 
 namespace capstan {
 
-/// What one rank publishes so that others can connect to it; opaque to all but its transport.
+/// Published by a rank so that others can connect to it. Only its transport can read it.
 using Address = std::vector<std::byte>;
 
-/// The way to one peer: plain data, because it is used on every step of every operation.
+/// Access to one peer. Plain data, because every step of every operation uses it.
 struct Link {
-  /// The peer's segment as seen from here: its very memory when `mapped`, otherwise a mirror of
-  /// what the peer has pushed to this rank. Read-only by convention: a segment is written by its
-  /// owner alone.
+  /// The peer's segment: its own memory when `mapped`, otherwise a local mirror that receives what
+  /// the peer pushes to this rank. Never written here: only its owner writes to a segment.
   const std::byte* segment = nullptr;
   /// The same memory, in pages that could be written, if there is such a mapping. Some processors
   /// (AMD's Zen 5) move lines that another core has written to the core that reads them so, instead
@@ -30,35 +29,33 @@ struct Link {
   /// slower, and their owner writes to them again up to twice as fast.
   const std::byte* taken_from = nullptr;
   static constexpr std::uint64_t long_read = 4096;  ///< bytes from which on that pays
-  /// Non-zero while the peer sleeps (see Transport::wake); null when the peer cannot be woken so.
-  /// Always non-zero when the link is not mapped: waking sends what has been pushed.
+  /// Non-zero while the peer sleeps (see Transport::wake), and always non-zero when the link is not
+  /// mapped, as waking then sends what has been pushed. Null: the peer cannot be woken.
   std::atomic<std::uint32_t>* doorbell = nullptr;
   /// The peer's stores to its segment are visible here without a push.
   bool mapped = false;
-};
-
-/// What has gone over the wire to one peer.
-struct Traffic {
-  std::uint64_t bytes = 0;   // of what was pushed: without what the transport adds
-  std::uint64_t frames = 0;  // pushes
-  bool operator==(const Traffic&) const = default;
 };
 
 /// Moves bytes between the ranks of one communicator.
 ///
 /// Every rank owns one segment, which only it writes, and sees the segments of its peers. To send,
 /// a rank writes data into its own segment, then a flag (a naturally aligned atomic word, stored
-/// with release order), and pushes both to whoever shall see them; the peer loads the flag with
-/// acquire order through its Link and then reads the data. This one rule covers memory that is
-/// shared (push does nothing) and memory that is not (push writes to the mirror at the peer).
+/// with release order), and pushes both to each receiver. The receiver loads the flag with acquire
+/// order through its Link and then reads the data. This one rule covers shared memory, where push
+/// does nothing, and a network, where push writes to the mirror at the receiver.
 ///
-/// Pushes to one peer become visible in the order in which they were made, and a word of 8 bytes
-/// becomes visible as a whole. A segment starts as zeros. What is pushed may be kept back until the
-/// peer is woken: so data and their flag travel together.
+/// Pushes to one peer become visible in the order in which they were made, and an aligned word of 8
+/// bytes becomes visible as a whole. A segment starts as zeros. A transport may hold pushes back
+/// until the peer is woken, so that data and their flag travel together.
 ///
 /// Lifetime: construct, exchange `address()` by other means, `connect()`, use, destroy. All calls
 /// come from one thread at a time, except `wake`, which is thread-safe. Nothing blocks longer than
 /// the given deadline.
+///
+/// A transport implements the functions without a default; the defaults of the others are right for
+/// mapped links. It is one class rather than one per concern: callers need them together, and
+/// several bases would cost each object more table pointers and some calls an adjustment of `this`.
+/// tests/conformance holds every transport to this contract.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -66,72 +63,77 @@ class Transport {
   /// "shm", "threads", ...
   virtual std::string_view name() const = 0;
 
+  // --- Set-up ---
+
   /// What peers need to connect to this rank.
   virtual Address address() const = 0;
 
-  /// Connects to every peer; `addresses` holds one entry per rank. This rank's own is ignored, and
-  /// an empty one stands for a peer that is reached otherwise and has no link here. Throws
-  /// BootstrapError that names the ranks that could not be reached or not be trusted.
+  /// Connects to every peer; `addresses` holds one entry per rank. This rank's own entry is ignored.
+  /// An empty entry stands for a peer that another transport reaches and that has no link here.
+  /// Throws BootstrapError that names the ranks that could not be reached or not be trusted.
   virtual void connect(std::span<const Address> addresses, Deadline deadline) = 0;
 
   /// This rank's own segment.
   virtual std::span<std::byte> segment() = 0;
 
-  /// The way to `peer`. Valid after connect() and as long as the transport lives.
+  /// The link to `peer`. Valid after connect() and as long as the transport lives.
   virtual const Link& link(Rank peer) const = 0;
 
-  /// Makes [offset, offset + length) of this rank's segment visible to `peer`. Ranges of up to
-  /// `snapshot` bytes are taken as they are now. Longer ones may be read until the peer sees them,
-  /// and must not change before. Does nothing when the link is mapped.
+  // --- Data ---
+
+  /// Makes [offset, offset + length) of this rank's segment visible to `peer`. Up to `snapshot`
+  /// bytes are copied now. A longer range may be read until the peer sees it, and must not change
+  /// before. Does nothing when the link is mapped.
   virtual void push(Rank peer, Bytes offset, Bytes length) = 0;
   static constexpr Bytes snapshot{64};
 
-  /// The same with bytes from elsewhere in this process's memory, which must not change before
-  /// pushed(peer): the peer sees them at `offset` of this rank's segment, where nothing is written
-  /// here. Only for links that are not mapped.
+  /// Pushes bytes from elsewhere in this process's memory. They must not change before
+  /// pushed(peer). The peer sees them at `offset` of this rank's segment; the segment itself is not
+  /// written. Only for links that are not mapped.
   virtual void push_from(Rank /*peer*/, Bytes /*offset*/, const void* /*from*/, Bytes /*length*/) {}
 
-  /// From now on push_from() takes what it sends from parts of these buffers, among others: where
-  /// hardware has to know memory, it is told of a whole buffer at once. They stay what they are
-  /// until the next such call, which may be with none.
+  /// Announces buffers that push_from() will send parts of, so that a transport can register each
+  /// as a whole. They stay mapped until the next such call, which may announce empty ones.
   virtual void announce_sources(std::span<const std::byte> /*input*/,
                                 std::span<const std::byte> /*output*/) {}
 
-  /// Whether nothing that was pushed to `peer`, and followed by a wake, is read here any more.
-  /// progress() makes it so.
+  /// Whether all memory that was pushed to `peer` before the last wake may change again. Becomes
+  /// true in progress().
   virtual bool pushed(Rank /*peer*/) const { return true; }
 
-  /// Makes sure that nothing pushed to `peer` is read any more when this returns: what is still to
-  /// be sent is copied or, where hardware reads it, waited for as long as that makes sense.
+  /// Makes sure that memory pushed to `peer` may change when this returns. Copies what is still to
+  /// be sent; where hardware reads it, waits until the peer has it or counts as lost.
   virtual void detach_sources(Rank /*peer*/) {}
 
-  /// What this rank has sent to `peer` so far; zeros where the link is mapped.
-  virtual Traffic traffic(Rank /*peer*/) const { return {}; }
+  /// Sends what could not be sent before and receives what has arrived. Called again and again
+  /// while waiting, so it costs little when there is nothing to do. Mirrors change only in it,
+  /// unless hardware writes to them.
+  virtual void progress() = 0;
 
-  /// Reads `size` bytes at `address` of the peer's memory, which the peer keeps as it is meanwhile.
-  /// False when this transport, or this machine, does not let it.
+  // --- Remote memory: direct access to a peer's buffers, where the machine allows it ---
+
+  /// Reads `size` bytes at `address` of the peer's memory, which must not change meanwhile. False
+  /// when this transport, or this machine, does not allow it.
   virtual bool read_remote(Rank, std::uint64_t /*address*/, void* /*to*/, Bytes /*size*/) {
     return false;
   }
 
-  /// Writes `size` bytes to the peer's memory, of which the peer expects it, likewise.
+  /// Writes `size` bytes to `address` of the peer's memory, which nobody else may use meanwhile.
+  /// False as above.
   virtual bool write_remote(Rank, std::uint64_t /*address*/, const void* /*from*/, Bytes /*size*/) {
     return false;
   }
 
-  /// Whether addresses of a peer's memory are this rank's own, so that it can load from there.
+  /// Whether this rank and its peers share an address space, so that it can load from their memory.
   virtual bool shares_addresses() const { return false; }
 
-  /// Sends what could not be sent at once and takes in what has come. Called again and again while
-  /// waiting, so it costs little when there is nothing to do. Mirrors change in it alone, unless
-  /// the hardware writes to them.
-  virtual void progress() = 0;
+  // --- Sleeping ---
 
-  /// After prepare_to_sleep: readable as soon as progress() has something to do, so that one sleep
-  /// can watch several transports; -1 when there is no such thing.
+  /// Readable, after prepare_to_sleep, as soon as progress() has something to do, so that one sleep
+  /// can watch several transports. -1: this transport has no such descriptor.
   virtual int descriptor() const { return -1; }
 
-  /// Sleeping without losing a wake-up: `prepare_to_sleep`, look once more at what is awaited,
+  /// To sleep without losing a wake-up: `prepare_to_sleep`, check the awaited condition once more,
   /// then `sleep` (returns when woken, after `at_most`, or for no reason) or `cancel_sleep`. A
   /// wake after prepare_to_sleep makes the sleep return at once; what was published before that
   /// wake is visible then.
@@ -140,24 +142,26 @@ class Transport {
   virtual void cancel_sleep() = 0;
 
   /// Wakes `peer` if it sleeps. Called after publishing something that it may be waiting for. The
-  /// check is one load when nobody sleeps: no fence is needed here, as prepare_to_sleep sees to it
-  /// that this load cannot miss the sleep and the sleeper's last look the publication both.
+  /// check is one load when nobody sleeps. It needs no fence: prepare_to_sleep guarantees that
+  /// either this load sees the sleeper, or the sleeper's last check sees the publication.
   void wake(const Link& link) {
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too
     if (link.doorbell && link.doorbell->load(std::memory_order_relaxed) != 0) ring(link);
   }
 
-  /// This rank waits for something of `peer`: from now on departed() is to notice its end even if
-  /// nothing was ever pushed between the two. Called again and again.
+  // --- Liveness ---
+
+  /// This rank waits for `peer`: from now on departed() notices the peer's end even if nothing was
+  /// ever pushed between the two. Called again and again.
   virtual void watch(Rank /*peer*/) {}
 
   /// Why `peer` can no longer answer ("process 4711 has died", "process 4711 has destroyed its
-  /// transport"), or nothing while it lives. What it published before stays readable, and
-  /// may be all that was awaited of it: look once more before giving up. Costs a system call at
-  /// most.
+  /// transport"), or nothing while it lives. What it published before stays readable and may be all
+  /// that was awaited, so check once more before giving up. Costs at most one system call.
   virtual std::optional<std::string> departed(Rank peer) = 0;
 
  protected:
+  /// The slow part of wake(): wakes the peer of this link, and sends it what was pushed.
   virtual void ring(const Link& link) = 0;
 };
 

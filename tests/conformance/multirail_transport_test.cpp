@@ -191,12 +191,6 @@ TEST_F(Rails, WhatWaitsKeepsItsOrderAndItsBytes) {
   EXPECT_EQ(seen(flag_at + Bytes{999}), std::byte{3});
 }
 
-TEST_F(Rails, TrafficIsWhatWasPushed) {
-  send_long();
-  send_flag(std::byte{1});
-  EXPECT_EQ(sender().traffic(one), (Traffic{long_range.value() + 1, 2}));
-}
-
 TEST_F(Rails, TheEndOfAnyRailIsTheEndOfThePeer) {
   EXPECT_EQ(sender().departed(one), std::nullopt);
   sides_[0].rails[1]->gone = "rail 1 is cut";

@@ -190,11 +190,6 @@ void Exchange::detach_sources(Rank rank) {
   mark_busy(static_cast<std::size_t>(rank.value()));
 }
 
-Traffic Exchange::traffic(Rank rank) const {
-  const Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
-  return peer ? peer->sender.traffic() : Traffic{};
-}
-
 void Exchange::mark_busy(std::size_t rank) {
   if (std::exchange(peers_[rank]->busy, true)) return;
   busy_.push_back(rank);

@@ -43,7 +43,6 @@ class Exchange {
   void release(Rank peer);
   bool pushed(Rank peer) const;
   void detach_sources(Rank peer);
-  Traffic traffic(Rank peer) const;
   void progress();
   std::optional<std::string> departed(Rank peer);
 

@@ -45,7 +45,6 @@ class OfiTransport final : public MirroredTransport {
                         std::span<const std::byte> output) override;
   bool pushed(Rank peer) const override;
   void detach_sources(Rank peer) override;
-  Traffic traffic(Rank peer) const override;
   void progress() override;
   int descriptor() const override { return sleeper_.descriptor(); }
   void prepare_to_sleep() override;
@@ -166,12 +165,6 @@ void OfiTransport::detach_sources(Rank peer) {
   index(peer);
   const std::lock_guard lock{mutex_};
   exchange_->detach_sources(peer);
-}
-
-Traffic OfiTransport::traffic(Rank peer) const {
-  index(peer);
-  const std::lock_guard lock{mutex_};
-  return exchange_->traffic(peer);
 }
 
 void OfiTransport::ring(const Link& link) {

@@ -36,8 +36,6 @@ void Sender::introduce(RemoteMemory own) {
 }
 
 bool Sender::copied(const std::byte* from, Bytes offset, Bytes length) {
-  traffic_.bytes += length.value();
-  ++traffic_.frames;
   if (length.value() >= smallest_large && !rules_.copy_all) return false;
   copy(from, offset.value(), length.value());
   return true;

@@ -80,7 +80,6 @@ class Sender {
   /// One of its operations has ended.
   void completed(Operation& operation);
 
-  Traffic traffic() const { return traffic_; }
   /// Whether all that was pushed is on its way, whatever this rank does next, and its memory is
   /// read no more.
   bool all_left() const { return idle() && acknowledged_ >= asked_; }
@@ -110,7 +109,7 @@ class Sender {
     std::unique_ptr<Large> large;  // or that
   };
 
-  /// Counts a push; copies it, unless it is so long that it is read later.
+  /// Copies a push unless it is so long that it is read later. Returns whether it was copied.
   bool copied(const std::byte* from, Bytes offset, Bytes length);
   void copy(const std::byte* from, std::uint64_t offset, std::uint64_t length);
   void refer(const std::byte* from, std::uint64_t offset, std::uint64_t length, void* descriptor);
@@ -146,7 +145,6 @@ class Sender {
   bool after_large_ = false;        // the next frame is the first after a large push
   bool acknowledge_ = false;
   bool question_ = false;
-  Traffic traffic_;
 };
 
 }  // namespace capstan::ofi

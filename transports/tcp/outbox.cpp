@@ -133,8 +133,7 @@ void Outbox::advance(std::uint64_t count) {
   while (next_ < frames_.size() && partial_ >= frames_[next_].size()) {
     partial_ -= frames_[next_].size();
     const std::uint64_t length = frames_[next_++].header.length;
-    traffic_.bytes += length;
-    traffic_.frames += length > 0 ? 1 : 0;  // a goodbye was not pushed
+    sent_bytes_ += length;
   }
 }
 
@@ -187,9 +186,9 @@ int Outbox::error() const {
   return error_;
 }
 
-Traffic Outbox::traffic() const {
+std::uint64_t Outbox::sent_bytes() const {
   const std::lock_guard lock{mutex_};
-  return traffic_;
+  return sent_bytes_;
 }
 
 }  // namespace capstan::tcp

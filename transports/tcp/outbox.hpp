@@ -42,7 +42,8 @@ class Outbox {
   void sync_interest();
   /// The error that ended sending, 0 if none has.
   int error() const;
-  Traffic traffic() const;
+  /// Bytes that were pushed and have been sent.
+  std::uint64_t sent_bytes() const;
 
  private:
   /// A header and what follows it: in `copy`, right behind the header, or at `data`.
@@ -75,7 +76,7 @@ class Outbox {
   bool closed_ = false;
   bool watching_ = false;  // the poller looks for room
   int error_ = 0;
-  Traffic traffic_;
+  std::uint64_t sent_bytes_ = 0;
   std::atomic<bool> unsent_{false};  // something is left
   std::atomic<bool> stuck_{false};   // and was to be sent already
 };

@@ -47,7 +47,6 @@ class TcpTransport final : public MirroredTransport {
   void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
   bool pushed(Rank peer) const override;
   void detach_sources(Rank peer) override;
-  Traffic traffic(Rank peer) const override;
   void progress() override;
   int descriptor() const override { return poller_.descriptor(); }
   void prepare_to_sleep() override;
@@ -214,11 +213,6 @@ void TcpTransport::detach_sources(Rank peer) {
   if (Peer* to = peers_[index(peer)].get()) to->outbox.detach();
 }
 
-Traffic TcpTransport::traffic(Rank peer) const {
-  const Peer* to = peers_[index(peer)].get();
-  return to ? to->outbox.traffic() : Traffic{};
-}
-
 // --- Receiving ---
 
 void TcpTransport::progress() {
@@ -337,7 +331,7 @@ template <class Condition>
 void TcpTransport::finish(Condition condition) {
   const auto taken = [&] {
     std::uint64_t bytes = 0;
-    for (const Peer* peer : connected_) bytes += peer->outbox.traffic().bytes;
+    for (const Peer* peer : connected_) bytes += peer->outbox.sent_bytes();
     return bytes - on_the_way();
   };
   for (bool moves = true; moves && !condition();) {

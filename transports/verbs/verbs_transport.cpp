@@ -23,7 +23,6 @@ class VerbsTransport final : public MirroredTransport {
   VerbsTransport(Rank self, int ranks, Bytes segment, const VerbsOptions& options,
                  const Borrowed& memory)
       : MirroredTransport(self, ranks, segment, memory),
-        traffic_(static_cast<std::size_t>(ranks)),
         endpoint_(std::make_unique<verbs::Endpoint>(self, ranks, this->segment(), options)) {}
   ~VerbsTransport() override;
 
@@ -36,7 +35,6 @@ class VerbsTransport final : public MirroredTransport {
                         std::span<const std::byte> output) override;
   bool pushed(Rank peer) const override;
   void detach_sources(Rank peer) override;
-  Traffic traffic(Rank peer) const override { return traffic_[index(peer)]; }
   void progress() override;
   int descriptor() const override { return endpoint_->descriptor(); }
   void prepare_to_sleep() override;
@@ -52,7 +50,6 @@ class VerbsTransport final : public MirroredTransport {
 
   const pid_t process_ = ::getpid();
   bool connected_ = false;
-  std::vector<Traffic> traffic_;  // by peer
   mutable std::mutex mutex_;
   std::unique_ptr<verbs::Endpoint> endpoint_;  // all use of it under the mutex
 };
@@ -110,10 +107,7 @@ void VerbsTransport::push_from(Rank peer, Bytes offset, const void* from, Bytes 
 void VerbsTransport::append(Rank peer, Bytes offset, const void* from, Bytes length) {
   const std::scoped_lock lock{mutex_};
   verbs::Connection* connection = endpoint_->to(index(peer));
-  if (!connection) return;
-  connection->push(offset, from, length);
-  traffic_[index(peer)].bytes += length.value();
-  ++traffic_[index(peer)].frames;
+  if (connection) connection->push(offset, from, length);
 }
 
 void VerbsTransport::ring(const Link& link) {

@@ -60,9 +60,6 @@ class HierarchicalTransport final : public Transport {
   void detach_sources(Rank peer) override {
     if (!is_near(peer)) far_->detach_sources(peer);
   }
-  Traffic traffic(Rank peer) const override {
-    return is_near(peer) ? Traffic{} : far_->traffic(peer);
-  }
 
   bool read_remote(Rank peer, std::uint64_t address, void* to, Bytes size) override {
     return is_near(peer) && near_->read_remote(near_rank(peer), address, to, size);

@@ -51,7 +51,6 @@ class MultirailTransport final : public MirroredTransport {
                         std::span<const std::byte> output) override;
   bool pushed(Rank peer) const override;
   void detach_sources(Rank peer) override;
-  Traffic traffic(Rank peer) const override;
   void progress() override;
   int descriptor() const override { return blind_ ? -1 : events_.get(); }
   void prepare_to_sleep() override;
@@ -146,8 +145,6 @@ void MultirailTransport::connect(std::span<const Address> addresses, Deadline de
 void MultirailTransport::push(Rank peer, const Range& range) {
   Way* to = way(peer);
   if (!to || range.length.value() == 0) return;
-  to->traffic.bytes += range.length.value();
-  ++to->traffic.frames;
   if (range.length.value() >= smallest_piece * rails_.size()) return push_in_pieces(*to, range);
   if (to->held.empty() && to->is_clear(control_)) return range.push_to(first(), peer);
   to->held.add(range, segment());
@@ -191,11 +188,6 @@ void MultirailTransport::detach_sources(Rank peer) {
   if (!to) return;
   to->held.save(segment());
   for (const auto& rail : rails_) rail->detach_sources(peer);
-}
-
-Traffic MultirailTransport::traffic(Rank peer) const {
-  const Way* to = way(peer);
-  return to ? to->traffic : Traffic{};
 }
 
 // --- Moving on ---

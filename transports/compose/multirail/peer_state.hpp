@@ -70,7 +70,6 @@ struct Way {
   Held held{};
   std::uint64_t waited = 0;  // calls of progress() for the peer to tell of pieces
   bool gone = false;
-  Traffic traffic{};
   std::atomic<bool> pieces_to_wake{false};  // pushed since the last wake
 
   std::uint64_t word(Bytes offset) const;
