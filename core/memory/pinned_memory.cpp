@@ -30,7 +30,6 @@ struct PinnedMemory::State {
   void give_back(AddressRange range) noexcept;
   void unpin(AddressRange range) noexcept;
   void close();
-  void trim();
 
   std::mutex mutex;
   const std::unique_ptr<PageLocker> locker;
@@ -193,17 +192,10 @@ void PinnedMemory::State::count(AddressRange pages) {
   statistics.peak = std::max(statistics.peak, statistics.pinned);
 }
 
-void PinnedMemory::State::trim() {
-  const std::lock_guard lock{mutex};
-  while (!unused_.empty()) evict_oldest();
-}
-
 void PinnedMemory::State::close() {
-  {
-    const std::lock_guard lock{mutex};
-    closed_ = true;
-  }
-  trim();
+  const std::lock_guard lock{mutex};
+  closed_ = true;
+  while (!unused_.empty()) evict_oldest();
 }
 
 void PinnedMemory::Handle::reset() noexcept {
@@ -229,10 +221,6 @@ PinnedMemory::Handle PinnedMemory::allocate(Bytes size) {
 PinnedMemory::Handle PinnedMemory::pin(const void* address, Bytes length) {
   const AddressRange range = address_range(address, length, "pin memory");
   return range.empty() ? Handle{} : state_->pin(state_, range);
-}
-
-void PinnedMemory::trim() {
-  state_->trim();
 }
 
 Bytes PinnedMemory::limit() const {

@@ -90,9 +90,6 @@ class PinnedMemory {
                Bytes{std::ranges::size(range) * sizeof(std::ranges::range_value_t<Range>)});
   }
 
-  /// Gives all unused blocks back to the system.
-  void trim();
-
   Bytes limit() const;
   /// Now, unused blocks included.
   Bytes total_pinned() const { return statistics().pinned; }

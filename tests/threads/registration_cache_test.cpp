@@ -57,7 +57,7 @@ TEST_F(RegistrationCacheTest, OverlappingOnesBecomeOne) {
   EXPECT_EQ(acquire(1, 4).range(), (AddressRange{base, base + 6 * page}));
   EXPECT_EQ(registrar.live.size(), 1U);
   EXPECT_EQ(cache.statistics().replacements, 2U);
-  EXPECT_EQ(monitor->watched.total(), Bytes{6 * page});
+  EXPECT_EQ(monitor->watched, (std::vector{AddressRange{base, base + 6 * page}}));
 }
 
 TEST_F(RegistrationCacheTest, AReplacedOneLivesAsLongAsItsLease) {
@@ -123,23 +123,32 @@ TEST_F(RegistrationCacheTest, AStaleOneIsNotFoundButLivesAsLongAsItsLease) {
   EXPECT_EQ(registrar.live.size(), 1U);
 }
 
-TEST_F(RegistrationCacheTest, CollectFreesWhatIsStale) {
+TEST_F(RegistrationCacheTest, AnyAcquireFreesWhatIsStale) {
   acquire(0, 4);
   monitor->change({base, base + page});
-  cache.collect();
-  EXPECT_TRUE(registrar.live.empty());
-  EXPECT_EQ(monitor->watched.total(), Bytes{});
+  const auto elsewhere = acquire(8, 1);
+  EXPECT_EQ(registrar.live.size(), 1U);
+  EXPECT_EQ(monitor->watched, std::vector{elsewhere.range()});
 }
 
 TEST_F(RegistrationCacheTest, ALogThatWasMissedDropsAllThatIsWatched) {
   acquire(0, 1);
   acquire(2, 1);
-  cache.trust(at(base + 4 * page), Bytes{page});
-  const auto trusted = acquire(4, 1).keys().local;
   monitor->lost = true;
-  cache.collect();
+  const auto fresh = acquire(0, 1);
   EXPECT_EQ(registrar.live.size(), 1U);
-  EXPECT_EQ(acquire(4, 1).keys().local, trusted);
+  EXPECT_EQ(fresh.keys().local, 3U);
+  EXPECT_EQ(cache.statistics().invalidations, 2U);
+}
+
+TEST_F(RegistrationCacheTest, InvalidateDropsWhatOverlaps) {
+  const auto used = acquire(0, 1);
+  acquire(2, 1);
+  const auto other = acquire(4, 1).keys().local;
+  cache.invalidate(at(base), Bytes{2 * page + 1});
+  EXPECT_EQ(registrar.live.size(), 2U) << "one in use, one beyond the range";
+  EXPECT_EQ(acquire(4, 1).keys().local, other);
+  EXPECT_NE(acquire(0, 1).keys().local, used.keys().local);
 }
 
 TEST_F(RegistrationCacheTest, WhatCannotBeWatchedIsRegisteredForEachLease) {
@@ -150,31 +159,8 @@ TEST_F(RegistrationCacheTest, WhatCannotBeWatchedIsRegisteredForEachLease) {
   first.reset();
   second.reset();
   EXPECT_TRUE(registrar.live.empty());
-  EXPECT_EQ(cache.statistics().unkept, 2U);
+  EXPECT_EQ(cache.statistics().uncached, 2U);
   EXPECT_EQ(cache.statistics().count, 0U);
-}
-
-TEST_F(RegistrationCacheTest, TrustedMemoryIsKeptUntilItIsInvalidated) {
-  monitor->unwatchable = AddressRange{base, base + 8 * page};
-  cache.trust(at(base), Bytes{2 * page});
-  const auto first = acquire(0, 2).keys().local;
-  EXPECT_EQ(acquire(1, 1).keys().local, first);
-  cache.invalidate(at(base + page), Bytes{1});
-  EXPECT_TRUE(registrar.live.empty());
-  acquire(0, 2);
-  EXPECT_TRUE(registrar.live.empty()) << "the promise is over for part of it";
-  acquire(0, 1);
-  EXPECT_EQ(registrar.live.size(), 1U) << "and holds for the rest";
-}
-
-TEST_F(RegistrationCacheTest, AnotherIdentityIsOtherMemory) {
-  monitor->unwatchable = AddressRange{base, base + 8 * page};
-  registrar.identity_now = 7;
-  const auto first = acquire(0, 2).keys().local;
-  EXPECT_EQ(acquire(0, 2).keys().local, first);
-  registrar.identity_now = 8;
-  EXPECT_NE(acquire(0, 2).keys().local, first);
-  EXPECT_EQ(registrar.live.size(), 1U);
 }
 
 TEST_F(RegistrationCacheTest, ADeviceThatRefusesGetsRoomFirst) {
@@ -185,7 +171,7 @@ TEST_F(RegistrationCacheTest, ADeviceThatRefusesGetsRoomFirst) {
   EXPECT_EQ(registrar.live.size(), 1U);
   registrar.refusals = 2;
   EXPECT_THROW(acquire(6, 1), LimitReached);
-  EXPECT_EQ(monitor->watched.total(), Bytes{}) << "what was not registered is not watched";
+  EXPECT_TRUE(monitor->watched.empty()) << "what was not registered is not watched";
   EXPECT_EQ(cache.statistics().bytes, Bytes{});
 }
 
@@ -196,14 +182,6 @@ TEST_F(RegistrationCacheTest, BadArgumentsAreRefused) {
   EXPECT_EQ(registrar.last, 0U);
 }
 
-TEST_F(RegistrationCacheTest, ClearLeavesWhatIsInUse) {
-  const auto used = acquire(0, 1);
-  acquire(2, 1);
-  cache.clear();
-  EXPECT_EQ(registrar.live.size(), 1U);
-  EXPECT_EQ(registrar.live.count(used.keys().local), 1U);
-}
-
 TEST_F(RegistrationCacheTest, LeasesMove) {
   auto first = acquire(0, 1);
   auto second = std::move(first);
@@ -212,8 +190,7 @@ TEST_F(RegistrationCacheTest, LeasesMove) {
   EXPECT_TRUE(second.valid());
   second.reset();
   second.reset();
-  cache.clear();
-  EXPECT_TRUE(registrar.live.empty());
+  EXPECT_FALSE(second.valid());
 }
 
 TEST_F(RegistrationCacheTest, AForkedChildIsToldToMakeItsOwn) {
@@ -224,7 +201,7 @@ TEST_F(RegistrationCacheTest, AForkedChildIsToldToMakeItsOwn) {
       acquire(0, 1);
     } catch (const Error& error) {
       const bool explained = std::string_view{error.what()}.find("fork") != std::string::npos;
-      cache.clear();
+      cache.invalidate(at(base), Bytes{page});
       ::_exit(explained && registrar.live.size() == 1 ? 0 : 1);
     }
     ::_exit(2);

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "core/memory/registration/registration_cache.hpp"
 
@@ -41,15 +43,12 @@ class FakeRegistrar : public Registrar {
     bytes -= found->second.size();
     live.erase(found);
   }
-  std::optional<std::uint64_t> identity(AddressRange) override { return identity_now; }
-  Bytes granularity() const override { return Bytes{page}; }
 
   std::map<std::uint64_t, AddressRange> live;
   std::uint64_t last = 0;
   Bytes bytes{};
   int refusals = 0;
   AddressRange impossible{};
-  std::optional<std::uint64_t> identity_now;
 };
 
 /// A log that the test writes.
@@ -59,12 +58,13 @@ class FakeMonitor : public MappingMonitor {
   const std::string& description() const override { return description_; }
   bool watch(AddressRange pages) override {
     if (unwatchable && unwatchable->overlaps(pages)) return false;
-    watched.add(pages);
+    watched.push_back(pages);
     return true;
   }
   void unwatch(AddressRange pages) override {
-    EXPECT_TRUE(watched.covers(pages));
-    watched.remove(pages);
+    const auto found = std::ranges::find(watched, pages);
+    ASSERT_NE(found, watched.end()) << "what is not watched is unwatched";
+    watched.erase(found);
   }
   std::uint64_t log_end() const override { return log_.size(); }
   bool read_log(std::uint64_t& position,
@@ -75,7 +75,7 @@ class FakeMonitor : public MappingMonitor {
 
   void change(AddressRange pages) { log_.push_back(pages); }
 
-  RangeCounts watched;
+  std::vector<AddressRange> watched;
   std::optional<AddressRange> unwatchable;
   bool lost = false;  ///< the next reader learns that it has missed something
 

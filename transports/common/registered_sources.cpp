@@ -51,7 +51,7 @@ std::shared_ptr<const MemoryKeys> RegisteredSources::lease(AddressRange range) {
 }
 
 std::shared_ptr<const MemoryKeys> RegisteredSources::register_for_one_use(AddressRange range) {
-  const AddressRange units = rounded_out(range, registrar_.granularity().value());
+  const AddressRange units = rounded_out(range, page_size());
   const auto deregister = [registrar = &registrar_](const MemoryKeys* keys) {
     registrar->deregister_memory(*keys);
     delete keys;

@@ -1,26 +1,8 @@
 #include "core/memory/registration/range_counts.hpp"
 
-#include <algorithm>
 #include <iterator>
 
 namespace capstan {
-
-void RangeCounts::uncovered(AddressRange range, const Visitor& visit) const {
-  auto at = range.begin;
-  auto part = parts_.upper_bound(at);
-  if (part != parts_.begin()) at = std::max(at, std::prev(part)->second.end);
-  for (; part != parts_.end() && part->first < range.end; ++part) {
-    if (at < part->first) visit({at, part->first});
-    at = part->second.end;
-  }
-  if (at < range.end) visit({at, range.end});
-}
-
-bool RangeCounts::covers(AddressRange range) const {
-  bool complete = true;
-  uncovered(range, [&](AddressRange) { complete = false; });
-  return complete;
-}
 
 void RangeCounts::split(std::uintptr_t address) {
   auto part = parts_.lower_bound(address);
@@ -83,17 +65,6 @@ void RangeCounts::remove(AddressRange range, const Visitor& visit) {
     if (visit) visit(gone);
   }
   join_neighbours(range);
-}
-
-void RangeCounts::forget(AddressRange range) {
-  if (range.empty()) return;
-  split(range.begin);
-  split(range.end);
-  for (auto part = parts_.lower_bound(range.begin);
-       part != parts_.end() && part->first < range.end;) {
-    total_ -= Bytes{part->second.end - part->first};
-    part = parts_.erase(part);
-  }
 }
 
 }  // namespace capstan

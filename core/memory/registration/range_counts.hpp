@@ -8,26 +8,18 @@
 
 namespace capstan {
 
-/// How many of the ranges that were added cover each address. What is done once for a page however
-/// many want it (locking it, watching it) is done when its count leaves zero, and undone when it
-/// is zero again. Not thread-safe.
+/// Counts for each address how many added ranges cover it. Watching a page, for example, starts when
+/// its count leaves zero and ends when it is zero again. Not thread-safe.
 class RangeCounts {
  public:
   using Visitor = std::function<void(AddressRange)>;
 
-  /// The parts of `range` that nothing covers, in order.
-  void uncovered(AddressRange range, const Visitor& visit) const;
-  /// Every address of `range` is covered. True for an empty one.
-  bool covers(AddressRange range) const;
-
   void add(AddressRange range);
-  /// Takes back one add() of every address of `range`, which must be covered; visits the parts
-  /// that nothing covers any more.
+  /// Takes back one add() of every address of `range`, which must be covered. Visits the parts whose
+  /// count becomes zero.
   void remove(AddressRange range, const Visitor& visit = {});
-  /// However often it was added.
-  void forget(AddressRange range);
 
-  /// Bytes that are covered, each counted once.
+  /// Number of covered bytes, each counted once.
   Bytes total() const { return total_; }
 
  private:
@@ -37,11 +29,11 @@ class RangeCounts {
   };
   using Parts = std::map<std::uintptr_t, Part>;
 
-  /// Sees to it that no part lies on both sides of `address`.
+  /// Splits the part that contains `address`, so that a part begins there.
   void split(std::uintptr_t address);
   void join_neighbours(AddressRange range);
 
-  Parts parts_;  ///< by where they begin; disjoint, counts above zero
+  Parts parts_;  ///< by their begin; disjoint, counts above zero
   Bytes total_{};
 };
 

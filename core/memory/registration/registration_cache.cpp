@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <vector>
 
 #include "capstan/error.hpp"
 
@@ -38,7 +37,7 @@ RegistrationCache::~RegistrationCache() {
         busy_.size());
     std::terminate();
   }
-  clear();
+  while (!idle_.empty()) retire(idle_.front());
 }
 
 RegistrationCache::Lease RegistrationCache::acquire(const void* address, Bytes length) {
@@ -67,7 +66,7 @@ void RegistrationCache::check_process() const {
 }
 
 void RegistrationCache::take_in_changes() {
-  if (index_.empty()) {  // spares the system call
+  if (index_.empty()) {  // without the system call
     log_position_ = monitor_->log_end();
     return;
   }
@@ -75,78 +74,59 @@ void RegistrationCache::take_in_changes() {
     retire_overlapping(changed, &Statistics::invalidations);
   });
   if (known) return;
-  std::vector<Entry*> doubtful;
-  for (const auto& [begin, entry] : index_)
-    if (entry->kept == Kept::watched) doubtful.push_back(entry);
-  for (Entry* entry : doubtful) retire(*entry);
-  statistics_.invalidations += doubtful.size();
+  statistics_.invalidations += index_.size();
+  while (!index_.empty()) retire(*index_.begin()->second);
 }
 
-/// The one registration that covers the range, if it is still of the same memory.
+/// The one registration that covers the range, or null.
 RegistrationCache::Entry* RegistrationCache::find(AddressRange range) {
   auto next = index_.upper_bound(range.begin);
   if (next == index_.begin()) return nullptr;
   Entry& entry = *std::prev(next)->second;
-  if (!entry.range.contains(range)) return nullptr;
-  if (entry.kept == Kept::identified && registrar_.identity(entry.range) != entry.identity) {
-    retire(entry);
-    ++statistics_.invalidations;
-    return nullptr;
-  }
-  return &entry;
+  return entry.range.contains(range) ? &entry : nullptr;
 }
 
 RegistrationCache::Entry& RegistrationCache::add(AddressRange wanted) {
-  const auto unit = registrar_.granularity().value();
   Entries fresh(1);
   Entry& entry = fresh.front();
   entry.self = fresh.begin();
-  entry.range = joined(rounded_out(wanted, unit));
-  // Watched before it is registered, so that no change can come between.
-  entry.kept = how_to_keep(entry.range, entry.identity);
-  if (entry.kept == Kept::no) {
-    entry.range = rounded_out(wanted, unit);
-    ++statistics_.unkept;
-  } else {
+  entry.range = joined(rounded_out(wanted, page_size()));
+  // Watching begins before registering, so that no change can come between the two.
+  entry.watched = monitor_->watch(entry.range);
+  if (entry.watched) {
     retire_overlapping(entry.range, &Statistics::replacements);
+  } else {
+    entry.range = rounded_out(wanted, page_size());
+    ++statistics_.uncached;
   }
   try {
     make_room(entry.range.size());
     entry.keys = register_or_make_room(entry.range);
   } catch (...) {
-    if (entry.kept == Kept::watched) monitor_->unwatch(entry.range);
+    if (entry.watched) monitor_->unwatch(entry.range);
     throw;
   }
-  entry.indexed = entry.kept != Kept::no;
-  if (entry.indexed) index_.emplace(entry.range.begin, &entry);
+  if (entry.watched) index_.emplace(entry.range.begin, &entry);
   statistics_.bytes += entry.range.size();
   ++statistics_.count;
   idle_.splice(idle_.end(), fresh);
   return entry;
 }
 
-/// With all watched ones that it overlaps, provided that they fit into the limit together.
+/// The range joined with all registrations that it overlaps, unless that exceeds the limit.
 AddressRange RegistrationCache::joined(AddressRange wanted) const {
   AddressRange all = wanted;
   auto at = index_.upper_bound(wanted.begin);
   if (at != index_.begin()) --at;
   for (; at != index_.end() && at->first < wanted.end; ++at) {
     const Entry& entry = *at->second;
-    if (!entry.range.overlaps(wanted) || entry.kept != Kept::watched) continue;
+    if (!entry.range.overlaps(wanted)) continue;
     all = {std::min(all.begin, entry.range.begin), std::max(all.end, entry.range.end)};
   }
   return busy_bytes_ + all.size() <= limits_.bytes ? all : wanted;
 }
 
-RegistrationCache::Kept RegistrationCache::how_to_keep(AddressRange range,
-                                                       std::optional<std::uint64_t>& identity) {
-  if (trusted_.covers(range)) return Kept::trusted;
-  identity = registrar_.identity(range);
-  if (identity) return Kept::identified;
-  return monitor_->watch(range) ? Kept::watched : Kept::no;
-}
-
-/// The system may have a limit of its own that is lower than ours.
+/// The system may have a lower limit than this cache: then unused registrations are evicted.
 MemoryKeys RegistrationCache::register_or_make_room(AddressRange range) {
   try {
     return registrar_.register_memory(range);
@@ -181,14 +161,14 @@ void RegistrationCache::release(Entry& entry) noexcept {
   if (--entry.leases > 0) return;
   idle_.splice(idle_.end(), busy_, entry.self);
   busy_bytes_ -= entry.range.size();
-  if (!entry.indexed) deregister(entry);
+  if (!entry.watched) deregister(entry);
 }
 
-/// It will not be found again.
+/// Takes a watched entry out of the index, so that it is not found again.
 void RegistrationCache::retire(Entry& entry) {
   index_.erase(entry.range.begin);
-  entry.indexed = false;
-  if (entry.kept == Kept::watched) monitor_->unwatch(entry.range);
+  entry.watched = false;
+  monitor_->unwatch(entry.range);
   if (entry.leases == 0) deregister(entry);
 }
 
@@ -208,8 +188,8 @@ void RegistrationCache::evict(Entry& entry) {
   ++statistics_.evictions;
 }
 
-/// Takes an entry that no lease holds and that is not indexed out of existence. A forked child
-/// leaves its parent's registrations alone.
+/// Deregisters and frees an entry without a lease that is not in the index. A forked child leaves
+/// its parent's registrations alone.
 void RegistrationCache::deregister(Entry& entry) {
   if (::getpid() == process_) registrar_.deregister_memory(entry.keys);
   statistics_.bytes -= entry.range.size();
@@ -217,28 +197,10 @@ void RegistrationCache::deregister(Entry& entry) {
   idle_.erase(entry.self);
 }
 
-void RegistrationCache::trust(const void* address, Bytes length) {
-  const AddressRange range = address_range(address, length, "trust memory");
-  const std::lock_guard lock{mutex_};
-  trusted_.forget(range);
-  trusted_.add(rounded_out(range, registrar_.granularity().value()));
-}
-
 void RegistrationCache::invalidate(const void* address, Bytes length) {
   const AddressRange range = address_range(address, length, "invalidate memory");
   const std::lock_guard lock{mutex_};
-  trusted_.forget(rounded_out(range, registrar_.granularity().value()));
   retire_overlapping(range, &Statistics::invalidations);
-}
-
-void RegistrationCache::collect() {
-  const std::lock_guard lock{mutex_};
-  take_in_changes();
-}
-
-void RegistrationCache::clear() {
-  const std::lock_guard lock{mutex_};
-  while (!idle_.empty()) retire(idle_.front());
 }
 
 RegistrationCache::Statistics RegistrationCache::statistics() const {
