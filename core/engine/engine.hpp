@@ -7,9 +7,9 @@
 
 #include "capstan/settings.hpp"
 #include "core/engine/executor/executor.hpp"
+#include "core/engine/recurring_buffers.hpp"
 #include "core/engine/task.hpp"
 #include "core/engine/watchdog.hpp"
-#include "core/memory/huge_pages.hpp"
 #include "core/p2p/messages.hpp"
 #include "core/selection/autotuner.hpp"
 #include "core/selection/selector.hpp"

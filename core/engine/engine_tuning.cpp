@@ -104,7 +104,7 @@ void Engine::try_again(Trials& kind) {
   last_plan_ = nullptr;
   ++plans_age_;
   kind.begin_again();
-  if (kind.bytes() >= RecurringBuffers::worth_it) recurring_.look_again();
+  if (kind.bytes() >= worth_huge_pages) recurring_.look_again();
 }
 
 /// The task by which ranks tell each other how long they took.

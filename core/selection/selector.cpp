@@ -46,7 +46,7 @@ Bytes shortest_buffer(const Call& call, int ranks) {
 bool kernel_may_be_fast(const Call& call, const Hosts& hosts, const LinkModel& model) {
   const Call kind = typical(call);
   return model.huge_pages && kind.extent(hosts.ranks()) >= model.long_call &&
-         shortest_buffer(kind, hosts.ranks()) >= RecurringBuffers::worth_it;
+         shortest_buffer(kind, hosts.ranks()) >= worth_huge_pages;
 }
 
 /// Predicts what an algorithm needs in each of its protocols.

@@ -27,7 +27,7 @@ class Simulation {
         tells_(notice_interval(slot_kind_, 1, synchronizes_, standard_slots) == 1),
         in_place_(call.in_place),
         far_(call.of_rank > model.cache),
-        huge_(model.huge_pages && call.shortest >= RecurringBuffers::worth_it),
+        huge_(model.huge_pages && call.shortest >= worth_huge_pages),
         pages_(call.of_all > model.host_cache && !huge_ ? model.pages : 1),
         seen_(call.peer_mapped),
         turn_(model.shares_cores ? model.turn : 0),

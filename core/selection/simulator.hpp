@@ -39,7 +39,7 @@ struct LinkModel {
   bool reads_peers = false;    ///< buffers of peers can be read in place
   bool shares_cores = false;   ///< then only those that are seen, unless asked for, or ...
   Bytes long_call{1 << 20};    ///< ... if they are as long and in huge pages
-  bool huge_pages = false;     ///< long buffers come to be in pages of 2 MiB: see RecurringBuffers
+  bool huge_pages = false;     ///< long buffers come to be in pages of 2 MiB
   double read_call = 900;      ///< one read of a peer's buffer
   double read_piece = 900;     ///< the same, of a piece that is to be reduced
   double read_byte = 0.036;    ///< a byte of it, if it has not changed for a while

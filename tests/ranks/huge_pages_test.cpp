@@ -1,7 +1,5 @@
 // Buffers that come back move into huge pages, and stay what they are.
 
-#include "core/memory/huge_pages.hpp"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "capstan/settings.hpp"
+#include "core/engine/recurring_buffers.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {
