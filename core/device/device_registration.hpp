@@ -79,8 +79,9 @@ class DeviceRegistration {
 DeviceRegistration register_device_memory(const GpuDirectFunctions& functions, ibv_pd* domain,
                                           DeviceMemory memory, int access);
 
-/// A number that is another one as soon as other memory lies at the address: what a Registrar of
-/// CUDA memory returns as identity(). Nothing when CUDA does not know the address.
+/// The id of the CUDA allocation at the address. It changes when other memory takes its place, so
+/// that a registration of it can be found out to be stale. Nothing when CUDA does not know the
+/// address.
 std::optional<std::uint64_t> cuda_identity(const GpuDirectFunctions& functions,
                                            std::uint64_t address);
 

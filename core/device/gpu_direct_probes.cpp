@@ -10,6 +10,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "capstan/error.hpp"
 #include "core/device/libfabric_hmem.hpp"
 
 namespace capstan {
@@ -188,7 +189,12 @@ Finding GpuDirectProbes::hmem_provider() const {
   const auto library = system_.loader->open({"libfabric.so.1"});
   if (!library)
     return no("libfabric", "libfabric.so.1 is not installed", "apt-get install libfabric1");
-  const auto providers = hmem_providers(*library);
+  std::vector<std::string> providers;
+  try {
+    providers = hmem_providers(library);
+  } catch (const SystemError& error) {
+    return no("libfabric", error.what(), stage_remedy);
+  }
   if (!providers.empty())
     return yes("libfabric", fmt::format("providers with FI_HMEM: {}", fmt::join(providers, ", ")));
   return no("libfabric", "no provider has FI_HMEM",

@@ -1,10 +1,11 @@
+#include "core/device/gpu_page_locker.hpp"
+
 #include <fmt/format.h>
 
 #include "capstan/error.hpp"
-#include "core/memory/page_locker.hpp"
 
-// The few declarations of CUDA's driver and of HIP's runtime that are used here, as their ABIs have
-// them, so that Capstan builds without either.
+// This file declares the few functions of CUDA's driver and HIP's runtime that it uses, as their
+// ABIs have them, so that Capstan builds without either.
 
 namespace capstan {
 namespace {
@@ -182,6 +183,12 @@ std::unique_ptr<PageLocker> make_cuda_locker(const LibraryLoader& loader) {
 std::unique_ptr<PageLocker> make_hip_locker(const LibraryLoader& loader) {
   auto library = loader.open(hip_libraries());
   return library ? HipLocker::open(std::move(library)) : nullptr;
+}
+
+std::unique_ptr<PageLocker> make_page_locker(const LibraryLoader& loader) {
+  if (auto locker = make_cuda_locker(loader)) return locker;
+  if (auto locker = make_hip_locker(loader)) return locker;
+  return make_memory_locker();
 }
 
 }  // namespace capstan

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "capstan/error.hpp"
+#include "core/device/gpu_page_locker.hpp"
 
 namespace capstan {
 namespace {
@@ -26,7 +27,7 @@ std::string call_of(int rank, const std::string& call) {
 
 PinnedMemory& Staging::memory() {
   const std::lock_guard lock{mutex_};
-  if (!memory_) memory_.emplace(limit_);
+  if (!memory_) memory_.emplace(make_page_locker(), limit_);
   return *memory_;
 }
 

@@ -54,7 +54,7 @@ class MemoryLocker final : public PageLocker {
   void lock(AddressRange pages) override {
     if (::mlock(pages.data(), pages.size().value()) == 0) return;
     const int error = errno;
-    unlock(pages);  // what could be locked, is
+    unlock(pages);  // some of them may have been locked
     refuse("mlock", pages.size(), error);
   }
 
@@ -67,12 +67,6 @@ class MemoryLocker final : public PageLocker {
 
 std::unique_ptr<PageLocker> make_memory_locker() {
   return std::make_unique<MemoryLocker>();
-}
-
-std::unique_ptr<PageLocker> make_page_locker(const LibraryLoader& loader) {
-  if (auto locker = make_cuda_locker(loader)) return locker;
-  if (auto locker = make_hip_locker(loader)) return locker;
-  return make_memory_locker();
 }
 
 LockedMemory locked_memory() {

@@ -205,8 +205,6 @@ void PinnedMemory::Handle::reset() noexcept {
   allocated_ ? state->give_back(range) : state->unpin(range);
 }
 
-PinnedMemory::PinnedMemory(Bytes limit) : PinnedMemory(make_page_locker(), limit) {}
-
 PinnedMemory::PinnedMemory(std::unique_ptr<PageLocker> locker, Bytes limit)
     : state_(std::make_shared<State>(std::move(locker), limit)) {}
 

@@ -69,9 +69,7 @@ class PinnedMemory {
     bool allocated_ = false;  ///< a block of ours, not the caller's memory
   };
 
-  /// Locks through what this machine has: CUDA, HIP or mlock.
-  explicit PinnedMemory(Bytes limit = default_limit);
-  PinnedMemory(std::unique_ptr<PageLocker> locker, Bytes limit);
+  explicit PinnedMemory(std::unique_ptr<PageLocker> locker, Bytes limit = default_limit);
   PinnedMemory(const PinnedMemory&) = delete;
   /// Frees unused blocks; those in use go with their handles.
   ~PinnedMemory();

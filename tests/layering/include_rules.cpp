@@ -115,8 +115,8 @@ const std::vector<Rule>& rules() {
         {"kernels", and_vocabulary({"core/include/capstan/reducer"}), {"fmt", "hwy"}},
         {"topology", and_vocabulary({"core/net"}), {"fmt", "hwloc", "nlohmann"}},
         {"core/net", vocabulary, {"fmt", "sodium"}},
-        {"core/memory", and_vocabulary({"core/net", "core/device"}), {"fmt", "spdlog"}},
-        {"core/device", and_vocabulary({"core/net", "core/memory"}), {"fmt", "spdlog"}},
+        {"core/memory", and_vocabulary({"core/net"}), {"fmt", "spdlog"}},
+        {"core/device", and_vocabulary({"core/net", "core/memory"}), {"fmt", "spdlog", "rdma"}},
         {"transports", and_vocabulary({"core/net", "core/memory"}), {"fmt", "spdlog"}},
         {"transports/common",
          and_vocabulary({"core/net", "core/memory", "transports"}),
@@ -125,8 +125,9 @@ const std::vector<Rule>& rules() {
          and_vocabulary({"core/net", "core/memory", "transports", "transports/common"}),
          {"fmt", "spdlog"}},
         {"transports/*",
-         and_vocabulary({"core/net", "core/memory", "transports", "transports/common"}),
-         {"fmt", "spdlog", "sodium", "infiniband"}},
+         and_vocabulary(
+             {"core/net", "core/memory", "core/device", "transports", "transports/common"}),
+         {"fmt", "spdlog", "sodium", "infiniband", "rdma"}},
         {"core/control",
          and_vocabulary({"core/net", "core/memory", "core/lowering", "transports",
                          "transports/common", "transports/*"}),
@@ -164,7 +165,7 @@ const std::vector<Rule>& rules() {
         {"tests",
          joined(below_cli, {"core/cli", "perf", "perf/compare", "perf/measure"}),
          {"fmt", "spdlog", "CLI", "nlohmann", "hwy", "hwloc", "sodium", "gtest", "gmock",
-          "rapidcheck", "mpi", "infiniband"}},
+          "rapidcheck", "mpi", "infiniband", "rdma"}},
         {"docs", {}, {"capstan"}},
     };
     rules.insert(rules.end(), others.begin(), others.end());
@@ -174,8 +175,9 @@ const std::vector<Rule>& rules() {
 }
 
 const std::set<std::string_view> known_libraries = {
-    "fmt",   "spdlog",  "CLI",        "nlohmann",  "hwloc", "hwy",  "sodium", "gtest",
-    "gmock", "capstan", "rapidcheck", "benchmark", "mpi",   "gloo", "pmix",   "infiniband"};
+    "fmt",    "spdlog", "CLI",   "nlohmann",   "hwloc",      "hwy",
+    "sodium", "gtest",  "gmock", "capstan",    "rapidcheck", "benchmark",
+    "mpi",    "gloo",   "pmix",  "infiniband", "rdma"};
 
 const std::set<std::string_view> impure_headers = {
     "atomic",  "barrier",    "chrono",       "condition_variable",

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/memory/page_locker.hpp"
+#include "core/device/gpu_page_locker.hpp"
 #include "core/memory/pinned_memory.hpp"
 #include "tests/unit/fake_libraries.hpp"
 

@@ -15,9 +15,9 @@ namespace {
 constexpr std::uint64_t wanted_order = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW;
 
 /// What is asked of an entry of the survey: what it has, as far as it is used.
-Info hints_for(const fi_info& entry, const OfiOptions& options) {
-  const Library& library = Library::get();
-  Info hints = library.copy(&entry);
+Libfabric::Info hints_for(const fi_info& entry, const OfiOptions& options) {
+  const Libfabric& library = Libfabric::get();
+  Libfabric::Info hints = library.copy(&entry);
   std::uint64_t wanted = FI_MSG | FI_HMEM | FI_LOCAL_COMM | FI_REMOTE_COMM;
   if (options.pushes != OfiPushes::write) wanted |= FI_TAGGED;
   if (options.pushes != OfiPushes::messages) wanted |= FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
@@ -54,12 +54,12 @@ std::unique_ptr<Endpoint> Endpoint::open(const Survey& survey, const OfiOptions&
   std::string reasons;
   for (const std::size_t i : survey.choice.ranking) {
     try {
-      const Info hints = hints_for(*survey.entries[i], options);
-      Info info = Library::get().query(hints.get());
+      const Libfabric::Info hints = hints_for(*survey.entries[i], options);
+      Libfabric::Info info = Libfabric::get().query(hints.get());
       if (!info &&
           (hints->caps & FI_HMEM) != 0) {  // device memory may ask for more than is offered
         hints->caps &= ~FI_HMEM;
-        info = Library::get().query(hints.get());
+        info = Libfabric::get().query(hints.get());
       }
       if (!info) throw SystemError("fi_getinfo no longer finds it");
       return std::make_unique<Endpoint>(std::move(info));
@@ -70,8 +70,8 @@ std::unique_ptr<Endpoint> Endpoint::open(const Survey& survey, const OfiOptions&
   throw SystemError(fmt::format("no endpoint could be opened{}", reasons));
 }
 
-Endpoint::Endpoint(Info info) : info_(std::move(info)) {
-  fabric_.reset(Library::get().open_fabric(*info_));
+Endpoint::Endpoint(Libfabric::Info info) : info_(std::move(info)) {
+  fabric_.reset(Libfabric::get().open_fabric(*info_));
 
   fid_domain* domain = nullptr;
   if (const int e = fi_domain(fabric_.get(), info_.get(), &domain, nullptr)) fail("fi_domain", e);
@@ -115,7 +115,7 @@ void Endpoint::open_queue() {
 
 void Endpoint::fail(std::string_view call, long error) const {
   throw SystemError(
-      fmt::format("{} failed on {}: {}", call, description(), Library::get().text(error)));
+      fmt::format("{} failed on {}: {}", call, description(), Libfabric::get().text(error)));
 }
 
 std::string Endpoint::description() const {
@@ -156,7 +156,7 @@ Registration Endpoint::register_region(const void* memory, Bytes length, std::ui
     throw SystemError(
         fmt::format("fi_mr_reg of {} bytes failed on {}: {}; raise ulimit -l, or ask for a smaller "
                     "segment",
-                    length.value(), description(), Library::get().text(result)));
+                    length.value(), description(), Libfabric::get().text(result)));
   }
   Registration registration{region};
   if ((mode & FI_MR_ENDPOINT) != 0) {
@@ -252,7 +252,8 @@ Completion Endpoint::read_error() {
   std::array<char, 256> buffer{};
   const char* detail =
       fi_cq_strerror(queue_.get(), entry.prov_errno, entry.err_data, buffer.data(), buffer.size());
-  Completion completion{operation_of(entry.op_context), entry.len, Library::get().text(entry.err)};
+  Completion completion{operation_of(entry.op_context), entry.len,
+                        Libfabric::get().text(entry.err)};
   if (detail && *detail && completion.error != detail) {
     completion.error += fmt::format(" ({})", detail);
   }

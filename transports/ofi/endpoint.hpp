@@ -13,7 +13,7 @@
 
 #include "capstan/quantity.hpp"
 #include "core/memory/registration/registration_cache.hpp"
-#include "transports/ofi/library.hpp"
+#include "transports/ofi/survey.hpp"
 
 namespace capstan::ofi {
 
@@ -76,7 +76,7 @@ class Endpoint final : public Registrar {
   static std::unique_ptr<Endpoint> open(const Survey& survey, const OfiOptions& options);
 
   /// `info` is what fi_getinfo(3) answered to precise hints. Throws SystemError.
-  explicit Endpoint(Info info);
+  explicit Endpoint(Libfabric::Info info);
 
   const fi_info& info() const { return *info_; }
   /// Ends all operations: their memory is free. Nothing but the destructor may follow.
@@ -148,7 +148,7 @@ class Endpoint final : public Registrar {
   Registration register_region(const void* memory, Bytes length, std::uint64_t access);
   [[noreturn]] void fail(std::string_view call, long error) const;
 
-  Info info_;
+  Libfabric::Info info_;
   Owned<fid_fabric> fabric_;
   Owned<fid_domain> domain_;
   Owned<fid_av> addresses_;

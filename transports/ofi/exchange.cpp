@@ -216,7 +216,7 @@ void Exchange::move_on() {
 void Exchange::move_on(Peer& peer) {
   if (peer.failure) return;
   const long result = peer.receiver.advance();
-  if (result != 0) return fail(peer, Library::get().text(result));
+  if (result != 0) return fail(peer, Libfabric::get().text(result));
   if (peer.receiver.violation()) return fail(peer, *peer.receiver.violation());
   const std::uint64_t applied = peer.receiver.applied();
   if (peer.receiver.answer_due() || peer.sender.owes_acknowledgement(applied)) {
@@ -231,7 +231,7 @@ void Exchange::move_on(Peer& peer) {
 
 void Exchange::send(Peer& peer) {
   const long result = peer.sender.advance(peer.receiver.applied());
-  if (result != 0) fail(peer, Library::get().text(result));
+  if (result != 0) fail(peer, Libfabric::get().text(result));
 }
 
 void Exchange::post_receives() {
@@ -243,7 +243,7 @@ void Exchange::post_receives() {
       pool_.give_back(frame);
       if (result == -FI_EAGAIN) return;
       throw SystemError(fmt::format("rank {}: fi_recv failed on {}: {}", self_.value(),
-                                    endpoint_->description(), Library::get().text(result)));
+                                    endpoint_->description(), Libfabric::get().text(result)));
     }
     ++receives_posted_;
   }

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "capstan/error.hpp"
-#include "transports/ofi/library.hpp"
 #include "transports/ofi/ofi_transport.hpp"
+#include "transports/ofi/survey.hpp"
 
 namespace capstan {
 namespace {
@@ -24,7 +24,7 @@ bool ofi_is_built_in() {
 OfiReport ofi_report(const OfiOptions& options) {
   OfiReport report;
   try {
-    report.version = ofi::Library::get().version();
+    report.version = Libfabric::get().version();
     const ofi::Survey survey = ofi::survey(options);
     report.reason = survey.choice.reason;
     std::vector<bool> listed(survey.candidates.size());

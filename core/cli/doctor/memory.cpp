@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "core/cli/doctor/probe.hpp"
-#include "core/memory/page_locker.hpp"
+#include "core/device/gpu_page_locker.hpp"
 #include "core/memory/registration/mapping_monitor.hpp"
 
 namespace capstan::cli {

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+
+#include "core/device/shared_library.hpp"
+#include "core/memory/page_locker.hpp"
+
+namespace capstan {
+
+/// cuMemHostAlloc and cuMemHostRegister from libcuda, in the first GPU's primary context, which the
+/// CUDA runtime uses too: the memory is usable from all GPUs. Null without driver or GPU.
+std::unique_ptr<PageLocker> make_cuda_locker(const LibraryLoader& loader = system_loader());
+/// hipHostMalloc and hipHostRegister from libamdhip64. Null without runtime or GPU.
+std::unique_ptr<PageLocker> make_hip_locker(const LibraryLoader& loader = system_loader());
+
+/// The first that this machine has: CUDA's, HIP's, or mlock.
+std::unique_ptr<PageLocker> make_page_locker(const LibraryLoader& loader = system_loader());
+
+}  // namespace capstan
