@@ -33,55 +33,101 @@ void write(const std::string& file, const std::string& text) {
   if (!out.flush()) throw SystemError(fmt::format("cannot write '{}': check the path", file));
 }
 
-}  // namespace
+/// Counts cells on the terminal while they are measured.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::size_t cells) : cells_(cells) {}
 
-int compare(const CompareOptions& options) {
-  const bool table = options.json != "-";
-  std::vector<CellResult> cells;
-  std::vector<CliffCheck> checks;
-  std::uint64_t wrong = 0;
-  std::size_t done = 0;
-  const std::size_t all = options.ranks.size() * options.collectives.size() * options.sizes.size();
-  cells.reserve(all);  // checks point to its elements
-  for (const int ranks : options.ranks) {
+  void start_cell() { print(fmt::format("[{}/{}] measuring", ++cell_, cells_)); }
+  void skip_cell() { ++cell_; }
+  void print(const std::string& text) const {
+    if (terminal_) fmt::print(stderr, "\r\033[K{}\r", text);
+  }
+  void clear() const {
+    if (terminal_) fmt::print(stderr, "\033[K");
+  }
+
+ private:
+  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  const std::size_t cells_;
+  std::size_t cell_ = 0;
+};
+
+/// One run of `capstan perf --against`.
+class ComparisonRun {
+ public:
+  explicit ComparisonRun(const CompareOptions& options)
+      : options_(options),
+        most_cells_(options.ranks.size() * options.collectives.size() * options.sizes.size()) {
+    cells_.reserve(most_cells_);  // checks point to its elements
+  }
+
+  int run() {
+    for (const int ranks : options_.ranks) measure(ranks);
+    report();
+    const bool wrong = std::ranges::any_of(cells_, [](const CellResult& c) { return c.wrong > 0; });
+    return wrong ? 1 : 0;
+  }
+
+ private:
+  void measure(int ranks) {
     cli::LaunchOptions place{.ranks = ranks, .command = {}, .environment = {}, .timeout = {}};
-    options.where.apply_to(place);
+    options_.where.apply_to(place);
     const TestBed testbed{place};
-    Coordinator coordinator{workers_of(options.peers, testbed), ranks, testbed.address()};
-    if (table) fmt::print("# {}, {}\n", Machine::discover().name(), testbed.text());
-    print_workers(coordinator, ranks, table);
-    if (table) fmt::print("{}", cell_head(options.peers)), std::fflush(stdout);
-    Comparison comparison{coordinator, ranks, options.measure};
-    const std::size_t first = cells.size();
-    for (const Collective collective : options.collectives)
-      for (const Bytes size : options.sizes) {
-        ++done;
-        if (collective == Collective::barrier && size != options.sizes.front()) continue;
-        if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K[{}/{}] measuring\r", done, all);
-        cells.push_back(comparison.run(collective, size));
-        wrong += cells.back().wrong;
-        if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
-        if (table) fmt::print("{}", cell_line(cells.back(), options.peers)), std::fflush(stdout);
-      }
+    Coordinator coordinator{workers_of(options_.peers, testbed), ranks, testbed.address()};
+    if (table_) fmt::print("# {}, {}\n", Machine::discover().name(), testbed.text());
+    print_workers(coordinator, ranks, table_);
+    if (table_) fmt::print("{}", cell_head(options_.peers)), std::fflush(stdout);
+    Comparison comparison{coordinator, ranks, options_.measure};
+    const std::size_t first = cells_.size();
+    for (const Collective collective : options_.collectives)
+      for (const Bytes size : options_.sizes) measure(comparison, collective, size);
+    check_cliffs_from(first, comparison);
+  }
+
+  void measure(Comparison& comparison, Collective collective, Bytes size) {
+    if (collective == Collective::barrier && size != options_.sizes.front())
+      return progress_.skip_cell();
+    progress_.start_cell();
+    cells_.push_back(comparison.run(collective, size));
+    progress_.clear();
+    if (table_) fmt::print("{}", cell_line(cells_.back(), options_.peers)), std::fflush(stdout);
+  }
+
+  void check_cliffs_from(std::size_t first, Comparison& comparison) {
     const auto remeasure = [&](const CliffCheck& check) {
-      if (::isatty(STDERR_FILENO))
-        fmt::print(stderr, "\r\033[Kmeasuring {} again\r", name_of(*check.cell));
+      progress_.print(fmt::format("measuring {} again", name_of(*check.cell)));
       return check.larger ? comparison.compare(*check.cell, *check.larger)
                           : comparison.compare_with_parts(*check.cell, check.parts);
     };
-    std::ranges::move(check_cliffs(std::span{cells}.subspan(first), remeasure),
-                      std::back_inserter(checks));
-    if (::isatty(STDERR_FILENO)) fmt::print(stderr, "\033[K");
+    std::ranges::move(check_cliffs(std::span{cells_}.subspan(first), remeasure),
+                      std::back_inserter(checks_));
+    progress_.clear();
   }
-  const Summary summary = summarize(cells, std::move(checks));
-  if (table) fmt::print("{}", text_of(summary));
-  const std::string document = to_json(cells, summary).dump(2) + "\n";
-  if (options.json == "-")
-    fmt::print("{}", document);
-  else if (!options.json.empty())
-    write(options.json, document);
-  if (!options.chart.empty()) write(options.chart, chart_page(cells, summary, options.peers));
-  return wrong == 0 ? 0 : 1;
+
+  void report() {
+    const Summary summary = summarize(cells_, std::move(checks_));
+    if (table_) fmt::print("{}", text_of(summary));
+    const std::string document = to_json(cells_, summary).dump(2) + "\n";
+    if (options_.json == "-")
+      fmt::print("{}", document);
+    else if (!options_.json.empty())
+      write(options_.json, document);
+    if (!options_.chart.empty()) write(options_.chart, chart_page(cells_, summary, options_.peers));
+  }
+
+  const CompareOptions& options_;
+  const bool table_ = options_.json != "-";
+  const std::size_t most_cells_;
+  ProgressLine progress_{most_cells_};
+  std::vector<CellResult> cells_;
+  std::vector<CliffCheck> checks_;
+};
+
+}  // namespace
+
+int compare(const CompareOptions& options) {
+  return ComparisonRun{options}.run();
 }
 
 }  // namespace capstan::perf
