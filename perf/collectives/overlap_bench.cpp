@@ -48,7 +48,7 @@ class Bench {
   Bench(Communicator& world, std::size_t bytes)
       : world_(world), data_(bytes / sizeof(float), 1.0f) {}
 
-  /// How many steps take about as long as the all-reduce.
+  /// The number of steps that take about as long as the all-reduce.
   std::uint64_t calibrate() {
     double sync = 0;
     for (int i = 0; i < 5; ++i) sync = measure_sync();

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::seconds to_join = worker_protocol::time_to_join + std::chrono::seconds{10};
 constexpr std::chrono::seconds to_answer{300}, to_end{5};
-/// How often the processes of a silent worker are checked.
+/// Interval at which the processes of a silent worker are checked.
 constexpr std::chrono::milliseconds check_interval{250};
 
 bool ended(const cli::Child& child) {

@@ -22,7 +22,7 @@ class TestBed {
   bool named() const { return !place_.hosts.empty(); }
   /// Whether the network is used at all.
   bool several_hosts() const { return place_.hosts.size() > 1; }
-  /// How many ranks share a host at most.
+  /// The largest number of ranks on one host.
   int ranks_per_host() const;
 
   /// The interface that all libraries use between hosts, and this host's address there.

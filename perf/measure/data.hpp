@@ -17,7 +17,7 @@ class TestData {
 
   /// Writes what rank `rank` contributes to its input.
   void fill(void* input, int rank) const;
-  /// How many elements of rank `rank`'s output are wrong.
+  /// The number of wrong elements in rank `rank`'s output.
   std::uint64_t count_wrong(const void* output, int rank) const;
   /// Overwrites a buffer, so that no result is right by accident.
   void spoil(void* memory, Elements count) const;

@@ -7,7 +7,7 @@
 
 namespace capstan::perf {
 
-/// How long a job took to start: milliseconds since the start of the process, on the slowest rank.
+/// Duration of a job's start: milliseconds since the start of the process, on the slowest rank.
 struct StartUp {
   double ready = 0;             ///< until the communicator was made
   double first_collective = 0;  ///< until the first collective, an all-reduce of 8 bytes, had ended
