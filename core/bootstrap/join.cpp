@@ -81,8 +81,8 @@ std::unique_ptr<Store> host_or_connect(StoreClient::Settings settings, Deadline 
   return std::make_unique<StoreClient>(std::move(settings), deadline);
 }
 
-StoreClient::Settings settings_for(const Launch& launch, Endpoint endpoint, const Secret& secret,
-                                   std::string scope) {
+StoreClient::Settings settings_for(const Launch& launch, SocketEndpoint endpoint,
+                                   const Secret& secret, std::string scope) {
   return {.endpoint = std::move(endpoint),
           .secret = secret,
           .scope = std::move(scope),

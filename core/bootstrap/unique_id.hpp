@@ -1,7 +1,7 @@
 #pragma once
 
 #include "capstan/unique_id.hpp"
-#include "core/bootstrap/socket.hpp"
+#include "core/net/endpoint.hpp"
 #include "core/net/secret.hpp"
 
 namespace capstan {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/bootstrap/socket.hpp"
 #include "core/bootstrap/store/store_client.hpp"
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/bootstrap/store/wire.hpp"
+#include "core/net/socket.hpp"
 
 namespace capstan {
 namespace {
@@ -41,7 +41,7 @@ StoreServer::Settings impatient() {
 /// A connection that can say anything.
 class RawConnection {
  public:
-  explicit RawConnection(const Endpoint& endpoint)
+  explicit RawConnection(const SocketEndpoint& endpoint)
       : socket_(connect_to(resolve(endpoint).front(), patience()).socket) {}
   explicit RawConnection(FileDescriptor socket) : socket_(std::move(socket)) {}
 
@@ -69,12 +69,10 @@ class RawConnection {
   }
   /// Becomes a client that has proved itself.
   void join() {
-    const wire::Hello hello{};
-    send(hello);
+    handshake::Initiator proofs;
+    send(proofs.hello());
     const auto challenge = std::get<wire::Challenge>(receive());
-    wire::Join join{{}, -1, 0, ""};
-    join.proof = secret().proof(wire::transcript("client", hello.nonce, challenge.nonce, join));
-    send(join);
+    send(proofs.claim(challenge, wire::Membership{-1, 0, ""}, secret()));
     std::get<wire::Welcome>(receive());
   }
 
@@ -89,7 +87,7 @@ class RawConnection {
   }
 
   FileDescriptor socket_;
-  wire::FrameReader reader_{wire::max_payload};
+  wire::Reader reader_{wire::max_payload};
 };
 
 Bytes random_payload(std::mt19937& random, std::size_t most) {
@@ -134,7 +132,7 @@ TEST(HostileClient, RandomFramesAreRefusedBeforeAndAfterTheProof) {
     const auto payload = random_payload(random, 200);
     const auto type = static_cast<std::uint16_t>(random() % 15);
     const auto length = static_cast<std::uint32_t>(payload.size() + (i % 3 == 0 ? 9 : 0));
-    attacker.send(frame(wire::version, type, length, payload));
+    attacker.send(frame(wire::protocol.version, type, length, payload));
     attacker.send(wire::Challenge{});  // out of turn in any case
     EXPECT_TRUE(attacker.closed());
   }
@@ -144,11 +142,11 @@ TEST(HostileClient, RandomFramesAreRefusedBeforeAndAfterTheProof) {
 TEST(HostileClient, OversizedFrameIsRefusedUnread) {
   StoreServer server{impatient()};
   RawConnection stranger{server.endpoint()};
-  stranger.send(frame(wire::version, 1, 0xffffffff, {}));
+  stranger.send(frame(wire::protocol.version, 1, 0xffffffff, {}));
   EXPECT_EQ(std::get<wire::Refusal>(stranger.receive()).reason, wire::Reason::malformed);
   RawConnection member{server.endpoint()};
   member.join();
-  member.send(frame(wire::version, 6, wire::max_payload + 1, {}));
+  member.send(frame(wire::protocol.version, 6, wire::max_payload + 1, {}));
   EXPECT_EQ(std::get<wire::Refusal>(member.receive()).reason, wire::Reason::malformed);
   EXPECT_TRUE(member.closed());
   expect_healthy(server);
@@ -157,24 +155,23 @@ TEST(HostileClient, OversizedFrameIsRefusedUnread) {
 TEST(HostileClient, OtherVersionIsToldSo) {
   StoreServer server{impatient()};
   RawConnection stranger{server.endpoint()};
-  stranger.send(frame(wire::version + 1, 1, 32, Bytes(32)));
+  stranger.send(frame(wire::protocol.version + 1, 1, 32, Bytes(32)));
   EXPECT_THAT(std::get<wire::Refusal>(stranger.receive()).text, HasSubstr("version 2"));
   EXPECT_TRUE(stranger.closed());
 }
 
 TEST(HostileClient, ReplayedProofIsRefused) {
   StoreServer server{impatient()};
-  const wire::Hello hello{};
+  handshake::Initiator proofs;
   RawConnection first{server.endpoint()}, second{server.endpoint()};
-  first.send(hello);
-  second.send(hello);
+  first.send(proofs.hello());
+  second.send(proofs.hello());
   const auto challenge = std::get<wire::Challenge>(first.receive());
   EXPECT_NE(challenge, std::get<wire::Challenge>(second.receive()));
-  wire::Join join{{}, -1, 0, ""};
-  join.proof = secret().proof(wire::transcript("client", hello.nonce, challenge.nonce, join));
+  wire::Join join = proofs.claim(challenge, wire::Membership{-1, 0, ""}, secret());
   second.send(join);
   EXPECT_EQ(std::get<wire::Refusal>(second.receive()).reason, wire::Reason::wrong_secret);
-  join.scope = "another";  // the proof covers all that is claimed
+  join.claims.scope = "another";  // the proof covers all that is claimed
   first.send(join);
   EXPECT_EQ(std::get<wire::Refusal>(first.receive()).reason, wire::Reason::wrong_secret);
 }
@@ -182,7 +179,7 @@ TEST(HostileClient, ReplayedProofIsRefused) {
 TEST(HostileClient, NothingWorksWithoutTheProof) {
   StoreServer server{impatient()};
   const std::vector<wire::Message> requests{wire::Put{"key", {}}, wire::Get{"key", 0},
-                                            wire::TryGet{"key"}, wire::Join{{}, -1, 0, ""}};
+                                            wire::TryGet{"key"}, wire::Join{{}, {-1, 0, ""}}};
   for (const auto& request : requests) {
     RawConnection stranger{server.endpoint()};
     stranger.send(request);
@@ -245,7 +242,7 @@ class FakeServer {
 
  private:
   FileDescriptor listener_;
-  Endpoint endpoint_;
+  SocketEndpoint endpoint_;
   std::jthread thread_;
 };
 
@@ -292,18 +289,18 @@ TEST(HostileServer, SilenceIsNamedAsSuch) {
 
 TEST(HostileServer, OtherVersionIsNamedAsSuch) {
   const FakeServer newer{[](RawConnection& c) {
-    c.send(frame(wire::version + 1, 2, 32, Bytes(32)));
+    c.send(frame(wire::protocol.version + 1, 2, 32, Bytes(32)));
     c.closed();
   }};
   EXPECT_THAT(newer.complaint(), HasSubstr("version 2 of the Capstan store protocol"));
 }
 
 std::vector<wire::Message> one_of_each() {
-  wire::Nonce nonce;
+  Nonce nonce;
   nonce.fill(std::byte{9});
   return {wire::Hello{nonce},
           wire::Challenge{nonce},
-          wire::Join{nonce, -1, 7, "scope"},
+          wire::Join{nonce, {-1, 7, "scope"}},
           wire::Welcome{nonce},
           wire::Refusal{wire::Reason::full, "text"},
           wire::Put{"key", Bytes(100, std::byte{1})},
@@ -316,7 +313,7 @@ std::vector<wire::Message> one_of_each() {
 }
 
 TEST(Wire, EveryMessageSurvivesTheTripInPieces) {
-  wire::FrameReader reader{wire::max_payload};
+  wire::Reader reader{wire::max_payload};
   for (const auto& message : one_of_each()) {
     const auto bytes = wire::encode(message);
     std::optional<wire::Message> arrived;
@@ -336,22 +333,22 @@ TEST(Wire, EveryMessageSurvivesTheTripInPieces) {
 TEST(Wire, TruncatedAndExtendedPayloadsAreRefused) {
   for (const auto& message : one_of_each()) {
     const auto bytes = wire::encode(message);
-    const Bytes payload(bytes.begin() + wire::header_size, bytes.end());
+    const Bytes payload(bytes.begin() + wire::Reader::header_size, bytes.end());
     const auto type = static_cast<std::uint16_t>(message.index() + 1);
     const bool open_ended =
         std::holds_alternative<wire::Put>(message) || std::holds_alternative<wire::Value>(message);
     const std::size_t least = open_ended ? 5 : payload.size();  // a Put's key, then any value
     for (std::size_t n = 0; n < least && n < payload.size(); ++n) {
       if (std::holds_alternative<wire::Value>(message)) break;  // any length is a value
-      EXPECT_THROW(wire::decode(type, std::span{payload}.first(n)), wire::Malformed);
+      EXPECT_THROW(wire::decode(type, std::span{payload}.first(n)), MalformedMessage);
     }
     Bytes longer = payload;
     longer.resize(payload.size() + (open_ended ? wire::max_value + 1 : 1));
-    EXPECT_THROW(wire::decode(type, longer), wire::Malformed);
+    EXPECT_THROW(wire::decode(type, longer), MalformedMessage);
   }
-  EXPECT_THROW(wire::decode(0, {}), wire::Malformed);
-  EXPECT_THROW(wire::decode(13, {}), wire::Malformed);
-  EXPECT_THROW(wire::decode(8, Bytes(2)), wire::Malformed) << "an empty key";
+  EXPECT_THROW(wire::decode(0, {}), MalformedMessage);
+  EXPECT_THROW(wire::decode(13, {}), MalformedMessage);
+  EXPECT_THROW(wire::decode(8, Bytes(2)), MalformedMessage) << "an empty key";
 }
 
 }  // namespace

@@ -231,7 +231,7 @@ TEST(Rendezvous, OnOneHostTheInterfaceForOthersDoesNotMatter) {
     EXPECT_NO_THROW(join(launch, patience()));
   }};
   const auto store = join(launch, patience(), at_interface("eth99"));
-  EXPECT_EQ(dynamic_cast<HostedStore&>(*store).endpoint(), Endpoint{launch.store->endpoint});
+  EXPECT_EQ(dynamic_cast<HostedStore&>(*store).endpoint(), SocketEndpoint{launch.store->endpoint});
   other.join();
 }
 

@@ -168,7 +168,7 @@ TEST(Store, ForeignAddressSaysWhatToDo) {
 }
 
 /// The endpoint of a port on which nothing listens any more.
-Endpoint silent_endpoint() {
+SocketEndpoint silent_endpoint() {
   StoreServer server{on_loopback()};
   return server.endpoint();
 }
@@ -272,7 +272,7 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
-  Endpoint endpoint() const { return TcpEndpoint{"127.0.0.1", port_}; }
+  SocketEndpoint endpoint() const { return TcpEndpoint{"127.0.0.1", port_}; }
   void kill() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -335,7 +335,7 @@ TEST(Endpoint, TeachesWhatIsWrong) {
 TEST(Endpoint, KeepsTheInterfaceOfALinkLocalAddress) {
   const auto endpoint = parse_endpoint("[fe80::1%lo]:7", "X");
   EXPECT_EQ(endpoint, (TcpEndpoint{"fe80::1%lo", 7}));
-  EXPECT_EQ(resolve(endpoint).front().endpoint(), Endpoint{endpoint});
+  EXPECT_EQ(resolve(endpoint).front().endpoint(), SocketEndpoint{endpoint});
   EXPECT_EQ(to_string(endpoint), "[fe80::1%lo]:7");
 }
 

@@ -10,7 +10,6 @@
 namespace capstan::conformance {
 namespace {
 
-using tcp::Endpoint;
 using tcp::TcpAddress;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -20,7 +19,7 @@ HostAddress local(const std::string& interface, std::string_view ip, unsigned pr
   return {.interface = interface, .ip = IpAddress::parse(ip).value(), .prefix = prefix};
 }
 
-std::vector<std::string> texts(const std::vector<Endpoint>& endpoints) {
+std::vector<std::string> texts(const std::vector<IpEndpoint>& endpoints) {
   std::vector<std::string> result;
   for (const auto& endpoint : endpoints) result.push_back(endpoint.text());
   return result;

@@ -11,7 +11,7 @@
 #include "tests/conformance/tcp_pair.hpp"
 #include "tests/conformance/worlds.hpp"
 #include "tests/sanitizers.hpp"
-#include "transports/tcp/socket.hpp"
+#include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::conformance {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +12,7 @@
 #include "tests/conformance/tcp_pair.hpp"
 #include "transports/tcp/frame.hpp"
 #include "transports/tcp/handshake.hpp"
-#include "transports/tcp/socket.hpp"
+#include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::conformance {
 namespace {
@@ -21,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using tcp::FrameDecoder;
 using tcp::FrameHeader;
-using tcp::Hello;
+using tcp::Identity;
 using tcp::Reason;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -31,26 +30,22 @@ class Stranger {
  public:
   explicit Stranger(const Transport& target) : socket_(tcp::begin_connect(endpoint_of(target))) {}
 
-  void say(std::span<const std::byte> bytes) { EXPECT_TRUE(tcp::send_all(socket_.get(), bytes)); }
+  void say(std::span<const std::byte> bytes) { EXPECT_TRUE(send_all(socket_, bytes)); }
   void say(const std::vector<std::byte>& bytes) { say(std::span{bytes}); }
-  template <class T>
-  void say(const T& message) {
-    say(tcp::bytes_of(message));
-  }
+  void say(const tcp::Message& message) { say(tcp::encode(message)); }
   void hang_up() { socket_.reset(); }
 
   /// The next message from the other end, or nothing when that has hung up. `drive` moves it.
   template <class Drive>
   std::optional<tcp::Message> hear(Drive drive) {
-    tcp::MessageReader reader;
+    tcp::Reader reader{handshake::max_answer};
     std::optional<tcp::Message> message;
     bool closed = false;
     wait_until(
         [&] {
           drive();
-          const auto space = reader.space();
-          const ssize_t got = ::recv(socket_.get(), space.data(), space.size(), MSG_DONTWAIT);
-          closed = got == 0 || (got < 0 && !tcp::would_block(errno));
+          const ssize_t got = receive_some(socket_, reader.space());
+          closed = got == 0 || (got < 0 && !would_block(errno));
           if (got > 0) reader.commit(static_cast<std::size_t>(got));
           message = reader.take();
           return closed || message.has_value();
@@ -64,8 +59,8 @@ class Stranger {
     wait_until(
         [&] {
           drive();
-          const ssize_t got = ::recv(socket_.get(), waste.data(), waste.size(), MSG_DONTWAIT);
-          return got == 0 || (got < 0 && !tcp::would_block(errno));
+          const ssize_t got = receive_some(socket_, waste);
+          return got == 0 || (got < 0 && !would_block(errno));
         },
         "the connection to be dropped");
     return true;
@@ -75,23 +70,37 @@ class Stranger {
   FileDescriptor socket_;
 };
 
-/// What rank 1 says first.
-Hello good_hello() {
-  return {.segment = pair_segment.value(), .from = 1, .to = 0, .ranks = 2, .nonce = {}};
+/// What rank 1 claims.
+Identity good_identity() {
+  return {.segment = pair_segment.value(), .from = 1, .to = 0, .ranks = 2};
 }
 
-/// Goes through the handshake as rank 1, whose address it knows.
+/// What rank 1, whose address it knows, proves to rank 0.
+Secret shared_secret(TcpPair& pair) {
+  return tcp::secret_of(decoded_tcp(pair[1].address()).token, decoded_tcp(pair[0].address()).token);
+}
+
+/// Claims to be `identity`. The answer.
+std::optional<tcp::Message> claim(Stranger& stranger, TcpPair& pair, const Identity& identity,
+                                  const Secret& secret) {
+  const auto drive = [&] { pair[0].progress(); };
+  handshake::Initiator proofs;
+  stranger.say(proofs.hello());
+  const auto challenge = stranger.hear(drive);
+  if (!challenge || !std::holds_alternative<tcp::Challenge>(*challenge)) return challenge;
+  stranger.say(proofs.claim(std::get<tcp::Challenge>(*challenge), identity, secret));
+  return stranger.hear(drive);
+}
+
+/// Goes through the handshake as rank 1.
 void pose_as_rank_1(Stranger& stranger, TcpPair& pair) {
-  const Hello hello = good_hello();
-  stranger.say(hello);
-  const auto message = stranger.hear([&] { pair[0].progress(); });
-  ASSERT_TRUE(message && std::holds_alternative<tcp::Reply>(*message));
-  const auto proof =
-      tcp::prove(tcp::Speaker::opener, decoded_tcp(pair[1].address()).token,
-                 decoded_tcp(pair[0].address()).token, hello, std::get<tcp::Reply>(*message).nonce);
-  stranger.say(tcp::Proof{.proof = proof});
-  const auto welcome = stranger.hear([&] { pair[0].progress(); });
+  const auto welcome = claim(stranger, pair, good_identity(), shared_secret(pair));
   ASSERT_TRUE(welcome && std::holds_alternative<tcp::Welcome>(*welcome));
+}
+
+std::optional<Reason> reason_of(const std::optional<tcp::Message>& message) {
+  const auto* refusal = message ? std::get_if<tcp::Refusal>(&*message) : nullptr;
+  return refusal ? std::optional{refusal->reason} : std::nullopt;
 }
 
 // --- Frames ---
@@ -113,7 +122,7 @@ TEST(TcpFrames, OutsideTheSegmentAreRefused) {
     FrameDecoder decoder{Bytes{size}};
     const auto bytes = frame(bad.offset, bad.length, 0);
     std::span<const std::byte> input{bytes};
-    EXPECT_THROW(decoder.next(input), tcp::Malformed) << bad.offset << " " << bad.length;
+    EXPECT_THROW(decoder.next(input), MalformedMessage) << bad.offset << " " << bad.length;
   }
   FrameDecoder decoder{Bytes{size}};
   const auto all = frame(0, size, size);
@@ -138,41 +147,50 @@ TEST(TcpFrames, AreNeverCutWithinAWord) {
 
 // --- Strangers ---
 
-TEST(TcpHostile, StrangersAreRefusedAndToldWhy) {
+TEST(TcpHostile, OtherProtocolsAreRefused) {
   CapturedOutput output;
   TcpPair pair;
   pair.connect();
   const auto drive = [&] { pair[0].progress(); };
-  const auto refusal_of = [&](const Hello& hello) {
+  const auto refusal_of = [&](std::size_t offset, std::byte value) {
     Stranger stranger{pair[0]};
-    stranger.say(hello);
-    const auto message = stranger.hear(drive);
-    EXPECT_TRUE(message && std::holds_alternative<tcp::Refusal>(*message));
+    auto bytes = tcp::encode(tcp::Hello{});
+    bytes[offset] = value;
+    stranger.say(bytes);
+    const auto answer = stranger.hear(drive);
     EXPECT_TRUE(stranger.is_dropped(drive));
-    return message ? std::get<tcp::Refusal>(*message).reason : Reason::crossed;
+    return reason_of(answer);
   };
-  Hello bad = good_hello();
-  bad.prefix.version = 2;
-  EXPECT_EQ(refusal_of(bad), Reason::other_version);
-  EXPECT_THAT(output.text(), HasSubstr("version 2"));
-  bad = good_hello();
-  bad.prefix.magic = 0x2f20'5447;
-  EXPECT_EQ(refusal_of(bad), Reason::malformed);
-  bad = good_hello();
-  bad.prefix.type = 99;
-  EXPECT_EQ(refusal_of(bad), Reason::malformed);
+  constexpr std::size_t magic = 0, version = 4, type = 6;
+  EXPECT_EQ(refusal_of(version, std::byte{77}), Reason::other_version);
+  EXPECT_THAT(output.text(), HasSubstr("version 77"));
+  EXPECT_EQ(refusal_of(magic, std::byte{'G'}), Reason::malformed);
+  EXPECT_EQ(refusal_of(type, std::byte{99}), Reason::malformed);
+  pair.greet();
+}
+
+TEST(TcpHostile, StrangersAreRefusedAndToldWhy) {
+  CapturedOutput output;
+  TcpPair pair;
+  pair.connect();
+  const auto refusal_of = [&](const Identity& identity) {
+    Stranger stranger{pair[0]};
+    const auto answer = claim(stranger, pair, identity, shared_secret(pair));
+    EXPECT_TRUE(stranger.is_dropped([&] { pair[0].progress(); }));
+    return reason_of(answer);
+  };
+  Identity bad = good_identity();
   for (const std::int32_t from : {0, 2, -1, INT32_MAX, INT32_MIN}) {
-    bad = good_hello();
     bad.from = from;
     EXPECT_EQ(refusal_of(bad), Reason::wrong_rank) << from;
   }
-  bad = good_hello();
+  bad = good_identity();
   bad.to = 1;
   EXPECT_EQ(refusal_of(bad), Reason::wrong_rank);
-  bad = good_hello();
+  bad = good_identity();
   bad.ranks = 3;
   EXPECT_EQ(refusal_of(bad), Reason::wrong_rank);
-  bad = good_hello();
+  bad = good_identity();
   bad.segment = 17;
   EXPECT_EQ(refusal_of(bad), Reason::wrong_segment);
   EXPECT_THAT(output.text(), AllOf(HasSubstr("127.0.0.1:"), HasSubstr("segment of 17 bytes")));
@@ -184,32 +202,73 @@ TEST(TcpHostile, OneWithoutTheTokenIsRefused) {
   CapturedOutput output;
   TcpPair pair;
   pair.connect();
-  const auto drive = [&] { pair[0].progress(); };
   Stranger stranger{pair[0]};
-  stranger.say(good_hello());
-  ASSERT_TRUE(stranger.hear(drive));
-  stranger.say(tcp::Proof{});
-  const auto answer = stranger.hear(drive);
-  ASSERT_TRUE(answer && std::holds_alternative<tcp::Refusal>(*answer));
-  EXPECT_EQ(std::get<tcp::Refusal>(*answer).reason, Reason::wrong_token);
+  const auto answer = claim(stranger, pair, good_identity(), Secret::random());
+  EXPECT_EQ(reason_of(answer), Reason::wrong_token);
   EXPECT_THAT(output.text(), HasSubstr("lacks the token"));
   pair.greet();
 }
 
-// The proof of one end is none of the other, so it cannot be sent back.
-TEST(TcpHostile, AReflectedProofIsRefused) {
+// A stranger without the token learns nothing about segments.
+TEST(TcpHostile, TheProofIsCheckedBeforeTheSegment) {
+  CapturedOutput output;
+  TcpPair pair;
+  pair.connect();
+  Stranger stranger{pair[0]};
+  Identity bad = good_identity();
+  bad.segment = 17;
+  EXPECT_EQ(reason_of(claim(stranger, pair, bad, Secret::random())), Reason::wrong_token);
+  pair.greet();
+}
+
+TEST(TcpHostile, AClaimOfAnotherConnectionIsRefused) {
   CapturedOutput output;
   TcpPair pair;
   pair.connect();
   const auto drive = [&] { pair[0].progress(); };
-  Stranger stranger{pair[0]};
-  stranger.say(good_hello());
-  const auto reply = stranger.hear(drive);
-  ASSERT_TRUE(reply);
-  stranger.say(tcp::Proof{.proof = std::get<tcp::Reply>(*reply).proof});
-  const auto answer = stranger.hear(drive);
-  ASSERT_TRUE(answer && std::holds_alternative<tcp::Refusal>(*answer));
+  handshake::Initiator proofs;
+  Stranger first{pair[0]}, second{pair[0]};
+  first.say(proofs.hello());
+  second.say(proofs.hello());
+  const auto challenge = first.hear(drive);
+  ASSERT_TRUE(challenge && second.hear(drive));
+  second.say(
+      proofs.claim(std::get<tcp::Challenge>(*challenge), good_identity(), shared_secret(pair)));
+  EXPECT_EQ(reason_of(second.hear(drive)), Reason::wrong_token);
   pair.greet();
+}
+
+// A rank proves itself to an acceptor first. The acceptor that only sends the proof back does not
+// know the token.
+TEST(TcpHostile, AReflectedProofIsRefused) {
+  CapturedOutput output;
+  TcpPair pair;
+  const FileDescriptor listener = capstan::listen_on(TcpEndpoint{});
+  std::vector<Address> addresses = pair.addresses();
+  tcp::TcpAddress impostor = decoded_tcp(addresses[1]);
+  impostor.count = 0;
+  impostor.add(local_address(listener).ip_endpoint());
+  addresses[1] = impostor.encode();
+  pair[0].connect(addresses, Deadline::in(patience));
+  pair.raise_flag(0, 1);
+  FileDescriptor connection;
+  tcp::Reader reader{handshake::max_payload};
+  wait_until(
+      [&] {
+        pair[0].progress();
+        if (!connection.valid()) connection = accept_from(listener).socket;
+        if (!connection.valid()) return false;
+        const ssize_t got = receive_some(connection, reader.space());
+        if (got > 0) reader.commit(static_cast<std::size_t>(got));
+        const auto message = reader.take();
+        if (message && std::holds_alternative<tcp::Hello>(*message))
+          send_all(connection, tcp::encode(tcp::Challenge{}));
+        if (const auto* claim = message ? std::get_if<tcp::Claim>(&*message) : nullptr)
+          send_all(connection, tcp::encode(tcp::Welcome{claim->proof}));
+        return pair[0].departed(Rank{1}).has_value();
+      },
+      "the impostor to be found out");
+  EXPECT_THAT(*pair[0].departed(Rank{1}), AllOf(HasSubstr("rank 1"), HasSubstr("lacks the token")));
 }
 
 TEST(TcpHostile, GarbageOfAllKindsDoesNoHarm) {
@@ -221,10 +280,9 @@ TEST(TcpHostile, GarbageOfAllKindsDoesNoHarm) {
   for (int i = 0; i < 300; ++i) {
     std::vector<std::byte> bytes(1 + static_cast<std::size_t>(i) * 7 % 3000);
     for (std::byte& b : bytes) b = static_cast<std::byte>((random = random * 1'664'525U + 1) >> 24);
-    if (i % 3 == 0 && bytes.size() >= sizeof(Hello)) {  // something true in front
-      const Hello hello = good_hello();
-      std::memcpy(bytes.data(), &hello, sizeof(hello));
-    }
+    const auto hello = tcp::encode(tcp::Hello{});
+    if (i % 3 == 0 && bytes.size() >= hello.size())  // something true in front
+      std::ranges::copy(hello, bytes.begin());
     Stranger stranger{pair[0]};
     stranger.say(std::span<const std::byte>{bytes});
     if (i % 2 == 0) stranger.hang_up();
@@ -243,9 +301,10 @@ TEST(TcpHostile, SilentOnesAreDroppedInTime) {
   TcpPair pair{options};
   pair.connect();
   const auto drive = [&] { pair[0].progress(); };
+  const auto hello = tcp::encode(tcp::Hello{});
   Stranger silent{pair[0]}, halfway{pair[0]}, unproved{pair[0]};
-  halfway.say(tcp::bytes_of(good_hello()).first(20));
-  unproved.say(good_hello());
+  halfway.say(std::span{hello}.first(20));
+  unproved.say(hello);
   EXPECT_TRUE(silent.is_dropped(drive));
   EXPECT_TRUE(halfway.is_dropped(drive));
   EXPECT_TRUE(unproved.is_dropped(drive));
@@ -341,10 +400,8 @@ TEST(TcpHostile, TheSameRankIsNotLetInTwice) {
   pair.connect();
   pair.greet();
   Stranger stranger{pair[0]};
-  stranger.say(good_hello());
-  const auto answer = stranger.hear([&] { pair[0].progress(); });
-  ASSERT_TRUE(answer && std::holds_alternative<tcp::Refusal>(*answer));
-  EXPECT_EQ(std::get<tcp::Refusal>(*answer).reason, Reason::crossed);
+  const auto answer = claim(stranger, pair, good_identity(), shared_secret(pair));
+  EXPECT_EQ(reason_of(answer), Reason::crossed);
   pair.greet(2);
 }
 

@@ -30,7 +30,7 @@ inline tcp::TcpAddress decoded_tcp(const Address& address) {
 }
 
 /// Where the only listener of a transport on_loopback() is.
-inline tcp::Endpoint endpoint_of(const Transport& transport) {
+inline IpEndpoint endpoint_of(const Transport& transport) {
   return decoded_tcp(transport.address()).endpoints().at(0);
 }
 

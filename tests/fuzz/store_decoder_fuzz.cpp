@@ -21,14 +21,15 @@ constexpr std::size_t type_offset = 6, length_offset = 8;  // in a frame's heade
 void check_round_trip(const wire::Message& message) {
   const auto frame = wire::encode(message);
   const auto type = static_cast<std::uint16_t>(message.index() + 1);
-  if (wire::decode(type, std::span{frame}.subspan(wire::header_size)) != message) std::abort();
+  if (wire::decode(type, std::span{frame}.subspan(wire::Reader::header_size)) != message)
+    std::abort();
 }
 
 void read_all(std::span<const std::byte> input, std::size_t piece, std::size_t limit) {
-  wire::FrameReader reader{limit};
+  wire::Reader reader{limit};
   while (!input.empty()) {
     const auto space = reader.space();
-    if (space.empty() || space.size() > std::max(limit, wire::header_size)) std::abort();
+    if (space.empty() || space.size() > std::max(limit, wire::Reader::header_size)) std::abort();
     const auto count = std::min({space.size(), input.size(), piece});
     std::copy_n(input.begin(), count, space.begin());
     input = input.subspan(count);
@@ -57,7 +58,7 @@ std::string whole(const wire::Message& message) {
 
 std::vector<std::string> fuzz::seeds() {
   return {whole(wire::Hello{}),
-          whole(wire::Join{{}, 3, 8, "scope"}),
+          whole(wire::Join{{}, {3, 8, "scope"}}),
           whole(wire::Refusal{wire::Reason::full, "text"}),
           whole(wire::Put{"key", std::vector<std::byte>(9)}),
           whole(wire::Get{"key", 100}),
@@ -80,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } else {
       read_all(rest, piece, limit);
     }
-  } catch (const wire::Malformed&) {  // what hostile bytes are meant to end in
+  } catch (const MalformedMessage&) {  // what hostile bytes are meant to end in
   }
   return 0;
 }

@@ -60,7 +60,7 @@ Result read_frames(Input input, std::size_t piece) {
       require(result.goodbye || rest.size() < tcp::FrameDecoder::most_left);
       buffer.erase(buffer.begin(), buffer.end() - static_cast<std::ptrdiff_t>(rest.size()));
     }
-  } catch (const tcp::Malformed&) {
+  } catch (const MalformedMessage&) {
     result.malformed = true;
   }
   return result;
@@ -82,37 +82,46 @@ std::vector<std::byte> framed(Input input) {
   return bytes;
 }
 
-void read_messages(Input input, std::size_t piece) {
-  tcp::MessageReader reader;
+/// The message in these bytes, which are whole.
+tcp::Message reread(Input bytes) {
+  tcp::Reader reader{handshake::max_answer};
+  while (true) {
+    const auto space = reader.space();
+    require(space.size() <= bytes.size());
+    std::ranges::copy(bytes.first(space.size()), space.begin());
+    bytes = bytes.subspan(space.size());
+    reader.commit(space.size());
+    if (const auto message = reader.take()) return *message;
+  }
+}
+
+void read_messages(Input input, std::size_t piece, std::size_t limit) {
+  tcp::Reader reader{limit};
   try {
     while (!input.empty()) {
       const auto space = reader.space();
-      require(!space.empty() && space.size() <= 72);
+      require(!space.empty() && space.size() <= std::max(limit, tcp::Reader::header_size));
       const auto count = std::min({space.size(), input.size(), piece});
       const Input given = input.first(count);
       std::ranges::copy(given, space.begin());
       input = input.subspan(count);
       reader.commit(count);
       const auto message = reader.take();
-      const auto* refusal = message ? std::get_if<tcp::Refusal>(&*message) : nullptr;
-      if (refusal) require(!tcp::describe(*refusal).empty());
+      if (!message) continue;
+      require(reread(tcp::encode(*message)) == *message);
     }
-  } catch (const tcp::Malformed&) {  // what hostile bytes are meant to end in
+  } catch (const MalformedMessage&) {  // what hostile bytes are meant to end in
   }
 }
 
-/// The prefix of a message of `type`, and what follows it.
-std::vector<std::byte> prefixed(std::uint8_t type, Input input) {
-  const tcp::Prefix prefix{.type = type};
-  const Input start = tcp::bytes_of(prefix);
-  std::vector<std::byte> bytes(start.begin(), start.end());
-  bytes.insert(bytes.end(), input.begin(), input.end());
-  return bytes;
+/// `payload` behind a header that fits it.
+std::vector<std::byte> with_header(std::uint8_t type, Input payload) {
+  return capstan::framed(tcp::protocol, type, payload);
 }
 
-template <class Message>
-std::string whole(const Message& message) {
-  return '\xff' + std::string{fuzz::text_of(tcp::bytes_of(message))};
+/// Read whole, from an acceptor.
+std::string whole(const tcp::Message& message) {
+  return '\xff' + std::string{fuzz::text_of(tcp::encode(message))};
 }
 
 }  // namespace
@@ -120,10 +129,11 @@ std::string whole(const Message& message) {
 std::vector<std::string> fuzz::seeds() {
   const tcp::FrameHeader frame{64, 16};
   return {whole(tcp::Hello{}),
-          whole(tcp::Reply{}),
-          whole(tcp::Proof{}),
+          whole(tcp::Challenge{}),
+          whole(tcp::Claim{{}, {4096, 1, 0, 2}}),
           whole(tcp::Welcome{}),
-          whole(tcp::Refusal{}),
+          whole(tcp::refusal(tcp::Reason::wrong_segment, 4096)),
+          whole(tcp::Choice{}),
           '\xfc' + std::string{reinterpret_cast<const char*>(&frame), sizeof frame} +
               std::string(16, 'x'),
           '\xfd' + std::string("\x04\x10") + std::string(16, 'x')};
@@ -136,9 +146,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint8_t how = data[0];
   const std::size_t piece = 1 + how / 4;
   const Input rest = std::as_bytes(std::span{data + 1, size - 1});
-  const std::vector<std::byte> made = how & 1 ? framed(rest) : prefixed(data[1], rest.subspan(1));
+  const std::vector<std::byte> made =
+      how & 1 ? framed(rest) : with_header(data[1], rest.subspan(1));
   if (how & 2) {
-    read_messages(how & 1 ? rest : Input{made}, piece);
+    const std::size_t limit = how & 4 ? handshake::max_answer : handshake::max_payload;
+    read_messages(how & 1 ? rest : Input{made}, piece, limit);
   } else {
     const Input input = how & 1 ? Input{made} : rest;
     require(read_frames(input, piece) == read_frames(input, input.size() + 1));

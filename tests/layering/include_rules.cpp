@@ -114,7 +114,7 @@ const std::vector<Rule>& rules() {
          true},
         {"kernels", and_vocabulary({"core/include/capstan/reducer"}), {"fmt", "hwy"}},
         {"topology", and_vocabulary({"core/net"}), {"fmt", "hwloc", "nlohmann"}},
-        {"core/net", vocabulary, {"fmt", "sodium"}},
+        {"core/net", vocabulary, {"fmt", "spdlog", "sodium"}},
         {"core/memory", and_vocabulary({"core/net"}), {"fmt", "spdlog"}},
         {"core/device", and_vocabulary({"core/net", "core/memory"}), {"fmt", "spdlog", "rdma"}},
         {"transports", and_vocabulary({"core/net", "core/memory"}), {"fmt", "spdlog"}},

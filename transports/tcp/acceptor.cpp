@@ -6,67 +6,50 @@
 #include <cerrno>
 #include <utility>
 
-#include "transports/tcp/socket.hpp"
-
 namespace capstan::tcp {
 namespace {
 
-using namespace std::chrono_literals;
-
 constexpr std::size_t spare_guests = 64;  // strangers, besides one for each rank
-constexpr int most_at_once = 64;          // the rest waits while others are served
-constexpr auto pause_time = 100ms;
 
 }  // namespace
 
-void Acceptor::listen(bool on) {
-  if (on == listening_) return;
-  listening_ = on;
-  for (std::size_t i = 0; i < listeners_.size(); ++i) {
-    const int fd = listeners_[i].get();
-    on ? meeting_.poller.add(fd, {listener, static_cast<std::uint32_t>(i)}, true, false)
-       : meeting_.poller.remove(fd);
+Acceptor::Acceptor(ConnectionSetup& setup, std::vector<FileDescriptor> sockets) : setup_(setup) {
+  for (FileDescriptor& socket : sockets) {
+    const auto id = static_cast<std::uint32_t>(listeners_.size());
+    listeners_.emplace_back(std::move(socket), setup_.poller, Poller::Tag{listener, id});
   }
+}
+
+void Acceptor::start() {
+  for (Listener& each : listeners_) each.start();
 }
 
 void Acceptor::accept_from_listener(std::uint32_t which) {
-  for (int i = 0; i < most_at_once; ++i) {
-    Accepted accepted = accept_from(listeners_[which].get());
-    if (accepted.socket.valid()) {
-      admit(std::move(accepted.socket), std::move(accepted.from));
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      return pause();
-    } else if (would_block(errno)) {
-      return;
-    }  // else that one gave up, or a signal came: look for the next
-  }
-}
-
-/// Out of descriptors or memory: who waits would be announced without end.
-void Acceptor::pause() {
-  meeting_.complaints.about("whoever comes next",
-                            fmt::format("{}: {}", error_text(errno), descriptor_remedy));
-  listen(false);
-  resume_ = Deadline::in(pause_time);
-  meeting_.wake_at(resume_);
+  Listener& source = listeners_[which];
+  source.accept_all(
+      [&](Accepted accepted) {
+        admit(std::move(accepted.socket), accepted.from.ip_endpoint().text());
+      },
+      [&](const std::string& why) { setup_.warnings.warn("whoever comes next", why); });
+  setup_.wake_at(source.resume());
 }
 
 void Acceptor::admit(FileDescriptor socket, std::string from) {
-  if (guests_.size() >= static_cast<std::size_t>(meeting_.ranks) + spare_guests) {
-    meeting_.complaints.about(guests_.begin()->second.from, "too many others have come since");
+  if (guests_.size() >= static_cast<std::size_t>(setup_.ranks) + spare_guests) {
+    setup_.warnings.warn(guests_.begin()->second.from, "too many others have come since");
     drop(guests_.begin());  // a rank tries again
   }
-  const Deadline due = Deadline::in(meeting_.handshake_timeout);
+  const Deadline due = Deadline::in(setup_.handshake_timeout);
   const std::uint32_t id = next_id_++;
-  tune(socket.get(), meeting_.peer_timeout);
-  meeting_.poller.add(socket.get(), {guest, id}, true, false);
-  meeting_.wake_at(due);
+  tune(socket, setup_.peer_timeout);
+  setup_.poller.add(socket.get(), {guest, id}, Poller::input);
+  setup_.wake_at(due);
   guests_.emplace(id, Guest{std::move(socket), std::move(from), due});
   serve(id);
 }
 
 Acceptor::Guests::iterator Acceptor::drop(Guests::iterator guest) {
-  if (guest->second.socket.valid()) meeting_.poller.remove(guest->second.socket.get());
+  if (guest->second.socket.valid()) setup_.poller.remove(guest->second.socket.get());
   return guests_.erase(guest);
 }
 
@@ -76,116 +59,110 @@ void Acceptor::serve(std::uint32_t id) {
   Guest& guest = found->second;
   bool stays = false;
   try {
-    stays = listen_to(guest);
-  } catch (const Malformed& error) {
-    const bool other = guest.reader.other_version();
+    stays = receive(guest);
+  } catch (const MalformedMessage& error) {
+    const bool other = error.kind() == MalformedMessage::Kind::other_version;
     refuse(guest, other ? Reason::other_version : Reason::malformed, error.what());
   }
   if (!stays) drop(found);
 }
 
-/// Reads all that it has to say for now. False when it is to be dropped.
-bool Acceptor::listen_to(Guest& guest) {
+/// Reads all that a guest has sent so far. False when it is to be dropped.
+bool Acceptor::receive(Guest& guest) {
   while (guest.socket.valid()) {
-    const auto space = guest.reader.space();
-    const ssize_t got = ::recv(guest.socket.get(), space.data(), space.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = receive_some(guest.socket, guest.reader.space());
     if (got < 0) return would_block(errno);
     if (got == 0) {
-      // Without a word, or after a Hello, it is no stranger: it may have found another way.
-      if (guest.reader.inside_message()) throw Malformed("it hung up in the middle of a message");
+      // A rank that hangs up between messages is no stranger: it may use another connection.
+      if (guest.reader.inside_message()) bad_content("it hung up in the middle of a message");
       return false;
     }
     guest.reader.commit(static_cast<std::size_t>(got));
     const auto message = guest.reader.take();
-    if (message && !hear(guest, *message)) return false;
+    if (message && !react(guest, *message)) return false;
   }
   return false;
 }
 
-bool Acceptor::hear(Guest& guest, const Message& message) {
+bool Acceptor::react(Guest& guest, const Message& message) {
   const auto* hello = std::get_if<Hello>(&message);
-  const auto* proof = std::get_if<Proof>(&message);
-  if (hello && !guest.hello) return greet(guest, *hello);
-  if (proof && guest.hello) return check(guest, *proof);
-  throw Malformed("it sends a message out of turn");
+  const auto* claim = std::get_if<Claim>(&message);
+  if (hello && !guest.proofs.challenged()) {
+    guest.due = Deadline::in(setup_.handshake_timeout);
+    setup_.wake_at(guest.due);
+    return send(guest, guest.proofs.challenge(*hello));
+  }
+  if (claim && guest.proofs.challenged() && !guest.peer) return check(guest, *claim);
+  if (std::holds_alternative<Choice>(message) && guest.peer) return settle(guest, *guest.peer);
+  bad_content("it sends a message out of turn");
 }
 
-bool Acceptor::greet(Guest& guest, const Hello& hello) {
-  const bool exists = hello.from >= 0 && hello.from < meeting_.ranks &&
-                      hello.to == meeting_.self.value() && hello.from != hello.to &&
-                      hello.ranks == meeting_.ranks;
-  const Rank from{exists ? hello.from : hello.to};
-  if (!exists || !meeting_.address_of(from)) {
+bool Acceptor::check(Guest& guest, const Claim& claim) {
+  const Identity& identity = claim.claims;
+  const bool exists = identity.from >= 0 && identity.from < setup_.ranks &&
+                      identity.to == setup_.self.value() && identity.from != identity.to &&
+                      identity.ranks == setup_.ranks;
+  const Rank from{exists ? identity.from : identity.to};
+  if (!exists || !setup_.address_of(from)) {
     return refuse(guest, Reason::wrong_rank,
-                  fmt::format("it says that it is rank {} of {}, and looks for rank {}", hello.from,
-                              hello.ranks, hello.to));
+                  fmt::format("it says that it is rank {} of {}, and looks for rank {}",
+                              identity.from, identity.ranks, identity.to));
   }
-  if (hello.segment != meeting_.segment.value()) {
-    return refuse(guest, Reason::wrong_segment,
-                  fmt::format("it says that it is rank {}, with a segment of {} bytes, not {}",
-                              hello.from, hello.segment, meeting_.segment.value()),
-                  meeting_.segment.value());
-  }
-  if (meeting_.is_settled(from)) return refuse(guest, Reason::crossed, {});
-  guest.hello = hello;
-  guest.nonce = random_value<Nonce>();
-  guest.due = Deadline::in(meeting_.handshake_timeout);
-  meeting_.wake_at(guest.due);
-  Reply reply{.nonce = guest.nonce};
-  reply.proof = prove(Speaker::acceptor, meeting_.address_of(from)->token, meeting_.own.token,
-                      hello, guest.nonce);
-  return send_all(guest.socket.get(), bytes_of(reply));
-}
-
-/// False in any case: if all is well, it is no guest any more.
-bool Acceptor::check(Guest& guest, const Proof& proof) {
-  const Rank from{guest.hello->from};
-  const Digest expected = prove(Speaker::opener, meeting_.address_of(from)->token,
-                                meeting_.own.token, *guest.hello, guest.nonce);
-  if (!same(proof.proof, expected)) {
+  const Secret secret = secret_of(setup_.address_of(from)->token, setup_.own.token);
+  if (!guest.proofs.trusts(claim, secret)) {
     return refuse(guest, Reason::wrong_token,
                   fmt::format("it says that it is rank {}, but lacks the token", from.value()));
   }
-  if (meeting_.is_settled(from)) return refuse(guest, Reason::crossed, {});
-  if (meeting_.leads(from) && !send_all(guest.socket.get(), bytes_of(Welcome{}))) return false;
-  meeting_.poller.remove(guest.socket.get());
-  meeting_.settle({from, std::move(guest.socket), guest.from, {}});
+  if (identity.segment != setup_.segment.value()) {
+    return refuse(guest, Reason::wrong_segment,
+                  fmt::format("it says that it is rank {}, with a segment of {} bytes, not {}",
+                              identity.from, identity.segment, setup_.segment.value()));
+  }
+  if (setup_.is_settled(from)) return refuse(guest, Reason::crossed, {});
+  if (!send(guest, guest.proofs.welcome(claim, secret))) return false;
+  if (setup_.leads(from)) return settle(guest, from);
+  guest.peer = from;
+  return true;
+}
+
+/// False in any case: a rank whose connection is used is no guest any more.
+bool Acceptor::settle(Guest& guest, Rank peer) {
+  if (setup_.is_settled(peer)) return refuse(guest, Reason::crossed, {});
+  setup_.poller.remove(guest.socket.get());
+  setup_.settle({peer, std::move(guest.socket), guest.from, {}});
   return false;
 }
 
-/// False, as it is to be dropped.
-bool Acceptor::refuse(Guest& guest, Reason reason, std::string_view complaint,
-                      std::uint64_t detail) {
-  if (!complaint.empty()) meeting_.complaints.about(guest.from, complaint);
-  send_all(guest.socket.get(), bytes_of(Refusal{.reason = reason, .detail = detail}));
+bool Acceptor::send(Guest& guest, const Message& message) {
+  return send_all(guest.socket, encode(message));
+}
+
+/// False, as the guest is to be dropped. An empty warning is not logged.
+bool Acceptor::refuse(Guest& guest, Reason reason, std::string_view warning) {
+  if (!warning.empty()) setup_.warnings.warn(guest.from, warning);
+  send(guest, refusal(reason, setup_.segment.value()));
   ::shutdown(guest.socket.get(), SHUT_WR);
   return false;
 }
 
 void Acceptor::turn_away(Rank peer) {
   for (auto guest = guests_.begin(); guest != guests_.end();) {
-    const bool is_it = guest->second.hello && guest->second.hello->from == peer.value();
-    if (is_it) refuse(guest->second, Reason::crossed, {});
-    guest = is_it ? drop(guest) : std::next(guest);
+    const bool is_peer = guest->second.peer == peer;
+    if (is_peer) refuse(guest->second, Reason::crossed, {});
+    guest = is_peer ? drop(guest) : std::next(guest);
   }
 }
 
 void Acceptor::look_at_clock() {
-  if (resume_.expired()) {
-    resume_ = Deadline::never();
-    listen(true);
-  }
-  meeting_.wake_at(resume_);
+  for (Listener& each : listeners_) setup_.wake_at(each.resume());
   for (auto guest = guests_.begin(); guest != guests_.end();) {
     const std::uint32_t id = guest->first;
-    if (guest->second.due.expired()) serve(id);  // it may have spoken while this rank did not look
+    if (guest->second.due.expired()) serve(id);  // its messages may have waited for this rank
     guest = guests_.lower_bound(id);
     if (guest == guests_.end() || guest->first != id) continue;
     const bool late = guest->second.due.expired();
-    if (late)
-      meeting_.complaints.about(guest->second.from, "it did not prove to be a rank in time");
-    if (!late) meeting_.wake_at(guest->second.due);
+    if (late) setup_.warnings.warn(guest->second.from, "it did not prove to be a rank in time");
+    if (!late) setup_.wake_at(guest->second.due);
     guest = late ? drop(guest) : std::next(guest);
   }
 }

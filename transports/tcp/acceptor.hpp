@@ -6,23 +6,24 @@
 #include <string>
 #include <vector>
 
+#include "core/net/listener.hpp"
+#include "transports/tcp/connection_setup.hpp"
 #include "transports/tcp/handshake.hpp"
-#include "transports/tcp/meeting.hpp"
 
 namespace capstan::tcp {
 
-/// Accepts connections, and lets in only who proves to be the rank that it says it is. Those who
-/// have not done so yet are bounded in number, in time and in what they may send.
+/// Accepts connections, and lets a rank in only after it has proved to be the rank that it says it
+/// is. Connections that have not come so far (guests) are bounded in number, in time and in what
+/// they may send.
 class Acceptor {
  public:
-  Acceptor(Meeting& meeting, std::vector<FileDescriptor> listeners)
-      : meeting_(meeting), listeners_(std::move(listeners)) {}
+  Acceptor(ConnectionSetup& setup, std::vector<FileDescriptor> sockets);
 
-  void start() { listen(true); }
+  void start();
   void accept_from_listener(std::uint32_t which);
   void serve(std::uint32_t id);
   void look_at_clock();
-  /// The peer is connected otherwise: whoever says that it is this peer is turned away.
+  /// The peer is connected otherwise: refuses guests that have proved to be this peer.
   void turn_away(Rank peer);
   bool busy() const { return !guests_.empty(); }
 
@@ -31,26 +32,23 @@ class Acceptor {
     FileDescriptor socket;
     std::string from;
     Deadline due;
-    MessageReader reader{};
-    std::optional<Hello> hello{};
-    Nonce nonce{};
+    Reader reader{handshake::max_payload};
+    handshake::Acceptor proofs{};
+    std::optional<Rank> peer{};  // proved; its choice of a connection is missing
   };
   using Guests = std::map<std::uint32_t, Guest>;  // the oldest first
 
-  void listen(bool on);
-  void pause();
   void admit(FileDescriptor socket, std::string from);
-  bool hear(Guest& guest, const Message& message);
-  bool greet(Guest& guest, const Hello& hello);
-  bool check(Guest& guest, const Proof& proof);
-  bool listen_to(Guest& guest);
-  bool refuse(Guest& guest, Reason reason, std::string_view complaint, std::uint64_t detail = 0);
+  bool receive(Guest& guest);
+  bool react(Guest& guest, const Message& message);
+  bool check(Guest& guest, const Claim& claim);
+  bool settle(Guest& guest, Rank peer);
+  bool send(Guest& guest, const Message& message);
+  bool refuse(Guest& guest, Reason reason, std::string_view warning);
   Guests::iterator drop(Guests::iterator guest);
 
-  Meeting& meeting_;
-  std::vector<FileDescriptor> listeners_;
-  bool listening_ = false;
-  Deadline resume_ = Deadline::never();
+  ConnectionSetup& setup_;
+  std::vector<Listener> listeners_;
   Guests guests_;
   std::uint32_t next_id_ = 0;
 };

@@ -28,8 +28,8 @@ bool FrameDecoder::start_frame(std::span<const std::byte>& input) {
   if (header == goodbye) return true;
   // In this order, nothing overflows.
   if (header.length == 0 || header.length > segment_ || header.offset > segment_ - header.length) {
-    throw Malformed(fmt::format("a frame of {} bytes for offset {} of a segment of {}",
-                                header.length, header.offset, segment_));
+    bad_content(fmt::format("a frame of {} bytes for offset {} of a segment of {}", header.length,
+                            header.offset, segment_));
   }
   current_ = header;
   return false;

@@ -3,11 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
-#include <string>
 #include <variant>
 
 #include "capstan/quantity.hpp"
+#include "core/net/message.hpp"
 
 /// What ranks say to each other once they are connected: frames, each a header and a payload. All
 /// numbers are in the order of the machine, as is what is in segments; the handshake sees to it
@@ -23,12 +22,6 @@ struct FrameHeader {
 
 /// The last frame of a rank that destroys its transport. It has no payload.
 inline constexpr FrameHeader goodbye{.offset = ~std::uint64_t{0}, .length = 0};
-
-/// Bytes that do not follow the protocol.
-class Malformed : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// Cuts what comes from a peer into pieces of payload. Pure: bytes in, events out.
 ///
@@ -51,8 +44,8 @@ class FrameDecoder {
   /// `segment` is the size of the sender's segment, beyond which nothing may be written.
   explicit FrameDecoder(Bytes segment) : segment_(segment.value()) {}
 
-  /// The next event, whose bytes are taken off the front of `input`. Throws Malformed, after which
-  /// the decoder is of no more use.
+  /// The next event, whose bytes are taken off the front of `input`. Throws MalformedMessage, after
+  /// which the decoder is of no more use.
   Event next(std::span<const std::byte>& input);
 
   /// The payload of the current frame that is still to come, and where it belongs.

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transports/tcp/socket.hpp"
+#include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::tcp {
 namespace {

@@ -22,7 +22,8 @@ class Inbox {
     broken,  // by an error, which is in errno
   };
 
-  /// Reads from `socket` what is there. `buffer` may be shared with others. Throws Malformed.
+  /// Reads from `socket` what is there. `buffer` may be shared with others. Throws
+  /// MalformedMessage.
   State receive(int socket, std::span<std::byte> buffer);
 
   /// What receive() would find next, without reading it: anything but left, ended and broken

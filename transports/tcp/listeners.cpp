@@ -8,7 +8,7 @@
 #include "capstan/error.hpp"
 #include "core/net/host_identity.hpp"
 #include "core/net/random.hpp"
-#include "transports/tcp/socket.hpp"
+#include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::tcp {
 
@@ -22,7 +22,7 @@ Listeners listen_on_all(std::span<const HostAddress> local, const std::string& c
       error = errno;
       continue;
     }
-    result.address.add(local_endpoint(socket.get()));
+    result.address.add(local_address(socket).ip_endpoint());
     result.sockets.push_back(std::move(socket));
   }
   if (result.sockets.empty()) {

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "transports/tcp/socket.hpp"
+#include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::tcp {
 namespace {
@@ -27,9 +27,9 @@ std::string with_remedy(int error) {
 }  // namespace
 
 void Opener::open(Rank peer) {
-  if (meeting_.is_settled(peer) || openings_.contains(peer)) return;
+  if (setup_.is_settled(peer) || openings_.contains(peer)) return;
   Opening& opening = openings_[peer];
-  opening.endpoints = order_to_try(meeting_.own, meeting_.local, *meeting_.address_of(peer));
+  opening.endpoints = order_to_try(setup_.own, setup_.local, *setup_.address_of(peer));
   if (opening.endpoints.empty()) {
     opening.failures =
         "it listens on no address that another host can reach: give its transport "
@@ -40,7 +40,7 @@ void Opener::open(Rank peer) {
 
 void Opener::schedule(Opening& opening, Deadline when) {
   opening.next_step = when;
-  meeting_.wake_at(when);
+  setup_.wake_at(when);
 }
 
 void Opener::step(Rank peer) {
@@ -53,25 +53,25 @@ void Opener::step(Rank peer) {
 }
 
 bool Opener::try_next(Rank peer, Opening& opening) {
-  const Endpoint endpoint = opening.endpoints[opening.next++];
-  Attempt attempt{next_id_++, peer, begin_connect(endpoint, meeting_.congestion_control), endpoint,
-                  Deadline::in(meeting_.connect_timeout)};
+  const IpEndpoint endpoint = opening.endpoints[opening.next++];
+  Attempt attempt{next_id_++, peer, begin_connect(endpoint, setup_.congestion_control), endpoint,
+                  Deadline::in(setup_.connect_timeout)};
   if (!attempt.socket.valid()) return fail(attempt, with_remedy(errno));
-  tune(attempt.socket.get(), meeting_.peer_timeout);
-  meeting_.poller.add(attempt.socket.get(), {Kind::attempt, attempt.id}, false, true);
-  meeting_.wake_at(attempt.due);
+  tune(attempt.socket, setup_.peer_timeout);
+  setup_.poller.add(attempt.socket.get(), {Kind::attempt, attempt.id}, Poller::output);
+  setup_.wake_at(attempt.due);
   attempts_.emplace(attempt.id, std::move(attempt));
   return true;
 }
 
 void Opener::retry_or_give_up(Rank peer, Opening& opening) {
-  if (opening.crossed) return schedule(opening, Deadline::in(meeting_.handshake_timeout));
+  if (opening.crossed) return schedule(opening, Deadline::in(setup_.handshake_timeout));
   if (opening.may_retry && opening.rounds < most_rounds) {
     opening.may_retry = false;
     opening.next = 0;
     return schedule(opening, Deadline::in(first_pause * (1 << opening.rounds++)));
   }
-  meeting_.settle(
+  setup_.settle(
       {peer, {}, {}, fmt::format("no connection to rank {}: {}", peer.value(), opening.failures)});
 }
 
@@ -84,7 +84,7 @@ bool Opener::fail(const Attempt& attempt, std::string_view reason) {
 }
 
 void Opener::drop(Attempts::iterator attempt) {
-  if (attempt->second.socket.valid()) meeting_.poller.remove(attempt->second.socket.get());
+  if (attempt->second.socket.valid()) setup_.poller.remove(attempt->second.socket.get());
   attempts_.erase(attempt);
 }
 
@@ -97,42 +97,32 @@ void Opener::serve(std::uint32_t id) {
   if (found == attempts_.end()) return;
   Attempt& attempt = found->second;
   const Rank peer = attempt.peer;
-  if (meeting_.is_settled(peer)) return;  // otherwise, a moment ago
+  if (setup_.is_settled(peer)) return;  // otherwise, a moment ago
   bool goes_on = false;
   try {
-    goes_on = attempt.connected ? listen_to(attempt) : finish_connecting(attempt);
-  } catch (const Malformed& error) {
+    goes_on = attempt.connected ? receive(attempt) : finish_connecting(attempt);
+  } catch (const MalformedMessage& error) {
     fail(attempt, error.what());
   }
   if (goes_on) return;
   drop(found);
-  if (!meeting_.is_settled(peer)) step(peer);
+  if (!setup_.is_settled(peer)) step(peer);
 }
 
 /// The socket is there, or will never be.
 bool Opener::finish_connecting(Attempt& attempt) {
-  const int error = connect_result(attempt.socket.get());
+  const int error = connect_result(attempt.socket);
   if (error != 0) return fail(attempt, error_text(error));
   attempt.connected = true;
   attempt.due = Deadline::never();
-  attempt.hello = {.segment = meeting_.segment.value(),
-                   .from = meeting_.self.value(),
-                   .to = attempt.peer.value(),
-                   .ranks = meeting_.ranks,
-                   .nonce = random_value<Nonce>()};
-  if (!send_all(attempt.socket.get(), bytes_of(attempt.hello))) {
-    openings_.at(attempt.peer).may_retry = true;
-    return fail(attempt, error_text(errno));
-  }
-  meeting_.poller.modify(attempt.socket.get(), {Kind::attempt, attempt.id}, true, false);
+  if (!send(attempt, attempt.proofs.hello())) return false;
+  setup_.poller.modify(attempt.socket.get(), {Kind::attempt, attempt.id}, Poller::input);
   return true;
 }
 
-bool Opener::listen_to(Attempt& attempt) {
+bool Opener::receive(Attempt& attempt) {
   while (true) {
-    const auto space = attempt.reader.space();
-    const ssize_t got = ::recv(attempt.socket.get(), space.data(), space.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = receive_some(attempt.socket, attempt.reader.space());
     if (got < 0 && would_block(errno)) return true;
     if (got <= 0) {
       openings_.at(attempt.peer).may_retry = true;
@@ -140,44 +130,53 @@ bool Opener::listen_to(Attempt& attempt) {
     }
     attempt.reader.commit(static_cast<std::size_t>(got));
     const auto message = attempt.reader.take();
-    if (message && !hear(attempt, *message)) return false;
+    if (message && !react(attempt, *message)) return false;
   }
 }
 
-bool Opener::hear(Attempt& attempt, const Message& message) {
+bool Opener::react(Attempt& attempt, const Message& message) {
   if (const auto* refusal = std::get_if<Refusal>(&message)) {
     openings_.at(attempt.peer).crossed |= refusal->reason == Reason::crossed;
-    return fail(attempt, tcp::describe(*refusal));
+    return fail(attempt, refusal->text);
   }
-  const auto* reply = std::get_if<Reply>(&message);
-  if (reply && !attempt.proved) return check(attempt, *reply);
-  if (std::holds_alternative<Welcome>(message) && attempt.proved) return settle(attempt);
+  const auto* challenge = std::get_if<Challenge>(&message);
+  if (challenge && !attempt.proofs.claimed()) return claim(attempt, *challenge);
+  const auto* welcome = std::get_if<Welcome>(&message);
+  if (welcome && attempt.proofs.claimed()) return check(attempt, *welcome);
   return fail(attempt, "it sends a message out of turn");
 }
 
-bool Opener::check(Attempt& attempt, const Reply& reply) {
-  const Token& peer_token = meeting_.address_of(attempt.peer)->token;
-  const auto proof_of = [&](Speaker speaker) {
-    return prove(speaker, meeting_.own.token, peer_token, attempt.hello, reply.nonce);
-  };
-  if (!same(reply.proof, proof_of(Speaker::acceptor))) {
-    meeting_.complaints.about(
+bool Opener::claim(Attempt& attempt, const Challenge& challenge) {
+  const Identity identity{.segment = setup_.segment.value(),
+                          .from = setup_.self.value(),
+                          .to = attempt.peer.value(),
+                          .ranks = setup_.ranks};
+  const Secret secret = secret_of(setup_.own.token, setup_.address_of(attempt.peer)->token);
+  return send(attempt, attempt.proofs.claim(challenge, identity, secret));
+}
+
+bool Opener::check(Attempt& attempt, const Welcome& welcome) {
+  if (!attempt.proofs.trusts(welcome)) {
+    setup_.warnings.warn(
         attempt.endpoint.text(),
         fmt::format("it is not rank {}, as it lacks the token", attempt.peer.value()));
     return fail(attempt, "it lacks the token of that rank");
   }
-  if (!send_all(attempt.socket.get(), bytes_of(Proof{.proof = proof_of(Speaker::opener)}))) {
-    openings_.at(attempt.peer).may_retry = true;
-    return fail(attempt, error_text(errno));
-  }
-  attempt.proved = true;
-  return meeting_.leads(attempt.peer) ? settle(attempt) : true;
+  if (setup_.leads(attempt.peer) && !send(attempt, Choice{})) return false;
+  return settle(attempt);
+}
+
+/// False when the attempt has failed.
+bool Opener::send(Attempt& attempt, const Message& message) {
+  if (send_all(attempt.socket, encode(message))) return true;
+  openings_.at(attempt.peer).may_retry = true;
+  return fail(attempt, error_text(errno));
 }
 
 /// False, as the attempt is over.
 bool Opener::settle(Attempt& attempt) {
-  meeting_.poller.remove(attempt.socket.get());
-  meeting_.settle({attempt.peer, std::move(attempt.socket), attempt.endpoint.text(), {}});
+  setup_.poller.remove(attempt.socket.get());
+  setup_.settle({attempt.peer, std::move(attempt.socket), attempt.endpoint.text(), {}});
   return false;
 }
 
@@ -197,18 +196,18 @@ void Opener::look_at_clock() {
     if (attempt->second.due.expired()) {
       fail(attempt->second, fmt::format("no answer within {}", attempt->second.due.budget()));
       drop(attempt);
-      if (!meeting_.is_settled(peer) && openings_.at(peer).next_step.is_never()) step(peer);
+      if (!setup_.is_settled(peer) && openings_.at(peer).next_step.is_never()) step(peer);
     } else {
-      meeting_.wake_at(attempt->second.due);
+      setup_.wake_at(attempt->second.due);
     }
     attempt = next;
   }
   for (auto& [peer, opening] : openings_) {
     if (opening.next_step.expired()) {
       opening.may_retry |= std::exchange(opening.crossed, false);
-      if (!meeting_.is_settled(peer)) step(peer);
+      if (!setup_.is_settled(peer)) step(peer);
     }
-    meeting_.wake_at(opening.next_step);
+    setup_.wake_at(opening.next_step);
   }
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "transports/tcp/connection_setup.hpp"
 #include "transports/tcp/handshake.hpp"
-#include "transports/tcp/meeting.hpp"
 
 namespace capstan::tcp {
 
@@ -16,7 +16,7 @@ namespace capstan::tcp {
 /// answer for long, because that rank is busy elsewhere: this is no reason to give up.
 class Opener {
  public:
-  explicit Opener(Meeting& meeting) : meeting_(meeting) {}
+  explicit Opener(ConnectionSetup& setup) : setup_(setup) {}
 
   /// Begins to connect to `peer`, unless that is under way or done.
   void open(Rank peer);
@@ -33,15 +33,14 @@ class Opener {
     std::uint32_t id;
     Rank peer;
     FileDescriptor socket;
-    Endpoint endpoint;
+    IpEndpoint endpoint;
     Deadline due;  // for the connection, not for what is said over it
     bool connected = false;
-    bool proved = false;  // only a Welcome is missing
-    Hello hello{};
-    MessageReader reader{};
+    handshake::Initiator proofs{};
+    Reader reader{handshake::max_answer};
   };
   struct Opening {
-    std::vector<Endpoint> endpoints;
+    std::vector<IpEndpoint> endpoints;
     std::size_t next = 0;  // of endpoints
     Deadline next_step = Deadline::never();
     int rounds = 0;
@@ -55,16 +54,18 @@ class Opener {
   bool try_next(Rank peer, Opening& opening);
   void retry_or_give_up(Rank peer, Opening& opening);
   bool finish_connecting(Attempt& attempt);
-  bool listen_to(Attempt& attempt);
-  bool hear(Attempt& attempt, const Message& message);
-  bool check(Attempt& attempt, const Reply& reply);
+  bool receive(Attempt& attempt);
+  bool react(Attempt& attempt, const Message& message);
+  bool claim(Attempt& attempt, const Challenge& challenge);
+  bool check(Attempt& attempt, const Welcome& welcome);
+  bool send(Attempt& attempt, const Message& message);
   bool settle(Attempt& attempt);
   bool fail(const Attempt& attempt, std::string_view reason);
   void drop(Attempts::iterator attempt);
   bool has_attempts(Rank peer) const;
   void schedule(Opening& opening, Deadline when);
 
-  Meeting& meeting_;
+  ConnectionSetup& setup_;
   std::map<Rank, Opening> openings_;
   Attempts attempts_;
   std::uint32_t next_id_ = 0;

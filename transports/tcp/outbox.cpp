@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transports/tcp/socket.hpp"
+#include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::tcp {
 namespace {
@@ -177,7 +177,7 @@ void Outbox::sync_interest() {
 void Outbox::sync_interest_locked() {
   const bool stuck = next_ < woken_;
   if (socket_ < 0 || stuck == watching_) return;
-  poller_->modify(socket_, tag_, true, stuck);
+  poller_->modify(socket_, tag_, Poller::input | (stuck ? Poller::output : Poller::nothing));
   watching_ = stuck;
 }
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
+#include "core/net/poller.hpp"
 #include "transports/tcp/frame.hpp"
-#include "transports/tcp/poller.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::tcp {

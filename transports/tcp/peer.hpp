@@ -8,7 +8,7 @@
 #include "core/net/file_descriptor.hpp"
 #include "transports/tcp/inbox.hpp"
 #include "transports/tcp/outbox.hpp"
-#include "transports/tcp/socket.hpp"
+#include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::tcp {
 

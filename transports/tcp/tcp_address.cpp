@@ -13,10 +13,6 @@ constexpr std::uint64_t current_format = 0x3130'7063'7470'6163;  // "captcp01"
 
 }  // namespace
 
-std::string Endpoint::text() const {
-  return fmt::format(fmt::runtime(ip.v6 ? "[{}]:{}" : "{}:{}"), ip.text(), port);
-}
-
 Address TcpAddress::encode() const {
   TcpAddress copy = *this;
   copy.format = current_format;
@@ -36,21 +32,21 @@ std::optional<TcpAddress> TcpAddress::decode(const Address& address) {
   return result;
 }
 
-void TcpAddress::add(const Endpoint& endpoint) {
+void TcpAddress::add(const IpEndpoint& endpoint) {
   entries.at(count++) = {endpoint.ip.bytes, endpoint.port, std::uint16_t(endpoint.ip.v6 ? 6 : 4)};
 }
 
-std::vector<Endpoint> TcpAddress::endpoints() const {
-  std::vector<Endpoint> result;
+std::vector<IpEndpoint> TcpAddress::endpoints() const {
+  std::vector<IpEndpoint> result;
   for (const Entry& entry : std::span{entries}.first(count)) {
     result.push_back({{entry.ip, entry.family == 6}, entry.port});
   }
   return result;
 }
 
-std::vector<Endpoint> order_to_try(const TcpAddress& own, std::span<const HostAddress> local,
-                                   const TcpAddress& peer) {
-  const auto distance = [&](const Endpoint& endpoint) {
+std::vector<IpEndpoint> order_to_try(const TcpAddress& own, std::span<const HostAddress> local,
+                                     const TcpAddress& peer) {
+  const auto distance = [&](const IpEndpoint& endpoint) {
     if (endpoint.ip.is_loopback()) return 0;
     const auto shares_network = [&](const HostAddress& mine) {
       return mine.ip.in_same_network(endpoint.ip, mine.prefix);
@@ -62,10 +58,10 @@ std::vector<Endpoint> order_to_try(const TcpAddress& own, std::span<const HostAd
     return std::ranges::any_of(local, same_family) ? 2 : 3;
   };
   const bool same_host = own.host == peer.host;
-  const std::vector<Endpoint> endpoints = peer.endpoints();
-  std::vector<Endpoint> order;
+  const std::vector<IpEndpoint> endpoints = peer.endpoints();
+  std::vector<IpEndpoint> order;
   for (const int wanted : {0, 1, 2, 3}) {
-    std::ranges::copy_if(endpoints, std::back_inserter(order), [&](const Endpoint& endpoint) {
+    std::ranges::copy_if(endpoints, std::back_inserter(order), [&](const IpEndpoint& endpoint) {
       return distance(endpoint) == wanted && (same_host || !endpoint.ip.is_loopback());
     });
   }

@@ -8,20 +8,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/net/endpoint.hpp"
 #include "core/net/network.hpp"
-#include "transports/tcp/handshake.hpp"
+#include "core/net/random.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::tcp {
-
-/// An address and a port that something listens on.
-struct Endpoint {
-  IpAddress ip;
-  std::uint16_t port = 0;
-
-  /// "10.0.0.1:4711", "[::1]:4711".
-  std::string text() const;
-};
 
 /// Where one rank can be reached, and how to recognise it. What Address carries.
 struct TcpAddress {
@@ -31,8 +23,8 @@ struct TcpAddress {
   /// Nothing when `address` was not made by encode() of this version.
   static std::optional<TcpAddress> decode(const Address& address);
 
-  void add(const Endpoint& endpoint);
-  std::vector<Endpoint> endpoints() const;
+  void add(const IpEndpoint& endpoint);
+  std::vector<IpEndpoint> endpoints() const;
 
   struct Entry {
     std::array<std::byte, 16> ip{};
@@ -52,7 +44,7 @@ static_assert(sizeof(TcpAddress) <= 400);
 /// The endpoints of `peer` in the order in which a rank with the address `own` on a host with the
 /// addresses `local` tries them: loopback where both are on one host and never else, then those in
 /// a network that they share, then those of a family that both have.
-std::vector<Endpoint> order_to_try(const TcpAddress& own, std::span<const HostAddress> local,
-                                   const TcpAddress& peer);
+std::vector<IpEndpoint> order_to_try(const TcpAddress& own, std::span<const HostAddress> local,
+                                     const TcpAddress& peer);
 
 }  // namespace capstan::tcp

@@ -18,7 +18,7 @@
 #include "transports/tcp/listeners.hpp"
 #include "transports/tcp/opener.hpp"
 #include "transports/tcp/peer.hpp"
-#include "transports/tcp/socket.hpp"
+#include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan {
 namespace {
@@ -41,7 +41,7 @@ class TcpTransport final : public MirroredTransport {
   ~TcpTransport() override;
 
   std::string_view name() const override { return "tcp"; }
-  Address address() const override { return meeting_.own.encode(); }
+  Address address() const override { return setup_.own.encode(); }
   void connect(std::span<const Address> addresses, Deadline deadline) override;
   void push(Rank peer, Bytes offset, Bytes length) override;
   void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
@@ -63,7 +63,7 @@ class TcpTransport final : public MirroredTransport {
   std::string describe_unreached(const Peer& peer, Deadline deadline) const;
   void look_around();
   void look_at_clock();
-  void dispatch(const tcp::Poller::Event& event);
+  void dispatch(const Poller::Event& event);
   void take_outcomes();
   void begin(Peer& peer, tcp::Outcome outcome);
   void serve(Peer& peer);
@@ -77,8 +77,8 @@ class TcpTransport final : public MirroredTransport {
 
   const TcpOptions options_;
   const pid_t process_ = ::getpid();
-  tcp::Poller poller_;
-  tcp::Meeting meeting_;
+  Poller poller_ = Poller::with_alarm();
+  tcp::ConnectionSetup setup_;
   tcp::Acceptor acceptor_;
   tcp::Opener opener_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null where there is no link
@@ -95,18 +95,18 @@ TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions
                            Listeners listeners)
     : MirroredTransport(self, ranks, segment, memory),
       options_(options),
-      meeting_{.self = self,
-               .ranks = ranks,
-               .segment = segment,
-               .peer_timeout = options.peer_timeout,
-               .congestion_control = options.congestion_control,
-               .connect_timeout = options.connect_timeout,
-               .handshake_timeout = options.handshake_timeout,
-               .own = listeners.address,
-               .local = std::move(local),
-               .poller = poller_},
-      acceptor_(meeting_, std::move(listeners.sockets)),
-      opener_(meeting_),
+      setup_{.self = self,
+             .ranks = ranks,
+             .segment = segment,
+             .peer_timeout = options.peer_timeout,
+             .congestion_control = options.congestion_control,
+             .connect_timeout = options.connect_timeout,
+             .handshake_timeout = options.handshake_timeout,
+             .own = listeners.address,
+             .local = std::move(local),
+             .poller = poller_},
+      acceptor_(setup_, std::move(listeners.sockets)),
+      opener_(setup_),
       peers_(static_cast<std::size_t>(ranks)),
       buffer_(buffer_bytes) {}
 
@@ -116,13 +116,13 @@ void TcpTransport::connect(std::span<const Address> addresses, Deadline deadline
   const int rank = self().value();
   require_connectable(self(), started_, addresses.size(), peers_.size());
   started_ = true;
-  meeting_.peers.resize(peers_.size());
-  meeting_.settled.resize(peers_.size());
+  setup_.peers.resize(peers_.size());
+  setup_.settled.resize(peers_.size());
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Rank peer{static_cast<std::int32_t>(i)};
     if (peer == self() || addresses[i].empty()) continue;
-    meeting_.peers[i] = tcp::TcpAddress::decode(addresses[i]);
-    if (!meeting_.peers[i]) {
+    setup_.peers[i] = tcp::TcpAddress::decode(addresses[i]);
+    if (!setup_.peers[i]) {
       throw BootstrapError(fmt::format(
           "rank {}: connect: rank {} cannot be met: its address is none of this version's TCP: use "
           "the same release of Capstan on all ranks",
@@ -140,12 +140,12 @@ void TcpTransport::open_all(Deadline deadline) {
     if (peer) opener_.open(peer->rank);
   }
   const auto unreached = [&](const auto& peer) {
-    return peer && (!meeting_.is_settled(peer->rank) || (!peer->socket.valid() && peer->lost));
+    return peer && (!setup_.is_settled(peer->rank) || (!peer->socket.valid() && peer->lost));
   };
   work_until(
       [&] {
-        return std::ranges::all_of(
-            peers_, [&](const auto& p) { return !p || meeting_.is_settled(p->rank); });
+        return std::ranges::all_of(peers_,
+                                   [&](const auto& p) { return !p || setup_.is_settled(p->rank); });
       },
       deadline);
   std::string missing;
@@ -164,8 +164,8 @@ std::string TcpTransport::describe_unreached(const Peer& peer, Deadline deadline
 }
 
 void TcpTransport::take_outcomes() {
-  while (!meeting_.outcomes.empty()) {
-    std::vector<tcp::Outcome> outcomes = std::exchange(meeting_.outcomes, {});
+  while (!setup_.outcomes.empty()) {
+    std::vector<tcp::Outcome> outcomes = std::exchange(setup_.outcomes, {});
     for (tcp::Outcome& outcome : outcomes) {
       opener_.stop(outcome.peer);
       acceptor_.turn_away(outcome.peer);
@@ -178,8 +178,8 @@ void TcpTransport::take_outcomes() {
 void TcpTransport::begin(Peer& peer, tcp::Outcome outcome) {
   peer.socket = std::move(outcome.socket);
   peer.address = std::move(outcome.address);
-  const tcp::Poller::Tag tag{tcp::connection, static_cast<std::uint32_t>(peer.rank.value())};
-  poller_.add(peer.socket.get(), tag, true, false);
+  const Poller::Tag tag{tcp::connection, static_cast<std::uint32_t>(peer.rank.value())};
+  poller_.add(peer.socket.get(), tag, Poller::input);
   connected_.push_back(&peer);
   peer.outbox.open(peer.socket.get(), poller_, tag);
   serve(peer);
@@ -195,7 +195,7 @@ void TcpTransport::push_from(Rank peer, Bytes offset, const void* from, Bytes le
   Peer* to = peers_[index(peer)].get();
   if (!to || length.value() == 0) return;
   to->outbox.push(offset.value(), static_cast<const std::byte*>(from), length.value());
-  if (meeting_.is_settled(peer)) return;
+  if (setup_.is_settled(peer)) return;
   opener_.open(peer);
   take_outcomes();
 }
@@ -227,20 +227,20 @@ void TcpTransport::progress() {
 
 void TcpTransport::look_around() {
   look_around_ = false;
-  for (const tcp::Poller::Event& event : poller_.wait(0)) dispatch(event);
+  for (const Poller::Event& event : poller_.wait(0)) dispatch(event);
   take_outcomes();
-  if (meeting_.alarm.expired()) look_at_clock();
-  if (sleeping_.load(std::memory_order_relaxed)) poller_.alarm(meeting_.alarm);
+  if (setup_.alarm.expired()) look_at_clock();
+  if (sleeping_.load(std::memory_order_relaxed)) poller_.alarm(setup_.alarm);
 }
 
 void TcpTransport::look_at_clock() {
-  meeting_.alarm = Deadline::never();
+  setup_.alarm = Deadline::never();
   opener_.look_at_clock();
   acceptor_.look_at_clock();
   take_outcomes();
 }
 
-void TcpTransport::dispatch(const tcp::Poller::Event& event) {
+void TcpTransport::dispatch(const Poller::Event& event) {
   switch (event.tag.kind) {
     case tcp::listener:
       return acceptor_.accept_from_listener(event.tag.id);
@@ -259,8 +259,8 @@ void TcpTransport::serve(Peer& peer) {
   try {
     const Inbox::State state = peer.inbox.receive(peer.socket.get(), buffer_);
     if (state != Inbox::State::open) lose(peer, peer.describe_end(state, errno));
-  } catch (const tcp::Malformed& error) {
-    meeting_.complaints.about(peer.address, error.what());
+  } catch (const MalformedMessage& error) {
+    setup_.warnings.warn(peer.address, error.what());
     lose(peer, fmt::format("connection to rank {} at {} was dropped: it sent {}", peer.rank.value(),
                            peer.address, error.what()));
   }
@@ -279,7 +279,7 @@ void TcpTransport::lose(Peer& peer, std::string why) {
 
 /// Only a connection tells of its end.
 void TcpTransport::watch(Rank peer) {
-  if (!peers_[index(peer)] || meeting_.is_settled(peer)) return;
+  if (!peers_[index(peer)] || setup_.is_settled(peer)) return;
   opener_.open(peer);
   take_outcomes();
 }
@@ -302,7 +302,7 @@ TcpTransport::~TcpTransport() {
   try {
     leave();
   } catch (const std::exception& error) {
-    meeting_.complaints.about("all peers", error.what());
+    setup_.warnings.warn("all peers", error.what());
   }
 }
 
@@ -359,13 +359,13 @@ void TcpTransport::prepare_to_sleep() {
   // First this, so that a thread that fills a socket after the look below tells the poller itself.
   sleeping_.store(true);
   for (Peer* peer : connected_) peer->outbox.sync_interest();
-  poller_.alarm(meeting_.alarm);
+  poller_.alarm(setup_.alarm);
   look_around_ = true;
 }
 
 void TcpTransport::sleep(std::chrono::nanoseconds at_most) {
   const auto time = std::chrono::ceil<std::chrono::milliseconds>(std::max(at_most, 0ns));
-  poller_.alarm(meeting_.alarm);
+  poller_.alarm(setup_.alarm);
   poller_.wait(static_cast<int>(std::min<std::int64_t>(time.count(), INT_MAX)));
   cancel_sleep();
 }

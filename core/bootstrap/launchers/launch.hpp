@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/bootstrap/launchers/pmi_access.hpp"
-#include "core/bootstrap/socket.hpp"
+#include "core/net/endpoint.hpp"
 #include "core/net/secret.hpp"
 
 namespace capstan {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "core/bootstrap/socket.hpp"
+#include "core/net/endpoint.hpp"
 
 namespace capstan::pmi {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/bootstrap/socket.hpp"
+#include "core/net/socket.hpp"
 
 namespace capstan::pmi {
 namespace {

@@ -7,14 +7,14 @@
 namespace capstan {
 namespace {
 
-StoreClient::Settings located(StoreClient::Settings settings, const Endpoint& endpoint) {
+StoreClient::Settings located(StoreClient::Settings settings, const SocketEndpoint& endpoint) {
   settings.endpoint = endpoint;
   return settings;
 }
 
 }  // namespace
 
-std::shared_ptr<StoreServer> host_scope(const Endpoint& endpoint, const Secret& secret,
+std::shared_ptr<StoreServer> host_scope(const SocketEndpoint& endpoint, const Secret& secret,
                                         const std::string& name) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<StoreServer>> servers;

@@ -10,7 +10,7 @@ namespace capstan {
 
 /// Opens scope `name` on a server in this process: on the one that other communicators already
 /// have at this endpoint, or else on a new one. Throws SystemError if it cannot listen there.
-std::shared_ptr<StoreServer> host_scope(const Endpoint& endpoint, const Secret& secret,
+std::shared_ptr<StoreServer> host_scope(const SocketEndpoint& endpoint, const Secret& secret,
                                         const std::string& name);
 
 /// The store of the rank that hosts it: when destroyed, the scope closes, and with its last scope
@@ -28,7 +28,7 @@ class HostedStore final : public Store {
   std::optional<std::vector<std::byte>> try_get(std::string_view key) override;
 
   /// Where the others find it.
-  const Endpoint& endpoint() const { return scope_.endpoint(); }
+  const SocketEndpoint& endpoint() const { return scope_.endpoint(); }
 
  private:
   class OpenScope {
@@ -38,7 +38,7 @@ class HostedStore final : public Store {
     OpenScope(const OpenScope&) = delete;
     OpenScope& operator=(const OpenScope&) = delete;
 
-    const Endpoint& endpoint() const { return server_->endpoint(); }
+    const SocketEndpoint& endpoint() const { return server_->endpoint(); }
 
    private:
     std::string name_;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,6 +13,10 @@
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/bootstrap/store/wire.hpp"
 #include "core/net/file_descriptor.hpp"
+#include "core/net/listener.hpp"
+#include "core/net/poller.hpp"
+#include "core/net/rate_limited_warnings.hpp"
+#include "core/net/wakeup.hpp"
 
 namespace capstan {
 
@@ -43,7 +47,7 @@ class ServerLoop {
     FileDescriptor socket;
     std::string peer;
     ServerSession session;
-    wire::FrameReader reader{wire::max_handshake_payload};
+    wire::Reader reader{wire::max_handshake_payload};
     std::vector<std::byte> output;
     std::size_t sent = 0;
     bool last_words = false;  ///< close when the output is gone
@@ -52,12 +56,11 @@ class ServerLoop {
   };
 
   void serve_once(std::unique_lock<std::mutex>& lock);
-  void dispatch(int fd, std::uint32_t events);
+  void dispatch(const Poller::Event& event);
   void accept_all();
-  bool accept_one();
+  void check_user(Accepted accepted);
   void admit(FileDescriptor socket, std::string peer);
   void turn_away(const FileDescriptor& socket);
-  void pause_accepting();
 
   void receive(Connection& c);
   void receive_frame(Connection& c);
@@ -74,22 +77,17 @@ class ServerLoop {
   void expire();
   void expire(Connection& c);
   void reap();
-  void shut_listener();
   void hang_up(const FileDescriptor& socket);
-  void unwatch(const FileDescriptor& closing);
-  void wake();
-  void warn(const std::string& peer, const std::string& complaint);
 
   const StoreServer::Settings settings_;
   mutable std::mutex mutex_;
-  FileDescriptor epoll_;
-  FileDescriptor wakeup_;
-  FileDescriptor listener_;
+  Poller poller_;
+  Wakeup wakeup_;
+  Listener listener_;
   ScopeTable scopes_;
   std::map<int, std::unique_ptr<Connection>> connections_;  // after scopes_: sessions leave them
   Deadline next_check_ = Deadline::never();
-  Deadline accept_pause_ = Deadline::never();
-  int warnings_ = 0;
+  RateLimitedWarnings warnings_;
   bool stopping_ = false;
 };
 

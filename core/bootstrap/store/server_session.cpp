@@ -4,8 +4,6 @@
 
 #include <limits>
 
-#include "core/net/random.hpp"
-
 namespace capstan {
 namespace {
 
@@ -37,10 +35,11 @@ ServerSession::~ServerSession() {
 }
 
 Reaction ServerSession::on(const wire::Message& message) {
-  if (const auto* hello = std::get_if<wire::Hello>(&message); hello && !greeted_) {
-    return on_hello(*hello);
+  if (const auto* hello = std::get_if<wire::Hello>(&message); hello && !proofs_.challenged()) {
+    return reply(proofs_.challenge(*hello));
   }
-  if (const auto* join = std::get_if<wire::Join>(&message); join && greeted_ && !scope_) {
+  if (const auto* join = std::get_if<wire::Join>(&message);
+      join && proofs_.challenged() && !scope_) {
     return on_join(*join);
   }
   if (!scope_ || waiting()) return out_of_turn();
@@ -50,43 +49,35 @@ Reaction ServerSession::on(const wire::Message& message) {
   return out_of_turn();
 }
 
-Reaction ServerSession::on_hello(const wire::Hello& hello) {
-  greeted_ = true;
-  client_nonce_ = hello.nonce;
-  server_nonce_ = random_value<wire::Nonce>();
-  return reply(wire::Challenge{server_nonce_});
-}
-
 Reaction ServerSession::on_join(const wire::Join& join) {
-  // The proof first: who lacks the secret learns nothing about scopes and ranks.
-  const auto expected =
-      secret_.proof(wire::transcript("client", client_nonce_, server_nonce_, join));
-  if (!same_proof(expected, join.proof)) {
+  // The proof first: a client without the secret learns nothing about scopes and ranks.
+  if (!proofs_.trusts(join, secret_)) {
     return refuse({wire::Reason::wrong_secret, "it does not know the job's secret"});
   }
-  Scope* const scope = scopes_.admit(join.scope);
-  if (auto refusal = objection(join, scope)) return refuse(std::move(*refusal));
+  const wire::Membership& member = join.claims;
+  Scope* const scope = scopes_.admit(member.scope);
+  if (auto refusal = objection(member, scope)) return refuse(std::move(*refusal));
   scope_ = scope;
-  rank_ = join.rank;
-  scope->enter(join.rank, join.size);
-  return reply(
-      wire::Welcome{secret_.proof(wire::transcript("server", client_nonce_, server_nonce_, join))});
+  rank_ = member.rank;
+  scope->enter(member.rank, member.size);
+  return reply(proofs_.welcome(join, secret_));
 }
 
-std::optional<wire::Refusal> ServerSession::objection(const wire::Join& join, Scope* scope) const {
+std::optional<wire::Refusal> ServerSession::objection(const wire::Membership& member,
+                                                      Scope* scope) const {
   using enum wire::Reason;
   if (!scope) return wire::Refusal{scope_closed, "its communicator is not open here"};
-  if (join.rank == -1) return std::nullopt;
-  if (join.rank < -1 || join.rank >= join.size) {
-    return wire::Refusal{malformed, fmt::format("rank {} of {}", join.rank, join.size)};
+  if (member.rank == -1) return std::nullopt;
+  if (member.rank < -1 || member.rank >= member.size) {
+    return wire::Refusal{malformed, fmt::format("rank {} of {}", member.rank, member.size)};
   }
-  if (scope->size() != 0 && scope->size() != join.size) {
+  if (scope->size() != 0 && scope->size() != member.size) {
     return wire::Refusal{wrong_size, fmt::format("rank {} says that the communicator has {} ranks, "
                                                  "others said {}",
-                                                 join.rank, join.size, scope->size())};
+                                                 member.rank, member.size, scope->size())};
   }
-  if (scope->is_present(join.rank)) {
-    return wire::Refusal{rank_taken, fmt::format("rank {} is connected already", join.rank)};
+  if (scope->is_present(member.rank)) {
+    return wire::Refusal{rank_taken, fmt::format("rank {} is connected already", member.rank)};
   }
   return std::nullopt;
 }

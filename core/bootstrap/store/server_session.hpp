@@ -8,7 +8,6 @@
 #include "capstan/deadline.hpp"
 #include "core/bootstrap/store/scope_table.hpp"
 #include "core/bootstrap/store/wire.hpp"
-#include "core/net/secret.hpp"
 
 namespace capstan {
 
@@ -43,18 +42,15 @@ class ServerSession {
   wire::Message give_up(wire::Reason reason);
 
  private:
-  Reaction on_hello(const wire::Hello& hello);
   Reaction on_join(const wire::Join& join);
   Reaction on_put(const wire::Put& put);
   Reaction on_get(const wire::Get& get);
   Reaction on_try_get(const wire::TryGet& get) const;
-  std::optional<wire::Refusal> objection(const wire::Join& join, Scope* scope) const;
+  std::optional<wire::Refusal> objection(const wire::Membership& member, Scope* scope) const;
 
   ScopeTable& scopes_;
   const Secret& secret_;
-  bool greeted_ = false;
-  wire::Nonce client_nonce_{};
-  wire::Nonce server_nonce_{};
+  handshake::Acceptor proofs_;
   Scope* scope_ = nullptr;
   int rank_ = -1;
   std::optional<std::string> waiting_for_;

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/bootstrap/socket.hpp"
+#include "core/net/endpoint.hpp"
 
 namespace capstan {
 

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "capstan/error.hpp"
-#include "core/net/random.hpp"
 
 namespace capstan {
 namespace {
@@ -21,6 +20,7 @@ using namespace std::chrono_literals;
 constexpr auto first_pause = 2ms;
 constexpr auto longest_pause = 200ms;
 constexpr auto attempt_time = 5s;
+constexpr auto dead_host_time = 90s;
 
 /// Why an attempt to connect failed that may succeed later.
 class NotYet : public std::runtime_error {
@@ -125,13 +125,13 @@ void StoreClient::try_connect(const SocketAddress& address, Deadline deadline) {
   if (connected.error == ETIMEDOUT) throw Unanswered(explain(ETIMEDOUT, address));
   if (!connected.socket.valid()) throw NotYet(explain(connected.error, address));
   socket_ = std::move(connected.socket);
-  reader_ = wire::FrameReader{wire::max_payload};
-  tune(socket_, address.family());
+  reader_ = wire::Reader{wire::max_payload};
+  if (address.family() != AF_UNIX) tune(socket_, dead_host_time);
   check_owner();
   try {
     shake_hands(deadline);
-  } catch (const wire::Malformed& error) {
-    const bool other = error.kind() == wire::Malformed::Kind::not_capstan;
+  } catch (const MalformedMessage& error) {
+    const bool other = error.kind() == MalformedMessage::Kind::other_protocol;
     failed("join", other ? "what answers there is not a Capstan store: check address and port"
                          : fmt::format("the server sent {}", error.what()));
   } catch (const ConnectionLost& error) {
@@ -160,24 +160,20 @@ void StoreClient::check_owner() const {
 }
 
 void StoreClient::shake_hands(Deadline deadline) {
-  const wire::Hello hello{random_value<wire::Nonce>()};
-  send(hello, deadline);
+  handshake::Initiator proofs;
+  send(proofs.hello(), deadline);
   const auto first = receive(deadline);
   if (const auto* refusal = std::get_if<wire::Refusal>(&first)) refused(*refusal);
   const auto* challenge = std::get_if<wire::Challenge>(&first);
   if (!challenge) unexpected("join");
 
-  wire::Join join{{}, settings_.rank, settings_.size, settings_.scope};
-  const auto proof_by = [&](std::string_view who) {
-    return settings_.secret.proof(wire::transcript(who, hello.nonce, challenge->nonce, join));
-  };
-  join.proof = proof_by("client");
-  send(join, deadline);
+  const wire::Membership self{settings_.rank, settings_.size, settings_.scope};
+  send(proofs.claim(*challenge, self, settings_.secret), deadline);
   const auto second = receive(deadline);
   if (const auto* refusal = std::get_if<wire::Refusal>(&second)) refused(*refusal);
   const auto* welcome = std::get_if<wire::Welcome>(&second);
   if (!welcome) unexpected("join");
-  if (!same_proof(welcome->proof, proof_by("server"))) {
+  if (!proofs.trusts(*welcome)) {
     failed("join",
            "the server does not know the job's secret: another job's store, or an "
            "impostor, listens there");
@@ -259,7 +255,7 @@ wire::Message StoreClient::ask(const std::string& call, const wire::Message& req
         error.what());
   } catch (const TimedOut&) {
     what = "no answer: the process that hosts the store hangs, is stopped or cannot be reached";
-  } catch (const wire::Malformed& error) {
+  } catch (const MalformedMessage& error) {
     what = fmt::format("the server sent {}", error.what());
   }
   socket_ = FileDescriptor{};
@@ -269,13 +265,12 @@ wire::Message StoreClient::ask(const std::string& call, const wire::Message& req
 void StoreClient::send(const wire::Message& message, Deadline deadline) {
   const auto frame = wire::encode(message);
   for (std::size_t sent = 0; sent < frame.size();) {
-    const auto count =
-        ::send(socket_.get(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
+    const auto count = send_some(socket_, std::span{frame}.subspan(sent));
     if (count >= 0) {
       sent += static_cast<std::size_t>(count);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (would_block(errno)) {
       if (!wait_for(socket_, POLLOUT, deadline)) throw TimedOut("send");
-    } else if (errno != EINTR) {
+    } else {
       return;  // the server may have said why before it closed: the next receive() finds out
     }
   }
@@ -284,15 +279,14 @@ void StoreClient::send(const wire::Message& message, Deadline deadline) {
 wire::Message StoreClient::receive(Deadline deadline) {
   while (true) {
     if (auto message = reader_.take()) return std::move(*message);
-    const auto space = reader_.space();
-    const auto count = ::recv(socket_.get(), space.data(), space.size(), 0);
+    const auto count = receive_some(socket_, reader_.space());
     if (count > 0) {
       reader_.commit(static_cast<std::size_t>(count));
     } else if (count == 0) {
       throw ConnectionLost("the connection was closed");
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (would_block(errno)) {
       if (!wait_for(socket_, POLLIN, deadline)) throw TimedOut("receive");
-    } else if (errno != EINTR) {
+    } else {
       throw ConnectionLost(fmt::format("the connection broke ({})", std::strerror(errno)));
     }
   }

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
-#include "core/bootstrap/socket.hpp"
 #include "core/bootstrap/store/store.hpp"
 #include "core/bootstrap/store/wire.hpp"
 #include "core/net/file_descriptor.hpp"
 #include "core/net/secret.hpp"
+#include "core/net/socket.hpp"
 
 namespace capstan {
 
@@ -21,7 +21,7 @@ namespace capstan {
 class StoreClient final : public Store {
  public:
   struct Settings {
-    Endpoint endpoint;
+    SocketEndpoint endpoint;
     Secret secret;
     /// The communicator; clients of different scopes share nothing. At most 64 bytes.
     std::string scope = {};
@@ -59,7 +59,7 @@ class StoreClient final : public Store {
 
   Settings settings_;
   FileDescriptor socket_;
-  wire::FrameReader reader_{wire::max_payload};
+  wire::Reader reader_{wire::max_payload};
 };
 
 }  // namespace capstan

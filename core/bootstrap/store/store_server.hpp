@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "core/bootstrap/socket.hpp"
 #include "core/net/secret.hpp"
+#include "core/net/socket.hpp"
 
 namespace capstan {
 
@@ -26,7 +26,7 @@ class ServerLoop;
 class StoreServer {
  public:
   struct Settings {
-    Endpoint endpoint = TcpEndpoint{};
+    SocketEndpoint endpoint = TcpEndpoint{};
     Secret secret;
     /// Serve every scope (communicator) that clients ask for, as a launcher does. Otherwise only
     /// those opened with open_scope(), and the listener closes by itself when all ranks of all
@@ -45,7 +45,7 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
 
   /// The numeric address and the actual port.
-  const Endpoint& endpoint() const { return endpoint_; }
+  const SocketEndpoint& endpoint() const { return endpoint_; }
 
   /// Lets the ranks of one more communicator in. False if the listener is closed already.
   bool open_scope(const std::string& name);
@@ -60,7 +60,7 @@ class StoreServer {
   void stop();
 
  private:
-  Endpoint endpoint_;
+  SocketEndpoint endpoint_;
   std::unique_ptr<ServerLoop> loop_;
   std::mutex joining_;
   std::jthread thread_;

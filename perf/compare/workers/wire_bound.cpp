@@ -13,9 +13,9 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/bootstrap/socket.hpp"
 #include "core/net/network.hpp"
 #include "core/net/secret.hpp"
+#include "core/net/socket.hpp"
 #include "perf/collectives/wire.hpp"
 
 namespace capstan::perf {

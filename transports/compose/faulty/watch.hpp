@@ -1,6 +1,7 @@
 #pragma once
 
-#include "core/net/file_descriptor.hpp"
+#include "core/net/poller.hpp"
+#include "core/net/wakeup.hpp"
 
 namespace capstan::faults {
 
@@ -10,12 +11,13 @@ class Watch {
   /// `other` outlives it. Throws SystemError.
   explicit Watch(int other);
 
-  int descriptor() const { return both_.get(); }
-  void nudge();
-  void calm();
+  int descriptor() const { return both_.descriptor(); }
+  void nudge() { nudged_.ring(); }
+  void calm() { nudged_.clear(); }
 
  private:
-  FileDescriptor nudged_, both_;
+  Wakeup nudged_;
+  Poller both_;
 };
 
 }  // namespace capstan::faults

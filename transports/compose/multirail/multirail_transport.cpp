@@ -1,7 +1,6 @@
 #include "transports/compose/multirail/multirail_transport.hpp"
 
 #include <fmt/format.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 
 #include "capstan/error.hpp"
 #include "core/net/file_descriptor.hpp"
-#include "core/net/system_call.hpp"
+#include "core/net/poller.hpp"
 #include "core/net/wait_readable.hpp"
 #include "transports/common/joined_address.hpp"
 #include "transports/common/mirrored_transport.hpp"
@@ -52,7 +51,7 @@ class MultirailTransport final : public MirroredTransport {
   bool pushed(Rank peer) const override;
   void detach_sources(Rank peer) override;
   void progress() override;
-  int descriptor() const override { return blind_ ? -1 : events_.get(); }
+  int descriptor() const override { return blind_ ? -1 : events_.descriptor(); }
   void prepare_to_sleep() override;
   void sleep(std::chrono::nanoseconds at_most) override;
   void cancel_sleep() override;
@@ -80,7 +79,7 @@ class MultirailTransport final : public MirroredTransport {
   std::vector<std::unique_ptr<Way>> ways_;  // by rank
   std::vector<Way*> linked_;                // those that are
   std::size_t next_look_ = 0;               // of linked_
-  FileDescriptor events_;                   // watches all rails
+  Poller events_;                           // watches all rails
   bool blind_ = false;                      // some rail has no descriptor
 };
 
@@ -96,15 +95,12 @@ MultirailTransport::MultirailTransport(Rank self, int ranks, Bytes segment, int 
 }
 
 void MultirailTransport::watch_descriptors() {
-  events_ = FileDescriptor{::epoll_create1(EPOLL_CLOEXEC)};
-  if (!events_.valid()) throw_errno("epoll_create1", "raise ulimit -n");
   for (const auto& rail : rails_) {
-    epoll_event event{.events = EPOLLIN, .data = {}};
     const int descriptor = rail->descriptor();
     if (descriptor < 0) {
       blind_ = true;
-    } else if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
-      throw_errno("epoll_ctl", "raise fs.epoll.max_user_watches");
+    } else {
+      events_.add(descriptor, {}, Poller::input);
     }
   }
 }
@@ -276,7 +272,7 @@ void MultirailTransport::prepare_to_sleep() {
 
 void MultirailTransport::sleep(std::chrono::nanoseconds at_most) {
   if (blind_) at_most = std::min<std::chrono::nanoseconds>(at_most, longest_blind_sleep);
-  wait_readable({events_.get()}, at_most);
+  wait_readable({events_.descriptor()}, at_most);
   cancel_sleep();
 }
 

@@ -10,8 +10,8 @@
 
 #include "capstan/deadline.hpp"
 #include "core/net/file_descriptor.hpp"
-#include "transports/tcp/complaints.hpp"
-#include "transports/tcp/poller.hpp"
+#include "core/net/poller.hpp"
+#include "core/net/rate_limited_warnings.hpp"
 #include "transports/tcp/tcp_address.hpp"
 
 namespace capstan::tcp {
@@ -24,8 +24,8 @@ struct Outcome {
   std::string failure;  // when there is no socket
 };
 
-/// What those who accept connections and those who open them have in common.
-struct Meeting {
+/// What Acceptor and Opener share: how this rank connects, to whom, and what came of it.
+struct ConnectionSetup {
   Rank self;
   int ranks = 0;
   Bytes segment;
@@ -37,20 +37,20 @@ struct Meeting {
   std::vector<HostAddress> local;
   Poller& poller;
 
-  /// By rank; empty: is never met.
+  /// By rank; empty: there is no connection to this peer.
   std::vector<std::optional<TcpAddress>> peers{};
   /// By rank: connected, or given up.
   std::vector<bool> settled{};
   /// In the order in which they came about.
   std::vector<Outcome> outcomes{};
-  Complaints complaints{self};
+  RateLimitedWarnings warnings{fmt::format("rank {}: refused a connection with", self.value())};
   /// When something may be due.
   Deadline alarm = Deadline::never();
 
   static std::size_t index(Rank peer) { return static_cast<std::size_t>(peer.value()); }
   const std::optional<TcpAddress>& address_of(Rank peer) const { return peers[index(peer)]; }
   bool is_settled(Rank peer) const { return settled[index(peer)]; }
-  /// Whether this rank chooses among several connections.
+  /// Whether this rank, and not `peer`, chooses which of several connections between them is used.
   bool leads(Rank peer) const { return self < peer; }
 
   void settle(Outcome outcome) {
@@ -60,7 +60,7 @@ struct Meeting {
   void wake_at(Deadline when) { alarm = alarm.clamp(when); }
 };
 
-/// The kinds of the poller's tags; ids are counted within each.
+/// The kinds of the poller's tags. Each kind counts its own ids.
 enum Kind : std::uint32_t { listener, guest, attempt, connection };
 
 }  // namespace capstan::tcp

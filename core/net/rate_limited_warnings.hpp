@@ -4,19 +4,19 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <string>
 #include <string_view>
 
-#include "capstan/quantity.hpp"
+namespace capstan {
 
-namespace capstan::tcp {
-
-/// Warns of connections that were refused, but not so often that strangers could fill the log:
-/// the first few at once, then one in ten seconds.
-class Complaints {
+/// Warnings about strangers, but not so often that these could fill the log: the first few at once,
+/// then one in ten seconds. Not thread-safe.
+class RateLimitedWarnings {
  public:
-  explicit Complaints(Rank self) : self_(self) {}
+  /// Each warning is "<about> <who>: <what>".
+  explicit RateLimitedWarnings(std::string about) : about_(std::move(about)) {}
 
-  void about(std::string_view from, std::string_view what) {
+  void warn(std::string_view who, std::string_view what) {
     using namespace std::chrono_literals;
     const auto now = std::chrono::steady_clock::now();
     if (said_ >= at_once && now < last_ + 10s) {
@@ -24,7 +24,7 @@ class Complaints {
       return;
     }
     const std::string more = unsaid_ > 0 ? fmt::format(" ({} more in between)", unsaid_) : "";
-    spdlog::warn("rank {}: refused a connection with {}: {}{}", self_.value(), from, what, more);
+    spdlog::warn("{} {}: {}{}", about_, who, what, more);
     ++said_;
     unsaid_ = 0;
     last_ = now;
@@ -33,10 +33,10 @@ class Complaints {
  private:
   static constexpr int at_once = 20;
 
-  Rank self_;
+  std::string about_;
   int said_ = 0;
   int unsaid_ = 0;
   std::chrono::steady_clock::time_point last_{};
 };
 
-}  // namespace capstan::tcp
+}  // namespace capstan

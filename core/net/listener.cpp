@@ -1,0 +1,57 @@
+#include "core/net/listener.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace capstan {
+namespace {
+
+constexpr int most_at_once = 64;
+constexpr auto pause_time = std::chrono::milliseconds{100};
+
+}  // namespace
+
+void Listener::watch(bool on) {
+  if (on == watched_) return;
+  watched_ = on;
+  on ? poller_->add(socket_.get(), tag_, Poller::input) : poller_->remove(socket_.get());
+}
+
+void Listener::start() {
+  watch(true);
+}
+
+void Listener::close() {
+  if (!open()) return;
+  watch(false);
+  socket_.reset();
+  paused_until_ = Deadline::never();
+}
+
+void Listener::accept_all(const std::function<void(Accepted)>& admit,
+                          const std::function<void(const std::string&)>& warn) {
+  for (int i = 0; i < most_at_once && watched_; ++i) {
+    Accepted accepted = accept_from(socket_);
+    if (accepted.socket.valid()) {
+      admit(std::move(accepted));
+    } else if (would_block(accepted.error)) {
+      return;
+    } else if (out_of_resources(accepted.error)) {
+      warn(
+          fmt::format("{}: raise the limit of open files (ulimit -n)", error_text(accepted.error)));
+      watch(false);
+      paused_until_ = Deadline::in(pause_time);
+    }  // else a client gave up, or a signal came: another connection may wait
+  }
+}
+
+Deadline Listener::resume() {
+  if (paused_until_.expired()) {
+    paused_until_ = Deadline::never();
+    watch(true);
+  }
+  return paused_until_;
+}
+
+}  // namespace capstan

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "capstan/deadline.hpp"
+#include "core/net/poller.hpp"
+#include "core/net/socket.hpp"
+
+namespace capstan {
+
+/// A listening socket that a poller watches. When descriptors or memory run out, the socket is not
+/// watched for a moment: the connections that wait would wake the caller without end.
+class Listener {
+ public:
+  /// Not watched before start(). The poller outlives the listener.
+  Listener(FileDescriptor socket, Poller& poller, Poller::Tag tag)
+      : socket_(std::move(socket)), poller_(&poller), tag_(tag) {}
+
+  void start();
+  bool open() const { return socket_.valid(); }
+  void close();
+
+  /// Gives the connections that wait to `admit`, but at most 64, so that others are served between.
+  /// When descriptors or memory run out, tells `warn` the reason and pauses.
+  void accept_all(const std::function<void(Accepted)>& admit,
+                  const std::function<void(const std::string&)>& warn);
+
+  /// Ends the pause if it is time to. The time at which it ends otherwise.
+  Deadline resume();
+
+ private:
+  void watch(bool on);
+
+  FileDescriptor socket_;
+  Poller* poller_;
+  Poller::Tag tag_;
+  bool watched_ = false;
+  Deadline paused_until_ = Deadline::never();
+};
+
+}  // namespace capstan
