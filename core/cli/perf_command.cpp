@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <map>
 
 #include "capstan/error.hpp"
@@ -107,16 +106,6 @@ void bind_if_free(const Launch& launch) {
       place_ranks(machine, launch.local_size)[static_cast<std::size_t>(launch.local_rank)]);
 }
 
-void write_json(const std::string& file, const nlohmann::json& document) {
-  if (file == "-") {
-    fmt::print("{}\n", document.dump(2));
-    return;
-  }
-  std::ofstream out{file};
-  out << document.dump(2) << '\n';
-  if (!out.flush()) throw SystemError(fmt::format("cannot write '{}': check the path", file));
-}
-
 /// Runs as one rank of a job; rank 0 prints the results.
 int run_rank(const PerfOptions& options, const Launch& launch) {
   const auto cells = cells_of(options, launch.size);
@@ -148,10 +137,11 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
     results.push_back(to_json(measurement));
   }
   if (table) fmt::print("{}# wrong values: {}\n", to_line(start_up), wrong);
-  if (prints && !options.json.empty())
-    write_json(
-        options.json,
-        {{"launcher", launch.launcher}, {"start_up", to_json(start_up)}, {"results", results}});
+  if (prints && !options.json.empty()) {
+    const nlohmann::json document{
+        {"launcher", launch.launcher}, {"start_up", to_json(start_up)}, {"results", results}};
+    perf::write_document(options.json, document.dump(2));
+  }
   return wrong == 0 ? 0 : 1;
 }
 

@@ -4,14 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <span>
 
-#include "capstan/error.hpp"
 #include "perf/compare/chart.hpp"
 #include "perf/compare/comparison.hpp"
 #include "perf/compare/summary.hpp"
+#include "perf/measure/report.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::perf {
@@ -25,12 +24,6 @@ void print_workers(const Coordinator& coordinator, int ranks, bool table) {
     if (const auto& reason = coordinator.disqualified(i))
       fmt::print(stderr, "capstan perf: {} is left out: {}\n", coordinator.spec(i).name, *reason);
   }
-}
-
-void write(const std::string& file, const std::string& text) {
-  std::ofstream out{file};
-  out << text;
-  if (!out.flush()) throw SystemError(fmt::format("cannot write '{}': check the path", file));
 }
 
 /// Counts cells on the terminal while they are measured.
@@ -108,12 +101,9 @@ class ComparisonRun {
   void report() {
     const Summary summary = summarize(cells_, std::move(checks_));
     if (table_) fmt::print("{}", text_of(summary));
-    const std::string document = to_json(cells_, summary).dump(2) + "\n";
-    if (options_.json == "-")
-      fmt::print("{}", document);
-    else if (!options_.json.empty())
-      write(options_.json, document);
-    if (!options_.chart.empty()) write(options_.chart, chart_page(cells_, summary, options_.peers));
+    if (!options_.json.empty()) write_document(options_.json, to_json(cells_, summary).dump(2));
+    if (!options_.chart.empty())
+      write_document(options_.chart, chart_page(cells_, summary, options_.peers));
   }
 
   const CompareOptions& options_;

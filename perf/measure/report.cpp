@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+
+#include "capstan/error.hpp"
+
 namespace capstan::perf {
 
 std::string table_head(Collective collective, int ranks, const std::string& where) {
@@ -41,6 +45,16 @@ nlohmann::json to_json(const Measurement& m) {
           {"busbw_gbps", m.bus_bandwidth()},
           {"wrong", m.wrong},
           {"calls", m.calls}};
+}
+
+void write_document(const std::string& file, const std::string& text) {
+  if (file == "-") {
+    fmt::print("{}\n", text);
+    return;
+  }
+  std::ofstream out{file};
+  out << text << '\n';
+  if (!out.flush()) throw SystemError(fmt::format("cannot write '{}': check the path", file));
 }
 
 }  // namespace capstan::perf

@@ -14,4 +14,7 @@ std::string table_line(const Measurement& measurement);
 /// The same facts as JSON; times in microseconds, bandwidths in GB/s.
 nlohmann::json to_json(const Measurement& measurement);
 
+/// Writes a document to a file, or to standard output if its name is "-". Throws SystemError.
+void write_document(const std::string& file, const std::string& text);
+
 }  // namespace capstan::perf
