@@ -16,6 +16,7 @@ class Checker {
       : request_(request), rank_(rank), ranks_(ranks) {}
 
   CheckedCall check() const {
+    check_stream();
     check_root();
     check_operation();
     Call call{.collective = request_.collective,
@@ -35,6 +36,13 @@ class Checker {
   }
 
   bool in_place() const { return request_.input == nullptr && request_.output != nullptr; }
+
+  void check_stream() const {
+    if (request_.stream)
+      refuse(
+          "streams of devices are not supported: pass no stream, and wait for the stream's work on "
+          "the buffers before the call");
+  }
 
   void check_root() const {
     if (has_root(request_.collective) && (request_.root < 0 || request_.root >= ranks_))

@@ -41,6 +41,9 @@ struct Request {
   std::vector<Elements> counts{};
   /// all_to_all_v: how much this rank receives from each.
   std::vector<Elements> receive_counts{};
+  /// A stream or queue of a device (cudaStream_t, hipStream_t), in whose order the call is to run.
+  /// Collectives run on the host today: anything but null is refused with InvalidArgument.
+  void* stream = nullptr;
 
   bool operator==(const Request&) const = default;
 };
