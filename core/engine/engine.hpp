@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "capstan/settings.hpp"
-#include "core/engine/executor/executor.hpp"
+#include "core/engine/executor/host_executor.hpp"
 #include "core/engine/recurring_buffers.hpp"
 #include "core/engine/task.hpp"
 #include "core/engine/watchdog.hpp"

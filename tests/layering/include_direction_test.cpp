@@ -86,7 +86,7 @@ class IncludeDirectionCatches : public ::testing::TestWithParam<Violation> {};
 
 TEST_P(IncludeDirectionCatches, ThisViolation) {
   const std::vector<Source> sources = {GetParam().source,
-                                       {"core/engine/executor/executor.hpp", ""},
+                                       {"core/engine/executor/host_executor.hpp", ""},
                                        {"core/cli/commands.hpp", ""},
                                        {"transports/ofi/endpoint.hpp", ""},
                                        {"tests/unit/helper.hpp", ""},
@@ -98,10 +98,10 @@ INSTANTIATE_TEST_SUITE_P(
     MadeUp, IncludeDirectionCatches,
     ::testing::Values(
         Violation{"Upwards",
-                  {"core/ir/bad.cpp", "\n#include \"core/engine/executor/executor.hpp\"\n"},
+                  {"core/ir/bad.cpp", "\n#include \"core/engine/executor/host_executor.hpp\"\n"},
                   "core/ir/bad.cpp:2: core/ir must not know core/engine/executor"},
         Violation{"UpwardsByRelativePath",
-                  {"core/ir/bad.hpp", "#include \"../engine/executor/executor.hpp\"\n"},
+                  {"core/ir/bad.hpp", "#include \"../engine/executor/host_executor.hpp\"\n"},
                   "core/ir must not know core/engine/executor"},
         Violation{"Sideways",
                   {"transports/shm/bad.cpp", "#include \"transports/ofi/endpoint.hpp\"\n"},

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
-#include "core/engine/executor/executor.hpp"
+#include "core/engine/executor/host_executor.hpp"
 
 namespace capstan {
 namespace {

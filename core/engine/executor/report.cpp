@@ -5,7 +5,7 @@
 #include <span>
 
 #include "core/control/packet.hpp"
-#include "core/engine/executor/executor.hpp"
+#include "core/engine/executor/host_executor.hpp"
 
 namespace capstan {
 

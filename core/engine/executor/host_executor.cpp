@@ -1,4 +1,4 @@
-#include "core/engine/executor/executor.hpp"
+#include "core/engine/executor/host_executor.hpp"
 
 #include <fmt/format.h>
 

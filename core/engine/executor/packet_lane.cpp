@@ -8,7 +8,7 @@
 
 #include "core/control/cache_lines.hpp"
 #include "core/control/packet.hpp"
-#include "core/engine/executor/executor.hpp"
+#include "core/engine/executor/host_executor.hpp"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22

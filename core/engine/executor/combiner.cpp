@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/engine/executor/executor.hpp"
+#include "core/engine/executor/host_executor.hpp"
 
 namespace capstan {
 namespace {
