@@ -4,15 +4,16 @@
 
 namespace capstan {
 
-/// Fetches a line to read it soon.
-inline void fetch_line(const std::byte* line) {
+/// Fetches a cache line that is read soon.
+inline void prefetch_for_read(const std::byte* line) {
   __builtin_prefetch(line);
 }
 
-/// Fetches a line to write it soon: others lose their copies now, not when it is written.
-inline void take_line(std::byte* line) {
+/// Fetches a cache line that is written soon, for exclusive use: other cores lose their copies now,
+/// and the store need not wait for that.
+inline void prefetch_for_write(std::byte* line) {
 #if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*line));  // compilers emit it for a few processors only
+  asm volatile("prefetchw %0" : : "m"(*line));  // compilers emit it for few processors
 #else
   __builtin_prefetch(line, 1);
 #endif

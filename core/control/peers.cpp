@@ -33,7 +33,7 @@ void Peers::wake_all() {
     if (peer != self_) wake(peer);
 }
 
-/// The text of a failure before its kind: who sees the kind sees the whole.
+/// Sends the text of a failure before its kind: a peer that sees the kind sees the whole record.
 void Peers::show_end() {
   const Control& own = own_control();
   for (const int peer : posted_) {
@@ -54,7 +54,7 @@ std::vector<int> Peers::wait_for_users() {
   for (int peer = 0; peer < count(); ++peer) {
     if (peer == self_ || !mapped(peer)) continue;
     const auto is_inside = [&] {
-      return control(peer).in_their_buffers.load(std::memory_order_seq_cst) != 0 &&
+      return control(peer).uses_peer_buffers.load(std::memory_order_seq_cst) != 0 &&
              !transport_.departed(Rank{peer});
     };
     bool inside = is_inside();

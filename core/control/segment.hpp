@@ -53,8 +53,8 @@ struct Finished {
 /// The begin of a segment. Written by the owner, read by all.
 struct Control {
   alignas(64) Finished finished;
-  alignas(64) std::atomic<std::uint32_t> left;              ///< this rank's communicator is gone
-  alignas(64) std::atomic<std::uint32_t> in_their_buffers;  ///< those of peers, at this moment
+  alignas(64) std::atomic<std::uint32_t> left;               ///< this rank's communicator is gone
+  alignas(64) std::atomic<std::uint32_t> uses_peer_buffers;  ///< at this moment
   CallRecord calls[CallRecord::history_depth];
   CallBuffers buffers[CallRecord::history_depth];
   AbortRecord abort;

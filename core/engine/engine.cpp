@@ -127,7 +127,7 @@ Bytes Engine::block_bytes() const {
 Plan Engine::make_plan(const Call& call, const Choice& choice) {
   Plan plan = capstan::make_plan(call, choice, placement_.hosts, self_, block_bytes(),
                                  placement_.cached_buffers, layout_.slots());
-  if (plan.slots == SlotKind::small_packets) executor_.map_small_packets();
+  executor_.prepare(plan);
   return plan;
 }
 

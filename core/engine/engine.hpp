@@ -182,7 +182,7 @@ class Engine {
   const bool tries_;
   const LinkModel links_;
   Peers peers_;
-  Executor executor_;
+  HostExecutor executor_;
   RecurringBuffers recurring_;
   PeerWatch watch_;
   Messages messages_;

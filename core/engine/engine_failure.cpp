@@ -10,11 +10,15 @@ namespace capstan {
 namespace {
 
 /// "rank 3", "ranks 1, 2 and 3".
-std::string names_of(const std::vector<int>& ranks) {
+std::string names_of(const std::vector<Rank>& ranks) {
   if (ranks.empty()) return "its peers";
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < ranks.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]);
+    text += fmt::format("{}{}",
+                        i == 0                  ? ""
+                        : i + 1 == ranks.size() ? " and "
+                                                : ", ",
+                        ranks[i].value());
   return text;
 }
 
@@ -27,7 +31,8 @@ void Engine::look_around() {
   try {
     take_in();
     watch_.check_aborts();
-    watch_.check_departures(executor_.goal(), executor_.position());
+    const Executor::Report report = executor_.report();
+    watch_.check_departures(report.needed_blocks, report.position);
   } catch (const Error& error) {
     fail(Failure::of(error));
   }
@@ -55,15 +60,16 @@ void Engine::check_tasks(std::chrono::steady_clock::time_point now) {
     seen_progress_ = executor_.progress();
     stalled_since_ = now;
   }
-  for (const int peer : executor_.awaited()) transport_->watch(Rank{peer});
-  watch_.check_departures(executor_.goal(), executor_.position());
-  executor_.check_calls();
+  const Executor::Report report = executor_.report();
+  for (const Rank peer : report.awaited) transport_->watch(peer);
+  watch_.check_departures(report.needed_blocks, report.position);
+  executor_.compare_calls();
   if (now - stalled_since_ > settings_.timeout)
     throw TimedOut(fmt::format(
         "rank {} waited {} s for {} in {}: nothing came, though nothing says that it has ended; "
         "see what it does instead and whether its host can be reached, or raise CAPSTAN_TIMEOUT",
         self_.value(), std::chrono::duration<double>(settings_.timeout).count(),
-        names_of(executor_.awaited()), executor_.position()));
+        names_of(report.awaited), report.position));
 }
 
 void Engine::fail(const Failure& failure) {

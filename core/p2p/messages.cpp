@@ -230,7 +230,7 @@ bool Messages::pull(Incoming& incoming) {
     request.since = {};
     return true;
   }
-  if (!peers_.stands(incoming.source)) return false;  // check() ends it, and knows why
+  if (!peers_.buffers_valid(incoming.source)) return false;  // check() ends it, and knows why
   incoming.streams = true;
   request.done = 0;
   queue(incoming.source, {Frame{.kind = Frame::Kind::stream, .id = incoming.frame.id}});
@@ -241,8 +241,8 @@ bool Messages::pull(Incoming& incoming) {
 bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
   if (!options_.read_remote || !peers_.mapped(incoming.source)) return false;
   const Request& request = *incoming.request;
-  const Peers::InTheirBuffers here{peers_};
-  if (!peers_.stands(incoming.source)) return false;
+  const Peers::UsingPeerBuffers using_them{peers_};
+  if (!peers_.buffers_valid(incoming.source)) return false;
   const std::uint64_t from = incoming.frame.address + request.done;
   std::byte* const to = request.data + request.done;
   const std::byte* const seen =
@@ -252,7 +252,7 @@ bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
       seen || peers_.transport().read_remote(Rank{incoming.source}, from, to, Bytes{length});
   // Once more, for a sender that could not wait.
   std::atomic_thread_fence(std::memory_order_acquire);
-  return read && peers_.stands(incoming.source);
+  return read && peers_.buffers_valid(incoming.source);
 }
 
 /// The receiver of an offer cannot read this rank's memory.

@@ -120,8 +120,9 @@ bool Rings::read(int peer, const std::function<void(const Frame&, const Payload&
 /// Of the peer's ring to this rank, wherever it wraps.
 Payload Rings::piece(int peer, std::uint64_t at, std::uint64_t length) const {
   const bool takes = length >= Link::long_read;
-  const std::byte* const ring = (takes ? peers_.taken_from(peer) : peers_.segment(peer)) +
-                                (offset_ + bytes(peers_.self())).value();
+  const std::byte* const ring =
+      (takes ? peers_.segment_for_long_reads(peer) : peers_.segment(peer)) +
+      (offset_ + bytes(peers_.self())).value();
   const std::uint64_t begin = at % size_, first = std::min(length, size_ - begin);
   return {.first = {ring + begin, first}, .second = {ring, length - first}};
 }

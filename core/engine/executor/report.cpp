@@ -1,55 +1,71 @@
+// What a running call waits for, for hang detection and error texts.
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
-#include <span>
 
-#include "core/control/packet.hpp"
 #include "core/engine/executor/host_executor.hpp"
 
 namespace capstan {
+namespace {
 
-std::string Executor::position() const {
-  if (!plan_) return "between calls";
-  if (program_->ops.empty())
-    return fmt::format("{} (call {})", to_string(plan_->call), log_.call());
-  const BoundOp& bound = program_->ops[std::min<std::size_t>(op_, program_->ops.size() - 1)];
-  const Op& op = program_->source.ops[bound.source_op];
-  std::string what = to_string(program_->source, op);
+std::string position_of(const RunningCall& call, std::uint64_t number) {
+  if (!call.plan) return "between calls";
+  const Plan& plan = *call.plan;
+  const BoundProgram& program = *call.program;
+  if (program.ops.empty()) return fmt::format("{} (call {})", to_string(plan.call), number);
+  const BoundOp& bound = program.ops[std::min<std::size_t>(call.op, program.ops.size() - 1)];
+  const Op& op = program.source.ops[bound.source_op];
+  std::string what = to_string(program.source, op);
   if (bound.code == OpCode::gather) what = "packets for: " + what;
-  if (!acquired_) what = "all ranks to finish earlier blocks";
+  if (!call.slot_acquired) what = "all ranks to finish earlier blocks";
   return fmt::format("{} (call {}), algorithm {}, step {} of block {} of {}: {}",
-                     to_string(plan_->call), log_.call(), plan_->algorithm->name, op.step, block_,
-                     plan_->blocks, what);
+                     to_string(plan.call), number, plan.algorithm->name, op.step, call.block,
+                     plan.blocks, what);
 }
 
-std::vector<int> Executor::awaited() const {
-  std::vector<int> ranks;
-  if (!plan_) return ranks;
-  if (all_run())
-    std::ranges::copy_if(plan_->pushed_to, std::back_inserter(ranks),
-                         [&](int peer) { return !transport_.pushed(Rank{peer}); });
-  else if (!acquired_)
-    ranks = slots_.unfinished_readers();
-  else if (op_ < program_->ops.size())
-    ranks = awaited_by(program_->ops[op_]);
-  std::ranges::sort(ranks);
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
-}
-
-std::vector<int> Executor::awaited_by(const BoundOp& op) const {
+/// The peers that an operation waits for; `packets` belongs to the same call.
+std::vector<int> awaited_by(const BoundOp& op, const RunningCall& call, const PacketLane& packets,
+                            int self) {
   if (op.code == OpCode::wait || op.code == OpCode::flush) return {op.peer};
   if (op.code != OpCode::gather) return {};
   std::vector<int> ranks;
-  for (const BoundOperand& operand : operands_of(op)) {
-    const bool packet =
-        in_packets(plan_->protocol) && operand.in_staging() && operand.owner != self_;
-    const bool missing =
-        packet && !reinterpret_cast<const Packet*>(packet_address(operand))->arrived(tag_);
-    if (missing || operand.in_peer_buffer()) ranks.push_back(operand.owner);
+  for (const BoundOperand& operand : call.operands_of(op)) {
+    const bool is_packet =
+        in_packets(call.plan->protocol) && operand.in_staging() && operand.owner != self;
+    const bool is_missing = is_packet && !packets.has_arrived(call, operand);
+    if (is_missing || operand.in_peer_buffer()) ranks.push_back(operand.owner);
   }
   return ranks;
+}
+
+std::vector<Rank> sorted(std::vector<int> ranks) {
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return {ranks.begin(), ranks.end()};
+}
+
+}  // namespace
+
+Executor::Report HostExecutor::report() const {
+  const std::uint64_t blocks = call_.plan ? call_.plan->blocks : 0;
+  return {.position = position_of(call_, log_.call()),
+          .awaited = awaited(),
+          .needed_blocks = slots_.first_block() + blocks};
+}
+
+std::vector<Rank> HostExecutor::awaited() const {
+  if (!call_.plan) return {};
+  if (call_.all_run()) {
+    std::vector<int> unsent;
+    std::ranges::copy_if(call_.plan->pushed_to, std::back_inserter(unsent),
+                         [&](int peer) { return !transport_.pushed(Rank{peer}); });
+    return sorted(unsent);
+  }
+  if (!call_.slot_acquired) return sorted(slots_.unfinished_readers());
+  if (call_.op == call_.program->ops.size()) return {};
+  return sorted(awaited_by(call_.program->ops[call_.op], call_, packets_, peers_.self()));
 }
 
 }  // namespace capstan

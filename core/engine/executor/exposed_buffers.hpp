@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "core/control/call_log.hpp"
+#include "core/control/peers.hpp"
+#include "core/control/segment.hpp"
+#include "core/engine/executor/running_call.hpp"
+
+namespace capstan {
+
+/// The buffers of this rank's call, as far as others access them during the call: peers on this
+/// host, which read and write them where they are, and the transport, which sends from them.
+/// Changing them, or giving them back to the caller early, means to wait for those.
+///
+/// Used by one thread at a time.
+class ExposedBuffers {
+ public:
+  ExposedBuffers(Peers& peers, const SegmentLayout& layout, CallLog& log)
+      : peers_(peers), layout_(layout), log_(log) {}
+
+  /// The input that peers may read until the call ends: the caller's, or a snapshot of it where the
+  /// output overlaps the input and what this rank receives would overwrite it.
+  const std::byte* stable_input(const Plan& plan, const std::byte* input, const std::byte* output);
+  /// What peers have to know of the buffers of a call that begins.
+  AnnouncedBuffers announced(const RunningCall& call) const {
+    return {.input = call.input,
+            .output = call.output,
+            .input_allocation = peers_.allocation_of(call.input, call.plan->input_bytes),
+            .output_allocation = peers_.allocation_of(call.output, call.plan->output_bytes)};
+  }
+  /// Tells the transport which buffers it is going to send from.
+  void announce_to_transport(const RunningCall& call) {
+    peers_.transport().announce_sources({call.input, call.plan->input_bytes.value()},
+                                        {call.output, call.plan->output_bytes.value()});
+  }
+
+  /// Keeps peers from writing to the buffers, until redirect(). False, and nothing has changed, if
+  /// a peer does not stop using them in time.
+  bool hold(const RunningCall& call);
+  /// Replaces the buffers of the call. When it returns, the former ones are used by nobody.
+  void redirect(RunningCall& call, const void* input, void* output);
+  /// Waits until nobody uses the buffers of a call that has failed. Peers have been told.
+  void withdraw(const RunningCall& call);
+
+ private:
+  void wait_for_users(const RunningCall& call);
+  void detach_from_transport(const RunningCall& call);
+  bool is_snapshot(const std::byte* input) const {
+    return !input_snapshot_.empty() && input == input_snapshot_.data();
+  }
+
+  Peers& peers_;
+  const SegmentLayout layout_;
+  CallLog& log_;
+  std::vector<std::byte> input_snapshot_;
+};
+
+}  // namespace capstan

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "core/control/cache_lines.hpp"
+#include "core/control/packet.hpp"
+#include "core/engine/executor/arrival_poll.hpp"
+#include "core/engine/executor/running_call.hpp"
+#include "core/engine/executor/slot_ring.hpp"
+
+namespace capstan {
+
+/// Runs operations of packet protocols: waits for packets on staging buffers of peers, and sends
+/// packets by writing them to the rank's own staging buffer. A packet carries data and their
+/// sequence number in one cache line, so that it needs no signal.
+///
+/// Used by one thread at a time.
+class PacketLane {
+ public:
+  PacketLane(const ArrivalPoll& poll, const SlotRing& slots) : poll_(poll), slots_(slots) {}
+
+  /// `call`: number of the call that begins.
+  void begin_call(const Plan& plan, std::uint64_t call) {
+    index_ = 0;
+    tag_ = packet_tag(call, static_cast<std::uint32_t>(plan.digest));
+  }
+
+  /// Runs a copy of at most one packet. False: its source has not arrived. Most small calls consist
+  /// of these.
+  bool copy_packet(const RunningCall& call, const BoundOp& op) {
+    const BoundOperand& destination = call.program->operands[op.first_operand];
+    const BoundOperand& source = (&destination)[1];
+    const std::byte* const from = call.address(source);
+    if (source.in_staging() && !receive(source.owner, from, prefetch_distance(*call.plan)))
+      return false;
+    std::byte* const to = call.address(destination);
+    if (to != from) copy_payload(to, from, op.count * call.plan->element.value());
+    if (destination.in_staging()) send(to, write_prefetch_distance(*call.plan));
+    return true;
+  }
+  /// Runs a gather of any length as far as its packets have arrived; true when it is complete.
+  bool gather(RunningCall& call, const BoundOp& op);
+
+  /// Packets of the current gather that are done.
+  std::uint64_t packets_done() const { return index_; }
+  /// Whether the packet of a staging buffer that the current gather needs next is here.
+  bool has_arrived(const RunningCall& call, const BoundOperand& operand) const {
+    return packet_at(packet_address(call, operand)).arrived(tag_);
+  }
+
+ private:
+  static const Packet& packet_at(const std::byte* at) {
+    return *reinterpret_cast<const Packet*>(at);
+  }
+  /// Copies a few words at most: not worth a call of memcpy.
+  static void copy_payload(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+    if (bytes == 8) return void(std::memcpy(to, from, 8));
+    if (bytes == Packet::payload_bytes) return void(std::memcpy(to, from, Packet::payload_bytes));
+    for (; bytes >= 8; to += 8, from += 8, bytes -= 8) std::memcpy(to, from, 8);
+    for (; bytes > 0; --bytes) *to++ = *from++;
+  }
+
+  /// From a packet of a peer to that of a later call, which is prefetched: a sender that waits for
+  /// nobody is ahead. 0: nothing is prefetched.
+  std::ptrdiff_t prefetch_distance(const Plan& plan) const {
+    constexpr std::size_t calls_ahead = 2;
+    return plan.guarantees.synchronizes ? 0 : slots_.distance(plan.slots, calls_ahead);
+  }
+  /// From a packet of the own staging buffer to that of a later call, which is prefetched for
+  /// writing: the store to it then need not wait until the former readers have given up the line.
+  std::ptrdiff_t write_prefetch_distance(const Plan& plan) const {
+    constexpr std::size_t calls_ahead = 8;
+    return plan.slots == SlotKind::small_packets ? slots_.distance(plan.slots, calls_ahead) : 0;
+  }
+  /// Publishes a packet of the own staging buffer, whose payload has been written.
+  void send(std::byte* packet, std::ptrdiff_t write_prefetch) const {
+    reinterpret_cast<Packet*>(packet)->publish(tag_);
+    if (write_prefetch != 0) prefetch_for_write(packet + write_prefetch);
+  }
+  /// Waits a little for a packet on a staging buffer.
+  bool receive(int sender, const std::byte* at, std::ptrdiff_t prefetch) const {
+    const auto is_here = [&] { return packet_at(at).arrived(tag_); };
+    if (!is_here()) return poll_.until(sender, is_here);
+    if (prefetch != 0) prefetch_for_read(at + prefetch);
+    return true;
+  }
+  bool copy_packets(const RunningCall& call, const BoundOp& op);
+  bool reduce_packet(RunningCall& call, const BoundOp& op, std::uint64_t count);
+  static std::uint64_t packet_step(const RunningCall& call, const BoundOperand& operand);
+  std::byte* packet_address(const RunningCall& call, const BoundOperand& operand) const {
+    return call.address(operand) + index_ * packet_step(call, operand);
+  }
+
+  const ArrivalPoll& poll_;
+  const SlotRing& slots_;
+  std::uint64_t tag_ = 0;    // of all packets of the call
+  std::uint64_t index_ = 0;  // of the next packet of the current gather
+};
+
+/// Maps the pages of small packets, in the segments of this rank and its peers, all at once. A call
+/// that meets a page that is not mapped takes up to fifty times as long; if the first calls do so,
+/// what is measured among them seems slow. Does nothing where the kernel cannot do it, and among
+/// many ranks, where most pages would be mapped in vain.
+void map_small_packets(Peers& peers, const SegmentLayout& layout);
+
+}  // namespace capstan

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/control/call_log.hpp"
+#include "core/control/peers.hpp"
+#include "core/control/segment.hpp"
+#include "core/engine/executor/combiner.hpp"
+#include "core/engine/executor/running_call.hpp"
+
+namespace capstan {
+
+/// Reads and writes buffers of peers where they are: by load and store where this process sees
+/// them, through the kernel where it does not.
+///
+/// A peer may take its buffers back at any time, as its caller has cancelled the call. It then says
+/// so in its segment, and waits for the ranks that are using them (see Peers::UsingPeerBuffers).
+///
+/// Used by one thread at a time.
+class PeerMemory {
+ public:
+  PeerMemory(Peers& peers, const SegmentLayout& layout, CallLog& log, Combiner& combiner)
+      : peers_(peers),
+        transport_(peers.transport()),
+        layout_(layout),
+        log_(log),
+        combiner_(combiner) {}
+
+  /// Runs a gather with operands in buffers of peers. False when a peer has not entered the call
+  /// yet, moves its buffers, or has taken them back: try again later. Throws Mismatch; Aborted when
+  /// the result is lost, because a peer took its buffers back while this rank used them.
+  bool gather(RunningCall& call, const BoundOp& op);
+
+ private:
+  bool locate(const RunningCall& call, const BoundOp& op);
+  void combine(const RunningCall& call, const BoundOp& op, std::byte* to, std::byte* second,
+               std::uint64_t count);
+  void gather_to_all(const RunningCall& call, const BoundOp& op);
+  bool gather_in_pieces(RunningCall& call, const BoundOp& op);
+  bool forward_result(const RunningCall& call, const BoundOp& op);
+  bool fetch_pieces(RunningCall& call, const BoundOp& op, std::uint64_t at, std::uint64_t bytes,
+                    std::size_t room);
+  bool fetch(const RunningCall& call, const BoundOp& op, std::size_t which, std::uint64_t at,
+             void* to, std::uint64_t bytes);
+  bool store(const RunningCall& call, const BoundOp& op, std::size_t which, std::uint64_t at,
+             const void* from, std::uint64_t bytes);
+  PeerBuffer buffer_of(const RunningCall& call, const BoundOperand& operand) const;
+  std::uint64_t times_abandoned(const RunningCall& call, const BoundOp& op) const;
+  bool buffers_still_valid(const RunningCall& call, const BoundOp& op,
+                           std::uint64_t abandoned_before) const;
+
+  Peers& peers_;
+  Transport& transport_;
+  const SegmentLayout layout_;
+  CallLog& log_;
+  Combiner& combiner_;
+  // Of the current gather, by operand: where this process sees it, or null; and where it lies in
+  // its owner's memory.
+  std::vector<std::byte*> mapped_;
+  std::vector<PeerBuffer> at_owner_;
+  std::vector<void*> further_;     // destinations after the first
+  std::vector<std::byte> pieces_;  // copies of operands that are not mapped, one piece of each
+};
+
+}  // namespace capstan

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/control/call_log.hpp"
+#include "core/control/peers.hpp"
+#include "core/control/segment.hpp"
+#include "core/engine/executor/arrival_poll.hpp"
+
+namespace capstan {
+
+/// Signals from one rank to another: a counter that the sender raises and the receiver watches, the
+/// k-th wait for the k-th signal. Beside it stands the history of the sender's calls (see Flag), so
+/// that each wait also compares the calls of both ranks.
+///
+/// Used by one thread at a time.
+class Signals {
+ public:
+  Signals(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll);
+
+  void send(int peer);
+  /// Consumes the peer's next signal; false if it is not here yet. Throws Mismatch when the peer
+  /// sent it in a different call.
+  bool wait(int peer);
+
+ private:
+  struct Counts {
+    std::uint64_t sent = 0, consumed = 0;
+    // The peer's flag when it was last read. It may be ahead of what has been consumed.
+    std::uint64_t seen = 0, histories[Flag::history_depth] = {};
+  };
+
+  bool read_flag(int peer, std::uint64_t signals);
+
+  Peers& peers_;
+  CallLog& log_;
+  const ArrivalPoll& poll_;
+  const SegmentLayout layout_;
+  std::vector<Counts> counts_;  // by peer
+};
+
+}  // namespace capstan

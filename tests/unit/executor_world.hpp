@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "core/control/call_log.hpp"
+#include "core/control/peers.hpp"
+#include "core/engine/executor/host_executor.hpp"
+#include "core/lowering/plan.hpp"
+#include "transports/loopback/loopback_transport.hpp"
+#include "transports/shm/thread_transport.hpp"
+
+namespace capstan {
+
+/// How the ranks of a test see each other's segments.
+enum class Memory { shared, mirrored };
+
+/// Ranks without a communicator, all driven by the thread of the test: what a part of the executor
+/// waits for comes only when the test lets the peer do it.
+class ExecutorWorld {
+ public:
+  explicit ExecutorWorld(int ranks, Memory memory = Memory::shared)
+      : hosts_(memory == Memory::shared ? Hosts{ranks} : Hosts{hosts_of_their_own(ranks)}),
+        layout_(ranks, SlotLayout{ranks, Bytes{64 << 10}}, Bytes{0}),
+        transports_(memory == Memory::shared ? make_thread_transports(ranks, layout_.total())
+                                             : make_loopback_transports(ranks, layout_.total())) {
+    std::vector<Address> addresses;
+    for (const auto& transport : transports_) addresses.push_back(transport->address());
+    for (const auto& transport : transports_) transport->connect(addresses, Deadline::never());
+    std::vector<int> world_ranks(static_cast<std::size_t>(ranks));
+    std::iota(world_ranks.begin(), world_ranks.end(), 0);
+    for (int rank = 0; rank < ranks; ++rank) {
+      Transport& transport = *transports_[static_cast<std::size_t>(rank)];
+      memories_.push_back(std::make_shared<shared::SharedMemory>(Bytes{1 << 20}));
+      peers_.push_back(std::make_unique<Peers>(transport, transport, *memories_.back(), world_ranks,
+                                               Rank{rank}));
+    }
+  }
+
+  int ranks() const { return static_cast<int>(peers_.size()); }
+  const SegmentLayout& layout() const { return layout_; }
+  Peers& peers(int rank) { return *peers_[static_cast<std::size_t>(rank)]; }
+
+  /// The plan of one rank, in blocks of at most `block` bytes.
+  Plan plan(int rank, const Call& call, std::string_view algorithm, Protocol protocol,
+            Bytes block = Bytes{1 << 20}) const {
+    const Choice choice{.algorithm = &algorithm_named(call.collective, algorithm),
+                        .protocol = protocol};
+    return make_plan(call, choice, hosts_, Rank{rank}, block, Bytes{8 << 20}, layout_.slots());
+  }
+
+ private:
+  static std::vector<int> hosts_of_their_own(int ranks) {
+    std::vector<int> host_of(static_cast<std::size_t>(ranks));
+    std::iota(host_of.begin(), host_of.end(), 0);
+    return host_of;
+  }
+
+  const Hosts hosts_;
+  const SegmentLayout layout_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<std::shared_ptr<shared::SharedMemory>> memories_;
+  std::vector<std::unique_ptr<Peers>> peers_;
+};
+
+inline constexpr int few_spins = 4;
+
+inline Call f32_call(Collective collective, std::uint64_t count) {
+  return {.collective = collective, .type = DataType::f32, .shape = {.count = Elements{count}}};
+}
+
+}  // namespace capstan
