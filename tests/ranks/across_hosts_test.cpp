@@ -47,8 +47,8 @@ INSTANTIATE_TEST_SUITE_P(All, AcrossHosts,
 TEST_P(AcrossHosts, EveryAlgorithmIsRight) {
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective))
-      for (const char* protocol : {"flags", "packets"}) {
-        if (protocol == std::string{"packets"} && has_counts(collective)) continue;
+      for (const char* protocol : {"staged", "inline_packets"}) {
+        if (protocol == std::string{"inline_packets"} && has_counts(collective)) continue;
         Settings with_rule = settings();
         with_rule.algorithm =
             std::string{name_of(collective)} + ":" + std::string{algorithm.name} + "/" + protocol;
