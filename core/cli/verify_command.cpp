@@ -175,8 +175,8 @@ Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<
       for (const Protocol protocol : all_protocols) {
         const bool apart = in_place && overwrites_input(algorithm.collective);
         if (!runs_in(algorithm, protocol, hosts) || (reads_buffers(protocol) && apart)) continue;
-        const LoweredCall call{&algorithm, protocol, {shape}};
-        result.add(prove_programs({call, call, call, call, call}, hosts, in_place));
+        const LoweredCall call{&algorithm, protocol, shape};
+        result.add(prove_programs({call, call, call, call, call}, hosts, {.in_place = in_place}));
       }
     }
     result.measure(schedules, hosts);

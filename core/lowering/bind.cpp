@@ -119,9 +119,7 @@ class Binder {
     for (std::size_t i = bound.ops.size(); i-- > 0 && !awaits(bound, bound.ops[i]);) {
       const BoundOp& op = bound.ops[i];
       if (op.code != OpCode::notify) continue;
-      bound.ops.erase(bound.ops.begin() + static_cast<std::ptrdiff_t>(i));
-      for (std::uint32_t& end : bound.phase_end)
-        if (end > i) --end;
+      erase_op(bound, i);
     }
   }
 
@@ -209,6 +207,12 @@ class Binder {
 };
 
 }  // namespace
+
+void erase_op(BoundProgram& program, std::size_t index) {
+  program.ops.erase(program.ops.begin() + static_cast<std::ptrdiff_t>(index));
+  for (std::uint32_t& end : program.phase_end)
+    if (end > index) --end;
+}
 
 BoundProgram bind(Program program, const Shape& block, const Binding& to) {
   return Binder{to}.bind(std::move(program), block);

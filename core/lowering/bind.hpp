@@ -19,4 +19,7 @@ struct Binding {
 /// into the buffers of the whole call.
 BoundProgram bind(Program program, const Shape& block, const Binding& to);
 
+/// Takes one operation out of a program.
+void erase_op(BoundProgram& program, std::size_t index);
+
 }  // namespace capstan

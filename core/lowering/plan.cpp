@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "capstan/error.hpp"
@@ -151,6 +152,88 @@ CallManner manner_of(const Plan& plan) {
           .block = plan.block_count};
 }
 
+/// How a call is cut into blocks and where these are staged: the same on all ranks.
+struct Division {
+  Elements block{};
+  SlotKind slots = SlotKind::staging;
+  bool exceeds_cache = false;  ///< the buffers of all ranks do
+};
+
+/// The program for a block; asked for once for blocks of one shape that follow one another.
+using ProgramOf = std::function<Program(const Shape&)>;
+
+/// What `self` does for each block.
+void add_programs(Plan& plan, const Binding& binding, const ProgramOf& program_of) {
+  const auto shapes = block_shapes(plan.call, plan.block_count);
+  plan.blocks = shapes.size();
+  for (std::size_t b = 0; b < shapes.size(); ++b) {
+    if (b == 0 || shapes[b] != shapes[b - 1]) {
+      Program program = program_of(shapes[b]);
+      note_remote(program, binding.hosts, plan);
+      plan.last_reading_phase = std::max(plan.last_reading_phase,
+                                         static_cast<std::uint64_t>(last_reading_phase(program)));
+      plan.scratch = std::max(plan.scratch, bytes_of(program.extents.scratch, plan.element));
+      plan.programs.push_back(bind(std::move(program), shapes[b], binding));
+    }
+    plan.program_of.push_back(static_cast<std::uint32_t>(plan.programs.size() - 1));
+  }
+  if (plan.programs.size() == 1) plan.program_of.clear();
+  plan.phases = plan.programs.front().phase_end.size();
+  for (const BoundProgram& program : plan.programs)
+    for (const BoundOp& op : program.ops)
+      plan.most_sources = std::max(plan.most_sources, op.source_count);
+}
+
+void choose_kernel(Plan& plan) {
+  const Call& call = plan.call;
+  if (call.user) {
+    plan.reduce = kernels::user_kernel();
+    plan.user = {&accumulate, call.user.get(), call.element().value()};
+  } else {
+    plan.reduce =
+        kernels::reduce_kernel(call.type, reduces(call.collective) ? call.op : ReduceOp::sum);
+  }
+}
+
+Plan assemble(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
+              const Division& division, const SlotLayout& layout, const ProgramOf& program_of) {
+  Plan plan{.call = call, .algorithm = choice.algorithm, .protocol = choice.protocol};
+  plan.element = call.element();
+  plan.packet_elements = elements_per_packet(plan.element);
+  plan.guarantees = choice.algorithm->guarantees;
+  plan.block_count = division.block;
+  plan.slots = division.slots;
+  choose_kernel(plan);
+  const BufferLengths lengths = call.contract(hosts.ranks()).lengths(self.value());
+  plan.input_bytes = bytes_of(lengths.input, plan.element);
+  plan.output_bytes = bytes_of(lengths.output, plan.element);
+  plan.mark = mark_of(call, manner_of(plan));
+  plan.digest = plan.mark.digest();
+  add_programs(plan,
+               {.call = call,
+                .protocol = choice.protocol,
+                .slots = plan.slots,
+                .hosts = hosts,
+                .self = self,
+                .layout = layout,
+                .exceeds_cache = division.exceeds_cache},
+               program_of);
+  return plan;
+}
+
+/// The programs for a block of this shape, of all ranks.
+std::vector<Program> lower_block_for_all(const Algorithm& algorithm, Protocol protocol,
+                                         const Hosts& hosts, const Shape& shape) {
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < hosts.ranks(); ++rank)
+    schedules.push_back(algorithm.schedule(Group::world(hosts, Rank{rank}), shape));
+  return lower_all(
+      [&](Rank rank) -> const Schedule& {
+        return schedules[static_cast<std::size_t>(rank.value())];
+      },
+      hosts, protocol);
+}
+
 }  // namespace
 
 std::string Choice::manner() const {
@@ -206,54 +289,39 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   if (in_packets(choice.protocol) && !fits_packets(*choice.algorithm, choice.protocol, hosts, call))
     throw InvalidArgument(
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));
-  Plan plan{.call = call, .algorithm = choice.algorithm, .protocol = choice.protocol};
-  plan.element = call.element();
-  plan.packet_elements = elements_per_packet(plan.element);
-  plan.guarantees = choice.algorithm->guarantees;
-  if (call.user) {
-    plan.reduce = kernels::user_kernel();
-    plan.user = {&accumulate, call.user.get(), call.element().value()};
-  } else {
-    plan.reduce =
-        kernels::reduce_kernel(call.type, reduces(call.collective) ? call.op : ReduceOp::sum);
-  }
-  const BufferLengths lengths = call.contract(ranks).lengths(self.value());
-  plan.input_bytes = bytes_of(lengths.input, plan.element);
-  plan.output_bytes = bytes_of(lengths.output, plan.element);
   const Bytes buffers = buffers_of_all(call, ranks),
               cached = cached_buffers * static_cast<std::uint64_t>(ranks);
   const Bytes longest = longest_block(call, choice, block_bytes, buffers, cached);
-  plan.block_count = block_of(call, choice, hosts, longest, layout);
-  plan.slots = slots_for(call, choice, hosts, plan.block_count, layout.pool());
-  plan.mark = mark_of(call, manner_of(plan));
-  plan.digest = plan.mark.digest();
+  Division division{.block = block_of(call, choice, hosts, longest, layout),
+                    .exceeds_cache = buffers > cached};
+  division.slots = slots_for(call, choice, hosts, division.block, layout.pool());
+  return assemble(call, choice, hosts, self, division, layout, [&](const Shape& shape) {
+    return lower_block(*choice.algorithm, choice.protocol, hosts, self, shape);
+  });
+}
 
-  const Binding binding{.call = call,
-                        .protocol = choice.protocol,
-                        .slots = plan.slots,
-                        .hosts = hosts,
-                        .self = self,
-                        .layout = layout,
-                        .exceeds_cache = buffers > cached};
-  const auto shapes = block_shapes(call, plan.block_count);
-  plan.blocks = shapes.size();
+std::vector<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hosts,
+                             Elements block, const SlotLayout& layout) {
+  const auto shapes = block_shapes(call, block);
+  std::vector<std::vector<Program>> programs;  // of each shape, by rank
+  Elements staging;
   for (std::size_t b = 0; b < shapes.size(); ++b) {
-    if (b == 0 || shapes[b] != shapes[b - 1]) {
-      Program program = lower_block(*choice.algorithm, choice.protocol, hosts, self, shapes[b]);
-      note_remote(program, hosts, plan);
-      plan.last_reading_phase = std::max(plan.last_reading_phase,
-                                         static_cast<std::uint64_t>(last_reading_phase(program)));
-      plan.scratch = std::max(plan.scratch, bytes_of(program.extents.scratch, plan.element));
-      plan.programs.push_back(bind(std::move(program), shapes[b], binding));
-    }
-    plan.program_of.push_back(static_cast<std::uint32_t>(plan.programs.size() - 1));
+    if (b > 0 && shapes[b] == shapes[b - 1]) continue;
+    programs.push_back(lower_block_for_all(*choice.algorithm, choice.protocol, hosts, shapes[b]));
+    for (const Program& program : programs.back())
+      staging = std::max(staging, std::ranges::max(program.staging));
   }
-  if (plan.programs.size() == 1) plan.program_of.clear();
-  plan.phases = plan.programs.front().phase_end.size();
-  for (const BoundProgram& program : plan.programs)
-    for (const BoundOp& op : program.ops)
-      plan.most_sources = std::max(plan.most_sources, op.source_count);
-  return plan;
+  const Division division{
+      .block = block,
+      .slots = layout.pool().kind_for(staging_bytes(staging, choice.protocol, call.element()),
+                                      in_packets(choice.protocol), shapes.size() > 1)};
+  std::vector<Plan> plans;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(hosts.ranks()); ++rank) {
+    auto of_shape = programs.begin();
+    plans.push_back(assemble(call, choice, hosts, Rank{static_cast<std::int32_t>(rank)}, division,
+                             layout, [&](const Shape&) { return (*of_shape++)[rank]; }));
+  }
+  return plans;
 }
 
 }  // namespace capstan

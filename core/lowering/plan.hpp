@@ -54,7 +54,7 @@ struct BoundOp {
 
 /// A program with offsets in bytes for one element size and the ranges of its phases.
 struct BoundProgram {
-  Program source;  ///< what it was made of, for reports
+  Program source;  ///< what it was made of, for proofs and reports
   std::vector<BoundOp> ops;
   std::vector<BoundOperand> operands;
   std::vector<std::uint32_t> phase_end;  ///< ops of phase k end here
@@ -131,6 +131,10 @@ std::vector<Shape> block_shapes(const Call& call, Elements length);
 /// first).
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
                Bytes block_bytes, Bytes cached_buffers, const SlotLayout& layout);
+
+/// The plans of all ranks for a call in blocks of `block` elements, for less than one by one.
+std::vector<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hosts,
+                             Elements block, const SlotLayout& layout);
 
 /// Whether an algorithm may run in this protocol: packets are for equal blocks only, and buffers
 /// are read only within one host, of algorithms that send mostly out of them.

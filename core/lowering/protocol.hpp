@@ -8,12 +8,12 @@ namespace capstan {
 
 /// How data and the notice of them travel.
 enum class Protocol : std::uint8_t {
-  staged,                 ///< data in a staging buffer, then a flag: for all but the smallest messages
-  inline_packets,         ///< each cache line carries data and its sequence number: no flag is needed
+  staged,          ///< data in a staging buffer, then a flag: for all but the smallest messages
+  inline_packets,  ///< each cache line carries data and its sequence number: no flag is needed
   shared_inline_packets,  ///< the same, and what several peers get is written once and read by all
-  read_input,             ///< as staged, but peers read what comes out of an input there: one copy less
-  read_buffers,           ///< peers also read outputs, where these do not change any more
-  write_output            ///< as read_buffers, but what ends in a peer's output is written there
+  read_input,    ///< as staged, but peers read what comes out of an input there: one copy less
+  read_buffers,  ///< peers also read outputs, where these do not change any more
+  write_output   ///< as read_buffers, but what ends in a peer's output is written there
 };
 
 /// Of two that cost the same, the selector takes the one that stands first.
@@ -40,7 +40,8 @@ std::string_view name_of(Protocol protocol);
 std::string_view word_for(Protocol protocol);
 /// The inverse of word_for; empty when `word` is none of them.
 std::optional<Protocol> protocol_named(std::string_view word);
-/// What a protocol is called now that was spelt `retired` before version 0.2; empty when nothing was.
+/// What a protocol is called now that was spelt `retired` before version 0.2; empty when nothing
+/// was.
 std::optional<std::string_view> present_name_of(std::string_view retired);
 
 }  // namespace capstan

@@ -88,6 +88,10 @@ struct BySlotKind {
 struct SlotPool {
   BySlotKind<int> count;
   BySlotKind<Bytes> region;  ///< `staging` is a setting: see SlotLayout
+  /// Small calls from one notice to writers on other hosts to the next: at most the number of slots
+  /// of any small kind. A writer that has used all its slots waits for a notice; if it came later,
+  /// the reader would wait for that writer before it gives the notice.
+  int calls_per_notice;
 
   constexpr bool fits(Bytes staging, SlotKind kind) const { return staging <= region[kind]; }
   /// The smallest kind whose regions hold this much. Streams of blocks use slots of full length.
@@ -97,13 +101,6 @@ struct SlotPool {
       return fits(staging, SlotKind::small_packets) ? SlotKind::small_packets : SlotKind::packets;
     if (fits(staging, SlotKind::tiny_staging)) return SlotKind::tiny_staging;
     return fits(staging, SlotKind::small_staging) ? SlotKind::small_staging : SlotKind::staging;
-  }
-  /// Small calls that end between two notices to writers on other hosts. At most the number of
-  /// slots of any small kind: a writer that has used them all waits for a notice, and its reader
-  /// gets no further without that writer.
-  constexpr int calls_per_notice() const {
-    const auto least = [](int a, int b) { return a < b ? a : b; };
-    return (least(count.small_packets, least(count.tiny_staging, count.small_staging)) + 1) / 2;
   }
 };
 
@@ -119,7 +116,8 @@ inline constexpr SlotPool standard_slots{.count = {.small_packets = 96,
                                                     .packets = Bytes{512 * 64},
                                                     .tiny_staging = Bytes{33 * 64},
                                                     .small_staging = Bytes{129 * 64},
-                                                    .staging = Bytes{0}}};
+                                                    .staging = Bytes{0}},
+                                         .calls_per_notice = 8};
 
 constexpr bool is_packets(SlotKind kind) {
   return kind == SlotKind::packets || kind == SlotKind::small_packets;
@@ -228,7 +226,7 @@ constexpr int notice_interval(SlotKind kind, std::uint64_t blocks, bool synchron
                               const SlotPool& pool) {
   if (blocks > 1) return 1;
   if (synchronizes) return 0;
-  return is_small(kind) ? pool.calls_per_notice() : 1;
+  return is_small(kind) ? pool.calls_per_notice : 1;
 }
 
 /// When a rank tells writers on other hosts which blocks it has finished. (On its own host they

@@ -1,7 +1,9 @@
 #include "core/lowering/verify.hpp"
 
-#include <array>
-#include <map>
+#include <algorithm>
+#include <deque>
+#include <span>
+#include <string>
 
 #include "core/lowering/slots.hpp"
 
@@ -10,210 +12,278 @@ namespace {
 
 using proof::Effect;
 using proof::Memory;
+using proof::Piece;
 
-/// The programs of all ranks for a block of one shape.
-std::vector<Program> programs_of(const LoweredCall& call, const Shape& shape, const Hosts& hosts) {
-  std::vector<Schedule> schedules;
-  for (int rank = 0; rank < hosts.ranks(); ++rank)
-    schedules.push_back(call.algorithm->schedule(Group::world(hosts, Rank{rank}), shape));
-  return lower_all(
-      [&](Rank peer) -> const Schedule& {
-        return schedules[static_cast<std::size_t>(peer.value())];
-      },
-      hosts, call.protocol);
+/// What is proven of elements of one type holds for all: offsets are multiples of their size. Of
+/// these few go in a packet.
+constexpr DataType element_type = DataType::f64;
+constexpr Bytes element{8};
+
+constexpr Elements elements_in(Bytes bytes) {
+  return Elements{bytes.value() / element.value()};
 }
 
-/// Where a block's staging buffers lie, numbered as the executor numbers them.
-struct Slot {
-  SlotKind kind = SlotKind::staging;
-  int number = 0;
+/// More than any proof stages in one block.
+constexpr Bytes staging_region{1 << 22};
 
-  auto operator<=>(const Slot&) const = default;
-};
+/// An average, so that the marks of complete sums are seen in the divisors of operations.
+std::vector<Plan> plans_of(const LoweredCall& lowered, const Hosts& hosts,
+                           const SlotLayout& layout) {
+  const Call call{.collective = lowered.algorithm->collective,
+                  .type = element_type,
+                  .op = ReduceOp::average,
+                  .shape = lowered.shape};
+  const Choice choice{.algorithm = lowered.algorithm, .protocol = lowered.protocol};
+  const Elements whole = call.contract(hosts.ranks()).extent();
+  return make_plans(call, choice, hosts, lowered.block > Elements{0} ? lowered.block : whole,
+                    layout);
+}
 
-/// What has to be finished before a slot is written again, and by whom.
-struct Acquisition {
-  int block = -1;
-  std::vector<int> readers{};
-};
-
+/// Turns plans into the effects of all that the executor does with them, one list for each rank.
 class Scripts : public proof::BlockLayout {
  public:
-  Scripts(const std::vector<LoweredCall>& calls, const Hosts& hosts, bool in_place,
-          const std::function<void(Program&)>& change)
-      : BlockLayout(in_place),
+  Scripts(const std::vector<LoweredCall>& calls, const Hosts& hosts,
+          const LoweredProofOptions& options)
+      : BlockLayout(options.in_place),
+        options_(options),
         hosts_(hosts),
-        ranks_(hosts.ranks()),
-        scripts_(static_cast<std::size_t>(ranks_)) {
-    for (std::size_t i = 0; i < calls.size(); ++i) add(calls[i], static_cast<int>(i), change);
+        layout_(hosts.ranks(), staging_region, options.slots),
+        ranks_(static_cast<std::size_t>(hosts.ranks()),
+               RankState{SlotRotation{layout_}, FinishNotices{hosts.ranks(), options.slots}}) {
+    std::vector<Plan> plans;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (i == 0 || calls[i] != calls[i - 1]) plans = changed_plans(calls[i]);
+      add(static_cast<int>(i), plans);
+    }
   }
 
-  std::vector<std::vector<Effect>> take() { return std::move(scripts_); }
+  std::vector<std::vector<Effect>> take() {
+    std::vector<std::vector<Effect>> scripts;
+    for (RankState& rank : ranks_) scripts.push_back(std::move(rank.script));
+    return scripts;
+  }
 
  private:
+  struct RankState {
+    SlotRotation slots;
+    FinishNotices notices;
+    std::uint64_t finished = 0;  // blocks, as it has published
+    std::vector<Effect> script{};
+  };
+  /// A call of one rank.
+  struct Running {
+    const Plan& plan;
+    Rank self;
+    int number;
+    RankState& rank;
+  };
+  /// A block of it.
+  struct Place {
+    std::uint64_t block;        // of the call
+    std::uint64_t slot_offset;  // of the slot that it uses
+  };
+
+  std::vector<Plan> changed_plans(const LoweredCall& call) const {
+    auto plans = plans_of(call, hosts_, layout_);
+    for (Plan& plan : plans)
+      if (options_.change_program) std::ranges::for_each(plan.programs, options_.change_program);
+    return plans;
+  }
+
+  bool shares_memory(Rank a, Rank b) const override { return hosts_.together(a, b); }
+
   Elements extent_of_other(const Memory& memory) const override {
-    constexpr Elements unlimited{
-        1 << 20};  // staging buffers are checked against their slot by make_plan
-    return memory.kind == Memory::Kind::scratch ? scratch_ : std::min(unlimited, staging_);
+    if (memory.kind == Memory::Kind::scratch) return scratch_;
+    const Bytes region = layout_.region(kind_at(static_cast<std::uint64_t>(memory.instance)));
+    return memory.kind == Memory::Kind::staging ? elements_in(region) : element_at_packet(region);
   }
 
-  void add(const LoweredCall& call, int number, const std::function<void(Program&)>& change) {
-    const int first = static_cast<int>(slots_.size());
-    const int blocks = static_cast<int>(call.blocks.size());
-    const Guarantees& guarantees = call.algorithm->guarantees;
-    std::vector<std::vector<Program>> programs;      // by block and rank
-    std::vector<std::vector<Acquisition>> acquired;  // by block and rank
-    for (const Shape& shape : call.blocks) {
-      programs.push_back(programs_of(call, shape, hosts_));
-      if (change) std::ranges::for_each(programs.back(), change);
-      BlockLayout::add(call.algorithm->collective, shape, ranks_, guarantees.ordered);
-      acquired.push_back(
-          next_slot(kind_of(call, programs.back()), programs.back(), first, guarantees.paced));
-      for (const Program& program : programs.back()) note(program);
-    }
-    const int phases = programs.front().front().phases;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      auto& script = scripts_[static_cast<std::size_t>(rank)];
-      int last_phase = 0;
-      for (const auto& block : programs)
-        last_phase =
-            std::max(last_phase, last_reading_phase(block[static_cast<std::size_t>(rank)]));
-      for (int block = 0; block < blocks; ++block)
-        script.push_back({.kind = Effect::Kind::enter, .call = number, .block = first + block});
-      proof::for_each_phase(blocks, phases, [&](int block, int phase) {
-        const auto b = static_cast<std::size_t>(block);
-        const Acquisition& before = acquired[b][static_cast<std::size_t>(rank)];
-        if (phase == 0 && !before.readers.empty())
-          script.push_back({.kind = Effect::Kind::acquire,
-                            .call = number,
-                            .block = before.block,
-                            .peers = before.readers});
-        const Program& program = programs[b][static_cast<std::size_t>(rank)];
-        for (const Op& op : program.ops)
-          if (op.phase == phase && op.code != OpCode::notify)
-            push(script, effect_of(program, op, number, first + block), call.protocol);
-        if (phase == last_phase && !guarantees.paced)
-          script.push_back({.kind = Effect::Kind::finish, .call = number, .block = first + block});
-      });
-      for (int block = 0; block < blocks && guarantees.paced; ++block)
-        script.push_back({.kind = Effect::Kind::finish, .call = number, .block = first + block});
-      for (int peer = 0; peer < ranks_; ++peer)
-        script.push_back({.kind = Effect::Kind::flush, .call = number, .peer = Rank{peer}});
-      script.push_back(
-          {.kind = Effect::Kind::leave, .synchronizes = guarantees.synchronizes, .call = number});
-    }
-    if (guarantees.synchronizes) known_finished_ = first;
+  SlotKind kind_at(std::uint64_t slot_offset) const {
+    SlotKind kind = SlotKind::small_packets;
+    for (const SlotKind other : all_slot_kinds)
+      if (layout_.offset(other, 0).value() <= slot_offset && layout_.region(other) > Bytes{0})
+        kind = other;
+    return kind;
   }
 
-  /// Packets of one gather are waited for and sent one after the other, in pieces as small as one
-  /// element: less synchronisation than a gather as a whole.
-  static void push(std::vector<Effect>& script, Effect effect, Protocol protocol) {
-    if (!in_packets(protocol) || effect.kind != Effect::Kind::transfer) {
-      script.push_back(std::move(effect));
-      return;
+  void add(int number, const std::vector<Plan>& plans) {
+    const Plan& first = plans.front();
+    BlockLayout::add(first.call.collective, first.call.shape, hosts_.ranks(),
+                     first.guarantees.ordered);
+    for (std::size_t r = 0; r < plans.size(); ++r) {
+      const Rank self{static_cast<std::int32_t>(r)};
+      if (options_.change_rotation) options_.change_rotation(self, number, ranks_[r].slots);
+      scratch_ = std::max(scratch_, elements_in(plans[r].scratch));
+      add_call({plans[r], self, number, ranks_[r]});
     }
+  }
+
+  void add_call(const Running& call) {
+    const Plan& plan = call.plan;
+    emit(call, {.kind = Effect::Kind::enter, .block = call.number});
+    if (plan.blocks > 1) tell_writers(call);
+    proof::for_each_phase(
+        static_cast<int>(plan.blocks), static_cast<int>(plan.phases), [&](int block, int phase) {
+          add_phase(call, static_cast<std::uint64_t>(block), static_cast<std::uint64_t>(phase));
+        });
+    for (const int peer : plan.pushed_to)
+      emit(call, {.kind = Effect::Kind::flush, .peer = Rank{peer}});
+    end_call(call);
+    emit(call, {.kind = Effect::Kind::leave, .synchronizes = plan.guarantees.synchronizes});
+  }
+
+  void add_phase(const Running& call, std::uint64_t block, std::uint64_t phase) {
+    const Plan& plan = call.plan;
+    const BoundProgram& program = plan.program(block);
+    SlotRotation::Slot& slot = call.rank.slots.slot(plan.slots, block);
+    if (phase == 0) acquire(call, slot, program.readers, block);
+    for (std::size_t i = phase == 0 ? 0 : program.phase_end[phase - 1];
+         i < program.phase_end[phase]; ++i)
+      add_op(call, program, program.ops[i], {block, slot.offset});
+    if (!plan.publishes(block, phase)) return;
+    finish(call, call.rank.slots.first_block() + block + 1);
+    tell_writers(call);
+  }
+
+  void acquire(const Running& call, SlotRotation::Slot& slot, const SlotReaders& readers,
+               std::uint64_t block) {
+    if (readers->empty()) return;
+    if (!call.rank.slots.is_free(slot, call.plan.guarantees.paced))
+      emit(call, {.kind = Effect::Kind::acquire,
+                  .block = static_cast<int>(slot.must_finish) - 1,
+                  .peers = *slot.readers});
+    call.rank.slots.write(slot, block, readers);
+  }
+
+  void finish(const Running& call, std::uint64_t blocks) {
+    call.rank.finished = blocks;
+    call.rank.notices.note_read(call.plan.remote_writers, blocks);
+    emit(call, {.kind = Effect::Kind::finish, .block = static_cast<int>(blocks) - 1});
+  }
+
+  void tell_writers(const Running& call) {
+    for (Rank peer; peer.value() < hosts_.ranks(); peer = Rank{peer.value() + 1})
+      if (!hosts_.together(call.self, peer) &&
+          call.rank.notices.is_due(peer.value(), call.rank.finished))
+        emit(call, {.kind = Effect::Kind::tell, .peer = peer});
+  }
+
+  void end_call(const Running& call) {
+    const Plan& plan = call.plan;
+    const bool synchronizes = plan.guarantees.synchronizes;
+    call.rank.slots.end_call(plan.slots, plan.blocks, synchronizes);
+    finish(call, call.rank.slots.first_block());
+    if (call.rank.notices.tells_after(plan.slots, plan.blocks, synchronizes)) tell_writers(call);
+  }
+
+  void add_op(const Running& call, const BoundProgram& program, const BoundOp& op,
+              const Place& place) {
+    Effect effect{.kind = kind_of(op, call.plan.protocol),
+                  .completes = op.divisor > 1,
+                  .block = static_cast<int>(call.rank.slots.first_block() + place.block),
+                  .step = static_cast<int>(program.source.ops[op.source_op].step),
+                  .peer = Rank{op.peer}};
+    effect.text = texts_.emplace_back(to_string(program.source, program.source.ops[op.source_op]));
+    if (has_operands(op.code)) {
+      effect.length = Elements{op.count};
+      const auto operands = std::span{program.operands}.subspan(op.first_operand);
+      for (const BoundOperand& operand : operands.first(op.destination_count)) {
+        effect.destinations.push_back(piece_of(call, operand, place));
+        if (op.code == OpCode::push) effect.destinations.back().memory.viewer = op.peer;
+      }
+      for (const BoundOperand& operand : operands.subspan(op.destination_count, op.source_count))
+        effect.sources.push_back(piece_of(call, operand, place));
+    }
+    in_packets(call.plan.protocol) ? emit_by_element(call, std::move(effect))
+                                   : emit(call, std::move(effect));
+  }
+
+  /// Packets that are pushed arrive one by one: it is as if they were written there.
+  static Effect::Kind kind_of(const BoundOp& op, Protocol protocol) {
+    switch (op.code) {
+      case OpCode::gather:
+        break;
+      case OpCode::push:
+        return in_packets(protocol) ? Effect::Kind::transfer : Effect::Kind::put;
+      case OpCode::flush:
+        return Effect::Kind::flush;
+      case OpCode::signal:
+        return Effect::Kind::signal;
+      case OpCode::wait:
+        return Effect::Kind::wait;
+      case OpCode::notify:
+        return Effect::Kind::notify;
+    }
+    return Effect::Kind::transfer;
+  }
+
+  void emit(const Running& call, Effect effect) {
+    effect.call = call.number;
+    call.rank.script.push_back(std::move(effect));
+  }
+
+  /// Packets of one operation are waited for and sent one after the other, in pieces as small as
+  /// one element: less synchronisation than an operation as a whole.
+  void emit_by_element(const Running& call, Effect effect) {
+    if (effect.kind != Effect::Kind::transfer) return emit(call, std::move(effect));
     const Elements length = effect.length;
     effect.length = Elements{1};
     for (Elements i; i < length; i += Elements{1}) {
-      script.push_back(effect);
+      emit(call, effect);
       for (auto* pieces : {&effect.destinations, &effect.sources})
-        for (proof::Piece& piece : *pieces) piece.offset += Elements{1};
+        for (Piece& piece : *pieces) piece.offset += Elements{1};
     }
   }
 
-  /// Gives the next block a slot. By rank, who has to have finished what before it is written: see
-  /// Executor::acquire_slot().
-  std::vector<Acquisition> next_slot(SlotKind kind, const std::vector<Program>& programs,
-                                     int first_of_call, bool paced) {
-    const int number = used_[static_cast<std::size_t>(kind)]++ % slots(kind);
-    const Slot slot{kind, number};
-    std::vector<Acquisition> before;
-    for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-      Acquisition& last = last_user_[{slot, rank}];
-      const bool known = last.block < known_finished_ || (paced && last.block >= first_of_call);
-      auto readers = readers_of(programs[rank]);
-      before.push_back(known || readers.empty() ? Acquisition{} : last);
-      if (!readers.empty()) last = {static_cast<int>(slots_.size()), std::move(readers)};
-    }
-    slots_.push_back(slot);
-    return before;
-  }
-
-  /// As few as of any kind, so that they come round: more of them forbid less.
-  static int slots(SlotKind kind) {
-    return is_packets(kind) ? standard_slots.count.packets : standard_slots.count.staging;
-  }
-
-  /// Small ones here are those of one unit, so that calls of several kinds mix.
-  static SlotKind kind_of(const LoweredCall& call, const std::vector<Program>& programs) {
-    const bool small =
-        call.blocks.size() == 1 && std::ranges::all_of(programs, [](const Program& program) {
-          return std::ranges::max(program.staging) <= staging_unit;
-        });
-    if (in_packets(call.protocol)) return small ? SlotKind::small_packets : SlotKind::packets;
-    return small ? SlotKind::tiny_staging : SlotKind::staging;
-  }
-
-  void note(const Program& program) {
-    scratch_ = std::max(scratch_, program.extents.scratch);
-    for (const Elements staging : program.staging) staging_ = std::max(staging_, staging);
-  }
-
-  Effect effect_of(const Program& program, const Op& op, int call, int block) const {
-    Effect effect{.completes = op.completes,
-                  .call = call,
-                  .block = block,
-                  .step = static_cast<int>(op.step),
-                  .peer = op.peer,
-                  .length = op.length};
-    effect.text = to_string(program, op);
-    if (op.code == OpCode::signal) effect.kind = Effect::Kind::signal;
-    if (op.code == OpCode::wait) effect.kind = Effect::Kind::wait;
-    if (op.code == OpCode::flush) effect.kind = Effect::Kind::flush;
-    // Packets arrive one by one: it is as if they were written there.
-    if (op.code == OpCode::push && !program.packets) effect.kind = Effect::Kind::put;
-    if (!has_operands(op.code)) return effect;
-    for (const Operand& operand : program.destinations(op)) {
-      Memory memory = memory_of(operand, program.self, block);
-      if (op.code == OpCode::push) memory.viewer = op.peer.value();
-      effect.destinations.push_back({memory, operand.offset});
-    }
-    for (const Operand& operand : program.sources(op))
-      effect.sources.push_back({memory_of(operand, program.self, block), operand.offset});
-    return effect;
-  }
-
-  Memory memory_of(const Operand& operand, Rank self, int block) const {
-    if (operand.place == Place::staging) {
-      const Slot slot = slots_[static_cast<std::size_t>(block)];
-      constexpr int most_slots = 64;
-      const bool packets = is_packets(slot.kind);
-      return {packets ? Memory::Kind::packets : Memory::Kind::staging, operand.owner,
-              operand.region, static_cast<int>(slot.kind) * most_slots + slot.number,
-              hosts_.together(operand.owner, self) ? -1 : self.value()};
-    }
-    if (operand.place == Place::peer_input) return {Memory::Kind::input, operand.owner, 0, block};
-    if (operand.place == Place::peer_output) return {Memory::Kind::output, operand.owner, 0, block};
+  /// The memory at an operand's base, and the element at its offset there.
+  Piece piece_of(const Running& call, const BoundOperand& operand, const Place& place) const {
+    if (operand.in_staging()) return staging_piece(call, operand, place);
+    const bool at_peer = operand.in_peer_buffer();
+    const auto buffer = at_peer ? static_cast<int>(operand.place) - static_cast<int>(peer_input)
+                                : static_cast<int>(operand.base);
+    const Memory memory{static_cast<Memory::Kind>(buffer),
+                        at_peer ? Rank{operand.owner} : call.self, 0, call.number};
+    const Elements offset = elements_in(Bytes{operand.offset});
     // One scratch for all blocks: it must not carry anything from one phase to the next.
-    return {static_cast<Memory::Kind>(operand.place), self, 0,
-            operand.place == Place::scratch ? 0 : block};
+    if (memory.kind == Memory::Kind::scratch) return {{memory.kind, memory.owner, 0, 0}, offset};
+    return {memory, offset + call.plan.block_count * place.block};
   }
 
+  Piece staging_piece(const Running& call, const BoundOperand& operand, const Place& place) const {
+    const Rank owner{static_cast<int>(operand.base - BoundOperand::segment_of(0)) % hosts_.ranks()};
+    const Bytes between = layout_.between_regions(call.plan.slots);
+    const std::uint64_t region = operand.offset / between.value();
+    const Bytes offset{operand.offset - region * between.value()};
+    const bool packets = in_packets(call.plan.protocol);
+    return {{packets ? Memory::Kind::packets : Memory::Kind::staging, owner,
+             static_cast<int>(region), static_cast<int>(place.slot_offset),
+             hosts_.together(owner, call.self) ? -1 : call.self.value()},
+            packets ? element_at_packet(offset) : elements_in(offset)};
+  }
+
+  /// The element of a staging buffer that is the first of the packet at `offset`.
+  static Elements element_at_packet(Bytes offset) {
+    const std::uint64_t packet = offset.value() / packet_bytes,
+                        each_unit = packets_for(staging_unit, element);
+    return staging_unit * (packet / each_unit) +
+           Elements{packet % each_unit * elements_per_packet(element)};
+  }
+
+  static constexpr auto peer_input = capstan::Place::peer_input;
+
+  const LoweredProofOptions& options_;
   const Hosts& hosts_;
-  const int ranks_;
-  std::vector<std::vector<Effect>> scripts_;
-  std::vector<Slot> slots_;                                        // by block
-  std::map<std::pair<Slot, std::size_t>, Acquisition> last_user_;  // by slot and rank
-  Elements scratch_{}, staging_{};
-  std::array<int, slot_kinds> used_{};
-  int known_finished_ = 0;
+  const SlotLayout layout_;
+  std::vector<RankState> ranks_;
+  std::deque<std::string> texts_;  // of effects
+  Elements scratch_{};
 };
 
 }  // namespace
 
 proof::Verdict prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
-                              bool in_place, const std::function<void(Program&)>& change) {
-  Scripts scripts{calls, hosts, in_place, change};
+                              const LoweredProofOptions& options) {
+  Scripts scripts{calls, hosts, options};
   proof::Machine machine{scripts.take(), scripts};
   machine.run();
   scripts.check_results(machine);

@@ -1,24 +1,51 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "algorithms/registry.hpp"
 #include "core/ir/proof/prove.hpp"
-#include "core/lowering/lower.hpp"
+#include "core/lowering/plan.hpp"
 
 namespace capstan {
 
-/// One call as the executor runs it: a stream of blocks.
+/// One call as the executor runs it.
 struct LoweredCall {
   const Algorithm* algorithm = nullptr;
   Protocol protocol = Protocol::staged;
-  std::vector<Shape> blocks{};
+  Shape shape{};
+  Elements block{};  ///< elements per block of a stream; 0: one block for all
+
+  bool operator==(const LoweredCall&) const = default;
 };
 
-/// Proves the lowered programs of all ranks right, as prove_schedules does for schedules, for
-/// calls of any kind that follow one another on one communicator with the executor's own rotation
-/// of slots. `change` may spoil programs, to see that it is found.
+/// So few slots, and so short ones, that a few calls use all of them, of several kinds: more slots
+/// forbid less.
+inline constexpr SlotPool fewest_slots{.count = {.small_packets = 4,
+                                                 .packets = 4,
+                                                 .tiny_staging = 3,
+                                                 .small_staging = 3,
+                                                 .staging = 3},
+                                       .region = {.small_packets = Bytes{640},
+                                                  .packets = Bytes{1 << 22},
+                                                  .tiny_staging = Bytes{512},
+                                                  .small_staging = Bytes{1024},
+                                                  .staging = Bytes{0}},
+                                       .calls_per_notice = 2};
+
+struct LoweredProofOptions {
+  bool in_place = false;  ///< output and input share memory
+  SlotPool slots = fewest_slots;
+  /// For tests that what is wrong is refused: changes a bound program, and the rotation of a rank
+  /// before a call, numbered from 0.
+  std::function<void(BoundProgram&)> change_program{};
+  std::function<void(Rank, int call, SlotRotation&)> change_rotation{};
+};
+
+/// Proves that the bound programs of all ranks, what the executor runs, do right what the
+/// collectives promise, as prove_schedules does for schedules: for calls of any kind that follow
+/// one another on one communicator, with the executor's own rotation of slots and notices.
 proof::Verdict prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
-                              bool in_place, const std::function<void(Program&)>& change = {});
+                              const LoweredProofOptions& options = {});
 
 }  // namespace capstan

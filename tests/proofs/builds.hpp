@@ -6,6 +6,7 @@
 
 #include "algorithms/registry.hpp"
 #include "core/ir/proof/shapes.hpp"
+#include "core/lowering/bind.hpp"
 
 namespace capstan {
 
@@ -21,6 +22,13 @@ inline std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Host
 inline std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
                                           Elements count) {
   return schedules_of(algorithm, hosts, Shape{.count = count});
+}
+
+/// Takes out the operations that `is_out(op)`, which is asked for each of them in order.
+template <class IsOut>
+void erase_ops(BoundProgram& program, IsOut is_out) {
+  for (std::size_t i = 0; i < program.ops.size();)
+    is_out(program.ops[i]) ? erase_op(program, i) : static_cast<void>(++i);
 }
 
 /// Every algorithm of every collective.

@@ -113,9 +113,9 @@ void prove_lowered(const Algorithm* algorithm, const Hosts& hosts) {
   const int ranks = hosts.ranks();
   for (const Protocol protocol : forms_of(*algorithm, hosts))
     for (const Shape& shape : awkward_shapes(algorithm->collective, ranks)) {
-      const LoweredCall call{algorithm, protocol, {shape}};
-      const auto verdict =
-          prove_programs({call, call, call, call, call}, hosts, in_place(*algorithm, protocol));
+      const LoweredCall call{algorithm, protocol, shape};
+      const auto verdict = prove_programs({call, call, call, call, call}, hosts,
+                                          {.in_place = in_place(*algorithm, protocol)});
       ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(protocol) << ", "
                                 << ranks << " ranks, " << to_string(shape) << "\n"
                                 << messages(verdict);
@@ -128,11 +128,10 @@ Protocol random_protocol(const Algorithm& algorithm, const Hosts& hosts, std::mt
   return in_packets(protocol) ? Protocol::staged : protocol;  // packets have no streams
 }
 
-/// A call cut into blocks of `length`, as plans cut it.
+/// A call cut into blocks of `length`.
 LoweredCall stream_of(const Algorithm& algorithm, const Shape& shape, int length,
                       Protocol protocol = Protocol::staged) {
-  const Call call{.collective = algorithm.collective, .shape = shape};
-  return {&algorithm, protocol, block_shapes(call, Elements{static_cast<std::uint64_t>(length)})};
+  return {&algorithm, protocol, shape, Elements{static_cast<std::uint64_t>(length)}};
 }
 
 void prove_lowered_streams(const Algorithm* algorithm, const Hosts& hosts) {
@@ -146,7 +145,7 @@ void prove_lowered_streams(const Algorithm* algorithm, const Hosts& hosts) {
     const auto small =
         stream_of(*algorithm, stream_shape(collective, ranks, 3 * scale, last), scale, protocol);
     const auto verdict =
-        prove_programs({large, small, large}, hosts, in_place(*algorithm, protocol));
+        prove_programs({large, small, large}, hosts, {.in_place = in_place(*algorithm, protocol)});
     ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(protocol) << ", " << ranks
                               << " ranks\n"
                               << messages(verdict);
@@ -199,6 +198,11 @@ std::vector<const Algorithm*> hierarchical_algorithms() {
 INSTANTIATE_TEST_SUITE_P(All, HierarchicalProof, ::testing::ValuesIn(hierarchical_algorithms()),
                          [](const auto& test) { return full_name(*test.param); });
 
+std::size_t blocks_of(const LoweredCall& call) {
+  return block_shapes({.collective = call.algorithm->collective, .shape = call.shape}, call.block)
+      .size();
+}
+
 /// Any algorithm of any collective may follow any other on the same staging buffers.
 TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
   std::mt19937 random{2024};
@@ -222,11 +226,10 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
       apart = apart || !in_place(algorithm, calls.back().protocol);
       const Protocol packets =
           random() % 2 == 0 ? Protocol::inline_packets : Protocol::shared_inline_packets;
-      if (calls.back().blocks.size() == 1 && random() % 2 == 0 &&
-          runs_in(algorithm, packets, hosts))
+      if (blocks_of(calls.back()) == 1 && random() % 2 == 0 && runs_in(algorithm, packets, hosts))
         calls.back().protocol = packets;
     }
-    const auto verdict = prove_programs(calls, hosts, !apart && random() % 2 == 0);
+    const auto verdict = prove_programs(calls, hosts, {.in_place = !apart && random() % 2 == 0});
     ASSERT_TRUE(verdict.ok()) << "round " << round << "\n" << messages(verdict);
   }
 }

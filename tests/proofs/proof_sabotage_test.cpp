@@ -283,13 +283,13 @@ TEST(Sabotage, SlotsThatAreNotAcquiredAreOverrun) {
 /// In place, a flat all-reduce overwrites its input while peers may be reading it.
 TEST(Sabotage, AnInputThatIsOverwrittenWhileItIsRead) {
   const Shape shape{.count = Elements{5}};
-  const LoweredCall all_reduce{
-      &algorithm_named(Collective::all_reduce, "flat"), Protocol::read_input, {shape}};
-  const LoweredCall all_to_all{
-      &algorithm_named(Collective::all_to_all, "direct"), Protocol::read_input, {shape}};
+  const LoweredCall all_reduce{&algorithm_named(Collective::all_reduce, "flat"),
+                               Protocol::read_input, shape};
+  const LoweredCall all_to_all{&algorithm_named(Collective::all_to_all, "direct"),
+                               Protocol::read_input, shape};
   for (const LoweredCall& call : {all_reduce, all_to_all}) {
-    EXPECT_TRUE(prove_programs({call, call}, 3, false).ok());
-    const auto verdict = prove_programs({call, call}, 3, true);
+    EXPECT_TRUE(prove_programs({call, call}, 3).ok());
+    const auto verdict = prove_programs({call, call}, 3, {.in_place = true});
     ASSERT_FALSE(verdict.ok());
     EXPECT_EQ(verdict.findings.front().flaw, Flaw::race);
   }
@@ -328,12 +328,13 @@ TEST(Sabotage, AnOutputThatIsWrittenTooEarlyOrTooLate) {
   const auto verdict_without = [](std::optional<int> phase_of_waits) {
     const LoweredCall call{&algorithm_named(Collective::all_reduce, "direct"),
                            Protocol::write_output,
-                           {{.count = count}}};
-    return prove_programs({call, call}, 3, true, [&](Program& program) {
-      std::erase_if(program.ops, [&](const Op& op) {
-        return op.code == OpCode::wait && op.phase == phase_of_waits;
+                           {.count = count}};
+    const auto change = [&](BoundProgram& program) {
+      erase_ops(program, [&](const BoundOp& op) {
+        return op.code == OpCode::wait && program.source.ops[op.source_op].phase == phase_of_waits;
       });
-    });
+    };
+    return prove_programs({call, call}, 3, {.in_place = true, .change_program = change});
   };
   EXPECT_TRUE(verdict_without({}).ok()) << text(verdict_without({}));
   EXPECT_THAT(text(verdict_without(1)), HasSubstr("has entered the call"));

@@ -73,23 +73,25 @@ struct Effect {
     flush,     ///< until here what was put to the peer may have been read
     signal,
     wait,
-    enter,   ///< into a call: its input and output exist from here ...
-    leave,   ///< ... to here; own puts have landed
-    finish,  ///< with a block: nothing of it is read any more
-    acquire  ///< wait until the peers, or all ranks, have finished the block
+    enter,    ///< into a call: its input and output exist from here ...
+    leave,    ///< ... to here; own puts have landed
+    finish,   ///< with a block: nothing of it is read any more, as peers that see this memory know
+    tell,     ///< the peer, which does not see this memory, what has been finished so far
+    acquire,  ///< wait until the peers, or all ranks, are known to have finished the block
+    notify    ///< wake the peer if it sleeps: what was published for it may be taken
   };
 
   Kind kind = Kind::transfer;
   bool completes = false;
   bool synchronizes = false;  ///< leave: by now all ranks must have entered
   int call = 0;
-  int block = 0;  ///< numbered through all calls
+  int block = 0;  ///< numbered through all calls; enter: the instance of input and output
   int step = -1;
   Rank peer{};
   std::vector<int> peers{};  ///< acquire; nobody in particular: all ranks
   Elements length{};
   std::vector<Piece> destinations{}, sources{};
-  std::string text{};  ///< for messages
+  std::string_view text{};  ///< for messages; what it shows is to live as long as the machine
 };
 
 /// What the machine has to know of the memories that effects name.
@@ -100,6 +102,8 @@ class Layout {
   virtual Elements extent(const Memory& memory) const = 0;
   /// Where a piece lies: in place, pieces of input and output share memory.
   virtual Piece home(const Piece& piece) const { return piece; }
+  /// Whether one rank sees what the other writes to its own memory, without being sent it.
+  virtual bool shares_memory(Rank, Rank) const { return true; }
 };
 
 }  // namespace capstan::proof

@@ -23,7 +23,8 @@ Machine::Machine(std::vector<std::vector<Effect>> scripts, const Layout& layout)
       entered_(scripts_.size()),
       left_(scripts_.size()),
       blocks_(scripts_.size()),
-      finished_(scripts_.size()) {}
+      finished_(scripts_.size()),
+      woken_(scripts_.size() * scripts_.size()) {}
 
 void Machine::run() {
   bool moved = true;
@@ -60,7 +61,7 @@ bool Machine::step(int rank) {
       if (!wait(rank, effect)) return false;
       break;
     case Effect::Kind::transfer:
-      if (!packets_ready(effect)) return false;
+      if (!packets_ready(rank, effect)) return false;
       transfer(rank, effect);
       break;
     case Effect::Kind::put:
@@ -72,6 +73,7 @@ bool Machine::step(int rank) {
     case Effect::Kind::signal: {
       const auto pair = std::pair{rank, effect.peer.value()};
       signals_[pair].push_back({tick(rank), std::exchange(unannounced_[pair], {})});
+      wake(rank, effect.peer.value());
       break;
     }
     case Effect::Kind::enter:
@@ -81,7 +83,14 @@ bool Machine::step(int rank) {
       leave(rank, effect);
       break;
     case Effect::Kind::finish:
-      finished_[r][effect.block] = tick(rank);
+      finish(rank, effect);
+      break;
+    case Effect::Kind::tell:
+      tell(rank, effect);
+      break;
+    case Effect::Kind::notify:
+      tick(rank);
+      wake(rank, effect.peer.value());
       break;
     case Effect::Kind::acquire:
       if (!acquire(rank, effect)) return false;
@@ -120,21 +129,55 @@ void Machine::leave(int rank, const Effect& effect) {
   }
 }
 
-bool Machine::acquire(int rank, const Effect& effect) {
-  std::vector<int> peers = effect.peers;
-  for (int peer = 0; effect.peers.empty() && peer < static_cast<int>(scripts_.size()); ++peer)
+void Machine::wake(int rank, int peer) {
+  const auto r = static_cast<std::size_t>(rank);
+  last_wake(rank, peer) = clocks_[r][r];
+}
+
+/// Wakes the peers that see it.
+void Machine::finish(int rank, const Effect& effect) {
+  finished_[static_cast<std::size_t>(rank)][effect.block] = tick(rank);
+  for (int peer = 0; peer < static_cast<int>(scripts_.size()); ++peer)
+    if (layout_.shares_memory(Rank{rank}, Rank{peer})) wake(rank, peer);
+}
+
+void Machine::tell(int rank, const Effect& effect) {
+  const Finishes& finished = finished_[static_cast<std::size_t>(rank)];
+  const Clock& now = tick(rank);
+  if (!finished.empty())
+    told_[{rank, effect.peer.value()}].try_emplace(finished.rbegin()->first, now);
+  wake(rank, effect.peer.value());
+}
+
+std::vector<int> Machine::readers_of(const Effect& acquire) const {
+  std::vector<int> peers = acquire.peers;
+  for (int peer = 0; acquire.peers.empty() && peer < static_cast<int>(scripts_.size()); ++peer)
     peers.push_back(peer);
-  // A rank tells only up to which block it has finished: a later block stands for all before it.
-  const auto told = [&](int peer) -> const Clock* {
-    const auto p = static_cast<std::size_t>(peer);
-    const Clock* first = nullptr;
-    for (auto entry = finished_[p].lower_bound(effect.block); entry != finished_[p].end(); ++entry)
-      if (!first || entry->second[p] < (*first)[p]) first = &entry->second;
-    return first;
-  };
-  if (!std::ranges::all_of(peers, told)) return false;
+  return peers;
+}
+
+/// When `rank` knows first that the peer has finished the block. The peer's word for a later block
+/// stands for all before it.
+const Machine::Clock* Machine::known_finish(int rank, int peer, int block) const {
+  const auto p = static_cast<std::size_t>(peer);
+  const Finishes* known = &finished_[p];
+  if (!layout_.shares_memory(Rank{peer}, Rank{rank})) {
+    const auto told = told_.find({peer, rank});
+    if (told == told_.end()) return nullptr;
+    known = &told->second;
+  }
+  const Clock* first = nullptr;
+  for (auto entry = known->lower_bound(block); entry != known->end(); ++entry)
+    if (!first || entry->second[p] < (*first)[p]) first = &entry->second;
+  return first;
+}
+
+bool Machine::acquire(int rank, const Effect& effect) {
+  const std::vector<int> peers = readers_of(effect);
+  const auto is_known = [&](int peer) { return known_finish(rank, peer, effect.block) != nullptr; };
+  if (!std::ranges::all_of(peers, is_known)) return false;
   Clock& now = tick(rank);
-  for (const int peer : peers) merge(now, *told(peer));
+  for (const int peer : peers) merge(now, *known_finish(rank, peer, effect.block));
   return true;
 }
 
@@ -151,10 +194,22 @@ bool Machine::wait(int rank, const Effect& effect) {
   return true;
 }
 
-bool Machine::packets_ready(const Effect& effect) {
+const Machine::Clock* Machine::publication(const Effect& effect, const Piece& source) const {
+  const auto found = published_.find({source.memory, source.offset, effect.block});
+  return found == published_.end() ? nullptr : &found->second;
+}
+
+/// Whether the owner has woken `rank` since it published what that waits for.
+bool Machine::is_awake_for(int rank, const Piece& source, const Clock& published) {
+  const int owner = source.memory.owner.value();
+  return owner == rank || last_wake(owner, rank) >= published[static_cast<std::size_t>(owner)];
+}
+
+bool Machine::packets_ready(int rank, const Effect& effect) {
   return std::ranges::all_of(effect.sources, [&](const Piece& source) {
-    return source.memory.kind != Memory::Kind::packets ||
-           published_.contains({source.memory, source.offset, effect.block});
+    if (source.memory.kind != Memory::Kind::packets) return true;
+    const Clock* const published = publication(effect, source);
+    return published && is_awake_for(rank, source, *published);
   });
 }
 
@@ -198,7 +253,8 @@ void Machine::flush(int rank, const Effect& effect) {
   for (const Put& put : std::exchange(unflushed_[{rank, effect.peer.value()}], {}))
     if (read(rank, *put.effect) != put.values)
       report(Flaw::race, Rank{rank}, put.effect->step,
-             put.effect->text + " of " + rank_name(rank) + " may send what is written later");
+             std::string{put.effect->text} + " of " + rank_name(rank) +
+                 " may send what is written later");
 }
 
 /// The put's data arrive, at the latest moment: when the signal after it is taken.
@@ -208,7 +264,7 @@ void Machine::land(const Put& put, int issuer, int taken_by, int time) {
   const Memory& memory = effect.destinations.front().memory;
   if (memory.kind == Memory::Kind::input || memory.kind == Memory::Kind::output) {
     const auto entry = entered_[peer].find(effect.call);
-    const std::string what = effect.text + " of " + rank_name(issuer);
+    const std::string what = std::string{effect.text} + " of " + rank_name(issuer);
     if (entry == entered_[peer].end() || put.issued[peer] < entry->second)
       report(Flaw::race, Rank{issuer}, effect.step,
              what + " may land before " + rank_name(taken_by) + " has entered the call");
@@ -230,17 +286,44 @@ void Machine::report_deadlock() {
     const auto r = static_cast<std::size_t>(rank);
     if (next_[r] == scripts_[r].size()) continue;
     const Effect& effect = scripts_[r][next_[r]];
-    const auto pair = std::pair{effect.peer.value(), rank};
     report(Flaw::deadlock, Rank{rank}, effect.step,
            rank_name(rank) + " waits for ever at step " + std::to_string(effect.step) + " (" +
-               effect.text + "), call " + std::to_string(effect.call) +
-               (effect.kind == Effect::Kind::acquire
-                    ? ": some rank never finishes block " + std::to_string(effect.block)
-                : effect.kind == Effect::Kind::wait
-                    ? ": it has had all " + std::to_string(signals_[pair].size()) +
-                          " signals that the peer has sent so far"
-                    : ""));
+               std::string{effect.text} + "), call " + std::to_string(effect.call) +
+               reason_to_wait(rank, effect));
   }
+}
+
+std::string Machine::reason_to_wait(int rank, const Effect& effect) {
+  if (effect.kind == Effect::Kind::acquire) return reason_to_acquire(rank, effect);
+  if (effect.kind == Effect::Kind::transfer) return reason_without_packets(rank, effect);
+  const auto sent = signals_.find({effect.peer.value(), rank});
+  return ": it has had all " + std::to_string(sent == signals_.end() ? 0 : sent->second.size()) +
+         " signals that the peer has sent so far";
+}
+
+std::string Machine::reason_to_acquire(int rank, const Effect& effect) const {
+  const std::string block = " block " + std::to_string(effect.block);
+  for (const int peer : readers_of(effect)) {
+    if (known_finish(rank, peer, effect.block)) continue;
+    const Finishes& finished = finished_[static_cast<std::size_t>(peer)];
+    if (finished.lower_bound(effect.block) == finished.end())
+      return ": " + rank_name(peer) + " never finishes" + block;
+    return ": " + rank_name(peer) + ", on another host, has finished" + block +
+           " and withholds the notice of it";
+  }
+  return "";
+}
+
+std::string Machine::reason_without_packets(int rank, const Effect& effect) {
+  for (const Piece& source : effect.sources) {
+    if (source.memory.kind != Memory::Kind::packets) continue;
+    const std::string owner = rank_name(source.memory.owner.value());
+    const Clock* const published = publication(effect, source);
+    if (!published) return ": " + owner + " never writes its packets";
+    if (!is_awake_for(rank, source, *published))
+      return ": " + owner + " has written its packets and never wakes " + rank_name(rank);
+  }
+  return "";
 }
 
 void Machine::report_unheard() {
@@ -252,9 +335,9 @@ void Machine::report_unheard() {
                  std::to_string(taken_[pair]) + " times");
   for (const auto& [pair, puts] : unannounced_)
     if (!puts.empty())
-      report(
-          Flaw::imbalance, Rank{pair.first}, puts.front().effect->step,
-          puts.front().effect->text + " of " + rank_name(pair.first) + " is followed by no signal");
+      report(Flaw::imbalance, Rank{pair.first}, puts.front().effect->step,
+             std::string{puts.front().effect->text} + " of " + rank_name(pair.first) +
+                 " is followed by no signal");
 }
 
 }  // namespace capstan::proof

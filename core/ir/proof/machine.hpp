@@ -19,7 +19,8 @@ namespace capstan::proof {
 /// vector clocks of that execution (Fidge 1988, Mattern 1989) give the exact order "a happens
 /// before b in every execution". Two conflicting accesses without such an order are a race, whether
 /// or not this execution shows it. Puts land as late as they may, at the wait that takes their
-/// signal. Reading packets waits for the write that publishes them.
+/// signal. Reading packets waits for the write that publishes them, and for a wake-up after it: a
+/// rank that waits may be asleep.
 class Machine {
  public:
   /// `layout` is kept by reference.
@@ -61,7 +62,15 @@ class Machine {
 
   bool step(int rank);
   bool wait(int rank, const Effect& effect);
-  bool packets_ready(const Effect& effect);
+  bool packets_ready(int rank, const Effect& effect);
+  const Clock* publication(const Effect& effect, const Piece& source) const;
+  bool is_awake_for(int rank, const Piece& source, const Clock& published);
+  void finish(int rank, const Effect& effect);
+  void tell(int rank, const Effect& effect);
+  void wake(int rank, int peer);
+  int& last_wake(int from, int to) {
+    return woken_[static_cast<std::size_t>(from) * scripts_.size() + static_cast<std::size_t>(to)];
+  }
   void transfer(int rank, const Effect& effect);
   bool copies_to_itself(const Effect& effect) const;
   void check_overlap(int rank, const Effect& effect);
@@ -74,7 +83,12 @@ class Machine {
   void check_owner_has_entered(int rank, const Effect& effect, const Memory& memory);
   void check_buffers_are_free(int rank, int call, const Clock& now);
   bool acquire(int rank, const Effect& effect);
+  std::vector<int> readers_of(const Effect& effect) const;
+  const Clock* known_finish(int rank, int peer, int block) const;
   void report_deadlock();
+  std::string reason_to_wait(int rank, const Effect& effect);
+  std::string reason_to_acquire(int rank, const Effect& effect) const;
+  std::string reason_without_packets(int rank, const Effect& effect);
   void report_unheard();
 
   std::vector<ValueId> read(int rank, const Effect& effect);
@@ -101,7 +115,10 @@ class Machine {
   std::map<std::tuple<Memory, Elements, int>, Clock> published_;  // by place and block
   std::vector<std::map<int, int>> entered_, left_;                // by rank: call -> time
   std::vector<std::map<int, std::vector<int>>> blocks_;           // by rank: those of a call
-  std::vector<std::map<int, Clock>> finished_;                    // by rank: block -> clock
+  using Finishes = std::map<int, Clock>;                          // block -> clock
+  std::vector<Finishes> finished_;                                // by rank
+  std::map<std::pair<int, int>, Finishes> told_;                  // by (from, to)
+  std::vector<int> woken_;  // by (from, to): the last time, of the first
   std::vector<Finding> findings_;
 };
 

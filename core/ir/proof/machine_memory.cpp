@@ -13,8 +13,8 @@ void Machine::check_owner_is_in(int rank, const Effect& effect, const Memory& me
   const int owner = memory.owner.value();
   if (of_caller && owner != rank && left_[static_cast<std::size_t>(owner)].contains(effect.call))
     report(Flaw::race, Rank{rank}, effect.step,
-           effect.text + " of " + rank_name(rank) + " may use " + to_string(memory) + " after " +
-               rank_name(owner) + " has returned from the call");
+           std::string{effect.text} + " of " + rank_name(rank) + " may use " + to_string(memory) +
+               " after " + rank_name(owner) + " has returned from the call");
 }
 
 /// What is written there before belongs to an earlier call.
@@ -25,7 +25,7 @@ void Machine::check_owner_has_entered(int rank, const Effect& effect, const Memo
   if (entry == entered_[owner].end() ||
       clocks_[static_cast<std::size_t>(rank)][owner] < entry->second)
     report(Flaw::race, Rank{rank}, effect.step,
-           effect.text + " of " + rank_name(rank) + " may write before " +
+           std::string{effect.text} + " of " + rank_name(rank) + " may write before " +
                rank_name(memory.owner.value()) + " has entered the call");
 }
 
@@ -59,7 +59,8 @@ void Machine::check_overlap(int rank, const Effect& effect) {
                            b.offset < a.offset + effect.length;
       if (overlap && a.offset != b.offset)
         report(Flaw::race, Rank{rank}, effect.step,
-               effect.text + " of " + rank_name(rank) + " overwrites what it has yet to read");
+               std::string{effect.text} + " of " + rank_name(rank) +
+                   " overwrites what it has yet to read");
     }
 }
 
@@ -76,7 +77,7 @@ std::vector<ValueId> Machine::read(int rank, const Effect& effect) {
       Cell& cell = memory[i];
       if (cell.value == Values::nothing)
         report(Flaw::uninitialized, Rank{rank}, effect.step,
-               effect.text + " of " + rank_name(rank) + " reads element " +
+               std::string{effect.text} + " of " + rank_name(rank) + " reads element " +
                    std::to_string(source.offset.value() + i) + " of " + to_string(source.memory) +
                    ", which nobody has written");
       if (!before(cell.written, known))
@@ -94,14 +95,16 @@ std::vector<ValueId> Machine::read(int rank, const Effect& effect) {
 ValueId Machine::complete(int rank, const Effect& effect, ValueId value) {
   if (values_.is_complete(value))
     report(Flaw::reduced_twice, Rank{rank}, effect.step,
-           effect.text + " of " + rank_name(rank) + " completes an element that was complete");
+           std::string{effect.text} + " of " + rank_name(rank) +
+               " completes an element that was complete");
   return values_.completed(value);
 }
 
 ValueId Machine::combine(int rank, const Effect& effect, ValueId a, ValueId b) {
   if (values_.is_complete(a) || values_.is_complete(b))
     report(Flaw::reduced_twice, Rank{rank}, effect.step,
-           effect.text + " of " + rank_name(rank) + " adds to an element that was complete");
+           std::string{effect.text} + " of " + rank_name(rank) +
+               " adds to an element that was complete");
   return values_.sum(a, b);
 }
 
@@ -111,7 +114,7 @@ void Machine::write(const Effect& effect, const Piece& piece, const std::vector<
   if (!in_range(writer, effect, piece)) return;
   if (piece.memory.kind == Memory::Kind::input)
     report(Flaw::input_written, Rank{writer}, effect.step,
-           effect.text + " of " + rank_name(writer) + " writes to an input");
+           std::string{effect.text} + " of " + rank_name(writer) + " writes to an input");
   Cell* const memory = cells(piece, effect.length);
   for (std::size_t i = 0; i < values.size(); ++i) {
     Cell& cell = memory[i];
@@ -140,16 +143,17 @@ void Machine::race(const Effect& effect, const Access& other, int rank, const Me
                    std::size_t element, const char* what) {
   const int who = other.issuer >= 0 ? other.issuer : other.rank;
   report(Flaw::race, Rank{rank}, effect.step,
-         "step " + std::to_string(effect.step) + " of " + rank_name(rank) + " (" + effect.text +
-             ") " + what + " step " + std::to_string(other.step) + " of " + rank_name(who) + ": " +
-             to_string(memory) + ", element " + std::to_string(element));
+         "step " + std::to_string(effect.step) + " of " + rank_name(rank) + " (" +
+             std::string{effect.text} + ") " + what + " step " + std::to_string(other.step) +
+             " of " + rank_name(who) + ": " + to_string(memory) + ", element " +
+             std::to_string(element));
 }
 
 bool Machine::in_range(int rank, const Effect& effect, const Piece& piece) {
   const Elements extent = layout_.extent(piece.memory);
   if (piece.offset + effect.length <= extent) return true;
   report(Flaw::out_of_range, Rank{rank}, effect.step,
-         effect.text + " of " + rank_name(rank) + " goes beyond the " +
+         std::string{effect.text} + " of " + rank_name(rank) + " goes beyond the " +
              std::to_string(extent.value()) + " elements of " + to_string(piece.memory));
   return false;
 }

@@ -1,6 +1,7 @@
 #include "core/ir/proof/prove.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 
 namespace capstan::proof {
@@ -131,10 +132,10 @@ Memory memory_of(Buffer buffer, Rank owner, int block, int slots) {
           .instance = buffer == Buffer::scratch ? block % slots : block};
 }
 
-Effect effect_of(const Schedule& schedule, const Step& step, int index, int call, int block,
-                 int slots) {
+Effect effect_of(const Schedule& schedule, const Step& step, std::string_view text, int index,
+                 int call, int block, int slots) {
   Effect effect{.call = call, .block = block, .step = index, .peer = step.peer};
-  effect.text = to_string(schedule, step);
+  effect.text = text;
   if (step.verb == Verb::signal || step.verb == Verb::wait) {
     effect.kind = step.verb == Verb::signal ? Effect::Kind::signal : Effect::Kind::wait;
     return effect;
@@ -151,7 +152,9 @@ Effect effect_of(const Schedule& schedule, const Step& step, int index, int call
   return effect;
 }
 
-std::vector<Effect> script_of(const Schedule& schedule, const ProofOptions& options) {
+/// `texts`: of the steps; the effects refer to them.
+std::vector<Effect> script_of(const Schedule& schedule, const std::vector<std::string>& texts,
+                              const ProofOptions& options) {
   std::vector<Effect> script;
   const int phases = schedule.phases();
   for (int call = 0; call < options.calls; ++call) {
@@ -165,8 +168,8 @@ std::vector<Effect> script_of(const Schedule& schedule, const ProofOptions& opti
         script.push_back({.kind = Effect::Kind::acquire, .call = call, .block = reused});
       for (std::size_t i = 0; i < schedule.steps().size(); ++i)
         if (schedule.steps()[i].phase == phase)
-          script.push_back(effect_of(schedule, schedule.steps()[i], static_cast<int>(i), call,
-                                     first + block, options.slots));
+          script.push_back(effect_of(schedule, schedule.steps()[i], texts[i], static_cast<int>(i),
+                                     call, first + block, options.slots));
       if (phase + 1 == phases)
         script.push_back({.kind = Effect::Kind::finish, .call = call, .block = first + block});
     });
@@ -195,7 +198,12 @@ class ScheduleLayout : public BlockLayout {
 Verdict prove_schedules(Collective collective, const Shape& shape,
                         const std::vector<Schedule>& schedules, const ProofOptions& options) {
   std::vector<std::vector<Effect>> scripts;
-  for (const Schedule& schedule : schedules) scripts.push_back(script_of(schedule, options));
+  std::deque<std::vector<std::string>> texts;
+  for (const Schedule& schedule : schedules) {
+    auto& of_steps = texts.emplace_back();
+    for (const Step& step : schedule.steps()) of_steps.push_back(to_string(schedule, step));
+    scripts.push_back(script_of(schedule, of_steps, options));
+  }
   ScheduleLayout layout{schedules, options.in_place};
   for (int block = 0; block < options.calls * options.blocks; ++block)
     layout.add(collective, shape, static_cast<int>(schedules.size()), options.ordered);
