@@ -12,7 +12,7 @@
 #include "core/bootstrap/method.hpp"
 #include "core/bootstrap/store/hosted_store.hpp"
 #include "core/bootstrap/store/local_store.hpp"
-#include "core/bootstrap/store/store_card.hpp"
+#include "core/bootstrap/store/store_address.hpp"
 #include "core/bootstrap/store/store_client.hpp"
 #include "core/bootstrap/unique_id_registry.hpp"
 #include "core/net/network.hpp"
@@ -121,41 +121,42 @@ auto ask_launcher(const Launch& launch, Call call) {
 std::unique_ptr<Store> host_by_launcher(const Launch& launch, LauncherKvs& kvs,
                                         const std::string& key, Deadline deadline,
                                         const Settings& options) {
-  StoreCard card;
-  card.secret = random_text();
+  StoreAddress address;
+  address.secret = random_text();
   std::unique_ptr<HostedStore> store;
   std::exception_ptr obstacle;
   try {
     store = std::make_unique<HostedStore>(
-        settings_for(launch, own_endpoint(launch, options), Secret::from_text(card.secret), key),
+        settings_for(launch, own_endpoint(launch, options), Secret::from_text(address.secret), key),
         deadline);
-    card.endpoint = std::get<TcpEndpoint>(store->endpoint());
+    address.endpoint = std::get<TcpEndpoint>(store->endpoint());
   } catch (const Error& error) {
     obstacle = std::current_exception();
-    card.refusal = error.what();
+    address.refusal = error.what();
   }
-  ask_launcher(launch, [&] { kvs.leave(key, to_text(card), deadline); });
+  ask_launcher(launch, [&] { kvs.put(key, to_text(address), deadline); });
   if (!obstacle) return store;
-  kvs.part(deadline);
+  kvs.leave(deadline);
   std::rethrow_exception(obstacle);
 }
 
 std::unique_ptr<Store> connect_by_launcher(const Launch& launch, LauncherKvs& kvs,
                                            const std::string& key, Deadline deadline) {
-  const StoreCard card = ask_launcher(launch, [&] { return parse_card(kvs.get(key, deadline)); });
-  if (!card.refusal.empty()) {
-    kvs.part(deadline);
+  const StoreAddress address =
+      ask_launcher(launch, [&] { return parse_store_address(kvs.get(key, deadline)); });
+  if (!address.refusal.empty()) {
+    kvs.leave(deadline);
     throw BootstrapError(
-        fmt::format("rank {}: join: rank 0 opened no store: {}", launch.rank, card.refusal));
+        fmt::format("rank {}: join: rank 0 opened no store: {}", launch.rank, address.refusal));
   }
   return std::make_unique<StoreClient>(
-      settings_for(launch, card.endpoint, Secret::from_text(card.secret), key), deadline);
+      settings_for(launch, address.endpoint, Secret::from_text(address.secret), key), deadline);
 }
 
-std::unique_ptr<Store> join_by_launcher(Meeting way, const Launch& launch, int sequence,
+std::unique_ptr<Store> join_by_launcher(Method method, const Launch& launch, int sequence,
                                         Deadline deadline, const Settings& options) {
   const std::string key = fmt::format("capstan.{}", sequence);
-  const auto kvs = launcher_kvs(way, launch);
+  const auto kvs = launcher_kvs(method, launch);
   if (launch.rank == 0) return host_by_launcher(launch, *kvs, key, deadline, options);
   return connect_by_launcher(launch, *kvs, key, deadline);
 }
@@ -197,17 +198,17 @@ class IdentifiedStore final : public Store {
 std::unique_ptr<Store> join(const Launch& launch, Deadline deadline, const Settings& settings) {
   check(launch.rank, launch.size);
   const int sequence = next_sequence_number(launch);
-  const Meeting way = choose_meeting(launch, settings.bootstrap).way;
-  switch (way) {
-    case Meeting::alone:
+  const Method method = choose_method(launch, settings.bootstrap).method;
+  switch (method) {
+    case Method::alone:
       return std::make_unique<LocalStore>();
-    case Meeting::launchers_store:
-    case Meeting::set_address:
+    case Method::launchers_store:
+    case Method::set_address:
       return join_at(launch, sequence, deadline, settings);
-    case Meeting::pmix:
-    case Meeting::pmi:
-      return join_by_launcher(way, launch, sequence, deadline, settings);
-    case Meeting::this_host:
+    case Method::pmix:
+    case Method::pmi:
+      return join_by_launcher(method, launch, sequence, deadline, settings);
+    case Method::this_host:
       return join_on_this_host(launch, sequence, deadline);
   }
   return nullptr;

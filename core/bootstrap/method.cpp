@@ -41,16 +41,16 @@ std::string advice(const Launch& launch, Bootstrap bootstrap) {
 }
 
 /// Where the launcher has put ranks on other hosts and nothing is set.
-ChosenMeeting over_hosts(const Launch& launch, Bootstrap bootstrap) {
+ChosenMethod over_hosts(const Launch& launch, Bootstrap bootstrap) {
   const auto offered = [&](const char* what) {
     return fmt::format(
         "{} has started {} of {} ranks on this host, the others elsewhere, and offers {}",
         launch.launcher, launch.local_size, launch.size, what);
   };
   const bool automatic = bootstrap == Bootstrap::automatic;
-  if (automatic && launch.offers_pmix && pmix::built()) return {Meeting::pmix, offered("PMIx")};
+  if (automatic && launch.offers_pmix && pmix::built()) return {Method::pmix, offered("PMIx")};
   if (automatic && launch.pmi && pmi::obstacle(*launch.pmi).empty())
-    return {Meeting::pmi, offered("PMI")};
+    return {Method::pmi, offered("PMI")};
   refuse(
       launch,
       fmt::format("{} has started {} of {} ranks on this host, the others elsewhere, and no "
@@ -65,19 +65,18 @@ bool on_several_hosts(const Launch& launch) {
   return launch.local_size >= 0 && launch.local_size < launch.size;
 }
 
-ChosenMeeting choose_meeting(const Launch& launch, Bootstrap bootstrap) {
+ChosenMethod choose_method(const Launch& launch, Bootstrap bootstrap) {
   const bool by_launcher = launch.store && launch.store->hosted_by_launcher;
-  if (launch.size == 1 && !by_launcher) return {Meeting::alone, "there is one rank"};
+  if (launch.size == 1 && !by_launcher) return {Method::alone, "there is one rank"};
   if (bootstrap == Bootstrap::pmix || bootstrap == Bootstrap::pmi) {
     require_offer(launch, bootstrap);
-    return {bootstrap == Bootstrap::pmix ? Meeting::pmix : Meeting::pmi,
-            "CAPSTAN_BOOTSTRAP says so"};
+    return {bootstrap == Bootstrap::pmix ? Method::pmix : Method::pmi, "CAPSTAN_BOOTSTRAP says so"};
   }
-  if (by_launcher) return {Meeting::launchers_store, launch.launcher + " serves it"};
-  if (launch.store) return {Meeting::set_address, "the environment names it"};
+  if (by_launcher) return {Method::launchers_store, launch.launcher + " serves it"};
+  if (launch.store) return {Method::set_address, "the environment names it"};
   if (on_several_hosts(launch)) return over_hosts(launch, bootstrap);
-  return {Meeting::this_host, launch.local_size < 0 ? "nothing says that there are several hosts"
-                                                    : "all ranks are on this host"};
+  return {Method::this_host, launch.local_size < 0 ? "nothing says that there are several hosts"
+                                                   : "all ranks are on this host"};
 }
 
 }  // namespace capstan

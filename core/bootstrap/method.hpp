@@ -7,17 +7,17 @@
 
 namespace capstan {
 
-/// How the ranks of a job find their store; join() has what each does.
-enum class Meeting { alone, launchers_store, set_address, pmix, pmi, this_host };
+/// How the ranks of a job find their store; join() says what each does.
+enum class Method { alone, launchers_store, set_address, pmix, pmi, this_host };
 
-/// One of these, and why it is not another: for whoever wants to know.
-struct ChosenMeeting {
-  Meeting way;
+/// The method, and why it is not another, for people to read.
+struct ChosenMethod {
+  Method method;
   std::string reason;
 };
 
-/// Throws BootstrapError if there is none, or not the one that is set.
-ChosenMeeting choose_meeting(const Launch& launch, Bootstrap bootstrap);
+/// Throws BootstrapError if no method fits, or the one that is set does not.
+ChosenMethod choose_method(const Launch& launch, Bootstrap bootstrap);
 
 /// Whether the launcher has said so.
 bool on_several_hosts(const Launch& launch);

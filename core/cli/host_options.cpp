@@ -2,7 +2,7 @@
 
 namespace capstan::cli {
 
-void add_host_options(CLI::App& command, HostOptions& options) {
+void add_host_options(CLI::App& command, launcher::HostOptions& options) {
   auto* hosts = command.add_option("--hosts", options.hosts,
                                    "Hosts and how many ranks each takes: node1:4,node2:4");
   command

@@ -7,6 +7,6 @@
 namespace capstan::cli {
 
 /// Adds the options of every command that starts ranks on other hosts.
-void add_host_options(CLI::App& command, HostOptions& options);
+void add_host_options(CLI::App& command, launcher::HostOptions& options);
 
 }  // namespace capstan::cli

@@ -29,7 +29,7 @@ struct PerfOptions {
   bool in_place = false;
   std::vector<std::string> sizes, against;
   std::string json, chart;
-  HostOptions where;
+  launcher::HostOptions where;
   perf::MeasureOptions measure;
 
   const std::string& collective() const { return collectives.front(); }
@@ -147,17 +147,17 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
 
 /// Starts `-n` copies of this command as ranks of a job.
 int run_all(const PerfOptions& options, int ranks, std::vector<std::string> arguments) {
-  LaunchOptions all{.ranks = ranks,
-                    .command = std::move(arguments),
-                    .tag_lines = false,
-                    .environment = {},
-                    .timeout = {}};
+  launcher::LaunchOptions all{.ranks = ranks,
+                              .command = std::move(arguments),
+                              .tag_lines = false,
+                              .environment = {},
+                              .timeout = {}};
   options.where.apply_to(all);
   all.command.insert(all.command.begin(), all.capstan);
   cells_of(options, all.ranks);  // refuses bad options once, not on every rank
   if (!options.algorithm.empty())
     AlgorithmRules::parse(options.collective() + ":" + options.algorithm);
-  return launch(all);
+  return launcher::launch(all);
 }
 
 /// The number of ranks without -n.

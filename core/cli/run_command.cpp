@@ -11,12 +11,12 @@ namespace capstan::cli {
 namespace {
 
 struct RunOptions {
-  LaunchOptions launch;
+  launcher::LaunchOptions launch;
   std::string bind = "core";
   double timeout = 0;
   double grace = 3;
   std::vector<std::string> environment;
-  HostOptions where;
+  launcher::HostOptions where;
 };
 
 constexpr const char* examples =
@@ -49,8 +49,8 @@ std::pair<std::string, std::string> variable(const std::string& entry) {
   return {entry, value};
 }
 
-LaunchOptions finished(RunOptions options) {
-  LaunchOptions& launch = options.launch;
+launcher::LaunchOptions finished(RunOptions options) {
+  launcher::LaunchOptions& launch = options.launch;
   options.where.apply_to(launch);
   if (launch.ranks == 0) throw CLI::RequiredError("--ranks or --hosts");
   launch.bind = options.bind == "core";
@@ -93,19 +93,19 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_option("program", options->launch.command, "The program and its arguments, after --")
       ->required();
   command->footer(examples);
-  command->callback([options, &status] { status = launch(finished(*options)); });
+  command->callback([options, &status] { status = launcher::launch(finished(*options)); });
 
   // Hidden command: `capstan run` starts it on other hosts.
   auto* daemon = app.add_subcommand("daemon", "Start ranks for a launcher on another host");
   daemon->group("");
-  daemon->callback([&status] { status = serve_launcher(CAPSTAN_VERSION); });
+  daemon->callback([&status] { status = launcher::serve_launcher(CAPSTAN_VERSION); });
 
   // Hidden command: rsh_script() starts it on other hosts.
   auto* shell = app.add_subcommand("shell", "Run a shell command that is given in hexadecimal");
   shell->group("");
   const auto text = std::make_shared<std::string>();
   shell->add_option("command", *text)->required();
-  shell->callback([text] { become_shell(*text); });
+  shell->callback([text] { launcher::become_shell(*text); });
 }
 
 }  // namespace capstan::cli

@@ -16,7 +16,7 @@
 
 extern char** environ;
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
 std::vector<std::string> merged_environment(const ChildOptions& options) {
@@ -117,4 +117,4 @@ Child start_child(const ChildOptions& options) {
   return child;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -10,7 +10,7 @@
 #include "core/net/file_descriptor.hpp"
 #include "topology/machine.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 /// Both ends close when this process becomes another program.
 struct Pipe {
@@ -50,4 +50,4 @@ class CannotRun : public InvalidArgument {
 /// to start anything.
 Child start_child(const ChildOptions& options);
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -17,7 +17,7 @@
 #include "core/launcher/local_ranks.hpp"
 #include "core/launcher/output.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
 /// What goes to rank 0's standard input. It takes as much at a time as rank 0 reads.
@@ -122,7 +122,7 @@ class Daemon final : public RankListener {
          .bind = start.at("bind").get<bool>(),
          .input = input.for_rank()},
         *this,
-        warden_};
+        guard_};
     ranks.start();
     input.started();
     loop(ranks, input, grace);
@@ -155,8 +155,8 @@ class Daemon final : public RankListener {
   }
 
   const std::string version_;
-  Warden warden_;
-  MessageReader reader_{false};
+  OrphanGuard guard_;
+  HostMessageReader reader_{false};
 };
 
 }  // namespace
@@ -173,4 +173,4 @@ int serve_launcher(const std::string& version) {
   }
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -11,7 +11,7 @@
 
 #include "capstan/error.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
 constexpr int most_ranks = 4096;
@@ -155,4 +155,4 @@ std::vector<std::string> agent_command(std::string_view agent, const std::string
   return words;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 /// A host and how many ranks it takes.
 struct HostSlots {
@@ -41,4 +41,4 @@ std::vector<std::string> agent_command(std::string_view agent, const std::string
 /// Throws InvalidArgument for a path that a shell would read as something else than one word.
 void check_path_for_agent(const std::string& path);
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

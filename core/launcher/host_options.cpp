@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 std::vector<HostSlots> HostOptions::places(int ranks) const {
   if (!hosts.empty()) return first_slots(parse_hosts(hosts), ranks);
@@ -19,4 +19,4 @@ void HostOptions::apply_to(LaunchOptions& launch) const {
   launch.directory = directory.empty() ? std::filesystem::current_path().string() : directory;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -5,7 +5,7 @@
 
 #include "core/launcher/launcher.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 /// Which hosts ranks start on, and how.
 struct HostOptions {
@@ -23,4 +23,4 @@ struct HostOptions {
   void apply_to(LaunchOptions& launch) const;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

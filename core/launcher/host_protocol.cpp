@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
 constexpr std::size_t header = 4;
@@ -37,7 +37,7 @@ std::string_view bytes_of(const nlohmann::json& value) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-void MessageReader::take_greeting() {
+void HostMessageReader::take_greeting() {
   const std::size_t known = std::min(buffer_.size(), greeting.size());
   if (std::string_view{buffer_}.substr(0, known) != greeting.substr(0, known))
     throw NotTheProtocol(buffer_.substr(0, buffer_.find('\n')));
@@ -46,7 +46,7 @@ void MessageReader::take_greeting() {
   expect_greeting_ = false;
 }
 
-std::optional<nlohmann::json> MessageReader::next() {
+std::optional<nlohmann::json> HostMessageReader::next() {
   if (expect_greeting_) take_greeting();
   if (expect_greeting_ || buffer_.size() < header) return std::nullopt;
   const std::size_t length = length_in(buffer_);
@@ -60,4 +60,4 @@ std::optional<nlohmann::json> MessageReader::next() {
   return message;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 // What `capstan run` and its daemon on another host say to each other, over the daemon's standard
 // input and output. The daemon begins with `greeting`; then each side sends messages, each four
@@ -38,10 +38,10 @@ nlohmann::json binary(std::string_view bytes);
 std::string_view bytes_of(const nlohmann::json& value);
 
 /// Cuts what the other side sends into messages.
-class MessageReader {
+class HostMessageReader {
  public:
   /// `greeted`: the other side begins with the greeting.
-  explicit MessageReader(bool greeted) : expect_greeting_(greeted) {}
+  explicit HostMessageReader(bool greeted) : expect_greeting_(greeted) {}
 
   void append(std::string_view bytes) { buffer_ += bytes; }
   /// The next whole message. Throws NotTheProtocol.
@@ -54,4 +54,4 @@ class MessageReader {
   std::string buffer_;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
 std::string describe_status(int status) {
@@ -108,4 +108,4 @@ void Job::send_signal(int signal) {
   for (const auto& ranks : ranks_) ranks->send_signal(signal);
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

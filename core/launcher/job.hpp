@@ -10,7 +10,7 @@
 #include "core/launcher/ranks.hpp"
 #include "core/launcher/signals.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 /// How a job is looked after.
 struct JobOptions {
@@ -55,4 +55,4 @@ class Job final : public RankListener {
   int status_ = 0;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -13,15 +13,15 @@
 #include "core/launcher/child.hpp"
 #include "core/launcher/job.hpp"
 #include "core/launcher/local_ranks.hpp"
+#include "core/launcher/orphan_guard.hpp"
 #include "core/launcher/remote_host.hpp"
 #include "core/launcher/signals.hpp"
-#include "core/launcher/warden.hpp"
 #include "core/net/network.hpp"
 #include "core/net/secret.hpp"
 
 extern char** environ;
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
@@ -75,7 +75,7 @@ class Launcher {
                                                        .environment = environment_with({}),
                                                        .bind = options_.bind,
                                                        .input = own_input() ? STDIN_FILENO : -1},
-                                     job_, warden_);
+                                     job_, guard_);
     LocalRanks& here = *ranks;
     job_.add(std::move(ranks));  // first: when it fails half way, the job ends the others
     here.start();
@@ -88,12 +88,13 @@ class Launcher {
       auto agent = agent_command(options_.agent, place.host);
       agent.insert(agent.end(), {options_.capstan, "daemon"});
       const bool feeds = first == 0 && own_input();
-      job_.add(std::make_unique<RemoteHost>(RemoteHostOptions{.place = place,
-                                                              .agent = std::move(agent),
-                                                              .start = orders(first, place, feeds),
-                                                              .feeds_input = feeds,
-                                                              .patience = settings_.join_timeout},
-                                            job_, warden_));
+      job_.add(
+          std::make_unique<RemoteHost>(RemoteHostOptions{.place = place,
+                                                         .agent = std::move(agent),
+                                                         .start = orders(first, place, feeds),
+                                                         .feeds_input = feeds,
+                                                         .answer_timeout = settings_.join_timeout},
+                                       job_, guard_));
       first += place.ranks;
     }
   }
@@ -125,7 +126,7 @@ class Launcher {
 
   const LaunchOptions& options_;
   const Settings settings_;
-  Warden warden_;  // before signals are blocked and the store has its threads
+  OrphanGuard guard_;  // before signals are blocked and the store has its threads
   const SignalSource signals_;
   const std::string secret_;
   StoreServer server_;
@@ -147,4 +148,4 @@ int launch(const LaunchOptions& options) {
   }
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

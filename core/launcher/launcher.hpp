@@ -9,7 +9,7 @@
 
 #include "core/launcher/host_list.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 /// What `capstan run` is asked to do.
 struct LaunchOptions {
@@ -41,4 +41,4 @@ struct LaunchOptions {
 /// orders and the job's secret through the agent's standard input, where no other user sees them.
 int launch(const LaunchOptions& options);
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -9,13 +9,13 @@
 
 #include "topology/machine.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 LocalRanks::~LocalRanks() {
   send_signal(SIGKILL);
   for (Process& process : processes_) {
     if (!process.running) continue;
-    warden_.forget(process.child.pid);
+    guard_.forget(process.child.pid);
     ::waitpid(process.child.pid, nullptr, 0);
   }
 }
@@ -29,7 +29,7 @@ void LocalRanks::start() {
                                              .environment = environment_of(rank, cpus),
                                              .cpus = options_.bind ? cpus : CpuSet{},
                                              .input = rank == 0 ? options_.input : -1,
-                                             .announce = warden_.announce()})});
+                                             .announce = guard_.announce()})});
   }
 }
 
@@ -82,7 +82,7 @@ void LocalRanks::reap(Process& process) {
   // number nobody else can have before it is reaped.
   ::kill(-process.child.pid, SIGKILL);
   int status = 0;
-  warden_.forget(process.child.pid);
+  guard_.forget(process.child.pid);
   ::waitpid(process.child.pid, &status, 0);
   process.running = false;
   listener_.on_end(process.rank, process.child.pid, status, "");
@@ -99,4 +99,4 @@ bool LocalRanks::finished() const {
   });
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "core/launcher/child.hpp"
+#include "core/launcher/orphan_guard.hpp"
 #include "core/launcher/ranks.hpp"
-#include "core/launcher/warden.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 /// Which ranks of a job run on this host, and how.
 struct LocalRanksOptions {
@@ -24,9 +24,9 @@ struct LocalRanksOptions {
 /// The ranks of this host, as processes that die with this one.
 class LocalRanks final : public Ranks {
  public:
-  /// `listener` and `warden` must outlive this.
-  LocalRanks(LocalRanksOptions options, RankListener& listener, Warden& warden)
-      : options_(std::move(options)), listener_(listener), warden_(warden) {}
+  /// `listener` and `guard` must outlive this.
+  LocalRanks(LocalRanksOptions options, RankListener& listener, OrphanGuard& guard)
+      : options_(std::move(options)), listener_(listener), guard_(guard) {}
   /// Kills those that still run.
   ~LocalRanks() override;
   LocalRanks(const LocalRanks&) = delete;
@@ -53,8 +53,8 @@ class LocalRanks final : public Ranks {
 
   LocalRanksOptions options_;
   RankListener& listener_;
-  Warden& warden_;
+  OrphanGuard& guard_;
   std::vector<Process> processes_;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
 constexpr std::size_t longest_line = 1 << 20;  // what never ends a line does not fill the memory
@@ -58,4 +58,4 @@ void LineForwarder::flush() {
   ready_.clear();
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

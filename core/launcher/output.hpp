@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 /// Writes all of it, however long that takes. False if nobody reads any more.
 bool write_all(int out, std::string_view bytes);
@@ -30,4 +30,4 @@ class LineForwarder {
   std::string ready_;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

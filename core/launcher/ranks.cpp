@@ -1,6 +1,6 @@
 #include "core/launcher/ranks.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 std::vector<short> poll_ranks(std::span<Ranks* const> ranks, std::vector<pollfd> more,
                               Deadline deadline) {
@@ -20,4 +20,4 @@ std::vector<short> poll_ranks(std::span<Ranks* const> ranks, std::vector<pollfd>
   return happened;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -10,7 +10,7 @@
 
 #include "capstan/deadline.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 enum class Stream { output, errors };
 
@@ -47,4 +47,4 @@ class Ranks {
 std::vector<short> poll_ranks(std::span<Ranks* const> ranks, std::vector<pollfd> more,
                               Deadline deadline);
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -13,10 +13,10 @@
 
 #include "capstan/error.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
-constexpr std::size_t most_input_on_the_way = 64 << 10;
+constexpr std::size_t most_input_in_flight = 64 << 10;
 
 struct SocketPair {
   FileDescriptor mine, theirs;
@@ -37,12 +37,12 @@ bool ends_processes(int signal) {
 
 }  // namespace
 
-RemoteHost::RemoteHost(RemoteHostOptions options, RankListener& listener, Warden& warden)
+RemoteHost::RemoteHost(RemoteHostOptions options, RankListener& listener, OrphanGuard& guard)
     : options_(std::move(options)),
       listener_(listener),
-      warden_(warden),
+      guard_(guard),
       errors_(fmt::format("[{}] ", options_.place.host), STDERR_FILENO),
-      answer_due_(Deadline::in(options_.patience)),
+      answer_due_(Deadline::in(options_.answer_timeout)),
       left_(options_.place.ranks),
       feeding_(options_.feeds_input) {
   SocketPair ends = make_socket_pair();
@@ -50,14 +50,14 @@ RemoteHost::RemoteHost(RemoteHostOptions options, RankListener& listener, Warden
                         .environment = {},
                         .cpus = {},
                         .input = ends.theirs.get(),
-                        .announce = warden_.announce()});
+                        .announce = guard_.announce()});
   control_ = std::move(ends.mine);
 }
 
 RemoteHost::~RemoteHost() {
   kill_agent(SIGKILL);
   if (!agent_runs_) return;
-  warden_.forget(agent_.pid);
+  guard_.forget(agent_.pid);
   ::waitpid(agent_.pid, nullptr, 0);
 }
 
@@ -66,7 +66,7 @@ void RemoteHost::watch(std::vector<pollfd>& entries) const {
     return wanted && fd.valid() ? fd.get() : -1;
   };
   const bool reads_input =
-      feeding_ && answered_ && agent_runs_ && input_on_the_way_ < most_input_on_the_way;
+      feeding_ && answered_ && agent_runs_ && input_in_flight_ < most_input_in_flight;
   entries.push_back({fd_if(true, agent_.output), POLLIN, 0});
   entries.push_back({fd_if(true, agent_.errors), POLLIN, 0});
   entries.push_back({fd_if(agent_runs_, agent_.pidfd), POLLIN, 0});
@@ -126,7 +126,7 @@ void RemoteHost::take(const nlohmann::json& message) {
   const std::string& is = message.at("is").get_ref<const std::string&>();
   if (is == "hello") return take_hello(message);
   if (is == "taken") {
-    input_on_the_way_ -= std::min(input_on_the_way_, message.at("bytes").get<std::size_t>());
+    input_in_flight_ -= std::min(input_in_flight_, message.at("bytes").get<std::size_t>());
     return;
   }
   if (is == "trouble")
@@ -172,7 +172,7 @@ void RemoteHost::feed_input() {
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   const std::size_t count = got > 0 ? static_cast<std::size_t>(got) : 0;
   say({{"is", "input"}, {"bytes", binary({buffer, count})}});
-  input_on_the_way_ += count;
+  input_in_flight_ += count;
   feeding_ = count > 0;
 }
 
@@ -211,7 +211,7 @@ void RemoteHost::reap() {
   const auto pid = static_cast<id_t>(agent_.pid);
   if (::waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0) return;
   ::kill(-agent_.pid, SIGKILL);
-  warden_.forget(agent_.pid);
+  guard_.forget(agent_.pid);
   ::waitpid(agent_.pid, &agent_status_, 0);
   agent_runs_ = false;
 }
@@ -231,4 +231,4 @@ bool RemoteHost::finished() const {
   return !agent_runs_ && !agent_.output.valid() && !agent_.errors.valid();
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

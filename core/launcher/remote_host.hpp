@@ -8,11 +8,11 @@
 #include "core/launcher/child.hpp"
 #include "core/launcher/host_list.hpp"
 #include "core/launcher/host_protocol.hpp"
+#include "core/launcher/orphan_guard.hpp"
 #include "core/launcher/output.hpp"
 #include "core/launcher/ranks.hpp"
-#include "core/launcher/warden.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 /// Which ranks run on another host, and how to get there.
 struct RemoteHostOptions {
@@ -20,14 +20,14 @@ struct RemoteHostOptions {
   std::vector<std::string> agent;  ///< starts Capstan's daemon there, through ssh for example
   nlohmann::json start;            ///< the daemon's orders
   bool feeds_input = false;        ///< this process's standard input goes to rank 0, there
-  std::chrono::milliseconds patience{60000};  ///< for the daemon to answer
+  std::chrono::milliseconds answer_timeout{60000};  ///< for the daemon to answer
 };
 
 /// The ranks of another host, seen through the daemon there.
 class RemoteHost final : public Ranks {
  public:
-  /// Starts the agent. `listener` and `warden` must outlive this. Throws CannotRun, SystemError.
-  RemoteHost(RemoteHostOptions options, RankListener& listener, Warden& warden);
+  /// Starts the agent. `listener` and `guard` must outlive this. Throws CannotRun, SystemError.
+  RemoteHost(RemoteHostOptions options, RankListener& listener, OrphanGuard& guard);
   /// Kills the agent, at which the daemon ends its ranks.
   ~RemoteHost() override;
   RemoteHost(const RemoteHost&) = delete;
@@ -53,14 +53,14 @@ class RemoteHost final : public Ranks {
 
   const RemoteHostOptions options_;
   RankListener& listener_;
-  Warden& warden_;
+  OrphanGuard& guard_;
   Child agent_;
   FileDescriptor control_;  ///< what the daemon reads
   std::string outgoing_;
-  MessageReader reader_{true};
+  HostMessageReader reader_{true};
   LineForwarder errors_;
   Deadline answer_due_;
-  std::size_t input_on_the_way_ = 0;
+  std::size_t input_in_flight_ = 0;
   int left_;  ///< ranks that have not ended
   int agent_status_ = 0;
   bool agent_runs_ = true;
@@ -70,4 +70,4 @@ class RemoteHost final : public Ranks {
   bool lost_ = false;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -10,7 +10,7 @@
 #include "capstan/error.hpp"
 #include "core/launcher/host_list.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
 /// One word of a script that the shell takes as it is.
@@ -63,4 +63,4 @@ void become_shell(std::string_view hexadecimal) {
   throw SystemError(fmt::format("cannot start /bin/sh: {}", std::strerror(errno)));
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 /// A shell script that is called as rsh is, [OPTION...] HOST COMMAND..., for other launchers to
 /// start their daemons with: Open MPI's plm_rsh_agent, MPICH's -launcher-exec. It runs `agent`,
@@ -19,4 +19,4 @@ std::string rsh_script(const std::string& agent, const std::string& capstan);
 /// InvalidArgument for what is not text in hexadecimal digits, SystemError without a shell.
 [[noreturn]] void become_shell(std::string_view hexadecimal);
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -3,7 +3,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 SignalSource::SignalSource() {
   ::sigemptyset(&signals_);
@@ -23,4 +23,4 @@ int SignalSource::next() const {
   return came ? static_cast<int>(info.ssi_signo) : 0;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -4,7 +4,7 @@
 
 #include "core/net/file_descriptor.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 
 /// Blocks the signals that a job's loop reads from a descriptor instead, for as long as it lives.
 class SignalSource {
@@ -23,4 +23,4 @@ class SignalSource {
   FileDescriptor fd_;
 };
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -64,7 +64,7 @@ class ComparisonRun {
 
  private:
   void measure(int ranks) {
-    cli::LaunchOptions place{.ranks = ranks, .command = {}, .environment = {}, .timeout = {}};
+    launcher::LaunchOptions place{.ranks = ranks, .command = {}, .environment = {}, .timeout = {}};
     options_.where.apply_to(place);
     const TestBed testbed{place};
     Coordinator coordinator{workers_of(options_.peers, testbed), ranks, testbed.address()};

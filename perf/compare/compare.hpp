@@ -13,7 +13,7 @@ struct CompareOptions {
   std::vector<std::string> peers;
   std::vector<Collective> collectives;
   std::vector<int> ranks;
-  cli::HostOptions where;  ///< each number of ranks takes the first places of these hosts
+  launcher::HostOptions where;  ///< each number of ranks takes the first places of these hosts
   std::vector<Bytes> sizes;
   std::string json, chart;  ///< files; empty: none
   MeasureOptions measure{};

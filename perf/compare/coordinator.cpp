@@ -22,12 +22,12 @@ constexpr std::chrono::seconds to_answer{300}, to_end{5};
 /// Interval at which the processes of a silent worker are checked.
 constexpr std::chrono::milliseconds check_interval{250};
 
-bool ended(const cli::Child& child) {
+bool ended(const launcher::Child& child) {
   pollfd entry{child.pidfd.get(), POLLIN, 0};
   return ::poll(&entry, 1, 0) > 0;
 }
 
-void forward_output(cli::Child& child, std::vector<cli::LineForwarder>& to) {
+void forward_output(launcher::Child& child, std::vector<launcher::LineForwarder>& to) {
   FileDescriptor* const streams[] = {&child.output, &child.errors};
   for (std::size_t i = 0; i < 2; ++i) {
     pollfd ready{streams[i]->get(), POLLIN, 0};
@@ -45,7 +45,7 @@ void forward_output(cli::Child& child, std::vector<cli::LineForwarder>& to) {
   }
 }
 
-bool ends_within(cli::Child& child, std::vector<cli::LineForwarder>& output,
+bool ends_within(launcher::Child& child, std::vector<launcher::LineForwarder>& output,
                  const Deadline& deadline) {
   pollfd entry{child.pidfd.get(), POLLIN, 0};
   while (::poll(&entry, 1, 10) == 0 && !deadline.expired()) forward_output(child, output);
@@ -54,7 +54,7 @@ bool ends_within(cli::Child& child, std::vector<cli::LineForwarder>& output,
 }
 
 /// Asks the launcher to end before it is killed, since it then ends its ranks on other hosts, too.
-void end(cli::Child& child, std::vector<cli::LineForwarder>& output) {
+void end(launcher::Child& child, std::vector<launcher::LineForwarder>& output) {
   if (child.pid <= 0) return;
   if (!ends_within(child, output, Deadline::in(to_end))) {
     ::kill(child.pid, SIGTERM);
@@ -101,7 +101,7 @@ void Coordinator::start(Worker& worker) {
                                                             .secret = Secret::from_text(secret_),
                                                             .scope = worker.scope},
                                       Deadline::in(to_answer));
-    worker.child = cli::start_child(
+    worker.child = launcher::start_child(
         {.command = worker.spec.command(), .environment = environment, .cpus = {}});
   } catch (const Error& error) {
     worker.disqualified = error.what();

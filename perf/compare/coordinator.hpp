@@ -42,8 +42,8 @@ class Coordinator {
     std::string scope{};
     std::unique_ptr<StoreClient> store{};  // holds orders and answers
     std::uint64_t orders = 0;
-    cli::Child child{};
-    std::vector<cli::LineForwarder> output{};
+    launcher::Child child{};
+    std::vector<launcher::LineForwarder> output{};
     std::optional<std::string> disqualified{};
   };
 

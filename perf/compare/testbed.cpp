@@ -31,17 +31,17 @@ FileDescriptor in_memory(const std::string& script) {
 
 }  // namespace
 
-TestBed::TestBed(const cli::LaunchOptions& place) : place_(place) {
+TestBed::TestBed(const launcher::LaunchOptions& place) : place_(place) {
   if (!named()) return;
   const auto chosen = choose_address(Settings::from_environment().interface).address;
   interface_ = chosen.interface;
   address_ = chosen.text();
-  rsh_ = in_memory(cli::rsh_script(place_.agent, place_.capstan));
+  rsh_ = in_memory(launcher::rsh_script(place_.agent, place_.capstan));
 }
 
 int TestBed::ranks_per_host() const {
   if (!named()) return ranks();
-  return std::ranges::max_element(hosts(), {}, &cli::HostSlots::ranks)->ranks;
+  return std::ranges::max_element(hosts(), {}, &launcher::HostSlots::ranks)->ranks;
 }
 
 std::vector<std::string> TestBed::own_launcher() const {

@@ -15,10 +15,10 @@ class TestBed {
   /// `place` gives the number of ranks, the hosts and the agent that starts programs there. Without
   /// hosts all ranks run here. Throws InvalidArgument where no interface fits CAPSTAN_INTERFACE, or
   /// for an agent that mpirun cannot use; SystemError.
-  explicit TestBed(const cli::LaunchOptions& place);
+  explicit TestBed(const launcher::LaunchOptions& place);
 
   int ranks() const { return place_.ranks; }
-  const std::vector<cli::HostSlots>& hosts() const { return place_.hosts; }
+  const std::vector<launcher::HostSlots>& hosts() const { return place_.hosts; }
   bool named() const { return !place_.hosts.empty(); }
   /// Whether the network is used at all.
   bool several_hosts() const { return place_.hosts.size() > 1; }
@@ -39,7 +39,7 @@ class TestBed {
   std::string text() const;
 
  private:
-  cli::LaunchOptions place_;
+  launcher::LaunchOptions place_;
   std::string interface_, address_ = "127.0.0.1";
   FileDescriptor rsh_{};
 };

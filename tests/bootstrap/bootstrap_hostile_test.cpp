@@ -52,8 +52,8 @@ class RawConnection {
       if (n < 0 && (errno != EAGAIN || !wait_for(socket_, POLLOUT, patience()))) return;
     }
   }
-  void send(const wire::Message& message) { send(wire::encode(message)); }
-  wire::Message receive() {
+  void send(const wire::StoreMessage& message) { send(wire::encode(message)); }
+  wire::StoreMessage receive() {
     while (true) {
       if (auto message = reader_.take()) return *message;
       if (!read_some()) throw std::runtime_error("closed");
@@ -87,7 +87,7 @@ class RawConnection {
   }
 
   FileDescriptor socket_;
-  wire::Reader reader_{wire::max_payload};
+  wire::StoreReader reader_{wire::max_payload};
 };
 
 Bytes random_payload(std::mt19937& random, std::size_t most) {
@@ -143,11 +143,11 @@ TEST(HostileClient, OversizedFrameIsRefusedUnread) {
   StoreServer server{impatient()};
   RawConnection stranger{server.endpoint()};
   stranger.send(frame(wire::protocol.version, 1, 0xffffffff, {}));
-  EXPECT_EQ(std::get<wire::Refusal>(stranger.receive()).reason, wire::Reason::malformed);
+  EXPECT_EQ(std::get<wire::Refusal>(stranger.receive()).reason, wire::FailureReason::malformed);
   RawConnection member{server.endpoint()};
   member.join();
   member.send(frame(wire::protocol.version, 6, wire::max_payload + 1, {}));
-  EXPECT_EQ(std::get<wire::Refusal>(member.receive()).reason, wire::Reason::malformed);
+  EXPECT_EQ(std::get<wire::Refusal>(member.receive()).reason, wire::FailureReason::malformed);
   EXPECT_TRUE(member.closed());
   expect_healthy(server);
 }
@@ -170,16 +170,16 @@ TEST(HostileClient, ReplayedProofIsRefused) {
   EXPECT_NE(challenge, std::get<wire::Challenge>(second.receive()));
   wire::Join join = proofs.claim(challenge, wire::Membership{-1, 0, ""}, secret());
   second.send(join);
-  EXPECT_EQ(std::get<wire::Refusal>(second.receive()).reason, wire::Reason::wrong_secret);
+  EXPECT_EQ(std::get<wire::Refusal>(second.receive()).reason, wire::FailureReason::wrong_secret);
   join.claims.scope = "another";  // the proof covers all that is claimed
   first.send(join);
-  EXPECT_EQ(std::get<wire::Refusal>(first.receive()).reason, wire::Reason::wrong_secret);
+  EXPECT_EQ(std::get<wire::Refusal>(first.receive()).reason, wire::FailureReason::wrong_secret);
 }
 
 TEST(HostileClient, NothingWorksWithoutTheProof) {
   StoreServer server{impatient()};
-  const std::vector<wire::Message> requests{wire::Put{"key", {}}, wire::Get{"key", 0},
-                                            wire::TryGet{"key"}, wire::Join{{}, {-1, 0, ""}}};
+  const std::vector<wire::StoreMessage> requests{wire::Put{"key", {}}, wire::Get{"key", 0},
+                                                 wire::TryGet{"key"}, wire::Join{{}, {-1, 0, ""}}};
   for (const auto& request : requests) {
     RawConnection stranger{server.endpoint()};
     stranger.send(request);
@@ -212,7 +212,7 @@ TEST(HostileClient, ConnectionsAreBounded) {
     members.back()->join();
   }
   RawConnection surplus{server.endpoint()};
-  EXPECT_EQ(std::get<wire::Refusal>(surplus.receive()).reason, wire::Reason::full);
+  EXPECT_EQ(std::get<wire::Refusal>(surplus.receive()).reason, wire::FailureReason::full);
   members.pop_back();
   expect_healthy(server);  // a client tries again until there is room
 }
@@ -295,28 +295,28 @@ TEST(HostileServer, OtherVersionIsNamedAsSuch) {
   EXPECT_THAT(newer.complaint(), HasSubstr("version 2 of the Capstan store protocol"));
 }
 
-std::vector<wire::Message> one_of_each() {
+std::vector<wire::StoreMessage> one_of_each() {
   Nonce nonce;
   nonce.fill(std::byte{9});
   return {wire::Hello{nonce},
           wire::Challenge{nonce},
           wire::Join{nonce, {-1, 7, "scope"}},
           wire::Welcome{nonce},
-          wire::Refusal{wire::Reason::full, "text"},
+          wire::Refusal{wire::FailureReason::full, "text"},
           wire::Put{"key", Bytes(100, std::byte{1})},
           wire::Get{"key", 12345},
           wire::TryGet{"key"},
           wire::Done{},
           wire::Absent{},
           wire::Value{Bytes(wire::max_value)},
-          wire::Failure{wire::Reason::timed_out, ""}};
+          wire::Failure{wire::FailureReason::timed_out, ""}};
 }
 
 TEST(Wire, EveryMessageSurvivesTheTripInPieces) {
-  wire::Reader reader{wire::max_payload};
+  wire::StoreReader reader{wire::max_payload};
   for (const auto& message : one_of_each()) {
     const auto bytes = wire::encode(message);
-    std::optional<wire::Message> arrived;
+    std::optional<wire::StoreMessage> arrived;
     for (std::size_t at = 0; at < bytes.size() && !arrived;) {
       const auto space = reader.space();
       const auto count = std::min({space.size(), bytes.size() - at, at % 7 + 1 + at / 100});
@@ -333,7 +333,7 @@ TEST(Wire, EveryMessageSurvivesTheTripInPieces) {
 TEST(Wire, TruncatedAndExtendedPayloadsAreRefused) {
   for (const auto& message : one_of_each()) {
     const auto bytes = wire::encode(message);
-    const Bytes payload(bytes.begin() + wire::Reader::header_size, bytes.end());
+    const Bytes payload(bytes.begin() + wire::StoreReader::header_size, bytes.end());
     const auto type = static_cast<std::uint16_t>(message.index() + 1);
     const bool open_ended =
         std::holds_alternative<wire::Put>(message) || std::holds_alternative<wire::Value>(message);

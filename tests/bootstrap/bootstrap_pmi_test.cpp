@@ -14,7 +14,7 @@
 #include "core/bootstrap/launchers/mpi_library.hpp"
 #include "core/bootstrap/launchers/pmi.hpp"
 #include "core/bootstrap/launchers/pmi_client.hpp"
-#include "core/bootstrap/launchers/pmi_message.hpp"
+#include "core/bootstrap/launchers/pmi_line.hpp"
 #include "core/bootstrap/method.hpp"
 #include "tests/bootstrap/bootstrap_helpers.hpp"
 
@@ -237,19 +237,18 @@ Launch member(std::optional<Access> access, int local_size) {
           .pmi = std::move(access)};
 }
 
-TEST(Meeting, PmiIsForSeveralHostsUnlessItIsSet) {
+TEST(Method, PmiIsForSeveralHostsUnlessItIsSet) {
   const Access access{.descriptor = 7};
-  EXPECT_EQ(choose_meeting(member(access, 2), Bootstrap::automatic).way, Meeting::pmi);
-  EXPECT_EQ(choose_meeting(member(access, 4), Bootstrap::automatic).way, Meeting::this_host);
-  EXPECT_EQ(choose_meeting(member(access, 4), Bootstrap::pmi).way, Meeting::pmi);
-  EXPECT_THAT(
-      message_of<BootstrapError>([&] { choose_meeting(member(access, 2), Bootstrap::tcp); }),
-      HasSubstr("let CAPSTAN_BOOTSTRAP be auto"));
-  EXPECT_THAT(message_of<BootstrapError>([&] { choose_meeting(member({}, 4), Bootstrap::pmi); }),
+  EXPECT_EQ(choose_method(member(access, 2), Bootstrap::automatic).method, Method::pmi);
+  EXPECT_EQ(choose_method(member(access, 4), Bootstrap::automatic).method, Method::this_host);
+  EXPECT_EQ(choose_method(member(access, 4), Bootstrap::pmi).method, Method::pmi);
+  EXPECT_THAT(message_of<BootstrapError>([&] { choose_method(member(access, 2), Bootstrap::tcp); }),
+              HasSubstr("let CAPSTAN_BOOTSTRAP be auto"));
+  EXPECT_THAT(message_of<BootstrapError>([&] { choose_method(member({}, 4), Bootstrap::pmi); }),
               AllOf(HasSubstr("MPICH offers no PMI here"), HasSubstr("rank 1")));
 }
 
-TEST(Meeting, ADescriptorThatIsNotTheLaunchersIsNotSpokenTo) {
+TEST(Method, ADescriptorThatIsNotTheLaunchersIsNotSpokenTo) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   const FileDescriptor ours{ends[0]}, other{ends[1]};

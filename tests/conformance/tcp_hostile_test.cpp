@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using tcp::FrameDecoder;
 using tcp::FrameHeader;
 using tcp::Identity;
-using tcp::Reason;
+using tcp::RefusalReason;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -32,14 +32,14 @@ class Stranger {
 
   void say(std::span<const std::byte> bytes) { EXPECT_TRUE(send_all(socket_, bytes)); }
   void say(const std::vector<std::byte>& bytes) { say(std::span{bytes}); }
-  void say(const tcp::Message& message) { say(tcp::encode(message)); }
+  void say(const tcp::HandshakeMessage& message) { say(tcp::encode(message)); }
   void hang_up() { socket_.reset(); }
 
   /// The next message from the other end, or nothing when that has hung up. `drive` moves it.
   template <class Drive>
-  std::optional<tcp::Message> hear(Drive drive) {
-    tcp::Reader reader{handshake::max_answer};
-    std::optional<tcp::Message> message;
+  std::optional<tcp::HandshakeMessage> hear(Drive drive) {
+    tcp::HandshakeReader reader{handshake::max_answer};
+    std::optional<tcp::HandshakeMessage> message;
     bool closed = false;
     wait_until(
         [&] {
@@ -81,8 +81,8 @@ Secret shared_secret(TcpPair& pair) {
 }
 
 /// Claims to be `identity`. The answer.
-std::optional<tcp::Message> claim(Stranger& stranger, TcpPair& pair, const Identity& identity,
-                                  const Secret& secret) {
+std::optional<tcp::HandshakeMessage> claim(Stranger& stranger, TcpPair& pair,
+                                           const Identity& identity, const Secret& secret) {
   const auto drive = [&] { pair[0].progress(); };
   handshake::Initiator proofs;
   stranger.say(proofs.hello());
@@ -98,7 +98,7 @@ void pose_as_rank_1(Stranger& stranger, TcpPair& pair) {
   ASSERT_TRUE(welcome && std::holds_alternative<tcp::Welcome>(*welcome));
 }
 
-std::optional<Reason> reason_of(const std::optional<tcp::Message>& message) {
+std::optional<RefusalReason> reason_of(const std::optional<tcp::HandshakeMessage>& message) {
   const auto* refusal = message ? std::get_if<tcp::Refusal>(&*message) : nullptr;
   return refusal ? std::optional{refusal->reason} : std::nullopt;
 }
@@ -162,10 +162,10 @@ TEST(TcpHostile, OtherProtocolsAreRefused) {
     return reason_of(answer);
   };
   constexpr std::size_t magic = 0, version = 4, type = 6;
-  EXPECT_EQ(refusal_of(version, std::byte{77}), Reason::other_version);
+  EXPECT_EQ(refusal_of(version, std::byte{77}), RefusalReason::other_version);
   EXPECT_THAT(output.text(), HasSubstr("version 77"));
-  EXPECT_EQ(refusal_of(magic, std::byte{'G'}), Reason::malformed);
-  EXPECT_EQ(refusal_of(type, std::byte{99}), Reason::malformed);
+  EXPECT_EQ(refusal_of(magic, std::byte{'G'}), RefusalReason::malformed);
+  EXPECT_EQ(refusal_of(type, std::byte{99}), RefusalReason::malformed);
   pair.greet();
 }
 
@@ -182,17 +182,17 @@ TEST(TcpHostile, StrangersAreRefusedAndToldWhy) {
   Identity bad = good_identity();
   for (const std::int32_t from : {0, 2, -1, INT32_MAX, INT32_MIN}) {
     bad.from = from;
-    EXPECT_EQ(refusal_of(bad), Reason::wrong_rank) << from;
+    EXPECT_EQ(refusal_of(bad), RefusalReason::wrong_rank) << from;
   }
   bad = good_identity();
   bad.to = 1;
-  EXPECT_EQ(refusal_of(bad), Reason::wrong_rank);
+  EXPECT_EQ(refusal_of(bad), RefusalReason::wrong_rank);
   bad = good_identity();
   bad.ranks = 3;
-  EXPECT_EQ(refusal_of(bad), Reason::wrong_rank);
+  EXPECT_EQ(refusal_of(bad), RefusalReason::wrong_rank);
   bad = good_identity();
   bad.segment = 17;
-  EXPECT_EQ(refusal_of(bad), Reason::wrong_segment);
+  EXPECT_EQ(refusal_of(bad), RefusalReason::wrong_segment);
   EXPECT_THAT(output.text(), AllOf(HasSubstr("127.0.0.1:"), HasSubstr("segment of 17 bytes")));
   EXPECT_EQ(pair[0].departed(Rank{1}), std::nullopt);
   pair.greet();
@@ -204,7 +204,7 @@ TEST(TcpHostile, OneWithoutTheTokenIsRefused) {
   pair.connect();
   Stranger stranger{pair[0]};
   const auto answer = claim(stranger, pair, good_identity(), Secret::random());
-  EXPECT_EQ(reason_of(answer), Reason::wrong_token);
+  EXPECT_EQ(reason_of(answer), RefusalReason::wrong_token);
   EXPECT_THAT(output.text(), HasSubstr("lacks the token"));
   pair.greet();
 }
@@ -217,7 +217,7 @@ TEST(TcpHostile, TheProofIsCheckedBeforeTheSegment) {
   Stranger stranger{pair[0]};
   Identity bad = good_identity();
   bad.segment = 17;
-  EXPECT_EQ(reason_of(claim(stranger, pair, bad, Secret::random())), Reason::wrong_token);
+  EXPECT_EQ(reason_of(claim(stranger, pair, bad, Secret::random())), RefusalReason::wrong_token);
   pair.greet();
 }
 
@@ -234,7 +234,7 @@ TEST(TcpHostile, AClaimOfAnotherConnectionIsRefused) {
   ASSERT_TRUE(challenge && second.hear(drive));
   second.say(
       proofs.claim(std::get<tcp::Challenge>(*challenge), good_identity(), shared_secret(pair)));
-  EXPECT_EQ(reason_of(second.hear(drive)), Reason::wrong_token);
+  EXPECT_EQ(reason_of(second.hear(drive)), RefusalReason::wrong_token);
   pair.greet();
 }
 
@@ -252,7 +252,7 @@ TEST(TcpHostile, AReflectedProofIsRefused) {
   pair[0].connect(addresses, Deadline::in(patience));
   pair.raise_flag(0, 1);
   FileDescriptor connection;
-  tcp::Reader reader{handshake::max_payload};
+  tcp::HandshakeReader reader{handshake::max_payload};
   wait_until(
       [&] {
         pair[0].progress();
@@ -401,7 +401,7 @@ TEST(TcpHostile, TheSameRankIsNotLetInTwice) {
   pair.greet();
   Stranger stranger{pair[0]};
   const auto answer = claim(stranger, pair, good_identity(), shared_secret(pair));
-  EXPECT_EQ(reason_of(answer), Reason::crossed);
+  EXPECT_EQ(reason_of(answer), RefusalReason::crossed);
   pair.greet(2);
 }
 

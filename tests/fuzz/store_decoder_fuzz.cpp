@@ -18,18 +18,19 @@ using namespace capstan;
 constexpr std::size_t type_offset = 6, length_offset = 8;  // in a frame's header
 
 /// Encoding is the inverse of decoding.
-void check_round_trip(const wire::Message& message) {
+void check_round_trip(const wire::StoreMessage& message) {
   const auto frame = wire::encode(message);
   const auto type = static_cast<std::uint16_t>(message.index() + 1);
-  if (wire::decode(type, std::span{frame}.subspan(wire::Reader::header_size)) != message)
+  if (wire::decode(type, std::span{frame}.subspan(wire::StoreReader::header_size)) != message)
     std::abort();
 }
 
 void read_all(std::span<const std::byte> input, std::size_t piece, std::size_t limit) {
-  wire::Reader reader{limit};
+  wire::StoreReader reader{limit};
   while (!input.empty()) {
     const auto space = reader.space();
-    if (space.empty() || space.size() > std::max(limit, wire::Reader::header_size)) std::abort();
+    if (space.empty() || space.size() > std::max(limit, wire::StoreReader::header_size))
+      std::abort();
     const auto count = std::min({space.size(), input.size(), piece});
     std::copy_n(input.begin(), count, space.begin());
     input = input.subspan(count);
@@ -50,7 +51,7 @@ std::vector<std::byte> framed(std::uint8_t type, std::span<const std::byte> payl
 }
 
 /// Read whole, after the proof.
-std::string whole(const wire::Message& message) {
+std::string whole(const wire::StoreMessage& message) {
   return '\xfd' + std::string{fuzz::text_of(wire::encode(message))};
 }
 
@@ -59,12 +60,12 @@ std::string whole(const wire::Message& message) {
 std::vector<std::string> fuzz::seeds() {
   return {whole(wire::Hello{}),
           whole(wire::Join{{}, {3, 8, "scope"}}),
-          whole(wire::Refusal{wire::Reason::full, "text"}),
+          whole(wire::Refusal{wire::FailureReason::full, "text"}),
           whole(wire::Put{"key", std::vector<std::byte>(9)}),
           whole(wire::Get{"key", 100}),
           whole(wire::TryGet{"key"}),
           whole(wire::Value{std::vector<std::byte>(9)}),
-          whole(wire::Failure{wire::Reason::timed_out, "text"})};
+          whole(wire::Failure{wire::FailureReason::timed_out, "text"})};
 }
 
 /// The first byte says how large the pieces are, whether the peer has proved itself, and whether

@@ -83,8 +83,8 @@ std::vector<std::byte> framed(Input input) {
 }
 
 /// The message in these bytes, which are whole.
-tcp::Message reread(Input bytes) {
-  tcp::Reader reader{handshake::max_answer};
+tcp::HandshakeMessage reread(Input bytes) {
+  tcp::HandshakeReader reader{handshake::max_answer};
   while (true) {
     const auto space = reader.space();
     require(space.size() <= bytes.size());
@@ -96,11 +96,11 @@ tcp::Message reread(Input bytes) {
 }
 
 void read_messages(Input input, std::size_t piece, std::size_t limit) {
-  tcp::Reader reader{limit};
+  tcp::HandshakeReader reader{limit};
   try {
     while (!input.empty()) {
       const auto space = reader.space();
-      require(!space.empty() && space.size() <= std::max(limit, tcp::Reader::header_size));
+      require(!space.empty() && space.size() <= std::max(limit, tcp::HandshakeReader::header_size));
       const auto count = std::min({space.size(), input.size(), piece});
       const Input given = input.first(count);
       std::ranges::copy(given, space.begin());
@@ -120,7 +120,7 @@ std::vector<std::byte> with_header(std::uint8_t type, Input payload) {
 }
 
 /// Read whole, from an acceptor.
-std::string whole(const tcp::Message& message) {
+std::string whole(const tcp::HandshakeMessage& message) {
   return '\xff' + std::string{fuzz::text_of(tcp::encode(message))};
 }
 
@@ -132,7 +132,7 @@ std::vector<std::string> fuzz::seeds() {
           whole(tcp::Challenge{}),
           whole(tcp::Claim{{}, {4096, 1, 0, 2}}),
           whole(tcp::Welcome{}),
-          whole(tcp::refusal(tcp::Reason::wrong_segment, 4096)),
+          whole(tcp::refusal(tcp::RefusalReason::wrong_segment, 4096)),
           whole(tcp::Choice{}),
           '\xfc' + std::string{reinterpret_cast<const char*>(&frame), sizeof frame} +
               std::string(16, 'x'),

@@ -6,8 +6,8 @@
 
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
-#include "core/bootstrap/launchers/pmi_message.hpp"
-#include "core/bootstrap/store/store_card.hpp"
+#include "core/bootstrap/launchers/pmi_line.hpp"
+#include "core/bootstrap/store/store_address.hpp"
 #include "core/bootstrap/unique_id.hpp"
 #include "core/launcher/host_list.hpp"
 #include "core/net/network.hpp"
@@ -21,19 +21,19 @@ using namespace capstan;
 using fuzz::require;
 
 void host_list(const std::string& text) {
-  const auto hosts = cli::parse_hosts(text);
+  const auto hosts = launcher::parse_hosts(text);
   require(!hosts.empty());
   for (const auto& host : hosts) require(host.ranks >= 1 && !host.host.empty());
-  static_cast<void>(cli::first_slots(hosts, 0));
+  static_cast<void>(launcher::first_slots(hosts, 0));
 }
 
 void host_file(const std::string& text) {
   std::istringstream file{text};
-  require(!cli::parse_hostfile(file, "hosts").empty());
+  require(!launcher::parse_hostfile(file, "hosts").empty());
 }
 
 void agent(const std::string& text) {
-  for (const std::string& word : cli::agent_command(text, "node1"))
+  for (const std::string& word : launcher::agent_command(text, "node1"))
     require(word.find("{host}") == std::string::npos);
 }
 
@@ -51,12 +51,12 @@ void endpoint(const std::string& text) {
 }
 
 void card(const std::string& text) {
-  const StoreCard parsed = parse_card(text);
-  require(parse_card(to_text(parsed)) == parsed);
+  const StoreAddress parsed = parse_store_address(text);
+  require(parse_store_address(to_text(parsed)) == parsed);
 }
 
 void pmi_line(const std::string& text) {
-  const pmi::Message message = pmi::parse_message(text);
+  const pmi::Line message = pmi::parse_message(text);
   require(!message.command.empty());
   const std::string line = pmi::to_line(message);
   require(pmi::parse_message(std::string_view{line}.substr(0, line.size() - 1)) == message);

@@ -140,7 +140,7 @@ TEST(RemoteShell, ACommandIsReadOnceWhateverTheAgentMakesOfIt) {
                                                   "#!/bin/sh\nexport MARK=$1; shift\n"
                                                   "exec sh -c \"$*\"\n");
   for (const std::string& agent : {shell_between + " {host}", std::string{"env MARK={host}"}}) {
-    const auto rsh = folder.write_program("rsh", cli::rsh_script(agent, CAPSTAN_PROGRAM));
+    const auto rsh = folder.write_program("rsh", launcher::rsh_script(agent, CAPSTAN_PROGRAM));
     const auto result =
         run_command({rsh, "-x", "-l", "node-7", R"(printf "%s|" "a  b" '$MARK' $MARK;)", "echo",
                      "ö \\\"`echo x`"});
@@ -154,8 +154,8 @@ TEST(RemoteShell, RefusesWhatIsNoCommand) {
     EXPECT_EQ(result.status, 1) << text;
     EXPECT_THAT(result.output, HasSubstr("not a command in hexadecimal")) << text;
   }
-  EXPECT_THROW(cli::rsh_script("ssh", "/usr/bin/capstan"), InvalidArgument);
-  EXPECT_THROW(cli::rsh_script("ssh {host}", "/a b/capstan"), InvalidArgument);
+  EXPECT_THROW(launcher::rsh_script("ssh", "/usr/bin/capstan"), InvalidArgument);
+  EXPECT_THROW(launcher::rsh_script("ssh {host}", "/a b/capstan"), InvalidArgument);
 }
 
 }  // namespace

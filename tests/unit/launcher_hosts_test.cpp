@@ -11,7 +11,7 @@
 #include "core/launcher/host_list.hpp"
 #include "core/launcher/host_protocol.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
 using ::testing::AllOf;
@@ -109,7 +109,7 @@ TEST(HostProtocol, MessagesArriveWholeHoweverTheyAreCut) {
   const nlohmann::json second{{"is", "end"}, {"status", 256}};
   const std::string stream = std::string{greeting} + encode(first) + encode(second);
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, stream.size()}) {
-    MessageReader reader{true};
+    HostMessageReader reader{true};
     std::vector<nlohmann::json> got;
     for (std::size_t at = 0; at < stream.size(); at += piece) {
       reader.append(std::string_view{stream}.substr(at, piece));
@@ -121,7 +121,7 @@ TEST(HostProtocol, MessagesArriveWholeHoweverTheyAreCut) {
 }
 
 std::string refusal(const std::string& stream, bool greeted) {
-  MessageReader reader{greeted};
+  HostMessageReader reader{greeted};
   reader.append(stream);
   try {
     while (reader.next()) {
@@ -145,4 +145,4 @@ TEST(HostProtocol, AnythingElseIsRefused) {
 }
 
 }  // namespace
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -62,7 +62,7 @@ void Acceptor::serve(std::uint32_t id) {
     stays = receive(guest);
   } catch (const MalformedMessage& error) {
     const bool other = error.kind() == MalformedMessage::Kind::other_version;
-    refuse(guest, other ? Reason::other_version : Reason::malformed, error.what());
+    refuse(guest, other ? RefusalReason::other_version : RefusalReason::malformed, error.what());
   }
   if (!stays) drop(found);
 }
@@ -84,7 +84,7 @@ bool Acceptor::receive(Guest& guest) {
   return false;
 }
 
-bool Acceptor::react(Guest& guest, const Message& message) {
+bool Acceptor::react(Guest& guest, const HandshakeMessage& message) {
   const auto* hello = std::get_if<Hello>(&message);
   const auto* claim = std::get_if<Claim>(&message);
   if (hello && !guest.proofs.challenged()) {
@@ -104,21 +104,21 @@ bool Acceptor::check(Guest& guest, const Claim& claim) {
                       identity.ranks == setup_.ranks;
   const Rank from{exists ? identity.from : identity.to};
   if (!exists || !setup_.address_of(from)) {
-    return refuse(guest, Reason::wrong_rank,
+    return refuse(guest, RefusalReason::wrong_rank,
                   fmt::format("it says that it is rank {} of {}, and looks for rank {}",
                               identity.from, identity.ranks, identity.to));
   }
   const Secret secret = secret_of(setup_.address_of(from)->token, setup_.own.token);
   if (!guest.proofs.trusts(claim, secret)) {
-    return refuse(guest, Reason::wrong_token,
+    return refuse(guest, RefusalReason::wrong_token,
                   fmt::format("it says that it is rank {}, but lacks the token", from.value()));
   }
   if (identity.segment != setup_.segment.value()) {
-    return refuse(guest, Reason::wrong_segment,
+    return refuse(guest, RefusalReason::wrong_segment,
                   fmt::format("it says that it is rank {}, with a segment of {} bytes, not {}",
                               identity.from, identity.segment, setup_.segment.value()));
   }
-  if (setup_.is_settled(from)) return refuse(guest, Reason::crossed, {});
+  if (setup_.is_settled(from)) return refuse(guest, RefusalReason::crossed, {});
   if (!send(guest, guest.proofs.welcome(claim, secret))) return false;
   if (setup_.leads(from)) return settle(guest, from);
   guest.peer = from;
@@ -127,18 +127,18 @@ bool Acceptor::check(Guest& guest, const Claim& claim) {
 
 /// False in any case: a rank whose connection is used is no guest any more.
 bool Acceptor::settle(Guest& guest, Rank peer) {
-  if (setup_.is_settled(peer)) return refuse(guest, Reason::crossed, {});
+  if (setup_.is_settled(peer)) return refuse(guest, RefusalReason::crossed, {});
   setup_.poller.remove(guest.socket.get());
   setup_.settle({peer, std::move(guest.socket), guest.from, {}});
   return false;
 }
 
-bool Acceptor::send(Guest& guest, const Message& message) {
+bool Acceptor::send(Guest& guest, const HandshakeMessage& message) {
   return send_all(guest.socket, encode(message));
 }
 
 /// False, as the guest is to be dropped. An empty warning is not logged.
-bool Acceptor::refuse(Guest& guest, Reason reason, std::string_view warning) {
+bool Acceptor::refuse(Guest& guest, RefusalReason reason, std::string_view warning) {
   if (!warning.empty()) setup_.warnings.warn(guest.from, warning);
   send(guest, refusal(reason, setup_.segment.value()));
   ::shutdown(guest.socket.get(), SHUT_WR);
@@ -148,12 +148,12 @@ bool Acceptor::refuse(Guest& guest, Reason reason, std::string_view warning) {
 void Acceptor::turn_away(Rank peer) {
   for (auto guest = guests_.begin(); guest != guests_.end();) {
     const bool is_peer = guest->second.peer == peer;
-    if (is_peer) refuse(guest->second, Reason::crossed, {});
+    if (is_peer) refuse(guest->second, RefusalReason::crossed, {});
     guest = is_peer ? drop(guest) : std::next(guest);
   }
 }
 
-void Acceptor::look_at_clock() {
+void Acceptor::handle_timeouts() {
   for (Listener& each : listeners_) setup_.wake_at(each.resume());
   for (auto guest = guests_.begin(); guest != guests_.end();) {
     const std::uint32_t id = guest->first;

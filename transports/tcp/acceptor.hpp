@@ -22,7 +22,7 @@ class Acceptor {
   void start();
   void accept_from_listener(std::uint32_t which);
   void serve(std::uint32_t id);
-  void look_at_clock();
+  void handle_timeouts();
   /// The peer is connected otherwise: refuses guests that have proved to be this peer.
   void turn_away(Rank peer);
   bool busy() const { return !guests_.empty(); }
@@ -32,7 +32,7 @@ class Acceptor {
     FileDescriptor socket;
     std::string from;
     Deadline due;
-    Reader reader{handshake::max_payload};
+    HandshakeReader reader{handshake::max_payload};
     handshake::Acceptor proofs{};
     std::optional<Rank> peer{};  // proved; its choice of a connection is missing
   };
@@ -40,11 +40,11 @@ class Acceptor {
 
   void admit(FileDescriptor socket, std::string from);
   bool receive(Guest& guest);
-  bool react(Guest& guest, const Message& message);
+  bool react(Guest& guest, const HandshakeMessage& message);
   bool check(Guest& guest, const Claim& claim);
   bool settle(Guest& guest, Rank peer);
-  bool send(Guest& guest, const Message& message);
-  bool refuse(Guest& guest, Reason reason, std::string_view warning);
+  bool send(Guest& guest, const HandshakeMessage& message);
+  bool refuse(Guest& guest, RefusalReason reason, std::string_view warning);
   Guests::iterator drop(Guests::iterator guest);
 
   ConnectionSetup& setup_;

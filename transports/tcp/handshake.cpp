@@ -8,20 +8,20 @@
 namespace capstan::tcp {
 namespace {
 
-std::string text_of(Reason reason, std::uint64_t segment) {
+std::string text_of(RefusalReason reason, std::uint64_t segment) {
   switch (reason) {
-    case Reason::malformed:
+    case RefusalReason::malformed:
       return "it does not understand this rank";
-    case Reason::other_version:
+    case RefusalReason::other_version:
       return "it speaks another version of the protocol: use the same release of Capstan on all "
              "ranks";
-    case Reason::wrong_rank:
+    case RefusalReason::wrong_rank:
       return "it is another rank, or of another job";
-    case Reason::wrong_segment:
+    case RefusalReason::wrong_segment:
       return fmt::format("its segment has {} bytes: give all ranks the same size", segment);
-    case Reason::wrong_token:
+    case RefusalReason::wrong_token:
       return "it does not accept this rank's token";
-    case Reason::crossed:
+    case RefusalReason::crossed:
       return "it has another connection to this rank";
   }
   return "it gives no reason";
@@ -42,14 +42,14 @@ void read(ByteReader& r, Identity& m) {
 void write(ByteWriter&, const Choice&) {}
 void read(ByteReader&, Choice&) {}
 
-std::vector<std::byte> encode(const Message& message) {
+std::vector<std::byte> encode(const HandshakeMessage& message) {
   return encode_message(protocol, message);
 }
 
-std::optional<Message> Reader::take() {
+std::optional<HandshakeMessage> HandshakeReader::take() {
   const auto payload = take_payload();
   if (!payload) return std::nullopt;
-  return decode_message<Message>(payload->type, payload->bytes);
+  return decode_message<HandshakeMessage>(payload->type, payload->bytes);
 }
 
 Secret secret_of(const Token& initiator, const Token& acceptor) {
@@ -58,7 +58,7 @@ Secret secret_of(const Token& initiator, const Token& acceptor) {
   return Secret::derive(both, "capstan tcp handshake v1");
 }
 
-Refusal refusal(Reason reason, std::uint64_t segment) {
+Refusal refusal(RefusalReason reason, std::uint64_t segment) {
   return {reason, text_of(reason, segment)};
 }
 

@@ -30,7 +30,7 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
-enum class Reason : std::uint16_t {
+enum class RefusalReason : std::uint16_t {
   malformed,      ///< bytes that are not this protocol, or a message out of turn
   other_version,  ///< of this protocol
   wrong_rank,     ///< the acceptor is another rank, or knows no such initiator
@@ -38,8 +38,8 @@ enum class Reason : std::uint16_t {
   wrong_token,    ///< the proof does not match
   crossed,        ///< the acceptor uses another connection to the initiator
 };
-constexpr Reason last_of(Reason) {
-  return Reason::crossed;
+constexpr RefusalReason last_of(RefusalReason) {
+  return RefusalReason::crossed;
 }
 
 /// The lower rank, which has opened the connection, chooses it.
@@ -51,8 +51,8 @@ using handshake::Challenge;
 using handshake::Hello;
 using handshake::Welcome;
 using Claim = handshake::Claim<Identity>;
-using Refusal = handshake::Refusal<Reason>;
-using Message = std::variant<Hello, Challenge, Claim, Welcome, Refusal, Choice>;
+using Refusal = handshake::Refusal<RefusalReason>;
+using HandshakeMessage = std::variant<Hello, Challenge, Claim, Welcome, Refusal, Choice>;
 
 void write(ByteWriter& w, const Identity& m);
 void read(ByteReader& r, Identity& m);
@@ -65,19 +65,19 @@ inline constexpr ProtocolId protocol{
 };
 
 /// Collects messages from a connection.
-class Reader : public PayloadReader {
+class HandshakeReader : public PayloadReader {
  public:
-  explicit Reader(std::size_t limit) : PayloadReader(protocol, limit) {}
+  explicit HandshakeReader(std::size_t limit) : PayloadReader(protocol, limit) {}
   /// The message, if it is complete. Throws MalformedMessage.
-  std::optional<Message> take();
+  std::optional<HandshakeMessage> take();
 };
-std::vector<std::byte> encode(const Message& message);
+std::vector<std::byte> encode(const HandshakeMessage& message);
 
 /// What the two ends of a connection have to prove to know.
 Secret secret_of(const Token& initiator, const Token& acceptor);
 
 /// The answer to a claim, or to bytes that are none, with a text for the rank that is refused.
 /// `segment` is the acceptor's, in bytes.
-Refusal refusal(Reason reason, std::uint64_t segment);
+Refusal refusal(RefusalReason reason, std::uint64_t segment);
 
 }  // namespace capstan::tcp

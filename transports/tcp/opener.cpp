@@ -134,9 +134,9 @@ bool Opener::receive(Attempt& attempt) {
   }
 }
 
-bool Opener::react(Attempt& attempt, const Message& message) {
+bool Opener::react(Attempt& attempt, const HandshakeMessage& message) {
   if (const auto* refusal = std::get_if<Refusal>(&message)) {
-    openings_.at(attempt.peer).crossed |= refusal->reason == Reason::crossed;
+    openings_.at(attempt.peer).crossed |= refusal->reason == RefusalReason::crossed;
     return fail(attempt, refusal->text);
   }
   const auto* challenge = std::get_if<Challenge>(&message);
@@ -167,7 +167,7 @@ bool Opener::check(Attempt& attempt, const Welcome& welcome) {
 }
 
 /// False when the attempt has failed.
-bool Opener::send(Attempt& attempt, const Message& message) {
+bool Opener::send(Attempt& attempt, const HandshakeMessage& message) {
   if (send_all(attempt.socket, encode(message))) return true;
   openings_.at(attempt.peer).may_retry = true;
   return fail(attempt, error_text(errno));
@@ -189,7 +189,7 @@ void Opener::stop(Rank peer) {
   openings_.erase(peer);
 }
 
-void Opener::look_at_clock() {
+void Opener::handle_timeouts() {
   for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
     const auto next = std::next(attempt);
     const Rank peer = attempt->second.peer;

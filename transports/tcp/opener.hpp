@@ -21,7 +21,7 @@ class Opener {
   /// Begins to connect to `peer`, unless that is under way or done.
   void open(Rank peer);
   void serve(std::uint32_t id);
-  void look_at_clock();
+  void handle_timeouts();
   /// The peer is connected, or cannot be: no more attempts.
   void stop(Rank peer);
   bool busy() const { return !openings_.empty(); }
@@ -37,7 +37,7 @@ class Opener {
     Deadline due;  // for the connection, not for what is said over it
     bool connected = false;
     handshake::Initiator proofs{};
-    Reader reader{handshake::max_answer};
+    HandshakeReader reader{handshake::max_answer};
   };
   struct Opening {
     std::vector<IpEndpoint> endpoints;
@@ -55,10 +55,10 @@ class Opener {
   void retry_or_give_up(Rank peer, Opening& opening);
   bool finish_connecting(Attempt& attempt);
   bool receive(Attempt& attempt);
-  bool react(Attempt& attempt, const Message& message);
+  bool react(Attempt& attempt, const HandshakeMessage& message);
   bool claim(Attempt& attempt, const Challenge& challenge);
   bool check(Attempt& attempt, const Welcome& welcome);
-  bool send(Attempt& attempt, const Message& message);
+  bool send(Attempt& attempt, const HandshakeMessage& message);
   bool settle(Attempt& attempt);
   bool fail(const Attempt& attempt, std::string_view reason);
   void drop(Attempts::iterator attempt);

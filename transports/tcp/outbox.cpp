@@ -43,7 +43,7 @@ struct Outbox::Batch {
 void Outbox::push(std::uint64_t offset, const std::byte* data, std::uint64_t length) {
   const std::lock_guard lock{mutex_};
   if (closed_) return;
-  Frame& frame = frames_.emplace_back();
+  PendingFrame& frame = frames_.emplace_back();
   frame.header = {offset, length};
   if (length <= Transport::snapshot.value()) {
     std::memcpy(frame.copy.data(), data, static_cast<std::size_t>(length));
@@ -56,7 +56,7 @@ void Outbox::push(std::uint64_t offset, const std::byte* data, std::uint64_t len
 void Outbox::detach() {
   const std::lock_guard lock{mutex_};
   for (std::size_t i = next_; i < frames_.size(); ++i) {
-    Frame& frame = frames_[i];
+    PendingFrame& frame = frames_[i];
     if (!frame.data) continue;
     detached_.emplace_back(frame.data, frame.data + frame.header.length);
     frame.data = detached_.back().data();
@@ -121,7 +121,7 @@ Outbox::Batch Outbox::gather() const {
   Batch batch;
   std::uint64_t skip = partial_;
   for (std::size_t i = next_; i < frames_.size() && !batch.full(); ++i) {
-    const Frame& frame = frames_[i];
+    const PendingFrame& frame = frames_[i];
     batch.add(&frame.header, frame.inline_size(), skip);
     if (frame.data) batch.add(frame.data, frame.header.length, skip);
   }

@@ -47,7 +47,7 @@ class Outbox {
 
  private:
   /// A header and what follows it: in `copy`, right behind the header, or at `data`.
-  struct Frame {
+  struct PendingFrame {
     FrameHeader header;
     std::array<std::byte, Transport::snapshot.value()> copy;
     const std::byte* data;  // null: copied
@@ -65,7 +65,7 @@ class Outbox {
   void sync_interest_locked();
 
   mutable std::mutex mutex_;
-  std::vector<Frame> frames_;
+  std::vector<PendingFrame> frames_;
   std::vector<std::vector<std::byte>> detached_;  // what frames refer to instead of their sources
   std::size_t next_ = 0;                          // of frames_: sent up to there
   std::uint64_t partial_ = 0;                     // bytes of frame next_ that are sent

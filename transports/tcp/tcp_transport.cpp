@@ -17,7 +17,7 @@
 #include "transports/tcp/acceptor.hpp"
 #include "transports/tcp/listeners.hpp"
 #include "transports/tcp/opener.hpp"
-#include "transports/tcp/peer.hpp"
+#include "transports/tcp/peer_connection.hpp"
 #include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan {
@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 using tcp::Inbox;
 using tcp::Listeners;
-using tcp::Peer;
+using tcp::PeerConnection;
 
 /// Up to here it costs less to try each connection than to ask the poller which of them to try.
 constexpr std::size_t few_connections = 8;
@@ -60,16 +60,16 @@ class TcpTransport final : public MirroredTransport {
 
  private:
   void open_all(Deadline deadline);
-  std::string describe_unreached(const Peer& peer, Deadline deadline) const;
-  void look_around();
-  void look_at_clock();
+  std::string describe_unreached(const PeerConnection& peer, Deadline deadline) const;
+  void handle_events();
+  void handle_timeouts();
   void dispatch(const Poller::Event& event);
   void take_outcomes();
-  void begin(Peer& peer, tcp::Outcome outcome);
-  void serve(Peer& peer);
-  void lose(Peer& peer, std::string why);
+  void begin(PeerConnection& peer, tcp::Outcome outcome);
+  void serve(PeerConnection& peer);
+  void lose(PeerConnection& peer, std::string why);
   void leave();
-  std::uint64_t on_the_way() const;
+  std::uint64_t unacknowledged() const;
   template <class Condition>
   void finish(Condition condition);
   template <class Condition>
@@ -81,12 +81,12 @@ class TcpTransport final : public MirroredTransport {
   tcp::ConnectionSetup setup_;
   tcp::Acceptor acceptor_;
   tcp::Opener opener_;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null where there is no link
-  std::vector<Peer*> connected_;
+  std::vector<std::unique_ptr<PeerConnection>> peers_;  // by rank; null where there is no link
+  std::vector<PeerConnection*> connected_;
   std::vector<std::byte> buffer_;
   std::atomic<bool> sleeping_{false};  // or about to
   bool started_ = false;
-  bool look_around_ = false;
+  bool events_due_ = false;
   unsigned calls_ = 0;
 };
 
@@ -129,7 +129,7 @@ void TcpTransport::connect(std::span<const Address> addresses, Deadline deadline
           rank, i));
     }
     make_mirror(peer);
-    peers_[i] = std::make_unique<Peer>(peer, mirror(peer), Bytes{segment().size()});
+    peers_[i] = std::make_unique<PeerConnection>(peer, mirror(peer), Bytes{segment().size()});
   }
   acceptor_.start();
   if (!options_.lazy) open_all(deadline);
@@ -156,7 +156,7 @@ void TcpTransport::open_all(Deadline deadline) {
   throw BootstrapError(fmt::format("rank {}: connect: {}", self().value(), missing.substr(2)));
 }
 
-std::string TcpTransport::describe_unreached(const Peer& peer, Deadline deadline) const {
+std::string TcpTransport::describe_unreached(const PeerConnection& peer, Deadline deadline) const {
   if (peer.lost) return *peer.lost;
   return fmt::format(
       "rank {} ({}) did not connect within {}: is it alive, and does it call connect()?",
@@ -169,13 +169,13 @@ void TcpTransport::take_outcomes() {
     for (tcp::Outcome& outcome : outcomes) {
       opener_.stop(outcome.peer);
       acceptor_.turn_away(outcome.peer);
-      Peer& peer = *peers_[index(outcome.peer)];
+      PeerConnection& peer = *peers_[index(outcome.peer)];
       outcome.socket.valid() ? begin(peer, std::move(outcome)) : lose(peer, outcome.failure);
     }
   }
 }
 
-void TcpTransport::begin(Peer& peer, tcp::Outcome outcome) {
+void TcpTransport::begin(PeerConnection& peer, tcp::Outcome outcome) {
   peer.socket = std::move(outcome.socket);
   peer.address = std::move(outcome.address);
   const Poller::Tag tag{tcp::connection, static_cast<std::uint32_t>(peer.rank.value())};
@@ -192,7 +192,7 @@ void TcpTransport::push(Rank peer, Bytes offset, Bytes length) {
 }
 
 void TcpTransport::push_from(Rank peer, Bytes offset, const void* from, Bytes length) {
-  Peer* to = peers_[index(peer)].get();
+  PeerConnection* to = peers_[index(peer)].get();
   if (!to || length.value() == 0) return;
   to->outbox.push(offset.value(), static_cast<const std::byte*>(from), length.value());
   if (setup_.is_settled(peer)) return;
@@ -201,16 +201,17 @@ void TcpTransport::push_from(Rank peer, Bytes offset, const void* from, Bytes le
 }
 
 void TcpTransport::ring(const Link& link) {
-  if (Peer* peer = peers_[index(peer_of(link))].get()) peer->outbox.wake(sleeping_.load());
+  if (PeerConnection* peer = peers_[index(peer_of(link))].get())
+    peer->outbox.wake(sleeping_.load());
 }
 
 bool TcpTransport::pushed(Rank peer) const {
-  const Peer* to = peers_[index(peer)].get();
+  const PeerConnection* to = peers_[index(peer)].get();
   return !to || to->outbox.sent();
 }
 
 void TcpTransport::detach_sources(Rank peer) {
-  if (Peer* to = peers_[index(peer)].get()) to->outbox.detach();
+  if (PeerConnection* to = peers_[index(peer)].get()) to->outbox.detach();
 }
 
 // --- Receiving ---
@@ -220,23 +221,23 @@ void TcpTransport::progress() {
     // Downwards, as a connection that ends is taken out.
     for (std::size_t i = connected_.size(); i-- > 0;) serve(*connected_[i]);
     const bool often_enough = ++calls_ % calls_between_looks != 0;
-    if (often_enough && !look_around_ && !acceptor_.busy() && !opener_.busy()) return;
+    if (often_enough && !events_due_ && !acceptor_.busy() && !opener_.busy()) return;
   }
-  look_around();
+  handle_events();
 }
 
-void TcpTransport::look_around() {
-  look_around_ = false;
+void TcpTransport::handle_events() {
+  events_due_ = false;
   for (const Poller::Event& event : poller_.wait(0)) dispatch(event);
   take_outcomes();
-  if (setup_.alarm.expired()) look_at_clock();
+  if (setup_.alarm.expired()) handle_timeouts();
   if (sleeping_.load(std::memory_order_relaxed)) poller_.alarm(setup_.alarm);
 }
 
-void TcpTransport::look_at_clock() {
+void TcpTransport::handle_timeouts() {
   setup_.alarm = Deadline::never();
-  opener_.look_at_clock();
-  acceptor_.look_at_clock();
+  opener_.handle_timeouts();
+  acceptor_.handle_timeouts();
   take_outcomes();
 }
 
@@ -250,11 +251,11 @@ void TcpTransport::dispatch(const Poller::Event& event) {
       return opener_.serve(event.tag.id);
     default:
       if (connected_.size() <= few_connections) return;  // has been served without being asked
-      if (Peer& peer = *peers_[event.tag.id]; peer.socket.valid()) serve(peer);
+      if (PeerConnection& peer = *peers_[event.tag.id]; peer.socket.valid()) serve(peer);
   }
 }
 
-void TcpTransport::serve(Peer& peer) {
+void TcpTransport::serve(PeerConnection& peer) {
   peer.outbox.flush(sleeping_.load(std::memory_order_relaxed));
   try {
     const Inbox::State state = peer.inbox.receive(peer.socket.get(), buffer_);
@@ -268,7 +269,7 @@ void TcpTransport::serve(Peer& peer) {
 
 // --- Losing peers ---
 
-void TcpTransport::lose(Peer& peer, std::string why) {
+void TcpTransport::lose(PeerConnection& peer, std::string why) {
   peer.lost = std::move(why);
   peer.outbox.close();
   std::erase(connected_, &peer);
@@ -285,7 +286,7 @@ void TcpTransport::watch(Rank peer) {
 }
 
 std::optional<std::string> TcpTransport::departed(Rank peer) {
-  Peer* which = peers_[index(peer)].get();
+  PeerConnection* which = peers_[index(peer)].get();
   if (!which) return std::nullopt;
   if (which->lost || !which->socket.valid()) return which->lost;
   const Inbox::State state = which->inbox.peek(which->socket.get());
@@ -313,16 +314,16 @@ void TcpTransport::leave() {
     return std::ranges::all_of(peers_, [](const auto& p) { return !p || p->outbox.sent(); });
   };
   finish(all_sent);
-  for (Peer* peer : connected_) peer->outbox.say_goodbye();
+  for (PeerConnection* peer : connected_) peer->outbox.say_goodbye();
   finish(all_sent);
-  for (const Peer* peer : connected_) ::shutdown(peer->socket.get(), SHUT_WR);
-  finish([&] { return on_the_way() == 0; });
+  for (const PeerConnection* peer : connected_) ::shutdown(peer->socket.get(), SHUT_WR);
+  finish([&] { return unacknowledged() == 0; });
 }
 
 /// Bytes that the peers' hosts have not taken yet.
-std::uint64_t TcpTransport::on_the_way() const {
+std::uint64_t TcpTransport::unacknowledged() const {
   std::uint64_t bytes = 0;
-  for (const Peer* peer : connected_) bytes += tcp::unsent(peer->socket.get());
+  for (const PeerConnection* peer : connected_) bytes += tcp::unsent(peer->socket.get());
   return bytes;
 }
 
@@ -331,8 +332,8 @@ template <class Condition>
 void TcpTransport::finish(Condition condition) {
   const auto taken = [&] {
     std::uint64_t bytes = 0;
-    for (const Peer* peer : connected_) bytes += peer->outbox.sent_bytes();
-    return bytes - on_the_way();
+    for (const PeerConnection* peer : connected_) bytes += peer->outbox.sent_bytes();
+    return bytes - unacknowledged();
   };
   for (bool moves = true; moves && !condition();) {
     const std::uint64_t before = taken();
@@ -358,9 +359,9 @@ void TcpTransport::work_until(Condition condition, Deadline deadline) {
 void TcpTransport::prepare_to_sleep() {
   // First this, so that a thread that fills a socket after the look below tells the poller itself.
   sleeping_.store(true);
-  for (Peer* peer : connected_) peer->outbox.sync_interest();
+  for (PeerConnection* peer : connected_) peer->outbox.sync_interest();
   poller_.alarm(setup_.alarm);
-  look_around_ = true;
+  events_due_ = true;
 }
 
 void TcpTransport::sleep(std::chrono::nanoseconds at_most) {
@@ -372,7 +373,7 @@ void TcpTransport::sleep(std::chrono::nanoseconds at_most) {
 
 void TcpTransport::cancel_sleep() {
   sleeping_.store(false);
-  look_around_ = true;
+  events_due_ = true;
 }
 
 }  // namespace

@@ -8,26 +8,26 @@ namespace {
 
 class PmixKvs final : public LauncherKvs {
  public:
-  void leave(const std::string& key, const std::string& text, Deadline) override {
+  void put(const std::string& key, const std::string& text, Deadline) override {
     pmix::put(key, text);
   }
   std::string get(const std::string& key, Deadline deadline) override {
     return pmix::get(0, key, deadline);
   }
-  void part(Deadline deadline) override { pmix::meet(deadline); }
+  void leave(Deadline deadline) override { pmix::meet(deadline); }
 };
 
 class PmiKvs final : public LauncherKvs {
  public:
   explicit PmiKvs(const pmi::Access& access) : access_(access) {}
 
-  void leave(const std::string& key, const std::string& text, Deadline deadline) override {
+  void put(const std::string& key, const std::string& text, Deadline deadline) override {
     pmi::leave(access_, key, std::string_view{text}.substr(0, pmi::longest_text), deadline);
   }
   std::string get(const std::string& key, Deadline deadline) override {
     return pmi::get(access_, key, deadline);
   }
-  void part(Deadline) override {}  // the launcher keeps it as long as the job
+  void leave(Deadline) override {}  // the launcher keeps it as long as the job
 
  private:
   pmi::Access access_;
@@ -35,8 +35,8 @@ class PmiKvs final : public LauncherKvs {
 
 }  // namespace
 
-std::unique_ptr<LauncherKvs> launcher_kvs(Meeting way, const Launch& launch) {
-  if (way == Meeting::pmix) return std::make_unique<PmixKvs>();
+std::unique_ptr<LauncherKvs> launcher_kvs(Method method, const Launch& launch) {
+  if (method == Method::pmix) return std::make_unique<PmixKvs>();
   return std::make_unique<PmiKvs>(launch.pmi.value());
 }
 

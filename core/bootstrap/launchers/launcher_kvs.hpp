@@ -15,14 +15,14 @@ class LauncherKvs {
   virtual ~LauncherKvs() = default;
 
   /// Both throw BootstrapError, TimedOut. Rank 0:
-  virtual void leave(const std::string& key, const std::string& text, Deadline deadline) = 0;
+  virtual void put(const std::string& key, const std::string& text, Deadline deadline) = 0;
   /// The others.
   virtual std::string get(const std::string& key, Deadline deadline) = 0;
   /// All ranks, before they end without having met: what is left stays until all have it.
-  virtual void part(Deadline deadline) = 0;
+  virtual void leave(Deadline deadline) = 0;
 };
 
-/// For Meeting::pmix and Meeting::pmi.
-std::unique_ptr<LauncherKvs> launcher_kvs(Meeting way, const Launch& launch);
+/// For Method::pmix and Method::pmi.
+std::unique_ptr<LauncherKvs> launcher_kvs(Method method, const Launch& launch);
 
 }  // namespace capstan

@@ -43,7 +43,7 @@ void Client::begin(Start start, Deadline deadline) {
   const auto longest = ask({"get_maxes"}, "maxes", deadline).number("vallen_max");
   if (!longest || *longest < 1) fail("it does not say how long a value may be");
   longest_value_ = static_cast<std::size_t>(*longest);
-  const Message named = ask({"get_my_kvsname"}, "my_kvsname", deadline);
+  const Line named = ask({"get_my_kvsname"}, "my_kvsname", deadline);
   const std::string* const name = named.find("kvsname");
   if (!name || name->empty()) fail("it does not say where the job's values are");
   name_ = *name;
@@ -101,9 +101,9 @@ std::string Client::receive_line(Deadline deadline) {
   fail("its answer has no end");
 }
 
-Message Client::receive(std::string_view expected, Deadline deadline) {
+Line Client::receive(std::string_view expected, Deadline deadline) {
   const std::string line = receive_line(deadline);
-  const Message answer = [&] {
+  const Line answer = [&] {
     try {
       return parse_message(line);
     } catch (const BootstrapError& error) {
@@ -121,11 +121,11 @@ int Client::setting(std::string_view name, Deadline deadline) {
   return *value;
 }
 
-Message Client::ask(const Message& request, std::string_view expected, Deadline deadline) {
+Line Client::ask(const Line& request, std::string_view expected, Deadline deadline) {
   if (!failure_.empty()) throw BootstrapError(failure_);
   asked_ = request.command;
   send_line(to_line(request), deadline);
-  Message answer = receive(expected, deadline);
+  Line answer = receive(expected, deadline);
   if (answer.find("rc") && answer.number("rc") != 0) {
     const std::string* const why = answer.find("msg");
     throw BootstrapError(fmt::format("the launcher's PMI refuses {}: rc={}{}{}; {}", asked_,
@@ -144,7 +144,7 @@ void Client::put(const std::string& key, const std::string& value, Deadline dead
 }
 
 std::string Client::get(const std::string& key, Deadline deadline) {
-  const Message answer = ask({"get", {{"kvsname", name_}, {"key", key}}}, "get_result", deadline);
+  const Line answer = ask({"get", {{"kvsname", name_}, {"key", key}}}, "get_result", deadline);
   const std::string* const value = answer.find("value");
   if (!value) fail("its answer has no value");
   return *value;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "capstan/deadline.hpp"
-#include "core/bootstrap/launchers/pmi_message.hpp"
+#include "core/bootstrap/launchers/pmi_line.hpp"
 #include "core/net/file_descriptor.hpp"
 
 namespace capstan::pmi {
@@ -43,11 +43,11 @@ class Client {
   void take_leave(Deadline deadline);
 
  private:
-  Message ask(const Message& request, std::string_view expected, Deadline deadline);
+  Line ask(const Line& request, std::string_view expected, Deadline deadline);
   void begin(Start start, Deadline deadline);
   /// The number that the launcher says unasked.
   int setting(std::string_view name, Deadline deadline);
-  Message receive(std::string_view expected, Deadline deadline);
+  Line receive(std::string_view expected, Deadline deadline);
   void send_line(std::string_view line, Deadline deadline);
   std::string receive_line(Deadline deadline);
   void wait_for_launcher(short events, Deadline deadline);

@@ -150,7 +150,7 @@ void ServerLoop::admit(FileDescriptor socket, std::string peer) {
 
 void ServerLoop::turn_away(const FileDescriptor& socket) {
   const auto frame = wire::encode(
-      wire::Refusal{wire::Reason::full, "the store has as many connections as it may"});
+      wire::Refusal{wire::FailureReason::full, "the store has as many connections as it may"});
   send_all(socket, frame);
 }
 
@@ -162,7 +162,7 @@ void ServerLoop::receive(Connection& c) {
     if (error.kind() == MalformedMessage::Kind::other_protocol) {
       c.phase = Phase::broken;
     } else {
-      send(c, wire::Refusal{wire::Reason::malformed, error.what()});
+      send(c, wire::Refusal{wire::FailureReason::malformed, error.what()});
     }
   }
 }
@@ -193,7 +193,7 @@ void ServerLoop::discard_input(Connection& c) {
 }
 
 void ServerLoop::react(Connection& c, ServerSession::Reaction reaction) {
-  if (!reaction.complaint.empty()) warnings_.warn(c.peer, reaction.complaint);
+  if (!reaction.warning.empty()) warnings_.warn(c.peer, reaction.warning);
   if (c.session.authenticated()) c.reader.set_limit(wire::max_payload);
   if (reaction.reply) send(c, *reaction.reply);
   if (reaction.stored) answer_waiters(*c.session.scope());
@@ -209,7 +209,7 @@ void ServerLoop::answer_waiters(const Scope& scope) {
   }
 }
 
-void ServerLoop::send(Connection& c, const wire::Message& message) {
+void ServerLoop::send(Connection& c, const wire::StoreMessage& message) {
   c.output = wire::encode(message);
   c.sent = 0;
   c.last_words = std::holds_alternative<wire::Refusal>(message);
@@ -276,7 +276,7 @@ void ServerLoop::set_interest(const Connection& c) {
 }
 
 void ServerLoop::say_goodbye(Connection& c, Deadline linger) {
-  if (c.session.waiting()) send(c, c.session.give_up(wire::Reason::stopping));
+  if (c.session.waiting()) send(c, c.session.give_up(wire::FailureReason::stopping));
   while (!c.output.empty() && c.phase != Phase::broken && wait_for(c.socket, POLLOUT, linger)) {
     flush(c);
   }
@@ -296,7 +296,7 @@ void ServerLoop::expire() {
 
 void ServerLoop::expire(Connection& c) {
   if (c.phase == Phase::waiting) {
-    send(c, c.session.give_up(wire::Reason::timed_out));
+    send(c, c.session.give_up(wire::FailureReason::timed_out));
     return enter_phase(c);
   }
   if (c.phase == Phase::handshaking) warnings_.warn(c.peer, "no proof of the secret in time");

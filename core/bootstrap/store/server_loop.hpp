@@ -47,7 +47,7 @@ class ServerLoop {
     FileDescriptor socket;
     std::string peer;
     ServerSession session;
-    wire::Reader reader{wire::max_handshake_payload};
+    wire::StoreReader reader{wire::max_handshake_payload};
     std::vector<std::byte> output;
     std::size_t sent = 0;
     bool last_words = false;  ///< close when the output is gone
@@ -67,7 +67,7 @@ class ServerLoop {
   void discard_input(Connection& c);
   void react(Connection& c, ServerSession::Reaction reaction);
   void answer_waiters(const Scope& scope);
-  void send(Connection& c, const wire::Message& message);
+  void send(Connection& c, const wire::StoreMessage& message);
   void flush(Connection& c);
   void enter_phase(Connection& c);
   Phase phase_of(const Connection& c) const;

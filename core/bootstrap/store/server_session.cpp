@@ -9,18 +9,18 @@ namespace {
 
 using Reaction = ServerSession::Reaction;
 
-Reaction reply(wire::Message message) {
+Reaction reply(wire::StoreMessage message) {
   return {.reply = std::move(message)};
 }
 
 /// A client that is merely early tries again soon, which is nothing to warn of.
 Reaction refuse(wire::Refusal refusal) {
-  auto complaint = refusal.reason == wire::Reason::scope_closed ? std::string{} : refusal.text;
-  return {.reply = std::move(refusal), .complaint = std::move(complaint)};
+  auto warning = refusal.reason == wire::FailureReason::scope_closed ? std::string{} : refusal.text;
+  return {.reply = std::move(refusal), .warning = std::move(warning)};
 }
 
 Reaction out_of_turn() {
-  return refuse({wire::Reason::malformed, "a message that has no place at this point"});
+  return refuse({wire::FailureReason::malformed, "a message that has no place at this point"});
 }
 
 Deadline deadline_of(const wire::Get& get) {
@@ -34,7 +34,7 @@ ServerSession::~ServerSession() {
   if (scope_) scopes_.leave(*scope_, rank_);
 }
 
-Reaction ServerSession::on(const wire::Message& message) {
+Reaction ServerSession::on(const wire::StoreMessage& message) {
   if (const auto* hello = std::get_if<wire::Hello>(&message); hello && !proofs_.challenged()) {
     return reply(proofs_.challenge(*hello));
   }
@@ -52,7 +52,7 @@ Reaction ServerSession::on(const wire::Message& message) {
 Reaction ServerSession::on_join(const wire::Join& join) {
   // The proof first: a client without the secret learns nothing about scopes and ranks.
   if (!proofs_.trusts(join, secret_)) {
-    return refuse({wire::Reason::wrong_secret, "it does not know the job's secret"});
+    return refuse({wire::FailureReason::wrong_secret, "it does not know the job's secret"});
   }
   const wire::Membership& member = join.claims;
   Scope* const scope = scopes_.admit(member.scope);
@@ -65,7 +65,7 @@ Reaction ServerSession::on_join(const wire::Join& join) {
 
 std::optional<wire::Refusal> ServerSession::objection(const wire::Membership& member,
                                                       Scope* scope) const {
-  using enum wire::Reason;
+  using enum wire::FailureReason;
   if (!scope) return wire::Refusal{scope_closed, "its communicator is not open here"};
   if (member.rank == -1) return std::nullopt;
   if (member.rank < -1 || member.rank >= member.size) {
@@ -84,7 +84,7 @@ std::optional<wire::Refusal> ServerSession::objection(const wire::Membership& me
 
 Reaction ServerSession::on_put(const wire::Put& put) {
   if (!scopes_.put(*scope_, put.key, put.value)) {
-    return reply(wire::Failure{wire::Reason::full, "the store's memory is used up"});
+    return reply(wire::Failure{wire::FailureReason::full, "the store's memory is used up"});
   }
   return {.reply = wire::Done{}, .stored = true};
 }
@@ -100,7 +100,7 @@ Reaction ServerSession::on_try_get(const wire::TryGet& get) const {
   return reply(wire::Absent{});
 }
 
-std::optional<wire::Message> ServerSession::answer() {
+std::optional<wire::StoreMessage> ServerSession::answer() {
   if (!waiting()) return std::nullopt;
   const auto* value = scope_->find(*waiting_for_);
   if (!value) return std::nullopt;
@@ -108,7 +108,7 @@ std::optional<wire::Message> ServerSession::answer() {
   return wire::Value{*value};
 }
 
-wire::Message ServerSession::give_up(wire::Reason reason) {
+wire::StoreMessage ServerSession::give_up(wire::FailureReason reason) {
   waiting_for_.reset();
   return wire::Failure{reason, scope_->absentees()};
 }

@@ -18,9 +18,9 @@ class ServerSession {
  public:
   /// What the connection has to do after a message. A Refusal is the last thing it sends.
   struct Reaction {
-    std::optional<wire::Message> reply;
-    std::string complaint = {};  ///< worth a warning in the log if not empty
-    bool stored = false;         ///< a value has changed, which may answer others that wait
+    std::optional<wire::StoreMessage> reply;
+    std::string warning = {};  ///< worth a warning in the log if not empty
+    bool stored = false;       ///< a value has changed, which may answer others that wait
   };
 
   ServerSession(ScopeTable& scopes, const Secret& secret) : scopes_(scopes), secret_(secret) {}
@@ -28,7 +28,7 @@ class ServerSession {
   ServerSession(const ServerSession&) = delete;
   ServerSession& operator=(const ServerSession&) = delete;
 
-  Reaction on(const wire::Message& message);
+  Reaction on(const wire::StoreMessage& message);
 
   bool authenticated() const { return scope_ != nullptr; }
   bool waiting() const { return waiting_for_.has_value(); }
@@ -37,9 +37,9 @@ class ServerSession {
   const Scope* scope() const { return scope_; }
 
   /// Ends the wait if its key is there: the reply.
-  std::optional<wire::Message> answer();
+  std::optional<wire::StoreMessage> answer();
   /// Ends the wait for want of time, or because the server stops.
-  wire::Message give_up(wire::Reason reason);
+  wire::StoreMessage give_up(wire::FailureReason reason);
 
  private:
   Reaction on_join(const wire::Join& join);

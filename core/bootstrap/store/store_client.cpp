@@ -125,7 +125,7 @@ void StoreClient::try_connect(const SocketAddress& address, Deadline deadline) {
   if (connected.error == ETIMEDOUT) throw Unanswered(explain(ETIMEDOUT, address));
   if (!connected.socket.valid()) throw NotYet(explain(connected.error, address));
   socket_ = std::move(connected.socket);
-  reader_ = wire::Reader{wire::max_payload};
+  reader_ = wire::StoreReader{wire::max_payload};
   if (address.family() != AF_UNIX) tune(socket_, dead_host_time);
   check_owner();
   try {
@@ -182,20 +182,20 @@ void StoreClient::shake_hands(Deadline deadline) {
 
 void StoreClient::refused(const wire::Refusal& refusal) const {
   switch (refusal.reason) {
-    case wire::Reason::scope_closed:
+    case wire::FailureReason::scope_closed:
       throw NotYet(
           "the store there does not serve this communicator (rank 0 has not come to it "
           "yet, or all its ranks have joined)");
-    case wire::Reason::full:
+    case wire::FailureReason::full:
       throw NotYet(refusal.text);
-    case wire::Reason::wrong_secret:
+    case wire::FailureReason::wrong_secret:
       failed("join",
              "wrong secret: give all ranks of the job the same one (CAPSTAN_SECRET), and "
              "check that the store there is this job's");
-    case wire::Reason::rank_taken:
+    case wire::FailureReason::rank_taken:
       failed("join", fmt::format("{}: two processes have the same rank, or two jobs share a store",
                                  refusal.text));
-    case wire::Reason::wrong_size:
+    case wire::FailureReason::wrong_size:
       failed("join", fmt::format("{}: start all ranks with the same size", refusal.text));
     default:
       failed("join", fmt::format("the server refused: {}", refusal.text));
@@ -220,7 +220,7 @@ std::vector<std::byte> StoreClient::get(std::string_view key, Deadline deadline)
   if (auto* value = std::get_if<wire::Value>(&reply)) return std::move(value->value);
   const auto* failure = std::get_if<wire::Failure>(&reply);
   if (!failure) unexpected(call);
-  if (failure->reason == wire::Reason::timed_out) {
+  if (failure->reason == wire::FailureReason::timed_out) {
     throw TimedOut(
         fmt::format("{}{}: nobody put this key within {}; {}: see whether those ranks "
                     "started, crashed or hang",
@@ -241,8 +241,8 @@ std::optional<std::vector<std::byte>> StoreClient::try_get(std::string_view key)
 }
 
 /// One request and its reply. Any failure leaves the connection out of step, so it ends.
-wire::Message StoreClient::ask(const std::string& call, const wire::Message& request,
-                               Deadline deadline) {
+wire::StoreMessage StoreClient::ask(const std::string& call, const wire::StoreMessage& request,
+                                    Deadline deadline) {
   std::string what;
   try {
     if (!socket_.valid()) failed(call, "the connection failed earlier");
@@ -262,7 +262,7 @@ wire::Message StoreClient::ask(const std::string& call, const wire::Message& req
   failed(call, what);
 }
 
-void StoreClient::send(const wire::Message& message, Deadline deadline) {
+void StoreClient::send(const wire::StoreMessage& message, Deadline deadline) {
   const auto frame = wire::encode(message);
   for (std::size_t sent = 0; sent < frame.size();) {
     const auto count = send_some(socket_, std::span{frame}.subspan(sent));
@@ -276,7 +276,7 @@ void StoreClient::send(const wire::Message& message, Deadline deadline) {
   }
 }
 
-wire::Message StoreClient::receive(Deadline deadline) {
+wire::StoreMessage StoreClient::receive(Deadline deadline) {
   while (true) {
     if (auto message = reader_.take()) return std::move(*message);
     const auto count = receive_some(socket_, reader_.space());

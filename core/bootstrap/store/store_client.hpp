@@ -50,16 +50,17 @@ class StoreClient final : public Store {
   void shake_hands(Deadline deadline);
   [[noreturn]] void refused(const wire::Refusal& refusal) const;
 
-  wire::Message ask(const std::string& call, const wire::Message& request, Deadline deadline);
-  void send(const wire::Message& message, Deadline deadline);
-  wire::Message receive(Deadline deadline);
+  wire::StoreMessage ask(const std::string& call, const wire::StoreMessage& request,
+                         Deadline deadline);
+  void send(const wire::StoreMessage& message, Deadline deadline);
+  wire::StoreMessage receive(Deadline deadline);
   [[noreturn]] void failed(const std::string& call, const std::string& what) const;
   [[noreturn]] void unexpected(const std::string& call);
   std::string self() const;
 
   Settings settings_;
   FileDescriptor socket_;
-  wire::Reader reader_{wire::max_payload};
+  wire::StoreReader reader_{wire::max_payload};
 };
 
 }  // namespace capstan

@@ -64,18 +64,18 @@ void read(ByteReader& r, Value& m) {
 void read(ByteReader&, Done&) {}
 void read(ByteReader&, Absent&) {}
 
-std::vector<std::byte> encode(const Message& message) {
+std::vector<std::byte> encode(const StoreMessage& message) {
   return encode_message(protocol, message);
 }
 
-Message decode(std::uint16_t type, std::span<const std::byte> payload) {
-  return decode_message<Message>(type, payload);
+StoreMessage decode(std::uint16_t type, std::span<const std::byte> payload) {
+  return decode_message<StoreMessage>(type, payload);
 }
 
-std::optional<Message> Reader::take() {
+std::optional<StoreMessage> StoreReader::take() {
   const auto payload = take_payload();
   if (!payload) return std::nullopt;
-  return decode_message<Message>(payload->type, payload->bytes);
+  return decode_message<StoreMessage>(payload->type, payload->bytes);
 }
 
 void check_key(std::string_view key) {

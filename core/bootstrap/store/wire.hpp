@@ -46,7 +46,7 @@ struct Membership {
 void write(ByteWriter& w, const Membership& m);
 void read(ByteReader& r, Membership& m);
 
-enum class Reason : std::uint16_t {
+enum class FailureReason : std::uint16_t {
   malformed,     ///< bytes that are not this protocol, or a message out of turn
   wrong_secret,  ///< the proof does not match
   scope_closed,  ///< the communicator is not open yet, or complete; may change
@@ -56,19 +56,19 @@ enum class Reason : std::uint16_t {
   stopping,      ///< the process that hosts the store is leaving
   timed_out,     ///< the time of a Get is up
 };
-constexpr Reason last_of(Reason) {
-  return Reason::timed_out;
+constexpr FailureReason last_of(FailureReason) {
+  return FailureReason::timed_out;
 }
 
 using handshake::Challenge;
 using handshake::Hello;
 using handshake::Welcome;
 using Join = handshake::Claim<Membership>;
-using Refusal = handshake::Refusal<Reason>;
+using Refusal = handshake::Refusal<FailureReason>;
 
 /// This request failed; the connection goes on.
 struct Failure {
-  Reason reason;
+  FailureReason reason;
   std::string text;
   bool operator==(const Failure&) const = default;
 };
@@ -98,24 +98,24 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-using Message = std::variant<Hello, Challenge, Join, Welcome, Refusal, Put, Get, TryGet, Done,
-                             Absent, Value, Failure>;
+using StoreMessage = std::variant<Hello, Challenge, Join, Welcome, Refusal, Put, Get, TryGet, Done,
+                                  Absent, Value, Failure>;
 
 /// A whole frame, header included. Texts are cut to handshake::max_text bytes.
-std::vector<std::byte> encode(const Message& message);
+std::vector<std::byte> encode(const StoreMessage& message);
 /// Throws MalformedMessage.
-Message decode(std::uint16_t type, std::span<const std::byte> payload);
+StoreMessage decode(std::uint16_t type, std::span<const std::byte> payload);
 
 /// Throw InvalidArgument for what the protocol cannot carry.
 void check_key(std::string_view key);
 void check_value(std::string_view key, std::span<const std::byte> value);
 
 /// Collects messages from a connection.
-class Reader : public PayloadReader {
+class StoreReader : public PayloadReader {
  public:
-  explicit Reader(std::size_t limit) : PayloadReader(protocol, limit) {}
+  explicit StoreReader(std::size_t limit) : PayloadReader(protocol, limit) {}
   /// The message, if it is complete. Throws MalformedMessage.
-  std::optional<Message> take();
+  std::optional<StoreMessage> take();
 };
 
 }  // namespace capstan::wire

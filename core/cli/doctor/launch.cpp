@@ -55,19 +55,19 @@ Probe launched_by() {
   });
 }
 
-std::string_view name_of(Meeting way) {
-  switch (way) {
-    case Meeting::alone:
+std::string_view name_of(Method method) {
+  switch (method) {
+    case Method::alone:
       return "no meeting";
-    case Meeting::launchers_store:
+    case Method::launchers_store:
       return "at the launcher's store";
-    case Meeting::set_address:
+    case Method::set_address:
       return "at rank 0's store, whose address is set";
-    case Meeting::pmix:
+    case Method::pmix:
       return "by the launcher's PMIx";
-    case Meeting::pmi:
+    case Method::pmi:
       return "by the launcher's PMI";
-    case Meeting::this_host:
+    case Method::this_host:
       return "at a local socket of rank 0's";
   }
   return "";
@@ -75,8 +75,8 @@ std::string_view name_of(Meeting way) {
 
 Probe start_up() {
   return of_launch("start-up", [](const Launch& launch) {
-    const auto choice = choose_meeting(launch, Settings::from_environment().bootstrap);
-    return fmt::format("{}: {}", name_of(choice.way), choice.reason);
+    const auto choice = choose_method(launch, Settings::from_environment().bootstrap);
+    return fmt::format("{}: {}", name_of(choice.method), choice.reason);
   });
 }
 

@@ -10,10 +10,10 @@ namespace capstan::pmi {
 
 /// A line of PMI's wire protocol, version 1, such as "cmd=get_result rc=0 value=7f". Names and
 /// values are printable and have no blanks. Launchers may insist on the usual order.
-struct Message {
+struct Line {
   std::string command;
   std::vector<std::pair<std::string, std::string>> fields{};  ///< all but the command, in order
-  bool operator==(const Message&) const = default;
+  bool operator==(const Line&) const = default;
 
   /// Null if there is no such field.
   const std::string* find(std::string_view name) const;
@@ -25,9 +25,9 @@ struct Message {
 inline constexpr std::size_t longest_line = 4096;
 
 /// With the newline.
-std::string to_line(const Message& message);
+std::string to_line(const Line& message);
 /// Reads a line without its newline. Throws BootstrapError if it is none of PMI's.
-Message parse_message(std::string_view line);
+Line parse_message(std::string_view line);
 
 /// Any text as one without blanks, twice as long. The way back throws BootstrapError.
 std::string to_hex(std::string_view text);

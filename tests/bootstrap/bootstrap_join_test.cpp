@@ -101,7 +101,7 @@ bool host_has_socket(const std::string& part) {
   return false;
 }
 
-TEST(Rendezvous, ProcessesOfAHostMeetAndLeaveNothing) {
+TEST(BootstrapJoin, ProcessesOfAHostMeetAndLeaveNothing) {
   const auto job = fresh_job();
   const auto results =
       in_processes({0, 1, 2, 3, 4, 5}, [&](int rank) { return meet(member(job, rank, 6)); });
@@ -109,7 +109,7 @@ TEST(Rendezvous, ProcessesOfAHostMeetAndLeaveNothing) {
   EXPECT_FALSE(host_has_socket("@capstan-" + std::to_string(::geteuid()) + "-" + fingerprint(job)));
 }
 
-TEST(Rendezvous, OneAfterTheOtherAndAtOnce) {
+TEST(BootstrapJoin, OneAfterTheOtherAndAtOnce) {
   const auto job = fresh_job();
   const auto results = in_processes({0, 1, 2}, [&](int rank) {
     const Launch launch = member(job, rank, 3);
@@ -126,14 +126,14 @@ TEST(Rendezvous, OneAfterTheOtherAndAtOnce) {
   EXPECT_EQ(results, std::vector<std::string>(3, "ba"));
 }
 
-TEST(Rendezvous, JobsAreApart) {
+TEST(BootstrapJoin, JobsAreApart) {
   const auto one = fresh_job(), two = fresh_job();
   const auto results =
       in_processes({0, 1, 2, 3}, [&](int i) { return meet(member(i < 2 ? one : two, i % 2, 2)); });
   EXPECT_EQ(results, std::vector<std::string>(4, "met"));
 }
 
-TEST(Rendezvous, EveryOtherRankNamesTheOneThatNeverJoined) {
+TEST(BootstrapJoin, EveryOtherRankNamesTheOneThatNeverJoined) {
   const auto job = fresh_job();
   const auto results = in_processes({0, 1, 3}, [&](int rank) -> std::string {
     const auto store = join(member(job, rank, 4), patience());
@@ -147,7 +147,7 @@ TEST(Rendezvous, EveryOtherRankNamesTheOneThatNeverJoined) {
   }
 }
 
-TEST(Rendezvous, WithoutRankZeroTheErrorSaysThatNobodyListens) {
+TEST(BootstrapJoin, WithoutRankZeroTheErrorSaysThatNobodyListens) {
   const auto results = in_processes({1}, [job = fresh_job()](int rank) -> std::string {
     join(member(job, rank, 2), Deadline::in(50ms));
     return "joined";
@@ -161,7 +161,7 @@ Launch at_port(const std::string& job, int rank, int size, std::uint16_t port, b
   return launch;
 }
 
-TEST(Rendezvous, RankZeroHostsAtTheNamedAddress) {
+TEST(BootstrapJoin, RankZeroHostsAtTheNamedAddress) {
   const auto job = fresh_job();
   const auto port = free_port();
   const auto results = in_processes({0, 1, 2}, [&](int rank) {
@@ -177,7 +177,7 @@ TEST(Rendezvous, RankZeroHostsAtTheNamedAddress) {
   EXPECT_EQ(results, std::vector<std::string>(3, "met"));
 }
 
-TEST(Rendezvous, LauncherHosts) {
+TEST(BootstrapJoin, LauncherHosts) {
   const auto job = fresh_job();
   StoreServer server{{.endpoint = TcpEndpoint{}, .secret = Secret::from_text(job)}};
   const auto port = std::get<TcpEndpoint>(server.endpoint()).port;
@@ -193,7 +193,7 @@ TEST(Rendezvous, LauncherHosts) {
   EXPECT_EQ(results, std::vector<std::string>(4, "metmetmet"));
 }
 
-TEST(Rendezvous, WorldOfOneNeedsNoServer) {
+TEST(BootstrapJoin, WorldOfOneNeedsNoServer) {
   EXPECT_EQ(meet(member(fresh_job(), 0, 1)), "met");
   EXPECT_EQ(meet(at_port(fresh_job(), 0, 1, 1, false)), "met");
 }
@@ -208,7 +208,7 @@ std::string complaint(const Launch& launch) {
   return "no complaint";
 }
 
-TEST(Rendezvous, SeveralHostsNeedAnAddress) {
+TEST(BootstrapJoin, SeveralHostsNeedAnAddress) {
   Launch launch = member(fresh_job(), 1, 4);
   launch.local_size = 2;
   EXPECT_THAT(complaint<BootstrapError>(launch),
@@ -224,7 +224,7 @@ Settings at_interface(const std::string& interface) {
   return settings;
 }
 
-TEST(Rendezvous, OnOneHostTheInterfaceForOthersDoesNotMatter) {
+TEST(BootstrapJoin, OnOneHostTheInterfaceForOthersDoesNotMatter) {
   Launch launch = at_port(fresh_job(), 0, 2, free_port(), false);
   std::jthread other{[launch]() mutable {
     launch.rank = 1;
@@ -235,7 +235,7 @@ TEST(Rendezvous, OnOneHostTheInterfaceForOthersDoesNotMatter) {
   other.join();
 }
 
-TEST(Rendezvous, AnInterfaceWithoutTheNamedAddressIsRefused) {
+TEST(BootstrapJoin, AnInterfaceWithoutTheNamedAddressIsRefused) {
   const Launch launch = at_port(fresh_job(), 0, 2, free_port(), false);
   const auto refused = [&](const std::string& interface, const std::string& host) {
     Launch at = launch;
@@ -254,7 +254,7 @@ TEST(Rendezvous, AnInterfaceWithoutTheNamedAddressIsRefused) {
       AllOf(HasSubstr("192.0.2.1"), HasSubstr("CAPSTAN_INTERFACE=lo"), HasSubstr("127.0.0.1")));
 }
 
-TEST(Rendezvous, PmixIsRefusedWhereThereIsNone) {
+TEST(BootstrapJoin, PmixIsRefusedWhereThereIsNone) {
   try {
     Settings settings;
     settings.bootstrap = Bootstrap::pmix;
@@ -265,7 +265,7 @@ TEST(Rendezvous, PmixIsRefusedWhereThereIsNone) {
   }
 }
 
-TEST(Rendezvous, TakenNameIsNamed) {
+TEST(BootstrapJoin, TakenNameIsNamed) {
   const auto job = fresh_job();
   const auto name = "capstan-" + std::to_string(::geteuid()) + "-" + fingerprint(job) + "-0";
   const FileDescriptor squatter = listen_on(AbstractEndpoint{name});
@@ -278,7 +278,7 @@ bool become_nobody() {
   return ::setresuid(65534, 65534, 65534) == 0;
 }
 
-TEST(Rendezvous, SocketOfAnotherUserIsNotTrusted) {
+TEST(BootstrapJoin, SocketOfAnotherUserIsNotTrusted) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to act as two users";
   const auto job = fresh_job();
   const auto name = "capstan-0-" + fingerprint(job) + "-0";
@@ -295,7 +295,7 @@ TEST(Rendezvous, SocketOfAnotherUserIsNotTrusted) {
   EXPECT_THAT(results[1], HasSubstr("user 65534 listens under this job's name, not user 0"));
 }
 
-TEST(Rendezvous, ClientOfAnotherUserIsTurnedAway) {
+TEST(BootstrapJoin, ClientOfAnotherUserIsTurnedAway) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to act as two users";
   const AbstractEndpoint endpoint{"capstan-test-" + std::to_string(::getpid())};
   const auto results = in_processes({0}, [&](int) -> std::string {

@@ -1,4 +1,4 @@
-#include "transports/tcp/peer.hpp"
+#include "transports/tcp/peer_connection.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 namespace capstan::tcp {
 
-std::string Peer::describe_end(Inbox::State state, int error) const {
+std::string PeerConnection::describe_end(Inbox::State state, int error) const {
   if (state == Inbox::State::ended) error = outbox.error();  // the first to find out keeps it
   std::string_view what = "was closed without a goodbye: its process has probably died";
   if (error == ECONNRESET || error == EPIPE) what = "was reset: its process has probably died";
@@ -16,7 +16,7 @@ std::string Peer::describe_end(Inbox::State state, int error) const {
   return fmt::format("connection to rank {} at {} {}", rank.value(), address, what);
 }
 
-bool Peer::has_stalled(std::chrono::milliseconds timeout) {
+bool PeerConnection::has_stalled(std::chrono::milliseconds timeout) {
   if (!next_look.expired()) return false;
   next_look = Deadline::in(timeout / 8);
   const Flight now = tcp::flight(socket.get());

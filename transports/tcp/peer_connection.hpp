@@ -13,8 +13,9 @@
 namespace capstan::tcp {
 
 /// What a rank has of a peer.
-struct Peer {
-  Peer(Rank its_rank, std::byte* mirror, Bytes segment) : rank(its_rank), inbox(mirror, segment) {}
+struct PeerConnection {
+  PeerConnection(Rank its_rank, std::byte* mirror, Bytes segment)
+      : rank(its_rank), inbox(mirror, segment) {}
 
   /// "connection to rank 3 at 10.0.0.3:4711 was reset: ...", after its inbox has said `state`, with
   /// `error` when that is `broken`.

@@ -1,4 +1,4 @@
-#include "core/bootstrap/launchers/pmi_message.hpp"
+#include "core/bootstrap/launchers/pmi_line.hpp"
 
 #include <fmt/format.h>
 #include <sodium.h>
@@ -31,12 +31,12 @@ std::string shown(std::string_view text) {
 
 }  // namespace
 
-const std::string* Message::find(std::string_view name) const {
+const std::string* Line::find(std::string_view name) const {
   const auto found = std::ranges::find(fields, name, &std::pair<std::string, std::string>::first);
   return found == fields.end() ? nullptr : &found->second;
 }
 
-std::optional<int> Message::number(std::string_view name) const {
+std::optional<int> Line::number(std::string_view name) const {
   const std::string* const text = find(name);
   if (!text) return std::nullopt;
   int value = 0;
@@ -46,16 +46,16 @@ std::optional<int> Message::number(std::string_view name) const {
   return value;
 }
 
-std::string to_line(const Message& message) {
+std::string to_line(const Line& message) {
   std::string line = "cmd=" + message.command;
   for (const auto& [name, value] : message.fields) line += fmt::format(" {}={}", name, value);
   return line + '\n';
 }
 
-Message parse_message(std::string_view line) {
+Line parse_message(std::string_view line) {
   if (line.size() >= longest_line) refuse(line, "it is too long");
   if (!std::ranges::all_of(line, is_printable)) refuse(line, "it has bytes that are no text");
-  Message message;
+  Line message;
   for (auto rest = line; !rest.empty();) {
     const auto item = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(rest.size(), item.size() + 1));

@@ -1,4 +1,4 @@
-#include "core/bootstrap/store/store_card.hpp"
+#include "core/bootstrap/store/store_address.hpp"
 
 #include <fmt/format.h>
 
@@ -11,12 +11,12 @@ constexpr std::string_view refusal = "! ";
 
 }  // namespace
 
-std::string to_text(const StoreCard& card) {
-  if (!card.refusal.empty()) return fmt::format("{}{}", refusal, card.refusal);
-  return fmt::format("{} {}", to_string(card.endpoint), card.secret);
+std::string to_text(const StoreAddress& address) {
+  if (!address.refusal.empty()) return fmt::format("{}{}", refusal, address.refusal);
+  return fmt::format("{} {}", to_string(address.endpoint), address.secret);
 }
 
-StoreCard parse_card(std::string_view text) {
+StoreAddress parse_store_address(std::string_view text) {
   if (text.starts_with(refusal) && text.size() > refusal.size())
     return {.refusal = std::string{text.substr(refusal.size())}};
   const auto blank = text.find(' ');

@@ -1,4 +1,4 @@
-#include "core/launcher/warden.hpp"
+#include "core/launcher/orphan_guard.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 
 #include "capstan/error.hpp"
 
-namespace capstan::cli {
+namespace capstan::launcher {
 namespace {
 
 /// Until the launcher has ended, whichever way.
@@ -38,7 +38,7 @@ namespace {
 
 }  // namespace
 
-Warden::Warden() {
+OrphanGuard::OrphanGuard() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     throw SystemError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
@@ -49,14 +49,14 @@ Warden::Warden() {
   if (pid_ == 0) stand_guard(read.get());
 }
 
-Warden::~Warden() {
+OrphanGuard::~OrphanGuard() {
   pipe_.reset();
   ::waitpid(pid_, nullptr, 0);
 }
 
-void Warden::forget(pid_t group) {
+void OrphanGuard::forget(pid_t group) {
   const pid_t gone = -group;
   static_cast<void>(!::write(pipe_.get(), &gone, sizeof gone));
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::launcher

@@ -9,15 +9,15 @@ namespace capstan {
 
 /// What rank 0 leaves for the other ranks with a launcher that keeps values: where its store is, or
 /// why it has opened none.
-struct StoreCard {
+struct StoreAddress {
   TcpEndpoint endpoint{};
   std::string secret{};
   std::string refusal{};  ///< not empty: there is no store
-  bool operator==(const StoreCard&) const = default;
+  bool operator==(const StoreAddress&) const = default;
 };
 
-std::string to_text(const StoreCard& card);
-/// Throws BootstrapError for a text that is no card.
-StoreCard parse_card(std::string_view text);
+std::string to_text(const StoreAddress& address);
+/// Throws BootstrapError for a text that is no address.
+StoreAddress parse_store_address(std::string_view text);
 
 }  // namespace capstan
