@@ -40,6 +40,15 @@ auto uninterrupted(Call call) {
   return result;
 }
 
+/// Begins to connect: 0 if that has succeeded at once, EINPROGRESS if it goes on, or the error.
+int connect_error(const FileDescriptor& socket, const SocketAddress& address) {
+  const int result =
+      uninterrupted([&] { return ::connect(socket.get(), address.get(), address.length); });
+  if (result == 0 || errno == EISCONN) return 0;
+  // After a signal the system goes on by itself, and says so the second time.
+  return errno == EALREADY ? EINPROGRESS : errno;
+}
+
 }  // namespace
 
 bool would_block(int error) {
@@ -96,10 +105,9 @@ Accepted accept_from(const FileDescriptor& listener) {
 }
 
 bool start_connecting(const FileDescriptor& socket, const SocketAddress& address) {
-  const int result =
-      uninterrupted([&] { return ::connect(socket.get(), address.get(), address.length); });
-  // After a signal the system goes on by itself, and says so the second time.
-  return result == 0 || errno == EINPROGRESS || errno == EALREADY || errno == EISCONN;
+  const int error = connect_error(socket, address);
+  errno = error;
+  return error == 0 || error == EINPROGRESS;
 }
 
 int connect_result(const FileDescriptor& socket) {
@@ -111,13 +119,11 @@ int connect_result(const FileDescriptor& socket) {
 
 Connected connect_to(const SocketAddress& address, Deadline deadline) {
   FileDescriptor socket = make_socket(address.family());
-  if (!socket.valid() || !start_connecting(socket, address)) {
-    const int error = errno;
-    require_descriptors(error);
-    return {{}, error};
+  int error = socket.valid() ? connect_error(socket, address) : errno;
+  require_descriptors(error);
+  if (error == EINPROGRESS) {
+    error = wait_for(socket, POLLOUT, deadline) ? connect_result(socket) : ETIMEDOUT;
   }
-  if (!wait_for(socket, POLLOUT, deadline)) return {{}, ETIMEDOUT};
-  const int error = connect_result(socket);
   if (error != 0) return {{}, error};
   return {std::move(socket), 0};
 }
