@@ -20,8 +20,8 @@
 namespace capstan {
 namespace {
 
-/// How often this rank of this job has joined before. Ranks may be threads of one process, hence
-/// the count for each.
+/// The number of times that this rank of this job has joined before. Ranks may be threads of one
+/// process, so each rank has its own count.
 int next_sequence_number(const Launch& launch) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, int>, int> counts;
@@ -52,9 +52,9 @@ void check_reachable(const Launch& launch, const TcpEndpoint& endpoint,
       launch.size - launch.local_size, launch.size));
 }
 
-/// Where rank 0 listens for those who come to `endpoint`: there, and where that is a name of
-/// several addresses, at the one that is the set interface's. Ranks of the same host need no
-/// interface.
+/// The endpoint on which rank 0 listens for ranks that connect to `endpoint`. If the name of the
+/// host has several addresses, it is the address of the interface that is set. Ranks of one host
+/// need no interface.
 TcpEndpoint listening_endpoint(const Launch& launch, const TcpEndpoint& endpoint,
                                const std::string& interface) {
   const auto addresses = resolve(endpoint);
@@ -66,7 +66,7 @@ TcpEndpoint listening_endpoint(const Launch& launch, const TcpEndpoint& endpoint
            std::ranges::find(addresses, own.text(), numeric_host) != addresses.end();
   };
   if (is_named(chosen)) return {chosen.text(), endpoint.port};
-  const auto others = host_addresses();  // the setting fits several, of which another is named
+  const auto others = host_addresses();  // the setting may fit several addresses
   const auto own = std::ranges::find_if(others, is_named);
   if (own != others.end()) return {own->text(), endpoint.port};
   throw InvalidArgument(fmt::format(
@@ -100,14 +100,14 @@ std::unique_ptr<Store> join_at(const Launch& launch, int sequence, Deadline dead
   return host_or_connect(std::move(settings), deadline);
 }
 
-/// Where rank 0's own store listens.
+/// The endpoint of a store that rank 0 opens at an address of its choice.
 TcpEndpoint own_endpoint(const Launch& launch, const Settings& options) {
   const bool one_host = launch.local_size == launch.size;
   if (one_host && options.interface.empty()) return {"127.0.0.1", 0};
   return {choose_address(options.interface).address.text(), 0};
 }
 
-/// What the launcher's answer is to `call`; errors name the rank.
+/// The result of `call`, which asks the launcher. Errors name the rank.
 template <class Call>
 auto ask_launcher(const Launch& launch, Call call) {
   try {
@@ -117,7 +117,8 @@ auto ask_launcher(const Launch& launch, Call call) {
   }
 }
 
-/// Rank 0 opens a store and leaves its address and secret with the launcher, or why it cannot.
+/// Rank 0 opens a store and puts its address and secret, or the reason why there is no store, into
+/// the launcher's key-value store.
 std::unique_ptr<Store> host_by_launcher(const Launch& launch, LauncherKvs& kvs,
                                         const std::string& key, Deadline deadline,
                                         const Settings& options) {
@@ -169,7 +170,8 @@ std::unique_ptr<Store> join_on_this_host(const Launch& launch, int sequence, Dea
   return host_or_connect(settings_for(launch, std::move(endpoint), secret, "host"), deadline);
 }
 
-/// Gives the meeting point up if this rank leaves before all have come: they would wait in vain.
+/// A store behind a unique id. If this rank leaves before all ranks have joined, it stops the
+/// server, so that the others get an error at once.
 class IdentifiedStore final : public Store {
  public:
   IdentifiedStore(const UniqueId& id, StoreClient::Settings settings, Deadline deadline)

@@ -28,7 +28,7 @@ namespace capstan {
 /// The n-th call of one rank meets the n-th call of the others, so every rank creates the job's
 /// communicators in the same order. Several may exist at once.
 ///
-/// Whoever hosts the store must keep the result until all ranks are done with it: end with
+/// A rank that hosts the store must keep the result until all ranks are done with it: end with
 /// barrier(), from which rank 0 returns last.
 ///
 /// Throws BootstrapError if this rank cannot join in time (see StoreClient), or if the ranks are

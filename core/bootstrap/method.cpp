@@ -13,7 +13,7 @@ namespace {
   throw BootstrapError(fmt::format("rank {}: join: {}", launch.rank, why));
 }
 
-/// Those that the launcher offers, and how to get them from one.
+/// Refuses a method that is set but that the launcher does not offer, and says which launchers do.
 void require_offer(const Launch& launch, Bootstrap bootstrap) {
   if (bootstrap == Bootstrap::pmix && !launch.offers_pmix) {
     refuse(launch,
@@ -30,7 +30,7 @@ void require_offer(const Launch& launch, Bootstrap bootstrap) {
   if (const auto obstacle = pmi::obstacle(*launch.pmi); !obstacle.empty()) refuse(launch, obstacle);
 }
 
-/// What else would help a job whose ranks do not know where to meet.
+/// The end of the error for a job whose ranks have no method: other remedies.
 std::string advice(const Launch& launch, Bootstrap bootstrap) {
   if ((launch.offers_pmix && pmix::built()) || launch.pmi) {
     if (bootstrap != Bootstrap::automatic) return "; or let CAPSTAN_BOOTSTRAP be auto";
@@ -40,7 +40,7 @@ std::string advice(const Launch& launch, Bootstrap bootstrap) {
   return "; Open MPI's and MPICH's mpirun and srun with --mpi=pmix or --mpi=pmi2 need neither";
 }
 
-/// Where the launcher has put ranks on other hosts and nothing is set.
+/// The method of a job on several hosts for which no address is set.
 ChosenMethod over_hosts(const Launch& launch, Bootstrap bootstrap) {
   const auto offered = [&](const char* what) {
     return fmt::format(

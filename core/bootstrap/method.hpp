@@ -7,7 +7,7 @@
 
 namespace capstan {
 
-/// How the ranks of a job find their store; join() says what each does.
+/// A way for the ranks of a job to find their store; join() says what each method does.
 enum class Method { alone, launchers_store, set_address, pmix, pmi, this_host };
 
 /// The method, and why it is not another, for people to read.
@@ -19,7 +19,7 @@ struct ChosenMethod {
 /// Throws BootstrapError if no method fits, or the one that is set does not.
 ChosenMethod choose_method(const Launch& launch, Bootstrap bootstrap);
 
-/// Whether the launcher has said so.
+/// The launcher has said that the job has ranks on other hosts, too.
 bool on_several_hosts(const Launch& launch);
 
 }  // namespace capstan

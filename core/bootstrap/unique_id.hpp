@@ -6,7 +6,7 @@
 
 namespace capstan {
 
-/// What is inside a unique id.
+/// The content of a unique id.
 struct UniqueIdContent {
   TcpEndpoint endpoint;  ///< numeric
   Secret secret;

@@ -19,7 +19,7 @@ struct Pipe {
 /// Throws SystemError.
 Pipe make_pipe();
 
-/// How one rank's process is to be started.
+/// The program of one rank, and how to start it.
 struct ChildOptions {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's own
@@ -39,7 +39,7 @@ struct Child {
 class CannotRun : public InvalidArgument {
  public:
   CannotRun(int status, const std::string& message) : InvalidArgument(message), status_(status) {}
-  /// As shells give it: 127 when there is no such program, 126 when it may not be run.
+  /// The exit status of a shell: 127 when there is no such program, 126 when it may not be run.
   int status() const { return status_; }
 
  private:

@@ -20,7 +20,7 @@
 namespace capstan::launcher {
 namespace {
 
-/// What goes to rank 0's standard input. It takes as much at a time as rank 0 reads.
+/// Passes input to rank 0's standard input, no faster than rank 0 reads it.
 class InputRelay {
  public:
   explicit InputRelay(bool wanted) {
@@ -33,13 +33,13 @@ class InputRelay {
   void started() { pipe_.read.reset(); }
   pollfd watch() const { return {pending_.empty() ? -1 : pipe_.write.get(), POLLOUT, 0}; }
 
-  /// None: the end.
+  /// No bytes mean the end of the input.
   void take(std::string_view bytes) {
     pending_ += bytes;
     ended_ = bytes.empty();
     if (ended_ && pending_.empty()) pipe_.write.reset();
   }
-  /// How many bytes are out of the way: written, or nobody is there to read them.
+  /// The number of bytes that were written, or dropped because rank 0 reads no more.
   std::size_t flush() {
     ssize_t done = ::write(pipe_.write.get(), pending_.data(), pending_.size());
     if (done < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
@@ -88,7 +88,7 @@ class Daemon final : public RankListener {
   }
 
  private:
-  /// Nobody listening any more shows on the other side, too.
+  /// Errors are ignored: if the launcher is gone, reading from it shows that, too.
   static void say(const nlohmann::json& message) { write_all(STDOUT_FILENO, encode(message)); }
 
   /// False: the launcher is gone.

@@ -28,7 +28,7 @@ std::vector<HostSlots> parse_hostfile(std::istream& file, const std::string& nam
 /// not so many.
 std::vector<HostSlots> first_slots(std::vector<HostSlots> hosts, int ranks);
 
-/// How many ranks they take together.
+/// The number of ranks on all hosts.
 int ranks_on(const std::vector<HostSlots>& hosts);
 
 /// "a:2,b:1,[fd00::7]:4": what parse_hosts() reads, and mpirun, too.

@@ -7,7 +7,7 @@
 
 namespace capstan::launcher {
 
-/// Which hosts ranks start on, and how.
+/// The hosts on which ranks start, and how.
 struct HostOptions {
   std::string hosts, hostfile;
   std::string agent = "ssh -oBatchMode=yes -- {host}";

@@ -8,7 +8,7 @@
 
 namespace capstan::launcher {
 
-// What `capstan run` and its daemon on another host say to each other, over the daemon's standard
+// The protocol between `capstan run` and its daemon on another host, over the daemon's standard
 // input and output. The daemon begins with `greeting`; then each side sends messages, each four
 // bytes of length (little-endian) and as much CBOR. Field "is" says which message it is:
 //

@@ -86,7 +86,7 @@ void Job::pass_on_signal() {
   end_all();
 }
 
-/// First politely, then, when the grace is over, for good.
+/// Sends SIGTERM; expire() sends SIGKILL after the grace period.
 void Job::end_all() {
   ending_ = true;
   send_signal(SIGTERM);

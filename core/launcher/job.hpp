@@ -12,7 +12,7 @@
 
 namespace capstan::launcher {
 
-/// How a job is looked after.
+/// Output and time limits of a job.
 struct JobOptions {
   int size = 1;
   bool tag_lines = true;
@@ -20,15 +20,15 @@ struct JobOptions {
   std::chrono::milliseconds grace{3000};
 };
 
-/// Looks after all ranks of a job, wherever they run: prints what they write, hands on signals, and
-/// ends all when one fails, when the time is up, or when this process is told to end.
+/// Supervises all ranks of a job on all hosts: prints their output, forwards signals, and ends all
+/// ranks when one fails, when the time is up, or when this process is told to end.
 class Job final : public RankListener {
  public:
   /// `signals` must outlive this.
   Job(const JobOptions& options, const SignalSource& signals);
 
   void add(std::unique_ptr<Ranks> ranks) { ranks_.push_back(std::move(ranks)); }
-  /// Until all have ended. Returns the exit status for the shell.
+  /// Returns when all ranks have ended: the exit status for the shell.
   int run();
 
   void on_output(int rank, Stream stream, std::string_view bytes) override;

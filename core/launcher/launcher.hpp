@@ -11,7 +11,7 @@
 
 namespace capstan::launcher {
 
-/// What `capstan run` is asked to do.
+/// The options of `capstan run`.
 struct LaunchOptions {
   int ranks = 1;
   std::vector<std::string> command;
@@ -23,22 +23,22 @@ struct LaunchOptions {
   /// Between SIGTERM and SIGKILL when a job is ended.
   std::chrono::milliseconds grace{3000};
 
-  /// Where the ranks run; empty: all on this host.
+  /// The hosts of the ranks; empty: all run on this host.
   std::vector<HostSlots> hosts = {};
-  /// What starts a program on {host}. The shell there may read it again, as ssh's does.
+  /// A command that starts a program on {host}. A shell there may read it again, as with ssh.
   std::string agent = {};
   std::string capstan = {};    ///< the path of this program on the hosts
   std::string directory = {};  ///< where ranks start on the hosts
 };
 
-/// Starts the ranks, serves the store where they meet, hands on signals and output, and ends all
-/// ranks when one fails. Returns the exit status for the shell: that of the first rank that failed
+/// Starts the ranks, serves their store, forwards signals and output, and ends all ranks when one
+/// fails. Returns the exit status for the shell: that of the first rank that failed
 /// (128 + signal if one killed it), 124 after the timeout, 1 if a host is lost, 0 if all went well.
 /// Nothing that was started outlives the call, nor the calling process. Throws InvalidArgument or
 /// SystemError when the job cannot be started.
 ///
-/// On other hosts a daemon of this program starts the ranks and looks after them; it gets its
-/// orders and the job's secret through the agent's standard input, where no other user sees them.
+/// A daemon of this program starts and supervises the ranks of another host. It gets its orders and
+/// the job's secret through the agent's standard input, where no other user sees them.
 int launch(const LaunchOptions& options);
 
 }  // namespace capstan::launcher

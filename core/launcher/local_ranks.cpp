@@ -78,8 +78,8 @@ void LocalRanks::reap(Process& process) {
   siginfo_t ended{};
   const auto pid = static_cast<id_t>(process.child.pid);
   if (::waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0) return;
-  // What the rank started and left behind keeps its pipes open: it ends with the rank, whose
-  // number nobody else can have before it is reaped.
+  // Processes that the rank has started keep its pipes open, so they are killed with it. Before the
+  // rank is reaped, no other group can have its number.
   ::kill(-process.child.pid, SIGKILL);
   int status = 0;
   guard_.forget(process.child.pid);

@@ -10,7 +10,7 @@
 
 namespace capstan::launcher {
 
-/// Which ranks of a job run on this host, and how.
+/// The ranks of a job that run on this host, and how to start them.
 struct LocalRanksOptions {
   int first = 0;
   int count = 1;

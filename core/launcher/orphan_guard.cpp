@@ -15,10 +15,10 @@
 namespace capstan::launcher {
 namespace {
 
-/// Until the launcher has ended, whichever way.
+/// The guard's process: collects the groups until the launcher has ended, then kills them.
 [[noreturn]] void stand_guard(int pipe) {
   ::setpgid(0, 0);  // what ends the launcher's group does not end this
-  // Nobody waits for output of this process.
+  // This process must not hold any pipe or file of the launcher open.
   if (pipe > 0) ::close_range(0, static_cast<unsigned>(pipe) - 1, 0);
   ::close_range(static_cast<unsigned>(pipe) + 1, ~0u, 0);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) ::signal(signal, SIG_IGN);

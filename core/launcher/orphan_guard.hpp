@@ -6,8 +6,8 @@
 
 namespace capstan::launcher {
 
-/// A process of its own that outlives a killed launcher for a moment: it kills the process groups
-/// of the ranks, so that what they have started does not stay behind either. Ends with this object.
+/// A process that outlives a killed launcher for a moment. It then kills the process groups of the
+/// ranks, so that no process that a rank has started is orphaned. Ends with this object.
 class OrphanGuard {
  public:
   /// Forks: before the calling process has other threads. Throws SystemError.
@@ -15,7 +15,8 @@ class OrphanGuard {
   ~OrphanGuard();
   OrphanGuard(const OrphanGuard&) = delete;
 
-  /// Where each rank writes the number of its group, itself and before it can do anything else.
+  /// A pipe into which each rank writes the number of its process group before it does anything
+  /// else.
   int announce() const { return pipe_.get(); }
   void forget(pid_t group);
 

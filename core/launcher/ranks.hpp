@@ -14,11 +14,11 @@ namespace capstan::launcher {
 
 enum class Stream { output, errors };
 
-/// Hears of what ranks do.
+/// Is told of the output and the end of ranks.
 class RankListener {
  public:
   virtual ~RankListener() = default;
-  /// What a rank wrote; empty: it writes no more to this stream.
+  /// A rank has written `bytes`; empty: it writes no more to this stream.
   virtual void on_output(int rank, Stream stream, std::string_view bytes) = 0;
   /// `status` is that of waitpid(2); `where` is " on host a", or empty for this host.
   virtual void on_end(int rank, pid_t pid, int status, const std::string& where) = 0;
@@ -36,7 +36,7 @@ class Ranks {
   virtual void handle(std::span<const pollfd> entries) = 0;
   /// When handle() is to be called at the latest.
   virtual Deadline due() const { return Deadline::never(); }
-  /// To all ranks and what they have started.
+  /// Sends a signal to all ranks and the processes that they have started.
   virtual void send_signal(int signal) = 0;
   /// All have ended, and all that they wrote has been passed on.
   virtual bool finished() const = 0;

@@ -14,7 +14,7 @@
 
 namespace capstan::launcher {
 
-/// Which ranks run on another host, and how to get there.
+/// The ranks of a job that run on another host, and how to start them there.
 struct RemoteHostOptions {
   HostSlots place;
   std::vector<std::string> agent;  ///< starts Capstan's daemon there, through ssh for example

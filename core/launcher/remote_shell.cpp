@@ -13,7 +13,7 @@
 namespace capstan::launcher {
 namespace {
 
-/// One word of a script that the shell takes as it is.
+/// A word in quotes: a shell takes it as it is.
 std::string quoted(const std::string& word) {
   std::string text = "'";
   for (const char c : word) c == '\'' ? text += R"('\'')" : text += c;

@@ -56,7 +56,7 @@ struct SocketAddress {
   bool is_wildcard() const;
   /// The numeric endpoint.
   SocketEndpoint endpoint() const;
-  /// The same, without the interface that a link-local address may have.
+  /// The numeric endpoint, without the interface that a link-local address may have.
   IpEndpoint ip_endpoint() const;
 
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }

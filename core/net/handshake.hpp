@@ -11,7 +11,7 @@
 #include "core/net/message.hpp"
 #include "core/net/secret.hpp"
 
-/// How two processes prove to each other, on a new connection, that they know the same secret:
+/// On a new connection, two processes prove to each other that they know the same secret:
 ///
 ///   initiator                              acceptor
 ///   Hello{nonce i}                    ->

@@ -26,7 +26,7 @@
 /// and the payload. The type is the message's position in the variant, counted from 1.
 namespace capstan {
 
-/// What the header of all its messages says.
+/// The first fields of every header of a protocol.
 struct ProtocolId {
   std::array<char, 4> magic;
   std::uint16_t version;

@@ -83,7 +83,7 @@ std::vector<HostAddress> host_addresses() {
 
 namespace {
 
-/// What is between the commas; one that is empty if there is nothing.
+/// The items of a list with commas between them. An empty list has one empty item.
 std::vector<std::string_view> parts_of(std::string_view list) {
   std::vector<std::string_view> parts;
   while (!list.empty()) {
@@ -95,7 +95,7 @@ std::vector<std::string_view> parts_of(std::string_view list) {
   return parts;
 }
 
-/// For one name, address or network.
+/// The addresses that one name, address or network stands for.
 std::vector<HostAddress> choose_by_one(std::string_view wanted,
                                        std::span<const HostAddress> addresses) {
   const auto network = IpNetwork::parse(wanted);

@@ -45,7 +45,7 @@ std::vector<HostAddress> choose_addresses(std::string_view wanted,
 /// The first of them, with the reason.
 ChosenAddress choose_address(std::string_view wanted, std::span<const HostAddress> addresses);
 
-/// The same among host_addresses().
+/// Chooses among host_addresses().
 ChosenAddress choose_address(std::string_view wanted);
 
 }  // namespace capstan

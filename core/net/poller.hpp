@@ -17,13 +17,13 @@ namespace capstan {
 /// add(), modify() and remove() may be called by any thread, the rest by one thread at a time.
 class Poller {
  public:
-  /// What an event concerns: a kind of thing, and which one of them.
+  /// Names the source of an event: a kind, and a number within it.
   struct Tag {
     std::uint32_t kind = 0;
     std::uint32_t id = 0;
   };
-  /// What to watch a descriptor for. Errors and the end of a connection in both directions are
-  /// always reported.
+  /// Conditions to watch a descriptor for. Errors and the end of a connection in both directions
+  /// are always reported.
   enum Interest : std::uint32_t {
     nothing = 0,
     input = EPOLLIN,
@@ -51,8 +51,8 @@ class Poller {
   /// descriptor() becomes readable at `when`, and stays so until wait() or another alarm().
   void alarm(Deadline when);
 
-  /// What has happened. Waits for it at most `milliseconds`, for ever if that is negative. A signal
-  /// ends the wait. The result is valid until the next wait().
+  /// The events so far. Waits for the first at most `milliseconds`, for ever if that is negative. A
+  /// signal ends the wait. The result is valid until the next wait().
   std::span<const Event> wait(int milliseconds);
 
   /// Readable when wait(0) would return something, or an alarm is due.

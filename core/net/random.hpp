@@ -8,8 +8,8 @@
 
 namespace capstan {
 
-/// 128 bits that nobody can guess. A rank publishes one in its address; whoever shows it has read
-/// that address.
+/// 128 random bits. A rank publishes a token in its address. A process that knows the token has
+/// read the address, so it belongs to the job.
 using Token = std::array<std::byte, 16>;
 
 /// Fills `bytes` from the operating system's random source. Thread-safe. Throws SystemError.

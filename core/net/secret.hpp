@@ -22,10 +22,10 @@ class Secret {
 
   /// 256 random bits.
   static Secret random();
-  /// As hard to guess as `text` is. The same text gives the same secret everywhere.
+  /// A secret that is as hard to guess as `text`. The same text gives the same secret everywhere.
   static Secret from_text(std::string_view text);
   static Secret from_bytes(const Bytes& bytes) { return Secret{bytes}; }
-  /// As hard to guess as `material` is. Another `purpose` gives another secret.
+  /// A secret that is as hard to guess as `material`. Another `purpose` gives another secret.
   static Secret derive(std::span<const std::byte> material, std::string_view purpose);
 
   Secret(const Secret&) = default;

@@ -16,7 +16,7 @@
 
 namespace capstan::tcp {
 
-/// What has become of a peer: a connection, or the reason why there can be none.
+/// The result of connecting to a peer: a socket, or the reason why there is none.
 struct Outcome {
   Rank peer;
   FileDescriptor socket;
@@ -24,7 +24,7 @@ struct Outcome {
   std::string failure;  // when there is no socket
 };
 
-/// What Acceptor and Opener share: how this rank connects, to whom, and what came of it.
+/// The state that Acceptor and Opener share: options, addresses and results.
 struct ConnectionSetup {
   Rank self;
   int ranks = 0;

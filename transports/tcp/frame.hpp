@@ -8,9 +8,9 @@
 #include "capstan/quantity.hpp"
 #include "core/net/message.hpp"
 
-/// What ranks say to each other once they are connected: frames, each a header and a payload. All
-/// numbers are in the order of the machine, as is what is in segments; the handshake sees to it
-/// that both ends have the same.
+/// Connected ranks send each other frames, each a header and a payload. All numbers are in the byte
+/// order of the machine, as are the segments' contents. The handshake refuses a peer with another
+/// byte order.
 namespace capstan::tcp {
 
 /// `length` bytes follow, for `offset` of the sender's segment.
@@ -52,7 +52,7 @@ class FrameDecoder {
   FrameHeader outstanding() const { return current_; }
   /// The first `count` bytes of it have been put there by other means.
   void skip(std::uint64_t count);
-  /// How many of `available` bytes may be put there, so that no word is cut.
+  /// The number of `available` bytes that may be put there without cutting a word.
   std::uint64_t whole_words(std::uint64_t available) const;
 
  private:

@@ -11,7 +11,7 @@
 #include "core/net/handshake.hpp"
 #include "core/net/random.hpp"
 
-/// How two ranks recognise each other on a new connection: the handshake of core/net/handshake.hpp,
+/// Two ranks recognise each other on a new connection by the handshake of core/net/handshake.hpp,
 /// whose initiator is the rank that opened the connection. The secret is derived from the tokens in
 /// both ranks' addresses, which only the job knows.
 ///
@@ -21,7 +21,7 @@
 /// with Refusal{crossed}. Frames follow the choice.
 namespace capstan::tcp {
 
-/// What the initiator claims.
+/// The claims of the initiator.
 struct Identity {
   std::uint64_t segment = 0;  ///< bytes
   std::int32_t from = 0;      ///< ranks
@@ -73,7 +73,7 @@ class HandshakeReader : public PayloadReader {
 };
 std::vector<std::byte> encode(const HandshakeMessage& message);
 
-/// What the two ends of a connection have to prove to know.
+/// The secret that both ends of a connection prove to know.
 Secret secret_of(const Token& initiator, const Token& acceptor);
 
 /// The answer to a claim, or to bytes that are none, with a text for the rank that is refused.

@@ -13,12 +13,12 @@
 namespace capstan::tcp {
 namespace {
 
-/// From here on, a system call more costs less than copying twice.
+/// From this number of bytes on, another system call costs less than copying twice.
 constexpr std::uint64_t worth_direct = 16 * 1024;
 constexpr std::uint64_t batch_bytes = 256 * 1024;
-constexpr int most_batches = 4;  // then others get their turn
-/// What is read where a header may come: little, since a large payload may follow, which shall not
-/// go through the buffer; all that the buffer holds while small frames come in floods.
+constexpr int most_batches = 4;  // in a row: then other connections are served
+/// Bytes to read where a header may come. Few, because a large payload may follow, which should not
+/// go through the buffer. While many small frames come, the whole buffer is used instead.
 constexpr std::size_t usual_window = 4 * 1024;
 
 /// Copies in ascending order; each aligned word becomes visible as a whole, to other threads too.
@@ -39,7 +39,7 @@ void publish(std::byte* to, std::span<const std::byte> from) {
 
 }  // namespace
 
-/// How much can go straight into place now; 0: use the buffer.
+/// The number of bytes that can be read straight into the mirror; 0: use the buffer.
 std::uint64_t Inbox::direct_bytes(int socket) const {
   const std::uint64_t missing = decoder_.outstanding().length;
   if (rest_size_ > 0 || missing < worth_direct) return 0;

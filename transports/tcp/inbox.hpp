@@ -26,8 +26,8 @@ class Inbox {
   /// MalformedMessage.
   State receive(int socket, std::span<std::byte> buffer);
 
-  /// What receive() would find next, without reading it: anything but left, ended and broken
-  /// counts as open.
+  /// The state that receive() would return next, without reading. Anything but left, ended and
+  /// broken counts as open.
   State peek(int socket) const;
 
  private:

@@ -9,7 +9,7 @@
 
 namespace capstan::tcp {
 
-/// Where this rank can be reached.
+/// The listening sockets of this rank, and its address.
 struct Listeners {
   std::vector<FileDescriptor> sockets;
   TcpAddress address;

@@ -11,21 +11,21 @@
 
 namespace capstan::tcp {
 
-/// Opens connections. All the addresses of a peer are tried, each a moment after the one before, as
-/// long as none has answered; those before stay in the race. A connection that is there may get no
-/// answer for long, because that rank is busy elsewhere: this is no reason to give up.
+/// Opens connections. Tries all addresses of a peer, each a moment after the one before, until one
+/// has answered; earlier attempts go on meanwhile. After a connection is established the peer may
+/// not answer for long, because that rank is busy elsewhere: this is no reason to give up.
 class Opener {
  public:
   explicit Opener(ConnectionSetup& setup) : setup_(setup) {}
 
-  /// Begins to connect to `peer`, unless that is under way or done.
+  /// Begins to connect to `peer`, unless it has begun already.
   void open(Rank peer);
   void serve(std::uint32_t id);
   void handle_timeouts();
   /// The peer is connected, or cannot be: no more attempts.
   void stop(Rank peer);
   bool busy() const { return !openings_.empty(); }
-  /// What has been tried to reach `peer`, and what came of it.
+  /// The attempts to reach `peer` and their results, for people to read.
   std::string describe(Rank peer) const;
 
  private:

@@ -14,13 +14,13 @@ namespace {
 
 /// Bytes of one system call: as many as stay in the cache between here and the other end's copy.
 constexpr std::uint64_t batch_bytes = 256 * 1024;
-constexpr int most_batches = 4;  // then others get their turn
+constexpr int most_batches = 4;  // in a row: then other connections are served
 constexpr std::size_t most_ranges = 128;
 constexpr std::size_t worth_compacting = 256;
 
 }  // namespace
 
-/// What one system call sends.
+/// The ranges of memory that one system call sends.
 struct Outbox::Batch {
   std::array<iovec, most_ranges> ranges;
   std::size_t count = 0;

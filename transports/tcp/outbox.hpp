@@ -13,8 +13,8 @@
 
 namespace capstan::tcp {
 
-/// What has been pushed to one peer and is not sent yet. Thread-safe, so that any thread can wake
-/// the peer. Does not allocate once it has been as long as it gets.
+/// The frames that have been pushed to one peer and are not sent yet. Thread-safe, so that any
+/// thread can wake the peer. Does not allocate once it has reached its greatest length.
 class Outbox {
  public:
   /// Adds a frame. `data` is copied when it is short (Transport::snapshot), and otherwise read
@@ -26,7 +26,7 @@ class Outbox {
   /// Goes on where wake() had to stop. Cheap when there is nothing to do.
   void flush(bool watched);
 
-  /// Copies what is not sent yet, so that its memory may change.
+  /// Copies the sources of frames that are not sent yet, so that these may change.
   void detach();
 
   /// The connection is there. The socket stays open until close().

@@ -12,7 +12,7 @@
 
 namespace capstan::tcp {
 
-/// What a rank has of a peer.
+/// The connection to one peer, and the data that passes over it.
 struct PeerConnection {
   PeerConnection(Rank its_rank, std::byte* mirror, Bytes segment)
       : rank(its_rank), inbox(mirror, segment) {}
@@ -21,8 +21,9 @@ struct PeerConnection {
   /// `error` when that is `broken`.
   std::string describe_end(Inbox::State state, int error) const;
 
-  /// Whether its host has acknowledged nothing of what is on its way to it for all of `timeout`.
-  /// The kernel's own limit would be a quarter of an hour. Mostly costs a look at the clock.
+  /// Whether the peer's host has acknowledged no data for all of `timeout`, though there is some to
+  /// acknowledge. The kernel's own limit would be a quarter of an hour. Mostly reads the clock
+  /// only.
   bool has_stalled(std::chrono::milliseconds timeout);
 
   Rank rank;

@@ -15,7 +15,7 @@
 
 namespace capstan::tcp {
 
-/// Where one rank can be reached, and how to recognise it. What Address carries.
+/// The content of an Address: the endpoints of one rank, and the token by which it is recognised.
 struct TcpAddress {
   static constexpr std::size_t most_endpoints = 8;
 

@@ -7,7 +7,7 @@
 
 #include "core/net/socket.hpp"
 
-/// What the TCP transport asks of the kernel beyond core/net/socket.hpp.
+/// Functions of the kernel that only the TCP transport needs, beyond core/net/socket.hpp.
 namespace capstan::tcp {
 
 inline constexpr std::string_view descriptor_remedy =

@@ -28,9 +28,10 @@ using tcp::Inbox;
 using tcp::Listeners;
 using tcp::PeerConnection;
 
-/// Up to here it costs less to try each connection than to ask the poller which of them to try.
+/// Up to this number of connections, trying each costs less than asking the poller which are ready.
 constexpr std::size_t few_connections = 8;
-/// How many calls of progress() may look at nothing but the connections.
+/// After this number of calls, progress() serves listeners and handshakes even if it serves the
+/// connections without the poller.
 constexpr unsigned calls_between_looks = 32;
 constexpr std::size_t buffer_bytes = 64 * 1024;
 
@@ -218,7 +219,7 @@ void TcpTransport::detach_sources(Rank peer) {
 
 void TcpTransport::progress() {
   if (connected_.size() <= few_connections) {
-    // Downwards, as a connection that ends is taken out.
+    // In descending order, because serve() removes a connection that ends.
     for (std::size_t i = connected_.size(); i-- > 0;) serve(*connected_[i]);
     const bool often_enough = ++calls_ % calls_between_looks != 0;
     if (often_enough && !events_due_ && !acceptor_.busy() && !opener_.busy()) return;
@@ -250,7 +251,7 @@ void TcpTransport::dispatch(const Poller::Event& event) {
     case tcp::attempt:
       return opener_.serve(event.tag.id);
     default:
-      if (connected_.size() <= few_connections) return;  // has been served without being asked
+      if (connected_.size() <= few_connections) return;  // progress() serves all connections
       if (PeerConnection& peer = *peers_[event.tag.id]; peer.socket.valid()) serve(peer);
   }
 }
@@ -278,7 +279,7 @@ void TcpTransport::lose(PeerConnection& peer, std::string why) {
   peer.socket.reset();
 }
 
-/// Only a connection tells of its end.
+/// Opens a connection, because only its end tells that the peer has departed.
 void TcpTransport::watch(Rank peer) {
   if (!peers_[index(peer)] || setup_.is_settled(peer)) return;
   opener_.open(peer);
@@ -307,8 +308,8 @@ TcpTransport::~TcpTransport() {
   }
 }
 
-/// Sends what is left and says goodbye. A socket that is closed while the peer still sends drops
-/// what the peer's host has not taken yet: so this waits for it.
+/// Sends the rest and says goodbye. Closing a socket while the peer still sends would drop data
+/// that the peer's host has not acknowledged, so this waits for the acknowledgement.
 void TcpTransport::leave() {
   const auto all_sent = [&] {
     return std::ranges::all_of(peers_, [](const auto& p) { return !p || p->outbox.sent(); });
@@ -320,14 +321,14 @@ void TcpTransport::leave() {
   finish([&] { return unacknowledged() == 0; });
 }
 
-/// Bytes that the peers' hosts have not taken yet.
+/// Bytes that the peers' hosts have not acknowledged yet.
 std::uint64_t TcpTransport::unacknowledged() const {
   std::uint64_t bytes = 0;
   for (const PeerConnection* peer : connected_) bytes += tcp::unsent(peer->socket.get());
   return bytes;
 }
 
-/// Makes progress until the condition is met, or nothing moves any more.
+/// Makes progress until the condition is met, or the peers' hosts acknowledge nothing any more.
 template <class Condition>
 void TcpTransport::finish(Condition condition) {
   const auto taken = [&] {
@@ -349,7 +350,7 @@ void TcpTransport::work_until(Condition condition, Deadline deadline) {
     prepare_to_sleep();
     progress();
     if (condition() || deadline.expired()) return cancel_sleep();
-    // Not for long: what the condition is about may change without an event.
+    // The condition may become true without an event, so the sleep is short.
     sleep(std::min<std::chrono::nanoseconds>(deadline.remaining(), 5ms));
   }
 }
@@ -357,7 +358,8 @@ void TcpTransport::work_until(Condition condition, Deadline deadline) {
 // --- Sleeping ---
 
 void TcpTransport::prepare_to_sleep() {
-  // First this, so that a thread that fills a socket after the look below tells the poller itself.
+  // Set before the interests are synchronised: a thread that fills a socket after that sees the
+  // flag and tells the poller itself.
   sleeping_.store(true);
   for (PeerConnection* peer : connected_) peer->outbox.sync_interest();
   poller_.alarm(setup_.alarm);

@@ -10,7 +10,7 @@
 namespace capstan {
 
 struct TcpOptions {
-  /// Which of this host's addresses peers may use, as in choose_addresses(); up to eight.
+  /// The addresses of this host that peers may use, as in choose_addresses(); up to eight.
   std::string interface;
   /// The kernel's congestion control for connections, for example "cubic" or "dctcp". Empty: that
   /// of the system, unless it paces by the rate that it has seen (BBR): collectives stop and go, so
@@ -21,11 +21,11 @@ struct TcpOptions {
   bool lazy = true;
   /// A host that answers nothing for that long is taken for lost.
   std::chrono::milliseconds peer_timeout{10'000};
-  /// How long one address of a peer may take to accept a connection.
+  /// The time for one address of a peer to accept a connection.
   std::chrono::milliseconds connect_timeout{5'000};
-  /// How long somebody who connects may take to prove that it is a rank.
+  /// The time for a process that connects to prove that it is a rank.
   std::chrono::milliseconds handshake_timeout{10'000};
-  /// How long the destructor waits while the peers' hosts take nothing of what was pushed.
+  /// The time that the destructor waits while the peers' hosts acknowledge nothing.
   std::chrono::milliseconds linger{2'000};
 };
 

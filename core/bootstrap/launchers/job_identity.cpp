@@ -39,7 +39,7 @@ std::optional<Process> read_process(int id) {
   return process;
 }
 
-/// As the kernel shows them: 15 characters at most.
+/// Names of processes, cut to 15 characters as by the kernel.
 bool is_launcher(std::string_view name) {
   constexpr std::array<std::string_view, 10> launchers{
       "hydra_pmi_proxy", "pmi_proxy", "mpiexec.hydra", "orted",   "orterun",

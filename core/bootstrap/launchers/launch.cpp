@@ -131,7 +131,8 @@ std::optional<Launch> from_capstan_run(const Variables& variables) {
   return launch;
 }
 
-/// An outer launcher's PMIx, where ranks have other numbers, does not count.
+/// The launcher serves PMIx to this rank. PMIx of an outer launcher numbers ranks differently, so
+/// it does not count.
 bool offers_pmix(const Variables& variables, int rank) {
   return variables.has("PMIX_NAMESPACE") && variables.text("PMIX_RANK") == std::to_string(rank);
 }
@@ -166,14 +167,15 @@ std::optional<Launch> from_mpich(const Variables& variables) {
   const bool by_srun = variables.has("SLURM_STEP_ID") && !variables.has(mpich_names.local_rank);
   if (by_srun) return std::nullopt;
   Launch launch = read(variables, mpich_names);
-  // On each host another process starts the ranks.
+  // The process that starts the ranks differs between hosts.
   const auto store = variables.text("CAPSTAN_STORE");
   launch.job = "MPICH " + (store ? "at " + *store : launcher_process_identity());
   launch.pmi = offered_pmi(variables, launch);
   return launch;
 }
 
-/// Where torchrun's ranks meet: the agent may occupy MASTER_PORT for a store of its own.
+/// The address of the store under torchrun. The agent may occupy MASTER_PORT for a store of its
+/// own.
 TcpEndpoint master_of(const Variables& variables) {
   auto host = variables.text_of("MASTER_ADDR", "torchrun");
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
@@ -261,7 +263,7 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
-/// What Hydra says when asked.
+/// Rank and size as Hydra tells them over PMI.
 std::optional<std::string> said_at_port(const std::string& name) {
   const auto port = variable("PMI_PORT"), id = variable("PMI_ID");
   const auto number = parse_count(id.value_or(""));

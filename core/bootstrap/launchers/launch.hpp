@@ -25,7 +25,8 @@ struct StoreLocation {
   bool hosted_by_launcher;
 };
 
-/// Who this process is among those started together, and how they can meet.
+/// The place of this process among the processes that were started together, and how these can find
+/// each other.
 struct Launch {
   int rank = 0;
   int size = 1;

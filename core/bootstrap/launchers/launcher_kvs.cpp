@@ -27,7 +27,7 @@ class PmiKvs final : public LauncherKvs {
   std::string get(const std::string& key, Deadline deadline) override {
     return pmi::get(access_, key, deadline);
   }
-  void leave(Deadline) override {}  // the launcher keeps it as long as the job
+  void leave(Deadline) override {}  // the launcher keeps values as long as the job
 
  private:
   pmi::Access access_;

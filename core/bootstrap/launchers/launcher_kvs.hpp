@@ -9,20 +9,22 @@
 
 namespace capstan {
 
-/// Where rank 0 leaves a text for the others, at the launcher's. Each key serves once.
+/// The launcher's key-value store, in which rank 0 puts a text for the other ranks. Each key serves
+/// once. Calls throw BootstrapError, TimedOut.
 class LauncherKvs {
  public:
   virtual ~LauncherKvs() = default;
 
-  /// Both throw BootstrapError, TimedOut. Rank 0:
+  /// Called by rank 0.
   virtual void put(const std::string& key, const std::string& text, Deadline deadline) = 0;
-  /// The others.
+  /// Called by all other ranks. Waits for rank 0.
   virtual std::string get(const std::string& key, Deadline deadline) = 0;
-  /// All ranks, before they end without having met: what is left stays until all have it.
+  /// Called by all ranks instead of joining a store, before they end: values must stay until every
+  /// rank has read them.
   virtual void leave(Deadline deadline) = 0;
 };
 
-/// For Method::pmix and Method::pmi.
+/// The key-value store of Method::pmix or Method::pmi.
 std::unique_ptr<LauncherKvs> launcher_kvs(Method method, const Launch& launch);
 
 }  // namespace capstan

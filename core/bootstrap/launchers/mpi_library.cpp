@@ -37,7 +37,7 @@ Questions find_in(void* library) {
           reinterpret_cast<Question>(::dlsym(library, "MPI_Finalized"))};
 }
 
-/// Also where it is not among the program's own libraries, as under Python.
+/// Finds the library even if it is not among the program's own libraries, as under Python.
 Questions find() {
   if (const auto found = find_in(RTLD_DEFAULT); found.initialised) return found;
   for (const std::string& path : candidates()) {

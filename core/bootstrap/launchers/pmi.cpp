@@ -22,7 +22,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Whether that is still what the launcher has left here, and not something that got its number.
+/// Whether the descriptor is still the launcher's socket, and not a later file with the same
+/// number.
 bool is_launchers(int descriptor) {
   int family = 0;
   ucred creator{};
@@ -32,11 +33,11 @@ bool is_launchers(int descriptor) {
   if (family != AF_UNIX ||
       ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &creator, &length) != 0)
     return false;
-  // From a container its number cannot be seen.
+  // The launcher's process number is not visible from inside a container.
   return creator.pid == 0 || descends_from(creator.pid);
 }
 
-/// The launcher's socket under a number of our own: MPI_Finalize closes the other one.
+/// A duplicate of the launcher's socket, because MPI_Finalize closes the original.
 FileDescriptor own_socket(int descriptor) {
   if (!is_launchers(descriptor)) {
     throw BootstrapError(fmt::format(
@@ -78,7 +79,7 @@ class Session {
     return session;
   }
 
-  /// `action(client)`, alone with it.
+  /// Calls `action(client)` while no other thread uses the client.
   template <class Action>
   auto with_client(const Access& access, Deadline deadline, Action action) {
     const std::lock_guard lock{mutex_};
@@ -96,8 +97,8 @@ class Session {
       throw;
     }
     owner_ = ::getpid();
-    // Hydra ends a host's other ranks when one goes without taking leave. Not in a destructor, for
-    // a child of this process destroys its copy, too.
+    // Hydra ends the other ranks of a host when one ends without this. A destructor would not do,
+    // as a forked child destroys its copy, too.
     std::atexit([] { instance().take_leave(); });
   }
 
@@ -107,7 +108,7 @@ class Session {
     if (owner_ != ::getpid() || by_mpi) return;
     try {
       client_->take_leave(Deadline::in(5s));
-    } catch (const Error&) {  // the launcher has gone first
+    } catch (const Error&) {  // the launcher has ended first
       return;
     }
   }

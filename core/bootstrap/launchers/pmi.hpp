@@ -10,23 +10,23 @@
 namespace capstan::pmi {
 
 // PMI, the interface through which Hydra (MPICH's mpirun) and srun --mpi=pmi2 let the ranks of a
-// job leave each other values; both speak version 1 of its wire protocol, srun beside version 2.
-// This process has one conversation with its launcher: the first call begins it, and the end of the
-// process takes leave. What is said is not encrypted; it goes where the launcher's own connections
-// go. All functions may be called from any thread.
+// job exchange values. Both speak version 1 of its wire protocol, srun beside version 2. A process
+// has one conversation with its launcher: the first call begins it, and the end of the process
+// finalizes it. Nothing is encrypted; values travel over the launcher's own connections. All
+// functions may be called from any thread.
 //
 // An MPI library of the launcher's kind speaks PMI, too. Over Hydra's descriptor both do, in any
 // order, as long as it is one after the other: start up while no other thread is in MPI, and before
 // MPI_Finalize, which ends the conversation. srun ends a job where one is begun twice, and Hydra's
 // port mixes two of a rank up: there Capstan leaves PMI to MPI.
 
-/// Why Capstan does not use the PMI that the launcher offers; empty if it does.
+/// The reason why Capstan does not use the PMI that the launcher offers; empty if it does.
 std::string obstacle(const Access& access);
 
-/// Of a process that knows only the port: its rank, and how many there are.
+/// Rank and size of a process that knows only the port.
 std::pair<int, int> place(const Access& access, Deadline deadline);
 
-/// Longer texts cannot be left.
+/// The longest text of leave(), in bytes.
 inline constexpr std::size_t longest_text = 500;
 
 /// Both are called by all ranks of the job, as often by each: rank 0 leaves `text` under `key`, and

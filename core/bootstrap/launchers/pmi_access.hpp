@@ -6,7 +6,7 @@
 
 namespace capstan::pmi {
 
-/// Where the launcher serves PMI to this process.
+/// The socket or port at which the launcher serves PMI to this process.
 struct Access {
   int descriptor = -1;                   ///< an open socket, PMI_FD
   std::optional<TcpEndpoint> port = {};  ///< or else here, PMI_PORT,

@@ -68,7 +68,7 @@ void Client::wait_for_launcher(short events, Deadline deadline) {
   throw TimedOut(failure_);
 }
 
-/// One call sends a whole line: srun takes what comes with one read for a line.
+/// Sends a whole line with one call, because srun expects a whole line from each read.
 void Client::send_line(std::string_view line, Deadline deadline) {
   while (!line.empty()) {
     const auto sent = ::send(socket_.get(), line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -82,7 +82,7 @@ void Client::send_line(std::string_view line, Deadline deadline) {
   }
 }
 
-/// Takes what has come up to the end of the line, and waits for more if that was not there.
+/// Reads up to the end of the line, and no further.
 std::string Client::receive_line(Deadline deadline) {
   std::array<char, longest_line> buffer;
   while (begun_.size() < longest_line) {
@@ -165,7 +165,7 @@ void Client::barrier(Deadline deadline) {
 void Client::take_leave(Deadline deadline) {
   asked_ = "finalize";
   send_line(to_line({asked_}), deadline);
-  // What a call has given up may come first.
+  // The answer to an earlier call that gave up may come first.
   while (parse_message(receive_line(deadline)).command != "finalize_ack") {
   }
 }

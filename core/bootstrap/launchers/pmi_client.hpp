@@ -27,7 +27,7 @@ class Client {
 
   /// `socket` may be shared: it is left as it is, and nothing is read beyond an answer.
   Client(FileDescriptor socket, Start start, Deadline deadline);
-  /// As process `id` of those that the launcher has started; it answers which rank that is.
+  /// Connects as process `id` of the launcher's. The launcher answers with its rank.
   Client(FileDescriptor socket, int id, Deadline deadline);
 
   /// Rank and size, if the launcher has said them.

@@ -16,7 +16,7 @@ bool is_printable(unsigned char c) {
   return c >= ' ' && c <= '~';
 }
 
-/// As it may appear in a message: nobody knows what a launcher has sent.
+/// The line as an error message shows it: a launcher may have sent any bytes.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 60;
   std::string out{text.substr(0, most)};

@@ -24,12 +24,12 @@ struct Line {
 /// Lines that are longer, with their newline, are refused.
 inline constexpr std::size_t longest_line = 4096;
 
-/// With the newline.
+/// The line as it is sent, with its newline.
 std::string to_line(const Line& message);
 /// Reads a line without its newline. Throws BootstrapError if it is none of PMI's.
 Line parse_message(std::string_view line);
 
-/// Any text as one without blanks, twice as long. The way back throws BootstrapError.
+/// Encodes any text as one without blanks that is twice as long. Decoding throws BootstrapError.
 std::string to_hex(std::string_view text);
 std::string from_hex(std::string_view digits);
 

@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
                   call, ::PMIx_Error_string(status)));
 }
 
-/// The connection to the launcher. PMIx counts who uses it in this process, MPI for example.
+/// The connection to the launcher. PMIx counts the users of it in this process, such as MPI.
 class Session {
  public:
   static Session& instance() {
@@ -42,8 +42,8 @@ class Session {
     if (const auto status = ::PMIx_Init(&self_, nullptr, 0); status != PMIX_SUCCESS)
       failed("PMIx_Init", status);
     owner_ = ::getpid();
-    // A launcher takes a process that leaves without it for one that has crashed. Before the
-    // library's own clean-up, hence not in a destructor.
+    // Without this call a launcher takes the end of the process for a crash. It must come before
+    // the clean-up of the PMIx library itself, so a destructor would be too late.
     std::atexit([] {
       if (instance().owner_ == ::getpid()) ::PMIx_Finalize(nullptr, 0);
     });
@@ -53,7 +53,7 @@ class Session {
   pid_t owner_ = -1;
 };
 
-/// What PMIx's own thread says some time, when nobody may be waiting any more.
+/// An answer that a thread of PMIx gives later, possibly after the wait for it has ended.
 class Answer {
  public:
   void give(pmix_status_t status, std::string text) {
@@ -63,7 +63,7 @@ class Answer {
     there_ = true;
     changed_.notify_all();
   }
-  /// PMIX_ERR_TIMEOUT if it does not come in time.
+  /// The answer, or PMIX_ERR_TIMEOUT if it does not come in time.
   std::pair<pmix_status_t, std::string> wait(Deadline deadline) {
     std::unique_lock lock{mutex_};
     const auto there = [&] { return there_; };
@@ -83,8 +83,8 @@ class Answer {
   std::string text_;
 };
 
-/// Answers that may still be given, by the tickets that calls get for them. Never destroyed: some
-/// are given after all waiting has ended, or never. Thread-safe.
+/// Calls that PMIx has not answered yet, by their tickets. Never destroyed, because an answer may
+/// come after every wait has ended. Thread-safe.
 class Expected {
  public:
   static Expected& instance() {
@@ -130,7 +130,7 @@ std::pair<pmix_status_t, std::string> answer_of(Call call, Deadline deadline) {
   return answer->wait(deadline);
 }
 
-/// One question; empty if the rank has not left the value yet.
+/// Asks once. Empty if the rank has not put the value yet.
 std::optional<std::string> ask(const pmix_proc_t& whom, const std::string& key, Deadline deadline) {
   const auto [status, text] = answer_of(
       [&](void* ticket) {

@@ -7,10 +7,10 @@
 
 namespace capstan::pmix {
 
-// What Capstan asks of PMIx, the interface through which launchers (Open MPI's mpirun, srun
-// --mpi=pmix) let the ranks of a job leave each other values. Only processes of the job's user get
-// at them. The first call connects to the launcher, and the end of the process disconnects. All
-// functions may be called from any thread.
+// The part of PMIx that Capstan uses. Through PMIx, launchers (Open MPI's mpirun, srun --mpi=pmix)
+// let the ranks of a job exchange values. Only processes of the job's user can read them. The first
+// call connects to the launcher, and the end of the process disconnects. All functions may be
+// called from any thread.
 
 /// Whether this build has PMIx. Without it the functions below throw BootstrapError.
 bool built();
@@ -22,8 +22,8 @@ void put(const std::string& key, const std::string& value);
 /// Waits for what rank `rank` of the job leaves under `key`. Throws TimedOut, BootstrapError.
 std::string get(int rank, const std::string& key, Deadline deadline);
 
-/// Waits until all ranks of the job have called it, or until `deadline`: what a rank has put is not
-/// to be had any more when it has ended.
+/// Waits until all ranks of the job have called it, or until `deadline`. The values of a rank are
+/// gone when it ends, so it calls this first.
 void meet(Deadline deadline);
 
 }  // namespace capstan::pmix

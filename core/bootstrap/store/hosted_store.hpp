@@ -27,7 +27,7 @@ class HostedStore final : public Store {
   std::vector<std::byte> get(std::string_view key, Deadline deadline) override;
   std::optional<std::vector<std::byte>> try_get(std::string_view key) override;
 
-  /// Where the others find it.
+  /// The endpoint to which other ranks connect.
   const SocketEndpoint& endpoint() const { return scope_.endpoint(); }
 
  private:

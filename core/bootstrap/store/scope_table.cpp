@@ -9,7 +9,7 @@
 namespace capstan {
 namespace {
 
-/// What the containers add to a key and its value, roughly.
+/// The memory that containers need beside a key and its value, roughly, in bytes.
 constexpr std::size_t overhead = 128;
 
 std::size_t cost_of(std::string_view key, std::size_t value) {
@@ -59,7 +59,7 @@ Scope* ScopeTable::admit(const std::string& name) {
   if (any_scope_) open(name);
   const auto found = scopes_.find(name);
   if (found == scopes_.end()) return nullptr;
-  // A launcher's scope takes tools at any time; one that the host opened is over once complete.
+  // A launcher's scope admits tools at any time. A scope that its host opened closes once complete.
   return found->second->complete() && !any_scope_ ? nullptr : found->second.get();
 }
 

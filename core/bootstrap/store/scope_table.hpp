@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-/// What the ranks of one communicator share on a server: their values, and who has come and gone.
+/// The state of one communicator on a server: its values, and which ranks have joined and left.
 class Scope {
  public:
   explicit Scope(std::string name) : name_(std::move(name)) {}

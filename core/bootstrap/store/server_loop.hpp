@@ -37,7 +37,7 @@ class ServerLoop {
   bool finished() const;
 
  private:
-  /// What a connection is doing decides which events it waits for and how long it may take.
+  /// The phase of a connection decides which events it waits for and how long it may take.
   enum class Phase { handshaking, idle, receiving, waiting, sending, closing, broken };
 
   struct Connection {

@@ -16,7 +16,7 @@ namespace capstan {
 ///   greeting --Hello--> proving --Join--> serving <--answer / Get--> waiting
 class ServerSession {
  public:
-  /// What the connection has to do after a message. A Refusal is the last thing it sends.
+  /// The consequences of a message. A Refusal is the last message of a connection.
   struct Reaction {
     std::optional<wire::StoreMessage> reply;
     std::string warning = {};  ///< worth a warning in the log if not empty
@@ -32,7 +32,7 @@ class ServerSession {
 
   bool authenticated() const { return scope_ != nullptr; }
   bool waiting() const { return waiting_for_.has_value(); }
-  /// Until when it waits.
+  /// The time at which the wait of a Get ends.
   Deadline wait_deadline() const { return wait_deadline_; }
   const Scope* scope() const { return scope_; }
 

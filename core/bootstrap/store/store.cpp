@@ -38,8 +38,8 @@ struct Barrier {
   }
 };
 
-/// Rank 0 collects the others and publishes the verdict: empty, or the ranks that never came. So
-/// all who wait for the verdict report the same ranks.
+/// Rank 0 waits for all ranks and publishes the result: empty, or the ranks that never came. All
+/// ranks take the result from there, so they report the same ranks.
 void lead(const Barrier& b) {
   try {
     for (int r = 1; r < b.size; ++r) b.store.get(b.arrived(r), b.deadline);
@@ -52,7 +52,7 @@ void lead(const Barrier& b) {
   b.store.put_text(b.verdict(), "");
 }
 
-/// The others may need the store until they have read the verdict, so rank 0 sees them off.
+/// Other ranks need the store until they have read the result, so rank 0 waits for them.
 void see_off(const Barrier& b) {
   int r = 1;
   try {
@@ -62,8 +62,8 @@ void see_off(const Barrier& b) {
   }
 }
 
-/// No verdict: rank 0 has not come, or has had more time than this rank. Should the store end just
-/// now, what it said last has to do.
+/// There is no result: rank 0 has not come, or has had more time than this rank. If the store ends
+/// now, its last answer has to do.
 [[noreturn]] void fail_without_verdict(const Barrier& b, const TimedOut& timed_out) {
   std::vector<int> ranks;
   try {
@@ -76,8 +76,8 @@ void see_off(const Barrier& b) {
 }
 
 void follow(const Barrier& b) {
-  // Rank 0's time is up at about the same moment: its verdict is worth a little patience, because
-  // all then say the same and nobody asks a store that rank 0 is about to take down.
+  // Rank 0's deadline passes at about the same moment. Waiting a little longer for its result lets
+  // all ranks report the same, and none asks a store that rank 0 is about to stop.
   constexpr std::chrono::seconds patience{1};
   const auto deadline =
       b.deadline.is_never() ? b.deadline : Deadline::in(b.deadline.remaining() + patience);

@@ -11,9 +11,9 @@
 
 namespace capstan {
 
-/// Where the ranks of one communicator leave each other messages before any transport exists: a
-/// map from short keys (1 to 256 bytes) to values (up to 64 KiB) that all of them see. One object
-/// per rank, used by one thread at a time.
+/// The key-value store through which the ranks of one communicator exchange data before any
+/// transport exists. Keys have 1 to 256 bytes, values up to 64 KiB, and all ranks see the same map.
+/// One object per rank, used by one thread at a time.
 ///
 /// Every call throws BootstrapError when the store is gone (the process that hosted it ended), and
 /// InvalidArgument for a key or value of a forbidden size.

@@ -7,8 +7,8 @@
 
 namespace capstan {
 
-/// What rank 0 leaves for the other ranks with a launcher that keeps values: where its store is, or
-/// why it has opened none.
+/// The value that rank 0 puts into the launcher's key-value store for the other ranks: the address
+/// of its store, or the reason why there is none.
 struct StoreAddress {
   TcpEndpoint endpoint{};
   std::string secret{};
@@ -17,7 +17,7 @@ struct StoreAddress {
 };
 
 std::string to_text(const StoreAddress& address);
-/// Throws BootstrapError for a text that is no address.
+/// Throws BootstrapError for a text that to_text() has not made.
 StoreAddress parse_store_address(std::string_view text);
 
 }  // namespace capstan

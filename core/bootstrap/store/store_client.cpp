@@ -22,7 +22,7 @@ constexpr auto longest_pause = 200ms;
 constexpr auto attempt_time = 5s;
 constexpr auto dead_host_time = 90s;
 
-/// Why an attempt to connect failed that may succeed later.
+/// An attempt to connect has failed, but a later one may succeed.
 class NotYet : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -109,7 +109,7 @@ void StoreClient::connect(Deadline deadline) {
   try {
     addresses = resolve(settings_.endpoint);
   } catch (const SystemError& error) {
-    throw NotYet(error.what());  // name servers have their bad moments, too
+    throw NotYet(error.what());  // a name server may fail for a moment
   }
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     try {
@@ -148,7 +148,7 @@ std::string StoreClient::explain(int error, const SocketAddress& address) const 
   return fmt::format("{}: {}", to_string(numeric), explain_connect_error(error));
 }
 
-/// On a Unix socket the name could have been taken by anybody on this host.
+/// Any user of this host could listen under the name of a Unix socket.
 void StoreClient::check_owner() const {
   if (!std::holds_alternative<AbstractEndpoint>(settings_.endpoint)) return;
   if (const auto uid = peer_uid(socket_); uid != ::geteuid()) {

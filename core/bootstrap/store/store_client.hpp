@@ -25,10 +25,10 @@ class StoreClient final : public Store {
     Secret secret;
     /// The communicator; clients of different scopes share nothing. At most 64 bytes.
     std::string scope = {};
-    /// Who this is; -1 for a client that is no rank.
+    /// The rank of this client; -1 for a client that is no rank.
     int rank = -1;
     int size = 0;
-    /// How long put() and try_get() wait for their answer, and get() beyond its own deadline.
+    /// The time for an answer to put() and try_get(), and to get() beyond its own deadline.
     std::chrono::milliseconds answer_timeout{10000};
   };
 

@@ -34,8 +34,8 @@ inline constexpr ProtocolId protocol{
     .name = "the Capstan store protocol",
 };
 
-/// What a client claims. Rank -1 is a client that is no rank (a launcher, a tool); then size means
-/// nothing.
+/// The claims of a client. Rank -1 is a client that is no rank (a launcher, a tool); then size
+/// means nothing.
 struct Membership {
   std::int32_t rank;
   std::int32_t size;
