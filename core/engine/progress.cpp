@@ -12,31 +12,30 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How a wait goes on: engines look for a while, then the core is yielded, then the rank sleeps
-// until it is woken. Peers are looked after all the while. A rank with a core of its own is in no
-// hurry to yield: what else runs there would keep the core for milliseconds, and all ranks wait.
+// A rank with a core of its own spins for long before it yields: another program on that core would
+// keep it for milliseconds, while all ranks wait.
 constexpr auto spin_before_yield = 1ms;
-// Unless that gives the core back soon, like ranks of another job do that wait in this way: then
-// all get on faster if none spins. Seen by how long a yield has taken, and believed for a while.
-constexpr std::chrono::microseconds shortest_turn = 5us, longest_turn = 2ms;
+// Ranks of another job that wait in the same way give the core back soon. Then all jobs get on
+// faster if none spins. The duration of a yield shows it, and it is remembered for a while.
+constexpr std::chrono::microseconds shortest_absence = 5us, longest_absence = 2ms;
 constexpr auto remembered = 50ms;
 constexpr auto yield_before_sleep = 2ms;
 constexpr auto longest_sleep = 20ms;
 constexpr auto check_interval = 20ms;
-// When two wait at once, one may end what the other waits for.
+// When two threads wait at once, each may end the operation that the other waits for.
 constexpr auto longest_sleep_among_several = 1ms;
 
 }  // namespace
 
-/// How long nothing has moved, and what that means.
-class Progress::Patience {
+/// Spin, then yield, then sleep, by time without progress. Peers are checked now and then.
+class Progress::Backoff {
  public:
-  explicit Patience(bool oversubscribed) : oversubscribed_(oversubscribed) {}
+  explicit Backoff(bool oversubscribed) : oversubscribed_(oversubscribed) {}
 
-  void moved() { since_ = Clock::time_point{}; }
+  /// There was progress.
+  void reset() { since_ = Clock::time_point{}; }
 
-  /// Yields or sleeps as becomes the time that has passed in vain; now and then looks after peers.
-  void lose(Progress& progress, Deadline deadline) {
+  void pause(Progress& progress, Deadline deadline) {
     const auto now = Clock::now();
     if (since_ == Clock::time_point{}) since_ = now;
     if (now - last_check_ > check_interval) {
@@ -46,7 +45,7 @@ class Progress::Patience {
     if (now - since_ > yield_before_sleep) {
       const auto several = progress.drivers_.load() > 1;
       const auto most = several ? longest_sleep_among_several : longest_sleep;
-      if (progress.sleep(std::min<std::chrono::nanoseconds>(most, deadline.remaining()))) moved();
+      if (progress.sleep(std::min<std::chrono::nanoseconds>(most, deadline.remaining()))) reset();
     } else if (oversubscribed_ || progress.shares_core(now) || now - since_ > spin_before_yield) {
       progress.yield(now);
     }
@@ -60,12 +59,12 @@ class Progress::Patience {
 void Progress::yield(Clock::time_point now) {
   sched_yield();
   const auto away = Clock::now() - now;
-  if (away < shortest_turn || away > longest_turn) return;
+  if (away < shortest_absence || away > longest_absence) return;
   sharing_until_ = now + remembered;
   sharing_ = true;
 }
 
-/// Whether others who give it back soon use this core, too.
+/// Other programs that give this core back soon use it, too.
 bool Progress::shares_core(Clock::time_point now) {
   if (sharing_ && now > sharing_until_.load()) sharing_ = false;
   return sharing_;
@@ -125,7 +124,7 @@ bool Progress::poll() {
   return moved;
 }
 
-/// Peers may still need engines that have nothing to do: what they send has to be taken in.
+/// Engines that have nothing to do take in arrivals all the same: peers may need that to go on.
 void Progress::serve_idle() {
   const Lock lock{*this};
   bell_->progress();
@@ -172,7 +171,7 @@ void Progress::there_is_work() {
   if (!threaded_.load(std::memory_order_relaxed)) return;
   {
     const std::lock_guard lock{mutex_};
-  }  // the thread has seen what it looks at, or sleeps
+  }  // the thread sleeps, or has yet to look for work
   work_.notify_one();
 }
 
@@ -200,20 +199,20 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
   };
   const bool finished = [&] {
     const Driving driving{drivers_};
-    Patience patience{options_.oversubscribed};
+    Backoff backoff{options_.oversubscribed};
     while (!done()) {
       if (poll()) {
-        patience.moved();
+        backoff.reset();
         continue;
       }
       if (done()) break;
       if (deadline.expired()) return false;
       serve_idle();
-      patience.lose(*this, deadline);
+      backoff.pause(*this, deadline);
     }
     return true;
   }();
-  there_is_work();  // for the thread, which stood back
+  there_is_work();  // the thread stood back meanwhile
   return finished;
 }
 
@@ -241,14 +240,14 @@ void Progress::run_thread(const std::stop_token& stop) {
       std::unique_lock lock{mutex_};
       work_.wait(lock, [&] { return stop.stop_requested() || (drivers_ == 0 && busy()); });
     }
-    Patience patience{options_.oversubscribed};
+    Backoff backoff{options_.oversubscribed};
     while (!stop.stop_requested() && drivers_ == 0) {
       if (poll()) {
-        patience.moved();
+        backoff.reset();
         continue;
       }
       if (idle()) break;
-      patience.lose(*this, Deadline::never());
+      backoff.pause(*this, Deadline::never());
     }
   }
 }

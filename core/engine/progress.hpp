@@ -19,7 +19,7 @@ namespace capstan {
 class Engine;
 
 /// Moves on the operations of one rank: those of its world and of all groups made from it. Callers
-/// that wait do it themselves; a progress thread, if there is one, does it while nobody waits.
+/// do it while they wait. A progress thread, if there is one, does it while no caller waits.
 ///
 /// Without a progress thread a rank's communicators are used by one thread at a time and nothing is
 /// locked. With one, all functions are thread-safe.
@@ -27,7 +27,7 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
  public:
   struct Options {
     bool oversubscribed = false;  ///< ranks share cores: yield at once
-    CpuSet thread_processors{};   ///< where the progress thread runs; empty: where its maker does
+    CpuSet thread_processors{};   ///< of the progress thread; empty: those of its maker
   };
 
   /// `bell`: the world's transport, which is slept on.
@@ -60,17 +60,17 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
     Progress* progress_;  // null: nothing is locked
   };
 
-  /// Under the lock: this operation has ended; it is told so once the lock is given back.
+  /// Under the lock: this operation has ended. announce() completes or fails it.
   void ended(std::shared_ptr<Operation> operation, std::exception_ptr error,
              const std::optional<MessageInfo>& message);
-  /// Without the lock: tells those that have ended.
+  /// Without the lock: completes or fails operations that have ended, and runs their callbacks.
   void announce();
   /// Without the lock: there is something to move on; the thread is woken, if there is one.
   void there_is_work();
 
  private:
   using Clock = std::chrono::steady_clock;
-  class Patience;
+  class Backoff;
   void lock();
   void yield(Clock::time_point now);
   bool shares_core(Clock::time_point now);
@@ -93,15 +93,15 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   };
   std::vector<Ended> ended_;
 
-  std::atomic<bool> sharing_ = false;  // the core, with others who give it back soon
+  std::atomic<bool> sharing_ = false;  // the core, with programs that give it back soon
   std::atomic<Clock::time_point> sharing_until_{};
 
   std::atomic<bool> threaded_ = false;
   std::mutex mutex_;
   std::atomic<int> waiting_for_lock_ = 0;
   std::atomic<int> drivers_ = 0;  // callers that wait: the thread stands back
-  std::mutex sleeping_;           // one at a time sleeps on the bell
-  std::condition_variable work_;  // for the thread: there is something to do
+  std::mutex sleeping_;           // one thread at a time sleeps on the bell
+  std::condition_variable work_;  // wakes the progress thread
   std::jthread thread_;
 };
 
