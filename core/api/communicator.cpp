@@ -45,7 +45,7 @@ int Communicator::size() const {
 
 namespace {
 
-/// The task of a call that is complete; all_to_all_v's is completed later.
+/// The task of a checked call. That of an all_to_all_v is completed when its turn comes.
 Task task_of(CheckedCall&& checked) {
   return {.call = std::move(checked.call),
           .input = checked.input,
@@ -54,15 +54,13 @@ Task task_of(CheckedCall&& checked) {
           .output_bytes = checked.output_bytes};
 }
 
-/// Each rank sums its input times a factor of its own: the product is what it contributes.
+/// Multiplies the input by this rank's factor before it is reduced.
 void scale_input(Task& task, double factor) {
   const auto scaled = std::make_shared<std::vector<std::byte>>(task.input_bytes.value());
   const std::size_t count = task.input_bytes.value() / task.call.element().value();
-  task.pack = [first = task.pack, kernel = kernels::scale_kernel(task.call.type),
-               to = scaled->data(), from = task.input, count, factor] {
-    if (first) first();
-    kernel(to, from, count, factor);
-  };
+  task.transfers.add(TransferStep::scale,
+                     [kernel = kernels::scale_kernel(task.call.type), to = scaled->data(),
+                      from = task.input, count, factor] { kernel(to, from, count, factor); });
   replace_buffers(task, true, false, [&](AddressRange) { return scaled->data(); });
   task.keep.push_back(scaled);
 }
@@ -78,32 +76,27 @@ bool needs_devices(const Request& request) {
   return on_device(request.input) || on_device(request.output);
 }
 
-using Lengths = std::shared_ptr<std::vector<Elements>>;
+using Lengths = Answers<std::vector<Elements>>;
 
-/// Ranks tell each other how much they send: `told` gets the lengths of all pairs.
-Task tell_lengths(const Request& request, const Lengths& told) {
-  const auto own = std::make_shared<std::vector<Elements>>(request.counts);
-  Task task;
-  task.call.collective = Collective::all_gather;
-  task.call.type = DataType::u64;
-  task.call.shape.count = Elements{own->size()};
-  task.input = own->data();
-  task.output = told->data();
-  task.keep = {own, told};
-  return task;
+/// Agreement on how much each rank sends to each other in an all_to_all_v.
+Task agree_on_lengths(const std::vector<Elements>& counts,
+                      const std::shared_ptr<Lengths>& lengths) {
+  lengths->own = counts;
+  lengths->result.resize(counts.size() * counts.size());
+  const Agreement agreement{.combine = Combine::all, .type = DataType::u64, .count = counts.size()};
+  return task_of(agreement.call(), lengths);
 }
 
-/// Completes the call with what the others have told.
-std::function<void(Task&)> with_lengths(const Request& request, int rank, const Lengths& told) {
-  return [told, rank, expected = request.receive_counts](Task& task) {
-    const std::size_t p = expected.size();
-    for (std::size_t peer = 0; peer < p; ++peer) {
-      const Elements sent = (*told)[peer * p + static_cast<std::size_t>(rank)];
-      if (sent != expected[peer])
-        throw Mismatch(column_mismatch(rank, static_cast<int>(peer), sent, expected[peer]));
-    }
-    task.call.shape.counts = *told;
-  };
+/// Completes the call with the lengths of all pairs of ranks.
+void complete_with(const Lengths& lengths, const std::vector<Elements>& expected, int rank,
+                   Task& task) {
+  const std::size_t p = expected.size();
+  for (std::size_t peer = 0; peer < p; ++peer) {
+    const Elements sent = lengths.result[peer * p + static_cast<std::size_t>(rank)];
+    if (sent != expected[peer])
+      throw Mismatch(column_mismatch(rank, static_cast<int>(peer), sent, expected[peer]));
+  }
+  task.call.shape.counts = lengths.result;
 }
 
 }  // namespace
@@ -115,56 +108,57 @@ Communicator::Prepared Communicator::prepare(const Request& request) const {
   Prepared prepared{std::nullopt, task_of(std::move(checked)), output};
   impl_->staging->stage(prepared.main, rank());
   if (request.collective == Collective::all_to_all_v) {
-    const std::size_t pairs = request.counts.size() * request.counts.size();
-    const auto told = std::make_shared<std::vector<Elements>>(pairs);
-    prepared.ask.emplace(tell_lengths(request, told));
-    prepared.main.complete = with_lengths(request, rank(), told);
+    const auto lengths = std::make_shared<Lengths>();
+    prepared.agreement.emplace(agree_on_lengths(request.counts, lengths));
+    prepared.main.complete_call = [lengths, rank = rank(),
+                                   expected = request.receive_counts](Task& task) {
+      complete_with(*lengths, expected, rank, task);
+    };
   }
   if (request.reducer.scales()) scale_input(prepared.main, request.reducer.factor());
   return prepared;
 }
 
-void Communicator::run(Prepared prepared) {
-  prepared.pack_at_start();
-  if (prepared.ask) impl_->engine.submit(std::move(*prepared.ask));
-  impl_->engine.run(std::move(prepared.main));
+void Communicator::run_queued(Prepared prepared) {
+  prepared.read_devices();
+  if (prepared.agreement) impl_->engine.enqueue(std::move(*prepared.agreement));
+  impl_->engine.run_queued(std::move(prepared.main));
 }
 
-Work Communicator::start(Prepared prepared) {
+Work Communicator::start_queued(Prepared prepared) {
   Engine& engine = impl_->engine;
-  prepared.pack_at_start();
+  prepared.read_devices();
   const auto operation = std::make_shared<Operation>(
       engine.progress(), to_string(prepared.main.call), prepared.output);
   prepared.main.operation = operation;
-  if (prepared.ask) engine.submit(std::move(*prepared.ask));
-  engine.submit(std::move(prepared.main));
+  if (prepared.agreement) engine.enqueue(std::move(*prepared.agreement));
+  engine.enqueue(std::move(prepared.main));
   return Work{operation};
 }
 
 void Communicator::run(const Request& request) {
   // With a progress thread others may call at the same time.
   Engine& engine = impl_->engine;
-  if (engine.progress()->has_thread() || needs_devices(request)) return run_anew(request);
-  const Impl::Known* const known = impl_->known(request);
-  if (!known || !known->plan || known->plans_age != engine.plans_age()) return run_anew(request);
-  engine.run(*known->plan, known->input, known->output);
+  if (engine.progress()->has_thread() || needs_devices(request)) return run_checked(request);
+  const auto* const known = engine.plans().lookup(request);
+  if (!known) return run_checked(request);
+  engine.run_repeated(*known->plan, known->input, known->output);
 }
 
-void Communicator::run_anew(const Request& request) {
+void Communicator::run_checked(const Request& request) {
   if (request.collective == Collective::all_to_all_v || request.reducer.scales() ||
       needs_devices(request))
-    return run(prepare(request));
+    return run_queued(prepare(request));
   Engine& engine = impl_->engine;
-  const std::uint64_t age = engine.plans_age();
+  const std::uint64_t generation = engine.plans().generation();  // callbacks may call meanwhile
   const CheckedCall checked = check(request, rank(), size());
-  // Callbacks may call meanwhile.
-  const Plan* const plan = engine.run(checked.call, checked.input, checked.output);
+  const CachedPlan* const plan = engine.run(checked.call, checked.input, checked.output);
   if (plan && !engine.progress()->has_thread())
-    impl_->remember({request, checked.input, checked.output, plan, age});
+    engine.plans().remember({request, checked.input, checked.output, plan}, generation);
 }
 
 Work Communicator::start(const Request& request) {
-  return start(prepare(request));
+  return start_queued(prepare(request));
 }
 
 std::optional<Communicator> Communicator::split(int colour, int key) {
@@ -217,8 +211,8 @@ std::optional<int> Communicator::rank_of(int world_rank) const {
 
 namespace {
 
-/// What a call is like as far as this rank knows: how much the others send each other in an
-/// all_to_all_v they tell in the call only, so they are taken to send as much as this one.
+/// A call as far as this rank knows it without asking others. The lengths that other ranks send in
+/// an all_to_all_v are taken to be those of this rank.
 CheckedCall known_call(const Request& request, int rank, int size) {
   CheckedCall checked = check(request, rank, size);
   if (request.collective != Collective::all_to_all_v) return checked;

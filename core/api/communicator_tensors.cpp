@@ -1,4 +1,5 @@
-// Calls on tensors and on many buffers: what is packed before and unpacked after them.
+// Calls on tensors and on many buffers, which are gathered into one buffer before the call and
+// scattered again after it.
 
 #include <fmt/format.h>
 
@@ -14,16 +15,16 @@ Bytes bytes_of(const TensorView& tensor) {
   return capstan::bytes_of(tensor.count(), size_of(tensor.type));
 }
 
-/// Memory of a call that something is packed into: pinned where devices copy to it or from it.
+/// Memory of a call into which tensors or buffers are packed: pinned if devices copy to or from it.
 class Packing {
  public:
-  /// None: it travels as it is.
+  /// No memory: the tensor travels as it is.
   Packing() = default;
   explicit Packing(Bytes size) {
     const auto memory = std::make_shared<std::vector<std::byte>>(size.value());
     memory_ = {memory, memory->data()};
   }
-  Packing(Staging& staging, Bytes size, const std::string& call)
+  Packing(DeviceStaging& staging, Bytes size, const std::string& call)
       : memory_(staging.pinned(size, call)),
         transfer_(staging.transfer(call, memory_)),
         on_device_(true) {}
@@ -33,7 +34,7 @@ class Packing {
   std::byte* data() const { return memory_.get(); }
   bool on_device() const { return on_device_; }
 
-  /// Calls `body` with what copies between this memory and what is packed.
+  /// Calls `body` with a function that copies between this memory and packed buffers.
   template <class Body>
   void copy(const Body& body) const {
     DeviceCopies copies{transfer_};
@@ -67,7 +68,7 @@ Request request_of(Collective collective, const TensorView& input, const TensorV
           .root = root};
 }
 
-/// One that this process can copy from and to.
+/// Refuses a tensor that this process cannot copy from and to.
 void require_reachable(int rank, const TensorView& tensor) {
   using enum DeviceType;
   const DeviceType type = tensor.device.type;
@@ -107,29 +108,21 @@ bool slices_are_blocks(const TensorView& tensor, int dimension) {
   return tensor.is_dense() && std::ranges::all_of(outer, [](auto length) { return length == 1; });
 }
 
-/// Runs one after the other what is not empty.
-std::function<void()> sequence(std::function<void()> first, std::function<void()> second) {
-  if (!second) return first;
-  return [first = std::move(first), second = std::move(second)] {
-    first();
-    second();
-  };
-}
-
 void pack_input(Task& task, const Packing& packing, std::function<void()> pack) {
   task.keep.push_back(packing.memory());
-  task.pack = sequence(std::move(pack), task.pack);
-  task.packs_at_start |= packing.on_device();
+  task.transfers.add(TransferStep::gather, std::move(pack));
+  task.reads_input_at_once |= packing.on_device();
   task.owns_input = true;
 }
 
 void unpack_output(Task& task, const Packing& packing, std::function<void()> unpack) {
   task.keep.push_back(packing.memory());
-  task.unpack = std::move(unpack);
+  task.transfers.add(TransferStep::scatter, std::move(unpack));
   task.owns_output = true;
 }
 
-Packing packing_for(Staging& staging, int rank, std::string_view call, const TensorView& tensor) {
+Packing packing_for(DeviceStaging& staging, int rank, std::string_view call,
+                    const TensorView& tensor) {
   if (tensor.count() == Elements{0} || !on_device(tensor.data)) return Packing{bytes_of(tensor)};
   return {staging, bytes_of(tensor),
           call_of(rank, fmt::format("{} of {}", call, to_string(tensor)))};
@@ -244,38 +237,38 @@ Communicator::Prepared Communicator::prepare_fused(std::vector<Piece> pieces, Da
 }
 
 void Communicator::run_fused(std::vector<Piece> pieces, DataType type, const Reducer& reducer) {
-  run(prepare_fused(std::move(pieces), type, reducer));
+  run_queued(prepare_fused(std::move(pieces), type, reducer));
 }
 Work Communicator::start_fused(std::vector<Piece> pieces, DataType type, const Reducer& reducer) {
-  return start(prepare_fused(std::move(pieces), type, reducer));
+  return start_queued(prepare_fused(std::move(pieces), type, reducer));
 }
 
 void Communicator::all_reduce(const TensorView& data, const Reducer& reducer) {
-  run(prepare_in_place(Collective::all_reduce, data, 0, reducer));
+  run_queued(prepare_in_place(Collective::all_reduce, data, 0, reducer));
 }
 Work Communicator::start_all_reduce(const TensorView& data, const Reducer& reducer) {
-  return start(prepare_in_place(Collective::all_reduce, data, 0, reducer));
+  return start_queued(prepare_in_place(Collective::all_reduce, data, 0, reducer));
 }
 void Communicator::broadcast(const TensorView& data, int root) {
-  run(prepare_in_place(Collective::broadcast, data, root, {}));
+  run_queued(prepare_in_place(Collective::broadcast, data, root, {}));
 }
 Work Communicator::start_broadcast(const TensorView& data, int root) {
-  return start(prepare_in_place(Collective::broadcast, data, root, {}));
+  return start_queued(prepare_in_place(Collective::broadcast, data, root, {}));
 }
 void Communicator::all_gather(const TensorView& input, const TensorView& output, int dimension) {
-  run(prepare_gather(input, output, dimension));
+  run_queued(prepare_gather(input, output, dimension));
 }
 Work Communicator::start_all_gather(const TensorView& input, const TensorView& output,
                                     int dimension) {
-  return start(prepare_gather(input, output, dimension));
+  return start_queued(prepare_gather(input, output, dimension));
 }
 void Communicator::reduce_scatter(const TensorView& input, const TensorView& output, int dimension,
                                   const Reducer& reducer) {
-  run(prepare_scatter(input, output, dimension, reducer));
+  run_queued(prepare_scatter(input, output, dimension, reducer));
 }
 Work Communicator::start_reduce_scatter(const TensorView& input, const TensorView& output,
                                         int dimension, const Reducer& reducer) {
-  return start(prepare_scatter(input, output, dimension, reducer));
+  return start_queued(prepare_scatter(input, output, dimension, reducer));
 }
 
 }  // namespace capstan

@@ -2,74 +2,51 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cassert>
+#include <limits>
 
 #include "capstan/error.hpp"
 #include "core/engine/progress.hpp"
+#include "topology/machine.hpp"
 
 namespace capstan {
 namespace {
 
 constexpr int spins_alone = 4000, spins_sharing_a_core = 20;
 
-Bytes chunk_of(const Placement& placement, const Settings& settings) {
-  return settings.chunk > Bytes{0} ? settings.chunk : placement.chunk;
+Autotuner::Time now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
 }
 
-Placement with_chunk(Placement placement, const Settings& settings) {
-  placement.chunk = chunk_of(placement, settings);
-  return placement;
-}
-
-/// A block has one chunk for each rank.
-Bytes block_bytes(int ranks, Bytes chunk) {
-  constexpr Bytes largest{4 << 20};
-  return std::min(chunk * static_cast<std::uint64_t>(ranks), largest);
-}
-
-/// Between hosts nobody reads the memory of others: all of a long message goes through the ring,
-/// and a larger one needs fewer turns. Among many ranks that would take too much address space, as
-/// each sees the segments of all.
-Bytes message_ring(const Hosts& hosts) {
-  constexpr Bytes near{64 << 10}, far{1 << 20};
-  constexpr int many = 64;
-  return hosts.single() || hosts.ranks() > many ? near : far;
+/// The length from which calls are measured in shorter blocks, too: none where the program has set
+/// the length of blocks, or where they are as short as is sensible.
+Bytes shorter_blocks_from(Bytes block, int ranks, const Settings& settings) {
+  constexpr Bytes never{std::numeric_limits<std::uint64_t>::max()};
+  const Bytes shortened = block / (shorter_blocks * static_cast<std::uint64_t>(ranks));
+  return settings.chunk == Bytes{0} && shortened >= shortest_chunk ? block : never;
 }
 
 }  // namespace
 
-SegmentLayout segment_layout(int ranks, const Placement& placement, const Settings& settings) {
-  const Bytes messages = Messages::area(ranks, message_ring(placement.hosts));
-  // Areas of a staging buffer start on cache lines: a little more than the block itself.
-  const Bytes rounding = bytes_of(staging_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
-  const Bytes staging = block_bytes(ranks, chunk_of(placement, settings)) + rounding;
-  return {ranks, SlotLayout{ranks, staging}, messages};
-}
-
 Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<int> world_ranks,
-               Rank self, const SegmentLayout& layout, const Placement& placement,
+               Rank self, const SegmentLayout& layout, const MachineView& machine,
                const Settings& settings)
     : progress_(std::move(rank.progress)),
       memory_(std::move(rank.memory)),
       transport_(std::move(transport)),
       world_ranks_(std::move(world_ranks)),
       self_(self),
-      ranks_(placement.hosts.ranks()),
-      layout_(layout),
-      placement_(with_chunk(placement, settings)),
+      ranks_(machine.hosts.ranks()),
+      machine_(with_chunk_of(settings, machine)),
       settings_(settings),
-      rules_(AlgorithmRules::parse(settings.algorithm)),
-      spins_(placement.oversubscribed ? spins_sharing_a_core : spins_alone),
-      tries_(tries()),
-      links_{.reads_peers = placement.reads_peers && settings.single_copy,
-             .shares_cores = placement.shares_cores,
-             .huge_pages = placement.huge_pages},
+      spins_(machine.oversubscribed ? spins_sharing_a_core : spins_alone),
       peers_(*transport_, progress_->bell(), *memory_, world_ranks_, self),
       executor_(peers_, layout, spins_),
-      watch_(peers_),
+      watchdog_(peers_),
       messages_(peers_, layout.messages(),
-                {.ring = message_ring(placement.hosts), .read_remote = settings.single_copy}) {
+                {.ring = message_ring(machine.hosts), .read_remote = settings.single_copy}),
+      plans_(plan_context(layout), plan_hooks()) {
   progress_->add(*this);
   if (settings.progress_thread) progress_->ensure_progress();
 }
@@ -87,115 +64,115 @@ Engine::~Engine() {
   progress_->announce();
 }
 
-Choice Engine::choice(const Call& call) {
-  if (tries(call))
-    if (const auto tried = trials_.find(typical(call)); tried != trials_.end())
-      return tried->second.choice();
-  return predicted(call);
+PlanContext Engine::plan_context(const SegmentLayout& layout) const {
+  const bool on_one_host = ranks_ > 1 && machine_.hosts.single();
+  const Bytes block = block_bytes(ranks_, machine_.chunk);
+  const LinkModel links{.reads_peers = machine_.reads_peers && settings_.single_copy,
+                        .shares_cores = machine_.shares_cores,
+                        .huge_pages = machine_.huge_pages};
+  return {.hosts = machine_.hosts,
+          .self = self_,
+          .rules = AlgorithmRules::parse(settings_.algorithm),
+          .links = links,
+          .layout = layout.slots(),
+          .block = block,
+          .cached_buffers = machine_.cached_buffers,
+          .shorter_blocks_from = shorter_blocks_from(block, ranks_, settings_),
+          .autotunes = machine_.autotunes && on_one_host,
+          .maps_buffers = links.reads_peers && !machine_.threads && on_one_host};
 }
 
-/// The model's choice, which does not change. Choosing takes much longer than making a plan: calls
-/// of about the same size share one choice.
-Choice Engine::predicted(const Call& call) {
-  const bool commutative = !call.user || call.user->commutative;
-  const auto choose_for = [&](const Call& c) {
-    return choose(c, placement_.hosts, rules_, commutative, links_);
-  };
-  if (!rules_.empty() || has_counts(call.collective)) return choose_for(call);
-  const Call key = typical(call);
-  if (choices_.size() >= most_plans) choices_.clear();
-  const auto found = choices_.find(key);
-  return found != choices_.end() ? found->second
-                                 : choices_.emplace(key, choose_for(key)).first->second;
+PlanCache::Hooks Engine::plan_hooks() {
+  return {.plan_made = [this](const Plan& plan) { executor_.prepare(plan); },
+          .buffers_may_have_changed = [this] { recurring_.look_again(); },
+          .plans_in_use = [this] { return !tasks_.empty(); }};
 }
 
-const Plan& Engine::plan(const Call& call) {
-  if (last_plan_ && last_plan_->call == call) return *last_plan_;
-  if (const auto known = plans_.find(call); known != plans_.end())
-    return *(last_plan_ = known->second.get());
-  if (plans_.size() >= most_plans && tasks_.empty())
-    plans_.clear(), retired_.clear(), last_plan_ = nullptr, ++plans_age_;
-  auto made = std::make_unique<Plan>(make_plan(call, choice(call)));
-  made->kind = trials_of(call);
-  return *(last_plan_ = plans_.emplace(call, std::move(made)).first->second.get());
+/// The plan of a call that is put at the end of the queue.
+const CachedPlan* Engine::plan_at_end(const Call& call) {
+  return next_plan_is_known() ? next_plan(call, tasks_.end()) : nullptr;
 }
 
-Bytes Engine::block_bytes() const {
-  return capstan::block_bytes(ranks_, placement_.chunk);
-}
-
-Plan Engine::make_plan(const Call& call, const Choice& choice) {
-  Plan plan = capstan::make_plan(call, choice, placement_.hosts, self_, block_bytes(),
-                                 placement_.cached_buffers, layout_.slots());
-  executor_.prepare(plan);
+/// The plan of the next call, in the order in which all ranks call. Null: it is known when the turn
+/// of the call comes, after an agreement that is put into the queue here.
+const CachedPlan* Engine::next_plan(const Call& call, Tasks::const_iterator place) {
+  const auto [plan, undecided] = plans_.next(call);
+  if (undecided) tasks_.insert(place, agree_on_times(*undecided, call));
   return plan;
 }
 
-const Plan* Engine::run(const Call& call, const void* input, void* output) {
-  const auto question = expects_shared_buffers() ? question_for(call) : nullptr;
-  if (!question) return run_now(call, input, output);
-  const PeerMappedBuffers own = seen_buffers(call, input, output);
-  Call known = call;
-  run_now(*question, &own, &known.peer_mapped);
-  run_now(known, input, output);
+/// The same plan for a call at the end of the queue, unless its kind is to be measured again.
+const CachedPlan* Engine::plan_again(const CachedPlan& plan) {
+  if (!next_plan_is_known()) return nullptr;
+  return PlanCache::runs_again(plan) ? &plan : next_plan(plan.plan.call, tasks_.end());
+}
+
+const CachedPlan* Engine::run(const Call& call, const void* input, void* output) {
+  const auto agreement = expects_shared_buffers() ? visibility_agreement(call) : nullptr;
+  if (!agreement) return run_call(call, input, output);
+  const PeerMappedBuffers own = peer_mapped(call, input, output);
+  Call agreed = call;
+  run_call(*agreement, &own, &agreed.peer_mapped);
+  run_call(agreed, input, output);
   return nullptr;
 }
 
-void Engine::run(const Plan& plan, const void* input, void* output) {
+void Engine::run_repeated(const CachedPlan& plan, const void* input, void* output) {
   assert(!progress_->has_thread());  // under which others may call
   if (failure_) failure_->raise();
-  const Plan* const next = nothing_open() ? once_more(plan, tasks_.end()) : nullptr;
-  if (!next || !tasks_.empty() || !run_at_once(*next, input, output))
-    run_in_turn(plan.call, next, input, output);
+  const CachedPlan* const next = plan_again(plan);
+  if (!next || !tasks_.empty() || !run_unqueued(*next, input, output))
+    push_and_wait(plan.plan.call, next, input, output);
 }
 
-/// After what has been called before, or what has begun goes on.
-void Engine::run_in_turn(const Call& call, const Plan* plan, const void* input, void* output) {
+/// After the calls before it, or as far as it has not run yet.
+void Engine::push_and_wait(const Call& call, const CachedPlan* plan, const void* input,
+                           void* output) {
   Outcome outcome;
-  queue(call, plan, input, output, outcome);
+  push_task(call, plan, input, output, outcome);
   wait_for(outcome);
 }
 
-const Plan* Engine::run_now(const Call& call, const void* input, void* output) {
+const CachedPlan* Engine::run_call(const Call& call, const void* input, void* output) {
   Outcome outcome;
-  const Plan* plan = nullptr;
+  const CachedPlan* plan = nullptr;
   {
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
     plan = plan_at_end(call);
-    const Plan* const lasting = plan && !plan->trial ? plan : nullptr;
-    if (plan && tasks_.empty() && run_at_once(*plan, input, output)) return lasting;
-    queue(call, plan, input, output, outcome);
+    const CachedPlan* const lasting = plan && !plan->measured ? plan : nullptr;
+    if (plan && tasks_.empty() && run_unqueued(*plan, input, output)) return lasting;
+    push_task(call, plan, input, output, outcome);
     plan = lasting;
   }
   wait_for(outcome);
   return plan;
 }
 
-/// Most calls end before they come to this, and are not to make room for a task on the stack.
-[[gnu::noinline]] void Engine::queue(const Call& call, const Plan* plan, const void* input,
-                                     void* output, Outcome& outcome) {
+/// Most calls end without becoming a task, and are not to make room for one on the stack.
+[[gnu::noinline]] void Engine::push_task(const Call& call, const CachedPlan* plan,
+                                         const void* input, void* output, Outcome& outcome) {
   tasks_.push_back(
       {.call = call, .plan = plan, .input = input, .output = output, .outcome = &outcome});
 }
 
 /// True when it has ended; otherwise it is to become the first task. A failure is everybody's.
-bool Engine::run_at_once(const Plan& plan, const void* input, void* output) {
-  prepare(plan, input, output);
+bool Engine::run_unqueued(const CachedPlan& plan, const void* input, void* output) {
+  before_call(plan, input, output);
   try {
-    running_ = !executor_.run(plan, input, output);
+    running_ = !executor_.run(plan.plan, input, output);
   } catch (const Error& error) {
     fail(Failure::of(error));
     failure_->raise();
   }
-  if (!running_) ended(plan);
+  if (!running_) after_call(plan);
   return !running_;
 }
 
-void Engine::run(Task task) {
+void Engine::run_queued(Task task) {
   Outcome outcome;
   task.outcome = &outcome;
-  submit(std::move(task));
+  enqueue(std::move(task));
   wait_for(outcome);
 }
 
@@ -205,18 +182,19 @@ void Engine::wait_for(const Outcome& outcome) {
   if (outcome.error) std::rethrow_exception(outcome.error);
 }
 
-void Engine::submit(Task task) {
+void Engine::enqueue(Task task) {
   {
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
-    if (!task.complete && expects_shared_buffers())
-      if (const auto question = question_before(task.call)) tasks_.push_back(ask(*question, task));
-    if (!task.complete) task.plan = plan_at_end(task.call);
+    if (!task.complete_call && expects_shared_buffers())
+      if (const auto agreement = plans_.visibility_agreement(task.call))
+        tasks_.push_back(agree_on_visibility(*agreement, task));
+    if (!task.complete_call) task.plan = plan_at_end(task.call);
     tasks_.push_back(std::move(task));
-    // What is small is sent at once; what takes time is left to who has it, and what is tried to
-    // who waits for it, so that the time is that of the call alone.
-    const Plan* const first = tasks_.front().plan;
-    const bool small = first && in_packets(first->protocol) && !first->trial;
+    // Small calls are sent at once. Long ones are left to a thread that has time, and measured ones
+    // to the thread that waits, so that the time is that of the call alone.
+    const CachedPlan* const first = tasks_.front().plan;
+    const bool small = first && in_packets(first->plan.protocol) && !first->measured;
     if (small && !progress_->has_thread()) poll();
   }
   progress_->announce();
@@ -225,7 +203,7 @@ void Engine::submit(Task task) {
 
 bool Engine::poll() {
   try {
-    take_in();
+    receive_from_hosts();
     const bool moved = run_tasks();
     return (!messages_.idle() && messages_.advance()) || moved;
   } catch (const Error& error) {
@@ -236,7 +214,7 @@ bool Engine::poll() {
 
 void Engine::serve() {
   try {
-    take_in();  // and sends on, after a failure too: peers are to hear of it
+    receive_from_hosts();  // and sends on, after a failure too: peers are to hear of it
   } catch (const Error& error) {
     if (!failure_) fail(Failure::of(error));
   }
@@ -246,56 +224,57 @@ bool Engine::run_tasks() {
   const std::uint64_t before = executor_.progress();
   bool ended = false;
   for (; !tasks_.empty(); ended = true) {
-    if (!running_) begin();
+    if (!running_) begin_first();
     if (!executor_.advance()) break;
-    end();
+    end_first();
   }
   return ended || executor_.progress() != before;
 }
 
-inline void Engine::prepare(const Plan& plan, const void* input, void* output) {
-  if (placement_.huge_pages) {
-    recurring_.use(input, plan.input_bytes);
-    if (output != input) recurring_.use(output, plan.output_bytes);
+inline void Engine::before_call(const CachedPlan& plan, const void* input, void* output) {
+  if (machine_.huge_pages) {
+    recurring_.use(input, plan.plan.input_bytes);
+    if (output != input) recurring_.use(output, plan.plan.output_bytes);
   }
-  if (plan.trial) started_ = Trial::Clock::now();
+  if (plan.measured) call_began_ = now();
 }
 
-void Engine::begin() {
+inline void Engine::after_call(const CachedPlan& plan) {
+  if (plan.measured) PlanCache::note(plan, call_began_, now());
+  constexpr int calls_between_checks = 256;
+  if (!plan.plan.guarantees.synchronizes && ++calls_since_check_ == calls_between_checks)
+    check_peers();
+}
+
+void Engine::begin_first() {
   if (Task& task = tasks_.front(); !task.plan) {
-    if (const auto complete = std::exchange(task.complete, nullptr)) complete(task);
+    if (const auto complete = std::exchange(task.complete_call, nullptr)) complete(task);
     task.plan = next_plan(task.call, tasks_.begin());
-    if (!task.plan) return begin();  // what has to be told first
+    if (!task.plan) return begin_first();  // the agreement before it
   }
   Task& task = tasks_.front();
-  if (task.pack) task.pack();
-  prepare(*task.plan, task.input, task.output);
-  executor_.start(*task.plan, task.input, task.output);
+  task.transfers.run_inputs();
+  before_call(*task.plan, task.input, task.output);
+  executor_.start(task.plan->plan, task.input, task.output);
   running_ = true;
   stalled_since_ = {};
 }
 
-void Engine::end() {
+void Engine::end_first() {
   Task task = std::move(tasks_.front());
   tasks_.pop_front();
   running_ = false;
-  std::exception_ptr error;  // this rank's own: the others have got theirs
+  std::exception_ptr error;  // of this rank alone: peers have their results
   try {
-    if (task.unpack) task.unpack();
+    task.transfers.run_outputs();
   } catch (const Error&) {
     error = std::current_exception();
   }
-  tell(task, error);
-  ended(*task.plan);
+  report_end(task, error);
+  after_call(*task.plan);
 }
 
-inline void Engine::ended(const Plan& plan) {
-  if (plan.trial) plan.trial->note(started_, Trial::Clock::now());
-  constexpr int calls_between_looks = 256;
-  if (!plan.guarantees.synchronizes && ++unwatched_calls_ == calls_between_looks) look_around();
-}
-
-void Engine::tell(Task& task, const std::exception_ptr& error) {
+void Engine::report_end(Task& task, const std::exception_ptr& error) {
   if (task.outcome) {
     task.outcome->error = error;
     task.outcome->finished.store(true, std::memory_order_release);

@@ -1,49 +1,39 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
 #include "capstan/settings.hpp"
+#include "core/engine/agreement.hpp"
 #include "core/engine/executor/host_executor.hpp"
+#include "core/engine/machine_view.hpp"
+#include "core/engine/plan_cache.hpp"
 #include "core/engine/recurring_buffers.hpp"
 #include "core/engine/task.hpp"
 #include "core/engine/watchdog.hpp"
 #include "core/p2p/messages.hpp"
-#include "core/selection/autotuner.hpp"
-#include "core/selection/selector.hpp"
-#include "topology/cpu_set.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {
 
 class Progress;
 
-/// What the ranks of a world have found out about the machine they share; equal on all of them,
-/// but for the last three.
-struct Placement {
-  bool threads = false;            ///< ranks are threads of one process
-  Hosts hosts{1};                  ///< of the ranks
-  Network network = Network::tcp;  ///< between hosts
-  bool shares_cores = false;       ///< some ranks of some host share a core
-  Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
-  bool reads_peers = false;        ///< every rank can read every other's memory
-  bool huge_pages = false;         ///< every rank may put its buffers into huge pages, and can
-  bool autotunes = false;  ///< every rank wants calls to be timed and the fastest candidate chosen
-  Bytes cached_buffers{8 << 20};  ///< input and output of a rank that the last cache has room for
-  bool oversubscribed = false;    ///< some on this host do: give it up early while waiting
-  CpuSet spare_processors{};  ///< a core that no rank is bound to, for this rank's progress thread
-  int position = 0;           ///< of this rank among those on its host
-};
-
-/// One rank's running half of a communicator: keeps plans, runs tasks one after the other, and
-/// turns the failure of any rank into the same error on all of them.
+/// One rank's running half of a communicator: runs tasks one after another, and turns the failure
+/// of any rank into the same error on all of them.
 ///
-/// All but run() and submit() are called by Progress, which holds its lock meanwhile.
+/// A blocking call that finds the queue empty runs at once, on the stack of its caller, and never
+/// becomes a task unless it has to wait for a peer for long. Everything else goes through the
+/// queue.
+///
+/// run(), run_repeated(), run_queued(), enqueue(), start() and probe() are called by the program's
+/// threads; all other functions by Progress, which holds its lock meanwhile.
 class Engine {
  public:
-  /// What a rank has one of, for its world and all groups made from that.
+  /// What a rank has one of, for its world and all groups made from it.
   struct Shared {
     std::shared_ptr<Progress> progress;  ///< sleeps on the world's transport
     std::shared_ptr<shared::SharedMemory> memory;
@@ -51,7 +41,7 @@ class Engine {
 
   /// `transport` is connected. `world_ranks[r]` is the rank in the world of rank r here.
   Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<int> world_ranks, Rank self,
-         const SegmentLayout& layout, const Placement& placement, const Settings& settings);
+         const SegmentLayout& layout, const MachineView& machine, const Settings& settings);
   Engine(const Engine&) = delete;
   /// Fails what is pending with Aborted.
   ~Engine();
@@ -61,19 +51,21 @@ class Engine {
   const std::shared_ptr<Progress>& progress() const { return progress_; }
   Shared shared() const { return {progress_, memory_}; }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
-  const Placement& placement() const { return placement_; }
+  const MachineView& machine() const { return machine_; }
   const Settings& settings() const { return settings_; }
-  bool is_of_threads() const { return placement_.threads; }
+  /// For lookup() and remember(), without a progress thread.
+  PlanCache& plans() { return plans_; }
 
-  /// Runs a call to its end. Throws what it fails with. Returns the plan by which the same call
-  /// may run from now on, as long as plans_age() does not change; null: not known yet.
-  const Plan* run(const Call& call, const void* input, void* output);
-  /// The same, where that plan is known and there is no progress thread.
-  void run(const Plan& plan, const void* input, void* output);
-  std::uint64_t plans_age() const { return plans_age_; }
-  void run(Task task);
-  /// Starts a task, which then moves on whenever Progress does.
-  void submit(Task task);
+  /// Runs a call to its end: at once if the queue is empty, else in turn. Throws the call's error.
+  /// Returns the plan by which the same call may run again, until the generation of plans()
+  /// changes; null: not known yet.
+  const CachedPlan* run(const Call& call, const void* input, void* output);
+  /// The same by a plan that run() has returned: the fast path. Without a progress thread only.
+  void run_repeated(const CachedPlan& plan, const void* input, void* output);
+  /// Puts a task into the queue and waits for its end. Throws the call's error.
+  void run_queued(Task task);
+  /// Puts a task into the queue. It moves on whenever Progress polls.
+  void enqueue(Task task);
 
   /// Starts messages that belong together: the operation ends with the last of them, and fails with
   /// the first failure.
@@ -83,29 +75,23 @@ class Engine {
   std::optional<MessageInfo> probe(int source, int tag);
   MessageInfo wait_for_message(int source, int tag);
 
-  /// How calls run, or while several ways are tried, how they are expected to run in the end.
-  Choice choice(const Call& call);
-  /// The same with these buffers, if those of all ranks are of their kind.
+  /// By what a call runs, or while candidates are measured, is expected to run in the end; with
+  /// these buffers, as if those of all ranks were mapped alike.
   Choice choice(const Call& call, const void* input, const void* output);
-
-  /// The fastest of several ways has been found for calls like this one, with such buffers on all
-  /// ranks.
+  /// A first decision has been made for calls like this one, with such buffers on all ranks.
   bool is_settled(const Call& call, const void* input, const void* output);
 
   /// From now on buffers may be in shared memory: all ranks say this between the same calls.
-  void expect_shared_buffers() {
-    shared_buffers_.store(true, std::memory_order_relaxed);
-    ++plans_age_;
-  }
+  void expect_shared_buffers();
   bool expects_shared_buffers() const { return shared_buffers_.load(std::memory_order_relaxed); }
 
-  /// Goes as far as what has arrived allows; true if that was anywhere.
+  /// Moves tasks and messages on as far as arrivals allow; true if anything moved.
   bool poll();
-  /// Takes in what has come, though nobody here waits for it.
+  /// Takes in arrivals, though no task here waits for them: peers may need that.
   void serve();
   /// There is something to move on.
   bool busy() const { return !tasks_.empty() || !messages_.idle(); }
-  /// Looks after peers and the time; fails what is pending if need be. Called now and then while
+  /// Checks peers and the time, and fails what is pending if need be. Called now and then while
   /// nothing moves.
   void check(std::chrono::steady_clock::time_point now);
   /// Detaches the task of an operation from its buffers; false if it is not here (any more).
@@ -114,57 +100,51 @@ class Engine {
   void share_core(bool shared) { executor_.set_spins(shared ? 1 : spins_); }
 
  private:
-  /// Plans kept; a program that never repeats a call does not fill the memory.
-  static constexpr std::size_t most_plans = 1024;
+  using Tasks = std::deque<Task>;
 
-  Choice predicted(const Call& call);
-  const Plan& plan(const Call& call);
-  Plan make_plan(const Call& call, const Choice& choice);
-  Bytes block_bytes() const;
-  bool tries() const;
-  bool tries(const Call& call) const;
-  Bytes worth_shorter_blocks() const;
-  Trials* trials_of(const Call& call);
-  /// Whether it is known how the next call will run: not while others before it wait for a verdict
-  /// or an answer. All ranks decide in the order of the calls.
-  bool nothing_open() const { return tasks_.empty() || tasks_.back().plan; }
-  const Plan* plan_at_end(const Call& call);
-  const Plan* next_plan(const Call& call, std::deque<Task>::const_iterator place);
-  /// The same plan, unless its kind is to be tried again.
-  const Plan* once_more(const Plan& plan, std::deque<Task>::const_iterator place) {
-    return !plan.kind || plan.kind->goes_on() ? &plan : reviewed(plan, place);
-  }
-  const Plan* reviewed(const Plan& plan, std::deque<Task>::const_iterator place);
-  void try_again(Trials& kind);
-  Task verdict(Trials& trials, const Call& call);
-  const Plan* run_now(const Call& call, const void* input, void* output);
-  void queue(const Call& call, const Plan* plan, const void* input, void* output, Outcome& outcome);
-  bool run_at_once(const Plan& plan, const void* input, void* output);
-  [[gnu::noinline]] void run_in_turn(const Call& call, const Plan* plan, const void* input,
-                                     void* output);
-  std::shared_ptr<const Call> question_for(const Call& call);
-  std::shared_ptr<const Call> question_before(const Call& call);
-  bool is_worth_asking(const Call& call);
-  Call with_seen(Call call, const void* input, const void* output);
-  PeerMappedBuffers seen_buffers(const Call& call, const void* input, const void* output) const;
-  Task ask(const Call& question, Task& task);
-  /// What comes from other hosts shows only then.
-  void take_in() {
+  // Plans.
+  PlanContext plan_context(const SegmentLayout& layout) const;
+  PlanCache::Hooks plan_hooks();
+  /// How the next call will run is known, unless calls before it wait for an agreement. All ranks
+  /// decide in the order of the calls.
+  bool next_plan_is_known() const { return tasks_.empty() || tasks_.back().plan; }
+  const CachedPlan* plan_at_end(const Call& call);
+  const CachedPlan* next_plan(const Call& call, Tasks::const_iterator place);
+  const CachedPlan* plan_again(const CachedPlan& plan);
+
+  // Agreements before a call.
+  std::shared_ptr<const Call> visibility_agreement(const Call& call);
+  Call with_visibility(Call call, const void* input, const void* output);
+  PeerMappedBuffers peer_mapped(const Call& call, const void* input, const void* output) const;
+  Task agree_on_visibility(const Call& agreement, Task& task);
+  Task agree_on_times(TunedCalls& calls, const Call& call);
+
+  // Running.
+  const CachedPlan* run_call(const Call& call, const void* input, void* output);
+  bool run_unqueued(const CachedPlan& plan, const void* input, void* output);
+  void push_task(const Call& call, const CachedPlan* plan, const void* input, void* output,
+                 Outcome& outcome);
+  [[gnu::noinline]] void push_and_wait(const Call& call, const CachedPlan* plan, const void* input,
+                                       void* output);
+  void wait_for(const Outcome& outcome);
+  bool run_tasks();
+  void begin_first();
+  void end_first();
+  inline void before_call(const CachedPlan& plan, const void* input, void* output);
+  inline void after_call(const CachedPlan& plan);
+  void report_end(Task& task, const std::exception_ptr& error);
+  bool detach(Task& task, bool started);
+  bool detach_messages(const Operation& operation);
+  /// Arrivals from other hosts show only after this.
+  void receive_from_hosts() {
     if (!peers_.posted().empty()) transport_->progress();
   }
-  bool run_tasks();
+
+  // Failure.
+  void check_peers();
   void check_tasks(std::chrono::steady_clock::time_point now);
   std::optional<std::string> departed(int peer);
   std::optional<std::string> watched_departure(int peer);
-  bool detach(Task& task, bool started);
-  bool detach_messages(const Operation& operation);
-  inline void prepare(const Plan& plan, const void* input, void* output);
-  void begin();
-  void end();
-  inline void ended(const Plan& plan);
-  void look_around();
-  void tell(Task& task, const std::exception_ptr& error);
-  void wait_for(const Outcome& outcome);
   void fail(const Failure& failure);
   void fail_all(const std::exception_ptr& error);
 
@@ -174,43 +154,41 @@ class Engine {
   const std::vector<int> world_ranks_;  // by rank
   const Rank self_;
   const int ranks_;
-  const SegmentLayout layout_;
-  const Placement placement_;
+  const MachineView machine_;
   const Settings settings_;
-  const AlgorithmRules rules_;
   const int spins_;
-  const bool tries_;
-  const LinkModel links_;
   Peers peers_;
   HostExecutor executor_;
   RecurringBuffers recurring_;
-  PeerWatch watch_;
+  Watchdog watchdog_;
   Messages messages_;
 
-  std::deque<Task> tasks_;  // the first one runs
-  bool running_ = false;    // it has begun
-  int unwatched_calls_ = 0;
+  Tasks tasks_;           // the first one runs
+  bool running_ = false;  // it has begun
+  int calls_since_check_ = 0;
   std::unordered_map<const Operation*, std::vector<Messages::RequestPointer>> exchanges_;
 
   std::uint64_t seen_progress_ = 0;
   std::chrono::steady_clock::time_point stalled_since_{};
 
-  std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
-  std::vector<std::unique_ptr<const Plan>> retired_;    // from plans_; tasks may still have some
-  std::unordered_map<Call, Choice, CallHash> choices_;  // by typical call
-  std::unordered_map<Call, Trials, CallHash> trials_;   // likewise
-  Trial::Clock::time_point started_{};                  // of a call that is tried
-  // By call: what ranks ask each other before it, if anything. Calls are kept, as plans compare
-  // them by where they are.
-  std::unordered_map<Call, std::shared_ptr<const Call>, CallHash> questions_;
-  const Call* unasked_ = nullptr;  // one of them that nothing is asked before: often the next call
+  PlanCache plans_;
+  Autotuner::Time call_began_ = 0;  // of a measured call
   std::atomic<bool> shared_buffers_ = false;
-  const Plan* last_plan_ = nullptr;
-  std::atomic<std::uint64_t> plans_age_ = 0;  // grows when plans for known calls may be others
   std::optional<Failure> failure_;
 };
 
-/// The segment that ranks of a world of this size need.
-SegmentLayout segment_layout(int ranks, const Placement& placement, const Settings& settings);
+/// Agreements by collectives of a communicator.
+class CollectiveExchange final : public Exchange {
+ public:
+  explicit CollectiveExchange(Engine& engine) : engine_(engine) {}
+
+  int ranks() const override { return engine_.size(); }
+  void run(const Agreement& agreement, const void* answer, void* result) override {
+    engine_.run(agreement.call(), answer, result);
+  }
+
+ private:
+  Engine& engine_;
+};
 
 }  // namespace capstan

@@ -24,15 +24,15 @@ std::string names_of(const std::vector<Rank>& ranks) {
 
 }  // namespace
 
-/// A rank that is waited for and waits for nobody (the first of a chain, with nothing to send)
-/// would never learn that the others are gone.
-void Engine::look_around() {
-  unwatched_calls_ = 0;
+/// Peers are checked while a rank waits for them. A rank that never waits (the first of a chain)
+/// would not learn that the others are gone, so that it checks now and then between calls.
+void Engine::check_peers() {
+  calls_since_check_ = 0;
   try {
-    take_in();
-    watch_.check_aborts();
+    receive_from_hosts();
+    watchdog_.check_aborts();
     const Executor::Report report = executor_.report();
-    watch_.check_departures(report.needed_blocks, report.position);
+    watchdog_.check_departures(report.needed_blocks, report.position);
   } catch (const Error& error) {
     fail(Failure::of(error));
   }
@@ -40,7 +40,7 @@ void Engine::look_around() {
 
 void Engine::check(std::chrono::steady_clock::time_point now) {
   try {
-    watch_.check_aborts();
+    watchdog_.check_aborts();
     if (!tasks_.empty()) check_tasks(now);
     if (!messages_.idle())
       messages_.check(now, settings_.timeout, [this](int peer) { return departed(peer); });
@@ -62,7 +62,7 @@ void Engine::check_tasks(std::chrono::steady_clock::time_point now) {
   }
   const Executor::Report report = executor_.report();
   for (const Rank peer : report.awaited) transport_->watch(peer);
-  watch_.check_departures(report.needed_blocks, report.position);
+  watchdog_.check_departures(report.needed_blocks, report.position);
   executor_.compare_calls();
   if (now - stalled_since_ > settings_.timeout)
     throw TimedOut(fmt::format(
@@ -86,7 +86,7 @@ void Engine::fail(const Failure& failure) {
 void Engine::fail_all(const std::exception_ptr& error) {
   running_ = false;
   executor_.withdraw_buffers();
-  for (Task& task : std::exchange(tasks_, {})) tell(task, error);
+  for (Task& task : std::exchange(tasks_, {})) report_end(task, error);
   messages_.fail_all(error);
 }
 

@@ -76,7 +76,7 @@ std::optional<std::string> Engine::watched_departure(int peer) {
 std::optional<MessageInfo> Engine::probe(int source, int tag) {
   const Progress::Lock lock{*progress_};
   if (failure_) failure_->raise();
-  take_in();
+  receive_from_hosts();
   messages_.advance();
   return messages_.probe(source, tag);
 }

@@ -38,10 +38,10 @@ void replace_buffers(Task& task, bool input, bool output,
 }
 
 void detach(Task& task, bool started) {
-  if (!started && task.pack) task.pack();
+  if (!started) task.transfers.run_inputs();
   replace_buffers(task, !task.owns_input, !task.owns_output,
                   [&](AddressRange range) { return copy_of(range, task); });
-  task.pack = task.unpack = nullptr;
+  task.transfers.clear();
 }
 
 }  // namespace capstan

@@ -6,14 +6,14 @@
 
 namespace capstan {
 
-void PeerWatch::check_aborts() const {
+void Watchdog::check_aborts() const {
   for (int peer = 0; peer < peers_.count(); ++peer) {
     if (peer == peers_.self()) continue;
     if (const auto failure = read(peers_.control(peer).abort)) failure->raise();
   }
 }
 
-void PeerWatch::check_departures(std::uint64_t blocks, const std::string& position) const {
+void Watchdog::check_departures(std::uint64_t blocks, const std::string& position) const {
   for (int peer = 0; peer < peers_.count(); ++peer) {
     if (peer == peers_.self()) continue;
     const Control& theirs = peers_.control(peer);

@@ -8,17 +8,17 @@
 
 namespace capstan {
 
-/// Looks after the peers while this rank waits: has one given up, died, or left?
-class PeerWatch {
+/// Finds out, while this rank waits, whether a peer has given up, died or left.
+class Watchdog {
  public:
-  explicit PeerWatch(Peers& peers) : peers_(peers) {}
+  explicit Watchdog(Peers& peers) : peers_(peers) {}
 
-  /// Throws what a peer has given up with, so that all ranks report the same cause. Reads memory
-  /// only.
+  /// Throws the failure of a peer that has given up, so that all ranks report the same cause. Reads
+  /// memory only.
   void check_aborts() const;
 
-  /// Throws PeerLost when a peer is gone that has not finished `blocks` blocks. One that has may
-  /// leave: it owes nothing. Costs a system call per peer.
+  /// Throws PeerLost when a peer is gone that has not finished `blocks` blocks. A peer that has
+  /// finished them may leave: no rank waits for it. Costs a system call per peer.
   void check_departures(std::uint64_t blocks, const std::string& position) const;
 
  private:

@@ -63,9 +63,6 @@ struct BoundProgram {
   SlotReaders readers;
 };
 
-class Trial;
-class Trials;
-
 /// All that is needed to run one kind of call again and again: made once, never changed.
 /// A long operation is a stream of blocks; see block_shapes().
 struct Plan {
@@ -93,8 +90,6 @@ struct Plan {
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
   std::vector<int> pushed_to{};         ///< peers on other hosts, also from these buffers
   std::vector<int> remote_writers{};    ///< peers on other hosts whose staging buffers are read
-  Trial* trial = nullptr;               ///< who wants to know how long it takes
-  Trials* kind = nullptr;               ///< who has decided for it, and counts its calls
 
   /// Round t runs phase k of block t-k, for each k.
   std::uint64_t rounds() const { return blocks + phases - 1; }

@@ -1,12 +1,9 @@
 #pragma once
 
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,105 +11,101 @@
 
 namespace capstan {
 
-struct CallHash {
-  std::size_t operator()(const Call& call) const;
-};
-
-/// One way of running calls of a kind, and when the first calls began and ended that ran so.
-class Trial {
- public:
-  using Clock = std::chrono::steady_clock;  // the same to all ranks of a host
-
-  explicit Trial(Choice choice) : choice_(std::move(choice)) {}
-
-  const Choice& choice() const { return choice_; }
-  void note(Clock::time_point begin, Clock::time_point end) { calls_.push_back({begin, end}); }
-
- private:
-  friend class Trials;
-  Choice choice_;
-  struct Noted {
-    Clock::time_point begin, end;
-  };
-  std::vector<Noted> calls_;  ///< of this review
-  std::int64_t steps_ = 0;    ///< logarithms of the typical times of all reviews, added up
-  std::unordered_map<Call, std::unique_ptr<const Plan>, CallHash> plans_;
-};
-
-/// Finds out which of several ways is the fastest for calls of a kind: the first calls run in them
-/// by turns, a few in each; then ranks tell each other how long these took, and all decide alike.
-/// What the model of links knows about one machine may be wrong on another, and what was found in
-/// one moment of a machine wrong in others: so the best of them are tried again, ever more rarely,
-/// and their times of all reviews count.
+/// Finds the fastest of several candidates for calls of one kind by timing calls that run anyway.
 ///
-/// Used by one thread at a time; everything but note() happens in the same order on all ranks.
-class Trials {
+///   measurement round   calls run by the candidates in turn, a few calls each
+///   agreement           ranks take the greatest of each time, so that all decide alike
+///   decision            calls run by the fastest candidate until the next round
+///
+/// The first round exists because the model of one machine may be wrong on another. Later rounds
+/// exist because one moment of a machine may differ from the next: they measure the best candidates
+/// again, ever more rarely, and the times of all rounds count.
+///
+/// A pure object: it reads no clock, times are passed in. Used by one thread at a time. All
+/// functions but note() are called in the same order on all ranks.
+class Autotuner {
  public:
-  /// `candidates` are not empty, the first is the one that is expected to be the best.
-  /// `bytes`: what the largest buffer of a call holds.
-  Trials(std::vector<Choice> candidates, Collective collective, Bytes bytes, bool shares_cores);
-  Trials(Trials&&) = default;
+  /// A point in time, in nanoseconds of a clock that all ranks of the host share.
+  using Time = std::int64_t;
 
-  /// The choice is made, until the next review.
+  /// `candidates` are not empty; the first is the one with the least predicted time. `bytes` is the
+  /// length of the largest buffer of a call.
+  Autotuner(std::vector<Choice> candidates, Collective collective, Bytes bytes, bool shares_cores);
+  Autotuner(Autotuner&&) = default;
+
+  /// A decision stands: no round is under way.
   bool decided() const { return decided_; }
-  /// It has been made once.
-  bool settled() const { return decided_ || reviews_ > 0; }
-  /// Counts a call that runs as decided; false when it is to be the first of a review, and in one.
-  bool goes_on() {
+  /// A decision has been made at least once.
+  bool settled() const { return decided_ || rounds_ > 0; }
+  /// Counts a call that runs as decided. False when a round is due or under way.
+  bool count_call() {
     if (calls_left_ == 0) return false;
     --calls_left_;
     return true;
   }
-  /// Begins a review.
-  void begin_again();
-  /// Of the largest buffer of a call, about.
+  /// Begins another measurement round.
+  void begin_round();
+  /// The length of the largest buffer of a call, about.
   Bytes bytes() const { return bytes_; }
-  /// Every candidate has had its calls.
-  bool all_begun() const { return begun_ == warm_up + contenders_.size() * calls_each(); }
-  /// The plan of the next call of this kind, unless all have begun.
-  using Make = std::function<Plan(const Choice&)>;
-  const Plan& next(const Call& call, const Make& make);
 
-  /// What ranks tell each other when all calls that have begun are over, in seconds: the greatest
-  /// of all is what decide() wants. `times` has number_of_times() elements.
-  std::size_t number_of_times() const { return contenders_.size() * times_each(); }
+  /// Every candidate of the round has been given its calls.
+  bool all_given() const { return given_ == warm_up + candidates_.size() * calls_each(); }
+  /// The candidate that runs the next call, unless all_given().
+  std::size_t next_candidate();
+  const Choice& choice_of(std::size_t candidate) const { return measurements_[candidate].choice; }
+  /// A call that ran by this candidate.
+  void note(std::size_t candidate, Time begin, Time end) {
+    measurements_[candidate].calls.push_back({begin, end});
+  }
+
+  /// What ranks agree on once all calls of the round have ended: seconds, time_count() of them.
+  /// decide() takes the greatest of all ranks, element by element.
+  std::size_t time_count() const { return candidates_.size() * times_each(); }
   void times(std::span<double> times) const;
   void decide(std::span<const double> greatest);
-  /// Whether ranks are telling each other, or have done so.
-  bool asked() const { return asked_; }
-  void set_asked() { asked_ = true; }
+  /// The agreement of this round has been begun.
+  bool is_agreeing() const { return agreeing_; }
+  void set_agreeing() { agreeing_ = true; }
 
-  /// The last winner, or before that the one that is expected to be the best.
-  const Choice& choice() const { return trials_[winner_].choice_; }
+  /// The last decision, or before the first one the candidate with the least predicted time.
+  const Choice& choice() const { return measurements_[winner_].choice; }
 
  private:
-  /// Calls before the first turn, in one way: what is done for buffers that come back (see
-  /// RecurringBuffers) is done then.
+  /// Calls before the first turn, all by one candidate: RecurringBuffers moves buffers into huge
+  /// pages during these.
   static constexpr std::size_t warm_up = 2;
-  /// What one candidate gets. The first call of each turn does not count: it brings memory and
-  /// caches to it.
+  /// A candidate gets `number` turns of `calls` calls. The first call of a turn does not count: it
+  /// brings memory into the caches of this candidate.
   struct Turns {
     std::size_t number, calls;
   };
-  static Turns turns_for(Bytes bytes, bool together);
+  struct Measurement {
+    struct Call {
+      Time begin, end;
+    };
+    Choice choice;
+    std::vector<Call> calls{};   ///< of this round
+    std::int64_t log_times = 0;  ///< the sum over all rounds of the logarithm of the typical time
+  };
+  static Turns turns_for(Bytes bytes, bool waits_for_all);
   std::size_t calls_each() const { return turns_.number * turns_.calls; }
   std::size_t times_each() const {
-    return together_ ? 2 * turns_.number * (turns_.calls - 1) : turns_.number;
+    return waits_for_all_ ? 2 * turns_.number * (turns_.calls - 1) : turns_.number;
   }
 
   std::vector<double> seconds_of(std::span<const double> greatest) const;
-  double typical_seconds(std::size_t trial) const;
+  double typical_seconds(std::size_t candidate) const;
   std::string reason() const;
-  std::uint64_t calls_until_review() const;
+  std::uint64_t calls_until_next_round() const;
 
-  std::vector<Trial> trials_;
-  std::vector<std::size_t> contenders_;  ///< of the next review, or of this one
+  std::vector<Measurement> measurements_;  // by candidate
+  std::vector<std::size_t> candidates_;    // of this round, or of the next one
   Bytes bytes_;
-  bool together_;  ///< no rank ends a call before all have begun it: see times()
+  bool waits_for_all_;  // no rank ends a call before all have begun it: see times()
   Turns turns_;
-  std::size_t begun_ = 0, winner_ = 0;
-  std::uint64_t reviews_ = 0, calls_left_ = 0;
-  bool asked_ = false, decided_ = false;
+  std::size_t given_ = 0, winner_ = 0;
+  std::uint64_t rounds_ = 0, calls_left_ = 0;
+  bool agreeing_ = false, decided_ = false;
 };
 
 }  // namespace capstan

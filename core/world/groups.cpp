@@ -1,10 +1,12 @@
-// Groups: communicators of some ranks of another, which have nothing but that one to form it with.
+// Groups: communicators of some ranks of another one, by whose collectives they are formed.
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
 
 #include "capstan/error.hpp"
 #include "core/world/make_transport.hpp"
@@ -13,16 +15,46 @@
 namespace capstan {
 namespace {
 
-/// What ranks tell each other while they form groups: an address, or where one is to be fetched.
-struct Card {
+/// A rank's answer while groups are formed: the address of its transport, or of threads the number
+/// of their handoff.
+struct Announcement {
   std::uint32_t length = 0;
   std::byte address[1020]{};
 };
 
-/// Threads of one process hand their transports to each other.
+/// The transports of a group of threads, which its first member makes for all. Member r takes
+/// entry r.
 struct Handoff {
   std::vector<std::unique_ptr<Transport>> transports;
-  std::atomic<std::size_t> left;
+};
+
+/// Handoffs by number. The first member of a group owns its handoff and others find it here, so
+/// that nothing is left behind when a member fails before it has taken its transport. One list for
+/// the process. Thread-safe.
+class Handoffs {
+ public:
+  static Handoffs& of_process() {
+    static Handoffs all;
+    return all;
+  }
+
+  std::uint64_t add(const std::shared_ptr<Handoff>& handoff) {
+    const std::lock_guard lock{mutex_};
+    std::erase_if(handoffs_, [](const auto& entry) { return entry.second.expired(); });
+    handoffs_[++last_] = handoff;
+    return last_;
+  }
+  /// Null when its owner has failed.
+  std::shared_ptr<Handoff> find(std::uint64_t number) {
+    const std::lock_guard lock{mutex_};
+    const auto found = handoffs_.find(number);
+    return found == handoffs_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, std::weak_ptr<Handoff>> handoffs_;
 };
 
 /// This rank's side of a group that is being formed.
@@ -32,30 +64,31 @@ class Formation {
       : parent_(parent),
         members_(members),
         position_(static_cast<int>(std::ranges::find(members, parent.rank()) - members.begin())),
-        threads_(parent.is_of_threads()),
-        layout_(segment_layout(static_cast<int>(members.size()), parent.placement(),
+        threads_(parent.machine().threads),
+        layout_(segment_layout(static_cast<int>(members.size()), parent.machine(),
                                parent.settings())) {}
 
-  /// Makes a transport, or with threads all of them, and tells of it.
-  Card open() {
+  /// Makes the transport of this rank, or as the first of threads those of all members.
+  Announcement open() {
     if (members_.empty()) return {};
     if (!threads_) {
-      transport_ = make_transport(Rank{position_}, hosts(), parent_.placement().network,
+      transport_ = make_transport(Rank{position_}, hosts(), parent_.machine().network,
                                   layout_.total(), parent_.settings());
-      return card_of(transport_->address());
+      return announce(transport_->address());
     }
     if (position_ > 0) return {};
-    auto* handoff = new Handoff{
-        make_transports_of_threads(hosts(), layout_.total(), parent_.settings()), members_.size()};
-    return card_of(std::as_bytes(std::span{&handoff, 1}));
+    handoff_ = std::make_shared<Handoff>(
+        make_transports_of_threads(hosts(), layout_.total(), parent_.settings()));
+    const std::uint64_t number = Handoffs::of_process().add(handoff_);
+    return announce(std::as_bytes(std::span{&number, 1}));
   }
 
-  void connect(const std::vector<Card>& cards) {
+  void connect(const ByRank<Announcement>& announcements) {
     if (members_.empty()) return;
     std::vector<Address> addresses;
     for (const int member : members_) {
-      const Card& card = cards[static_cast<std::size_t>(member)];
-      addresses.emplace_back(card.address, card.address + card.length);
+      const Announcement& theirs = announcements[Rank{member}];
+      addresses.emplace_back(theirs.address, theirs.address + theirs.length);
     }
     if (threads_) return take(addresses.front());
     transport_->connect(addresses, Deadline::in(parent_.settings().join_timeout));
@@ -64,36 +97,35 @@ class Formation {
   std::shared_ptr<Transport> transport() { return std::move(transport_); }
   const SegmentLayout& layout() const { return layout_; }
   int position() const { return position_; }
-  Placement placement() const {
-    Placement placement = parent_.placement();
-    placement.hosts = hosts();
-    return placement;
+  MachineView machine() const {
+    MachineView machine = parent_.machine();
+    machine.hosts = hosts();
+    return machine;
   }
 
  private:
-  int size() const { return static_cast<int>(members_.size()); }
-
   Hosts hosts() const {
     std::vector<int> hosts;
     for (const int member : members_)
-      hosts.push_back(parent_.placement().hosts.host_of(Rank{member}));
+      hosts.push_back(parent_.machine().hosts.host_of(Rank{member}));
     return Hosts{std::move(hosts)};
   }
 
-  static Card card_of(std::span<const std::byte> address) {
-    Card card{.length = static_cast<std::uint32_t>(address.size())};
-    if (address.size() > sizeof card.address)
+  static Announcement announce(std::span<const std::byte> address) {
+    Announcement own{.length = static_cast<std::uint32_t>(address.size())};
+    if (address.size() > sizeof own.address)
       throw BootstrapError(fmt::format("a transport's address of {} bytes is longer than {}",
-                                       address.size(), sizeof card.address));
-    std::ranges::copy(address, card.address);
-    return card;
+                                       address.size(), sizeof own.address));
+    std::ranges::copy(address, own.address);
+    return own;
   }
 
   void take(const Address& address) {
-    Handoff* handoff = nullptr;
-    std::memcpy(&handoff, address.data(), sizeof handoff);
+    std::uint64_t number = 0;
+    std::memcpy(&number, address.data(), sizeof number);
+    const auto handoff = Handoffs::of_process().find(number);
+    if (!handoff) throw BootstrapError("the group's first member has given up");
     transport_ = std::move(handoff->transports[static_cast<std::size_t>(position_)]);
-    if (handoff->left.fetch_sub(1) == 1) delete handoff;
   }
 
   Engine& parent_;
@@ -102,49 +134,44 @@ class Formation {
   const bool threads_;
   const SegmentLayout layout_;
   std::unique_ptr<Transport> transport_;
+  std::shared_ptr<Handoff> handoff_;  // of the first of threads
 };
 
-Call group_call(Collective collective, DataType type, ReduceOp op, std::size_t count) {
-  return {.collective = collective, .type = type, .op = op, .shape = {.count = Elements{count}}};
-}
-
-/// What keeps this rank from going on, if anything; no rank goes on unless all can.
+/// Takes a step that no rank goes beyond unless all ranks could take it.
 template <class Step>
-void together(Engine& parent, Step step) {
+void together(Exchange& exchange, int rank, Step step) {
   std::string trouble;
   try {
     step();
   } catch (const Error& error) {
     trouble = error.what();
   }
-  std::int32_t fine = trouble.empty() ? 1 : 0;
-  parent.run(group_call(Collective::all_reduce, DataType::i32, ReduceOp::min, 1), &fine, &fine);
+  const bool all = holds_everywhere(exchange, trouble.empty(), "step");
   if (!trouble.empty())
-    throw BootstrapError(fmt::format("rank {} could not form a group: {}", parent.rank(), trouble));
-  if (fine == 0)
-    throw BootstrapError(fmt::format(
-        "rank {} could not form a group: another rank failed, see its error", parent.rank()));
+    throw BootstrapError(fmt::format("rank {} could not form a group: {}", rank, trouble));
+  if (!all)
+    throw BootstrapError(
+        fmt::format("rank {} could not form a group: another rank failed, see its error", rank));
 }
 
 }  // namespace
 
 std::optional<Member> make_group(Member& parent, const std::vector<int>& members) {
   Engine& engine = *parent.engine;
+  CollectiveExchange exchange{engine};
   Formation formation{engine, members};
-  Card own;
-  std::vector<Card> cards(static_cast<std::size_t>(engine.size()));
-  together(engine, [&] { own = formation.open(); });
-  engine.run(group_call(Collective::all_gather, DataType::u8, ReduceOp::sum, sizeof(Card)), &own,
-             cards.data());
-  together(engine, [&] { formation.connect(cards); });
+  Announcement own;
+  together(exchange, engine.rank(), [&] { own = formation.open(); });
+  const auto announcements = gather_answers(exchange, own, "address");
+  together(exchange, engine.rank(), [&] { formation.connect(announcements); });
   if (members.empty()) return std::nullopt;
 
   std::vector<int> world_ranks;
   for (const int member : members)
     world_ranks.push_back(engine.world_ranks()[static_cast<std::size_t>(member)]);
-  auto group = std::make_unique<Engine>(
-      engine.shared(), formation.transport(), std::move(world_ranks), Rank{formation.position()},
-      formation.layout(), formation.placement(), engine.settings());
+  auto group = std::make_unique<Engine>(engine.shared(), formation.transport(),
+                                        std::move(world_ranks), Rank{formation.position()},
+                                        formation.layout(), formation.machine(), engine.settings());
   if (engine.expects_shared_buffers()) group->expect_shared_buffers();
   return Member{std::move(group)};
 }

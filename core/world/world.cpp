@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
-#include <cstring>
 #include <numeric>
 
 #include "capstan/error.hpp"
@@ -15,6 +14,7 @@
 #include "core/memory/huge_pages.hpp"
 #include "core/net/host_identity.hpp"
 #include "core/world/make_transport.hpp"
+#include "core/world/store_exchange.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {
@@ -57,96 +57,38 @@ std::vector<CpuSet> cpu_sets(const std::vector<Processors>& ranks) {
   return sets;
 }
 
-std::string key(const char* what, int rank) {
-  return fmt::format("{}/{}", what, rank);
-}
-
-std::span<const std::byte> bytes_of_object(const Processors& processors) {
-  return std::as_bytes(std::span{&processors, 1});
-}
-
-/// What all ranks have put under `what`, in the order of ranks.
-std::vector<std::vector<std::byte>> exchange(Store& store, const char* what, int rank, int size,
-                                             std::span<const std::byte> own, Deadline deadline) {
-  store.put(key(what, rank), own);
-  std::vector<std::vector<std::byte>> all;
-  for (int peer = 0; peer < size; ++peer) all.push_back(store.get(key(what, peer), deadline));
-  return all;
-}
-
-std::vector<std::string> exchange_text(Store& store, const char* what, int rank, int size,
-                                       const std::string& own, Deadline deadline) {
-  std::vector<std::string> all;
-  for (const auto& bytes :
-       exchange(store, what, rank, size, std::as_bytes(std::span{own}), deadline))
-    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return all;
-}
-
-/// Of several things, those that hold on all ranks.
-template <std::size_t Count>
-std::array<bool, Count> common(Store& store, const char* what, int rank, int size,
-                               std::array<bool, Count> own, Deadline deadline) {
-  for (const auto& answers :
-       exchange(store, what, rank, size, std::as_bytes(std::span{own}), deadline))
-    for (std::size_t i = 0; i < Count; ++i)
-      own[i] = own[i] && i < answers.size() && answers[i] == std::byte{1};
-  return own;
-}
-
-Network agree_on_network(Store& store, int rank, const Hosts& hosts, const Settings& settings,
-                         Deadline deadline) {
+Network agree_on_network(StoreExchange& exchange, const Hosts& hosts, const Settings& settings) {
   if (!network_depends_on_rdma(hosts, settings))
     return hosts.single() ? Network::tcp : settings.network;
-  const std::array own{has_rdma(settings)};
-  const auto [rdma] = common(store, "rdma", rank, hosts.ranks(), own, deadline);
-  return rdma ? Network::verbs : Network::tcp;
+  return holds_everywhere(exchange, has_rdma(settings), "rdma") ? Network::verbs : Network::tcp;
 }
 
-/// What is to stay in caches. One rank decides, so that all lay out their segments alike and cut
-/// calls into the same blocks: ranks that are bound differently do not see the same caches.
+/// Sizes that keep data in caches. Rank 0 decides them, so that all ranks lay out their segments
+/// alike and cut calls into the same blocks: ranks that are bound differently have other caches.
 struct Caches {
   Bytes chunk, buffers;
 };
 
-Caches agree_on_caches(Store& store, int rank, const Machine& machine, int sharing,
-                       Deadline deadline) {
-  Caches caches{};
-  if (rank == 0) {
-    caches = {chunk_bytes_for(machine, sharing), cached_buffers(machine, sharing)};
-    store.put("caches", std::as_bytes(std::span{&caches, 1}));
-    return caches;
-  }
-  const auto decided = store.get("caches", deadline);
-  if (decided.size() != sizeof caches)
-    throw BootstrapError("ranks run different versions of Capstan: use one for all");
-  std::memcpy(&caches, decided.data(), sizeof caches);
-  return caches;
-}
-
-Placement agree_on_placement(Store& store, int rank, int size, const Settings& settings,
-                             Deadline deadline) {
+MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) {
   const std::string own_host = host_identity();
-  const auto identities = exchange_text(store, "host", rank, size, own_host, deadline);
-  const Hosts hosts = hosts_of(identities, settings);
+  const auto identities = exchange.gather_text("host", own_host);
+  const Hosts hosts = hosts_of(identities.elements(), settings);
 
-  const Processors own = own_processors();
-  const auto all = exchange(store, "processors", rank, size, bytes_of_object(own), deadline);
+  const auto all = gather_answers(exchange, own_processors(), "processors");
   std::vector<Processors> neighbours;  // of the ranks on this host
   int position = 0;
-  for (std::size_t peer = 0; peer < all.size(); ++peer) {
-    if (all[peer].size() != sizeof(Processors))
-      throw BootstrapError("ranks run different versions of Capstan: use one for all");
-    if (identities[peer] != own_host) continue;
-    if (static_cast<int>(peer) == rank) position = static_cast<int>(neighbours.size());
-    std::memcpy(&neighbours.emplace_back(), all[peer].data(), sizeof(Processors));
+  for (int peer = 0; peer < exchange.ranks(); ++peer) {
+    if (identities[Rank{peer}] != own_host) continue;
+    if (Rank{peer} == exchange.self()) position = static_cast<int>(neighbours.size());
+    neighbours.push_back(all[Rank{peer}]);
   }
   const Machine machine = Machine::discover();
-  const Caches caches =
-      agree_on_caches(store, rank, machine, static_cast<int>(neighbours.size()), deadline);
+  const auto sharing = static_cast<int>(neighbours.size());
+  const auto caches = exchange.from_first(
+      "caches", Caches{chunk_bytes_for(machine, sharing), cached_buffers(machine, sharing)});
   const Settings own_settings = settings_at(position, settings);
   return {.hosts = hosts,
-          .network = agree_on_network(store, rank, hosts, own_settings, deadline),
+          .network = agree_on_network(exchange, hosts, own_settings),
           .chunk = caches.chunk,
           .cached_buffers = caches.buffers,
           .oversubscribed = oversubscribed(neighbours),
@@ -155,40 +97,31 @@ Placement agree_on_placement(Store& store, int rank, int size, const Settings& s
 }
 
 /// Everything in a segment must agree between ranks, above all its layout.
-void agree_on_layout(Store& store, int rank, int size, const SegmentLayout& layout, int rails,
-                     Deadline deadline) {
+void agree_on_layout(StoreExchange& exchange, const SegmentLayout& layout, int rails) {
   const std::string own = fmt::format("{} bytes for {} rails", layout.total().value(), rails);
-  const auto all = exchange_text(store, "layout", rank, size, own, deadline);
-  for (int peer = 0; peer < size; ++peer) {
-    const std::string& theirs = all[static_cast<std::size_t>(peer)];
-    if (theirs != own)
+  const auto all = exchange.gather_text("layout", own);
+  for (int peer = 0; peer < exchange.ranks(); ++peer)
+    if (const std::string& theirs = all[Rank{peer}]; theirs != own)
       throw Mismatch(
           fmt::format("rank {} and rank {} need different segments ({}, and {}): give all ranks "
                       "the same CAPSTAN_CHUNK and CAPSTAN_RAILS",
-                      rank, peer, own, theirs));
-  }
+                      exchange.self().value(), peer, own, theirs));
 }
 
-/// Whether this rank can read the memory of all others, and write to it. All try at once.
-bool reaches_peers(Store& store, Transport& transport, int rank, int size, Deadline deadline) {
+/// Whether this rank can read the memory of all others, and write to it. All ranks try at once.
+bool reaches_peers(StoreExchange& exchange, Transport& transport) {
   static constexpr std::uint64_t pattern = 0x6361'7073'7461'6e21;
-  static std::uint64_t probe[] = {pattern,
-                                  0};  // for others, who may come late; they write the last
-  const auto own = reinterpret_cast<std::uint64_t>(probe);
+  // Stays where it is, as peers may come late. They read the first word and write the second.
+  static std::uint64_t probe[] = {pattern, 0};
   const auto reach = [&](Rank peer, std::uint64_t address) {
     std::uint64_t found = 0;
     return transport.read_remote(peer, address, &found, Bytes{sizeof found}) && found == pattern &&
            transport.write_remote(peer, address + sizeof pattern, &pattern, Bytes{sizeof pattern});
   };
-  const auto all =
-      exchange(store, "probe", rank, size, std::as_bytes(std::span{&own, 1}), deadline);
+  const auto all = gather_answers(exchange, reinterpret_cast<std::uint64_t>(probe), "probe");
   bool readable = true;
-  for (int peer = 0; peer < size; ++peer) {
-    std::uint64_t theirs = 0;
-    const auto& bytes = all[static_cast<std::size_t>(peer)];
-    std::memcpy(&theirs, bytes.data(), std::min(bytes.size(), sizeof theirs));
-    readable = readable && (peer == rank || reach(Rank{peer}, theirs));
-  }
+  for (int peer = 0; peer < exchange.ranks(); ++peer)
+    readable = readable && (Rank{peer} == exchange.self() || reach(Rank{peer}, all[Rank{peer}]));
   return readable;
 }
 
@@ -196,56 +129,56 @@ bool may_use_huge_pages(const Settings& settings) {
   return settings.huge_pages && can_collapse_pages();
 }
 
-/// Where rules say how calls run, nothing is tried.
+/// Where rules say how calls run, nothing is measured.
 bool wants_autotuning(const Settings& settings) {
   return settings.autotune && settings.algorithm.empty();
 }
 
-/// What a rank may do only if all can and want it.
-void agree_on_abilities(Placement& placement, Store& store, Transport& transport, int rank,
-                        int size, const Settings& settings, Deadline deadline) {
-  const std::array own{reaches_peers(store, transport, rank, size, deadline),
-                       may_use_huge_pages(settings), wants_autotuning(settings),
-                       !placement.oversubscribed};
-  const auto all = common(store, "abilities", rank, size, own, deadline);
-  placement.reads_peers = all[0];
-  placement.huge_pages = all[0] && all[1];  // it is for who reads them
-  placement.autotunes = all[2];
-  placement.shares_cores = !all[3];
+/// Abilities that a rank may use only if all ranks have them and want them.
+void agree_on_abilities(MachineView& machine, StoreExchange& exchange, Transport& transport,
+                        const Settings& settings) {
+  const std::array<std::uint8_t, 4> own{reaches_peers(exchange, transport),
+                                        may_use_huge_pages(settings), wants_autotuning(settings),
+                                        !machine.oversubscribed};
+  std::array<std::uint8_t, 4> all{};
+  exchange.run({.subject = "abilities", .count = own.size()}, own.data(), all.data());
+  machine.reads_peers = all[0] != 0;
+  machine.huge_pages = machine.reads_peers && all[1] != 0;  // they help readers only
+  machine.autotunes = all[2] != 0;
+  machine.shares_cores = all[3] == 0;
 }
 
 /// A rank of a world, which sleeps on its own transport.
-Member make_member(std::unique_ptr<Transport> transport, int rank, int size,
-                   const SegmentLayout& layout, const Placement& placement,
-                   const Settings& settings) {
-  std::vector<int> world_ranks(static_cast<std::size_t>(size));
+Member make_member(std::unique_ptr<Transport> transport, Rank self, const SegmentLayout& layout,
+                   const MachineView& machine, const Settings& settings) {
+  std::vector<int> world_ranks(static_cast<std::size_t>(machine.hosts.ranks()));
   std::iota(world_ranks.begin(), world_ranks.end(), 0);
   const std::shared_ptr<Transport> shared = std::move(transport);
   Engine::Shared own{
       std::make_shared<Progress>(
-          shared, Progress::Options{placement.oversubscribed, placement.spare_processors}),
+          shared, Progress::Options{machine.oversubscribed, machine.spare_processors}),
       std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
-  return {std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), Rank{rank},
-                                   layout, placement, settings)};
+  return {std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), self, layout,
+                                   machine, settings)};
 }
 
-Member build(Store& store, int rank, int size, const Settings& common, Deadline deadline) {
-  barrier(store, "joined", rank, size, deadline);
-  Placement placement = agree_on_placement(store, rank, size, common, deadline);
-  const Settings settings = settings_at(placement.position, common);
-  const SegmentLayout layout = segment_layout(size, placement, settings);
-  agree_on_layout(store, rank, size, layout, settings.rails, deadline);
+Member build(StoreExchange exchange, const Settings& common) {
+  exchange.barrier("joined");
+  MachineView machine = agree_on_machine(exchange, common);
+  const Settings settings = settings_at(machine.position, common);
+  const SegmentLayout layout = segment_layout(exchange.ranks(), machine, settings);
+  agree_on_layout(exchange, layout, settings.rails);
 
   auto transport =
-      make_transport(Rank{rank}, placement.hosts, placement.network, layout.total(), settings);
-  const auto addresses = exchange(store, "address", rank, size, transport->address(), deadline);
-  transport->connect(addresses, deadline);
-  agree_on_abilities(placement, store, *transport, rank, size, settings, deadline);
-  barrier(store, "connected", rank, size, deadline);
-  return make_member(std::move(transport), rank, size, layout, placement, settings);
+      make_transport(exchange.self(), machine.hosts, machine.network, layout.total(), settings);
+  const auto addresses = exchange.gather("address", transport->address());
+  transport->connect(addresses.elements(), exchange.deadline());
+  agree_on_abilities(machine, exchange, *transport, settings);
+  exchange.barrier("connected");
+  return make_member(std::move(transport), exchange.self(), layout, machine, settings);
 }
 
-/// A world of one needs nobody.
+/// A world of one rank needs no store.
 Member build_alone(const Settings& settings) {
   return std::move(make_thread_world(1, settings).front());
 }
@@ -274,7 +207,7 @@ Member join_launched_world(const Launch& launch, const Settings& settings) {
   const Deadline deadline = Deadline::in(settings.join_timeout);
   return naming(launch.rank, launch.size, [&] {
     const auto store = join(launch, deadline, settings);
-    return build(*store, launch.rank, launch.size, settings, deadline);
+    return build({*store, Rank{launch.rank}, launch.size, deadline}, settings);
   });
 }
 
@@ -285,7 +218,8 @@ Member join_world(const UniqueId& id, int rank, int size, const Settings& settin
   const Deadline deadline = Deadline::in(settings.join_timeout);
   return naming(rank, size, [&] {
     const auto store = join(id, rank, size, deadline);
-    return size == 1 ? build_alone(settings) : build(*store, rank, size, settings, deadline);
+    return size == 1 ? build_alone(settings)
+                     : build({*store, Rank{rank}, size, deadline}, settings);
   });
 }
 
@@ -294,20 +228,20 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
   const Machine machine = Machine::discover();
   const bool oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks);
-  const Placement placement{.threads = true,
-                            .hosts = virtual_hosts(ranks, settings),
-                            .shares_cores = oversubscribed,
-                            .chunk = ranks > 1 ? chunk_bytes_for(machine, ranks) : Bytes{0},
-                            .reads_peers = true,
-                            .huge_pages = ranks > 1 && may_use_huge_pages(settings),
-                            .autotunes = wants_autotuning(settings),
-                            .cached_buffers = cached_buffers(machine, ranks),
-                            .oversubscribed = oversubscribed};
-  const SegmentLayout layout = segment_layout(ranks, placement, settings);
+  const MachineView view{.threads = true,
+                         .hosts = virtual_hosts(ranks, settings),
+                         .shares_cores = oversubscribed,
+                         .chunk = ranks > 1 ? chunk_bytes_for(machine, ranks) : Bytes{0},
+                         .reads_peers = true,
+                         .huge_pages = ranks > 1 && may_use_huge_pages(settings),
+                         .autotunes = wants_autotuning(settings),
+                         .cached_buffers = cached_buffers(machine, ranks),
+                         .oversubscribed = oversubscribed};
+  const SegmentLayout layout = segment_layout(ranks, view, settings);
   std::vector<Member> members;
-  for (auto& transport : make_transports_of_threads(placement.hosts, layout.total(), settings))
-    members.push_back(make_member(std::move(transport), static_cast<int>(members.size()), ranks,
-                                  layout, placement, settings));
+  for (auto& transport : make_transports_of_threads(view.hosts, layout.total(), settings))
+    members.push_back(make_member(std::move(transport), Rank{static_cast<int>(members.size())},
+                                  layout, view, settings));
   return members;
 }
 

@@ -219,9 +219,9 @@ class Communicator : public Collectives<Communicator> {
   Prepared prepare_scatter(const TensorView& input, const TensorView& output, int dimension,
                            const Reducer& reducer) const;
   static MessageInfo wait_for_message(const Work& work);
-  void run(Prepared prepared);
-  void run_anew(const Request& request);
-  Work start(Prepared prepared);
+  void run_queued(Prepared prepared);
+  Work start_queued(Prepared prepared);
+  void run_checked(const Request& request);
 
   std::unique_ptr<Impl> impl_;
 };

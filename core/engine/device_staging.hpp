@@ -16,19 +16,19 @@ namespace capstan {
 /// "rank 1: all_reduce(1000 x f32, sum)".
 std::string call_of(int rank, const std::string& call);
 
-/// Buffers on devices are replaced here, by pinned host memory: of collectives and of messages.
-/// What is sent is read when the call starts; results are written when it has succeeded, and never
-/// else.
+/// Replaces buffers of collectives and of messages that lie on devices by pinned host memory. Data
+/// to be sent are read when the call is started. Results are written only when it has succeeded.
 ///
-/// Of one rank, for its world and all groups made from it. Thread-safe. `call` names the rank and
-/// the call in errors: see call_of().
-class Staging {
+/// One object for a rank's world and all groups made from it. Thread-safe. `call` names the rank
+/// and the call in errors: see call_of().
+class DeviceStaging {
  public:
-  Staging(Bytes limit, std::chrono::milliseconds timeout) : limit_(limit), timeout_(timeout) {}
+  DeviceStaging(Bytes limit, std::chrono::milliseconds timeout)
+      : limit_(limit), timeout_(timeout) {}
 
-  /// Replaces what lies on a device; nothing else is changed. Throws LimitReached, SystemError.
+  /// Replaces those buffers of a task that lie on a device. Throws LimitReached, SystemError.
   void stage(Task& task, int rank);
-  /// The same; what is sent has been read when it returns.
+  /// The same for a message. Data to be sent have been read when it returns.
   void stage(Messages::Request& message, const std::string& call);
 
   /// Memory that devices reach at full speed. Throws LimitReached, SystemError.
@@ -45,7 +45,7 @@ class Staging {
   const Bytes limit_;
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
-  std::optional<PinnedMemory> memory_;  // once it is needed: it initialises drivers
+  std::optional<PinnedMemory> memory_;  // made when first needed, as it initialises drivers
 };
 
 }  // namespace capstan

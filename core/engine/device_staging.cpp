@@ -1,4 +1,4 @@
-#include "core/engine/staging.hpp"
+#include "core/engine/device_staging.hpp"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ void copy(const Transfer& transfer, void* to, const void* from, Bytes size) {
   copies.finish();
 }
 
-/// Parts of its output that a call leaves as they were must not be lost on the way.
+/// Where a call leaves parts of its output as they were, the output has to be staged in, too.
 bool writes_all(Collective collective) {
   return collective != Collective::exscan;
 }
@@ -25,13 +25,13 @@ std::string call_of(int rank, const std::string& call) {
   return fmt::format("rank {}: {}", rank, call);
 }
 
-PinnedMemory& Staging::memory() {
+PinnedMemory& DeviceStaging::memory() {
   const std::lock_guard lock{mutex_};
   if (!memory_) memory_.emplace(make_page_locker(), limit_);
   return *memory_;
 }
 
-std::shared_ptr<std::byte> Staging::pinned(Bytes size, const std::string& call) {
+std::shared_ptr<std::byte> DeviceStaging::pinned(Bytes size, const std::string& call) {
   try {
     auto handle = std::make_shared<PinnedMemory::Handle>(memory().allocate(size));
     std::byte* const data = handle->data();
@@ -47,13 +47,13 @@ std::shared_ptr<std::byte> Staging::pinned(Bytes size, const std::string& call) 
   }
 }
 
-void Staging::stage(Task& task, int rank) {
+void DeviceStaging::stage(Task& task, int rank) {
   const bool input = task.input_bytes > Bytes{0} && on_device(task.input);
   const bool output = task.output_bytes > Bytes{0} && on_device(task.output);
   if (input || output) stage(task, call_of(rank, to_string(task.call)), input, output);
 }
 
-void Staging::stage(Task& task, const std::string& call, bool input, bool output) {
+void DeviceStaging::stage(Task& task, const std::string& call, bool input, bool output) {
   const void* const from = task.input;
   void* const to = task.output;
   std::vector<std::shared_ptr<void>> memory;  // the input's first, the output's last
@@ -66,19 +66,20 @@ void Staging::stage(Task& task, const std::string& call, bool input, bool output
   const Transfer in = transfer(call, memory.front()), out = transfer(call, memory.back());
   const bool fills = output && !writes_all(task.call.collective);
   if (input || fills)
-    task.pack = [=, staged = task.input, staged_output = task.output, size = task.input_bytes,
-                 output_size = task.output_bytes] {
-      if (input) copy(in, const_cast<void*>(staged), from, size);
-      if (fills) copy(out, staged_output, to, output_size);
-    };
-  task.packs_at_start = input || fills;
+    task.transfers.add(TransferStep::stage,
+                       [=, staged = task.input, staged_output = task.output,
+                        size = task.input_bytes, output_size = task.output_bytes] {
+                         if (input) copy(in, const_cast<void*>(staged), from, size);
+                         if (fills) copy(out, staged_output, to, output_size);
+                       });
+  task.reads_input_at_once = input || fills;
   if (output)
-    task.unpack = [=, staged = task.output, size = task.output_bytes] {
+    task.transfers.add(TransferStep::unstage, [=, staged = task.output, size = task.output_bytes] {
       copy(out, to, staged, size);
-    };
+    });
 }
 
-void Staging::stage(Messages::Request& message, const std::string& call) {
+void DeviceStaging::stage(Messages::Request& message, const std::string& call) {
   if (message.size == 0 || !on_device(message.data)) return;
   const auto memory = pinned(Bytes{message.size}, call);
   const Transfer transfer = this->transfer(call, memory);

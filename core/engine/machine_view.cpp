@@ -1,0 +1,32 @@
+#include "core/engine/machine_view.hpp"
+
+#include <algorithm>
+
+#include "core/p2p/messages.hpp"
+
+namespace capstan {
+Bytes message_ring(const Hosts& hosts) {
+  constexpr Bytes near{64 << 10}, far{1 << 20};
+  constexpr int many = 64;
+  return hosts.single() || hosts.ranks() > many ? near : far;
+}
+
+MachineView with_chunk_of(const Settings& settings, MachineView machine) {
+  if (settings.chunk > Bytes{0}) machine.chunk = settings.chunk;
+  return machine;
+}
+
+Bytes block_bytes(int ranks, Bytes chunk) {
+  constexpr Bytes largest{4 << 20};
+  return std::min(chunk * static_cast<std::uint64_t>(ranks), largest);
+}
+
+SegmentLayout segment_layout(int ranks, const MachineView& machine, const Settings& settings) {
+  const Bytes messages = Messages::area(ranks, message_ring(machine.hosts));
+  // Areas of a staging buffer start on cache lines: a little more than the block itself.
+  const Bytes rounding = bytes_of(staging_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
+  const Bytes staging = block_bytes(ranks, with_chunk_of(settings, machine).chunk) + rounding;
+  return {ranks, SlotLayout{ranks, staging}, messages};
+}
+
+}  // namespace capstan

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "capstan/hosts.hpp"
+#include "capstan/settings.hpp"
+#include "core/control/segment.hpp"
+#include "topology/cpu_set.hpp"
+
+namespace capstan {
+
+/// The machine as the ranks of a world have found it. Equal on all ranks but for the last three
+/// members.
+struct MachineView {
+  bool threads = false;            ///< ranks are threads of one process
+  Hosts hosts{1};                  ///< of the ranks
+  Network network = Network::tcp;  ///< between hosts
+  bool shares_cores = false;       ///< some ranks of some host share a core
+  Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
+  bool reads_peers = false;        ///< every rank can read every other's memory
+  bool huge_pages = false;         ///< every rank may put its buffers into huge pages, and can
+  bool autotunes = false;          ///< every rank wants calls to be measured
+  Bytes cached_buffers{8 << 20};   ///< input and output of a rank that the last cache has room for
+  bool oversubscribed = false;     ///< ranks on this host share cores: waits yield them early
+  CpuSet spare_processors{};       ///< a core without ranks, for this rank's progress thread
+  int position = 0;                ///< of this rank among those on its host
+};
+
+/// The same with the chunk that the program has set, if it has.
+MachineView with_chunk_of(const Settings& settings, MachineView machine);
+
+/// The length of the usual block of a long call: a chunk for each rank, up to a limit.
+Bytes block_bytes(int ranks, Bytes chunk);
+
+/// The length of the ring for messages from each peer. Between hosts no rank reads the memory of
+/// others: all of a long message goes through the ring, and a larger ring is refilled less often.
+/// Among many ranks it stays small, as each rank maps the segments of all.
+Bytes message_ring(const Hosts& hosts);
+
+/// The segment that ranks of a world of this size need.
+SegmentLayout segment_layout(int ranks, const MachineView& machine, const Settings& settings);
+
+}  // namespace capstan

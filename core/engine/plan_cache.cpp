@@ -1,0 +1,184 @@
+#include "core/engine/plan_cache.hpp"
+
+#include "core/engine/agreement.hpp"
+#include "core/memory/huge_pages.hpp"
+
+namespace capstan {
+namespace {
+
+/// Plans kept: a program that never repeats a call does not fill the memory.
+constexpr std::size_t most_plans = 1024;
+/// Kinds of calls that are tuned; further ones are left to the model, for the same reason.
+constexpr std::size_t most_tuned = 256;
+
+Call agreement_on_visibility(std::shared_ptr<const Call> about) {
+  return Agreement{
+      .count = sizeof(PeerMappedBuffers), .purpose = Purpose::visibility, .about = std::move(about)}
+      .call();
+}
+
+}  // namespace
+
+std::size_t CallHash::operator()(const Call& call) const {
+  return mark_of(call, {}).digest();
+}
+
+PlanCache::PlanCache(PlanContext context, Hooks hooks)
+    : context_(std::move(context)), hooks_(std::move(hooks)) {}
+
+void PlanCache::forget_repeated() {
+  ++generation_;
+  repeated_.forget_plans();
+}
+
+const CachedPlan* PlanCache::find(const Call& call) {
+  if (last_ && last_->plan.call == call) return last_;
+  const auto known = plans_.find(call);
+  return known == plans_.end() ? nullptr : last_ = known->second.get();
+}
+
+/// A known plan whose tuner counts no further call belongs to calls of which a round is due, or has
+/// begun: next_of() retires it.
+PlanCache::Decision PlanCache::next(const Call& call) {
+  if (const CachedPlan* const known = find(call))
+    return runs_again(*known) ? Decision{known} : next_of(*known->tuned, known->plan.call);
+  TunedCalls* const calls = tuned(call);
+  if (!calls || (calls->tuner.decided() && calls->tuner.count_call())) return {&plan(call)};
+  return next_of(*calls, call);
+}
+
+/// A call for which no decision stands, or no longer.
+PlanCache::Decision PlanCache::next_of(TunedCalls& calls, const Call& call) {
+  if (calls.tuner.decided()) begin_round(calls);
+  if (!calls.tuner.all_given()) return {&measured_plan(calls, call)};
+  if (calls.tuner.is_agreeing()) return {};
+  calls.tuner.set_agreeing();
+  return {nullptr, &calls};
+}
+
+const CachedPlan& PlanCache::plan(const Call& call) {
+  if (const CachedPlan* const known = find(call)) return *known;
+  if (plans_.size() >= most_plans && !hooks_.plans_in_use()) {
+    plans_.clear(), retired_.clear(), last_ = nullptr;
+    forget_repeated();
+  }
+  auto made = std::make_unique<const CachedPlan>(make(call, choice(call)), tuned(call));
+  return *(last_ = plans_.emplace(call, std::move(made)).first->second.get());
+}
+
+const CachedPlan& PlanCache::measured_plan(TunedCalls& calls, const Call& call) {
+  const std::size_t candidate = calls.tuner.next_candidate();
+  auto& plans = calls.measured[call];
+  if (plans.size() <= candidate) plans.resize(candidate + 1);
+  auto& plan = plans[candidate];
+  if (!plan)
+    plan = std::make_unique<const CachedPlan>(make(call, calls.tuner.choice_of(candidate)), &calls,
+                                              true, candidate);
+  return *plan;
+}
+
+Plan PlanCache::make(const Call& call, const Choice& choice) const {
+  Plan plan = make_plan(call, choice, context_.hosts, context_.self, context_.block,
+                        context_.cached_buffers, context_.layout);
+  hooks_.plan_made(plan);
+  return plan;
+}
+
+/// By the tuner's decision, or else by the model.
+Choice PlanCache::choice(const Call& call) {
+  if (autotunes(call))
+    if (const auto found = tuned_.find(typical(call)); found != tuned_.end())
+      return found->second.tuner.choice();
+  return predicted(call);
+}
+
+/// The model's choice, which does not change. Choosing takes much longer than making a plan: calls
+/// of about the same size share one choice.
+Choice PlanCache::predicted(const Call& call) {
+  const bool commutative = !call.user || call.user->commutative;
+  const auto choose_for = [&](const Call& c) {
+    return choose(c, context_.hosts, context_.rules, commutative, context_.links);
+  };
+  if (!context_.rules.empty() || has_counts(call.collective)) return choose_for(call);
+  const Call key = typical(call);
+  if (predictions_.size() >= most_plans) predictions_.clear();
+  const auto found = predictions_.find(key);
+  return found != predictions_.end() ? found->second
+                                     : predictions_.emplace(key, choose_for(key)).first->second;
+}
+
+/// All calls of a kind are tuned, or none.
+bool PlanCache::autotunes(const Call& call) const {
+  return context_.autotunes && call.purpose == Purpose::caller &&
+         may_be_tried(call, context_.hosts, context_.links);
+}
+
+/// The kind of a call; null where it is not tuned. The same on all ranks.
+TunedCalls* PlanCache::tuned(const Call& call) {
+  if (!autotunes(call)) return nullptr;
+  const Call key = typical(call);
+  const auto found = tuned_.find(key);
+  if (found != tuned_.end()) return &found->second;
+  if (tuned_.size() >= most_tuned) return nullptr;
+  Autotuner tuner{rivals(key, context_.hosts, context_.links, context_.shorter_blocks_from),
+                  call.collective, call.extent(context_.hosts.ranks()),
+                  context_.links.shares_cores};
+  hooks_.buffers_may_have_changed();  // a program that goes on to other calls may have other ones
+  return &tuned_.emplace(key, TunedCalls{std::move(tuner)}).first->second;
+}
+
+bool PlanCache::is_settled(const Call& call) const {
+  if (!autotunes(call)) return true;
+  const auto found = tuned_.find(typical(call));
+  return found != tuned_.end() ? found->second.tuner.settled() : tuned_.size() >= most_tuned;
+}
+
+/// Plans of these calls are no longer handed out, though some may still have to run.
+void PlanCache::begin_round(TunedCalls& calls) {
+  if (!hooks_.plans_in_use()) retired_.clear();
+  retired_.reserve(retired_.size() + plans_.size());
+  for (auto plan = plans_.begin(); plan != plans_.end();) {
+    const auto next = std::next(plan);
+    if (plan->second->tuned == &calls) retired_.push_back(std::move(plans_.extract(plan).mapped()));
+    plan = next;
+  }
+  last_ = nullptr;
+  forget_repeated();
+  calls.tuner.begin_round();
+  if (calls.tuner.bytes() >= worth_huge_pages) hooks_.buffers_may_have_changed();
+}
+
+void PlanCache::decide(TunedCalls& calls, std::span<const double> greatest) {
+  calls.tuner.decide(greatest);
+  calls.measured.clear();
+}
+
+/// Agreeing costs as much as a barrier, so most calls go without.
+std::shared_ptr<const Call> PlanCache::visibility_agreement(const Call& call) {
+  if (last_without_agreement_ && *last_without_agreement_ == call) return nullptr;
+  if (call.purpose != Purpose::caller) return nullptr;
+  if (agreements_.size() >= most_plans) agreements_.clear(), last_without_agreement_ = nullptr;
+  auto [entry, is_new] = agreements_.try_emplace(call);
+  if (is_new && needs_visibility_agreement(call))
+    entry->second =
+        std::make_shared<const Call>(agreement_on_visibility(std::make_shared<const Call>(call)));
+  if (!entry->second) last_without_agreement_ = &entry->first;
+  return entry->second;
+}
+
+/// Whether mapped buffers would change the choice and save more than the agreement costs.
+bool PlanCache::needs_visibility_agreement(const Call& call) {
+  if (!context_.maps_buffers) return false;
+  const Choice plain = predicted(call);
+  const Choice agreement = predicted(agreement_on_visibility(nullptr));
+  const auto saves = [&](PeerMappedBuffers peer_mapped) {
+    Call mapped = call;
+    mapped.peer_mapped = peer_mapped;
+    const Choice other = predicted(mapped);
+    const bool differs = other.algorithm != plain.algorithm || other.protocol != plain.protocol;
+    return differs && plain.nanoseconds - other.nanoseconds > agreement.nanoseconds;
+  };
+  return saves(PeerMappedBuffers::all) || saves(PeerMappedBuffers::inputs);
+}
+
+}  // namespace capstan

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/engine/repeated_calls.hpp"
+#include "core/lowering/plan.hpp"
+#include "core/selection/autotuner.hpp"
+#include "core/selection/selector.hpp"
+
+namespace capstan {
+
+struct CallHash {
+  std::size_t operator()(const Call& call) const;
+};
+
+struct TunedCalls;
+
+/// A plan and the tuner of its kind of calls. It does not change; the tuner does.
+struct CachedPlan {
+  Plan plan{};
+  TunedCalls* tuned = nullptr;  ///< counts or times its calls; null: nothing does
+  bool measured = false;        ///< its calls are timed, for this candidate
+  std::size_t candidate = 0;
+};
+
+/// Calls of about the same size, which are tuned together.
+struct TunedCalls {
+  Autotuner tuner;
+  /// Plans of this measurement round: of a call, by candidate.
+  std::unordered_map<Call, std::vector<std::unique_ptr<const CachedPlan>>, CallHash> measured{};
+};
+
+/// What plans depend on besides the call: the same on all ranks but for `self`.
+struct PlanContext {
+  Hosts hosts{1};
+  Rank self{};
+  AlgorithmRules rules{};
+  LinkModel links{};
+  SlotLayout layout;
+  Bytes block{};                ///< the usual length of blocks
+  Bytes cached_buffers{};       ///< see make_plan()
+  Bytes shorter_blocks_from{};  ///< calls this long are measured in shorter blocks, too
+  bool autotunes = false;       ///< calls may be measured
+  bool maps_buffers = false;    ///< buffers of calls may be mapped by all peers
+};
+
+/// Answers by which plan a call runs: remembers plans, chooses algorithms, measures candidates, and
+/// says when ranks have to agree on something first.
+///
+/// All ranks of a communicator ask in the same order and get the same answers. Used under the lock
+/// of Progress, but for lookup() and remember(), which are used without a progress thread only.
+class PlanCache {
+ public:
+  /// Things that the owner does or knows.
+  struct Hooks {
+    std::function<void(const Plan&)> plan_made;      ///< before it first runs
+    std::function<void()> buffers_may_have_changed;  ///< a measurement round begins
+    std::function<bool()> plans_in_use;              ///< some may still have to run
+  };
+  PlanCache(PlanContext context, Hooks hooks);
+
+  /// The plan of a request that has run before; null: not known, or no longer.
+  const RepeatedCalls::Entry* lookup(const Request& request) {
+    const RepeatedCalls::Entry* const known = repeated_.find(request);
+    return known && known->plan ? known : nullptr;
+  }
+  /// Changes when plans that were known may no longer be used.
+  std::uint64_t generation() const { return generation_; }
+  /// For lookup(), unless the generation has changed since the plan was handed out.
+  void remember(RepeatedCalls::Entry call, std::uint64_t generation) {
+    if (generation == generation_) repeated_.remember(std::move(call));
+  }
+  void forget_repeated();
+
+  /// How the next call of the program runs.
+  struct Decision {
+    const CachedPlan* plan = nullptr;  ///< null: to be asked again when the call's turn comes
+    TunedCalls* undecided = nullptr;   ///< ranks have to agree on its times before the call
+  };
+  Decision next(const Call& call);
+  /// Whether the next call runs by this plan again; it is counted. If not, see next().
+  static bool runs_again(const CachedPlan& plan) {
+    return !plan.tuned || plan.tuned->tuner.count_call();
+  }
+
+  /// A measured call has ended.
+  static void note(const CachedPlan& plan, Autotuner::Time begin, Autotuner::Time end) {
+    plan.tuned->tuner.note(plan.candidate, begin, end);
+  }
+  /// Ranks have agreed on the times of a measurement round.
+  static void decide(TunedCalls& calls, std::span<const double> greatest);
+
+  /// The plan of a call that ranks make among themselves, or whose choice stands.
+  const CachedPlan& plan(const Call& call);
+
+  /// The call by which ranks agree on PeerMappedBuffers before this one; null: none is needed.
+  std::shared_ptr<const Call> visibility_agreement(const Call& call);
+
+  /// By what a call runs, or while its candidates are measured, is expected to run.
+  Choice choice(const Call& call);
+  /// No candidates of calls like this one have to be measured before a first decision.
+  bool is_settled(const Call& call) const;
+
+ private:
+  const CachedPlan* find(const Call& call);
+  Decision next_of(TunedCalls& calls, const Call& call);
+  const CachedPlan& measured_plan(TunedCalls& calls, const Call& call);
+  Plan make(const Call& call, const Choice& choice) const;
+  Choice predicted(const Call& call);
+  bool autotunes(const Call& call) const;
+  TunedCalls* tuned(const Call& call);
+  void begin_round(TunedCalls& calls);
+  bool needs_visibility_agreement(const Call& call);
+
+  const PlanContext context_;
+  const Hooks hooks_;
+
+  RepeatedCalls repeated_;
+  std::atomic<std::uint64_t> generation_ = 0;
+  const CachedPlan* last_ = nullptr;  // of plans_: often the next one
+  std::unordered_map<Call, std::unique_ptr<const CachedPlan>, CallHash> plans_;
+  std::vector<std::unique_ptr<const CachedPlan>> retired_;  // from plans_, maybe in use
+  std::unordered_map<Call, Choice, CallHash> predictions_;  // by typical call
+  std::unordered_map<Call, TunedCalls, CallHash> tuned_;    // by typical call
+  // By call. Agreements are kept, as calls compare what they are about by address.
+  std::unordered_map<Call, std::shared_ptr<const Call>, CallHash> agreements_;
+  const Call* last_without_agreement_ = nullptr;  // of agreements_: often the next call
+};
+
+}  // namespace capstan

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+#include "capstan/request.hpp"
+
+namespace capstan {
+
+struct CachedPlan;
+
+/// The last blocking requests with their plans, so that a repeated request runs without being
+/// checked or hashed again. Direct-mapped; the last request is compared first, because the compare
+/// of another one would have to wait for its place to be computed.
+class RepeatedCalls {
+ public:
+  struct Entry {
+    Request request{};
+    const void* input = nullptr;
+    void* output = nullptr;
+    const CachedPlan* plan = nullptr;  ///< null: the request has to be checked again
+  };
+
+  /// Null: not known.
+  const Entry* find(const Request& request) {
+    return last_->request == request ? last_ : find_elsewhere(request);
+  }
+  /// Replaces the entry in the same place.
+  void remember(Entry entry) {
+    last_ = &place_of(entry.request);
+    *last_ = std::move(entry);
+  }
+  /// No plan may be used any more.
+  void forget_plans() {
+    for (Entry& entry : entries_) entry.plan = nullptr;
+  }
+
+ private:
+  static constexpr int place_bits = 6;
+
+  [[gnu::noinline]] const Entry* find_elsewhere(const Request& request) {
+    Entry& other = place_of(request);
+    return other.request == request ? last_ = &other : nullptr;
+  }
+
+  Entry& place_of(const Request& request) {
+    const std::uint64_t count = request.input_count.value() + request.output_count.value();
+    const auto mixed = reinterpret_cast<std::uintptr_t>(request.input) ^
+                       std::rotl(reinterpret_cast<std::uintptr_t>(request.output), 20) ^
+                       std::rotl(count << 8 | static_cast<std::uint64_t>(request.collective), 44);
+    return entries_[mixed * 0x9e37'79b9'7f4a'7c15 >> (64 - place_bits)];
+  }
+
+  std::array<Entry, 1 << place_bits> entries_;
+  Entry* last_ = &entries_.front();
+};
+
+}  // namespace capstan

@@ -1,0 +1,58 @@
+#include "core/world/store_exchange.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "capstan/error.hpp"
+
+namespace capstan {
+namespace {
+
+std::string key(std::string_view subject, int rank) {
+  return fmt::format("{}/{}", subject, rank);
+}
+
+}  // namespace
+
+void StoreExchange::copy_answer(const std::vector<std::byte>& answer, std::span<std::byte> to) {
+  if (answer.size() != to.size())
+    throw BootstrapError("ranks run different versions of Capstan: use one for all");
+  std::ranges::copy(answer, to.begin());
+}
+
+ByRank<std::vector<std::byte>> StoreExchange::gather(std::string_view subject,
+                                                     std::span<const std::byte> own) {
+  store_.put(key(subject, self_.value()), own);
+  ByRank<std::vector<std::byte>> all;
+  for (int peer = 0; peer < ranks_; ++peer)
+    all.push_back(store_.get(key(subject, peer), deadline_));
+  return all;
+}
+
+ByRank<std::string> StoreExchange::gather_text(std::string_view subject, const std::string& own) {
+  ByRank<std::string> all;
+  for (const auto& bytes : gather(subject, std::as_bytes(std::span{own})))
+    all.push_back({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return all;
+}
+
+void StoreExchange::run(const Agreement& agreement, const void* answer, void* result) {
+  assert(agreement.type == DataType::u8 && agreement.combine != Combine::greatest);
+  const std::size_t size = agreement.answer_bytes().value();
+  const std::span own{static_cast<const std::byte*>(answer), size};
+  auto* const to = static_cast<std::byte*>(result);
+  const auto all = gather(agreement.subject, own);
+  std::vector<std::byte> theirs(size);
+  std::ranges::copy(own, to);
+  for (int peer = 0; peer < ranks_; ++peer) {
+    copy_answer(all[Rank{peer}], theirs);
+    if (agreement.combine == Combine::all)
+      std::ranges::copy(theirs, to + static_cast<std::size_t>(peer) * size);
+    else
+      std::ranges::transform(theirs, std::span{to, size}, to, std::ranges::min);
+  }
+}
+
+}  // namespace capstan

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "capstan/by_rank.hpp"
+#include "capstan/deadline.hpp"
+#include "core/bootstrap/store/store.hpp"
+#include "core/engine/agreement.hpp"
+
+namespace capstan {
+
+/// Exchanges among the ranks of a world that is being made, through its store. A subject serves
+/// once. All functions throw what the store throws.
+class StoreExchange final : public Exchange {
+ public:
+  StoreExchange(Store& store, Rank self, int ranks, Deadline deadline)
+      : store_(store), self_(self), ranks_(ranks), deadline_(deadline) {}
+
+  Rank self() const { return self_; }
+  int ranks() const override { return ranks_; }
+  Deadline deadline() const { return deadline_; }
+
+  /// The answers of all ranks, whose lengths may differ.
+  ByRank<std::vector<std::byte>> gather(std::string_view subject, std::span<const std::byte> own);
+  ByRank<std::string> gather_text(std::string_view subject, const std::string& own);
+
+  /// Agreements on bytes: the least, or all. Throws BootstrapError when answers of other ranks have
+  /// another length, as those of other versions may.
+  void run(const Agreement& agreement, const void* answer, void* result) override;
+
+  /// What rank 0 says; `own` of other ranks does not count.
+  template <class T>
+  T from_first(std::string_view subject, T own) {
+    if (self_ == Rank{0})
+      store_.put(subject, std::as_bytes(std::span{&own, 1}));
+    else
+      copy_answer(store_.get(subject, deadline_), std::as_writable_bytes(std::span{&own, 1}));
+    return own;
+  }
+
+  /// Returns when all ranks have called it.
+  void barrier(std::string_view name) {
+    capstan::barrier(store_, name, self_.value(), ranks_, deadline_);
+  }
+
+ private:
+  static void copy_answer(const std::vector<std::byte>& answer, std::span<std::byte> to);
+
+  Store& store_;
+  const Rank self_;
+  const int ranks_;
+  const Deadline deadline_;
+};
+
+}  // namespace capstan

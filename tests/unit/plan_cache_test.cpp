@@ -1,0 +1,192 @@
+// By which plan calls run: what is remembered, measured and forgotten, and when ranks have to
+// agree.
+
+#include "core/engine/plan_cache.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace capstan {
+namespace {
+
+constexpr Bytes block{1 << 20};
+
+Call all_reduce(std::uint64_t count) {
+  return {.collective = Collective::all_reduce, .shape = {.count = Elements{count}}};
+}
+
+/// For rank 0 of four.
+PlanContext context_with(bool autotunes = false) {
+  return {.hosts = 4,
+          .links = {.reads_peers = true},
+          .layout = {4, block * 2, Bytes{64 << 10}},
+          .block = block,
+          .cached_buffers = Bytes{8 << 20},
+          .shorter_blocks_from = block,
+          .autotunes = autotunes,
+          .maps_buffers = true};
+}
+
+/// A cache of rank 0 of four, and what its owner is told.
+struct Bench {
+  explicit Bench(PlanContext context)
+      : plans(std::move(context), {.plan_made = [this](const Plan&) { ++made; },
+                                   .buffers_may_have_changed = [this] { ++occasions; },
+                                   .plans_in_use = [this] { return in_use; }}) {}
+
+  /// Runs calls until ranks have to agree; `time_of(candidate)` is what one takes. Returns the
+  /// candidates that were measured.
+  template <class TimeOf>
+  std::set<std::size_t> measure(const Call& call, TimeOf time_of) {
+    std::set<std::size_t> candidates;
+    for (int i = 0; i < 100'000; ++i) {
+      const auto [plan, undecided] = plans.next(call);
+      if (!plan) {
+        EXPECT_NE(undecided, nullptr);
+        tuned = undecided;
+        break;
+      }
+      if (!plan->measured) break;
+      candidates.insert(plan->candidate);
+      PlanCache::note(*plan, now, now + time_of(plan->candidate));
+      now += time_of(plan->candidate);
+    }
+    return candidates;
+  }
+
+  void decide() {
+    std::vector<double> times(tuned->tuner.time_count());
+    tuned->tuner.times(times);
+    PlanCache::decide(*tuned, times);
+  }
+
+  int made = 0, occasions = 0;
+  bool in_use = false;
+  Autotuner::Time now = 0;
+  TunedCalls* tuned = nullptr;
+  PlanCache plans;
+};
+
+RepeatedCalls::Entry entry_of(std::uint64_t count, const CachedPlan* plan) {
+  Request request;
+  request.collective = Collective::all_reduce;
+  request.input_count = request.output_count = Elements{count};
+  return {.request = request, .input = &request, .output = nullptr, .plan = plan};
+}
+
+TEST(PlanCache, MakesThePlanOfACallOnce) {
+  Bench bench{context_with()};
+  const CachedPlan* const first = bench.plans.next(all_reduce(100)).plan;
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->plan.call, all_reduce(100));
+  EXPECT_NE(bench.plans.next(all_reduce(200)).plan, first);
+  EXPECT_EQ(bench.plans.next(all_reduce(100)).plan, first);
+  EXPECT_EQ(bench.made, 2);
+  EXPECT_TRUE(PlanCache::runs_again(*first)) << "nothing is measured";
+  EXPECT_TRUE(bench.plans.is_settled(all_reduce(100)));
+}
+
+TEST(PlanCache, ForgetsPlansWhenThereAreTooManyAndNoneIsInUse) {
+  Bench bench{context_with()};
+  const auto generation = bench.plans.generation();
+  bench.in_use = true;
+  const CachedPlan* const first = bench.plans.next(all_reduce(1)).plan;
+  for (std::uint64_t count = 2; count <= 1100; ++count) bench.plans.next(all_reduce(count));
+  EXPECT_EQ(bench.plans.next(all_reduce(1)).plan, first) << "it may still have to run";
+  EXPECT_EQ(bench.plans.generation(), generation);
+  bench.in_use = false;
+  bench.plans.next(all_reduce(1101));
+  EXPECT_NE(bench.plans.generation(), generation);
+  const int made = bench.made;
+  bench.plans.next(all_reduce(1));
+  EXPECT_EQ(bench.made, made + 1);
+}
+
+TEST(PlanCache, KnowsRepeatedRequestsUntilTheirPlansAreForgotten) {
+  Bench bench{context_with()};
+  const CachedPlan* const plan = bench.plans.next(all_reduce(5)).plan;
+  const auto five = entry_of(5, plan), six = entry_of(6, plan);
+  EXPECT_EQ(bench.plans.lookup(five.request), nullptr);
+  bench.plans.remember(five, bench.plans.generation());
+  bench.plans.remember(six, bench.plans.generation());
+  for (const auto* entry : {&five, &six, &five}) {
+    const auto* const known = bench.plans.lookup(entry->request);
+    ASSERT_NE(known, nullptr);
+    EXPECT_EQ(known->plan, plan);
+  }
+  const auto before = bench.plans.generation();
+  bench.plans.forget_repeated();
+  EXPECT_EQ(bench.plans.lookup(five.request), nullptr);
+  EXPECT_EQ(bench.plans.lookup(six.request), nullptr);
+  bench.plans.remember(five, before);
+  EXPECT_EQ(bench.plans.lookup(five.request), nullptr) << "its plan is of before";
+}
+
+TEST(PlanCache, MeasuresAgreesAndDecides) {
+  Bench bench{context_with(true)};
+  const Call call = all_reduce(5000);
+  EXPECT_FALSE(bench.plans.is_settled(call));
+  const auto time_of = [](std::size_t candidate) { return candidate == 1 ? 1000 : 3000; };
+  const auto candidates = bench.measure(call, time_of);
+  EXPECT_GT(candidates.size(), 1U);
+  EXPECT_EQ(bench.occasions, 1);
+  EXPECT_EQ(bench.plans.next(call).plan, nullptr) << "it waits for the agreement";
+  EXPECT_EQ(bench.plans.next(call).undecided, nullptr) << "which is under way";
+  EXPECT_FALSE(bench.plans.is_settled(call));
+
+  bench.decide();
+  const CachedPlan* const decided = bench.plans.next(call).plan;
+  ASSERT_NE(decided, nullptr);
+  EXPECT_FALSE(decided->measured);
+  const Choice& choice = bench.tuned->tuner.choice_of(1);
+  EXPECT_EQ(decided->plan.algorithm, choice.algorithm);
+  EXPECT_EQ(decided->plan.protocol, choice.protocol);
+  EXPECT_EQ(bench.plans.choice(call).protocol, choice.protocol);
+  EXPECT_TRUE(bench.plans.is_settled(call));
+  EXPECT_EQ(bench.plans.next(call).plan, decided);
+}
+
+TEST(PlanCache, MeasuresAgainAndForgetsThePlansOfBefore) {
+  Bench bench{context_with(true)};
+  const Call call = all_reduce(5000), other = all_reduce(5100);  // of one kind
+  const auto time_of = [](std::size_t) { return 1000; };
+  bench.measure(call, time_of);
+  bench.decide();
+  const CachedPlan* const decided = bench.plans.next(call).plan;
+  ASSERT_NE(decided, nullptr);
+  EXPECT_EQ(bench.plans.next(other).plan->tuned, decided->tuned);
+  bench.plans.remember(entry_of(5, decided), bench.plans.generation());
+
+  bench.in_use = true;  // the plan of before still has to run
+  int calls = 0;
+  while (PlanCache::runs_again(*decided) && calls < 1'000'000) ++calls;
+  const auto generation = bench.plans.generation();
+  EXPECT_TRUE(bench.plans.next(call).plan->measured);
+  EXPECT_EQ(decided->plan.call, call);
+  EXPECT_NE(bench.plans.generation(), generation);
+  EXPECT_EQ(bench.plans.lookup(entry_of(5, nullptr).request), nullptr);
+  EXPECT_TRUE(bench.plans.is_settled(call)) << "its decision stands meanwhile";
+  EXPECT_TRUE(bench.plans.next(other).plan->measured);
+}
+
+TEST(PlanCache, AgreesOnBuffersOnlyBeforeCallsThatThisWouldChange) {
+  Bench bench{context_with()};
+  EXPECT_EQ(bench.plans.visibility_agreement(all_reduce(1)), nullptr);
+  EXPECT_EQ(bench.plans.visibility_agreement(all_reduce(1)), nullptr);
+  const Call large = all_reduce(1 << 20);
+  const auto agreement = bench.plans.visibility_agreement(large);
+  ASSERT_NE(agreement, nullptr);
+  EXPECT_EQ(agreement->purpose, Purpose::visibility);
+  EXPECT_EQ(*agreement->about, large);
+  EXPECT_EQ(bench.plans.visibility_agreement(large), agreement) << "plans compare it by address";
+  EXPECT_EQ(bench.plans.visibility_agreement(*agreement), nullptr);
+
+  PlanContext unmapped = context_with();
+  unmapped.maps_buffers = false;
+  EXPECT_EQ(Bench{unmapped}.plans.visibility_agreement(large), nullptr);
+}
+
+}  // namespace
+}  // namespace capstan
