@@ -7,20 +7,20 @@
 
 namespace capstan {
 
-/// The ways in which an algorithm may run, as rules name them: as the selector likes, staged, and
-/// in peers' buffers where it can.
-inline std::vector<std::string> ways_of(const Algorithm& algorithm) {
+/// An algorithm in the protocols that rules can name: as the selector likes, staged, and in peers'
+/// buffers where it can.
+inline std::vector<std::string> variants_of(const Algorithm& algorithm) {
   const std::string name{algorithm.name};
-  std::vector<std::string> ways{name};
+  std::vector<std::string> variants{name};
   if (algorithm.sends != Sends::sums)
-    ways.insert(ways.end(), {name + "/staged", name + "/read_input"});
-  if (algorithm.sends >= Sends::outputs) ways.push_back(name + "/read_buffers");
-  if (algorithm.sends == Sends::results) ways.push_back(name + "/write_output");
-  return ways;
+    variants.insert(variants.end(), {name + "/staged", name + "/read_input"});
+  if (algorithm.sends >= Sends::outputs) variants.push_back(name + "/read_buffers");
+  if (algorithm.sends == Sends::results) variants.push_back(name + "/write_output");
+  return variants;
 }
 
-/// Those for short messages only.
-inline std::vector<std::string> packet_ways_of(const Algorithm& algorithm) {
+/// The same in protocols for short messages only.
+inline std::vector<std::string> packet_variants_of(const Algorithm& algorithm) {
   if (has_counts(algorithm.collective)) return {};
   const std::string name{algorithm.name};
   return {name + "/inline_packets", name + "/shared_inline_packets"};

@@ -9,9 +9,9 @@
 
 #include "algorithms/registry.hpp"
 #include "capstan/types.hpp"
-#include "tests/variants_of.hpp"
 #include "tests/processes/processes.hpp"
 #include "tests/sanitizers.hpp"
+#include "tests/variants_of.hpp"
 
 namespace capstan {
 namespace {
@@ -38,18 +38,18 @@ TEST_F(Processes, EveryTypeAndOperation) {
   }
 }
 
-/// Where every access is watched, each third way of them all: processes take long to start then.
+/// Where every access is watched, each third variant: processes take long to start then.
 TEST_F(Processes, EveryAlgorithm) {
   int number = 0;
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective))
-      for (const std::string& way : ways_of(algorithm)) {
+      for (const std::string& variant : variants_of(algorithm)) {
         if (watched && number++ % 3 != 0) continue;
         const std::string name{name_of(collective)};
         const auto result = run_ranks(
             4, "few_types", name,
-            {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, way)}, {"CAPSTAN_CHUNK", "16k"}});
-        EXPECT_EQ(result.status, 0) << name << ", " << way << ": " << result.output;
+            {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, variant)}, {"CAPSTAN_CHUNK", "16k"}});
+        EXPECT_EQ(result.status, 0) << name << ", " << variant << ": " << result.output;
       }
 }
 

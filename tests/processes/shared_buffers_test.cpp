@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/registry.hpp"
-#include "tests/variants_of.hpp"
 #include "tests/processes/processes.hpp"
 #include "tests/sanitizers.hpp"
+#include "tests/variants_of.hpp"
 
 namespace capstan {
 namespace {
@@ -50,29 +50,29 @@ TEST_F(SharedBuffers, AreUsedByEveryAlgorithm) {
   int number = 0;
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective))
-      for (const std::string& way : ways_of(algorithm)) {
-        const auto protocol = way.substr(std::min(way.find('/'), way.size()));
+      for (const std::string& variant : variants_of(algorithm)) {
+        const auto protocol = variant.substr(std::min(variant.find('/'), variant.size()));
         if (protocol != "/read_input" && protocol != "/read_buffers" && protocol != "/write_output")
           continue;
         if (watched && number++ % 2 != 0) continue;
         const std::string name{name_of(collective)};
         for (const char* what : {"kinds", "load"}) {
           if (watched && std::string_view{what} == "load") continue;
-          const auto result = share(
-              3, fmt::format("{}:{}", what, name),
-              {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, way)}, {"CAPSTAN_CHUNK", "64k"}});
+          const auto result = share(3, fmt::format("{}:{}", what, name),
+                                    {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, variant)},
+                                     {"CAPSTAN_CHUNK", "64k"}});
           EXPECT_EQ(result.status, 0)
-              << what << ", " << name << ", " << way << ": " << result.output;
+              << what << ", " << name << ", " << variant << ": " << result.output;
         }
       }
 }
 
 /// That the test above would have noticed.
 TEST_F(SharedBuffers, AreNotUsedLikeOthers) {
-  for (const char* way : {"direct/read_input", "direct/read_buffers", "direct/write_output"}) {
-    const auto result =
-        share(2, "fetch:all_reduce", {{"CAPSTAN_ALGORITHM", fmt::format("all_reduce:{}", way)}});
-    EXPECT_NE(result.status, 0) << way << ": " << result.output;
+  for (const char* variant : {"direct/read_input", "direct/read_buffers", "direct/write_output"}) {
+    const auto result = share(2, "fetch:all_reduce",
+                              {{"CAPSTAN_ALGORITHM", fmt::format("all_reduce:{}", variant)}});
+    EXPECT_NE(result.status, 0) << variant << ": " << result.output;
   }
 }
 
@@ -98,11 +98,12 @@ TEST_F(SharedBuffers, AreSent) {
 }
 
 TEST_F(SharedBuffers, AreTakenBackWhilePeersUseThem) {
-  for (const char* way : {"all_reduce:direct/read_input", "all_reduce:direct/write_output"})
+  for (const char* variant : {"all_reduce:direct/read_input", "all_reduce:direct/write_output"})
     for (const char* thread : {"0", "1"}) {
-      const auto result = share(3, watched ? "cancel:50" : "cancel:150",
-                                {{"CAPSTAN_ALGORITHM", way}, {"CAPSTAN_PROGRESS_THREAD", thread}});
-      EXPECT_EQ(result.status, 0) << way << ": " << result.output;
+      const auto result =
+          share(3, watched ? "cancel:50" : "cancel:150",
+                {{"CAPSTAN_ALGORITHM", variant}, {"CAPSTAN_PROGRESS_THREAD", thread}});
+      EXPECT_EQ(result.status, 0) << variant << ": " << result.output;
     }
 }
 

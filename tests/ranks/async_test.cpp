@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-/// Both ways in which operations can move on.
+/// With a progress thread and without.
 class Async : public ::testing::TestWithParam<bool> {
  protected:
   static Settings settings() {

@@ -1,4 +1,4 @@
-// Which ways compete for calls of a kind, that they come to the same sums, and the plans they get.
+// The candidates for calls of a kind, that they give the same sums, and their plans.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,8 +9,8 @@
 #include <set>
 
 #include "core/selection/selector.hpp"
-#include "tests/variants_of.hpp"
 #include "tests/ranks/thread_world.hpp"
+#include "tests/variants_of.hpp"
 
 namespace capstan {
 namespace {
@@ -294,12 +294,12 @@ TYPED_TEST(OneSum, GivesTheSameBits) {
     for (const Algorithm& algorithm : algorithms(collective)) {
       if (!algorithm.guarantees.one_sum) continue;
       EXPECT_TRUE(algorithm.guarantees.ordered);
-      for (const std::string& way : ways_of(algorithm)) {
+      for (const std::string& variant : variants_of(algorithm)) {
         const auto sums =
-            sums_by<TypeParam>(fmt::format("{}:{}", name_of(collective), way), collective);
+            sums_by<TypeParam>(fmt::format("{}:{}", name_of(collective), variant), collective);
         if (first.empty()) first = sums;
         EXPECT_EQ(std::memcmp(sums.data(), first.data(), sums.size() * sizeof(TypeParam)), 0)
-            << way;
+            << variant;
         ++compared;
       }
     }

@@ -7,8 +7,8 @@
 
 #include "algorithms/registry.hpp"
 #include "perf/measure/cell.hpp"
-#include "tests/variants_of.hpp"
 #include "tests/sanitizers.hpp"
+#include "tests/variants_of.hpp"
 
 namespace capstan {
 namespace {
@@ -30,17 +30,17 @@ void on_threads(int ranks, const Settings& settings, Body body) {
     });
 }
 
-/// One way to run one algorithm.
-struct Way {
+/// One algorithm in one protocol.
+struct Variant {
   const Algorithm* algorithm;
   std::string rule;
   Elements longest;  // that runs so
 };
 
-Settings settings_for(const Way& way) {
+Settings settings_for(const Variant& variant) {
   Settings settings;
   settings.timeout = std::chrono::seconds{60};
-  settings.algorithm = std::string{name_of(way.algorithm->collective)} + ":" + way.rule;
+  settings.algorithm = std::string{name_of(variant.algorithm->collective)} + ":" + variant.rule;
   settings.chunk = Bytes{4096};  // long operations are cut into many blocks
   return settings;
 }
@@ -62,7 +62,7 @@ void expect_right(Communicator& world, Cell cell) {
   }
 }
 
-class EveryAlgorithm : public ::testing::TestWithParam<Way> {};
+class EveryAlgorithm : public ::testing::TestWithParam<Variant> {};
 
 const auto rank_counts = watched ? std::vector{1, 2, 3, 4} : std::vector{1, 2, 3, 4, 5, 8};
 constexpr std::array few_types{DataType::i8, DataType::bf16, DataType::f32, DataType::c128};
@@ -108,20 +108,20 @@ TEST_P(EveryAlgorithm, KnowsEveryTypeAndOperation) {
   });
 }
 
-std::vector<Way> every_way() {
-  std::vector<Way> all;
+std::vector<Variant> every_variant() {
+  std::vector<Variant> all;
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective)) {
       constexpr Elements any{1 << 30}, in_packets{1000};
-      for (std::string& rule : ways_of(algorithm))
+      for (std::string& rule : variants_of(algorithm))
         all.push_back({&algorithm, std::move(rule), any});
-      for (std::string& rule : packet_ways_of(algorithm))
+      for (std::string& rule : packet_variants_of(algorithm))
         all.push_back({&algorithm, std::move(rule), in_packets});
     }
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(every_way()),
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(every_variant()),
                          [](const auto& test) {
                            std::string name{name_of(test.param.algorithm->collective)};
                            name += "_" + test.param.rule;

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
-#include "tests/variants_of.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/sanitizers.hpp"
+#include "tests/variants_of.hpp"
 
 namespace capstan {
 namespace {
@@ -56,10 +56,10 @@ TEST(LongBuffers, OfAllReduceAreRightInEveryWay) {
   for (const char* name : {"direct", "flat", "ring"})
     for (const Algorithm& algorithm : algorithms(Collective::all_reduce)) {
       if (algorithm.name != name) continue;
-      for (const std::string& way : ways_of(algorithm))
+      for (const std::string& variant : variants_of(algorithm))
         for (const std::size_t count : std::span{long_counts}.subspan(watched ? 1 : 0))
           for (const bool in_place : {false, true})
-            check_all_reduce<float>("all_reduce:" + way, count, in_place);
+            check_all_reduce<float>("all_reduce:" + variant, count, in_place);
     }
 }
 
