@@ -112,7 +112,7 @@ class Checker {
     return {sum(request_.counts), sum(request_.receive_counts)};
   }
 
-  /// Buffers that this rank has no use for may be anything.
+  /// Buffers that this rank does not use are not checked.
   void check_lengths(const Call& call) const {
     const auto [input, output] = lengths(call);
     if (output > Elements{0} && request_.output_count != output && !in_place())

@@ -7,8 +7,8 @@
 
 namespace capstan {
 
-/// What was asked for, found to make sense on this rank: buffers as long as the collective wants
-/// them, disjoint or properly in place, a root that exists, a type that the operation knows.
+/// A request that is valid on this rank: buffers have the lengths that the collective needs and are
+/// disjoint or properly in place, the root exists, the operation is defined for the type.
 struct CheckedCall {
   Call call;
   const void* input;
@@ -16,7 +16,7 @@ struct CheckedCall {
   Bytes input_bytes, output_bytes;
 };
 
-/// Throws InvalidArgument, which names the rank, the call, what is wrong and what would be right.
+/// Throws InvalidArgument, which names the rank, the call, the mistake and the remedy.
 /// The counts of an all_to_all_v are those of this rank; the call's have to be completed.
 CheckedCall check(const Request& request, int rank, int ranks);
 

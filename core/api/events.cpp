@@ -53,7 +53,7 @@ struct OperationEvents::State {
   Handlers for_all;
   std::map<int, Handlers> by_id;
 
-  /// The handlers that an operation's end concerns, unless nobody is to be told any more.
+  /// The handlers of an operation's end; none after the destructor has begun.
   bool begin(int id, Handlers& handlers) {
     const std::lock_guard lock{mutex};
     if (closed) return false;

@@ -46,7 +46,7 @@ void finish_all(std::span<const Work> works, std::chrono::nanoseconds timeout,
   const auto failed = [](const Work& work) { return work.error() != nullptr; };
   std::vector<Work> pending(works.begin(), works.end());
   while (!pending.empty()) {
-    // Whatever drives one of them drives all of its rank.
+    // The driver of one operation moves on all operations of its rank.
     constexpr auto look_again = std::chrono::milliseconds{20};
     Work::wait_any(pending, Deadline::in(look_again).clamp(deadline));
     std::erase_if(pending, &Work::is_completed);

@@ -119,7 +119,7 @@ Settings Settings::from_environment() {
               "a number from 0 on");
   read_number("CAPSTAN_RAILS", settings.rails, 1, 8, "a number from 1 to 8");
   if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;
-  AlgorithmRules::parse(settings.algorithm);  // refuses early what it cannot read
+  AlgorithmRules::parse(settings.algorithm);  // throws for rules that it cannot read
   return settings;
 }
 

@@ -22,7 +22,7 @@
 namespace capstan {
 namespace {
 
-/// "mlx5_0,mlx5_1:2" in parts.
+/// The parts of a list like "mlx5_0,mlx5_1:2".
 std::vector<std::string> parts_of(const std::string& list) {
   std::vector<std::string> parts;
   std::istringstream stream{list};
@@ -31,7 +31,7 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
-/// `count` of the parts of a list from the `first` on, and from its start again after its end.
+/// `count` parts of a list from the `first` on, cyclically.
 std::string take_in_turn(const std::string& list, int first, int count) {
   const auto parts = parts_of(list);
   if (parts.empty()) return list;
@@ -41,7 +41,7 @@ std::string take_in_turn(const std::string& list, int first, int count) {
   return fmt::format("{}", fmt::join(taken, ","));
 }
 
-/// What reaches ranks on other hosts, over one connection to each.
+/// A transport to ranks on other hosts, with one connection to each.
 std::unique_ptr<Transport> make_rail(Network network, Rank self, int ranks, Bytes segment,
                                      const Settings& settings, const Borrowed& memory) {
   if (network == Network::verbs) {
@@ -59,7 +59,7 @@ std::unique_ptr<Transport> make_rail(Network network, Rank self, int ranks, Byte
   return make_tcp_transport(self, ranks, segment, options, memory);
 }
 
-/// What reaches ranks on other hosts. `shared` has network_segment() bytes.
+/// A transport to ranks on other hosts, over all rails. `shared` has network_segment() bytes.
 std::unique_ptr<Transport> make_network_transport(Network network, Rank self, int ranks,
                                                   Bytes segment, const Settings& settings,
                                                   std::byte* shared = nullptr) {
@@ -74,7 +74,7 @@ Bytes network_segment(Bytes segment, const Settings& settings) {
   return settings.rails == 1 ? segment : rails_segment(segment);
 }
 
-/// Wraps what `make` makes of a segment's size.
+/// Injects faults into the transport that `make` makes for an inner segment of the given size.
 template <class Make>
 std::unique_ptr<Transport> with_faults(Rank self, int ranks, Bytes segment,
                                        const Settings& settings, Make make) {
@@ -133,7 +133,7 @@ std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network
   const std::vector<Rank> neighbours = hosts.on(hosts.host_of(self));
   const auto position = static_cast<int>(std::ranges::find(neighbours, self) - neighbours.begin());
   if (hosts.single()) return make_shm_transport(self, hosts.ranks(), segment);
-  // All ranks decide alike, also one that is alone on its host: their addresses must match.
+  // All ranks decide alike, even one that is alone on its host: the kinds of addresses must match.
   if (hosts.count() == hosts.ranks())
     return make_network_transport(network, self, hosts.ranks(), segment, settings);
   auto near = make_shm_transport(Rank{position}, static_cast<int>(neighbours.size()),
@@ -157,7 +157,7 @@ Transports make_faulty_threads(int ranks, Bytes segment, const Settings& setting
   return all;
 }
 
-/// Threads of one host share memory, those of others what is pushed.
+/// Threads of one virtual host share memory; data for other hosts are pushed.
 Transports make_hierarchical_threads(const Hosts& hosts, Bytes segment) {
   const int ranks = hosts.ranks();
   Transports near(static_cast<std::size_t>(ranks)), all;

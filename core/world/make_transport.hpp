@@ -10,29 +10,30 @@
 
 namespace capstan {
 
-// Which transports make up the links of a communicator: shared memory within a host, the network
+// The transports that make up the links of a communicator: shared memory within a host, the network
 // between hosts.
 
-/// As settings.virtual_hosts pretends, or each rank alone if there are to be faults; otherwise one.
+/// The hosts that settings.virtual_hosts pretends; one for each rank if faults are injected;
+/// otherwise a single one.
 Hosts virtual_hosts(int ranks, const Settings& settings);
 
-/// Which ranks share a host, from what each says of its own (host_identity()).
+/// The hosts of ranks, from each rank's host_identity().
 Hosts hosts_of(const std::vector<std::string>& identities, const Settings& settings);
 
-/// Whether the ranks have to tell each other if they have RDMA, to choose a network alike. Looking
-/// for it opens devices: so nobody does where it decides nothing.
+/// Whether ranks have to agree if all have RDMA before they choose a network. Looking for RDMA
+/// opens devices, so ranks do it only where it decides something.
 bool network_depends_on_rdma(const Hosts& hosts, const Settings& settings);
-/// Whether this rank has it.
+/// Whether this rank has RDMA.
 bool has_rdma(const Settings& settings);
 
-/// For the rank at `position` among those on its host: with its own devices in `rdma_devices`.
+/// The settings of the rank at `position` on its host: `rdma_devices` holds its own devices only.
 Settings settings_at(int position, Settings settings);
 
-/// For one of settings.rails: with the interface and the device that this one takes.
+/// The settings of one of settings.rails: with the interface and the device of this rail.
 Settings settings_of_rail(int rail, Settings settings);
 
-/// The transport of one rank, to be connected. Throws InvalidArgument when the settings ask for
-/// what this build or this machine lacks, SystemError.
+/// The transport of one rank, to be connected. Throws InvalidArgument when this build or this
+/// machine lacks something that the settings ask for, SystemError.
 std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network network,
                                           Bytes segment, const Settings& settings);
 

@@ -32,8 +32,8 @@ Processors own_processors() {
   return processors;
 }
 
-/// Whether some ranks have to take turns: fewer processors than ranks, or two bound to the same
-/// single one.
+/// Whether ranks share processors: there are fewer processors than ranks, or two ranks are bound to
+/// the same single one.
 bool oversubscribed(const std::vector<Processors>& ranks) {
   Processors all, taken;
   bool shared = false;
@@ -148,7 +148,7 @@ void agree_on_abilities(MachineView& machine, StoreExchange& exchange, Transport
   machine.shares_cores = all[3] == 0;
 }
 
-/// A rank of a world, which sleeps on its own transport.
+/// A rank of a world. It sleeps on the transport of the world, also for all groups made from it.
 Member make_member(std::unique_ptr<Transport> transport, Rank self, const SegmentLayout& layout,
                    const MachineView& machine, const Settings& settings) {
   std::vector<int> world_ranks(static_cast<std::size_t>(machine.hosts.ranks()));
@@ -183,7 +183,7 @@ Member build_alone(const Settings& settings) {
   return std::move(make_thread_world(1, settings).front());
 }
 
-/// Names this rank in what went wrong during start-up.
+/// Names this rank in errors of start-up.
 template <class Join>
 Member naming(int rank, int size, Join join) {
   const auto text = [&](const Error& error) {

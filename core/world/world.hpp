@@ -11,10 +11,10 @@
 
 namespace capstan {
 
-// How a world comes into being: ranks find each other through the store, exchange addresses and
-// what they know of the machine, connect their transports and start their engines.
+// Worlds and groups are made here: ranks find each other through the store, agree on the machine,
+// exchange addresses, connect their transports and start their engines.
 
-/// What one rank has of a communicator.
+/// One rank's part of a communicator.
 struct Member {
   std::unique_ptr<Engine> engine;
 };
@@ -22,15 +22,15 @@ struct Member {
 /// The world that a launcher has started. Throws BootstrapError, TimedOut, InvalidArgument.
 Member join_launched_world(const Launch& launch, const Settings& settings);
 
-/// The world that has passed round `id`.
+/// The world of the ranks that have got `id`.
 Member join_world(const UniqueId& id, int rank, int size, const Settings& settings);
 
 /// A world of threads of this process, entry r for rank r.
 std::vector<Member> make_thread_world(int ranks, const Settings& settings);
 
-/// A communicator of some ranks of `parent`, whose ranks all call this. `members` are those of the
-/// group that this rank is to be in, in order, or nobody; then there is no result. Throws
-/// BootstrapError on all ranks when some cannot connect.
+/// A communicator of some ranks of `parent`. All ranks of `parent` call this. `members` are the
+/// ranks of the group that this rank is to be in, in order; empty, and then no result, for none.
+/// Throws BootstrapError on all ranks when some cannot connect.
 std::optional<Member> make_group(Member& parent, const std::vector<int>& members);
 
 }  // namespace capstan

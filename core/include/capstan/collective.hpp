@@ -11,7 +11,8 @@
 
 namespace capstan {
 
-/// What a call does, seen from outside; as in MPI. The names that end in _v take a count per rank.
+/// The effect of a call on the buffers of all ranks, as in MPI. Names that end in _v take a count
+/// per rank.
 enum class Collective : std::uint8_t {
   barrier,
   broadcast,
@@ -39,11 +40,11 @@ std::string_view name_of(Collective collective);
 /// The inverse of name_of; empty when `name` is none of them.
 std::optional<Collective> collective_named(std::string_view name);
 
-/// One rank gives, or gets, what the others do not.
+/// The call has a root: one rank whose part differs from that of all others.
 bool has_root(Collective collective);
-/// Elements are combined by a reduction operation.
+/// The call combines elements by a reduction operation.
 bool reduces(Collective collective);
-/// Ranks give or get different numbers of elements: `Shape::counts` tells.
+/// Ranks give or get different numbers of elements: see Shape::counts.
 bool has_counts(Collective collective);
 /// Whether a rank that calls this in place would overwrite parts of its input that peers may have
 /// yet to read.
@@ -68,8 +69,8 @@ struct BufferLengths {
   Elements input, output;
 };
 
-/// What a collective promises to the ranks of a group, at one shape: the one description that
-/// proofs, plans and calls are held to.
+/// The result that a collective promises to the ranks of a group, for one shape. Proofs, plans and
+/// checks of calls all use this one description.
 class Contract {
  public:
   /// `shape` is kept by reference.
@@ -79,30 +80,30 @@ class Contract {
   Collective collective() const { return collective_; }
   BufferLengths lengths(int position) const;
 
-  /// The blocks that a buffer is made of, one per rank; nothing where it is one whole.
+  /// The blocks of a buffer, one per rank; empty where the buffer is not divided.
   std::optional<Blocks> input_blocks(int position) const;
   std::optional<Blocks> output_blocks(int position) const;
 
-  /// In place, input and output share memory. Where each begins in it: a rank's own block inside
-  /// the larger buffer (all_gather, gather, reduce_scatter, scatter), or the same place. An
-  /// all_to_all_v cannot be done in place: there the two lie side by side.
+  /// The offsets of input and output in the memory that they share in place: a rank's own block
+  /// inside the larger buffer (all_gather, gather, reduce_scatter, scatter), or the same offset. An
+  /// all_to_all_v cannot be done in place: its two buffers lie side by side.
   struct Placement {
     Elements input{}, output{};
   };
   Placement in_place(int position) const;
 
-  /// What an element of the output has to hold: one element of the input of one rank, or the sum
-  /// of that element over ranks 0 .. last.
+  /// The value of an output element: one element of the input of one rank, or the sum of that
+  /// element over ranks first .. last.
   struct Promise {
     int first = 0, last = 0;  ///< contributions of these ranks; none when last < first
     Elements index{};         ///< in their inputs
   };
   Promise promise(int position, Elements index) const;
 
-  /// The larger of all buffers, in elements: how size is understood in rules and tables.
+  /// The length of the largest buffer of any rank: the size that rules and tables mean.
   Elements extent() const;
-  /// The length of a block on average, or the count where there are no blocks: what costs are
-  /// estimated from.
+  /// The mean length of a block, or the count where there are no blocks. Costs are estimated from
+  /// it.
   Elements typical_count() const;
 
  private:

@@ -13,11 +13,11 @@ namespace capstan {
 /// range where both are equally long, otherwise with a rank's own block being part of the larger
 /// range (all_gather, gather, reduce_scatter, scatter), as in MPI and NCCL. Lengths that do not fit
 /// together, a root out of range, a type that the operation is not defined for, and ranges that
-/// overlap in another way throw InvalidArgument before anything is sent. Ranks that call different
-/// things get a Mismatch that says who called what.
+/// overlap in another way throw InvalidArgument before anything is sent. If ranks make different
+/// calls, each gets a Mismatch that names the ranks and their calls.
 ///
-/// Like in MPI, only the barrier promises to wait for all ranks, and any other collective may: what
-/// a rank sends has arrived, or will, when its call returns. A broadcast's root or a reduce's
+/// As in MPI, only the barrier is sure to wait for all ranks; any other collective may. Data that a
+/// rank sends have arrived, or will arrive, when its call returns. A broadcast's root or a reduce's
 /// sender may run ahead of the others by some calls.
 template <class Self>
 class Collectives {
@@ -180,7 +180,7 @@ class Collectives {
     return self().start(request::in_place(Collective::all_to_all, data));
   }
   /// The same with blocks of these lengths: what this rank sends to each and receives from each.
-  /// Ranks tell each other first, so that lengths that do not fit together are a Mismatch.
+  /// Ranks exchange these lengths first, so that lengths that do not fit together are a Mismatch.
   template <ElementRange In, MutableElementRange Out>
   void all_to_all_v(In&& input, std::span<const std::size_t> send_lengths, Out&& output,
                     std::span<const std::size_t> receive_lengths) {

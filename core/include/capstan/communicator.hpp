@@ -31,11 +31,11 @@ namespace capstan {
 ///
 /// All buffers may lie on devices (CUDA, HIP), also in place, mixed with host memory, in tensors
 /// and messages. They are staged through pinned host memory (Settings::pinned_memory bytes of it at
-/// a time); operations of the program see host memory. What is sent is read when the call is
-/// started, on a stream of its own: whatever writes the buffer on the device must have finished by
+/// a time); operations of the program see host memory. Data to be sent are read when the call is
+/// started, on a stream of its own: work on the device that writes the buffer must have finished by
 /// then, so synchronise with it first. When the call has ended, results are on the device, for all
-/// streams; of a call that has failed or been cancelled there are none, and nothing is written any
-/// more. LimitReached (nothing has been started: the others wait for this rank to call again) and
+/// streams. A call that has failed or been cancelled gives no results and writes nothing any more.
+/// LimitReached (nothing has been started: the others wait for this rank to call again) and
 /// SystemError (a copy failed, or took longer than Settings::timeout) concern this rank only. On a
 /// machine with a device CUDA may be loaded at any time; HIP, before the communicator is made.
 /// Managed and registered memory counts as host memory.
@@ -68,7 +68,7 @@ class Communicator : public Collectives<Communicator> {
   int rank() const;
   int size() const;
 
-  /// The untyped way in, for bindings: see Request and Collectives.
+  /// A call on untyped memory, for bindings: see Request and Collectives. run() blocks.
   void run(const Request& request);
   Work start(const Request& request);
 
@@ -118,8 +118,8 @@ class Communicator : public Collectives<Communicator> {
   // Mismatch); a message that is longer than the buffer is Truncated. Short messages are sent
   // before anybody asks for them; a long one waits for its receiver, which reads it in place where
   // it can. Work::cancel() of a long send from host memory may be refused: the receiver may be
-  // reading it. For the same reason a send that nobody takes within the time-out fails the
-  // communicator; a receive that nothing comes for fails alone.
+  // reading it. For the same reason a send that no rank receives within the time-out fails the
+  // communicator; a receive without a message fails alone.
 
   /// Returns when the data may be changed again.
   template <ElementRange Data>
@@ -141,8 +141,8 @@ class Communicator : public Collectives<Communicator> {
     return start_exchange({Message::from(source, buffer, tag)});
   }
 
-  /// What a receive with these arguments would get: waits for it, or looks whether it is here. Long
-  /// messages need not be read to be known.
+  /// The message that a receive with these arguments would get: probe() waits for it, try_probe()
+  /// does not. The data of long messages need not have arrived.
   MessageInfo probe(int source = any_source, int tag = any_tag);
   std::optional<MessageInfo> try_probe(int source = any_source, int tag = any_tag);
 
@@ -155,10 +155,10 @@ class Communicator : public Collectives<Communicator> {
   /// KiB and more that are used again and again. All ranks call it, like a collective, each with a
   /// count of its own, which may be 0. It takes as long as writing the memory once, and lies near
   /// the processor of the calling thread; from 2 MiB on in huge pages, where the kernel has them.
-  /// Those who are in this communicator see it in each of their communicators; others, and ranks of
-  /// other hosts, use it as plain memory. From then on ranks ask each other before longer calls of
-  /// this communicator, and of groups made from it, what buffers they have, which costs as much as
-  /// a barrier. Throws LimitReached on every rank when one of them cannot have its memory: the
+  /// Members of this communicator that share the host see it in all of their communicators; other
+  /// ranks use it as plain memory. From then on ranks agree before longer calls of this
+  /// communicator, and of groups made from it, which buffers are shared; that costs as much as a
+  /// barrier. Throws LimitReached on every rank when one of them cannot have its memory: the
   /// communicator stays as it was.
   template <Element T>
   SharedBuffer<T> allocate(std::size_t count) {
@@ -183,14 +183,14 @@ class Communicator : public Collectives<Communicator> {
   /// The rank here of a rank of the world, if it is a member.
   std::optional<int> rank_of(int world_rank) const;
 
-  /// How a call would run here, and why, in one line. The request's memory is not touched. What the
-  /// other ranks send in an all_to_all_v is not known before it: as much as this one, supposedly.
+  /// The algorithm and protocol of a call, and the reason, in one line. The request's memory is not
+  /// touched. Of an all_to_all_v, other ranks are taken to send as much as this one.
   std::string explain(const Request& request) const;
   /// Just the algorithm's name.
   std::string algorithm(const Request& request) const;
-  /// Whether the fastest of several ways has been found for calls like this one, with buffers of
-  /// this kind on all ranks (see Settings::autotune). The same on all ranks when nothing is pending.
-  /// For benchmarks, to know when to start.
+  /// Whether the autotuner has decided for calls like this one, with buffers of this kind on all
+  /// ranks (see Settings::autotune). The same on all ranks when nothing is pending. For benchmarks,
+  /// to know when to start.
   bool is_settled(const Request& request) const;
 
  private:
@@ -200,7 +200,7 @@ class Communicator : public Collectives<Communicator> {
 
   std::shared_ptr<std::byte> allocate_bytes(std::size_t bytes);
 
-  /// A call with what has to be done before and after it.
+  /// A call with the transfers before and after it.
   struct Prepared;
   using Piece = std::span<std::byte>;
   template <Element T>

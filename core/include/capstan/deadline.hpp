@@ -8,8 +8,8 @@
 
 namespace capstan {
 
-/// A point in time up to which something may take, on the steady clock. It remembers how long it
-/// was given, so that an error can say "within 30 s".
+/// A point in time on the steady clock by which an action has to be done. It remembers how long the
+/// action was given, so that an error can say "within 30 s".
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;

@@ -63,8 +63,7 @@ class Mismatch : public Error {
   using Error::Error;
 };
 
-/// A message is longer than the buffer that it was to be received in; it is lost, what follows is
-/// not.
+/// A message is longer than the buffer that was to receive it. It is lost; later messages are not.
 class Truncated : public Error {
  public:
   using Error::Error;
@@ -88,7 +87,7 @@ class DeadlineExceeded : public Error {
   using Error::Error;
 };
 
-/// An operation failed for another reason, which is kept.
+/// An operation failed for another reason, which is kept as its cause.
 class OperationFailed : public Error {
  public:
   OperationFailed(const std::string& message, std::exception_ptr cause)

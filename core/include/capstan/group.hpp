@@ -18,12 +18,12 @@ class Group {
   /// Throws InvalidArgument when `members` repeats a rank or lacks `self`.
   Group(std::vector<Rank> members, Rank self);
 
-  /// Where the ranks of the world are, for algorithms that treat links within a host and between
+  /// The hosts of the ranks of the world, for algorithms that treat links within a host and between
   /// hosts differently. A group of some ranks counts as being on one host.
   Hosts hosts() const { return hosts_ ? *hosts_ : Hosts{size_}; }
 
   int size() const { return size_; }
-  /// Where in the group this rank stands.
+  /// The position of this rank in the group.
   int position() const { return position_; }
   Rank self() const { return (*this)[position_]; }
 

@@ -6,7 +6,7 @@
 
 namespace capstan {
 
-/// Which ranks of a communicator share a host, and so its memory.
+/// A map from the ranks of a communicator to hosts. Ranks on one host share memory.
 class Hosts {
  public:
   /// Ranks 0 .. ranks-1, all on one host. Implicit, as this is the usual case.

@@ -13,8 +13,8 @@ struct Message {
   int peer = any_source;  ///< the receiver, or the sender; receives: any_source
   int tag = 0;            ///< 0 to 2^30; receives: any_tag
   DataType type = DataType::u8;
-  void* data = nullptr;  ///< what is sent is not changed
-  Elements count{};      ///< of the message, or the most that is received
+  void* data = nullptr;  ///< a send does not change it
+  Elements count{};      ///< of the message; receives: the longest message that fits
 
   template <ElementRange Data>
   static Message to(int destination, Data&& data, int tag = 0) {

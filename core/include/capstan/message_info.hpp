@@ -6,7 +6,7 @@ namespace capstan {
 
 inline constexpr int any_source = -1, any_tag = -1;
 
-/// What a probe or a completed receive tells of a message.
+/// The properties of a message that a probe has found or a receive has completed.
 struct MessageInfo {
   int source;
   int tag;

@@ -19,7 +19,7 @@ namespace capstan {
 
 class Operation;
 
-/// What moves operations on; implemented by the engine. Thread-safe.
+/// Moves operations on; implemented by the engine. Thread-safe.
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -35,7 +35,7 @@ class Driver {
   /// ended already.
   virtual bool cancel(Operation& operation) = 0;
 
-  /// Sees to it that operations move on while nobody waits.
+  /// From now on operations move on while no thread waits: starts the progress thread.
   virtual void ensure_progress() = 0;
 };
 
@@ -45,7 +45,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   enum class State : std::uint8_t { pending, completed, failed, cancelled };
   using Callback = std::function<void(Operation&)>;
 
-  /// Where its result will be.
+  /// The memory that will hold its result.
   struct Output {
     DataType type{};
     void* data = nullptr;
@@ -59,14 +59,15 @@ class Operation : public std::enable_shared_from_this<Operation> {
   State state() const { return state_.load(std::memory_order_acquire); }
   bool ended() const { return state() != State::pending; }
 
-  // The first of these wins; the others do nothing. The winner runs the callbacks.
+  // The first of these to be called ends the operation and runs the callbacks; later ones do
+  // nothing.
   void complete(std::optional<MessageInfo> message = {}) {
     end(State::completed, nullptr, message);
   }
   void fail(std::exception_ptr error) { end(State::failed, std::move(error)); }
   void cancelled() { end(State::cancelled, nullptr); }
 
-  /// Runs `callback` once, when the operation has ended: by whoever ends it, or here and now.
+  /// Runs `callback` once: at once if the operation has ended, else on the thread that ends it.
   void when_ended(Callback callback);
 
   const std::shared_ptr<Driver>& driver() const { return driver_; }

@@ -13,8 +13,8 @@ namespace capstan {
 struct UserOperation {
   std::string name;  ///< equal on all ranks; named in errors
   DataType type;
-  /// If not, only algorithms that combine in the order of ranks are chosen. The operation has to be
-  /// associative in any case.
+  /// If false, only algorithms that combine in the order of ranks are chosen. The operation has to
+  /// be associative in any case.
   bool commutative = true;
   /// accumulator[i] = accumulator[i] ⊕ next[i] for `count` elements. Called from any thread that
   /// moves operations on, with elements of `type`; must not throw and must not call Capstan.
@@ -38,7 +38,7 @@ class Reducer {
   }
 
   /// combine(a, b) for elements a of a lower and b of a higher rank. Make it once and use it for
-  /// many calls: what is prepared for a call is kept for the next one with the same reducer.
+  /// many calls: plans are kept for the next call with the same reducer.
   template <Element T, class Combine>
   static Reducer of(std::string name, Combine combine, bool commutative = true) {
     Reducer reducer;

@@ -17,7 +17,7 @@ template <class R>
 concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
                        Element<std::ranges::range_value_t<R>>;
 
-/// One that a collective writes.
+/// An element range that a collective writes.
 template <class R>
 concept MutableElementRange =
     ElementRange<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
@@ -25,8 +25,8 @@ concept MutableElementRange =
 template <class A, class B>
 concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
 
-/// One collective call on untyped memory: what the functions of Communicator come down to, and the
-/// way in for bindings. Memory is aligned as its type is.
+/// One collective call on untyped memory. Bindings use it directly; all typed functions of
+/// Communicator make one. Memory is aligned as its type is.
 struct Request {
   Collective collective = Collective::barrier;
   DataType type = DataType::u8;
@@ -48,7 +48,7 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
-/// How requests are written from ranges.
+/// Makes requests from ranges.
 namespace request {
 
 // Member by member: compilers clear an aggregate that is written as one with `rep stos`, which

@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-/// What a step does. `reduce` reads any number of sources at once, so that several arrivals are
+/// The verb of a step. `reduce` reads any number of sources at once, so that several arrivals are
 /// combined in one pass and the order of rounding is part of the schedule; `copy` is a reduce of
 /// one source, kept apart because it never changes a value.
 ///
@@ -39,7 +39,7 @@ struct Step {
   Span destination{};  ///< copy, reduce, put (there it is the peer's)
 };
 
-/// How many elements a rank's buffers hold in one call.
+/// The lengths of a rank's buffers in one call, in elements.
 struct Extents {
   Elements input;
   Elements output;
@@ -49,7 +49,7 @@ struct Extents {
   bool operator==(const Extents&) const = default;
 };
 
-/// All that one rank does in one collective call: the object that is verified, lowered and run,
+/// The steps of one rank in one collective call. The same object is verified, lowered and run,
 /// simulated, explained and named in error reports. Immutable; made by ScheduleBuilder only.
 class Schedule {
  public:
@@ -92,7 +92,7 @@ class ScheduleBuilder {
   Span input(Range range) const { return input().part(range); }
   Span output() const { return {Buffer::output, Elements{0}, extents_.output}; }
   Span output(Range range) const { return output().part(range); }
-  /// Allocates scratch, which no other allocation of this schedule shares.
+  /// Allocates scratch. Allocations of a schedule do not overlap.
   Span scratch(Elements length);
 
   void copy(Span destination, Span source);

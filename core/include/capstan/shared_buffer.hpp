@@ -10,12 +10,12 @@
 namespace capstan {
 
 /// Elements in memory that the library has allocated (Communicator::allocate): ranks on the same
-/// host read it where it is, with no system call and no copy in between. A range like any other, to
-/// be passed to any call, whole or in part (span().subspan(...)), as input, output or both, beside
-/// ranges of other memory, also at other ranks.
+/// host read it in place, without a system call or a copy. It is a range like any other: whole or
+/// in part (span().subspan(...)) it may be the input, the output or both of any call, and buffers
+/// of other memory may be used beside it, here and on other ranks.
 ///
-/// Gives the memory back when destroyed, which may be by any thread and later than the
-/// communicator; like all memory, not while an operation uses it. Distinct buffers may be used by
+/// The destructor gives the memory back. It may run on any thread and after that of the
+/// communicator, but not while an operation uses the memory. Distinct buffers may be used by
 /// distinct threads.
 template <Element T>
 class SharedBuffer {

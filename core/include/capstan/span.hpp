@@ -7,7 +7,7 @@
 
 namespace capstan {
 
-/// A contiguous piece of something that is counted in elements.
+/// A contiguous range of elements: its offset and its length.
 struct Range {
   Elements offset;
   Elements length;
@@ -28,8 +28,8 @@ constexpr Range nth_block(Elements count, int blocks, int index) {
   return {Elements{offset}, Elements{base + (i < longer ? 1 : 0)}};
 }
 
-/// Where an operand lives. `input` and `output` are the caller's and exist only during a call (and
-/// may be the same memory); `scratch` is the communicator's and outlives calls.
+/// The buffer of an operand. `input` and `output` are the caller's and exist only during a call
+/// (and may be the same memory); `scratch` is the communicator's and outlives calls.
 enum class Buffer : std::uint8_t { input, output, scratch };
 
 std::string_view name_of(Buffer buffer);

@@ -11,7 +11,7 @@
 
 namespace capstan {
 
-/// Where memory is; the numbers are DLPack's.
+/// The kind of device that memory is on; the numbers are DLPack's.
 enum class DeviceType : std::int32_t {
   cpu = 1,
   cuda = 2,
@@ -75,7 +75,7 @@ struct TensorView {
   }
 
   Elements count() const;
-  /// Its elements lie one after the other, in order.
+  /// Whether its elements lie one after another, in order.
   bool is_dense() const;
   /// Elements `first` .. `first + length - 1` along a dimension.
   TensorView slice(int dimension, std::int64_t first, std::int64_t length) const;
@@ -91,8 +91,9 @@ struct TensorView {
 /// "f32[2, 3]".
 std::string to_string(const TensorView& tensor);
 
-/// Copies element by element where it has to, in runs where it can. Both have the same shape and
-/// type; they do not overlap. `copy_run` copies one run, memcpy(3) if none is given.
+/// Copies runs of adjacent elements, of one element where they are not adjacent. Both tensors have
+/// the same shape and type and do not overlap. `copy_run` copies one run; memcpy(3) if none is
+/// given.
 using CopyRun = std::function<void(void* to, const void* from, std::size_t bytes)>;
 void copy(const TensorView& to, const TensorView& from, const CopyRun& copy_run);
 void copy(const TensorView& to, const TensorView& from);

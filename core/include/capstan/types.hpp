@@ -32,8 +32,8 @@ enum class DataType : std::uint8_t {
 };
 
 /// Reduction operations. `average` is a sum that is divided by the number of ranks once, when an
-/// element is complete (integers: truncated towards zero, as in C++). The logical ones take what is
-/// not 0 for true and give 1 or 0.
+/// element is complete (integers: truncated towards zero, as in C++). Logical operations take
+/// values other than 0 as true and give 1 or 0.
 enum class ReduceOp : std::uint8_t {
   sum,
   product,
@@ -60,15 +60,15 @@ struct BFloat16 {
   bool operator==(const BFloat16&) const = default;
 };
 
-/// An 8-bit float with 3 bits of fraction, as stored; arithmetic happens in f32. What is too large
-/// becomes NaN.
+/// An 8-bit float with 3 bits of fraction, as stored; arithmetic happens in f32. Values beyond
+/// its range become NaN.
 struct Float8E4M3 {
   std::uint8_t bits;
   bool operator==(const Float8E4M3&) const = default;
 };
 
-/// An 8-bit float with 2 bits of fraction, as stored; arithmetic happens in f32. What is too large
-/// becomes infinite.
+/// An 8-bit float with 2 bits of fraction, as stored; arithmetic happens in f32. Values beyond
+/// its range become infinite.
 struct Float8E5M2 {
   std::uint8_t bits;
   bool operator==(const Float8E5M2&) const = default;

@@ -8,23 +8,23 @@
 namespace capstan {
 
 /// All that a rank needs to find and trust the others of one communicator: 128 bytes that a
-/// program passes round by means of its own, as bytes or as text. Whoever has it can join, so
-/// treat it as a password.
+/// program passes round by means of its own, as bytes or as text. Every process that has it can
+/// join: treat it as a password.
 struct UniqueId {
   std::array<std::byte, 128> bytes;
   bool operator==(const UniqueId&) const = default;
 };
 
-/// Starts a meeting point for the ranks of one communicator inside this process, which may be one
-/// of them, and returns what they need to join. It listens on `address`, a name or address of this
-/// host that all ranks can reach, until they have joined, and ends when they have left again or
-/// with this process. Throws SystemError if the address cannot be listened on, InvalidArgument if
-/// it stands for all addresses (0.0.0.0 or ::). May be called from any thread.
+/// Starts a rendezvous server for the ranks of one communicator inside this process, which may be
+/// one of them, and returns the id by which they join. It listens on `address`, a name or address
+/// of this host that all ranks can reach, until they have joined, and ends when they have left
+/// again or with this process. Throws SystemError if the address cannot be listened on,
+/// InvalidArgument if it stands for all addresses (0.0.0.0 or ::). May be called from any thread.
 UniqueId create_unique_id(const std::string& address = "127.0.0.1");
 
 /// 171 letters, digits, '-' and '_'.
 std::string to_string(const UniqueId& id);
-/// Throws InvalidArgument if `text` is not what to_string gave.
+/// Throws InvalidArgument if `text` is not a result of to_string.
 UniqueId unique_id_from_string(std::string_view text);
 
 }  // namespace capstan

@@ -17,18 +17,18 @@ namespace capstan {
 
 /// A handle of an operation that was started: cheap to copy, all copies mean the same operation.
 ///
-/// An operation moves on while somebody waits for any operation of its rank, or by the progress
-/// thread (Settings::progress_thread). Its buffers belong to it until it has ended, in whatever
-/// way; dropping all handles does not end it. All functions are thread-safe.
+/// An operation moves on while a thread waits for any operation of its rank, or by the progress
+/// thread (Settings::progress_thread). Its buffers belong to it until it has completed, failed or
+/// been cancelled; dropping all handles does not end it. All functions are thread-safe.
 ///
-/// cancel() is local: it gives the buffers back and makes wait() throw Cancelled, while inside the
-/// operation goes on with private copies, so that the other ranks get what they expect and the
-/// communicator can be used on. What the output holds then is undefined.
+/// cancel() is local: it gives the buffers back and makes wait() throw Cancelled. Internally the
+/// operation goes on with private copies, so that the other ranks get their results and the
+/// communicator stays usable. The output is undefined then.
 class Work {
  public:
   using Callback = std::function<void(const Work&)>;
 
-  /// Means no operation; everything but valid() throws InvalidArgument.
+  /// An empty handle: all functions but valid() throw InvalidArgument.
   Work() = default;
   explicit Work(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {}
 
@@ -39,7 +39,7 @@ class Work {
   /// "all_reduce(1000 x f32, sum)".
   const std::string& describe() const { return operation().text(); }
 
-  /// Returns when it has completed. Throws what it failed with, or Cancelled.
+  /// Returns when it has completed. Throws the error of the operation, or Cancelled.
   void wait() const;
   /// False when it has not ended in time; it then runs on. Throws like wait().
   bool wait_for(std::chrono::nanoseconds timeout) const {
@@ -54,16 +54,16 @@ class Work {
   /// caller's buffers are free.
   void withdraw() const;
 
-  /// The output, once it has completed; on a device if it lies there. Throws what it failed with,
-  /// Cancelled, or InvalidArgument when it has not ended or T is not its type.
+  /// The output, once it has completed; on a device if it lies there. Throws the error of the
+  /// operation, Cancelled, or InvalidArgument when it has not ended or T is not its type.
   template <Element T>
   std::span<T> result() const {
     const Operation::Output& output = checked_output(*data_type_of<T>);
     return {static_cast<T*>(output.data), output.count};
   }
-  /// Of a receive that has completed: where the message came from, its tag and size.
+  /// The source, tag and size of the message, of a receive that has completed.
   std::optional<MessageInfo> message() const;
-  /// What it failed with: null if it has not ended, completed, or was cancelled.
+  /// The error of the operation: null if it has not ended, completed, or was cancelled.
   std::exception_ptr error() const;
 
   /// Calls `callback` once, when it has ended: at once, if it has already; otherwise on the thread
@@ -71,7 +71,7 @@ class Work {
   /// exception that it throws is logged and goes no further.
   void on_complete(Callback callback) const;
 
-  /// Sees to it that it moves on while nobody waits: starts the progress thread if there is none.
+  /// From now on it moves on while no thread waits: starts the progress thread if there is none.
   void ensure_progress() const { operation().driver()->ensure_progress(); }
 
   /// A future that becomes ready when it ends. As waiting for a future moves nothing on, this

@@ -7,15 +7,15 @@
 
 namespace capstan {
 
-/// Tells of the end of operations by callbacks: to handlers for all operations, for all that were
-/// started with one id, and for one operation.
+/// Calls handlers when operations end: handlers of all operations, of those that were started with
+/// one id, and of one operation.
 ///
 /// A handler is called once for each operation that ends after it was added, on the thread that
 /// moves the operation on (a progress thread is started if there is none), with no lock held; it
 /// may start operations, here too, and wait for them. A completed operation goes to on_complete
-/// handlers, one that failed or was cancelled to on_error handlers, with what wait() would throw.
-/// An exception from an on_complete handler goes to the on_error handlers, one from those is
-/// logged.
+/// handlers, one that failed or was cancelled to on_error handlers, with the error that wait()
+/// throws. An exception from an on_complete handler goes to the on_error handlers, one from those
+/// is logged.
 ///
 /// Thread-safe. After the destructor has returned no handler is called any more; it waits for those
 /// that run on other threads. Operations run on.

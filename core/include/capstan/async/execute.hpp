@@ -10,13 +10,13 @@
 
 namespace capstan {
 
-/// Something that starts an operation.
+/// A function that starts an operation.
 template <class F>
 concept StartsOperation = std::invocable<F&> && std::same_as<std::invoke_result_t<F&>, Work>;
 
-/// Waits for operations that belong together, with one budget. When the time is over, a stop is
-/// requested or one of them fails, the others are cancelled. Throws DeadlineExceeded, Cancelled, or
-/// OperationFailed with the cause; a stop request is seen within 20 ms.
+/// Waits for operations that belong together, with one budget of time for all. When it is spent, a
+/// stop is requested or one of them fails, the others are cancelled. Throws DeadlineExceeded,
+/// Cancelled, or OperationFailed with the cause; a stop request is seen within 20 ms.
 void finish_all(std::span<const Work> works, std::chrono::nanoseconds timeout,
                 const std::stop_token& stop);
 

@@ -10,8 +10,8 @@
 namespace capstan {
 
 /// Operations in flight that are waited for together, in the order in which they were put in.
-/// Thread-safe; no lock is held while waiting, and a wait is for what was in the queue when it
-/// began. Destruction cancels what is pending.
+/// Thread-safe. A wait is for the operations in the queue when it began, and holds no lock. The
+/// destructor cancels pending operations.
 class OperationQueue {
  public:
   OperationQueue() = default;
@@ -22,11 +22,11 @@ class OperationQueue {
   void enqueue(Work work);
 
   std::size_t size() const;
-  /// Those that have not ended.
+  /// The number of operations that have not ended.
   std::size_t pending_count() const;
 
-  /// Returns when all have ended, and then throws what the first one that did not complete failed
-  /// with (Cancelled, if it was cancelled).
+  /// Returns when all have ended. Then throws the error of the first one that did not complete
+  /// (Cancelled, if it was cancelled).
   void wait_for_all() const;
   /// False when some have not ended within `timeout`, which is one budget for all. Throws like
   /// wait_for_all().

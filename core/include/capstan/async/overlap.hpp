@@ -9,9 +9,9 @@
 
 namespace capstan {
 
-/// Starts an operation, computes while it is under way, waits for it, and returns what was
-/// computed. Without a progress thread it moves on only before and after the computation. When the
-/// computation throws, the operation is cancelled.
+/// Starts an operation, computes while it is under way, waits for it, and returns the result of the
+/// computation. Without a progress thread it moves on only before and after the computation. When
+/// the computation throws, the operation is cancelled.
 template <StartsOperation Start, class Compute>
 auto compute_while_communicating(Start start, Compute compute) {
   struct CancelUnlessDone {
@@ -31,8 +31,8 @@ auto compute_while_communicating(Start start, Compute compute) {
 
 /// For each item in turn: compute(item), then communicate(item), which starts an operation. Item k
 /// is computed while the operations of items before it are under way. Returns when all have
-/// completed, with the operations in the order of items. When something throws, what is pending is
-/// cancelled.
+/// completed, with the operations in the order of items. When a function throws, pending operations
+/// are cancelled.
 template <std::ranges::input_range Items, class Compute, class Communicate>
 std::vector<Work> pipeline_compute_communicate(Items&& items, Compute compute,
                                                Communicate communicate) {
