@@ -11,8 +11,7 @@
 
 namespace capstan {
 
-/// The effect of a call on the buffers of all ranks, as in MPI. Names that end in _v take a count
-/// per rank.
+/// The operation that a call carries out, as in MPI. Names that end in _v take a count per rank.
 enum class Collective : std::uint8_t {
   barrier,
   broadcast,

@@ -63,7 +63,8 @@ class Mismatch : public Error {
   using Error::Error;
 };
 
-/// A message is longer than the buffer that was to receive it. It is lost; later messages are not.
+/// A message is longer than the buffer that was to receive it. The message is lost; later messages
+/// are not.
 class Truncated : public Error {
  public:
   using Error::Error;

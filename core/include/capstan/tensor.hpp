@@ -91,9 +91,8 @@ struct TensorView {
 /// "f32[2, 3]".
 std::string to_string(const TensorView& tensor);
 
-/// Copies runs of adjacent elements, of one element where they are not adjacent. Both tensors have
-/// the same shape and type and do not overlap. `copy_run` copies one run; memcpy(3) if none is
-/// given.
+/// Copies runs of adjacent elements between tensors of the same shape and type, which do not
+/// overlap. `copy_run` copies one run; memcpy(3) if none is given.
 using CopyRun = std::function<void(void* to, const void* from, std::size_t bytes)>;
 void copy(const TensorView& to, const TensorView& from, const CopyRun& copy_run);
 void copy(const TensorView& to, const TensorView& from);
