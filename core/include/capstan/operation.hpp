@@ -59,7 +59,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   State state() const { return state_.load(std::memory_order_acquire); }
   bool ended() const { return state() != State::pending; }
 
-  // The first call of one of these ends the operation and runs the callbacks; later ones do nothing.
+  // The first of these calls ends the operation and runs the callbacks; later ones do nothing.
   void complete(std::optional<MessageInfo> message = {}) {
     end(State::completed, nullptr, message);
   }
