@@ -21,7 +21,7 @@ Call all_reduce(std::uint64_t count) {
 PlanContext context_with(bool autotunes = false) {
   return {.hosts = 4,
           .links = {.reads_peers = true},
-          .layout = {4, block * 2, Bytes{64 << 10}},
+          .layout = {4, block * 2},
           .block = block,
           .cached_buffers = Bytes{8 << 20},
           .shorter_blocks_from = block,
