@@ -10,8 +10,8 @@
 namespace capstan {
 namespace {
 
-using faults::Fate;
-using faults::FaultDice;
+using faulty::Delivery;
+using faulty::FaultDice;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -97,7 +97,7 @@ TEST(FaultPlan, SaysWhatIsWrongAndWhatCouldBeSaid) {
 
 // --- Dice ---
 
-bool same(const Fate& a, const Fate& b) {
+bool same(const Delivery& a, const Delivery& b) {
   return a.hold == b.hold && a.first == b.first && a.pause == b.pause && a.resent == b.resent;
 }
 
@@ -109,10 +109,10 @@ TEST(FaultDice, SayTheSameAgainAndSomethingElseForAnotherSeedOrLink) {
       back(plan, there, here);
   int other_seed = 0, other_way = 0;
   for (std::uint64_t push = 0; push < 1000; ++push) {
-    const Fate fate = dice.fate_of(push, Bytes{8}, Bytes{4096});
-    EXPECT_TRUE(same(fate, again.fate_of(push, Bytes{8}, Bytes{4096})));
-    other_seed += same(fate, another.fate_of(push, Bytes{8}, Bytes{4096})) ? 0 : 1;
-    other_way += same(fate, back.fate_of(push, Bytes{8}, Bytes{4096})) ? 0 : 1;
+    const Delivery delivery = dice.delivery_of(push, Bytes{8}, Bytes{4096});
+    EXPECT_TRUE(same(delivery, again.delivery_of(push, Bytes{8}, Bytes{4096})));
+    other_seed += same(delivery, another.delivery_of(push, Bytes{8}, Bytes{4096})) ? 0 : 1;
+    other_way += same(delivery, back.delivery_of(push, Bytes{8}, Bytes{4096})) ? 0 : 1;
   }
   EXPECT_GT(other_seed, 500);
   EXPECT_GT(other_way, 500);
@@ -125,9 +125,9 @@ TEST(FaultDice, HappenAsOftenAsThePlanSays) {
   constexpr int events = 16'000;  // the spread is about 60
   for (int event = 0; event < events; ++event) {
     const auto number = static_cast<std::uint64_t>(event);
-    delayed += dice.fate_of(number, Bytes{0}, Bytes{8}).hold > 0 ? 1 : 0;
-    passed_over += dice.passed_over(number) ? 1 : 0;
-    spurious += faults::part_of_sleep(plan, here, number) == 0 ? 1 : 0;
+    delayed += dice.delivery_of(number, Bytes{0}, Bytes{8}).hold > 0 ? 1 : 0;
+    passed_over += dice.skipped(number) ? 1 : 0;
+    spurious += faulty::part_of_sleep(plan, here, number) == 0 ? 1 : 0;
   }
   EXPECT_NEAR(delayed, events / 4, 400);
   EXPECT_NEAR(passed_over, events / 8, 400);
@@ -138,10 +138,10 @@ TEST(FaultDice, DelaysAreOfOneCallToAsManyAsAllowed) {
   const FaultDice dice({.seed = 4, .delay = 1, .delay_calls = 5}, here, there);
   std::uint64_t least = 100, most = 0;
   for (std::uint64_t push = 0; push < 500; ++push) {
-    const Fate fate = dice.fate_of(push, Bytes{0}, Bytes{800});
-    EXPECT_EQ(fate.first, Bytes{0});
-    least = std::min(least, fate.hold);
-    most = std::max(most, fate.hold);
+    const Delivery delivery = dice.delivery_of(push, Bytes{0}, Bytes{800});
+    EXPECT_EQ(delivery.first, Bytes{0});
+    least = std::min(least, delivery.hold);
+    most = std::max(most, delivery.hold);
   }
   EXPECT_EQ(least, 1u);
   EXPECT_EQ(most, 5u);
@@ -151,36 +151,36 @@ TEST(FaultDice, CutBetweenWordsOfTheSegmentOnly) {
   const FaultDice dice({.seed = 5, .partial = 1}, here, there);
   for (std::uint64_t push = 0; push < 2000; ++push) {
     const Bytes offset{push % 13}, length{1 + push % 101};
-    const Fate fate = dice.fate_of(push, offset, length);
+    const Delivery delivery = dice.delivery_of(push, offset, length);
     const std::uint64_t last = offset.value() + length.value() - 1;
     if (offset.value() / 8 == last / 8) {
-      EXPECT_EQ(fate.first, Bytes{0}) << "a single word was cut";
+      EXPECT_EQ(delivery.first, Bytes{0}) << "a single word was cut";
     } else {
-      EXPECT_GT(fate.first, Bytes{0});
-      EXPECT_LT(fate.first, length);
-      EXPECT_EQ((offset + fate.first).value() % 8, 0u);
-      EXPECT_GT(fate.pause, 0u);
+      EXPECT_GT(delivery.first, Bytes{0});
+      EXPECT_LT(delivery.first, length);
+      EXPECT_EQ((offset + delivery.first).value() % 8, 0u);
+      EXPECT_GT(delivery.pause, 0u);
     }
   }
 }
 
 TEST(FaultDice, WhatIsLostComesAgainAsAWhole) {
   const FaultDice dice({.seed = 6, .drop = 1, .resend_calls = 30}, here, there);
-  const Fate of_many_words = dice.fate_of(0, Bytes{0}, Bytes{80});
+  const Delivery of_many_words = dice.delivery_of(0, Bytes{0}, Bytes{80});
   EXPECT_TRUE(of_many_words.resent);
   EXPECT_GT(of_many_words.first, Bytes{0});
   EXPECT_EQ(of_many_words.pause, 30u);
-  EXPECT_EQ(dice.fate_of(0, Bytes{0}, Bytes{8}).hold, 30u);
+  EXPECT_EQ(dice.delivery_of(0, Bytes{0}, Bytes{8}).hold, 30u);
 }
 
 TEST(FaultDice, StopsAndBreaksConcernTheirRanksAlone) {
   const FaultPlan plan = FaultPlan::parse("seed=7,stop=1@10:99,reset=0-1@20,death=3@5");
   const FaultDice dice(plan, here, there), back(plan, there, here), apart(plan, Rank{4}, Rank{2}),
       dead(plan, Rank{4}, Rank{3}), dying(plan, Rank{3}, Rank{4});
-  EXPECT_EQ(dice.fate_of(9, Bytes{0}, Bytes{8}).hold, 0u);
-  EXPECT_EQ(dice.fate_of(10, Bytes{0}, Bytes{8}).hold, 99u);
-  EXPECT_EQ(dice.fate_of(11, Bytes{0}, Bytes{8}).hold, 0u);
-  EXPECT_EQ(back.fate_of(10, Bytes{0}, Bytes{8}).hold, 0u);
+  EXPECT_EQ(dice.delivery_of(9, Bytes{0}, Bytes{8}).hold, 0u);
+  EXPECT_EQ(dice.delivery_of(10, Bytes{0}, Bytes{8}).hold, 99u);
+  EXPECT_EQ(dice.delivery_of(11, Bytes{0}, Bytes{8}).hold, 0u);
+  EXPECT_EQ(back.delivery_of(10, Bytes{0}, Bytes{8}).hold, 0u);
   EXPECT_EQ(dice.broken_after(19), std::nullopt);
   EXPECT_THAT(dice.broken_after(20).value(),
               AllOf(HasSubstr("injected fault: the connection was reset after 20 pushes"),
@@ -195,9 +195,9 @@ TEST(FaultDice, StopsAndBreaksConcernTheirRanksAlone) {
 TEST(FaultDice, SleepsAreCutShort) {
   const FaultPlan early{.seed = 8, .early = 1};
   for (std::uint64_t sleep = 0; sleep < 100; ++sleep) {
-    EXPECT_GE(faults::part_of_sleep(early, here, sleep), 0);
-    EXPECT_LT(faults::part_of_sleep(early, here, sleep), 1);
-    EXPECT_EQ(faults::part_of_sleep({.seed = 8}, here, sleep), 1);
+    EXPECT_GE(faulty::part_of_sleep(early, here, sleep), 0);
+    EXPECT_LT(faulty::part_of_sleep(early, here, sleep), 1);
+    EXPECT_EQ(faulty::part_of_sleep({.seed = 8}, here, sleep), 1);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-namespace capstan::faults {
+namespace capstan::faulty {
 namespace {
 
 constexpr std::uint64_t word = 8;
@@ -68,28 +68,28 @@ std::uint64_t borders_in(Bytes offset, Bytes length) {
 FaultDice::FaultDice(const FaultPlan& plan, Rank self, Rank peer)
     : plan_(plan), self_(self), peer_(peer) {}
 
-Fate FaultDice::fate_of(std::uint64_t push, Bytes offset, Bytes length) const {
+Delivery FaultDice::delivery_of(std::uint64_t push, Bytes offset, Bytes length) const {
   const auto draw = [&](Draw what) { return Drawn{plan_, self_, peer_, what, push}; };
-  Fate fate;
+  Delivery delivery;
   for (const FaultPlan::Stop& stop : plan_.stops) {
-    if (stop.rank == peer_ && stop.after == push) fate.hold += stop.calls;
+    if (stop.rank == peer_ && stop.after == push) delivery.hold += stop.calls;
   }
   if (draw(Draw::delay).happens(plan_.delay))
-    fate.hold += draw(Draw::delay_calls).up_to(plan_.delay_calls);
+    delivery.hold += draw(Draw::delay_calls).up_to(plan_.delay_calls);
 
-  fate.resent = draw(Draw::drop).happens(plan_.drop);
+  delivery.resent = draw(Draw::drop).happens(plan_.drop);
   const std::uint64_t borders = borders_in(offset, length);
-  if (borders > 0 && (fate.resent || draw(Draw::partial).happens(plan_.partial)))
-    fate.first = before_border(offset, draw(Draw::first).up_to(borders));
+  if (borders > 0 && (delivery.resent || draw(Draw::partial).happens(plan_.partial)))
+    delivery.first = before_border(offset, draw(Draw::first).up_to(borders));
   const std::uint64_t wait =
-      fate.resent ? plan_.resend_calls
-                  : draw(Draw::pause).up_to(std::max<std::uint64_t>(plan_.delay_calls, 1));
-  (fate.first > Bytes{0} ? fate.pause : fate.hold) +=
-      fate.resent || fate.first > Bytes{0} ? wait : 0;
-  return fate;
+      delivery.resent ? plan_.resend_calls
+                      : draw(Draw::pause).up_to(std::max<std::uint64_t>(plan_.delay_calls, 1));
+  (delivery.first > Bytes{0} ? delivery.pause : delivery.hold) +=
+      delivery.resent || delivery.first > Bytes{0} ? wait : 0;
+  return delivery;
 }
 
-bool FaultDice::passed_over(std::uint64_t push) const {
+bool FaultDice::skipped(std::uint64_t push) const {
   return Drawn{plan_, self_, peer_, Draw::reorder, push}.happens(plan_.reorder);
 }
 
@@ -116,4 +116,4 @@ double part_of_sleep(const FaultPlan& plan, Rank self, std::uint64_t sleep) {
   return 1;
 }
 
-}  // namespace capstan::faults
+}  // namespace capstan::faulty

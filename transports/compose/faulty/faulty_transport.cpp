@@ -14,9 +14,9 @@ using namespace std::chrono_literals;
 
 constexpr auto longest_linger = 1s;
 /// How often it is asked whether a peer that takes nothing in is still there.
-constexpr std::uint64_t calls_between_looks = 256;
+constexpr std::uint64_t calls_between_checks = 256;
 
-std::byte* shown_part(Transport& inner, const faults::Layout& layout) {
+std::byte* shown_part(Transport& inner, const faulty::StreamLayout& layout) {
   if (Bytes{inner.segment().size()} != layout.total())
     throw InvalidArgument(
         fmt::format("a transport with faults needs an inner segment of {} bytes, not {}; ask "
@@ -29,7 +29,7 @@ std::byte* shown_part(Transport& inner, const faults::Layout& layout) {
 
 Bytes FaultyTransport::inner_segment(Bytes segment, int ranks) {
   require_segment_size(segment);
-  return faults::Layout{segment, ranks}.total();
+  return faulty::StreamLayout{segment, ranks}.total();
 }
 
 FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, Rank self, int ranks,
@@ -61,7 +61,7 @@ void FaultyTransport::open_connections() {
     connections_[index(peer)] = std::make_unique<Connection>(Connection{
         .out = {*inner_, layout_, self(), peer}, .in = {*inner_, layout_, self(), peer, plan_}});
   }
-  if (!watch_ && inner_->descriptor() >= 0) watch_.emplace(inner_->descriptor());
+  if (!nudged_ && inner_->descriptor() >= 0) nudged_.emplace(inner_->descriptor());
 }
 
 // --- Moving bytes ---
@@ -109,24 +109,25 @@ void FaultyTransport::progress() {
   for (int rank = 0; rank < ranks(); ++rank) {
     if (Connection* peer = connection(Rank{rank})) serve(Rank{rank}, *peer, with_news > 1);
   }
-  if (preparing_ && held_back_ && watch_) watch_->nudge();
+  if (preparing_ && held_back_ && nudged_) nudged_->nudge();
 }
 
 void FaultyTransport::serve(Rank peer, Connection& connection, bool others_have_news) {
   auto& [out, in, settled, waited] = connection;
   bool has_sent = in.break_if_due();
   has_sent |= out.pump();
-  if (in.has_news() && !(others_have_news && in.passed_over())) has_sent |= in.take(mirror(peer));
+  if (in.has_news() && !(others_have_news && in.skipped())) has_sent |= in.take(mirror(peer));
   if (in.broken()) out.abandon();
   if (has_sent) inner_->wake(inner_->link(peer));
 
   held_back_ |= in.has_news();
   settled = out.settled();
   waited = settled ? 0 : waited + 1;
-  if (waited % calls_between_looks == calls_between_looks - 1) forget_if_gone(peer, connection);
+  if (waited % calls_between_checks == calls_between_checks - 1)
+    abandon_if_departed(peer, connection);
 }
 
-void FaultyTransport::forget_if_gone(Rank peer, Connection& connection) {
+void FaultyTransport::abandon_if_departed(Rank peer, Connection& connection) {
   if (inner_->departed(peer)) connection.out.abandon();
 }
 
@@ -135,7 +136,7 @@ void FaultyTransport::forget_if_gone(Rank peer, Connection& connection) {
 void FaultyTransport::prepare_to_sleep() {
   const std::lock_guard lock{mutex_};
   preparing_ = true;
-  if (watch_) watch_->calm();
+  if (nudged_) nudged_->reset();
   inner_->prepare_to_sleep();
 }
 
@@ -144,7 +145,7 @@ void FaultyTransport::sleep(std::chrono::nanoseconds at_most) {
   {
     const std::lock_guard lock{mutex_};
     preparing_ = false;
-    if (!held_back_) part = faults::part_of_sleep(plan_, self(), sleeps_++);
+    if (!held_back_) part = faulty::part_of_sleep(plan_, self(), sleeps_++);
   }
   if (part == 0) return cancel_sleep();
   if (part < 1) {
@@ -192,7 +193,7 @@ void FaultyTransport::linger() {
       if (to->out.pump())
         inner_->wake(inner_->link(Rank{rank}));
       else
-        forget_if_gone(Rank{rank}, *to);
+        abandon_if_departed(Rank{rank}, *to);
       std::this_thread::yield();
     }
   }

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "transports/common/mirrored_transport.hpp"
+#include "transports/compose/faulty/nudged_descriptor.hpp"
 #include "transports/compose/faulty/stream.hpp"
-#include "transports/compose/faulty/watch.hpp"
 
 namespace capstan {
 
@@ -37,7 +37,7 @@ class FaultyTransport final : public MirroredTransport {
   void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
   bool pushed(Rank peer) const override;
   void progress() override;
-  int descriptor() const override { return watch_ ? watch_->descriptor() : -1; }
+  int descriptor() const override { return nudged_ ? nudged_->descriptor() : -1; }
   void prepare_to_sleep() override;
   void sleep(std::chrono::nanoseconds at_most) override;
   void cancel_sleep() override;
@@ -49,8 +49,8 @@ class FaultyTransport final : public MirroredTransport {
  private:
   /// The way to a peer and back.
   struct Connection {
-    faults::Outbound out;
-    faults::Inbound in;
+    faulty::Outbound out;
+    faulty::Inbound in;
     bool settled = true;       // as of the last progress()
     std::uint64_t waited = 0;  // calls of progress() since it was settled
   };
@@ -62,19 +62,19 @@ class FaultyTransport final : public MirroredTransport {
   Connection* connection(Rank peer) const { return connections_[index(peer)].get(); }
   void post(Rank peer, Bytes offset, const void* from, Bytes length);
   void serve(Rank peer, Connection& connection, bool others_have_news);
-  void forget_if_gone(Rank peer, Connection& connection);
+  void abandon_if_departed(Rank peer, Connection& connection);
   void linger();
 
   const std::unique_ptr<Transport> inner_;
   const FaultPlan plan_;
-  const faults::Layout layout_;
+  const faulty::StreamLayout layout_;
   const std::string name_;
 
   /// Guards what follows, as wake() is called from anywhere. Not held while asleep: the inner
   /// transport may be pushed to meanwhile.
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> connections_;  // by peer
-  std::optional<faults::Watch> watch_;
+  std::optional<faulty::NudgedDescriptor> nudged_;
   bool held_back_ = false;  // something has come and does not show yet
   bool preparing_ = false;  // between prepare_to_sleep() and the sleep
   std::uint64_t sleeps_ = 0;

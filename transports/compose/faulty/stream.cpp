@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
-namespace capstan::faults {
+namespace capstan::faulty {
 namespace {
 
 constexpr std::uint64_t word = 8;
 /// So that a long push from elsewhere starts to arrive while its end waits for room.
-constexpr std::uint64_t longest_piece = Layout::ring_size / 8;
+constexpr std::uint64_t longest_piece = StreamLayout::ring_size / 8;
 
 std::atomic_ref<std::uint64_t> word_at(const std::byte* place) {
   return std::atomic_ref{*reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(place))};
@@ -17,38 +17,38 @@ std::atomic_ref<std::uint64_t> word_at(const std::byte* place) {
 /// Calls `copy(offset in the ring, offset in the range, length)` for each of the parts of a range.
 template <class Copy>
 void around_ring(std::uint64_t position, std::uint64_t length, Copy&& copy) {
-  const std::uint64_t start = position % Layout::ring_size;
-  const std::uint64_t first = std::min(length, Layout::ring_size - start);
+  const std::uint64_t start = position % StreamLayout::ring_size;
+  const std::uint64_t first = std::min(length, StreamLayout::ring_size - start);
   if (first > 0) copy(start, std::uint64_t{0}, first);
   if (first < length) copy(std::uint64_t{0}, first, length - first);
 }
 
 }  // namespace
 
-std::uint64_t Side::size_of(const Header& header) {
+std::uint64_t StreamEnd::size_of(const Header& header) {
   const std::uint64_t carried = header.refers ? 0 : header.length;
   return sizeof(Header) + (carried + word - 1) / word * word;
 }
 
-std::uint64_t Side::theirs(Cursor cursor) const {
+std::uint64_t StreamEnd::peer_cursor(Cursor cursor) const {
   const auto offset = layout_.cursors(self_) + static_cast<std::uint64_t>(cursor) * word;
   return word_at(inner_->link(peer_).segment + offset).load(std::memory_order_acquire);
 }
 
-void Side::publish(Cursor cursor, std::uint64_t value) {
+void StreamEnd::publish(Cursor cursor, std::uint64_t value) {
   const auto offset = layout_.cursors(peer_) + static_cast<std::uint64_t>(cursor) * word;
   word_at(inner_->segment().data() + offset).store(value, std::memory_order_release);
   inner_->push(peer_, Bytes{offset}, Bytes{word});
 }
 
-void Side::read(std::uint64_t position, void* to, std::uint64_t length) const {
+void StreamEnd::read(std::uint64_t position, void* to, std::uint64_t length) const {
   const std::byte* ring = inner_->link(peer_).segment + layout_.ring(self_);
   around_ring(position, length, [&](std::uint64_t at, std::uint64_t done, std::uint64_t size) {
     std::memcpy(static_cast<std::byte*>(to) + done, ring + at, size);
   });
 }
 
-void Side::write(std::uint64_t position, const void* from, std::uint64_t length) {
+void StreamEnd::write(std::uint64_t position, const void* from, std::uint64_t length) {
   const std::uint64_t ring = layout_.ring(peer_);
   around_ring(position, length, [&](std::uint64_t at, std::uint64_t done, std::uint64_t size) {
     std::memcpy(inner_->segment().data() + ring + at, static_cast<const std::byte*>(from) + done,
@@ -89,7 +89,7 @@ bool Outbound::send_some(Post& post) {
   if (!refers && post.length > longest_piece)
     header.length = longest_piece - post.offset % word;  // words show as a whole
   const std::uint64_t size = size_of(header);
-  if (written_ + size > theirs(Cursor::taken) + Layout::ring_size) return false;
+  if (written_ + size > peer_cursor(Cursor::taken) + StreamLayout::ring_size) return false;
 
   if (refers) {  // before what says that it has come
     inner_->push(peer_, Bytes{post.offset}, Bytes{post.length});
@@ -125,10 +125,10 @@ void Outbound::abandon() {
 
 // --- Taking in ---
 
-bool Inbound::passed_over() {
-  if (passed_over_) return false;
-  passed_over_ = dice_.passed_over(pushes_);
-  return passed_over_;
+bool Inbound::skipped() {
+  if (skipped_) return false;
+  skipped_ = dice_.skipped(pushes_);
+  return skipped_;
 }
 
 bool Inbound::take(std::byte* mirror) {
@@ -136,20 +136,20 @@ bool Inbound::take(std::byte* mirror) {
   while (has_news()) {
     if (!opened_) {
       read(taken_, &header_, sizeof header_);
-      fate_ = dice_.fate_of(pushes_, Bytes{header_.offset}, Bytes{header_.length});
+      delivery_ = dice_.delivery_of(pushes_, Bytes{header_.offset}, Bytes{header_.length});
       opened_ = true;
     }
-    if (!passed(fate_.hold)) break;
-    if (fate_.first > Bytes{0} && fate_.pause > 0) {
-      show(mirror, 0, fate_.first.value());
-      fate_.hold = fate_.pause;
-      fate_.pause = 0;
+    if (!passed(delivery_.hold)) break;
+    if (delivery_.first > Bytes{0} && delivery_.pause > 0) {
+      show(mirror, 0, delivery_.first.value());
+      delivery_.hold = delivery_.pause;
+      delivery_.pause = 0;
       continue;
     }
-    show(mirror, fate_.resent ? 0 : fate_.first.value(), header_.length);
+    show(mirror, delivery_.resent ? 0 : delivery_.first.value(), header_.length);
     taken_ += size_of(header_);
     ++pushes_;
-    opened_ = passed_over_ = false;
+    opened_ = skipped_ = false;
     if (break_if_due()) break;
   }
   if (taken_ != before) publish(Cursor::taken, taken_);
@@ -167,10 +167,10 @@ void Inbound::show(std::byte* mirror, std::uint64_t begin, std::uint64_t end) co
 bool Inbound::break_if_due() {
   if (broken_) return false;
   broken_ = dice_.broken_after(pushes_);
-  if (!broken_ && theirs(Cursor::broken) != 0)
+  if (!broken_ && peer_cursor(Cursor::broken) != 0)
     broken_ = "injected fault: the peer has broken the connection";
   if (broken_) publish(Cursor::broken, 1);
   return broken_.has_value();
 }
 
-}  // namespace capstan::faults
+}  // namespace capstan::faulty

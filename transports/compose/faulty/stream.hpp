@@ -9,11 +9,11 @@
 #include "transports/compose/faulty/fault_dice.hpp"
 #include "transports/transport.hpp"
 
-namespace capstan::faults {
+namespace capstan::faulty {
 
 /// Where what is in the segment of the inner transport: first the segment that the decorator
 /// shows, then a line of cursors per peer, then a ring per peer with the stream of pushes to it.
-struct Layout {
+struct StreamLayout {
   Bytes segment;
   int ranks;
 
@@ -32,9 +32,9 @@ struct Layout {
 
 /// One rank's side of what it and a peer send each other over the inner transport: a stream of
 /// pushes each way. A push is a header, and its bytes unless it refers to the sender's segment.
-class Side {
+class StreamEnd {
  public:
-  Side(Transport& inner, const Layout& layout, Rank self, Rank peer)
+  StreamEnd(Transport& inner, const StreamLayout& layout, Rank self, Rank peer)
       : inner_(&inner), layout_(layout), self_(self), peer_(peer) {}
 
  protected:
@@ -47,7 +47,7 @@ class Side {
     std::uint64_t refers : 1 = 0;
   };
 
-  std::uint64_t theirs(Cursor cursor) const;
+  std::uint64_t peer_cursor(Cursor cursor) const;
   void publish(Cursor cursor, std::uint64_t value);
 
   /// Bytes of the stream that a push takes, in whole words.
@@ -57,14 +57,14 @@ class Side {
   void write(std::uint64_t position, const void* from, std::uint64_t length);
 
   Transport* inner_;
-  Layout layout_;
+  StreamLayout layout_;
   Rank self_, peer_;
 };
 
 /// Sends pushes to one peer.
-class Outbound : public Side {
+class Outbound : public StreamEnd {
  public:
-  using Side::Side;
+  using StreamEnd::StreamEnd;
 
   /// Bytes of the own segment (`from` is null), or from elsewhere. Short ones are copied now.
   void push(Bytes offset, const void* from, Bytes length);
@@ -73,7 +73,7 @@ class Outbound : public Side {
   /// Sends as much as there is room for; whether that was anything.
   bool pump();
   /// Whether nothing that was released is read here any more.
-  bool settled() const { return released_ == 0 && theirs(Cursor::taken) >= last_reference_; }
+  bool settled() const { return released_ == 0 && peer_cursor(Cursor::taken) >= last_reference_; }
   bool unsent() const { return released_ > 0; }
   /// What has not been sent from elsewhere is copied.
   void detach();
@@ -99,15 +99,15 @@ class Outbound : public Side {
 };
 
 /// Takes in the pushes of one peer, each after what the dice say.
-class Inbound : public Side {
+class Inbound : public StreamEnd {
  public:
-  Inbound(Transport& inner, const Layout& layout, Rank self, Rank peer, const FaultPlan& plan)
-      : Side(inner, layout, self, peer), dice_(plan, self, peer) {}
+  Inbound(Transport& inner, const StreamLayout& layout, Rank self, Rank peer, const FaultPlan& plan)
+      : StreamEnd(inner, layout, self, peer), dice_(plan, self, peer) {}
 
   /// Whether something has come that does not show yet.
-  bool has_news() const { return !broken_ && theirs(Cursor::written) > taken_; }
+  bool has_news() const { return !broken_ && peer_cursor(Cursor::written) > taken_; }
   /// Whether faults pass it over for this call, now that others have news as well.
-  bool passed_over();
+  bool skipped();
   /// One call: shows in the mirror what is due. Whether a push was taken in, which is told the
   /// peer; the inner transport is to be woken for it.
   bool take(std::byte* mirror);
@@ -129,11 +129,11 @@ class Inbound : public Side {
   FaultDice dice_;
   std::uint64_t taken_ = 0;   // position in the stream
   std::uint64_t pushes_ = 0;  // taken in
-  bool passed_over_ = false;  // already, with the push that is next
-  bool opened_ = false;       // whether header_ and fate_ are of the push that is next
+  bool skipped_ = false;      // already, with the push that is next
+  bool opened_ = false;       // whether header_ and delivery_ are of the push that is next
   Header header_;
-  Fate fate_;
+  Delivery delivery_;
   std::optional<std::string> broken_;
 };
 
-}  // namespace capstan::faults
+}  // namespace capstan::faulty

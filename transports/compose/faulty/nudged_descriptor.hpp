@@ -3,21 +3,21 @@
 #include "core/net/poller.hpp"
 #include "core/net/wakeup.hpp"
 
-namespace capstan::faults {
+namespace capstan::faulty {
 
 /// A descriptor that is readable while another one is, or while it was nudged. Thread-safe.
-class Watch {
+class NudgedDescriptor {
  public:
   /// `other` outlives it. Throws SystemError.
-  explicit Watch(int other);
+  explicit NudgedDescriptor(int other);
 
   int descriptor() const { return both_.descriptor(); }
   void nudge() { nudged_.ring(); }
-  void calm() { nudged_.clear(); }
+  void reset() { nudged_.clear(); }
 
  private:
   Wakeup nudged_;
   Poller both_;
 };
 
-}  // namespace capstan::faults
+}  // namespace capstan::faulty
