@@ -200,10 +200,10 @@ TEST_F(Rails, TheEndOfAnyRailIsTheEndOfThePeer) {
 TEST(MultirailPieces, CoverARangeOnce) {
   for (const std::uint64_t offset : {0ull, 8ull, 4096ull, 70000ull}) {
     for (const int rails : {1, 2, 3, 8}) {
-      const multirail::Range whole{Bytes{offset}, Bytes{700001}};
+      const multirail::PushedRange whole{Bytes{offset}, Bytes{700001}};
       std::uint64_t next = offset;
       for (int rail = 0; rail < rails; ++rail) {
-        const multirail::Range piece = whole.piece(rail, rails);
+        const multirail::PushedRange piece = whole.piece(rail, rails);
         EXPECT_EQ(piece.offset.value(), next);
         EXPECT_GT(piece.length.value(), 700001u / 8 - 4096);
         next += piece.length.value();

@@ -20,16 +20,16 @@ namespace capstan {
 namespace {
 
 using namespace std::chrono_literals;
-using multirail::Control;
-using multirail::Range;
-using multirail::Way;
+using multirail::PeerState;
+using multirail::PieceCounters;
+using multirail::PushedRange;
 
-/// A piece of a rail takes longer than the way there and back, which cutting costs.
+/// A piece of a rail takes longer than the state there and back, which cutting costs.
 constexpr std::uint64_t smallest_piece = 64 * 1024;
-/// Of how many peers one call of progress() looks at what has come.
-constexpr std::size_t most_looks = 16;
+/// Of how many peers one call of progress() checks at what has come.
+constexpr std::size_t most_checks = 16;
 /// How often it is asked whether a peer that tells of no pieces is still there.
-constexpr std::uint64_t calls_between_looks = 256;
+constexpr std::uint64_t calls_between_checks = 256;
 constexpr auto longest_blind_sleep = 1ms;  // where a rail has no descriptor
 constexpr auto linger = 2s;                // while peers take nothing
 
@@ -42,9 +42,11 @@ class MultirailTransport final : public MirroredTransport {
   std::string_view name() const override { return name_; }
   Address address() const override;
   void connect(std::span<const Address> addresses, Deadline deadline) override;
-  void push(Rank peer, Bytes offset, Bytes length) override { push(peer, Range{offset, length}); }
+  void push(Rank peer, Bytes offset, Bytes length) override {
+    push(peer, PushedRange{offset, length});
+  }
   void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override {
-    push(peer, Range{offset, length, static_cast<const std::byte*>(from)});
+    push(peer, PushedRange{offset, length, static_cast<const std::byte*>(from)});
   }
   void announce_sources(std::span<const std::byte> input,
                         std::span<const std::byte> output) override;
@@ -60,36 +62,37 @@ class MultirailTransport final : public MirroredTransport {
 
  private:
   void ring(const Link& link) override;
-  void push(Rank peer, const Range& range);
-  void push_in_pieces(Way& way, const Range& range);
-  void move_on(std::size_t most);
-  void acknowledge(Way& way);
-  void release(Way& way);
+  void push(Rank peer, const PushedRange& range);
+  void push_in_pieces(PeerState& state, const PushedRange& range);
+  void serve_peers(std::size_t most);
+  void acknowledge(PeerState& state);
+  void release(PeerState& state);
   void watch_descriptors();
   void leave();
   int count() const { return static_cast<int>(rails_.size()); }
   Transport& first() const { return *rails_.front(); }
   /// Null for this rank and those without a link.
-  Way* way(Rank peer) const { return ways_[index(peer)].get(); }
+  PeerState* state_of(Rank peer) const { return states_[index(peer)].get(); }
 
   const pid_t process_ = ::getpid();
-  const Control control_;
+  const PieceCounters counters_;
   std::vector<std::unique_ptr<Transport>> rails_;
   std::string name_;
-  std::vector<std::unique_ptr<Way>> ways_;  // by rank
-  std::vector<Way*> linked_;                // those that are
-  std::size_t next_look_ = 0;               // of linked_
-  Poller events_;                           // watches all rails
-  bool blind_ = false;                      // some rail has no descriptor
+  std::vector<std::unique_ptr<PeerState>> states_;  // by rank
+  std::vector<PeerState*> linked_;                  // those that are
+  std::size_t next_checked_ = 0;                    // of linked_
+  Poller events_;                                   // watches all rails
+  bool blind_ = false;                              // some rail has no descriptor
 };
 
 MultirailTransport::MultirailTransport(Rank self, int ranks, Bytes segment, int rails,
                                        const MakeRail& make, std::byte* shared)
-    : MirroredTransport(self, ranks, segment, shared, Control::behind(segment).end() - segment),
-      control_(Control::behind(segment)),
-      ways_(static_cast<std::size_t>(ranks)) {
+    : MirroredTransport(self, ranks, segment, shared,
+                        PieceCounters::behind(segment).end() - segment),
+      counters_(PieceCounters::behind(segment)),
+      states_(static_cast<std::size_t>(ranks)) {
   for (int rail = 0; rail < rails; ++rail)
-    rails_.push_back(make(rail, control_.end(), {this->segment().data(), mirrors()}));
+    rails_.push_back(make(rail, counters_.end(), {this->segment().data(), mirrors()}));
   name_ = fmt::format("{} x {}", rails, first().name());
   watch_descriptors();
 }
@@ -114,7 +117,7 @@ Address MultirailTransport::address() const {
 }
 
 void MultirailTransport::connect(std::span<const Address> addresses, Deadline deadline) {
-  require_connectable(self(), false, addresses.size(), ways_.size());
+  require_connectable(self(), false, addresses.size(), states_.size());
   std::vector<std::vector<Address>> of_rail(rails_.size(), std::vector<Address>(addresses.size()));
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Rank peer{static_cast<std::int32_t>(i)};
@@ -127,10 +130,10 @@ void MultirailTransport::connect(std::span<const Address> addresses, Deadline de
           self().value(), i, rails_.size()));
     for (std::size_t rail = 0; rail < rails_.size(); ++rail)
       of_rail[rail][i] = std::move(parts[rail]);
-    if (ways_[i]) continue;  // a second time: the rails will say so
+    if (states_[i]) continue;  // a second time: the rails will say so
     make_mirror(peer);
-    ways_[i] = std::make_unique<Way>(peer, mirror(peer));
-    linked_.push_back(ways_[i].get());
+    states_[i] = std::make_unique<PeerState>(peer, mirror(peer));
+    linked_.push_back(states_[i].get());
   }
   for (std::size_t rail = 0; rail < rails_.size(); ++rail)
     rails_[rail]->connect(of_rail[rail], deadline);
@@ -138,28 +141,28 @@ void MultirailTransport::connect(std::span<const Address> addresses, Deadline de
 
 // --- Sending ---
 
-void MultirailTransport::push(Rank peer, const Range& range) {
-  Way* to = way(peer);
+void MultirailTransport::push(Rank peer, const PushedRange& range) {
+  PeerState* to = state_of(peer);
   if (!to || range.length.value() == 0) return;
   if (range.length.value() >= smallest_piece * rails_.size()) return push_in_pieces(*to, range);
-  if (to->held.empty() && to->is_clear(control_)) return range.push_to(first(), peer);
+  if (to->held.empty() && to->is_clear(counters_)) return range.push_to(first(), peer);
   to->held.add(range, segment());
 }
 
-void MultirailTransport::push_in_pieces(Way& way, const Range& range) {
-  ++way.cut;
+void MultirailTransport::push_in_pieces(PeerState& state, const PushedRange& range) {
+  ++state.cut;
   for (int rail = 0; rail < count(); ++rail) {
     Transport& by = *rails_[static_cast<std::size_t>(rail)];
-    range.piece(rail, count()).push_to(by, way.peer);
-    by.push_from(way.peer, control_.count_of(rail), &way.cut, Bytes{sizeof way.cut});
+    range.piece(rail, count()).push_to(by, state.peer);
+    by.push_from(state.peer, counters_.count_of(rail), &state.cut, Bytes{sizeof state.cut});
   }
-  way.pieces_to_wake.store(true, std::memory_order_relaxed);
+  state.pieces_to_wake.store(true, std::memory_order_relaxed);
 }
 
 void MultirailTransport::ring(const Link& link) {
   const Rank peer = peer_of(link);
   first().wake(first().link(peer));
-  Way& to = *way(peer);
+  PeerState& to = *state_of(peer);
   if (!to.pieces_to_wake.load(std::memory_order_relaxed)) return;
   to.pieces_to_wake.store(false, std::memory_order_relaxed);
   for (std::size_t rail = 1; rail < rails_.size(); ++rail)
@@ -173,14 +176,14 @@ void MultirailTransport::announce_sources(std::span<const std::byte> input,
 
 /// Whether what comes next would be held back, too: nobody might be there to let it go.
 bool MultirailTransport::pushed(Rank peer) const {
-  const Way* to = way(peer);
+  const PeerState* to = state_of(peer);
   const auto has_pushed = [&](const auto& rail) { return rail->pushed(peer); };
   return !to ||
-         (to->held.empty() && to->is_clear(control_) && std::ranges::all_of(rails_, has_pushed));
+         (to->held.empty() && to->is_clear(counters_) && std::ranges::all_of(rails_, has_pushed));
 }
 
 void MultirailTransport::detach_sources(Rank peer) {
-  Way* to = way(peer);
+  PeerState* to = state_of(peer);
   if (!to) return;
   to->held.save(segment());
   for (const auto& rail : rails_) rail->detach_sources(peer);
@@ -190,36 +193,37 @@ void MultirailTransport::detach_sources(Rank peer) {
 
 void MultirailTransport::progress() {
   for (const auto& rail : rails_) rail->progress();
-  move_on(most_looks);
+  serve_peers(most_checks);
 }
 
-void MultirailTransport::move_on(std::size_t most) {
-  const std::size_t looks = std::min(linked_.size(), most);
-  for (std::size_t i = 0; i < looks; ++i) {
-    Way& way = *linked_[next_look_];
-    if (++next_look_ == linked_.size()) next_look_ = 0;
-    acknowledge(way);
-    release(way);
+void MultirailTransport::serve_peers(std::size_t most) {
+  const std::size_t checks = std::min(linked_.size(), most);
+  for (std::size_t i = 0; i < checks; ++i) {
+    PeerState& state = *linked_[next_checked_];
+    if (++next_checked_ == linked_.size()) next_checked_ = 0;
+    acknowledge(state);
+    release(state);
   }
 }
 
-void MultirailTransport::acknowledge(Way& way) {
-  const std::uint64_t arrived = way.arrived(control_, count());
-  if (arrived == way.acknowledged) return;
-  way.acknowledged = arrived;
-  first().push_from(way.peer, control_.arrived(), &way.acknowledged, Bytes{sizeof arrived});
-  first().wake(first().link(way.peer));
+void MultirailTransport::acknowledge(PeerState& state) {
+  const std::uint64_t arrived = state.arrived(counters_, count());
+  if (arrived == state.acknowledged) return;
+  state.acknowledged = arrived;
+  first().push_from(state.peer, counters_.arrived(), &state.acknowledged, Bytes{sizeof arrived});
+  first().wake(first().link(state.peer));
 }
 
-void MultirailTransport::release(Way& way) {
-  if (way.held.has_copies() && way.held.empty() && first().pushed(way.peer)) way.held.forget();
-  if (!way.is_clear(control_)) {
-    if (++way.waited % calls_between_looks == 0) departed(way.peer);
+void MultirailTransport::release(PeerState& state) {
+  if (state.held.has_copies() && state.held.empty() && first().pushed(state.peer))
+    state.held.forget();
+  if (!state.is_clear(counters_)) {
+    if (++state.waited % calls_between_checks == 0) departed(state.peer);
     return;
   }
-  if (way.held.empty()) return;
-  way.held.release(first(), way.peer);
-  first().wake(first().link(way.peer));
+  if (state.held.empty()) return;
+  state.held.release(first(), state.peer);
+  first().wake(first().link(state.peer));
 }
 
 // --- The end ---
@@ -232,7 +236,7 @@ std::optional<std::string> MultirailTransport::departed(Rank peer) {
   for (const auto& rail : rails_) {
     auto why = rail->departed(peer);
     if (!why) continue;
-    if (Way* to = way(peer)) to->gone = true;
+    if (PeerState* to = state_of(peer)) to->gone = true;
     return why;
   }
   return std::nullopt;
@@ -244,18 +248,18 @@ MultirailTransport::~MultirailTransport() {
 
 /// A rail that ended before the others would take what they still carry with it.
 void MultirailTransport::leave() {
-  const auto waiting = [&](const Way* way) {
-    return !(way->held.empty() && way->is_clear(control_)) && !departed(way->peer);
+  const auto waiting = [&](const PeerState* state) {
+    return !(state->held.empty() && state->is_clear(counters_)) && !departed(state->peer);
   };
   const auto taken = [&] {
     std::uint64_t all = 0;
-    for (const Way* way : linked_) all += way->word(control_.arrived());
+    for (const PeerState* state : linked_) all += state->word(counters_.arrived());
     return all;
   };
   std::uint64_t before = taken();
   for (Deadline until = Deadline::in(linger);
        !until.expired() && std::ranges::any_of(linked_, waiting);) {
-    for (const Way* way : linked_) wake(link(way->peer));
+    for (const PeerState* state : linked_) wake(link(state->peer));
     progress();
     std::this_thread::sleep_for(20us);
     if (taken() != before) until = Deadline::in(linger);
@@ -267,7 +271,7 @@ void MultirailTransport::leave() {
 
 void MultirailTransport::prepare_to_sleep() {
   for (const auto& rail : rails_) rail->prepare_to_sleep();
-  move_on(linked_.size());  // what had come before tells nobody any more
+  serve_peers(linked_.size());  // what had come before tells nobody any more
 }
 
 void MultirailTransport::sleep(std::chrono::nanoseconds at_most) {
@@ -283,7 +287,7 @@ void MultirailTransport::cancel_sleep() {
 }  // namespace
 
 Bytes rails_segment(Bytes segment) {
-  return Control::behind(segment).end();
+  return PieceCounters::behind(segment).end();
 }
 
 std::unique_ptr<Transport> make_multirail_transport(Rank self, int ranks, Bytes segment, int rails,

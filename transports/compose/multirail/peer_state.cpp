@@ -5,7 +5,7 @@
 
 namespace capstan::multirail {
 
-Range Range::piece(int rail, int rails) const {
+PushedRange PushedRange::piece(int rail, int rails) const {
   constexpr std::uint64_t page = 4096;
   const auto cut = [&](int n) {
     if (n == rails) return offset.value() + length.value();
@@ -17,11 +17,11 @@ Range Range::piece(int rail, int rails) const {
   return {Bytes{begin}, Bytes{end - begin}, from ? from + (begin - offset.value()) : nullptr};
 }
 
-void Range::push_to(Transport& rail, Rank peer) const {
+void PushedRange::push_to(Transport& rail, Rank peer) const {
   from ? rail.push_from(peer, offset, from, length) : rail.push(peer, offset, length);
 }
 
-void Held::add(const Range& range, std::span<const std::byte> segment) {
+void HeldPushes::add(const PushedRange& range, std::span<const std::byte> segment) {
   Entry& entry = ranges_.emplace_back(range, range.length <= Transport::snapshot);
   if (!entry.copied) return;
   const std::byte* from = range.from ? range.from : segment.data() + range.offset.value();
@@ -29,10 +29,10 @@ void Held::add(const Range& range, std::span<const std::byte> segment) {
   entry.range.from = entry.copy.data();  // entries of a deque stay where they are
 }
 
-void Held::save(std::span<const std::byte> segment) {
+void HeldPushes::save(std::span<const std::byte> segment) {
   for (Entry& entry : ranges_) {
     if (entry.copied) continue;
-    Range& range = entry.range;
+    PushedRange& range = entry.range;
     const auto size = static_cast<std::size_t>(range.length.value());
     const std::byte* from = range.from ? range.from : segment.data() + range.offset.value();
     saved_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
@@ -42,21 +42,21 @@ void Held::save(std::span<const std::byte> segment) {
   }
 }
 
-void Held::release(Transport& rail, Rank peer) {
+void HeldPushes::release(Transport& rail, Rank peer) {
   for (; !ranges_.empty(); ranges_.pop_front()) ranges_.front().range.push_to(rail, peer);
 }
 
-std::uint64_t Way::word(Bytes offset) const {
+std::uint64_t PeerState::word(Bytes offset) const {
   auto* word = reinterpret_cast<const std::uint64_t*>(mirror + offset.value());
   // Nobody writes through this, but atomic_ref of const is younger than C++20.
   return std::atomic_ref{*const_cast<std::uint64_t*>(word)}.load(std::memory_order_acquire);
 }
 
-std::uint64_t Way::arrived(const Control& control, int rails) const {
-  std::uint64_t least = word(control.count_of(rails - 1));
+std::uint64_t PeerState::arrived(const PieceCounters& counters, int rails) const {
+  std::uint64_t least = word(counters.count_of(rails - 1));
   if (least == acknowledged) return least;  // mostly
   for (int rail = 0; rail < rails - 1; ++rail)
-    least = std::min(least, word(control.count_of(rail)));
+    least = std::min(least, word(counters.count_of(rail)));
   return least;
 }
 

@@ -12,21 +12,23 @@
 namespace capstan::multirail {
 
 /// A range to be pushed, and where its bytes are; null: at the same place of the segment.
-struct Range {
+struct PushedRange {
   Bytes offset, length;
   const std::byte* from = nullptr;
 
   /// The piece of it that rail `rail` of `rails` takes. Cut at multiples of a page of the segment.
-  Range piece(int rail, int rails) const;
+  PushedRange piece(int rail, int rails) const;
   void push_to(Transport& rail, Rank peer) const;
 };
 
 /// What is behind each segment, for the peer whose mirror it is.
-struct Control {
+struct PieceCounters {
   std::uint64_t begin;  // where it is
 
   static constexpr std::uint64_t line = 64;
-  static Control behind(Bytes segment) { return {(segment.value() + line - 1) / line * line}; }
+  static PieceCounters behind(Bytes segment) {
+    return {(segment.value() + line - 1) / line * line};
+  }
   Bytes end() const { return Bytes{begin + 2 * line}; }
 
   /// How many ranges were cut into pieces so far: pushed over each rail after its piece.
@@ -38,11 +40,11 @@ struct Control {
 };
 
 /// Pushes to one peer that wait for pieces that were pushed before them.
-class Held {
+class HeldPushes {
  public:
   bool empty() const { return ranges_.empty(); }
   /// Short ranges are copied, as Transport::push says.
-  void add(const Range& range, std::span<const std::byte> segment);
+  void add(const PushedRange& range, std::span<const std::byte> segment);
   /// Copies what is to be read.
   void save(std::span<const std::byte> segment);
   /// Pushes all in order.
@@ -53,7 +55,7 @@ class Held {
 
  private:
   struct Entry {
-    Range range;
+    PushedRange range;
     bool copied;
     std::array<std::byte, Transport::snapshot.value()> copy;
   };
@@ -62,21 +64,23 @@ class Held {
 };
 
 /// What this rank has to do with a peer.
-struct Way {
+struct PeerState {
   Rank peer;
   const std::byte* mirror;
   std::uint64_t cut = 0;           // ranges pushed in pieces
   std::uint64_t acknowledged = 0;  // of the peer's: what it was told to have come
-  Held held{};
+  HeldPushes held{};
   std::uint64_t waited = 0;  // calls of progress() for the peer to tell of pieces
   bool gone = false;
   std::atomic<bool> pieces_to_wake{false};  // pushed since the last wake
 
   std::uint64_t word(Bytes offset) const;
   /// Whether the peer has all the pieces, or is not there to get any.
-  bool is_clear(const Control& control) const { return gone || word(control.arrived()) >= cut; }
+  bool is_clear(const PieceCounters& counters) const {
+    return gone || word(counters.arrived()) >= cut;
+  }
   /// How many ranges of the peer's have come whole.
-  std::uint64_t arrived(const Control& control, int rails) const;
+  std::uint64_t arrived(const PieceCounters& counters, int rails) const;
 };
 
 }  // namespace capstan::multirail
