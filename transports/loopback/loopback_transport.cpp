@@ -15,18 +15,18 @@ namespace {
 
 /// What the ranks share.
 struct Arena {
-  struct Place {
+  struct RankState {
     loopback::Bell bell;
     std::atomic<bool> left{false};
   };
-  explicit Arena(std::size_t ranks) : size(ranks), places(ranks), channels(ranks * ranks) {}
+  explicit Arena(std::size_t ranks) : size(ranks), states(ranks), channels(ranks * ranks) {}
 
   loopback::Channel& channel(std::size_t from, std::size_t to) {
     return channels[from * size + to];
   }
 
   std::size_t size;
-  std::vector<Place> places;
+  std::vector<RankState> states;
   std::vector<loopback::Channel> channels;
 };
 
@@ -41,7 +41,7 @@ class LoopbackTransport final : public MirroredTransport {
       to(Rank{peer}).close_sender();
       from(Rank{peer}).close_receiver();
     }
-    place(self()).left.store(true, std::memory_order_release);
+    state_of(self()).left.store(true, std::memory_order_release);
   }
 
   std::string_view name() const override { return "posted"; }
@@ -74,22 +74,22 @@ class LoopbackTransport final : public MirroredTransport {
       if (peer == self() || !link(peer).segment) continue;
       seen_delivered_[index(peer)] = to(peer).delivered();
       // A sender may sleep until its memory is its own again.
-      if (from(peer).deliver(mirror(peer))) place(peer).bell.ring();
+      if (from(peer).deliver(mirror(peer))) state_of(peer).bell.ring();
     }
   }
 
-  int descriptor() const override { return place(self()).bell.descriptor(); }
-  void prepare_to_sleep() override { place(self()).bell.prepare(); }
-  void sleep(std::chrono::nanoseconds at_most) override { place(self()).bell.sleep(at_most); }
-  void cancel_sleep() override { place(self()).bell.cancel(); }
+  int descriptor() const override { return state_of(self()).bell.descriptor(); }
+  void prepare_to_sleep() override { state_of(self()).bell.prepare(); }
+  void sleep(std::chrono::nanoseconds at_most) override { state_of(self()).bell.sleep(at_most); }
+  void cancel_sleep() override { state_of(self()).bell.cancel(); }
 
   std::optional<std::string> departed(Rank peer) override {
-    if (!place(peer).left.load(std::memory_order_acquire)) return std::nullopt;
+    if (!state_of(peer).left.load(std::memory_order_acquire)) return std::nullopt;
     return fmt::format("the thread of rank {} has destroyed its transport", peer.value());
   }
 
  private:
-  Arena::Place& place(Rank rank) const { return arena_->places[index(rank)]; }
+  Arena::RankState& state_of(Rank rank) const { return arena_->states[index(rank)]; }
   loopback::Channel& to(Rank peer) const { return arena_->channel(index(self()), index(peer)); }
   loopback::Channel& from(Rank peer) const { return arena_->channel(index(peer), index(self())); }
 
@@ -108,7 +108,7 @@ class LoopbackTransport final : public MirroredTransport {
   void ring(const Link& link) override {
     const Rank peer = peer_of(link);
     to(peer).release();
-    place(peer).bell.ring();
+    state_of(peer).bell.ring();
   }
 
   std::shared_ptr<Arena> arena_;

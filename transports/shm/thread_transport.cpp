@@ -12,21 +12,21 @@ namespace capstan {
 namespace {
 
 /// What one rank shares with the others.
-struct Place {
-  Place(Bytes size, bool has_bell)
+struct RankState {
+  RankState(Bytes size, bool has_bell)
       : bell(has_bell ? shm::make_bell() : FileDescriptor{}), segment(Mapping::anonymous(size)) {}
   FileDescriptor bell;
   shm::Header header;
   Mapping segment;
 };
 
-using Arena = std::vector<std::unique_ptr<Place>>;
+using Arena = std::vector<std::unique_ptr<RankState>>;
 
 class ThreadTransport final : public shm::MappedTransport {
  public:
   ThreadTransport(Rank self, std::shared_ptr<const Arena> arena, Bytes segment)
       : ThreadTransport(self, *(*arena)[static_cast<std::size_t>(self.value())], arena, segment) {}
-  ~ThreadTransport() override { place(self()).header.left.store(1, std::memory_order_release); }
+  ~ThreadTransport() override { state_of(self()).header.left.store(1, std::memory_order_release); }
 
   std::string_view name() const override { return "threads"; }
   Address address() const override { return {}; }
@@ -45,22 +45,22 @@ class ThreadTransport final : public shm::MappedTransport {
   bool shares_addresses() const override { return true; }
 
   std::optional<std::string> departed(Rank peer) override {
-    if (place(peer).header.left.load(std::memory_order_acquire) == 0) return std::nullopt;
+    if (state_of(peer).header.left.load(std::memory_order_acquire) == 0) return std::nullopt;
     return fmt::format("the thread of rank {} has destroyed its transport", peer.value());
   }
 
  private:
-  ThreadTransport(Rank self, Place& own, std::shared_ptr<const Arena> arena, Bytes segment)
+  ThreadTransport(Rank self, RankState& own, std::shared_ptr<const Arena> arena, Bytes segment)
       : MappedTransport(self, static_cast<int>(arena->size()), shm::Scope::process, own.header,
                         {own.segment.data(), segment.value()}, true, own.bell.get()),
         arena_(std::move(arena)) {
     for (int peer = 0; peer < static_cast<int>(ranks()); ++peer) {
-      Place& theirs = place(Rank{peer});
+      RankState& theirs = state_of(Rank{peer});
       set_link(Rank{peer}, theirs.segment.data(), theirs.header, theirs.bell.get());
     }
   }
 
-  Place& place(Rank rank) const { return *(*arena_)[index(rank)]; }
+  RankState& state_of(Rank rank) const { return *(*arena_)[index(rank)]; }
 
   std::shared_ptr<const Arena> arena_;
 };
@@ -75,7 +75,7 @@ std::vector<std::unique_ptr<Transport>> make_thread_transports(int ranks, Bytes 
 
   auto arena = std::make_shared<Arena>();
   for (int rank = 0; rank < ranks; ++rank)
-    arena->push_back(std::make_unique<Place>(segment, bells));
+    arena->push_back(std::make_unique<RankState>(segment, bells));
   std::vector<std::unique_ptr<Transport>> transports;
   for (int rank = 0; rank < ranks; ++rank) {
     transports.push_back(std::make_unique<ThreadTransport>(Rank{rank}, arena, segment));
