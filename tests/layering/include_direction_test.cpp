@@ -63,10 +63,10 @@ TEST(IncludeDirection, ReadsIncludeLinesInAnyLayout) {
 TEST(IncludeDirection, AllowsWhatTheDesignAllows) {
   EXPECT_THAT(
       violations({
-          {"core/include/capstan/types.hpp", "#include <cstdint>\n#include \"capstan/quantity.hpp\"\n"},
+          {"core/include/capstan/types.hpp",
+           "#include <cstdint>\n#include \"capstan/quantity.hpp\"\n"},
           {"core/include/capstan/quantity.hpp", ""},
-          {"algorithms/ring.cpp",
-           "#include <fmt/format.h>\n#include \"capstan/types.hpp\"\n"},
+          {"algorithms/ring.cpp", "#include <fmt/format.h>\n#include \"capstan/types.hpp\"\n"},
           {"transports/transport.hpp", "#include <chrono>\n#include \"capstan/types.hpp\"\n"},
           {"transports/shm/mapping.cpp",
            "#include <sys/mman.h>\n#include \"transports/transport.hpp\"\n"},
@@ -88,7 +88,7 @@ TEST_P(IncludeDirectionCatches, ThisViolation) {
   const std::vector<Source> sources = {GetParam().source,
                                        {"core/engine/executor/host_executor.hpp", ""},
                                        {"core/cli/commands.hpp", ""},
-                                       {"transports/ofi/endpoint.hpp", ""},
+                                       {"transports/ofi/ofi_endpoint.hpp", ""},
                                        {"tests/unit/helper.hpp", ""},
                                        {"kernels/cpu/copy.hpp", ""}};
   EXPECT_THAT(violations(sources), ElementsAre(HasSubstr(GetParam().complaint)));
@@ -104,10 +104,10 @@ INSTANTIATE_TEST_SUITE_P(
                   {"core/ir/bad.hpp", "#include \"../engine/executor/host_executor.hpp\"\n"},
                   "core/ir must not know core/engine/executor"},
         Violation{"Sideways",
-                  {"transports/shm/bad.cpp", "#include \"transports/ofi/endpoint.hpp\"\n"},
+                  {"transports/shm/bad.cpp", "#include \"transports/ofi/ofi_endpoint.hpp\"\n"},
                   "transports/shm must not know transports/ofi"},
         Violation{"ParentOfSiblings",
-                  {"transports/bad.cpp", "#include \"transports/ofi/endpoint.hpp\"\n"},
+                  {"transports/bad.cpp", "#include \"transports/ofi/ofi_endpoint.hpp\"\n"},
                   "transports must not know transports/ofi"},
         Violation{"AlgorithmUsesKernel",
                   {"algorithms/bad.cpp", "#include \"kernels/cpu/copy.hpp\"\n"},

@@ -24,11 +24,11 @@ constexpr std::size_t watched_at_once = 16;  // of those that are awaited at sta
 constexpr auto time_for_cause = 500ms;       // for a death to show that a failed operation hints at
 // Providers may never complete what a peer that is gone did not take (ofi_rxm's rendezvous). By
 // then the retries of hardware have ended too, and nothing reads this rank's memory for that peer.
-constexpr auto time_to_forget = 3s;
+constexpr auto time_to_give_up = 3s;
 
-std::unique_ptr<Endpoint> open_endpoint(Rank self, const OfiOptions& options) {
+std::unique_ptr<OfiEndpoint> open_endpoint(Rank self, const OfiOptions& options) {
   try {
-    return Endpoint::open(survey(options), options);
+    return OfiEndpoint::open(survey(options), options);
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(fmt::format("rank {}: ofi: {}", self.value(), error.what()));
   }
@@ -40,10 +40,10 @@ Exchange::Exchange(Rank self, int ranks, std::span<std::byte> segment, const Ofi
     : self_(self),
       segment_(segment),
       endpoint_(open_endpoint(self, options)),
-      post_(ranks),
+      liveness_listener_(ranks),
       address_(OfiAddress::of_this_process(Bytes{segment.size()},
                                            endpoint_->info().fabric_attr->prov_name,
-                                           endpoint_->name(), post_.port())),
+                                           endpoint_->name(), liveness_listener_.port())),
       rules_(rules_for(options, ranks)),
       pool_(*endpoint_),
       segment_registration_(endpoint_->register_source(segment.data(), Bytes{segment.size()})),
@@ -56,7 +56,7 @@ Exchange::Exchange(Rank self, int ranks, std::span<std::byte> segment, const Ofi
 }
 
 Exchange::~Exchange() {
-  post_.say_goodbye();
+  liveness_listener_.say_goodbye();
   endpoint_->stop();  // before the memory that it uses
 }
 
@@ -70,9 +70,9 @@ Rules Exchange::rules_for(const OfiOptions& options, int ranks) const {
   rules.write_after_write = (order & FI_ORDER_WAW) != 0;
   rules.window =
       std::clamp<std::uint64_t>(frames_for_all / static_cast<std::uint64_t>(ranks), 2, 32);
-  rules.leaves = info.domain_attr->data_progress == FI_PROGRESS_AUTO
-                     ? std::numeric_limits<std::uint64_t>::max()
-                     : fits_a_socket;
+  rules.buffered = info.domain_attr->data_progress == FI_PROGRESS_AUTO
+                       ? std::numeric_limits<std::uint64_t>::max()
+                       : fits_a_socket;
   rules.largest = std::min<std::uint64_t>(info.ep_attr->max_msg_size, largest_operation);
   return rules;
 }
@@ -106,14 +106,14 @@ void Exchange::add_peer(Rank rank, const Address& address, std::byte* mirror) {
   }
   const fi_addr_t to = endpoint_->insert(where->endpoint());
   Registration memory = endpoint_->register_target(mirror, Bytes{segment_.size()}, rules_.writes);
-  const Sender::Way out{
+  const Sender::Route out{
       .peer = index, .address = to, .header = {.token = where->token, .sender = self_.value()}};
-  const Receiver::Way in{.peer = index,
-                         .rank = rank.value(),
-                         .address = to,
-                         .mirror = mirror,
-                         .segment = segment_.size(),
-                         .descriptor = memory.descriptor()};
+  const Receiver::Route in{.peer = index,
+                           .rank = rank.value(),
+                           .address = to,
+                           .mirror = mirror,
+                           .segment = segment_.size(),
+                           .descriptor = memory.descriptor()};
   peers_[index] = std::make_unique<Peer>(*endpoint_, pool_, rules_, out, in, *where, address_);
   Peer& peer = *peers_[index];
   peer.sender.introduce(endpoint_->remote_memory(mirror, memory));
@@ -126,14 +126,14 @@ bool Exchange::all_met() const {
       peers_, [](const auto& peer) { return !peer || (peer->met && peer->sender.idle()); });
 }
 
-void Exchange::require_hope(bool too_late) {
+void Exchange::require_reachable(bool too_late) {
   std::string gone;
   std::string missing;
   std::size_t count = 0;
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     Peer* peer = peer_at(rank);
     if (!peer || (peer->met && peer->sender.idle()) || ++count > watched_at_once) continue;
-    const std::optional<std::string> reason = fate(*peer);
+    const std::optional<std::string> reason = departure_of(*peer);
     if (reason) gone += fmt::format("; {} {}", who_is(rank), *reason);
     if (too_late) missing += fmt::format("; {} {}", who_is(rank), reason.value_or(state_of(*peer)));
   }
@@ -151,7 +151,8 @@ void Exchange::require_hope(bool too_late) {
 }
 
 std::string Exchange::state_of(Peer& peer) {
-  if (peer.watch.look() != Watch::State::alive) return "does not answer, and cannot be seen";
+  if (peer.watch.check() != LivenessWatch::State::alive)
+    return "does not answer, and cannot be seen";
   return peer.met ? "is alive but does not take messages" : "is alive but has not connected";
 }
 
@@ -180,7 +181,7 @@ void Exchange::release(Rank rank) {
 
 bool Exchange::pushed(Rank rank) const {
   const Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
-  return !peer || peer->sender.all_left() || peer->forgotten.expired();
+  return !peer || peer->sender.all_sent() || peer->given_up.expired();
 }
 
 void Exchange::detach_sources(Rank rank) {
@@ -198,22 +199,22 @@ void Exchange::mark_busy(std::size_t rank) {
 void Exchange::progress() {
   endpoint_->drain([this](const Completion& completion) { handle(completion); });
   post_receives();
-  move_on();
+  advance_busy_peers();
 }
 
-void Exchange::move_on() {
+void Exchange::advance_busy_peers() {
   for (const std::size_t rank : busy_) {
     peers_[rank]->sender.release();
-    move_on(*peers_[rank]);
+    advance(*peers_[rank]);
   }
   std::erase_if(busy_, [this](std::size_t rank) {
     Peer& peer = *peers_[rank];
-    peer.busy = (!peer.sender.all_left() || peer.receiver.landing()) && !peer.forgotten.expired();
+    peer.busy = (!peer.sender.all_sent() || peer.receiver.landing()) && !peer.given_up.expired();
     return !peer.busy;
   });
 }
 
-void Exchange::move_on(Peer& peer) {
+void Exchange::advance(Peer& peer) {
   if (peer.failure) return;
   const long result = peer.receiver.advance();
   if (result != 0) return fail(peer, Libfabric::get().text(result));
@@ -224,7 +225,7 @@ void Exchange::move_on(Peer& peer) {
   }
   if (peer.receiver.has_left()) {
     peer.sender.abandon();  // but for the answer that lets it go
-    if (peer.forgotten.is_never()) peer.forgotten = Deadline::in(time_to_forget);
+    if (peer.given_up.is_never()) peer.given_up = Deadline::in(time_to_give_up);
   }
   send(peer);
 }
@@ -291,7 +292,7 @@ void Exchange::on_message(Frame& frame, std::size_t size) {
       on_hello(peer, frame, size);
       return pool_.give_back(frame);
     case FrameHeader::Kind::acknowledge:
-      peer.receiver.asked_for(header.number);
+      peer.receiver.query(header.number);
       return pool_.give_back(frame);
     case FrameHeader::Kind::data:
       return peer.receiver.take(frame, size);
@@ -311,24 +312,24 @@ void Exchange::fail(Peer& peer, const std::string& reason) {
   if (peer.failure) return;
   peer.failure = reason;
   peer.failure_due = Deadline::in(time_for_cause);
-  peer.forgotten = Deadline::in(time_to_forget);
+  peer.given_up = Deadline::in(time_to_give_up);
   peer.sender.abandon();
 }
 
 /// What has become of it, if it is no longer there.
-std::optional<std::string> Exchange::fate(Peer& peer) {
+std::optional<std::string> Exchange::departure_of(Peer& peer) {
   if (peer.receiver.has_left()) return "has destroyed its transport";
-  switch (peer.watch.look()) {
-    case Watch::State::left:
+  switch (peer.watch.check()) {
+    case LivenessWatch::State::left:
       return "has destroyed its transport";
-    case Watch::State::died:
+    case LivenessWatch::State::died:
       return "has died";
-    case Watch::State::refused:
+    case LivenessWatch::State::refused:
       return "no longer listens: it has died or destroyed its transport (or a firewall answers for "
              "it)";
-    case Watch::State::unknown:
-    case Watch::State::alive:
-    case Watch::State::unreachable:
+    case LivenessWatch::State::unknown:
+    case LivenessWatch::State::alive:
+    case LivenessWatch::State::unreachable:
       break;
   }
   if (!peer.failure || !peer.failure_due.expired()) return std::nullopt;
@@ -342,7 +343,7 @@ std::optional<std::string> Exchange::departed(Rank rank) {
   const auto index = static_cast<std::size_t>(rank.value());
   Peer* peer = peer_at(index);
   if (!peer) return std::nullopt;
-  const std::optional<std::string> reason = fate(*peer);
+  const std::optional<std::string> reason = departure_of(*peer);
   if (!reason) return std::nullopt;
   fail(*peer, *reason);
   return fmt::format("{} {}", who_is(index), *reason);
@@ -362,7 +363,7 @@ bool Exchange::receives_payload() const {
 }
 
 void Exchange::abandon(std::unique_ptr<Exchange> exchange) {
-  exchange->post_.say_goodbye();
+  exchange->liveness_listener_.say_goodbye();
   static_cast<void>(exchange.release());
 }
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "transports/ofi/endpoint.hpp"
 #include "transports/ofi/frame_pool.hpp"
 #include "transports/ofi/liveness.hpp"
 #include "transports/ofi/ofi_address.hpp"
+#include "transports/ofi/ofi_endpoint.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 #include "transports/ofi/receiver.hpp"
 #include "transports/ofi/sender.hpp"
@@ -35,7 +35,7 @@ class Exchange {
   /// Whether every peer has introduced itself and been sent this rank's introduction.
   bool all_met() const;
   /// Throws BootstrapError when a peer can no longer come, or `too_late`.
-  void require_hope(bool too_late);
+  void require_reachable(bool too_late);
 
   void push(Rank peer, Bytes offset, Bytes length);
   void push_from(Rank peer, Bytes offset, const std::byte* from, Bytes length);
@@ -58,8 +58,8 @@ class Exchange {
 
  private:
   struct Peer {
-    Peer(Endpoint& endpoint, FramePool& pool, const Rules& rules, const Sender::Way& out,
-         const Receiver::Way& in, const OfiAddress& where, const OfiAddress& here)
+    Peer(OfiEndpoint& endpoint, FramePool& pool, const Rules& rules, const Sender::Route& out,
+         const Receiver::Route& in, const OfiAddress& where, const OfiAddress& here)
         : address(where),
           sender(endpoint, pool, rules, out),
           receiver(endpoint, pool, in),
@@ -69,10 +69,10 @@ class Exchange {
     Registration mirror;
     Sender sender;
     Receiver receiver;
-    Watch watch;
+    LivenessWatch watch;
     std::optional<std::string> failure;        // as the provider or the watch sees it
     Deadline failure_due = Deadline::never();  // when that is told unless its cause is known
-    Deadline forgotten = Deadline::never();    // when it is gone for so long that nothing moves
+    Deadline given_up = Deadline::never();     // when it is gone for so long that nothing moves
     bool met = false;
     bool gone() const { return failure || receiver.has_left(); }
     bool busy = false;
@@ -83,8 +83,8 @@ class Exchange {
   Rules rules_for(const OfiOptions& options, int ranks) const;
   void post_receives();
   void mark_busy(std::size_t rank);
-  void move_on();
-  void move_on(Peer& peer);
+  void advance_busy_peers();
+  void advance(Peer& peer);
   void send(Peer& peer);
 
   void handle(const Completion& completion);
@@ -94,12 +94,12 @@ class Exchange {
   void fail(Peer& peer, const std::string& reason);
   std::string who_is(std::size_t rank) const;
   static std::string state_of(Peer& peer);
-  std::optional<std::string> fate(Peer& peer);
+  std::optional<std::string> departure_of(Peer& peer);
 
   const Rank self_;
   const std::span<std::byte> segment_;
-  std::unique_ptr<Endpoint> endpoint_;
-  WatchPost post_;
+  std::unique_ptr<OfiEndpoint> endpoint_;
+  LivenessListener liveness_listener_;
   const OfiAddress address_;
   const Rules rules_;
   FramePool pool_;

@@ -7,8 +7,8 @@
 #include <span>
 #include <type_traits>
 
-#include "transports/ofi/endpoint.hpp"
 #include "transports/ofi/ofi_address.hpp"
+#include "transports/ofi/ofi_endpoint.hpp"
 
 namespace capstan::ofi {
 

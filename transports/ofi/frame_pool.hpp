@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "transports/common/mapping.hpp"
-#include "transports/ofi/endpoint.hpp"
 #include "transports/ofi/frame.hpp"
+#include "transports/ofi/ofi_endpoint.hpp"
 
 namespace capstan::ofi {
 
 /// Frames that are used again and again. It grows when none is left.
 class FramePool {
  public:
-  explicit FramePool(Endpoint& endpoint) : endpoint_(endpoint) {}
+  explicit FramePool(OfiEndpoint& endpoint) : endpoint_(endpoint) {}
 
   /// An empty one. Throws SystemError when there is no memory.
   Frame& take() {
@@ -45,7 +45,7 @@ class FramePool {
     }
   }
 
-  Endpoint& endpoint_;
+  OfiEndpoint& endpoint_;
   std::vector<Slab> slabs_;
   std::vector<Frame*> free_;
 };

@@ -57,10 +57,10 @@ FileDescriptor listen_everywhere(int watchers) {
 
 }  // namespace
 
-WatchPost::WatchPost(int watchers)
+LivenessListener::LivenessListener(int watchers)
     : socket_(listen_everywhere(watchers)), port_(local_address(socket_).ip_endpoint().port) {}
 
-void WatchPost::say_goodbye() {
+void LivenessListener::say_goodbye() {
   while (socket_.valid()) {
     const FileDescriptor watcher{::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)};
     if (!watcher.valid() && errno != EINTR && errno != ECONNABORTED) break;
@@ -69,19 +69,20 @@ void WatchPost::say_goodbye() {
   socket_.reset();
 }
 
-Watch::Watch(const OfiAddress& peer, const OfiAddress& here) : port_(peer.watch_port) {
+LivenessWatch::LivenessWatch(const OfiAddress& peer, const OfiAddress& here)
+    : port_(peer.watch_port) {
   for (const MappedIp& ip : peer.ips) {
     if (ip != MappedIp{}) ips_.insert(ips_.begin(), ip);
   }
   if (peer.on_same_host(here)) ips_.push_back(loopback());
 }
 
-Watch::State Watch::settle(State state) {
+LivenessWatch::State LivenessWatch::settle(State state) {
   socket_.reset();
   return state_ = state;
 }
 
-void Watch::start_next() {
+void LivenessWatch::start_next() {
   const MappedIp ip = ips_.back();
   ips_.pop_back();
   socket_ = make_socket(is_v4(ip) ? AF_INET : AF_INET6);
@@ -94,7 +95,7 @@ void Watch::start_next() {
   }
 }
 
-Watch::State Watch::look() {
+LivenessWatch::State LivenessWatch::check() {
   if (state_ == State::alive) return check_connected();
   if (state_ != State::unknown) return state_;
   while (true) {
@@ -104,7 +105,7 @@ Watch::State Watch::look() {
   }
 }
 
-Watch::State Watch::check_connecting() {
+LivenessWatch::State LivenessWatch::check_connecting() {
   pollfd query{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
   if (::poll(&query, 1, 0) <= 0) {
     if (attempt_.expired()) socket_.reset();
@@ -117,10 +118,10 @@ Watch::State Watch::check_connecting() {
   }
   was_refused_ |= error == ECONNREFUSED;
   socket_.reset();
-  return look();
+  return check();
 }
 
-Watch::State Watch::check_connected() {
+LivenessWatch::State LivenessWatch::check_connected() {
   char byte = 0;
   const ssize_t size = ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT);
   if (size > 0) return settle(byte == goodbye ? State::left : State::died);

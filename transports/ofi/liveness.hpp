@@ -16,11 +16,11 @@ namespace capstan::ofi {
 // costs the watched process nothing.
 
 /// What a rank offers to those who watch it.
-class WatchPost {
+class LivenessListener {
  public:
   /// Listens on a port of the kernel's choice. Throws SystemError.
-  explicit WatchPost(int watchers);
-  WatchPost(WatchPost&&) = default;
+  explicit LivenessListener(int watchers);
+  LivenessListener(LivenessListener&&) = default;
 
   std::uint16_t port() const { return port_; }
   /// Tells all who watch that this rank leaves in good order.
@@ -33,7 +33,7 @@ class WatchPost {
 
 /// Watches one peer. The connection is made when it is first asked for, and takes a few system
 /// calls; then each look takes one.
-class Watch {
+class LivenessWatch {
  public:
   enum class State : std::uint8_t {
     unknown,  // not connected yet
@@ -44,12 +44,12 @@ class Watch {
     unreachable,  // no connection can be made; tells nothing about the peer
   };
 
-  Watch() = default;
+  LivenessWatch() = default;
   /// `peer` as seen by the process with address `here`.
-  Watch(const OfiAddress& peer, const OfiAddress& here);
+  LivenessWatch(const OfiAddress& peer, const OfiAddress& here);
 
   /// Never blocks.
-  State look();
+  State check();
 
  private:
   void start_next();

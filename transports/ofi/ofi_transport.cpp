@@ -65,7 +65,7 @@ class OfiTransport final : public MirroredTransport {
   ofi::Sleeper sleeper_;
   std::vector<std::atomic<bool>> unsent_;  // by rank: pushes that no wake has released
   bool connected_ = false;
-  bool drowsy_ = false;  // between prepare_to_sleep and the end of the sleep
+  bool preparing_ = false;  // between prepare_to_sleep and the end of the sleep
 };
 
 OfiTransport::~OfiTransport() {
@@ -118,7 +118,7 @@ void OfiTransport::await_peers(Deadline deadline) {
   while (true) {
     exchange_->progress();
     if (exchange_->all_met()) return;
-    exchange_->require_hope(deadline.expired());
+    exchange_->require_reachable(deadline.expired());
     set_alarm();
     sleeper_.sleep(std::min<std::chrono::nanoseconds>(longest_blind_sleep, deadline.remaining()));
     sleeper_.clear_alarm();
@@ -173,13 +173,13 @@ void OfiTransport::ring(const Link& link) {
   const std::lock_guard lock{mutex_};
   unsent_[index(peer)].store(false, std::memory_order_relaxed);
   exchange_->release(peer);
-  if (drowsy_) set_alarm();  // the sleeper may have to send the rest
+  if (preparing_) set_alarm();  // the sleeper may have to send the rest
 }
 
 void OfiTransport::progress() {
   const std::lock_guard lock{mutex_};
-  exchange_->progress();     // sends what nobody has woken the peer for, too: it only comes earlier
-  if (drowsy_) set_alarm();  // it may have moved what no descriptor tells of any more
+  exchange_->progress();  // sends what nobody has woken the peer for, too: it only comes earlier
+  if (preparing_) set_alarm();  // it may have moved what no descriptor tells of any more
 }
 
 void OfiTransport::set_alarm() {
@@ -194,7 +194,7 @@ void OfiTransport::set_alarm() {
 
 void OfiTransport::prepare_to_sleep() {
   const std::lock_guard lock{mutex_};
-  drowsy_ = true;
+  preparing_ = true;
   set_alarm();
 }
 
@@ -205,7 +205,7 @@ void OfiTransport::sleep(std::chrono::nanoseconds at_most) {
 
 void OfiTransport::cancel_sleep() {
   const std::lock_guard lock{mutex_};
-  drowsy_ = false;
+  preparing_ = false;
   sleeper_.clear_alarm();
 }
 

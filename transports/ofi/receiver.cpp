@@ -30,11 +30,11 @@ void copy_words(std::byte* to, const std::byte* from, std::size_t size) {
 
 }  // namespace
 
-Receiver::Receiver(Endpoint& endpoint, FramePool& pool, Way way)
+Receiver::Receiver(OfiEndpoint& endpoint, FramePool& pool, Route route)
     : endpoint_(endpoint),
       pool_(pool),
-      way_(way),
-      landing_operation_(Operation::Kind::landing, way.peer) {}
+      route_(route),
+      landing_operation_(Operation::Kind::landing, route.peer) {}
 
 void Receiver::take(Frame& frame, std::size_t size) {
   const FrameHeader header = frame.header();
@@ -43,7 +43,7 @@ void Receiver::take(Frame& frame, std::size_t size) {
     return pool_.give_back(frame);
   }
   ++taken_;
-  if ((header.flags & FrameHeader::answer_soon) != 0) asked_for(header.number);
+  if ((header.flags & FrameHeader::answer_soon) != 0) query(header.number);
   held_.push_back({&frame, size});
 }
 
@@ -70,9 +70,9 @@ long Receiver::advance() {
 long Receiver::apply_front() {
   const Held& front = held_.front();
   if (!reader_) reader_.emplace(std::span<const std::byte>{front.frame->data, front.size});
-  while (next_ || (next_ = reader_->next(way_.segment))) {
+  while (next_ || (next_ = reader_->next(route_.segment))) {
     if (!next_->bytes) return post_landing(*next_);
-    copy_words(way_.mirror + next_->offset, next_->bytes, next_->length);
+    copy_words(route_.mirror + next_->offset, next_->bytes, next_->length);
     next_.reset();
   }
   if (reader_->malformed()) violation_ = "it sent something that cannot be understood";
@@ -82,10 +82,10 @@ long Receiver::apply_front() {
 
 long Receiver::post_landing(const RecordReader::Item& item) {
   const std::uint64_t tag =
-      static_cast<std::uint64_t>(way_.rank) << 40 | ((landings_ + 1) & 0xff'ffff'ffff);
+      static_cast<std::uint64_t>(route_.rank) << 40 | ((landings_ + 1) & 0xff'ffff'ffff);
   const long result =
-      endpoint_.receive_tagged(way_.mirror + item.offset, item.length, way_.descriptor,
-                               way_.address, tag, landing_operation_);
+      endpoint_.receive_tagged(route_.mirror + item.offset, item.length, route_.descriptor,
+                               route_.address, tag, landing_operation_);
   if (result != 0) return result;
   ++landings_;
   landing_ = true;

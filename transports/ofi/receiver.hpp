@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "transports/ofi/endpoint.hpp"
 #include "transports/ofi/frame_pool.hpp"
+#include "transports/ofi/ofi_endpoint.hpp"
 
 namespace capstan::ofi {
 
@@ -14,7 +14,7 @@ namespace capstan::ofi {
 /// announces a tagged message waits, and with it all after it, until that message is in the mirror.
 class Receiver {
  public:
-  struct Way {
+  struct Route {
     std::size_t peer = 0;
     std::int32_t rank = 0;  // the peer's
     fi_addr_t address = FI_ADDR_UNSPEC;
@@ -23,14 +23,14 @@ class Receiver {
     void* descriptor = nullptr;  // of the mirror
   };
 
-  Receiver(Endpoint& endpoint, FramePool& pool, Way way);
+  Receiver(OfiEndpoint& endpoint, FramePool& pool, Route route);
 
   /// Takes a frame of data that has come; it goes back to the pool once applied.
   void take(Frame& frame, std::size_t size);
   /// A tagged message is in place, or has failed.
   void landed(bool well);
   /// The peer asks to be told when its frame `number` has been applied.
-  void asked_for(std::uint64_t number) { asked_ = std::max(asked_, number); }
+  void query(std::uint64_t number) { asked_ = std::max(asked_, number); }
 
   /// Applies what can be applied. Returns a negative error code when the provider refuses to
   /// receive, otherwise 0.
@@ -53,9 +53,9 @@ class Receiver {
   long post_landing(const RecordReader::Item& item);
   void finish_front();
 
-  Endpoint& endpoint_;
+  OfiEndpoint& endpoint_;
   FramePool& pool_;
-  const Way way_;
+  const Route route_;
   Operation landing_operation_;
 
   std::deque<Held> held_;                   // in the order of their numbers

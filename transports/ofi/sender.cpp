@@ -21,15 +21,15 @@ std::uint64_t tag_of(std::int32_t sender, std::uint64_t number) {
 
 }  // namespace
 
-Sender::Sender(Endpoint& endpoint, FramePool& pool, const Rules& rules, Way way)
-    : endpoint_(endpoint), pool_(pool), rules_(rules), way_(way) {}
+Sender::Sender(OfiEndpoint& endpoint, FramePool& pool, const Rules& rules, Route route)
+    : endpoint_(endpoint), pool_(pool), rules_(rules), route_(route) {}
 
 void Sender::introduce(RemoteMemory own) {
   Frame& frame = pool_.take();
   const Hello hello{own.address, own.key};
   std::memcpy(frame.data + frame.size, &hello, sizeof(hello));
   frame.size += sizeof(hello);
-  FrameHeader header = way_.header;
+  FrameHeader header = route_.header;
   header.kind = FrameHeader::Kind::hello;
   frame.set_header(header);
   items_.push_back({.frame = &frame, .large = nullptr});
@@ -57,7 +57,7 @@ void Sender::push_from(const std::byte* from, Bytes offset, Bytes length,
   } catch (const InvalidArgument&) {  // the provider cannot have this memory
     return copy(from, offset.value(), length.value());
   }
-  void* const descriptor = registration ? Endpoint::descriptor_of(*registration) : nullptr;
+  void* const descriptor = registration ? OfiEndpoint::descriptor_of(*registration) : nullptr;
   for (std::uint64_t done = 0; done < length.value(); done += rules_.largest) {
     refer(from + done, offset.value() + done, std::min(rules_.largest, length.value() - done),
           descriptor);
@@ -91,7 +91,7 @@ void Sender::refer(const std::byte* from, std::uint64_t offset, std::uint64_t le
 
 std::unique_ptr<Sender::Large> Sender::make_large(std::uint64_t offset, std::uint64_t length) {
   const auto kind = rules_.writes ? Operation::Kind::write : Operation::Kind::payload;
-  auto large = std::make_unique<Large>(kind, way_.peer);
+  auto large = std::make_unique<Large>(kind, route_.peer);
   large->offset = offset;
   large->length = length;
   return large;
@@ -124,7 +124,7 @@ void Sender::send_again(const Large& under_way) {
   Frame* announcement = nullptr;
   if (!rules_.writes) {
     announcement = &pool_.take();
-    announcement->set_header(way_.header);
+    announcement->set_header(route_.header);
     announcement->announce({.offset = large->offset, .length = large->length});
   }
   items_.push_front({.frame = nullptr, .large = std::move(large)});
@@ -139,7 +139,7 @@ Frame& Sender::frame_with_room(std::size_t bytes) {
     if (last.header().kind == FrameHeader::Kind::data && last.room() >= bytes + 8) return last;
   }
   Frame& frame = pool_.take();
-  frame.set_header(way_.header);
+  frame.set_header(route_.header);
   items_.push_back({.frame = &frame, .large = nullptr});
   open_ = true;
   return frame;
@@ -170,7 +170,7 @@ bool Sender::may_send(const Waiting& item) {
 bool Sender::may_write() {
   if (sent_ == acknowledged_) return writes_ == 0 || rules_.write_after_write;
   if (asked_ < sent_) {
-    question_ = true;
+    query_due_ = true;
     asked_ = sent_;
   }
   return false;
@@ -182,7 +182,7 @@ long Sender::advance(std::uint64_t applied) {
     if (result != 0) return result == -FI_EAGAIN ? 0 : result;
     items_.pop_front();
   }
-  if (!question_ && !(acknowledge_ && told_ < applied)) {
+  if (!query_due_ && !(acknowledge_ && told_ < applied)) {
     acknowledge_ = false;
     return 0;
   }
@@ -205,21 +205,22 @@ long Sender::send(Waiting& item, std::uint64_t applied) {
 long Sender::send_frame(Frame& frame, std::uint64_t applied) {
   FrameHeader header = frame.header();
   const bool numbered = header.kind == FrameHeader::Kind::data;
-  const bool may_stay = items_.size() == 1 && unasked_ + frame.size > rules_.leaves;
+  const bool may_stay = items_.size() == 1 && bytes_since_query_ + frame.size > rules_.buffered;
   header.number = numbered ? sent_ + 1 : 0;
   header.applied = applied;
   // After one large push there will be another, which has to wait for this answer.
   if (numbered && (after_large_ || may_stay)) header.flags |= FrameHeader::answer_soon;
   frame.set_header(header);
   frame.kind = Operation::Kind::send;
-  frame.peer = way_.peer;
-  const long result = endpoint_.send(way_.address, frame.data, frame.size, frame.descriptor, frame);
+  frame.peer = route_.peer;
+  const long result =
+      endpoint_.send(route_.address, frame.data, frame.size, frame.descriptor, frame);
   if (result != 0) return result;
   if (numbered) ++sent_;
-  unasked_ += frame.size;
+  bytes_since_query_ += frame.size;
   if ((header.flags & FrameHeader::answer_soon) != 0) {
     asked_ = sent_;
-    unasked_ = 0;
+    bytes_since_query_ = 0;
   }
   after_large_ = false;
   told_ = applied;
@@ -231,32 +232,33 @@ long Sender::send_large(Large& large) {
   if (large.kind == Operation::Kind::write) {
     const RemoteMemory to{remote_.address + large.offset, remote_.key};
     const bool visible = !rules_.send_after_write || !rules_.write_after_write;
-    result = endpoint_.write(way_.address, large.from, large.length, large.descriptor, to, visible,
-                             large);
+    result = endpoint_.write(route_.address, large.from, large.length, large.descriptor, to,
+                             visible, large);
     if (result == 0) after_large_ = true;
   } else {
-    result = endpoint_.send_tagged(way_.address, large.from, large.length, large.descriptor,
-                                   tag_of(way_.header.sender, payloads_ + 1), large);
+    result = endpoint_.send_tagged(route_.address, large.from, large.length, large.descriptor,
+                                   tag_of(route_.header.sender, payloads_ + 1), large);
     if (result == 0) ++payloads_;
   }
-  if (result == 0) unasked_ += large.length;
+  if (result == 0) bytes_since_query_ += large.length;
   return result;
 }
 
 long Sender::send_control(std::uint64_t applied) {
   Frame& frame = pool_.take();
-  FrameHeader header = way_.header;
+  FrameHeader header = route_.header;
   header.kind = FrameHeader::Kind::acknowledge;
-  header.number = question_ ? sent_ : 0;
+  header.number = query_due_ ? sent_ : 0;
   header.applied = applied;
   frame.set_header(header);
   frame.kind = Operation::Kind::send;
-  frame.peer = way_.peer;
-  const long result = endpoint_.send(way_.address, frame.data, frame.size, frame.descriptor, frame);
+  frame.peer = route_.peer;
+  const long result =
+      endpoint_.send(route_.address, frame.data, frame.size, frame.descriptor, frame);
   if (result != 0) return pool_.give_back(frame), result;
   ++in_flight_;
   told_ = applied;
-  question_ = acknowledge_ = false;
+  query_due_ = acknowledge_ = false;
   return 0;
 }
 
@@ -274,7 +276,7 @@ void Sender::abandon() {
     if (item.frame) pool_.give_back(*item.frame);
   }
   items_.clear();
-  question_ = open_ = false;
+  query_due_ = open_ = false;
   asked_ = acknowledged_;
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "transports/common/registered_sources.hpp"
-#include "transports/ofi/endpoint.hpp"
 #include "transports/ofi/frame_pool.hpp"
+#include "transports/ofi/ofi_endpoint.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::ofi {
@@ -18,9 +18,9 @@ struct Rules {
   bool copy_all = false;          // neither is there: large pushes are cut into frames too
   bool send_after_write = false;  // a message is delivered after the writes posted before it
   bool write_after_write = false;
-  std::uint64_t window = 0;   // frames under way to one peer
-  std::uint64_t leaves = 0;   // bytes that go on their way even if nobody calls the provider again
-  std::uint64_t largest = 0;  // bytes of one operation
+  std::uint64_t window = 0;    // frames under way to one peer
+  std::uint64_t buffered = 0;  // bytes that go on their way even if nobody calls the provider again
+  std::uint64_t largest = 0;   // bytes of one operation
 };
 
 /// What this rank sends to one peer, in order: frames of small pushes, and between them large ones.
@@ -40,13 +40,13 @@ struct Rules {
 /// has them, and what was pushed counts as sent when that has been answered.
 class Sender {
  public:
-  struct Way {
+  struct Route {
     std::size_t peer = 0;
     fi_addr_t address = FI_ADDR_UNSPEC;
     FrameHeader header;  // sender and token
   };
 
-  Sender(Endpoint& endpoint, FramePool& pool, const Rules& rules, Way way);
+  Sender(OfiEndpoint& endpoint, FramePool& pool, const Rules& rules, Route route);
 
   /// The peer's hello has come: writes are possible.
   void set_remote(RemoteMemory memory) { remote_ = memory; }
@@ -75,16 +75,16 @@ class Sender {
 
   void acknowledged(std::uint64_t applied) {
     acknowledged_ = std::max(acknowledged_, std::min(applied, sent_));
-    if (acknowledged_ == sent_) unasked_ = 0;
+    if (acknowledged_ == sent_) bytes_since_query_ = 0;
   }
   /// One of its operations has ended.
   void completed(Operation& operation);
 
   /// Whether all that was pushed is on its way, whatever this rank does next, and its memory is
   /// read no more.
-  bool all_left() const { return idle() && acknowledged_ >= asked_; }
+  bool all_sent() const { return idle() && acknowledged_ >= asked_; }
   /// Whether nothing waits and no operation is under way.
-  bool idle() const { return items_.empty() && in_flight_ == 0 && !acknowledge_ && !question_; }
+  bool idle() const { return items_.empty() && in_flight_ == 0 && !acknowledge_ && !query_due_; }
   /// Whether the peer is known to have applied all.
   bool all_applied() const { return items_.empty() && sent_ == acknowledged_; }
   /// Forgets what waits: nobody will take it. Acknowledgements are sent all the same.
@@ -124,27 +124,27 @@ class Sender {
   long send_large(Large& large);
   long send_control(std::uint64_t applied);
 
-  Endpoint& endpoint_;
+  OfiEndpoint& endpoint_;
   FramePool& pool_;
   const Rules& rules_;
-  const Way way_;
+  const Route route_;
   RemoteMemory remote_;
 
   std::deque<Waiting> items_;
   std::vector<std::unique_ptr<Large>> under_way_;
-  bool open_ = false;               // the last item is a frame that waits for release()
-  std::uint64_t sent_ = 0;          // frames
-  std::uint64_t acknowledged_ = 0;  // frames that the peer has applied
-  std::uint64_t asked_ = 0;         // frames whose application the peer has been asked to tell
-  std::uint64_t unasked_ = 0;       // bytes since then
-  std::uint64_t told_ = 0;          // what the peer last heard of its own frames
-  std::uint64_t payloads_ = 0;      // tagged messages: the peer counts them as well
-  std::size_t in_flight_ = 0;       // operations
-  std::size_t writes_ = 0;          // of these
-  std::size_t borrowed_ = 0;        // of these
-  bool after_large_ = false;        // the next frame is the first after a large push
+  bool open_ = false;                    // the last item is a frame that waits for release()
+  std::uint64_t sent_ = 0;               // frames
+  std::uint64_t acknowledged_ = 0;       // frames that the peer has applied
+  std::uint64_t asked_ = 0;              // frames whose application the peer has been asked to tell
+  std::uint64_t bytes_since_query_ = 0;  // bytes since then
+  std::uint64_t told_ = 0;               // what the peer last heard of its own frames
+  std::uint64_t payloads_ = 0;           // tagged messages: the peer counts them as well
+  std::size_t in_flight_ = 0;            // operations
+  std::size_t writes_ = 0;               // of these
+  std::size_t borrowed_ = 0;             // of these
+  bool after_large_ = false;             // the next frame is the first after a large push
   bool acknowledge_ = false;
-  bool question_ = false;
+  bool query_due_ = false;
 };
 
 }  // namespace capstan::ofi

@@ -1,4 +1,4 @@
-#include "transports/ofi/endpoint.hpp"
+#include "transports/ofi/ofi_endpoint.hpp"
 
 #include <fmt/format.h>
 #include <rdma/fi_cm.h>
@@ -49,7 +49,7 @@ std::uint64_t random_key(const fi_info& info) {
 
 }  // namespace
 
-std::unique_ptr<Endpoint> Endpoint::open(const Survey& survey, const OfiOptions& options) {
+std::unique_ptr<OfiEndpoint> OfiEndpoint::open(const Survey& survey, const OfiOptions& options) {
   if (survey.choice.ranking.empty()) throw InvalidArgument(survey.choice.reason);
   std::string reasons;
   for (const std::size_t i : survey.choice.ranking) {
@@ -62,7 +62,7 @@ std::unique_ptr<Endpoint> Endpoint::open(const Survey& survey, const OfiOptions&
         info = Libfabric::get().query(hints.get());
       }
       if (!info) throw SystemError("fi_getinfo no longer finds it");
-      return std::make_unique<Endpoint>(std::move(info));
+      return std::make_unique<OfiEndpoint>(std::move(info));
     } catch (const SystemError& error) {
       reasons += fmt::format("; {}: {}", describe(survey.candidates[i]), error.what());
     }
@@ -70,7 +70,7 @@ std::unique_ptr<Endpoint> Endpoint::open(const Survey& survey, const OfiOptions&
   throw SystemError(fmt::format("no endpoint could be opened{}", reasons));
 }
 
-Endpoint::Endpoint(Libfabric::Info info) : info_(std::move(info)) {
+OfiEndpoint::OfiEndpoint(Libfabric::Info info) : info_(std::move(info)) {
   fabric_.reset(Libfabric::get().open_fabric(*info_));
 
   fid_domain* domain = nullptr;
@@ -95,7 +95,7 @@ Endpoint::Endpoint(Libfabric::Info info) : info_(std::move(info)) {
   if (const int e = fi_enable(endpoint)) fail("fi_enable", e);
 }
 
-void Endpoint::open_queue() {
+void OfiEndpoint::open_queue() {
   fi_cq_attr attributes{};
   attributes.format = FI_CQ_FORMAT_TAGGED;
   attributes.size = info_->tx_attr->size + info_->rx_attr->size;
@@ -113,16 +113,16 @@ void Endpoint::open_queue() {
   queue_.reset(queue);
 }
 
-void Endpoint::fail(std::string_view call, long error) const {
+void OfiEndpoint::fail(std::string_view call, long error) const {
   throw SystemError(
       fmt::format("{} failed on {}: {}", call, description(), Libfabric::get().text(error)));
 }
 
-std::string Endpoint::description() const {
+std::string OfiEndpoint::description() const {
   return fmt::format("{} on {}", info_->fabric_attr->prov_name, info_->domain_attr->name);
 }
 
-std::vector<std::byte> Endpoint::name() const {
+std::vector<std::byte> OfiEndpoint::name() const {
   std::size_t size = 0;
   fi_getname(&endpoint_->fid, nullptr, &size);
   std::vector<std::byte> name(size);
@@ -131,18 +131,18 @@ std::vector<std::byte> Endpoint::name() const {
   return name;
 }
 
-fi_addr_t Endpoint::insert(std::span<const std::byte> name) {
+fi_addr_t OfiEndpoint::insert(std::span<const std::byte> name) {
   fi_addr_t address = FI_ADDR_UNSPEC;
   const int count = fi_av_insert(addresses_.get(), name.data(), 1, &address, 0, nullptr);
   if (count != 1) fail("fi_av_insert", count < 0 ? count : -FI_EADDRNOTAVAIL);
   return address;
 }
 
-bool Endpoint::needs_local_registration() const {
+bool OfiEndpoint::needs_local_registration() const {
   return (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
 }
 
-Registration Endpoint::register_region(const void* memory, Bytes length, std::uint64_t access) {
+Registration OfiEndpoint::register_region(const void* memory, Bytes length, std::uint64_t access) {
   const int mode = info_->domain_attr->mr_mode;
   const std::uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : random_key(*info_);
   fid_mr* region = nullptr;
@@ -166,57 +166,57 @@ Registration Endpoint::register_region(const void* memory, Bytes length, std::ui
   return registration;
 }
 
-Registration Endpoint::register_source(const std::byte* from, Bytes length) {
+Registration OfiEndpoint::register_source(const std::byte* from, Bytes length) {
   if (!needs_local_registration()) return {};
   return register_region(from, length, FI_SEND | FI_WRITE);
 }
 
-MemoryKeys Endpoint::register_memory(AddressRange range) {
+MemoryKeys OfiEndpoint::register_memory(AddressRange range) {
   return {.handle = register_region(range.data(), range.size(), FI_SEND | FI_WRITE).release()};
 }
 
-void Endpoint::deregister_memory(const MemoryKeys& keys) noexcept {
+void OfiEndpoint::deregister_memory(const MemoryKeys& keys) noexcept {
   fi_close(&static_cast<fid_mr*>(keys.handle)->fid);
 }
 
-Registration Endpoint::register_exchange(std::byte* memory, Bytes length) {
+Registration OfiEndpoint::register_exchange(std::byte* memory, Bytes length) {
   if (!needs_local_registration()) return {};
   return register_region(memory, length, FI_SEND | FI_RECV);
 }
 
-Registration Endpoint::register_target(std::byte* to, Bytes length, bool remote) {
+Registration OfiEndpoint::register_target(std::byte* to, Bytes length, bool remote) {
   if (!remote && !needs_local_registration()) return {};
   return register_region(to, length, FI_RECV | (remote ? FI_REMOTE_WRITE : 0));
 }
 
-RemoteMemory Endpoint::remote_memory(const std::byte* memory,
-                                     const Registration& registration) const {
+RemoteMemory OfiEndpoint::remote_memory(const std::byte* memory,
+                                        const Registration& registration) const {
   const bool absolute = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
   return {.address = absolute ? reinterpret_cast<std::uint64_t>(memory) : 0,
           .key = registration.key()};
 }
 
-long Endpoint::receive(std::byte* to, std::size_t size, void* descriptor, Operation& operation) {
+long OfiEndpoint::receive(std::byte* to, std::size_t size, void* descriptor, Operation& operation) {
   return fi_recv(endpoint_.get(), to, size, descriptor, FI_ADDR_UNSPEC, &operation.context);
 }
 
-long Endpoint::send(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
-                    Operation& operation) {
+long OfiEndpoint::send(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
+                       Operation& operation) {
   return fi_send(endpoint_.get(), from, size, descriptor, peer, &operation.context);
 }
 
-long Endpoint::receive_tagged(std::byte* to, std::size_t size, void* descriptor, fi_addr_t peer,
-                              std::uint64_t tag, Operation& operation) {
+long OfiEndpoint::receive_tagged(std::byte* to, std::size_t size, void* descriptor, fi_addr_t peer,
+                                 std::uint64_t tag, Operation& operation) {
   return fi_trecv(endpoint_.get(), to, size, descriptor, peer, tag, 0, &operation.context);
 }
 
-long Endpoint::send_tagged(fi_addr_t peer, const std::byte* from, std::size_t size,
-                           void* descriptor, std::uint64_t tag, Operation& operation) {
+long OfiEndpoint::send_tagged(fi_addr_t peer, const std::byte* from, std::size_t size,
+                              void* descriptor, std::uint64_t tag, Operation& operation) {
   return fi_tsend(endpoint_.get(), from, size, descriptor, peer, tag, &operation.context);
 }
 
-long Endpoint::write(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
-                     RemoteMemory to, bool visible, Operation& operation) {
+long OfiEndpoint::write(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
+                        RemoteMemory to, bool visible, Operation& operation) {
   iovec local{const_cast<std::byte*>(from), size};
   fi_rma_iov remote{.addr = to.address, .len = size, .key = to.key};
   fi_msg_rma message{.msg_iov = &local,
@@ -231,12 +231,12 @@ long Endpoint::write(fi_addr_t peer, const std::byte* from, std::size_t size, vo
   return fi_writemsg(endpoint_.get(), &message, flags);
 }
 
-Operation* Endpoint::operation_of(void* context) {
+Operation* OfiEndpoint::operation_of(void* context) {
   static_assert(offsetof(Operation, context) == 0);
   return static_cast<Operation*>(context);
 }
 
-long Endpoint::read(Entries& entries) {
+long OfiEndpoint::read(Entries& entries) {
   const long count = fi_cq_read(queue_.get(), entries.data(), entries.size());
   if (count >= 0) return count;
   if (count == -FI_EAGAIN || count == -FI_EINTR) return 0;
@@ -244,7 +244,7 @@ long Endpoint::read(Entries& entries) {
   fail("fi_cq_read", count);
 }
 
-Completion Endpoint::read_error() {
+Completion OfiEndpoint::read_error() {
   fi_cq_err_entry entry{};
   const long result = fi_cq_readerr(queue_.get(), &entry, 0);
   if (result < 0 && result != -FI_EAGAIN) fail("fi_cq_readerr", result);
@@ -260,7 +260,7 @@ Completion Endpoint::read_error() {
   return completion;
 }
 
-bool Endpoint::may_wait() {
+bool OfiEndpoint::may_wait() {
   fid* objects[] = {&queue_->fid};
   return fi_trywait(fabric_.get(), objects, 1) == FI_SUCCESS;
 }

@@ -70,13 +70,13 @@ struct RemoteMemory {
 
 /// One endpoint of type FI_EP_RDM with what belongs to it. Posting functions return 0, -FI_EAGAIN
 /// (to be tried again after completions were read), or another negative error code.
-class Endpoint final : public Registrar {
+class OfiEndpoint final : public Registrar {
  public:
   /// Takes the first of `survey`'s ranking that opens. Throws SystemError with all their reasons.
-  static std::unique_ptr<Endpoint> open(const Survey& survey, const OfiOptions& options);
+  static std::unique_ptr<OfiEndpoint> open(const Survey& survey, const OfiOptions& options);
 
   /// `info` is what fi_getinfo(3) answered to precise hints. Throws SystemError.
-  explicit Endpoint(Libfabric::Info info);
+  explicit OfiEndpoint(Libfabric::Info info);
 
   const fi_info& info() const { return *info_; }
   /// Ends all operations: their memory is free. Nothing but the destructor may follow.
