@@ -57,14 +57,14 @@ Connection::Connection(const Device& device, SendQueue queue, Pieces& own, Piece
       "ibv_modify_qp to INIT");
 }
 
-End Connection::end() {
+EndInfo Connection::end_info() {
   return {.queue_pair = queue_.queue_pair()->qp_num,
           .first_packet = first_packet_,
           .key = key_of(0),
           .mirror = reinterpret_cast<std::uint64_t>(mirror_->memory())};
 }
 
-bool Connection::establish(const VerbsAddress& peer, const End& end,
+bool Connection::establish(const VerbsAddress& peer, const EndInfo& end,
                            std::chrono::milliseconds peer_timeout) {
   ibv_qp_attr state{};
   state.qp_state = IBV_QPS_RTR;
@@ -73,7 +73,7 @@ bool Connection::establish(const VerbsAddress& peer, const End& end,
   state.rq_psn = end.first_packet;
   state.max_dest_rd_atomic = 1;
   state.min_rnr_timer = pause_for_room;
-  state.ah_attr = device_->way_to(peer);
+  state.ah_attr = device_->route_to(peer);
   const int error =
       ::ibv_modify_qp(queue_.queue_pair(), &state,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -106,15 +106,15 @@ void Connection::push(Bytes offset, const void* from, Bytes length) {
     std::memcpy(write.copy.data() + write.copy.size() - length.value(), source, length.value());
   } else {
     write.from = source;
-    if (from) lend(write);
+    if (from) register_source(write);
   }
   ask_for_keys(write.offset, write.length);
   writes_.push_back(std::move(write));
 }
 
-void Connection::lend(Write& write) {
+void Connection::register_source(Write& write) {
   try {
-    write.lent = sources_->acquire(write.from, Bytes{write.length});
+    write.registration = sources_->acquire(write.from, Bytes{write.length});
   } catch (const InvalidArgument&) {
     copy_source(write);
   }
@@ -125,7 +125,7 @@ void Connection::copy_source(Write& write) {
   copy->bytes.assign(write.from, write.from + write.length);
   copy->keys = sources_->acquire(copy->bytes.data(), Bytes{write.length});
   write.from = copy->bytes.data();
-  write.lent = {copy, copy->keys.get()};
+  write.registration = {copy, copy->keys.get()};
 }
 
 void Connection::ask_for_keys(std::uint64_t offset, std::uint64_t length) {
@@ -134,7 +134,7 @@ void Connection::ask_for_keys(std::uint64_t offset, std::uint64_t length) {
     Key& key = keys_.at(piece);
     if (key.state != Key::State::unknown) continue;
     key.state = Key::State::asked;
-    send({.kind = Control::Kind::ask, .piece = piece});
+    send({.kind = ControlMessage::Kind::ask, .piece = piece});
   }
 }
 
@@ -160,9 +160,9 @@ void Connection::flush() {
 void Connection::send_some() {
   std::size_t answered = 0;
   for (; answered < controls_.size() && queue_.room() > 0; ++answered) {
-    const bool reported = controls_[answered].kind == Control::Kind::goodbye;
+    const bool reported = controls_[answered].kind == ControlMessage::Kind::goodbye;
     queue_.add_short({.opcode = IBV_WR_SEND, .reported = reported}, &controls_[answered],
-                     sizeof(Control));
+                     sizeof(ControlMessage));
   }
   while (next_ < released_ && queue_.room() > 0 && send_part(writes_[next_])) {
   }
@@ -189,9 +189,10 @@ bool Connection::send_part(Write& write) {
     const std::byte* rest = write.copy.data() + write.copy.size() - write.length;
     queue_.add_short(target, rest, size);
   } else {
-    const std::uint32_t key =
-        write.lent ? static_cast<std::uint32_t>(write.lent->local) : own_->at(piece).lkey;
-    queue_.add_long(target, write.from, size, key, write.lent);
+    const std::uint32_t key = write.registration
+                                  ? static_cast<std::uint32_t>(write.registration->local)
+                                  : own_->at(piece).lkey;
+    queue_.add_long(target, write.from, size, key, write.registration);
     write.from += length;
   }
   write.offset += length;

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "transports/common/registered_sources.hpp"
-#include "transports/verbs/inbox.hpp"
 #include "transports/verbs/pieces.hpp"
+#include "transports/verbs/receive_queue.hpp"
 #include "transports/verbs/send_queue.hpp"
 
 namespace capstan::verbs {
 
 /// What one end of a connection has to know of the other.
-struct End {
+struct EndInfo {
   std::uint32_t queue_pair = 0;
   std::uint32_t first_packet = 0;  // sequence number
   std::uint32_t key = 0;           // of the mirror's first piece
@@ -33,16 +33,17 @@ class Connection {
              RegisteredSources& sources, std::string peer);
 
   /// What the peer has to know of this end. Throws SystemError.
-  End end();
+  EndInfo end_info();
   /// Connects to the peer's end. False when the kernel could not find out its address in time,
   /// which is worth another try: packets may get lost. Throws SystemError.
-  bool establish(const VerbsAddress& peer, const End& end, std::chrono::milliseconds peer_timeout);
+  bool establish(const VerbsAddress& peer, const EndInfo& end,
+                 std::chrono::milliseconds peer_timeout);
 
   /// See Transport. `from` null: what the segment holds there.
   void push(Bytes offset, const void* from, Bytes length);
   /// What has been pushed may be sent now, and the peer is to be told.
   void release();
-  void send(const Control& control) { controls_.push_back(control); }
+  void send(const ControlMessage& control) { controls_.push_back(control); }
   /// Asks the peer's hardware for a sign of life, unless it owes one already.
   void probe();
   /// Sends as much as is possible now; where nothing ever will be, the connection is lost.
@@ -71,10 +72,10 @@ class Connection {
 
  private:
   struct Write {
-    std::uint64_t offset;                    // in the segment
-    const std::byte* from;                   // null: from the end of `copy`
-    std::uint64_t length;                    // still to be sent
-    std::shared_ptr<const MemoryKeys> lent;  // holds the memory of push_from
+    std::uint64_t offset;                            // in the segment
+    const std::byte* from;                           // null: from the end of `copy`
+    std::uint64_t length;                            // still to be sent
+    std::shared_ptr<const MemoryKeys> registration;  // holds the memory of push_from
     std::array<std::byte, Transport::snapshot.value()> copy;
     bool wakes;  // the peer, when it is there
   };
@@ -84,7 +85,7 @@ class Connection {
     std::uint32_t key = 0;
   };
 
-  void lend(Write& write);
+  void register_source(Write& write);
   void copy_source(Write& write);
   void ask_for_keys(std::uint64_t offset, std::uint64_t length);
   void send_some();
@@ -105,7 +106,7 @@ class Connection {
   // writes_[next_, released_) may be sent; what follows waits for a wake.
   std::vector<Write> writes_;
   std::size_t next_ = 0, released_ = 0;
-  std::deque<Control> controls_;  // these go first, so that answers never wait for keys
+  std::deque<ControlMessage> controls_;  // these go first, so that answers never wait for keys
   std::optional<std::string> lost_;
 };
 

@@ -115,18 +115,18 @@ void Device::describe(VerbsAddress& address) const {
   address.mtu = static_cast<std::uint8_t>(port.active_mtu);
 }
 
-ibv_ah_attr Device::way_to(const VerbsAddress& peer) const {
-  ibv_ah_attr way{};
-  way.port_num = port_number;
-  way.dlid = peer.lid;
+ibv_ah_attr Device::route_to(const VerbsAddress& peer) const {
+  ibv_ah_attr route{};
+  route.port_num = port_number;
+  route.dlid = peer.lid;
   const bool routed = std::memcmp(peer.gid.data(), gid.gid.raw, 8) != 0;  // other subnet prefix
   if (peer.ethernet != 0 || routed) {
-    way.is_global = 1;
-    std::copy(peer.gid.begin(), peer.gid.end(), way.grh.dgid.raw);
-    way.grh.sgid_index = static_cast<std::uint8_t>(gid.gid_index);
-    way.grh.hop_limit = 64;
+    route.is_global = 1;
+    std::copy(peer.gid.begin(), peer.gid.end(), route.grh.dgid.raw);
+    route.grh.sgid_index = static_cast<std::uint8_t>(gid.gid_index);
+    route.grh.hop_limit = 64;
   }
-  return way;
+  return route;
 }
 
 }  // namespace verbs

@@ -17,7 +17,7 @@ struct Device {
   /// Adds to an address how this port is reached.
   void describe(VerbsAddress& address) const;
   /// How to reach a peer from here.
-  ibv_ah_attr way_to(const VerbsAddress& peer) const;
+  ibv_ah_attr route_to(const VerbsAddress& peer) const;
 
   Context context;
   ProtectionDomain domain;

@@ -28,7 +28,7 @@ Greeter::Greeter(const Device& device, int ranks, const Token& token)
       completions_(made(::ibv_create_cq(device.context.get(), static_cast<int>(slots_.size()),
                                         nullptr, nullptr, 0),
                         "ibv_create_cq")),
-      ways_(static_cast<std::size_t>(ranks)) {
+      handles_(static_cast<std::size_t>(ranks)) {
   ibv_qp_init_attr wanted{};
   wanted.send_cq = completions_.get();
   wanted.recv_cq = completions_.get();
@@ -69,11 +69,11 @@ void Greeter::offer(std::size_t slot) {
 }
 
 void Greeter::greet(std::size_t rank, const VerbsAddress& peer, Greeting greeting) {
-  if (!ways_[rank]) {
-    ibv_ah_attr way = device_->way_to(peer);
-    ibv_ah* handle = ::ibv_create_ah(device_->domain.get(), &way);
+  if (!handles_[rank]) {
+    ibv_ah_attr route = device_->route_to(peer);
+    ibv_ah* handle = ::ibv_create_ah(device_->domain.get(), &route);
     if (!handle && errno == ETIMEDOUT) return;  // the kernel's question for its address got lost
-    ways_[rank].reset(made(handle, "ibv_create_ah"));
+    handles_[rank].reset(made(handle, "ibv_create_ah"));
   }
   if (free_.empty()) return;
   const std::size_t slot = free_.back();
@@ -91,7 +91,7 @@ void Greeter::greet(std::size_t rank, const VerbsAddress& peer, Greeting greetin
   request.opcode = IBV_WR_SEND;
   request.send_flags = IBV_SEND_SIGNALED;
   request.wr.ud = {
-      .ah = ways_[rank].get(), .remote_qpn = peer.greeter, .remote_qkey = key_of(peer.token)};
+      .ah = handles_[rank].get(), .remote_qpn = peer.greeter, .remote_qkey = key_of(peer.token)};
   ibv_send_wr* refused = nullptr;
   require_success(::ibv_post_send(queue_pair_.get(), &request, &refused), "ibv_post_send");
 }

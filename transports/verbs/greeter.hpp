@@ -6,7 +6,7 @@
 
 #include "transports/verbs/connection.hpp"
 #include "transports/verbs/device.hpp"
-#include "transports/verbs/slots.hpp"
+#include "transports/verbs/device_array.hpp"
 
 namespace capstan::verbs {
 
@@ -16,7 +16,7 @@ struct Greeting {
   Token token{};               // of the receiver: strangers do not know it
   std::int32_t from = 0;       // rank
   std::uint32_t answered = 0;  // whether the sender has connected its end already
-  End end;                     // that the sender has made for the receiver
+  EndInfo end;                 // that the sender has made for the receiver
 };
 
 /// Exchanges greetings with peers by datagrams.
@@ -44,12 +44,12 @@ class Greeter {
 
   const Device* device_;
   const Token token_;
-  Slots<Slot> slots_;  // the first `receives_` are for what comes
+  DeviceArray<Slot> slots_;  // the first `receives_` are for what comes
   std::size_t receives_;
   std::vector<std::size_t> free_;  // slots for what goes
   CompletionQueue completions_;
   QueuePair queue_pair_;
-  std::vector<AddressHandle> ways_;  // by rank
+  std::vector<AddressHandle> handles_;  // by rank
 };
 
 }  // namespace capstan::verbs

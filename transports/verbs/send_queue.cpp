@@ -23,7 +23,7 @@ SendQueue::SendQueue(const Device& device, ibv_cq* completions, ibv_srq* receive
   }
   made(queue_pair_.get(), "ibv_create_qp", "the device may be out of queue pairs: rdma resource");
   if (shape_.inline_data) return;
-  slots_ = Slots<std::byte>{device.domain.get(), shape_.depth * most_short, 0};
+  slots_ = DeviceArray<std::byte>{device.domain.get(), shape_.depth * most_short, 0};
 }
 
 ibv_send_wr& SendQueue::add(const Target& target, const void* data, std::uint32_t length,
@@ -61,10 +61,10 @@ void SendQueue::add_short(const Target& target, const void* data, std::uint32_t 
 }
 
 void SendQueue::add_long(const Target& target, const void* data, std::uint32_t length,
-                         std::uint32_t key, std::shared_ptr<const MemoryKeys> lent) {
+                         std::uint32_t key, std::shared_ptr<const MemoryKeys> registration) {
   add(target, data, length, key);
   last_long_ = begun_;
-  if (lent) loans_.push_back({begun_, std::move(lent)});
+  if (registration) held_.push_back({begun_, std::move(registration)});
 }
 
 int SendQueue::submit() {
@@ -77,14 +77,14 @@ int SendQueue::submit() {
 void SendQueue::complete(std::uint64_t wr_id) {
   if (!queue_pair_) return;
   completed_ += (wr_id - completed_) & count_mask;
-  while (!loans_.empty() && loans_.front().until <= completed_) loans_.pop_front();
+  while (!held_.empty() && held_.front().until <= completed_) held_.pop_front();
 }
 
 void SendQueue::abandon() {
   queue_pair_.reset();
   pending_ = 0;
   completed_ = begun_;
-  loans_.clear();
+  held_.clear();
 }
 
 }  // namespace capstan::verbs

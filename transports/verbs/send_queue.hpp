@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "transports/verbs/device.hpp"
-#include "transports/verbs/slots.hpp"
+#include "transports/verbs/device_array.hpp"
 
 namespace capstan::verbs {
 
@@ -42,7 +42,7 @@ class SendQueue {
   /// latest; long data stay until reads() says that they may change.
   void add_short(const Target& target, const void* data, std::uint32_t length);
   void add_long(const Target& target, const void* data, std::uint32_t length, std::uint32_t key,
-                std::shared_ptr<const MemoryKeys> lent);
+                std::shared_ptr<const MemoryKeys> registration);
   /// Hands the requests to the device. Returns 0, or the error number of the first refusal.
   int submit();
 
@@ -67,7 +67,8 @@ class SendQueue {
   ibv_send_wr& add(const Target& target, const void* data, std::uint32_t length, std::uint32_t key);
 
   Shape shape_;
-  Slots<std::byte> slots_;  // `depth` times most_short, where the device cannot inline short data
+  DeviceArray<std::byte>
+      slots_;  // `depth` times most_short, where the device cannot inline short data
   QueuePair queue_pair_;
   std::array<ibv_send_wr, most_at_once> requests_;
   std::array<ibv_sge, most_at_once> places_;
@@ -75,11 +76,11 @@ class SendQueue {
   int error_ = 0;            // with which the device has refused some
   // Requests so far, and the number of the last that was completed, is reported, reads long data.
   std::uint64_t begun_ = 0, completed_ = 0, last_reported_ = 0, last_long_ = 0;
-  struct Loan {
+  struct HeldRegistration {
     std::uint64_t until;
     std::shared_ptr<const MemoryKeys> memory;
   };
-  std::deque<Loan> loans_;
+  std::deque<HeldRegistration> held_;
 };
 
 }  // namespace capstan::verbs

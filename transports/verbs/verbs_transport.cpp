@@ -12,7 +12,7 @@
 #include "core/net/wait_readable.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
-#include "transports/verbs/endpoint.hpp"
+#include "transports/verbs/verbs_endpoint.hpp"
 
 namespace capstan {
 namespace {
@@ -23,7 +23,7 @@ class VerbsTransport final : public MirroredTransport {
   VerbsTransport(Rank self, int ranks, Bytes segment, const VerbsOptions& options,
                  const Borrowed& memory)
       : MirroredTransport(self, ranks, segment, memory),
-        endpoint_(std::make_unique<verbs::Endpoint>(self, ranks, this->segment(), options)) {}
+        endpoint_(std::make_unique<verbs::VerbsEndpoint>(self, ranks, this->segment(), options)) {}
   ~VerbsTransport() override;
 
   std::string_view name() const override { return "verbs"; }
@@ -51,7 +51,7 @@ class VerbsTransport final : public MirroredTransport {
   const pid_t process_ = ::getpid();
   bool connected_ = false;
   mutable std::mutex mutex_;
-  std::unique_ptr<verbs::Endpoint> endpoint_;  // all use of it under the mutex
+  std::unique_ptr<verbs::VerbsEndpoint> endpoint_;  // all use of it under the mutex
 };
 
 VerbsTransport::~VerbsTransport() {
@@ -60,7 +60,7 @@ VerbsTransport::~VerbsTransport() {
     return;
   }
   try {
-    endpoint_->take_leave();
+    endpoint_->leave();
   } catch (const Error& error) {  // peers will notice that this rank does not answer
     spdlog::warn("rank {}: verbs: could not take leave: {}", self().value(), error.what());
   }
@@ -90,7 +90,7 @@ void VerbsTransport::connect(std::span<const Address> addresses, Deadline deadli
       make_mirror(peer);
       endpoint_->add(rank, world[rank], mirror(peer));
     }
-    endpoint_->meet(deadline);
+    endpoint_->connect_all(deadline);
   } catch (const SystemError& error) {
     throw SystemError(fmt::format("rank {}: connect: {}", self().value(), error.what()));
   }

@@ -1,4 +1,4 @@
-#include "transports/verbs/endpoint.hpp"
+#include "transports/verbs/verbs_endpoint.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -49,18 +49,19 @@ int completions_for(const Device& device, int ranks, int send_depth, int depth) 
 
 }  // namespace
 
-Endpoint::Endpoint(Rank self, int ranks, std::span<std::byte> segment, const VerbsOptions& options)
+VerbsEndpoint::VerbsEndpoint(Rank self, int ranks, std::span<std::byte> segment,
+                             const VerbsOptions& options)
     : self_(self),
       options_(options),
       device_(Device::open(self, options)),
       address_(VerbsAddress::of_this_process(Bytes{segment.size()}, options.piece)),
-      inbox_(device_, std::max(least_arrivals, arrivals_per_rank * ranks)),
+      receive_queue_(device_, std::max(least_arrivals, arrivals_per_rank * ranks)),
       channel_(made(::ibv_create_comp_channel(device_.context.get()), "ibv_create_comp_channel")),
-      completions_(
-          made(::ibv_create_cq(device_.context.get(),
-                               completions_for(device_, ranks, options.send_depth, inbox_.depth()),
-                               nullptr, channel_.get(), 0),
-               "ibv_create_cq")),
+      completions_(made(::ibv_create_cq(device_.context.get(),
+                                        completions_for(device_, ranks, options.send_depth,
+                                                        receive_queue_.depth()),
+                                        nullptr, channel_.get(), 0),
+                        "ibv_create_cq")),
       own_(device_.domain.get(), segment.data(), Bytes{segment.size()}, options.piece, 0),
       registrar_(device_.domain.get()),
       sources_(registrar_, {.bytes = options.kept_sources}),
@@ -72,8 +73,8 @@ Endpoint::Endpoint(Rank self, int ranks, std::span<std::byte> segment, const Ver
   address_.greeter = greeter_->number();
 }
 
-std::optional<std::string> Endpoint::read_address(std::span<const std::byte> bytes,
-                                                  VerbsAddress& peer) const {
+std::optional<std::string> VerbsEndpoint::read_address(std::span<const std::byte> bytes,
+                                                       VerbsAddress& peer) const {
   const auto decoded = VerbsAddress::decode(bytes);
   if (!decoded) return "its address is none of this version's verbs";
   peer = *decoded;
@@ -81,8 +82,8 @@ std::optional<std::string> Endpoint::read_address(std::span<const std::byte> byt
 }
 
 /// So many requests that their completions never overrun the queue.
-SendQueue::Shape Endpoint::shape_for(std::size_t rank) const {
-  const int share = (completions_->cqe - inbox_.depth()) / static_cast<int>(peers_.size());
+SendQueue::Shape VerbsEndpoint::shape_for(std::size_t rank) const {
+  const int share = (completions_->cqe - receive_queue_.depth()) / static_cast<int>(peers_.size());
   const int depth = std::clamp(options_.send_depth, least_send_depth, device_.limits.max_qp_wr);
   if (share < least_send_depth) {
     throw SystemError(fmt::format(
@@ -94,23 +95,23 @@ SendQueue::Shape Endpoint::shape_for(std::size_t rank) const {
           .peer = rank};
 }
 
-void Endpoint::add(std::size_t rank, const VerbsAddress& address, std::byte* mirror) {
+void VerbsEndpoint::add(std::size_t rank, const VerbsAddress& address, std::byte* mirror) {
   Peer& peer = peers_[rank];
   peer.address = address;
   peer.mirror =
       std::make_unique<Pieces>(device_.domain.get(), mirror, Bytes{address_.segment},
                                options_.piece, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   peer.connection = std::make_unique<Connection>(
-      device_, SendQueue{device_, completions_.get(), inbox_.queue(), shape_for(rank)}, own_,
-      *peer.mirror, sources_, describe(rank));
-  by_queue_pair_[peer.connection->end().queue_pair] = rank;
+      device_, SendQueue{device_, completions_.get(), receive_queue_.queue(), shape_for(rank)},
+      own_, *peer.mirror, sources_, describe(rank));
+  by_queue_pair_[peer.connection->end_info().queue_pair] = rank;
 }
 
 // Both ends of a connection have to exist before either sends on it, or the hardware gives up. So
 // each rank repeats its greetings until the peer has answered that its end is connected. The first
 // to hear so says "ready" over the connection itself, where it cannot get lost: then neither has to
 // listen for greetings any longer.
-void Endpoint::meet(Deadline deadline) {
+void VerbsEndpoint::connect_all(Deadline deadline) {
   constexpr auto first_interval = 5ms, longest_interval = 200ms;
   auto interval = first_interval;
   auto next = Deadline::Clock::now();
@@ -126,14 +127,14 @@ void Endpoint::meet(Deadline deadline) {
       next = Deadline::Clock::now() + interval;
       interval = std::min(2 * interval, longest_interval);
     }
-    while (const auto greeting = greeter_->receive()) welcome(*greeting);
+    while (const auto greeting = greeter_->receive()) handle_greeting(*greeting);
     progress();
     std::this_thread::sleep_for(200us);
   }
   greeter_.reset();
 }
 
-std::string Endpoint::missing() const {
+std::string VerbsEndpoint::missing() const {
   std::string names;
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     if (!peers_[rank].connection || peers_[rank].ready) continue;
@@ -146,7 +147,7 @@ std::string Endpoint::missing() const {
                      device_.name, text_of(device_.gid.gid));
 }
 
-std::string Endpoint::describe(std::size_t rank) const {
+std::string VerbsEndpoint::describe(std::size_t rank) const {
   const VerbsAddress& address = peers_[rank].address;
   ibv_gid gid{};
   std::ranges::copy(address.gid, gid.raw);
@@ -154,23 +155,24 @@ std::string Endpoint::describe(std::size_t rank) const {
                      text_of(gid));
 }
 
-std::string Endpoint::no_way_to(std::size_t rank, const SystemError& error) const {
+std::string VerbsEndpoint::no_way_to(std::size_t rank, const SystemError& error) const {
   return fmt::format("rank {}: connect to {}: {}; check that {} and its device are in one network",
                      self_.value(), describe(rank), error.what(), device_.name);
 }
 
-void Endpoint::greet(std::size_t rank) {
+void VerbsEndpoint::greet(std::size_t rank) {
   Peer& peer = peers_[rank];
   try {
-    greeter_->greet(
-        rank, peer.address,
-        {.from = self_.value(), .answered = peer.known ? 1u : 0u, .end = peer.connection->end()});
+    greeter_->greet(rank, peer.address,
+                    {.from = self_.value(),
+                     .answered = peer.known ? 1u : 0u,
+                     .end = peer.connection->end_info()});
   } catch (const SystemError& error) {
     throw BootstrapError(no_way_to(rank, error));
   }
 }
 
-void Endpoint::welcome(const Greeting& greeting) {
+void VerbsEndpoint::handle_greeting(const Greeting& greeting) {
   const auto rank = static_cast<std::size_t>(greeting.from);
   if (greeting.from < 0 || rank >= peers_.size() || !peers_[rank].connection) return;
   Peer& peer = peers_[rank];
@@ -186,12 +188,12 @@ void Endpoint::welcome(const Greeting& greeting) {
   }
   if (greeting.answered != 0 && !peer.ready) {
     peer.ready = true;
-    peer.connection->send({.kind = Control::Kind::ready});
+    peer.connection->send({.kind = ControlMessage::Kind::ready});
     peer.connection->flush();
   }
 }
 
-void Endpoint::progress() {
+void VerbsEndpoint::progress() {
   constexpr int at_once = 32;
   std::array<ibv_wc, at_once> completions;
   for (int count = at_once; count == at_once;) {
@@ -199,17 +201,17 @@ void Endpoint::progress() {
     if (count < 0) throw SystemError(fmt::format("rank {}: ibv_poll_cq failed", self_.value()));
     for (const ibv_wc& completion : std::span{completions}.first(static_cast<std::size_t>(count)))
       take(completion);
-    inbox_.replenish();
+    receive_queue_.replenish();
   }
 }
 
-void Endpoint::take(const ibv_wc& completion) {
-  if (completion.wr_id & Inbox::mark) {
-    const Control control = inbox_.take(completion);
+void VerbsEndpoint::take(const ibv_wc& completion) {
+  if (completion.wr_id & ReceiveQueue::receive_mark) {
+    const ControlMessage control = receive_queue_.take(completion);
     const auto sender = by_queue_pair_.find(completion.qp_num);
     const bool is_message =
         completion.status == IBV_WC_SUCCESS && (completion.wc_flags & IBV_WC_WITH_IMM) == 0;
-    if (is_message && sender != by_queue_pair_.end()) obey(sender->second, control);
+    if (is_message && sender != by_queue_pair_.end()) handle_control(sender->second, control);
     return;
   }
   const auto rank = static_cast<std::size_t>(SendQueue::peer_of(completion.wr_id));
@@ -223,36 +225,37 @@ void Endpoint::take(const ibv_wc& completion) {
   connection.flush();
 }
 
-void Endpoint::obey(std::size_t rank, const Control& control) {
+void VerbsEndpoint::handle_control(std::size_t rank, const ControlMessage& control) {
   Connection& connection = *peers_[rank].connection;
   switch (control.kind) {
-    case Control::Kind::ready:
+    case ControlMessage::Kind::ready:
       peers_[rank].ready = true;
       break;
-    case Control::Kind::ask:
+    case ControlMessage::Kind::ask:
       if (connection.has_piece(control.piece)) tell_key(rank, control.piece);
       break;
-    case Control::Kind::key:
+    case ControlMessage::Kind::key:
       connection.learn_key(control.piece, control.key);
       break;
-    case Control::Kind::goodbye:
+    case ControlMessage::Kind::goodbye:
       connection.lose("has destroyed its transport");
       break;
   }
   connection.flush();
 }
 
-void Endpoint::tell_key(std::size_t rank, std::uint64_t piece) {
+void VerbsEndpoint::tell_key(std::size_t rank, std::uint64_t piece) {
   Connection& connection = *peers_[rank].connection;
   try {
-    connection.send({.kind = Control::Kind::key, .key = connection.key_of(piece), .piece = piece});
+    connection.send(
+        {.kind = ControlMessage::Kind::key, .key = connection.key_of(piece), .piece = piece});
   } catch (const SystemError& error) {  // it would wait for ever: let it see the end instead
     connection.lose(
         fmt::format("was cut off, as no memory can be pinned for what it sends: {}", error.what()));
   }
 }
 
-void Endpoint::probe(std::size_t rank) {
+void VerbsEndpoint::probe(std::size_t rank) {
   Peer& peer = peers_[rank];
   const auto now = Deadline::Clock::now();
   if (now - peer.probed < probe_interval) return;
@@ -260,7 +263,7 @@ void Endpoint::probe(std::size_t rank) {
   peer.connection->probe();
 }
 
-void Endpoint::detach_sources(std::size_t rank) {
+void VerbsEndpoint::detach_sources(std::size_t rank) {
   Connection& connection = *peers_[rank].connection;
   connection.copy_sources();
   const Deadline deadline = Deadline::in(2 * options_.peer_timeout);
@@ -275,7 +278,7 @@ void Endpoint::detach_sources(std::size_t rank) {
   }
 }
 
-void Endpoint::take_leave() {
+void VerbsEndpoint::leave() {
   const Deadline deadline = Deadline::in(2 * options_.peer_timeout);
   const auto await = [&](auto&& done) {
     const auto is_done = [&](const Peer& peer) {
@@ -286,13 +289,13 @@ void Endpoint::take_leave() {
   await([](const Connection& connection) { return connection.pushed(); });
   for (Peer& peer : peers_) {
     if (!peer.ready) continue;
-    peer.connection->send({.kind = Control::Kind::goodbye});
+    peer.connection->send({.kind = ControlMessage::Kind::goodbye});
     peer.connection->flush();
   }
   await([](const Connection& connection) { return connection.settled(); });
 }
 
-void Endpoint::arm() {
+void VerbsEndpoint::arm() {
   ibv_cq* queue = nullptr;
   void* unused = nullptr;
   while (::ibv_get_cq_event(channel_.get(), &queue, &unused) == 0) ::ibv_ack_cq_events(queue, 1);

@@ -1,11 +1,11 @@
-#include "transports/verbs/inbox.hpp"
+#include "transports/verbs/receive_queue.hpp"
 
 #include <algorithm>
 #include <array>
 
 namespace capstan::verbs {
 
-Inbox::Inbox(const Device& device, int depth)
+ReceiveQueue::ReceiveQueue(const Device& device, int depth)
     : slots_(device.domain.get(),
              static_cast<std::size_t>(std::clamp(depth, 1, device.limits.max_srq_wr)),
              IBV_ACCESS_LOCAL_WRITE) {
@@ -17,13 +17,13 @@ Inbox::Inbox(const Device& device, int depth)
   replenish();
 }
 
-Control Inbox::take(const ibv_wc& completion) {
-  const std::uint64_t slot = completion.wr_id & ~mark;
+ControlMessage ReceiveQueue::take(const ibv_wc& completion) {
+  const std::uint64_t slot = completion.wr_id & ~receive_mark;
   free_.push_back(slot);
   return slots_.at(slot);
 }
 
-void Inbox::replenish() {
+void ReceiveQueue::replenish() {
   constexpr std::size_t at_once = 32;
   std::array<ibv_recv_wr, at_once> requests;
   std::array<ibv_sge, at_once> places;
@@ -32,9 +32,9 @@ void Inbox::replenish() {
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t slot = free_[free_.size() - 1 - i];
       places[i] = {.addr = reinterpret_cast<std::uint64_t>(&slots_[slot]),
-                   .length = sizeof(Control),
+                   .length = sizeof(ControlMessage),
                    .lkey = slots_.key()};
-      requests[i] = {.wr_id = mark | slot,
+      requests[i] = {.wr_id = receive_mark | slot,
                      .next = i + 1 < count ? &requests[i + 1] : nullptr,
                      .sg_list = &places[i],
                      .num_sge = 1};

@@ -15,13 +15,13 @@ namespace capstan::verbs {
 /// An array that the device may use, of zeros, in pages of its own: a child of fork() does not get
 /// pages that a device uses (see ibv_fork_init), and would miss all else that lies in them.
 template <class T>
-class Slots {
+class DeviceArray {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  Slots() = default;
+  DeviceArray() = default;
   /// `access` as of ibv_reg_mr. Throws SystemError.
-  Slots(ibv_pd* domain, std::size_t size, int access)
+  DeviceArray(ibv_pd* domain, std::size_t size, int access)
       : memory_(Mapping::anonymous(Bytes{size * sizeof(T)})),
         size_(size),
         region_(pin(domain, memory_.data(), size * sizeof(T), access)) {}

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "transports/verbs/device.hpp"
-#include "transports/verbs/slots.hpp"
+#include "transports/verbs/device_array.hpp"
 
 namespace capstan::verbs {
 
 /// What ranks tell each other beside data.
-struct Control {
+struct ControlMessage {
   enum class Kind : std::uint32_t {
     ready = 1,  // it can send, and knows that the receiver can
     ask,        // for the key of piece `piece` of the mirror at the receiver
@@ -22,23 +22,23 @@ struct Control {
 };
 
 /// Where all peers' wakes and control messages arrive: one queue for all connections.
-class Inbox {
+class ReceiveQueue {
  public:
   /// Room for `depth` arrivals, or as many as the device has. Throws SystemError.
-  Inbox(const Device& device, int depth);
+  ReceiveQueue(const Device& device, int depth);
 
   ibv_srq* queue() const { return queue_.get(); }
   int depth() const { return static_cast<int>(slots_.size()); }
 
   /// `wr_id` of all that this queue completes has this bit.
-  static constexpr std::uint64_t mark = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t receive_mark = std::uint64_t{1} << 63;
   /// What has arrived with a completion, and makes room for the next.
-  Control take(const ibv_wc& completion);
+  ControlMessage take(const ibv_wc& completion);
   /// Gives the device the room that take() has made. Throws SystemError.
   void replenish();
 
  private:
-  Slots<Control> slots_;
+  DeviceArray<ControlMessage> slots_;
   SharedReceiveQueue queue_;
   std::vector<std::uint64_t> free_;  // slots that the device does not have
 };

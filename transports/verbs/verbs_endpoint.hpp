@@ -14,10 +14,10 @@ namespace capstan::verbs {
 
 /// One rank's side of all its connections: makes them, and hands what completes to the one it is
 /// about. One thread at a time.
-class Endpoint {
+class VerbsEndpoint {
  public:
   /// Throws SystemError.
-  Endpoint(Rank self, int ranks, std::span<std::byte> segment, const VerbsOptions& options);
+  VerbsEndpoint(Rank self, int ranks, std::span<std::byte> segment, const VerbsOptions& options);
 
   Address address() const { return address_.encode(); }
 
@@ -27,7 +27,7 @@ class Endpoint {
   std::optional<std::string> read_address(std::span<const std::byte> bytes,
                                           VerbsAddress& peer) const;
   /// Connects to all that were added. Throws BootstrapError that names those with whom it failed.
-  void meet(Deadline deadline);
+  void connect_all(Deadline deadline);
 
   /// Null when that rank was not added.
   Connection* to(std::size_t rank) { return peers_[rank].connection.get(); }
@@ -43,7 +43,7 @@ class Endpoint {
   /// See Transport.
   void detach_sources(std::size_t rank);
   /// Sends what was released and takes leave of all, as far as they answer in time.
-  void take_leave();
+  void leave();
 
   /// Readable after arm(), as soon as progress() has something to do.
   int descriptor() const { return channel_->fd; }
@@ -61,9 +61,9 @@ class Endpoint {
 
   SendQueue::Shape shape_for(std::size_t rank) const;
   void greet(std::size_t rank);
-  void welcome(const Greeting& greeting);
+  void handle_greeting(const Greeting& greeting);
   void take(const ibv_wc& completion);
-  void obey(std::size_t rank, const Control& control);
+  void handle_control(std::size_t rank, const ControlMessage& control);
   void tell_key(std::size_t rank, std::uint64_t piece);
   std::string no_way_to(std::size_t rank, const SystemError& error) const;
   std::string describe(std::size_t rank) const;
@@ -73,7 +73,7 @@ class Endpoint {
   const VerbsOptions options_;
   Device device_;
   VerbsAddress address_;
-  Inbox inbox_;
+  ReceiveQueue receive_queue_;
   CompletionChannel channel_;
   CompletionQueue completions_;
   Pieces own_;
