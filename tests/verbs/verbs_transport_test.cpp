@@ -170,7 +170,7 @@ TEST_F(VerbsTransport, SharedMemoryThatMayOnlyBeReadIsSentToo) {
 
 TEST_F(VerbsTransport, NoMoreThanAskedForStaysPinned) {
   VerbsOptions options;
-  options.kept_sources = Bytes{1 << 20};
+  options.cached_sources = Bytes{1 << 20};
   const auto body = [](const Member& member) {
     constexpr std::uint64_t words = 1 << 15, kilobytes = words * 8 >> 10;
     const auto transport = member.connected(Mailbox::segment_for(2, Bytes{words * 8}));

@@ -47,7 +47,7 @@ Exchange::Exchange(Rank self, int ranks, std::span<std::byte> segment, const Ofi
       rules_(rules_for(options, ranks)),
       pool_(*endpoint_),
       segment_registration_(endpoint_->register_source(segment.data(), Bytes{segment.size()})),
-      sources_(*endpoint_, {.bytes = options.kept_sources}),
+      sources_(*endpoint_, {.bytes = options.cached_sources}),
       peers_(static_cast<std::size_t>(ranks)) {
   const std::size_t each = rules_.window + spare_receives;
   receives_wanted_ = std::min<std::size_t>(static_cast<std::size_t>(ranks) * each,

@@ -29,7 +29,7 @@ struct OfiOptions {
   OfiPushes pushes = OfiPushes::automatic;
   /// How much of the callers' memory that was pushed from stays registered for the next time, where
   /// the provider wants it registered.
-  Bytes kept_sources{std::uint64_t{4} << 30};
+  Bytes cached_sources{std::uint64_t{4} << 30};
 };
 
 /// The transport of rank `self` of `ranks` that may be on several hosts, over libfabric, with a

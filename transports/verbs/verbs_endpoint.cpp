@@ -64,7 +64,7 @@ VerbsEndpoint::VerbsEndpoint(Rank self, int ranks, std::span<std::byte> segment,
                         "ibv_create_cq")),
       own_(device_.domain.get(), segment.data(), Bytes{segment.size()}, options.piece, 0),
       registrar_(device_.domain.get()),
-      sources_(registrar_, {.bytes = options.kept_sources}),
+      sources_(registrar_, {.bytes = options.cached_sources}),
       peers_(static_cast<std::size_t>(ranks)),
       greeter_(std::make_unique<Greeter>(device_, ranks, address_.token)) {
   const int flags = checked(::fcntl(descriptor(), F_GETFL), "fcntl");

@@ -25,7 +25,7 @@ struct VerbsOptions {
   /// 4 KiB, the same on all ranks.
   Bytes piece{2 << 20};
   /// How much of the callers' memory that was pushed from stays pinned for the next time.
-  Bytes kept_sources{std::uint64_t{4} << 30};
+  Bytes cached_sources{std::uint64_t{4} << 30};
   /// Whether short pushes travel inside their request, where the device can do that.
   bool inline_data = true;
 };
