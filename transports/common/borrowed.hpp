@@ -5,8 +5,8 @@
 
 namespace capstan {
 
-/// Memory that a transport shares with others of its rank, all of which it outlives. What is null
-/// here, the transport has for itself.
+/// Memory that a transport shares with other transports of its rank. It outlives them all. The
+/// transport allocates what is null or empty here.
 struct Borrowed {
   Borrowed(std::byte* its_segment = nullptr, std::span<std::byte* const> its_mirrors = {})
       : segment(its_segment), mirrors(its_mirrors) {}

@@ -8,11 +8,11 @@
 
 namespace capstan {
 
-// A transport that is made of others has all their addresses in one.
+// The address of a transport that is made of others holds all their addresses.
 
 Address join_addresses(const std::vector<Address>& addresses);
 
-/// These again; nothing where it is not made of so many.
+/// The inverse. Empty if `address` does not hold exactly `count` addresses.
 std::vector<Address> split_addresses(std::span<const std::byte> address, std::size_t count);
 
 }  // namespace capstan

@@ -13,15 +13,14 @@ Bytes whole_pages(Bytes size);
 bool is_segment_size(Bytes size);
 void require_segment_size(Bytes size);
 
-/// Mapped memory, unmapped when destroyed. It is followed by a guard page, so that running off its
-/// end faults, and aligned to 2 MiB when it is at least that large, so that the kernel can back it
-/// with huge pages.
+/// Mapped memory, unmapped when destroyed. A guard page follows it, so that running off its end
+/// faults. Memory of at least 2 MiB is aligned to 2 MiB, so that the kernel can use huge pages.
 class Mapping {
  public:
-  /// Zeros that this process alone sees. Costs memory only where touched. Throws SystemError.
+  /// Zeros, private to this process. Costs memory only where touched. Throws SystemError.
   static Mapping anonymous(Bytes size);
-  /// The first `size` bytes of the file `fd`, shared with all who map them. `protection` as in
-  /// mmap(2). Throws SystemError.
+  /// The first `size` bytes of the file `fd`, shared with all processes that map them. `protection`
+  /// as in mmap(2). Throws SystemError.
   static Mapping shared(int fd, Bytes size, int protection);
 
   Mapping() = default;

@@ -10,16 +10,16 @@
 
 namespace capstan {
 
-/// What transports without shared memory have in common: the own segment, and for each peer a
-/// mirror of what it has pushed to this rank. Mirrors cost memory only where they are touched.
+/// The common part of transports without shared memory: this rank's segment, and for each peer a
+/// mirror that receives what the peer pushes. Mirrors cost memory only where they are touched.
 class MirroredTransport : public Transport {
  public:
   std::span<std::byte> segment() final { return segment_; }
   const Link& link(Rank peer) const final { return links_[index(peer)]; }
 
  protected:
-  /// Segment and mirrors go on for `hidden` bytes behind what others see of them. Throws
-  /// InvalidArgument for an impossible size, SystemError when there is no memory.
+  /// Segment and mirrors have `hidden` more bytes behind their visible part. Throws InvalidArgument
+  /// for an impossible size, SystemError when there is no memory.
   MirroredTransport(Rank self, int ranks, Bytes segment, Borrowed memory, Bytes hidden = Bytes{0});
 
   Rank self() const { return self_; }
@@ -32,7 +32,7 @@ class MirroredTransport : public Transport {
   }
   /// Makes the mirror of a peer's segment, and the link that shows it.
   void make_mirror(Rank peer);
-  /// What the peer has pushed goes here.
+  /// Receives what the peer pushes.
   std::byte* mirror(Rank peer) { return mirrors_[index(peer)]; }
   std::span<std::byte* const> mirrors() const { return mirrors_; }
 
@@ -42,7 +42,7 @@ class MirroredTransport : public Transport {
   std::span<std::byte> segment_;
   const Bytes hidden_;
   const std::span<std::byte* const> borrowed_mirrors_;
-  std::vector<Mapping> own_mirrors_;  // by peer, as these
+  std::vector<Mapping> own_mirrors_;  // by peer; empty where borrowed
   std::vector<std::byte*> mirrors_;
   std::vector<Link> links_;
   std::atomic<std::uint32_t> always_{1};  // the doorbell of every link

@@ -20,7 +20,7 @@ RegistrationCache& RegisteredSources::cache() {
   return *cache_;
 }
 
-// What is not watched may be other memory by the next call: so nothing is taken over from the last.
+// Keys of the last call are dropped: unwatched memory may be other memory by now.
 void RegisteredSources::announce(std::span<const std::byte> input,
                                  std::span<const std::byte> output) {
   announced_[0] = {range_of(input), nullptr};
@@ -32,7 +32,7 @@ std::shared_ptr<const MemoryKeys> RegisteredSources::acquire(const void* from, B
   for (Announced& buffer : announced_) {
     if (!buffer.range.contains(wanted)) continue;
     if (buffer.keys) return buffer.keys;
-    if (buffer.range.size() > limits_.bytes) break;  // piece by piece, then
+    if (buffer.range.size() > limits_.bytes) break;  // too long: each piece is registered alone
     return buffer.keys = lease(buffer.range);
   }
   return lease(wanted);
@@ -45,7 +45,7 @@ std::shared_ptr<const MemoryKeys> RegisteredSources::lease(AddressRange range) {
   try {
     auto held = std::make_shared<Held>(cache().acquire(range.data(), range.size()));
     return {held, &held->lease.keys()};
-  } catch (const LimitReached&) {  // a limit of what is kept, not of what can be done
+  } catch (const LimitReached&) {  // the cache is full of leases; the device may have room
     return register_for_one_use(range);
   }
 }

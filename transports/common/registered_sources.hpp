@@ -9,26 +9,27 @@
 
 namespace capstan {
 
-/// Memory of callers that pushes are sent from, registered with one device.
+/// Registers with one device the memory of callers that pushes are sent from.
 ///
-/// It stays registered between calls as far as RegistrationCache can keep it, up to its limit;
-/// beyond that, only as long as it is in use. Of a buffer that was announced the whole is
-/// registered as soon as a part is used: so an operation that is cut into pieces registers it once.
+/// Memory stays registered between calls as far as RegistrationCache can keep it, up to its limit;
+/// beyond that, only while it is in use. An announced buffer is registered as a whole when a part
+/// of it is first used, so that an operation that is cut into pieces registers it once.
 ///
-/// One thread at a time, which goes for the end of what acquire() returned, too.
+/// Not thread-safe, including the release of what acquire() returned.
 class RegisteredSources {
  public:
   using Limits = RegistrationCache::Limits;
 
-  /// `registrar` outlives this, and this all that acquire() returned. Costs nothing until used.
+  /// `registrar` outlives this object, which outlives all that acquire() returned. Costs nothing
+  /// until used.
   RegisteredSources(Registrar& registrar, Limits limits);
 
   /// See Transport::announce_sources.
   void announce(std::span<const std::byte> input, std::span<const std::byte> output);
 
-  /// The keys of a registration that covers the range as long as the result lives. Throws
-  /// InvalidArgument for memory that the device cannot have, such as a shared mapping that may only
-  /// be read, before Linux 6.2: copy it. Otherwise throws what the registrar throws.
+  /// The keys of a registration that covers the range while the result lives. Throws
+  /// InvalidArgument for memory that the device cannot register, such as a read-only shared mapping
+  /// before Linux 6.2: the caller then sends a copy. Otherwise throws what the registrar throws.
   std::shared_ptr<const MemoryKeys> acquire(const void* from, Bytes length);
 
   RegistrationCache::Statistics statistics() const;
@@ -45,7 +46,8 @@ class RegisteredSources {
 
   Registrar& registrar_;
   const Limits limits_;
-  std::optional<RegistrationCache> cache_;  // made when first needed: it has a thread that watches
+  std::optional<RegistrationCache>
+      cache_;  // made when first needed, as its monitor starts a thread
   std::array<Announced, 2> announced_;
 };
 

@@ -6,9 +6,9 @@
 
 namespace capstan {
 
-// What callers of a transport must keep to, whichever it is.
+// Checks of arguments that all transports share.
 
-/// The index of a rank in lists by rank. Throws InvalidArgument for one that does not exist.
+/// The index of `peer` in lists by rank. Throws InvalidArgument if there is no such rank.
 std::size_t require_rank(Rank self, Rank peer, std::size_t ranks);
 
 /// Transport::connect is called once, with an address for each rank. Throws InvalidArgument.

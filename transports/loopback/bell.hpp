@@ -7,8 +7,8 @@
 
 namespace capstan::loopback {
 
-/// Lets one thread sleep until another rings. A ring after prepare() is never lost. All but
-/// prepare(), sleep() and cancel() is thread-safe.
+/// Lets one thread sleep until another rings. A ring after prepare() is never lost. prepare(),
+/// sleep() and cancel() are for the sleeping thread only; the rest is thread-safe.
 class Bell {
  public:
   /// Throws SystemError.
@@ -25,7 +25,7 @@ class Bell {
  private:
   FileDescriptor event_;
   std::mutex mutex_;
-  bool armed_ = false;  // whether rings are to be noted
+  bool armed_ = false;  // between prepare() and the first ring
 };
 
 }  // namespace capstan::loopback

@@ -11,25 +11,25 @@
 
 namespace capstan::loopback {
 
-/// What one rank has pushed to another and the other has not yet taken in, in order. Thread-safe.
+/// Pushes from one rank to another that have not been delivered yet, in order. Thread-safe.
 class Channel {
  public:
-  /// Short ranges are copied now, longer ones when the receiver takes them.
+  /// Copies short ranges now; longer ones are read on delivery.
   void push(Bytes offset, const std::byte* from, Bytes length);
-  /// Lets the receiver have all that was pushed before.
+  /// Lets the receiver take everything pushed so far.
   void release();
-  /// What has not been taken is copied, so that its memory may change.
+  /// Copies what has not been delivered, so that its memory may change.
   void detach();
-  /// The sender goes: what was released is copied, so that its memory may vanish; the rest is lost.
+  /// Ends the sender: copies what was released, so that its memory may vanish, and drops the rest.
   void close_sender();
-  /// The receiver goes: nothing is read any more.
+  /// Ends the receiver: nothing is read any more.
   void close_receiver();
 
-  /// Copies what was released into `mirror`; returns whether the sender may wait for its memory.
+  /// Copies what was released into `mirror`. Returns whether this let go of memory of the sender.
   bool deliver(std::byte* mirror);
 
-  /// Counts of posts: how many were released, up to which one memory is still to be read, and how
-  /// many have been taken.
+  /// Counts of posts: released so far; up to the last one whose memory is still to be read;
+  /// delivered so far.
   std::uint64_t released() const { return released_.load(std::memory_order_acquire); }
   std::uint64_t awaited() const { return awaited_.load(std::memory_order_acquire); }
   std::uint64_t delivered() const { return delivered_.load(std::memory_order_acquire); }

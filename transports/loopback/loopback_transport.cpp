@@ -13,7 +13,7 @@
 namespace capstan {
 namespace {
 
-/// What the ranks share.
+/// The state that all ranks share.
 struct Arena {
   struct RankState {
     loopback::Bell bell;
@@ -73,7 +73,7 @@ class LoopbackTransport final : public MirroredTransport {
       const Rank peer{rank};
       if (peer == self() || !link(peer).segment) continue;
       seen_delivered_[index(peer)] = to(peer).delivered();
-      // A sender may sleep until its memory is its own again.
+      // The sender may be sleeping until its memory may change again.
       if (from(peer).deliver(mirror(peer))) state_of(peer).bell.ring();
     }
   }

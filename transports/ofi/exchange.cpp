@@ -14,16 +14,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t spare_receives = 4;  // per peer, for what the window does not count
+constexpr std::size_t spare_receives = 4;  // per peer, for frames outside the window
 constexpr std::uint64_t frames_for_all = 4096;
-// What the system takes for a socket at once, however little it has sent so far. On Linux the send
-// buffer of a connection begins with ten segments of 1460 bytes, twice.
+// Bytes that a socket takes at once, however little it has sent so far. On Linux the send buffer of
+// a connection begins with ten segments of 1460 bytes, twice.
 constexpr std::uint64_t fits_a_socket = 16384;
 constexpr std::uint64_t largest_operation = std::uint64_t{1} << 30;
-constexpr std::size_t watched_at_once = 16;  // of those that are awaited at start-up
-constexpr auto time_for_cause = 500ms;       // for a death to show that a failed operation hints at
-// Providers may never complete what a peer that is gone did not take (ofi_rxm's rendezvous). By
-// then the retries of hardware have ended too, and nothing reads this rank's memory for that peer.
+constexpr std::size_t watched_at_once = 16;  // awaited peers at start-up
+constexpr auto time_for_cause = 500ms;       // from a failed operation until a death must show
+// Providers may never complete operations that a departed peer did not receive (the rendezvous of
+// ofi_rxm). After this time the retries of hardware have ended, too, and nothing reads this rank's
+// memory for that peer.
 constexpr auto time_to_give_up = 3s;
 
 std::unique_ptr<OfiEndpoint> open_endpoint(Rank self, const OfiOptions& options) {
@@ -176,7 +177,7 @@ void Exchange::release(Rank rank) {
   Peer& peer = linked(rank);
   if (peer.gone()) return;
   peer.sender.release();
-  send(peer);  // and no more: mirrors change in progress() alone
+  send(peer);  // receives nothing: mirrors change in progress() alone
 }
 
 bool Exchange::pushed(Rank rank) const {
@@ -186,7 +187,7 @@ bool Exchange::pushed(Rank rank) const {
 
 void Exchange::detach_sources(Rank rank) {
   Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
-  if (!peer || peer->gone()) return;  // nobody takes what is under way
+  if (!peer || peer->gone()) return;  // nobody receives what is in flight
   peer->sender.detach();
   mark_busy(static_cast<std::size_t>(rank.value()));
 }
@@ -224,7 +225,7 @@ void Exchange::advance(Peer& peer) {
     peer.sender.send_acknowledgement();
   }
   if (peer.receiver.has_left()) {
-    peer.sender.abandon();  // but for the answer that lets it go
+    peer.sender.abandon();  // keeps the acknowledgement that the peer waits for
     if (peer.given_up.is_never()) peer.given_up = Deadline::in(time_to_give_up);
   }
   send(peer);
@@ -316,7 +317,7 @@ void Exchange::fail(Peer& peer, const std::string& reason) {
   peer.sender.abandon();
 }
 
-/// What has become of it, if it is no longer there.
+/// Why the peer is no longer there, or nothing.
 std::optional<std::string> Exchange::departure_of(Peer& peer) {
   if (peer.receiver.has_left()) return "has destroyed its transport";
   switch (peer.watch.check()) {

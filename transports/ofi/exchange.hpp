@@ -17,7 +17,7 @@
 
 namespace capstan::ofi {
 
-/// One rank's endpoint and its dealings with all peers. One thread at a time.
+/// One rank's endpoint and its exchange with all peers. Not thread-safe.
 class Exchange {
  public:
   /// Throws InvalidArgument and SystemError.
@@ -27,14 +27,14 @@ class Exchange {
   const OfiAddress& address() const { return address_; }
   int wait_descriptor() const { return endpoint_->wait_descriptor(); }
   bool may_wait() { return endpoint_->wait_descriptor() < 0 || endpoint_->may_wait(); }
-  /// Whether nothing is under way, waits to be sent, or may be kept back by the provider.
+  /// Whether nothing is in flight, waits to be sent, or may be held by the provider.
   bool idle() const { return busy_.empty(); }
 
   /// Throws BootstrapError for an address that cannot be used.
   void add_peer(Rank rank, const Address& address, std::byte* mirror);
-  /// Whether every peer has introduced itself and been sent this rank's introduction.
+  /// Whether introductions have been exchanged with every peer.
   bool all_met() const;
-  /// Throws BootstrapError when a peer can no longer come, or `too_late`.
+  /// Throws BootstrapError when a missing peer can no longer connect, or if `too_late`.
   void require_reachable(bool too_late);
 
   void push(Rank peer, Bytes offset, Bytes length);
@@ -48,12 +48,12 @@ class Exchange {
 
   /// Tells all peers that this rank leaves.
   void say_goodbye();
-  /// Whether a tagged message is on its way into a mirror. Closing the endpoint then crashes
-  /// ofi_rxm (libfabric 1.17).
+  /// Whether a tagged message is being received into a mirror. Closing the endpoint then would
+  /// crash ofi_rxm (libfabric 1.17).
   bool receives_payload() const;
-  /// In place of the destructor, when that must not be: the endpoint and its memory stay.
+  /// Replaces the destructor while receives_payload(): leaks the endpoint and its memory.
   static void abandon(std::unique_ptr<Exchange> exchange);
-  /// Whether every peer that is still there has all that was sent to it.
+  /// Whether every remaining peer has applied everything that was sent to it.
   bool all_taken() const;
 
  private:
@@ -70,9 +70,9 @@ class Exchange {
     Sender sender;
     Receiver receiver;
     LivenessWatch watch;
-    std::optional<std::string> failure;        // as the provider or the watch sees it
-    Deadline failure_due = Deadline::never();  // when that is told unless its cause is known
-    Deadline given_up = Deadline::never();     // when it is gone for so long that nothing moves
+    std::optional<std::string> failure;        // as the provider or the watch reports it
+    Deadline failure_due = Deadline::never();  // when to report it unless its cause is known
+    Deadline given_up = Deadline::never();     // when operations to a departed peer count as ended
     bool met = false;
     bool gone() const { return failure || receiver.has_left(); }
     bool busy = false;
@@ -104,9 +104,9 @@ class Exchange {
   const Rules rules_;
   FramePool pool_;
   Registration segment_registration_;
-  RegisteredSources sources_;                 // outlives the peers' operations
+  RegisteredSources sources_;                 // outlives the operations of the peers
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: none, or not linked
-  std::vector<std::size_t> busy_;             // ranks that have something to be moved on
+  std::vector<std::size_t> busy_;             // ranks with unfinished work
   std::size_t receives_wanted_ = 0;
   std::size_t receives_posted_ = 0;
   bool warned_of_strangers_ = false;

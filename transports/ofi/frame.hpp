@@ -12,23 +12,23 @@
 
 namespace capstan::ofi {
 
-/// What small pushes travel in: a message of at most `frame_size` bytes, a header and then records.
+/// A message of at most `frame_size` bytes that carries small pushes: a header, then records.
 ///
 ///   header | record, bytes, padding to 8 | record, ... | ...
 ///
-/// Frames of kind `data` are numbered from 1 for each pair of ranks and applied in that order. The
-/// receiver says how many it has applied (`applied`), in its own frames; the sender has at most a
-/// window of frames under way that it does not know to be applied, so that no receiver is overrun.
+/// Frames of kind `data` are numbered from 1 for each pair of ranks and applied in that order. A
+/// receiver reports in its own frames how many it has applied (`applied`). A sender has at most a
+/// window of frames in flight that are not reported as applied, so that no receiver is overrun.
 inline constexpr std::size_t frame_size = 8192;
 
 struct FrameHeader {
   enum class Kind : std::uint16_t {
     hello = 1,    // followed by a Hello; no number
     data,         // followed by records
-    acknowledge,  // nothing follows; `number` says which frame's application is asked for, or 0
+    acknowledge,  // nothing follows; `number` is the frame whose application is queried, or 0
   };
   static constexpr std::uint16_t goodbye = 1;      // flag: the last frame; the sender leaves
-  static constexpr std::uint16_t answer_soon = 2;  // flag: say when this frame has been applied
+  static constexpr std::uint16_t answer_soon = 2;  // flag: report when this frame has been applied
 
   Token token{};  // the receiver's
   std::int32_t sender = 0;
@@ -45,15 +45,16 @@ struct Hello {
   std::uint64_t key = 0;
 };
 
-/// Bytes for the mirror: either they follow, or they come in a tagged message of their own.
+/// Announces bytes for the mirror, which either follow or arrive in a tagged message of their own.
 struct Record {
-  static constexpr std::uint64_t tagged = std::uint64_t{1} << 63;  // in `length`: the latter
+  static constexpr std::uint64_t tagged = std::uint64_t{1}
+                                          << 63;  // flag in `length`: a tagged message
 
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 };
 
-/// A message under way or to be filled in. Its memory belongs to the pool that made it.
+/// A message in flight or being filled. Its memory belongs to the pool that made it.
 struct Frame : Operation {
   Frame(std::byte* memory, void* with) : Operation(Kind::send), data(memory), descriptor(with) {}
 
@@ -66,13 +67,13 @@ struct Frame : Operation {
   std::size_t room() const { return frame_size - size; }
   void clear() { size = sizeof(FrameHeader); }
 
-  /// Appends a record whose bytes come by themselves.
+  /// Appends a record whose bytes travel in a tagged message.
   void announce(Record record) {
     record.length |= Record::tagged;
     std::memcpy(data + size, &record, sizeof(record));
     size += sizeof(record);
   }
-  /// Appends a record and its bytes, for which there must be room.
+  /// Appends a record and its bytes. There must be room for them.
   void append(Record record, const std::byte* bytes) {
     std::memcpy(data + size, &record, sizeof(record));
     size += sizeof(record);
@@ -94,9 +95,10 @@ class RecordReader {
   struct Item {
     std::uint64_t offset;
     std::uint64_t length;
-    const std::byte* bytes;  // null: they come in a tagged message
+    const std::byte* bytes;  // null: they arrive in a tagged message
   };
-  /// Nothing at the end. Malformed: a record is not whole, or not within `segment` bytes.
+  /// The next record; nothing at the end, or if malformed: not whole, or not within `segment`
+  /// bytes.
   std::optional<Item> next(std::uint64_t segment) {
     if (rest_.empty()) return std::nullopt;
     Record record;

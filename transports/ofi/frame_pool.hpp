@@ -9,7 +9,7 @@
 
 namespace capstan::ofi {
 
-/// Frames that are used again and again. It grows when none is left.
+/// Reuses frames. Grows when none is left.
 class FramePool {
  public:
   explicit FramePool(OfiEndpoint& endpoint) : endpoint_(endpoint) {}

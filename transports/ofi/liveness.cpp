@@ -18,9 +18,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr char goodbye = 'g';
-constexpr auto attempt_time = 3s;  // for one address of a peer
+constexpr auto attempt_time = 3s;  // per address of a peer
 
-// After this time a host that vanished without a word counts as dead.
+// A host that does not answer for this time counts as dead.
 constexpr auto dead_host_time = 15s;
 
 bool is_v4(const MappedIp& ip) {

@@ -10,12 +10,12 @@
 
 namespace capstan::ofi {
 
-// Providers of reliable datagrams often do not tell that a peer has died. Kernels do: a TCP
-// connection ends with the process at its other end, however it ends and whatever it was doing.
-// The listener never accepts while it lives, because its kernel answers for it: watching a rank
-// costs the watched process nothing.
+// Providers of reliable datagrams often do not report that a peer has died. Kernels do: a TCP
+// connection ends with the process at its other end, however that ends. The listener does not
+// accept connections while it lives, as its kernel completes them: being watched costs a process
+// nothing.
 
-/// What a rank offers to those who watch it.
+/// The socket to which peers connect to watch this rank.
 class LivenessListener {
  public:
   /// Listens on a port of the kernel's choice. Throws SystemError.
@@ -23,7 +23,7 @@ class LivenessListener {
   LivenessListener(LivenessListener&&) = default;
 
   std::uint16_t port() const { return port_; }
-  /// Tells all who watch that this rank leaves in good order.
+  /// Tells all watching peers that this rank leaves in good order.
   void say_goodbye();
 
  private:
@@ -31,17 +31,16 @@ class LivenessListener {
   std::uint16_t port_ = 0;
 };
 
-/// Watches one peer. The connection is made when it is first asked for, and takes a few system
-/// calls; then each look takes one.
+/// Watches one peer. The first check connects, which takes a few system calls; later ones take one.
 class LivenessWatch {
  public:
   enum class State : std::uint8_t {
     unknown,  // not connected yet
     alive,
     left,         // it said goodbye
-    died,         // its connection has ended without a word
-    refused,      // nobody listens there: it has died or left before it was watched
-    unreachable,  // no connection can be made; tells nothing about the peer
+    died,         // its connection has ended without a goodbye
+    refused,      // nobody listens there: it died or left before it was watched
+    unreachable,  // no connection is possible, which tells nothing about the peer
   };
 
   LivenessWatch() = default;
@@ -57,7 +56,7 @@ class LivenessWatch {
   State check_connected();
   State settle(State state);
 
-  std::vector<MappedIp> ips_;  // still to be tried, the next one last
+  std::vector<MappedIp> ips_;  // still to be tried; the last is the next
   std::uint16_t port_ = 0;
   FileDescriptor socket_;
   Deadline attempt_ = Deadline::never();

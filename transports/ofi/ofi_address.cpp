@@ -32,7 +32,8 @@ MappedIp mapped(const IpAddress& ip) {
   return result;
 }
 
-/// Where other hosts may watch this one; without any, deaths are told by the provider alone.
+/// Lists the addresses at which other hosts may watch this one. Without any, only the provider
+/// reports deaths.
 void list_ips(std::array<MappedIp, OfiAddress::most_ips>& ips) {
   const std::vector<HostAddress> all = host_addresses();
   if (std::ranges::none_of(all, &HostAddress::up)) return;

@@ -15,29 +15,29 @@
 
 namespace capstan::ofi {
 
-/// Proves that a message comes from the job: only those who were given its Address know it.
+/// Proves that a message comes from the job: only processes that were given the Address know it.
 
-/// A v6 address, or a v4 one mapped into it; all zeros: none.
+/// An IPv6 address, or an IPv4 address mapped into one. All zeros: none.
 using MappedIp = std::array<std::uint8_t, 16>;
 
-/// Where one rank can be reached. What Address carries: 384 bytes.
+/// The contents of Address: where one rank can be reached. 384 bytes.
 struct OfiAddress {
   static constexpr std::size_t longest_name = 192;
   static constexpr std::size_t most_ips = 4;
 
-  /// `endpoint` as of fi_getname(3). Throws SystemError when it is too long, or without a source
-  /// of randomness.
+  /// `endpoint` is what fi_getname(3) returns. Throws SystemError when it is too long, or when
+  /// there is no source of randomness.
   static OfiAddress of_this_process(Bytes segment, std::string_view provider,
                                     std::span<const std::byte> endpoint, std::uint16_t watch_port);
 
   Address encode() const;
-  /// Nothing when `address` was not made by encode() of this version.
+  /// Nothing unless `address` was made by encode() of this version.
   static std::optional<OfiAddress> decode(const Address& address);
 
   std::span<const std::byte> endpoint() const { return std::span{name}.first(name_length); }
   std::string_view provider_name() const { return provider.data(); }
   bool on_same_host(const OfiAddress& other) const { return host == other.host; }
-  /// "process 4711", with its host when that is not `here`'s.
+  /// "process 4711", or "process 4711 on HOST" if that is not the host of `here`.
   std::string process_seen_from(const OfiAddress& here) const;
 
   std::uint64_t format = 0;
@@ -45,7 +45,7 @@ struct OfiAddress {
   std::uint64_t host = 0;     // the same for ranks of one host and network namespace
   Token token{};
   std::int32_t pid = 0;
-  std::uint16_t watch_port = 0;  // where its death can be watched, see liveness.hpp
+  std::uint16_t watch_port = 0;  // of its LivenessListener
   std::uint16_t name_length = 0;
   std::array<MappedIp, most_ips> ips{};
   std::array<char, 24> provider{};   // ends with a zero, as does

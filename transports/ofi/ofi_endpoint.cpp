@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t wanted_order = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW;
 
-/// What is asked of an entry of the survey: what it has, as far as it is used.
+/// Hints for an entry of the survey: of its features, those that are used here.
 Libfabric::Info hints_for(const fi_info& entry, const OfiOptions& options) {
   const Libfabric& library = Libfabric::get();
   Libfabric::Info hints = library.copy(&entry);
@@ -57,7 +57,7 @@ std::unique_ptr<OfiEndpoint> OfiEndpoint::open(const Survey& survey, const OfiOp
       const Libfabric::Info hints = hints_for(*survey.entries[i], options);
       Libfabric::Info info = Libfabric::get().query(hints.get());
       if (!info &&
-          (hints->caps & FI_HMEM) != 0) {  // device memory may ask for more than is offered
+          (hints->caps & FI_HMEM) != 0) {  // device memory may require modes that are not offered
         hints->caps &= ~FI_HMEM;
         info = Libfabric::get().query(hints.get());
       }

@@ -27,8 +27,9 @@ struct CloseObject {
 template <class Object>
 using Owned = std::unique_ptr<Object, CloseObject>;
 
-/// One operation under way. libfabric writes to `context` until its completion is read, so an
-/// operation stays where it is meanwhile. First member: completions carry its address.
+/// One operation in flight. libfabric writes to `context` until the completion is read, so an
+/// operation must not move meanwhile. `context` is the first member, as completions carry its
+/// address.
 struct Operation {
   enum class Kind : std::uint8_t { receive, send, write, payload, landing };
 
@@ -39,11 +40,10 @@ struct Operation {
   std::size_t peer;
 };
 
-/// What has ended: an operation, or nothing that is known (null); `error` is empty when it went
-/// well.
+/// The end of an operation; null if it is not known which. `error` is empty on success.
 struct Completion {
   Operation* operation = nullptr;
-  std::size_t length = 0;  // of what was received
+  std::size_t length = 0;  // bytes received
   std::string error;
 };
 
@@ -54,7 +54,7 @@ class Registration {
   explicit Registration(fid_mr* region) : region_(region) {}
   fid_mr* release() { return region_.release(); }
 
-  /// What local operations on the memory pass along; null when nothing is needed.
+  /// The descriptor for local operations on the memory; null when none is needed.
   void* descriptor() const { return region_ ? fi_mr_desc(region_.get()) : nullptr; }
   std::uint64_t key() const { return region_ ? fi_mr_key(region_.get()) : 0; }
 
@@ -62,24 +62,26 @@ class Registration {
   Owned<fid_mr> region_;
 };
 
-/// Where a peer lets this rank write.
+/// Memory of a peer to which this rank may write.
 struct RemoteMemory {
   std::uint64_t address = 0;
   std::uint64_t key = 0;
 };
 
-/// One endpoint of type FI_EP_RDM with what belongs to it. Posting functions return 0, -FI_EAGAIN
-/// (to be tried again after completions were read), or another negative error code.
+/// One endpoint of type FI_EP_RDM with its fabric, domain, address vector and completion queue.
+/// Posting functions return 0, -FI_EAGAIN (try again after reading completions), or another
+/// negative error code.
 class OfiEndpoint final : public Registrar {
  public:
-  /// Takes the first of `survey`'s ranking that opens. Throws SystemError with all their reasons.
+  /// Opens the first of the survey's ranking that can be. Throws SystemError with the reasons of
+  /// all.
   static std::unique_ptr<OfiEndpoint> open(const Survey& survey, const OfiOptions& options);
 
-  /// `info` is what fi_getinfo(3) answered to precise hints. Throws SystemError.
+  /// `info` is the answer of fi_getinfo(3) to precise hints. Throws SystemError.
   explicit OfiEndpoint(Libfabric::Info info);
 
   const fi_info& info() const { return *info_; }
-  /// Ends all operations: their memory is free. Nothing but the destructor may follow.
+  /// Ends all operations, so that their memory may be freed. Only the destructor may follow.
   void stop() { endpoint_.reset(); }
   /// "tcp;ofi_rxm on eth0".
   std::string description() const;
@@ -88,19 +90,19 @@ class OfiEndpoint final : public Registrar {
   fi_addr_t insert(std::span<const std::byte> name);
 
   bool needs_local_registration() const;
-  /// For reading by local operations; empty when these need no registration. Throws SystemError.
+  /// Registers memory to send from; empty when that needs no registration. Throws SystemError.
   Registration register_source(const std::byte* from, Bytes length);
-  /// The same of the caller's memory, where it is needed.
+  /// Registers memory of callers to send from.
   MemoryKeys register_memory(AddressRange range) override;
   void deregister_memory(const MemoryKeys& keys) noexcept override;
   static void* descriptor_of(const MemoryKeys& keys) {
     return fi_mr_desc(static_cast<fid_mr*>(keys.handle));
   }
-  /// For messages both ways; empty when local operations need no registration.
+  /// Registers memory to send from and receive into; empty when that needs no registration.
   Registration register_exchange(std::byte* memory, Bytes length);
-  /// For messages that come and, if `remote`, for writes by peers.
+  /// Registers memory to receive into and, if `remote`, for writes by peers.
   Registration register_target(std::byte* to, Bytes length, bool remote);
-  /// How peers address memory of this rank that was registered so.
+  /// The address and key by which peers write to registered memory.
   RemoteMemory remote_memory(const std::byte* memory, const Registration& registration) const;
 
   long receive(std::byte* to, std::size_t size, void* descriptor, Operation& operation);
@@ -110,13 +112,12 @@ class OfiEndpoint final : public Registrar {
                       std::uint64_t tag, Operation& operation);
   long send_tagged(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
                    std::uint64_t tag, Operation& operation);
-  /// Completes when `from` may be used again or, if `visible`, when the data are visible at the
-  /// peer.
+  /// Completes when `from` may change or, if `visible`, when the data are visible at the peer.
   long write(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
              RemoteMemory to, bool visible, Operation& operation);
 
-  /// Calls `handle(Completion&)` for each that there is. Throws SystemError when the queue itself
-  /// has failed.
+  /// Calls `handle(Completion&)` for each completion. Throws SystemError when the queue itself has
+  /// failed.
   template <class Handler>
   void drain(Handler&& handle) {
     std::array<fi_cq_tagged_entry, 32> entries;
@@ -133,14 +134,14 @@ class OfiEndpoint final : public Registrar {
     }
   }
 
-  /// Readable when there may be completions; -1 when the provider has no such thing.
+  /// Readable when there may be completions; -1 when the provider has no such descriptor.
   int wait_descriptor() const { return wait_descriptor_; }
-  /// Whether one may wait on it now; if not, there may be completions already.
+  /// Whether waiting on it is safe now. If not, there may be completions already.
   bool may_wait();
 
  private:
   using Entries = std::array<fi_cq_tagged_entry, 32>;
-  /// The number of entries, 0 for none, -1 for an error that read_error() tells.
+  /// The number of entries; -1 for an error, which read_error() reads.
   long read(Entries& entries);
   Completion read_error();
   static Operation* operation_of(void* context);

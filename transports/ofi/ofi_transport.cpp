@@ -22,9 +22,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto longest_blind_sleep = 1ms;  // while something waits that no descriptor tells of
-constexpr auto linger = 1s;                // for peers to take what was pushed to them
-constexpr auto longest_linger = 10s;       // for a message that has begun to come to end
+constexpr auto longest_blind_sleep = 1ms;  // while no descriptor reports unfinished work
+constexpr auto linger = 1s;                // for peers to receive what was pushed to them
+constexpr auto longest_linger = 10s;       // for the rest of a message that is being received
 
 class OfiTransport final : public MirroredTransport {
  public:
@@ -60,18 +60,18 @@ class OfiTransport final : public MirroredTransport {
   void set_alarm();
 
   const pid_t owner_ = ::getpid();
-  mutable std::mutex mutex_;  // wake() comes from any thread
+  mutable std::mutex mutex_;  // any thread may call wake()
   std::unique_ptr<ofi::Exchange> exchange_;
   ofi::Sleeper sleeper_;
-  std::vector<std::atomic<bool>> unsent_;  // by rank: pushes that no wake has released
+  std::vector<std::atomic<bool>> unsent_;  // by rank: whether pushes wait for a wake
   bool connected_ = false;
   bool preparing_ = false;  // between prepare_to_sleep and the end of the sleep
 };
 
 OfiTransport::~OfiTransport() {
   if (::getpid() != owner_) {
-    // A forked child's copy. Closing it would disturb what it shares with the rank, for example the
-    // epoll sets of libfabric.
+    // A forked child's copy. Closing it would disturb objects that the child shares with the rank,
+    // for example the epoll sets of libfabric.
     static_cast<void>(exchange_.release());
     return;
   }
@@ -178,8 +178,8 @@ void OfiTransport::ring(const Link& link) {
 
 void OfiTransport::progress() {
   const std::lock_guard lock{mutex_};
-  exchange_->progress();  // sends what nobody has woken the peer for, too: it only comes earlier
-  if (preparing_) set_alarm();  // it may have moved what no descriptor tells of any more
+  exchange_->progress();        // also sends what awaits a wake, which is early but allowed
+  if (preparing_) set_alarm();  // no descriptor reports what this progress has received
 }
 
 void OfiTransport::set_alarm() {

@@ -9,58 +9,59 @@
 
 namespace capstan {
 
-/// How large pushes travel. Small ones are always copied into messages.
+/// How large pushes are sent. Small ones are always copied into messages.
 enum class OfiPushes {
-  automatic,  ///< writes where the provider has them, otherwise messages
+  automatic,  ///< writes if the provider has them, otherwise messages
   write,      ///< remote writes into the peer's mirror
   messages,   ///< tagged messages that the peer receives into its mirror
 };
 
-/// What the choice of the provider may be told. The defaults let it choose.
+/// Restricts the choice of the provider. The defaults choose automatically.
 struct OfiOptions {
-  /// A provider's name as `fi_info -l` has it ("tcp;ofi_rxm"), or its part before ";". Empty: the
-  /// best there is; "shm" must be asked for, as it reaches ranks of this host alone.
+  /// A provider's name as `fi_info -l` shows it ("tcp;ofi_rxm"), or its part before ";". Empty: the
+  /// best. "shm" has to be named, as it reaches ranks of this host alone.
   std::string provider;
-  /// A domain as `fi_info` has it: a network interface ("eth0") or a device ("mlx5_0"). Empty: any.
+  /// A domain as `fi_info` shows it: a network interface ("eth0") or a device ("mlx5_0"). Empty:
+  /// any.
   std::string domain;
-  /// Which of this host's addresses may be used, as in choose_addresses(). Empty: any. Concerns
-  /// providers that are reached by IP addresses.
+  /// The addresses of this host that may be used, as in choose_addresses(). Empty: any. For
+  /// providers with IP addresses.
   std::string interface;
   OfiPushes pushes = OfiPushes::automatic;
-  /// How much of the callers' memory that was pushed from stays registered for the next time, where
-  /// the provider wants it registered.
+  /// The limit of callers' memory that stays registered between pushes, for providers that require
+  /// registration.
   Bytes cached_sources{std::uint64_t{4} << 30};
 };
 
 /// The transport of rank `self` of `ranks` that may be on several hosts, over libfabric, with a
 /// segment of `segment` bytes.
 ///
-/// Small pushes travel as messages, many in one; large ones as the options say. Mirrors change in
-/// progress() alone, except where a large push is written to. Deaths are noticed by a TCP
-/// connection to each peer that departed() was asked about, at a port that the kernel chooses;
-/// where a firewall forbids them, only by what the provider tells.
+/// Small pushes travel in messages, many in one; large ones as the options say. Mirrors change in
+/// progress() alone, except by remote writes. A TCP connection to each peer that departed() was
+/// called for, at a port of the kernel's choice, notices its death; where a firewall forbids that,
+/// only the provider reports it.
 ///
-/// libfabric is loaded when this is called first, and is not unloaded. A provider that pins what it
-/// registers (FI_MR_ALLOCATED: most RDMA hardware) pins the segment and a mirror of the same size
-/// per peer; `ulimit -l` bounds that. connect() and all after it must be called in the process that
-/// made the transport; a child that it forks may drop its copy but not use it.
+/// The first call loads libfabric, which is not unloaded. A provider that pins registered memory
+/// (FI_MR_ALLOCATED: most RDMA hardware) pins the segment and a mirror of the same size per peer;
+/// `ulimit -l` bounds that. connect() and all later functions must be called in the process that
+/// made the transport; a forked child may destroy its copy but not use it.
 ///
-/// Throws InvalidArgument that lists the providers there are when none fits the options, and when
-/// this build has no libfabric; SystemError when libfabric cannot be loaded or refuses.
+/// Throws InvalidArgument when no provider fits the options, which then lists all providers, or
+/// when this build has no libfabric; SystemError when libfabric cannot be loaded or fails.
 std::unique_ptr<Transport> make_ofi_transport(Rank self, int ranks, Bytes segment,
                                               const OfiOptions& options = {},
                                               const Borrowed& memory = {});
 
-/// Whether this build has the transport; libfabric is not loaded to know it.
+/// Whether this build has the transport. Does not load libfabric.
 bool ofi_is_built_in();
 
-/// What `capstan doctor` says about libfabric.
+/// For `capstan doctor`: the providers of libfabric here.
 struct OfiReport {
-  bool available = false;          ///< a provider that can be used was found
-  std::string version;             ///< of libfabric; empty when it is not there
+  bool available = false;          ///< whether a usable provider was found
+  std::string version;             ///< of libfabric; empty when it is absent
   std::vector<std::string> found;  ///< a line per provider and domain, the best first
   std::string chosen;              ///< "tcp;ofi_rxm on eth0"
-  std::string reason;              ///< why that one, or why none
+  std::string reason;              ///< why that one was chosen, or none
 };
 
 /// Never throws.

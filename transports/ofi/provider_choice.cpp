@@ -11,7 +11,7 @@
 namespace capstan::ofi {
 namespace {
 
-/// A provider that is known, in order of preference.
+/// A known provider. The list is in order of preference.
 struct Known {
   std::string_view name;
   std::string_view reason;

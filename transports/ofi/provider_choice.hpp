@@ -11,7 +11,7 @@
 
 namespace capstan::ofi {
 
-/// What the choice has to know of one entry of fi_getinfo(3).
+/// The properties of one entry of fi_getinfo(3) on which the choice depends.
 struct Candidate {
   std::string provider;
   std::string domain;
@@ -20,21 +20,21 @@ struct Candidate {
   bool tagged = false;
   bool remote_writes = false;
   bool device_memory = false;  // FI_HMEM
-  bool loopback = false;       // its address reaches this host alone
-  bool link_local = false;     // its address needs a scope that other hosts do not know
-  bool elsewhere = false;      // its address is none of those that may be used
+  bool loopback = false;       // its address is only valid on this host
+  bool link_local = false;     // its address needs a scope that differs between hosts
+  bool elsewhere = false;      // its address is not among those that may be used
   double gigabits = 0;         // of the NIC; 0: not known
 };
 
 struct Choice {
   /// Indices of the candidates that can be used and match the options, the best first.
   std::vector<std::size_t> ranking;
-  /// Why the first is the best, or why there is none; a sentence without a full stop.
+  /// Why the first is the best, or why there is none; without a full stop.
   std::string reason;
 };
 
-/// Ranks `candidates`: networks with hardware of their own, then TCP; never what is too slow or
-/// reaches too few. Depends on nothing but its arguments.
+/// Ranks `candidates`: networks with hardware of their own first, then TCP. Providers that are slow
+/// or reach this host alone have to be named. Depends on nothing but its arguments.
 Choice choose_provider(std::span<const Candidate> candidates, const OfiOptions& options);
 
 /// "tcp;ofi_rxm on eth0 (192.0.2.2)".

@@ -11,8 +11,9 @@
 namespace capstan::ofi {
 namespace {
 
-/// Copies so that whoever loads an aligned word of 8 bytes gets it whole, and what was copied
-/// before with it. Flags are short and aligned; nobody polls in other ranges.
+/// Copies aligned words of 8 bytes with release order, so that a reader that polls one gets it
+/// whole and sees all bytes copied before it. Flags are short and aligned; other ranges are not
+/// polled.
 void copy_words(std::byte* to, const std::byte* from, std::size_t size) {
   const auto unaligned = reinterpret_cast<std::uintptr_t>(to) % 8;
   if (unaligned != 0 || size > Transport::snapshot.value()) {
@@ -66,7 +67,7 @@ long Receiver::advance() {
   return 0;
 }
 
-/// Goes on with the first frame up to its end or to the next tagged message.
+/// Applies the first frame up to its end or to the next tagged message.
 long Receiver::apply_front() {
   const Held& front = held_.front();
   if (!reader_) reader_.emplace(std::span<const std::byte>{front.frame->data, front.size});

@@ -10,8 +10,8 @@
 
 namespace capstan::ofi {
 
-/// What one peer sends to this rank: applies its frames to its mirror, in order. A frame that
-/// announces a tagged message waits, and with it all after it, until that message is in the mirror.
+/// Receives from one peer: applies its frames to its mirror, in order. A frame that announces a
+/// tagged message, and all frames after it, wait until that message is in the mirror.
 class Receiver {
  public:
   struct Route {
@@ -25,11 +25,11 @@ class Receiver {
 
   Receiver(OfiEndpoint& endpoint, FramePool& pool, Route route);
 
-  /// Takes a frame of data that has come; it goes back to the pool once applied.
+  /// Takes a received frame of data, which goes back to the pool once applied.
   void take(Frame& frame, std::size_t size);
-  /// A tagged message is in place, or has failed.
+  /// A tagged message has been received into the mirror, or has failed.
   void landed(bool well);
-  /// The peer asks to be told when its frame `number` has been applied.
+  /// The peer queries when its frame `number` has been applied.
   void query(std::uint64_t number) { asked_ = std::max(asked_, number); }
 
   /// Applies what can be applied. Returns a negative error code when the provider refuses to
@@ -37,10 +37,10 @@ class Receiver {
   long advance();
 
   std::uint64_t applied() const { return applied_; }
-  /// Whether the peer is to be told at once; true once per question.
+  /// Whether a query has to be answered now; true once per query.
   bool answer_due();
   bool has_left() const { return left_; }
-  /// What it has done wrong, if anything.
+  /// How the peer has violated the protocol, if it has.
   const std::optional<std::string>& violation() const { return violation_; }
   bool landing() const { return landing_; }
 
@@ -59,15 +59,15 @@ class Receiver {
   Operation landing_operation_;
 
   std::deque<Held> held_;                   // in the order of their numbers
-  std::optional<RecordReader> reader_;      // of the first that is held
-  std::optional<RecordReader::Item> next_;  // a tagged one whose receive could not be posted yet
+  std::optional<RecordReader> reader_;      // of the first held frame
+  std::optional<RecordReader::Item> next_;  // a tagged record whose receive could not be posted yet
   bool landing_ = false;
   bool left_ = false;
   std::uint64_t taken_ = 0;    // frames
   std::uint64_t applied_ = 0;  // frames
   std::uint64_t landings_ = 0;
-  std::uint64_t asked_ = 0;     // the number of the last frame that the peer asked about
-  std::uint64_t answered_ = 0;  // ... and of the last that it was told about
+  std::uint64_t asked_ = 0;     // the number of the last frame that the peer queried
+  std::uint64_t answered_ = 0;  // ... and of the last query that was answered
   std::optional<std::string> violation_;
 };
 

@@ -12,7 +12,8 @@ namespace capstan::ofi {
 namespace {
 
 constexpr std::uint64_t smallest_large = 4 * frame_size;
-constexpr std::size_t least_piece = 256;  // a frame with less room than this is not begun to fill
+constexpr std::size_t least_piece =
+    256;  // a piece in a frame is not shorter, unless it is the last
 
 /// Unique among the messages to one receiver.
 std::uint64_t tag_of(std::int32_t sender, std::uint64_t number) {
@@ -83,7 +84,7 @@ void Sender::refer(const std::byte* from, std::uint64_t offset, std::uint64_t le
   auto large = make_large(offset, length);
   large->from = from;
   large->descriptor = descriptor;
-  if (!rules_.writes) {  // announced in its place among the small ones
+  if (!rules_.writes) {  // announced at its place among the small pushes
     frame_with_room(sizeof(Record)).announce({.offset = offset, .length = length});
   }
   items_.push_back({.frame = nullptr, .large = std::move(large)});
@@ -100,12 +101,12 @@ std::unique_ptr<Sender::Large> Sender::make_large(std::uint64_t offset, std::uin
 void Sender::detach() {
   for (const Waiting& item : items_)
     if (item.large && item.large->borrowed) save(*item.large);
-  // The first of them ends up in front.
+  // In reverse, so that the first ends up in front.
   for (const auto& large : std::views::reverse(under_way_))
     if (large->borrowed && !std::exchange(large->repeated, true)) send_again(*large);
 }
 
-/// Points it to a copy of its bytes.
+/// Makes it send from a copy of its bytes.
 void Sender::save(Large& large) {
   large.saved = std::make_unique_for_overwrite<std::byte[]>(large.length);
   std::memcpy(large.saved.get(), large.from, large.length);
@@ -116,7 +117,8 @@ void Sender::save(Large& large) {
   large.borrowed = false;
 }
 
-/// What the provider is still sending is overwritten at the peer before that is told of it.
+/// Sends a copy of the bytes that the provider is still reading. It overwrites them at the peer
+/// before the peer learns of either.
 void Sender::send_again(const Large& under_way) {
   auto large = make_large(under_way.offset, under_way.length);
   large->from = under_way.from;
@@ -131,8 +133,8 @@ void Sender::send_again(const Large& under_way) {
   if (announcement) items_.push_front({.frame = announcement, .large = nullptr});
 }
 
-/// The last item, if it is a frame of data with room for so much; otherwise a new one, which waits
-/// for release(). What was released stays so, whatever joins it.
+/// The last item if it is a frame of data with room for `bytes`; otherwise a new frame, which waits
+/// for release(). A released frame stays released when more joins it.
 Frame& Sender::frame_with_room(std::size_t bytes) {
   if (!items_.empty() && items_.back().frame) {
     Frame& last = *items_.back().frame;
@@ -208,7 +210,7 @@ long Sender::send_frame(Frame& frame, std::uint64_t applied) {
   const bool may_stay = items_.size() == 1 && bytes_since_query_ + frame.size > rules_.buffered;
   header.number = numbered ? sent_ + 1 : 0;
   header.applied = applied;
-  // After one large push there will be another, which has to wait for this answer.
+  // The next large push would have to wait for this answer.
   if (numbered && (after_large_ || may_stay)) header.flags |= FrameHeader::answer_soon;
   frame.set_header(header);
   frame.kind = Operation::Kind::send;

@@ -12,32 +12,32 @@
 
 namespace capstan::ofi {
 
-/// What all pairs of this rank have in common.
+/// Properties of the provider and limits, the same for all peers.
 struct Rules {
   bool writes = false;            // large pushes are remote writes; otherwise tagged messages
-  bool copy_all = false;          // neither is there: large pushes are cut into frames too
+  bool copy_all = false;          // large pushes are cut into frames, too
   bool send_after_write = false;  // a message is delivered after the writes posted before it
   bool write_after_write = false;
-  std::uint64_t window = 0;    // frames under way to one peer
-  std::uint64_t buffered = 0;  // bytes that go on their way even if nobody calls the provider again
+  std::uint64_t window = 0;    // frames in flight to one peer
+  std::uint64_t buffered = 0;  // bytes that are sent even if the provider is not called again
   std::uint64_t largest = 0;   // bytes of one operation
 };
 
-/// What this rank sends to one peer, in order: frames of small pushes, and between them large ones.
+/// Sends to one peer, in order: frames of small pushes, and large pushes between them.
 ///
-/// Nothing may be seen before what was pushed before it. Frames follow the writes before them by
-/// the provider's order or by waiting for their completion. A write would overtake frames that the
-/// peer has received but not applied, so it waits until the peer says that it has applied them.
-/// Tagged messages need no such wait: the peer receives them in its own order.
+/// Order. A push must not become visible before an earlier one. A frame follows earlier writes by
+/// the provider's order, or waits for their completion. A write would overtake frames that the peer
+/// has received but not applied, so it waits until the peer acknowledges them. Tagged messages need
+/// no such wait, as the peer receives them in its own order.
 ///
-/// Memory of a caller is only borrowed: it may be wanted back (detach) while the provider still
-/// reads it, which nothing can stop. So what follows such a push, above all the flag that says that
-/// the data are there, is sent only when the provider has done with it. If it is wanted back
-/// before, the same bytes are sent once more, from a copy, in between.
+/// Memory of callers. detach() may want it back while the provider still reads it, and libfabric
+/// cannot cancel that. Therefore all that follows such a push, above all the flag that announces
+/// the data, is sent only after the push has completed. If detach() comes first, the same bytes are
+/// sent once more from a copy before the flag.
 ///
-/// What the provider calls sent may still be kept by it, behind what the network did not take yet:
-/// it goes on in the provider's own progress only. So after some bytes the peer is asked whether it
-/// has them, and what was pushed counts as sent when that has been answered.
+/// Progress. A provider may report as sent what it still holds because the network was full, and it
+/// sends the rest in its own progress only. Therefore the peer is queried after some bytes, and
+/// pushes count as sent when the peer has answered.
 class Sender {
  public:
   struct Route {
@@ -48,27 +48,27 @@ class Sender {
 
   Sender(OfiEndpoint& endpoint, FramePool& pool, const Rules& rules, Route route);
 
-  /// The peer's hello has come: writes are possible.
+  /// The peer's hello has arrived: writes are possible.
   void set_remote(RemoteMemory memory) { remote_ = memory; }
 
   /// Queues the first message to the peer.
   void introduce(RemoteMemory own);
-  /// A part of this rank's segment, of which `descriptor` is.
+  /// Pushes a part of this rank's segment, whose descriptor is given.
   void push(const std::byte* from, Bytes offset, Bytes length, void* descriptor);
-  /// Memory of a caller. `sources` registers it; null: it needs no registration.
+  /// Pushes memory of a caller. `sources` registers it; null: it needs no registration.
   void push_from(const std::byte* from, Bytes offset, Bytes length, RegisteredSources* sources);
-  /// What the peer gets no longer depends on memory that was pushed from elsewhere.
+  /// Makes all pushes independent of memory of callers.
   void detach();
-  /// All that was pushed may go.
+  /// Lets everything pushed so far be sent.
   void release();
-  /// All that was pushed goes, and nothing after it.
+  /// Lets everything be sent, followed by the last frame.
   void say_goodbye();
 
-  /// Sends what can be sent now. `applied`: how many of the peer's frames have been. Returns a
-  /// negative error code other than -FI_EAGAIN when the peer cannot be reached, otherwise 0.
+  /// Sends what can be sent now. `applied` is the number of the peer's frames that were applied.
+  /// Returns a negative error code other than -FI_EAGAIN when the peer cannot be reached, else 0.
   long advance(std::uint64_t applied);
   void send_acknowledgement() { acknowledge_ = true; }
-  /// Once the receiver has made half a window free, the peer must hear of it.
+  /// The peer has to be told when half of its window is free again.
   bool owes_acknowledgement(std::uint64_t applied) const {
     return applied - told_ >= (rules_.window + 1) / 2;
   }
@@ -77,17 +77,17 @@ class Sender {
     acknowledged_ = std::max(acknowledged_, std::min(applied, sent_));
     if (acknowledged_ == sent_) bytes_since_query_ = 0;
   }
-  /// One of its operations has ended.
+  /// To be called when one of its operations has ended.
   void completed(Operation& operation);
 
-  /// Whether all that was pushed is on its way, whatever this rank does next, and its memory is
-  /// read no more.
+  /// Whether everything pushed will arrive even if this rank does nothing more, and all its memory
+  /// may change.
   bool all_sent() const { return idle() && acknowledged_ >= asked_; }
-  /// Whether nothing waits and no operation is under way.
+  /// Whether nothing waits and no operation is in flight.
   bool idle() const { return items_.empty() && in_flight_ == 0 && !acknowledge_ && !query_due_; }
-  /// Whether the peer is known to have applied all.
+  /// Whether the peer has acknowledged everything.
   bool all_applied() const { return items_.empty() && sent_ == acknowledged_; }
-  /// Forgets what waits: nobody will take it. Acknowledgements are sent all the same.
+  /// Drops what waits, as nobody will receive it. Acknowledgements are still sent.
   void abandon();
 
  private:
@@ -99,14 +99,14 @@ class Sender {
     std::uint64_t length = 0;
     void* descriptor = nullptr;
     std::shared_ptr<const MemoryKeys> registration;  // null: it is the segment's, or needs none
-    bool borrowed = false;                           // it is read where a caller may want it back
-    bool repeated = false;                           // it was, while it was being sent
+    bool borrowed = false;                           // reads memory of a caller
+    bool repeated = false;                           // sent once more from a copy
     std::unique_ptr<std::byte[]> saved;              // what `from` points to
     Registration of_saved;
   };
   struct Waiting {
-    Frame* frame = nullptr;        // either this
-    std::unique_ptr<Large> large;  // or that
+    Frame* frame = nullptr;  // one of the two is set
+    std::unique_ptr<Large> large;
   };
 
   /// Copies a push unless it is so long that it is read later. Returns whether it was copied.
@@ -135,10 +135,10 @@ class Sender {
   bool open_ = false;                    // the last item is a frame that waits for release()
   std::uint64_t sent_ = 0;               // frames
   std::uint64_t acknowledged_ = 0;       // frames that the peer has applied
-  std::uint64_t asked_ = 0;              // frames whose application the peer has been asked to tell
-  std::uint64_t bytes_since_query_ = 0;  // bytes since then
-  std::uint64_t told_ = 0;               // what the peer last heard of its own frames
-  std::uint64_t payloads_ = 0;           // tagged messages: the peer counts them as well
+  std::uint64_t asked_ = 0;              // frames whose application was queried
+  std::uint64_t bytes_since_query_ = 0;  // bytes sent since then
+  std::uint64_t told_ = 0;               // the value of `applied` last sent to the peer
+  std::uint64_t payloads_ = 0;           // tagged messages; the peer counts them, too
   std::size_t in_flight_ = 0;            // operations
   std::size_t writes_ = 0;               // of these
   std::size_t borrowed_ = 0;             // of these

@@ -12,19 +12,19 @@
 
 namespace capstan::shm {
 
-/// The only message of start-up: who is speaking, and proof of it.
+/// The only message of start-up: the sender's rank, and its proof.
 struct Introduction {
   static constexpr std::uint64_t current_format = 0x3130'6f72'746e'6961;  // "aintro01"
 
   std::uint64_t format = current_format;
   std::int32_t rank = 0;
-  std::uint16_t membarrier = 0;   // 1: the speaker is registered with it
-  std::uint16_t keep_socket = 0;  // 1: the speaker has no pidfd of the listener
-  Token token{};                  // from the speaker's address
+  std::uint16_t membarrier = 0;   // 1: the sender is registered with membarrier(2)
+  std::uint16_t keep_socket = 0;  // 1: the sender has no pidfd of the receiver
+  Token token{};                  // from the sender's address
 };
 static_assert(std::has_unique_object_representations_v<Introduction>, "sent as its bytes");
 
-/// What a rank hands to each of its peers along with its introduction.
+/// The descriptors that a rank sends to each of its peers with its introduction.
 struct Handover {
   int segment = -1;
   int header = -1;
@@ -39,9 +39,9 @@ struct Handover {
 ///      checks    <------------------  offer (greeting and descriptors)
 ///      offer     ------------------>  checks
 ///
-/// So descriptors go only to a process that has proved itself, and are under way only to one that
-/// is reading. Each side takes its pidfd of the other before the other's offer, which proves that
-/// the process was still alive then.
+/// Descriptors thus go only to a process that has proved itself, and that is reading. Each side
+/// opens its pidfd of the other before it receives the other's offer, which proves that the pidfd
+/// is of the right process: it was still alive then.
 class Conversation {
  public:
   Conversation(FileDescriptor socket, bool use_pidfd);
@@ -49,25 +49,25 @@ class Conversation {
   int fd() const { return socket_.get(); }
   const Credentials& credentials() const { return credentials_; }
 
-  /// What to say next; it is sent by flush().
+  /// Queues the next message, to be sent by flush().
   void queue(const Introduction& introduction, std::optional<Handover> handover);
-  /// Sends what is queued. Later: to be called again.
+  /// Sends what is queued. Attempt::later: call again.
   Attempt flush();
   bool has_queued() const { return outgoing_.has_value(); }
 
   struct Incoming {
-    /// Empty when the peer has closed (`closed`) or said something else than an introduction.
+    /// Empty when the peer has closed (`closed`) or sent something else than an introduction.
     std::optional<Introduction> introduction;
     bool closed = false;
     std::vector<FileDescriptor> descriptors;
   };
   std::optional<Incoming> receive();
 
-  /// Whether everything that had to be said both ways was said.
+  /// Whether both sides have sent and received all messages.
   bool complete() const { return offered_ && received_offer_ && !outgoing_; }
-  /// The peer's offer has come and was found good.
+  /// To be called when the peer's offer has arrived and is valid.
   void accept_offer(const Introduction& offer);
-  /// Ends the conversation.
+  /// Ends the conversation; keeps what tells whether the peer lives.
   Liveness into_liveness() &&;
 
  private:

@@ -13,15 +13,15 @@ FileDescriptor open_pidfd(pid_t pid);
 /// The same for the process that opened the other end of `socket`, whose pid is `pid`.
 FileDescriptor open_pidfd_of_peer(int socket, pid_t pid);
 
-/// Whether `fd` has something to say: for a pidfd, that its process has ended.
+/// Whether `fd` is readable. A pidfd is when its process has ended.
 bool is_readable(int fd);
 
 /// Whether `pid` is certainly no process of this pid namespace.
 bool is_gone(pid_t pid);
 
-/// Tells whether a peer's process still lives. A pidfd cannot be fooled by the reuse of a pid, nor
-/// by a forked child that outlives the peer and still holds its sockets. Without pidfds the
-/// start-up connection is kept, and its end taken for the peer's.
+/// Tells whether a peer's process still lives. A pidfd stays right when the pid is reused, and when
+/// a forked child outlives the peer and still holds its sockets. Without pidfds, the start-up
+/// connection is kept, and its end counts as the peer's end.
 class Liveness {
  public:
   Liveness() = default;
@@ -29,7 +29,7 @@ class Liveness {
 
   /// Costs one system call.
   bool ended() const;
-  /// As seen from here; 0 when it cannot be seen.
+  /// The pid in this process's pid namespace; 0 if it is not visible there.
   pid_t pid() const { return pid_; }
 
  private:

@@ -9,14 +9,14 @@
 
 namespace capstan::shm {
 
-/// What a rank shares with its peers besides its segment. Peers write to it: the doorbell only.
+/// Shared beside the segment. Peers write to it, but to the doorbell only.
 struct alignas(128) Header {
   alignas(64) Doorbell doorbell{0};
   /// 1 once the rank has destroyed its transport.
   alignas(64) std::atomic<std::uint32_t> left{0};
 };
 
-/// What the transports over load and store have in common.
+/// The common part of transports whose links are mapped.
 class MappedTransport : public Transport {
  public:
   std::span<std::byte> segment() final { return segment_; }
@@ -38,7 +38,7 @@ class MappedTransport : public Transport {
   Sleeper& sleeper() { return sleeper_; }
   /// Throws InvalidArgument unless `peer` is one of the ranks.
   std::size_t index(Rank peer) const;
-  /// `bell` is the peer's, or -1.
+  /// `bell` is the peer's descriptor, or -1.
   void set_link(Rank peer, const std::byte* segment, Header& header, int bell,
                 const std::byte* taken_from = nullptr);
   void ring(const Link& link) final {

@@ -15,13 +15,13 @@ struct Memfd {
   FileDescriptor fd;
   Mapping mapping;  // readable and writable
 
-  /// Zeros, backed by memory only where touched, and sealed: nobody can resize them any more (a
-  /// peer could otherwise make accesses fault with SIGBUS). Throws SystemError.
+  /// Zeros, backed by memory only where touched, and sealed against resizing, by which a peer could
+  /// make accesses fault with SIGBUS. Throws SystemError.
   static Memfd create(Bytes size);
 };
 
-/// Why a descriptor that came from a peer must not be mapped as `size` bytes of shared memory, or
-/// nothing when it is safe: sealed against resizing and of the right size.
+/// Why a descriptor from a peer must not be mapped as `size` bytes of shared memory. Nothing if it
+/// is safe: sealed against resizing, and of the right size.
 std::optional<std::string> unsafe_to_map(int fd, Bytes size);
 
 }  // namespace capstan::shm

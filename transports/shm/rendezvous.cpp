@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr auto retry_interval = 2ms;  // when a queue was full
 constexpr auto longest_poll = 1h;
-constexpr auto grace = 1000;  // ms for a process whose socket has closed to be seen as dead
+constexpr auto grace = 1000;  // ms between the end of a process's socket and that of its pidfd
 constexpr std::size_t spare_newcomers = 64;  // beyond one per rank
 
 bool has_ended(const FileDescriptor& watch) {
@@ -62,7 +62,7 @@ void Rendezvous::watch_peers() {
   }
 }
 
-/// Does what needs no event. Returns whether something must be tried again soon.
+/// Does what needs no event. Returns whether something has to be tried again soon.
 bool Rendezvous::advance() {
   bool retry_soon = false;
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
@@ -98,7 +98,7 @@ void Rendezvous::greet(std::size_t rank, FileDescriptor socket) {
 
 bool Rendezvous::flush(std::size_t rank) {
   const Attempt attempt = peers_[rank].conversation->flush();
-  // A refusal shows as the end of the conversation, after what the peer still had to say.
+  // A refusal shows as the end of the conversation, after the peer's last messages.
   if (attempt == Attempt::done && peers_[rank].conversation->complete()) finish(rank);
   return attempt == Attempt::later;
 }
@@ -219,7 +219,7 @@ void Rendezvous::on_message(std::size_t rank) {
   if (!incoming) return;
   if (!incoming->closed) return take_offer(rank, std::move(*incoming));
 
-  // Sockets close before a death can be seen: wait for it, to name the right cause.
+  // Sockets close before a pidfd shows the death. Waits for it, to name the right cause.
   pollfd death{.fd = peer.watch.get(), .events = POLLIN, .revents = 0};
   const bool died = peer.watch.valid() && ::poll(&death, 1, grace) > 0;
   fail(rank, died ? "has died" : "gave up during start-up: see its own error");
@@ -259,7 +259,7 @@ std::string Rendezvous::reason_to_distrust(const Peer& peer, std::size_t rank,
 }
 
 void Rendezvous::on_death(std::size_t rank) {
-  // It may have done its part before it ended.
+  // Its last message may have arrived before it ended.
   if (!peers_[rank].done && peers_[rank].conversation) on_message(rank);
   if (!peers_[rank].done) fail(rank, "has died");
 }
@@ -277,7 +277,7 @@ std::string Rendezvous::who_is(std::size_t rank) const {
   return fmt::format("rank {} (process {})", rank, peers_[rank].address.pid);
 }
 
-/// Throws, and names with `rank` all others that are known not to come any more.
+/// Throws; names `rank` and all other missing ranks that are known to have died.
 void Rendezvous::fail(std::size_t rank, std::string reason) {
   std::string message = fmt::format("rank {}: connect: {} {}", self_.value(), who_is(rank), reason);
   for (std::size_t other = 0; other < peers_.size(); ++other) {

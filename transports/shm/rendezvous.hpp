@@ -16,32 +16,32 @@
 
 namespace capstan::shm {
 
-/// What a peer has handed over.
+/// What a peer has sent.
 struct Partner {
   FileDescriptor segment;
   FileDescriptor header;
-  FileDescriptor bell;  // none if it has none
+  FileDescriptor bell;  // invalid if it has none
   bool membarrier = false;
   Liveness liveness;
 };
 
-/// Brings the ranks of one host together: each connects to those below it, each pair introduces
-/// itself and exchanges descriptors. One thread, nothing blocks but poll(2), and nothing that a
-/// stranger sends can stop it. All that was opened is closed when it is destroyed.
+/// Connects the ranks of one host: each connects to all lower ranks, and each pair introduces
+/// itself and exchanges descriptors. Uses one thread that blocks in poll(2) alone. Nothing that a
+/// stranger sends can stop it. The destructor closes everything.
 class Rendezvous {
  public:
   /// `world` has one address per rank. The listener has the name in the address of `self`.
   Rendezvous(Rank self, std::vector<ShmAddress> world, Handover own, UnixListener listener,
              bool use_pidfd);
 
-  /// One partner per rank, the own left empty. Throws BootstrapError that names each rank that is
-  /// missing at the deadline, and earlier when one can no longer come; SystemError.
+  /// One partner per rank; this rank's own stays empty. Throws SystemError; BootstrapError that
+  /// names each rank that is missing at the deadline, or earlier when one can no longer connect.
   std::vector<Partner> run(Deadline deadline);
 
  private:
   struct Peer {
     ShmAddress address;
-    FileDescriptor watch;  // pidfd, until it has come: tells that it cannot come any more
+    FileDescriptor watch;  // pidfd, until it has connected: readable when it no longer can
     std::optional<Conversation> conversation;
     Partner partner;
     bool done = false;
@@ -88,10 +88,10 @@ class Rendezvous {
   UnixListener listener_;
   bool use_pidfd_;
   std::vector<Peer> peers_;                             // by rank
-  std::vector<std::optional<Conversation>> newcomers_;  // have not said who they are
+  std::vector<std::optional<Conversation>> newcomers_;  // have not introduced themselves yet
   std::size_t missing_;
   std::vector<pollfd> polled_;
-  std::vector<Event> events_;  // what each entry of polled_ is about
+  std::vector<Event> events_;  // for each entry of polled_
 };
 
 }  // namespace capstan::shm

@@ -15,22 +15,22 @@
 
 namespace capstan::shm {
 
-/// Proves that a process belongs to the job: only those who were given its Address know it.
+/// Proves that a process belongs to the job: only processes that were given the Address know it.
 
-/// Where one rank can be met, and how to recognise it. What Address carries.
+/// The contents of Address: where one rank can be reached, and how to recognise it.
 struct ShmAddress {
-  /// That of this process, with a fresh socket name and token. Throws SystemError.
+  /// The address of this process, with a fresh socket name and token. Throws SystemError.
   static ShmAddress of_this_process(Bytes segment);
 
   Address encode() const;
-  /// Nothing when `address` was not made by encode() of this version.
+  /// Nothing unless `address` was made by encode() of this version.
   static std::optional<ShmAddress> decode(const Address& address);
 
   std::string_view socket() const { return socket_name.data(); }
-  /// Why no process with address `peer` can be met by the one with this address, or nothing.
+  /// Why this process cannot reach the one with address `peer`, or nothing.
   std::optional<std::string> obstacle_to(const ShmAddress& peer) const;
   bool shares_pids_with(const ShmAddress& peer) const;
-  /// Whether `found` is what the owner of `peer`, an address, looks like from here.
+  /// Whether `found` are the credentials of the owner of `peer`, as this process sees them.
   bool recognises(const ShmAddress& peer, Credentials found) const;
 
   std::uint64_t format = 0;

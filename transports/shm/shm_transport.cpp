@@ -21,8 +21,8 @@
 namespace capstan {
 namespace {
 
-/// What a rank owns. The header, to which peers write, is a memfd of its own, so that the
-/// segment starts on a huge page.
+/// The memory that a rank owns. The header, to which peers write, is a memfd of its own, so that
+/// the segment starts on a huge page.
 struct SharedMemory {
   SharedMemory(Bytes size, bool has_bell)
       : bell(has_bell ? shm::make_bell() : FileDescriptor{}),
@@ -36,7 +36,7 @@ struct SharedMemory {
   shm::Header* shared_header;
 };
 
-/// What it has of a peer.
+/// What a rank has of a peer.
 struct Peer {
   Mapping segment;
   Mapping taken_from;  // the segment again, writable: see Link
@@ -77,11 +77,11 @@ class ShmTransport final : public shm::MappedTransport {
   SharedMemory own_;
   shm::ShmAddress address_;
   std::optional<shm::UnixListener> listener_;  // until connect()
-  std::vector<Peer> peers_;                    // by rank; the own is empty
+  std::vector<Peer> peers_;                    // by rank; this rank's own is empty
 };
 
 ShmTransport::~ShmTransport() {
-  if (::getpid() != address_.pid) return;  // a forked child's copy: the rank is still there
+  if (::getpid() != address_.pid) return;  // a forked child's copy: the rank still lives
   own_.shared_header->left.store(1, std::memory_order_release);
 }
 
@@ -113,7 +113,7 @@ void ShmTransport::meet(std::span<const Address> addresses, shm::UnixListener li
   own_.header.fd.reset();
 }
 
-/// Throws BootstrapError that names every rank that cannot be met, and why.
+/// Throws BootstrapError that names every rank that cannot be reached, and why.
 std::vector<shm::ShmAddress> ShmTransport::decode(std::span<const Address> addresses) const {
   std::vector<shm::ShmAddress> world(ranks());
   std::string obstacles;
@@ -149,8 +149,7 @@ bool ShmTransport::has_left(std::size_t peer) const {
          reinterpret_cast<const shm::Header*>(header)->left.load(std::memory_order_acquire) != 0;
 }
 
-/// Copies between this process and one whose memory it may use like its own: of the same user,
-/// where the system allows it.
+/// Copies to or from the memory of another process of the same user, where the system allows it.
 template <class Copy>
 bool copy_across(Copy copy, pid_t pid, std::uint64_t remote, void* local, std::uint64_t size) {
   if (pid <= 0) return false;
@@ -171,7 +170,7 @@ bool ShmTransport::read_remote(Rank peer, std::uint64_t address, void* to, Bytes
                      size.value());
 }
 
-/// Not to a process that has got the pid of one that has ended.
+/// Checks first that the peer lives: another process may have got its pid.
 bool ShmTransport::write_remote(Rank peer, std::uint64_t address, const void* from, Bytes size) {
   const shm::Liveness& liveness = peers_[index(peer)].liveness;
   return !liveness.ended() && copy_across(::process_vm_writev, liveness.pid(), address,

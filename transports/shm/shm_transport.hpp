@@ -6,21 +6,19 @@
 
 namespace capstan {
 
-/// What the kernel may be asked for beyond shared memory itself. The first two are detected;
-/// forbidding them behaves like a kernel or a container that lacks them, and makes the transport
-/// use its fallbacks.
+/// Facilities of the kernel that the transport may use. The first two are detected; forbidding them
+/// makes the transport use its fallbacks, as with a kernel or a container that lacks them.
 struct ShmFacilities {
-  bool pidfd = true;       // otherwise start-up connections are kept, and their end is watched
-  bool membarrier = true;  // otherwise no sleep is longer than 1 ms, as wake-ups can be lost
-  bool bell = false;       // has a descriptor; otherwise it sleeps on memory, which costs less
+  bool pidfd = true;       // otherwise the end of start-up connections is watched
+  bool membarrier = true;  // otherwise wake-ups can be lost, so no sleep is longer than 1 ms
+  bool bell = false;  // gives it a descriptor; otherwise it sleeps on a futex, which costs less
 };
 
-/// The transport of rank `self` of `ranks` that are processes on this host, with a segment of
-/// `segment` bytes. The memory has no name in the file system, costs nothing before it is touched,
-/// and is freed by the kernel when its last user ends, however it ends. Peers can map it for
-/// reading only.
+/// The transport of rank `self` of `ranks` processes on this host, with a segment of `segment`
+/// bytes. The memory has no name in the file system and costs nothing before it is touched. The
+/// kernel frees it when its last user ends, however it ends.
 ///
-/// connect() must be called in the process that made the transport; a child that it forks may drop
+/// connect() must be called in the process that made the transport; a forked child may destroy
 /// its copy but not use it. Throws InvalidArgument and SystemError.
 std::unique_ptr<Transport> make_shm_transport(Rank self, int ranks, Bytes segment,
                                               ShmFacilities facilities = {});

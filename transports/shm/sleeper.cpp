@@ -52,7 +52,7 @@ void ring_doorbell(Doorbell& doorbell, Scope scope, int bell) {
   // Release: what the waker published is visible to a sleeper that finds the word reset.
   if (doorbell.exchange(awake, std::memory_order_acq_rel) != asleep) return;
   if (bell >= 0) {
-    ::eventfd_write(bell, 1);  // cannot fail: it is read long before it overflows
+    ::eventfd_write(bell, 1);  // cannot overflow: the sleeper resets it at each sleep
   } else {
     futex(doorbell, scope, FUTEX_WAKE, 1, nullptr);
   }
@@ -86,7 +86,7 @@ void Sleeper::sleep(std::chrono::nanoseconds at_most) {
 void Sleeper::cancel() {
   doorbell_->exchange(awake, std::memory_order_acq_rel);
   eventfd_t rings;
-  if (bell_ >= 0) ::eventfd_read(bell_, &rings);  // one that is late ends the next sleep early
+  if (bell_ >= 0) ::eventfd_read(bell_, &rings);  // a ring after this ends the next sleep early
 }
 
 }  // namespace capstan::shm

@@ -11,7 +11,7 @@
 namespace capstan {
 namespace {
 
-/// What one rank shares with the others.
+/// The state that one rank shares with the others.
 struct RankState {
   RankState(Bytes size, bool has_bell)
       : bell(has_bell ? shm::make_bell() : FileDescriptor{}), segment(Mapping::anonymous(size)) {}

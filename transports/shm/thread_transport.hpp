@@ -7,10 +7,10 @@
 
 namespace capstan {
 
-/// Transports for `ranks` ranks that are threads of this process, entry r for rank r, each with a
-/// segment of `segment` bytes. Memory is reserved, but not used before it is touched, and is freed
-/// with the last of them. They are connected from the start; connect() and address() do nothing.
-/// With `bells` they have descriptors. Throws InvalidArgument and SystemError.
+/// Transports of `ranks` threads of this process: entry r is the transport of rank r, each with a
+/// segment of `segment` bytes. Memory costs nothing before it is touched and is freed with the last
+/// transport. They are connected from the start: connect() and address() do nothing. With `bells`
+/// they have descriptors. Throws InvalidArgument and SystemError.
 std::vector<std::unique_ptr<Transport>> make_thread_transports(int ranks, Bytes segment,
                                                                bool bells = false);
 

@@ -39,7 +39,7 @@ struct AbstractAddress {
   socklen_t length;
 };
 
-/// The descriptors that came with a message. Owned at once, whoever sent them.
+/// The descriptors of a message. They are owned at once, so that none leaks whoever sent them.
 std::vector<FileDescriptor> take_descriptors(msghdr& header) {
   std::vector<FileDescriptor> result;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part; part = CMSG_NXTHDR(&header, part)) {
@@ -122,7 +122,7 @@ Attempt send_message(int socket, std::span<const std::byte> message,
   if (!descriptors.empty()) attach_descriptors(header, control, descriptors);
 
   if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return Attempt::done;
-  // ETOOMANYREFS: this user has more descriptors under way than the kernel allows at once.
+  // ETOOMANYREFS: this user has more descriptors in flight than the kernel allows at once.
   if (errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ETOOMANYREFS) {
     return Attempt::later;
   }

@@ -16,9 +16,9 @@ namespace capstan::shm {
 // Unix sockets that keep message boundaries (SOCK_SEQPACKET), never block, are closed on exec, and
 // have names in the abstract namespace: nothing in the file system.
 
-/// Who opened the other end of a connection, as this process sees it. The kernel vouches for it.
+/// The process that opened the other end of a connection, as the kernel reports it.
 struct Credentials {
-  pid_t pid = 0;  // 0: in a pid namespace that cannot be seen from here
+  pid_t pid = 0;  // 0: in a pid namespace that is not visible here
   uid_t uid = 0;
 };
 
@@ -34,7 +34,7 @@ class UnixListener {
   bool valid() const { return socket_.valid(); }
   /// The next waiting connection, or nothing. Throws SystemError when descriptors run out.
   std::optional<FileDescriptor> accept();
-  /// Nothing listens any more, even if a forked child still holds a copy of the socket.
+  /// Stops listening, even if a forked child still holds a copy of the socket.
   void close();
 
  private:
@@ -60,14 +60,14 @@ Credentials credentials_of_peer(int socket);
 Attempt send_message(int socket, std::span<const std::byte> message,
                      std::span<const int> descriptors);
 
-/// A message that has come; longer ones are cut to the buffer and have `length` 0.
+/// A received message. One that is longer than the buffer has `length` 0.
 struct Received {
   std::size_t length = 0;
   bool closed = false;
   std::vector<FileDescriptor> descriptors;
 };
 
-/// The next message, or nothing as long as none is there. Throws SystemError.
+/// The next message, or nothing if none has arrived. Throws SystemError.
 std::optional<Received> receive_message(int socket, std::span<std::byte> buffer);
 
 }  // namespace capstan::shm

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t word = 8;
 
-/// What is drawn; each has numbers of its own, so that one fault does not change the others.
+/// The decisions. Each draws from numbers of its own, so that one fault does not change the others.
 enum class Draw : std::uint64_t {
   delay,
   delay_calls,
@@ -32,7 +32,7 @@ std::uint64_t scattered(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A number that looks random, but follows from what it is drawn for.
+/// A pseudo-random number that depends on nothing but the arguments.
 class Drawn {
  public:
   Drawn(const FaultPlan& plan, Rank self, Rank peer, Draw what, std::uint64_t event) {
@@ -52,12 +52,12 @@ class Drawn {
   std::uint64_t number_ = 0;
 };
 
-/// How many bytes are before the first, second, ... border between two words of the segment.
+/// Bytes of the range before the first, second, ... border between two words of the segment.
 Bytes before_border(Bytes offset, std::uint64_t border) {
   return Bytes{border * word - offset.value() % word};
 }
 
-/// How many borders between words are within a range: words show as a whole.
+/// Borders between words within a range. A push may be cut there only, as words show as a whole.
 std::uint64_t borders_in(Bytes offset, Bytes length) {
   const std::uint64_t end = offset.value() % word + length.value();
   return end == 0 ? 0 : (end - 1) / word;

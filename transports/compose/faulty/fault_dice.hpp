@@ -7,9 +7,9 @@
 
 namespace capstan::faulty {
 
-/// What happens to one push on its way. It starts to show after `hold` calls of progress(); if
-/// `first` is not zero, as many of its bytes show then, and the rest `pause` calls later: alone, or
-/// together with the first ones once more when `resent`.
+/// How one push is delivered. It becomes visible after `hold` calls of progress(). If `first` is
+/// not zero, only that many bytes do, and the rest `pause` calls later; a `resent` push then
+/// becomes visible as a whole once more.
 struct Delivery {
   std::uint64_t hold = 0;
   Bytes first{0};
@@ -17,17 +17,18 @@ struct Delivery {
   bool resent = false;
 };
 
-/// What a plan means for the link on which `self` hears `peer`. Every answer depends on the plan,
-/// the ranks and the arguments alone. Thread-safe.
+/// Decides about faults on the link from `peer` to `self`. Every answer depends on the plan, the
+/// ranks and the arguments alone. Thread-safe.
 class FaultDice {
  public:
   FaultDice(const FaultPlan& plan, Rank self, Rank peer);
 
-  /// Of the push with this number, from 0 on, to this place of the segment.
+  /// Delivery of push number `push` (from 0 on) to this range of the segment.
   Delivery delivery_of(std::uint64_t push, Bytes offset, Bytes length) const;
-  /// Whether the link is passed over when this push is next and others have news too.
+  /// Whether one call of progress() skips the link when this push is next and other links have
+  /// pushes, too.
   bool skipped(std::uint64_t push) const;
-  /// Why the link is broken once so many pushes have been taken in, or nothing.
+  /// Why the link is broken after this number of received pushes, or nothing.
   std::optional<std::string> broken_after(std::uint64_t pushes) const;
 
  private:
@@ -35,8 +36,8 @@ class FaultDice {
   Rank self_, peer_;
 };
 
-/// What a plan means for the sleeps of `self`, of which `sleep` is the number: which part of the
-/// time it may take passes before it ends by itself; 1 if all of it does.
+/// The part of its time limit after which sleep number `sleep` of `self` ends by itself: 0 at once,
+/// 1 not before the limit.
 double part_of_sleep(const FaultPlan& plan, Rank self, std::uint64_t sleep);
 
 }  // namespace capstan::faulty

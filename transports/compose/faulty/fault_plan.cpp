@@ -79,7 +79,7 @@ class Setting {
     throw InvalidArgument(fmt::format("faults: '{}' {}; known are: {}", text_, what, known));
   }
 
-  /// What comes before `mark`, or all the rest when that is empty.
+  /// The text before `mark`, or all the rest when the mark is empty.
   std::string_view up_to(std::string_view mark) {
     const auto end = mark.empty() ? rest_.size() : rest_.find(mark);
     if (end == std::string_view::npos) fail(fmt::format("lacks a '{}'", mark));

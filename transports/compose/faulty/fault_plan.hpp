@@ -9,24 +9,24 @@
 
 namespace capstan {
 
-/// Which faults a FaultyTransport injects. Probabilities are from 0 to 1; calls are calls of
-/// progress() by the rank that waits; pushes are counted on each link by the rank that takes them
-/// in. There is no clock in it: what happens to a push follows from the seed, the two ranks and the
-/// number of the push.
+/// The faults that a FaultyTransport injects. Probabilities are from 0 to 1. Calls are calls of
+/// progress() by the receiving rank, which also counts the pushes of each link. No clock is
+/// involved: the faults of a push follow from the seed, the two ranks and the number of the push.
 struct FaultPlan {
   std::uint64_t seed = 0;
 
-  /// That a push becomes visible late: by 1 to `delay_calls` calls.
+  /// Probability that a push becomes visible 1 to `delay_calls` calls late.
   double delay = 0;
   std::uint64_t delay_calls = 8;
-  /// That a link is passed over for one call while others have news.
+  /// Probability that one call skips a link while other links have pushes.
   double reorder = 0;
-  /// That a push of several words becomes visible in two pieces, some calls apart.
+  /// Probability that a push of several words becomes visible in two pieces, some calls apart.
   double partial = 0;
-  /// That a push is lost half-way, and sent again by the network `resend_calls` calls later.
+  /// Probability that a push is lost half-way and the network sends it again `resend_calls` calls
+  /// later.
   double drop = 0;
   std::uint64_t resend_calls = 64;
-  /// That a sleep ends at once for no reason; that it is cut short.
+  /// Probabilities that a sleep ends at once for no reason, and that it is cut short.
   double spurious = 0;
   double early = 0;
 
@@ -36,14 +36,14 @@ struct FaultPlan {
     std::uint64_t after, calls;
     bool operator==(const Stop&) const = default;
   };
-  /// The connection between two ranks breaks when one of them has taken in `after` pushes of the
-  /// other: each then misses the other.
+  /// The connection between two ranks breaks when one of them has received `after` pushes of the
+  /// other. Each then sees the other as departed.
   struct Reset {
     Rank one, other;
     std::uint64_t after;
     bool operator==(const Reset&) const = default;
   };
-  /// Every connection of `rank` breaks so.
+  /// Every connection of `rank` breaks in this manner.
   struct Death {
     Rank rank;
     std::uint64_t after;
@@ -56,9 +56,9 @@ struct FaultPlan {
   bool operator==(const FaultPlan&) const = default;
 
   /// Reads "seed=42,delay=0.1,delay_calls=20,stop=1@100:5000,reset=0-2@7,death=3@50"; the last
-  /// three may come again. Throws InvalidArgument that says what is wrong and what could be said.
+  /// three may be repeated. Throws InvalidArgument that says what is wrong and what is known.
   static FaultPlan parse(std::string_view text);
-  /// What parse() makes the same plan of; what is as by default is left out, except the seed.
+  /// The text that parse() reads as this plan. Omits default values, except the seed.
   std::string to_string() const;
 };
 

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto longest_linger = 1s;
-/// How often it is asked whether a peer that takes nothing in is still there.
+/// Calls of progress() between two checks whether a peer that receives nothing is still there.
 constexpr std::uint64_t calls_between_checks = 256;
 
 std::byte* shown_part(Transport& inner, const faulty::StreamLayout& layout) {
@@ -179,11 +179,11 @@ std::optional<std::string> FaultyTransport::departed(Rank peer) {
   if (from && from->in.broken()) return from->in.broken();
   auto reason = inner_->departed(peer);
   if (!reason || !from) return reason;
-  inner_->progress();  // what came before it left is still taken in
+  inner_->progress();  // receives what arrived before the peer left
   return from->in.has_news() ? std::nullopt : reason;
 }
 
-/// Sends what was released: it counts as published, but there was no room for it yet.
+/// Sends what was released, which counts as published although there was no room for it yet.
 void FaultyTransport::linger() {
   const Deadline deadline = Deadline::in(longest_linger);
   for (int rank = 0; rank < ranks(); ++rank) {

@@ -10,22 +10,24 @@
 
 namespace capstan {
 
-/// Lets another transport misbehave as a FaultPlan says, within what transports/transport.hpp
-/// allows: the rules of order, of whole words and of wake-ups that are not lost hold all the same.
-/// For tests. Its links are never mapped, whatever those of the inner transport are, so that what
-/// peers publish shows in a mirror, late: pushes travel as streams through the inner segment, and
-/// the rank that takes them in injects the faults. All ranks use the same plan.
+/// Wraps a transport and injects the faults of a FaultPlan, within what transports/transport.hpp
+/// allows: order, whole words and wake-ups hold all the same. For tests. All ranks use the same
+/// plan.
 ///
-/// Long ranges of the segment are read when they show, if the inner transport is mapped; bytes of
-/// push_from() when there is room for them on their way. A rank whose peers do not call progress()
-/// may have to call it for these to arrive. The destructor waits a second for them at most.
+/// Links are never mapped, even if those of the inner transport are. Pushes travel as streams
+/// through the inner segment, and the receiver shows them in its mirror, with the faults.
+///
+/// If the inner transport is mapped, long ranges of the segment are read when they become visible;
+/// bytes of push_from() are read when the stream has room for them. A rank whose peers do not call
+/// progress() may have to call it for these to arrive. The destructor waits at most a second for
+/// them.
 class FaultyTransport final : public MirroredTransport {
  public:
-  /// How large the segment of the inner transport must be. Throws InvalidArgument.
+  /// The size of segment that the inner transport must have. Throws InvalidArgument.
   static Bytes inner_segment(Bytes segment, int ranks);
 
-  /// `segment` is what it shows of the inner transport's, which nobody else writes. The inner one
-  /// can be connected already. Throws InvalidArgument and SystemError.
+  /// `segment` is the visible part of the inner transport's segment, which nobody else writes. The
+  /// inner transport may be connected already. Throws InvalidArgument and SystemError.
   FaultyTransport(std::unique_ptr<Transport> inner, Rank self, int ranks, Bytes segment,
                   FaultPlan plan);
   ~FaultyTransport() override;
@@ -43,11 +45,11 @@ class FaultyTransport final : public MirroredTransport {
   void cancel_sleep() override;
   void detach_sources(Rank peer) override;
   void watch(Rank peer) override;
-  /// Names the injected fault when that is why.
+  /// Names the injected fault if that is the reason.
   std::optional<std::string> departed(Rank peer) override;
 
  private:
-  /// The way to a peer and back.
+  /// The streams to and from one peer.
   struct Connection {
     faulty::Outbound out;
     faulty::Inbound in;
@@ -70,12 +72,12 @@ class FaultyTransport final : public MirroredTransport {
   const faulty::StreamLayout layout_;
   const std::string name_;
 
-  /// Guards what follows, as wake() is called from anywhere. Not held while asleep: the inner
-  /// transport may be pushed to meanwhile.
+  /// Guards the members below, as any thread calls wake(). Not held while asleep, so that others
+  /// can push through the inner transport meanwhile.
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> connections_;  // by peer
   std::optional<faulty::NudgedDescriptor> nudged_;
-  bool held_back_ = false;  // something has come and does not show yet
+  bool held_back_ = false;  // something has arrived and is not visible yet
   bool preparing_ = false;  // between prepare_to_sleep() and the sleep
   std::uint64_t sleeps_ = 0;
 };

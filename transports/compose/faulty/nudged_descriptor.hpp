@@ -5,7 +5,7 @@
 
 namespace capstan::faulty {
 
-/// A descriptor that is readable while another one is, or while it was nudged. Thread-safe.
+/// A descriptor that is readable while another one is, or after nudge() until reset(). Thread-safe.
 class NudgedDescriptor {
  public:
   /// `other` outlives it. Throws SystemError.

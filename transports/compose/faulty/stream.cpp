@@ -7,14 +7,15 @@ namespace capstan::faulty {
 namespace {
 
 constexpr std::uint64_t word = 8;
-/// So that a long push from elsewhere starts to arrive while its end waits for room.
+/// Limits a record, so that a long push starts to arrive while its end waits for room.
 constexpr std::uint64_t longest_piece = StreamLayout::ring_size / 8;
 
 std::atomic_ref<std::uint64_t> word_at(const std::byte* place) {
   return std::atomic_ref{*reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(place))};
 }
 
-/// Calls `copy(offset in the ring, offset in the range, length)` for each of the parts of a range.
+/// Calls `copy(offset in the ring, offset in the range, length)` for each part of a range: two if
+/// it wraps around, else one.
 template <class Copy>
 void around_ring(std::uint64_t position, std::uint64_t length, Copy&& copy) {
   const std::uint64_t start = position % StreamLayout::ring_size;
@@ -91,7 +92,7 @@ bool Outbound::send_some(Post& post) {
   const std::uint64_t size = size_of(header);
   if (written_ + size > peer_cursor(Cursor::taken) + StreamLayout::ring_size) return false;
 
-  if (refers) {  // before what says that it has come
+  if (refers) {  // the data go before the header that announces them
     inner_->push(peer_, Bytes{post.offset}, Bytes{post.length});
     last_reference_ = written_ + size;
   }
@@ -123,7 +124,7 @@ void Outbound::abandon() {
   last_reference_ = 0;
 }
 
-// --- Taking in ---
+// --- Receiving ---
 
 bool Inbound::skipped() {
   if (skipped_) return false;

@@ -11,8 +11,8 @@
 
 namespace capstan::faulty {
 
-/// Where what is in the segment of the inner transport: first the segment that the decorator
-/// shows, then a line of cursors per peer, then a ring per peer with the stream of pushes to it.
+/// Layout of the inner transport's segment: the visible segment, then a line of cursors per peer,
+/// then a ring per peer with the stream of pushes to it.
 struct StreamLayout {
   Bytes segment;
   int ranks;
@@ -30,15 +30,15 @@ struct StreamLayout {
   std::uint64_t shown() const { return (segment.value() + line - 1) / line * line; }
 };
 
-/// One rank's side of what it and a peer send each other over the inner transport: a stream of
-/// pushes each way. A push is a header, and its bytes unless it refers to the sender's segment.
+/// One rank's end of the two streams of pushes between it and a peer. A push is a header, followed
+/// by its bytes unless it refers to the sender's segment.
 class StreamEnd {
  public:
   StreamEnd(Transport& inner, const StreamLayout& layout, Rank self, Rank peer)
       : inner_(&inner), layout_(layout), self_(self), peer_(peer) {}
 
  protected:
-  /// One of the words of the line of cursors. Positions in streams only grow.
+  /// The words of the line of cursors. Positions in streams only grow.
   enum class Cursor : std::uint64_t { written, taken, broken };
 
   struct Header {
@@ -50,9 +50,9 @@ class StreamEnd {
   std::uint64_t peer_cursor(Cursor cursor) const;
   void publish(Cursor cursor, std::uint64_t value);
 
-  /// Bytes of the stream that a push takes, in whole words.
+  /// Bytes that a push occupies in the stream, in whole words.
   static std::uint64_t size_of(const Header& header);
-  /// Copies from the peer's ring, or to the own one and pushes it.
+  /// Copies from the peer's ring; copies to this rank's ring and pushes it.
   void read(std::uint64_t position, void* to, std::uint64_t length) const;
   void write(std::uint64_t position, const void* from, std::uint64_t length);
 
@@ -66,18 +66,18 @@ class Outbound : public StreamEnd {
  public:
   using StreamEnd::StreamEnd;
 
-  /// Bytes of the own segment (`from` is null), or from elsewhere. Short ones are copied now.
+  /// Queues bytes of this rank's segment (`from` is null) or from elsewhere. Copies short ones now.
   void push(Bytes offset, const void* from, Bytes length);
-  /// What was pushed before may go.
+  /// Lets everything pushed so far be sent.
   void release() { released_ = posts_.size(); }
-  /// Sends as much as there is room for; whether that was anything.
+  /// Sends as much as there is room for. Returns whether that was anything.
   bool pump();
-  /// Whether nothing that was released is read here any more.
+  /// Whether all memory that was released may change again.
   bool settled() const { return released_ == 0 && peer_cursor(Cursor::taken) >= last_reference_; }
   bool unsent() const { return released_ > 0; }
-  /// What has not been sent from elsewhere is copied.
+  /// Copies unsent bytes from elsewhere.
   void detach();
-  /// Nobody listens any more: forgets all, and what will be pushed.
+  /// Drops everything queued and all future pushes, as the peer no longer listens.
   void abandon();
 
  private:
@@ -92,34 +92,34 @@ class Outbound : public StreamEnd {
   bool send_some(Post& post);
 
   std::deque<Post> posts_;
-  std::size_t released_ = 0;          // how many of them may go
+  std::size_t released_ = 0;          // number of posts that may be sent
   std::uint64_t written_ = 0;         // position in the stream
   std::uint64_t last_reference_ = 0;  // where the last push that refers to the segment ends
   bool abandoned_ = false;
 };
 
-/// Takes in the pushes of one peer, each after what the dice say.
+/// Receives the pushes of one peer, each with the faults that the dice decide.
 class Inbound : public StreamEnd {
  public:
   Inbound(Transport& inner, const StreamLayout& layout, Rank self, Rank peer, const FaultPlan& plan)
       : StreamEnd(inner, layout, self, peer), dice_(plan, self, peer) {}
 
-  /// Whether something has come that does not show yet.
+  /// Whether something has arrived that is not visible yet.
   bool has_news() const { return !broken_ && peer_cursor(Cursor::written) > taken_; }
-  /// Whether faults pass it over for this call, now that others have news as well.
+  /// Whether a fault skips this stream for one call, as other streams have news, too.
   bool skipped();
-  /// One call: shows in the mirror what is due. Whether a push was taken in, which is told the
-  /// peer; the inner transport is to be woken for it.
+  /// One call of progress(): makes visible in the mirror what is due. Returns whether a push was
+  /// received and reported to the peer, which then has to be woken.
   bool take(std::byte* mirror);
 
-  /// Breaks the connection when the plan says so, or the peer; whether it has just done so.
+  /// Breaks the connection when the plan says so or the peer has. Returns whether it did so now.
   bool break_if_due();
   const std::optional<std::string>& broken() const { return broken_; }
 
  private:
-  /// Shows the bytes from `begin` to `end` of the push that is next.
+  /// Makes bytes [begin, end) of the next push visible.
   void show(std::byte* mirror, std::uint64_t begin, std::uint64_t end) const;
-  /// Counts a call off; whether there was none left.
+  /// Counts one call down. Returns whether none was left.
   static bool passed(std::uint64_t& calls) {
     if (calls == 0) return true;
     --calls;

@@ -109,8 +109,9 @@ class HierarchicalTransport final : public Transport {
   void ring(const Link& link) override { (link.mapped ? near_ : far_)->wake(link); }
 
   const Rank self_;
-  const std::unique_ptr<Transport> near_, far_;  // far goes first: it uses near's segment
-  std::vector<std::int32_t> near_rank_;          // by rank; -1: far
+  const std::unique_ptr<Transport> near_,
+      far_;                              // far is destroyed first, as it uses near's segment
+  std::vector<std::int32_t> near_rank_;  // by rank; -1: far
   std::string name_;
 };
 

@@ -24,14 +24,14 @@ using multirail::PeerState;
 using multirail::PieceCounters;
 using multirail::PushedRange;
 
-/// A piece of a rail takes longer than the state there and back, which cutting costs.
+/// Cutting a range costs a round trip. Sending a piece of this size takes longer than that.
 constexpr std::uint64_t smallest_piece = 64 * 1024;
-/// Of how many peers one call of progress() checks at what has come.
+/// The most peers that one call of progress() checks for arrived pieces.
 constexpr std::size_t most_checks = 16;
-/// How often it is asked whether a peer that tells of no pieces is still there.
+/// Calls of progress() between two checks whether a peer that acknowledges nothing is still there.
 constexpr std::uint64_t calls_between_checks = 256;
-constexpr auto longest_blind_sleep = 1ms;  // where a rail has no descriptor
-constexpr auto linger = 2s;                // while peers take nothing
+constexpr auto longest_blind_sleep = 1ms;  // if a rail has no descriptor
+constexpr auto linger = 2s;                // time without progress of peers
 
 class MultirailTransport final : public MirroredTransport {
  public:
@@ -71,7 +71,7 @@ class MultirailTransport final : public MirroredTransport {
   void leave();
   int count() const { return static_cast<int>(rails_.size()); }
   Transport& first() const { return *rails_.front(); }
-  /// Null for this rank and those without a link.
+  /// Null for this rank itself and for peers without a link.
   PeerState* state_of(Rank peer) const { return states_[index(peer)].get(); }
 
   const pid_t process_ = ::getpid();
@@ -79,7 +79,7 @@ class MultirailTransport final : public MirroredTransport {
   std::vector<std::unique_ptr<Transport>> rails_;
   std::string name_;
   std::vector<std::unique_ptr<PeerState>> states_;  // by rank
-  std::vector<PeerState*> linked_;                  // those that are
+  std::vector<PeerState*> linked_;                  // those that are not null
   std::size_t next_checked_ = 0;                    // of linked_
   Poller events_;                                   // watches all rails
   bool blind_ = false;                              // some rail has no descriptor
@@ -130,7 +130,7 @@ void MultirailTransport::connect(std::span<const Address> addresses, Deadline de
           self().value(), i, rails_.size()));
     for (std::size_t rail = 0; rail < rails_.size(); ++rail)
       of_rail[rail][i] = std::move(parts[rail]);
-    if (states_[i]) continue;  // a second time: the rails will say so
+    if (states_[i]) continue;  // a second connect(): the rails throw
     make_mirror(peer);
     states_[i] = std::make_unique<PeerState>(peer, mirror(peer));
     linked_.push_back(states_[i].get());
@@ -174,7 +174,7 @@ void MultirailTransport::announce_sources(std::span<const std::byte> input,
   for (const auto& rail : rails_) rail->announce_sources(input, output);
 }
 
-/// Whether what comes next would be held back, too: nobody might be there to let it go.
+/// False while anything is held back: only progress() lets it go, which nobody may call any more.
 bool MultirailTransport::pushed(Rank peer) const {
   const PeerState* to = state_of(peer);
   const auto has_pushed = [&](const auto& rail) { return rail->pushed(peer); };
@@ -246,7 +246,7 @@ MultirailTransport::~MultirailTransport() {
   if (::getpid() == process_) leave();  // else a forked child's copy: the rank is still there
 }
 
-/// A rail that ended before the others would take what they still carry with it.
+/// Waits for the peers: a rail that ends first would make the peer drop what others still carry.
 void MultirailTransport::leave() {
   const auto waiting = [&](const PeerState* state) {
     return !(state->held.empty() && state->is_clear(counters_)) && !departed(state->peer);
@@ -271,7 +271,7 @@ void MultirailTransport::leave() {
 
 void MultirailTransport::prepare_to_sleep() {
   for (const auto& rail : rails_) rail->prepare_to_sleep();
-  serve_peers(linked_.size());  // what had come before tells nobody any more
+  serve_peers(linked_.size());  // no descriptor reports what had arrived before
 }
 
 void MultirailTransport::sleep(std::chrono::nanoseconds at_most) {

@@ -48,13 +48,13 @@ void HeldPushes::release(Transport& rail, Rank peer) {
 
 std::uint64_t PeerState::word(Bytes offset) const {
   auto* word = reinterpret_cast<const std::uint64_t*>(mirror + offset.value());
-  // Nobody writes through this, but atomic_ref of const is younger than C++20.
+  // C++20 has no atomic_ref to const; nothing is written through this one.
   return std::atomic_ref{*const_cast<std::uint64_t*>(word)}.load(std::memory_order_acquire);
 }
 
 std::uint64_t PeerState::arrived(const PieceCounters& counters, int rails) const {
   std::uint64_t least = word(counters.count_of(rails - 1));
-  if (least == acknowledged) return least;  // mostly
+  if (least == acknowledged) return least;  // the usual case
   for (int rail = 0; rail < rails - 1; ++rail)
     least = std::min(least, word(counters.count_of(rail)));
   return least;

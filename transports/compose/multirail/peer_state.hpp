@@ -11,19 +11,19 @@
 
 namespace capstan::multirail {
 
-/// A range to be pushed, and where its bytes are; null: at the same place of the segment.
+/// A range to be pushed, and its source. Null: the same offset of this rank's segment.
 struct PushedRange {
   Bytes offset, length;
   const std::byte* from = nullptr;
 
-  /// The piece of it that rail `rail` of `rails` takes. Cut at multiples of a page of the segment.
+  /// The piece for rail `rail` of `rails`. Cuts are at multiples of a page of the segment.
   PushedRange piece(int rail, int rails) const;
   void push_to(Transport& rail, Rank peer) const;
 };
 
-/// What is behind each segment, for the peer whose mirror it is.
+/// Counters behind each segment, visible in the peer's mirror of it.
 struct PieceCounters {
-  std::uint64_t begin;  // where it is
+  std::uint64_t begin;  // offset of the counters
 
   static constexpr std::uint64_t line = 64;
   static PieceCounters behind(Bytes segment) {
@@ -31,25 +31,25 @@ struct PieceCounters {
   }
   Bytes end() const { return Bytes{begin + 2 * line}; }
 
-  /// How many ranges were cut into pieces so far: pushed over each rail after its piece.
+  /// Offset of the number of ranges cut so far. Each rail pushes its own after each piece.
   Bytes count_of(int rail) const {
     return Bytes{begin + static_cast<std::uint64_t>(rail) * sizeof(std::uint64_t)};
   }
-  /// How many of the peer's have come, in all their pieces.
+  /// Offset of the number of the peer's ranges that have arrived with all their pieces.
   Bytes arrived() const { return Bytes{begin + line}; }
 };
 
-/// Pushes to one peer that wait for pieces that were pushed before them.
+/// Pushes to one peer that wait for earlier pieces to arrive.
 class HeldPushes {
  public:
   bool empty() const { return ranges_.empty(); }
   /// Short ranges are copied, as Transport::push says.
   void add(const PushedRange& range, std::span<const std::byte> segment);
-  /// Copies what is to be read.
+  /// Copies the sources of all that waits, so that they may change.
   void save(std::span<const std::byte> segment);
-  /// Pushes all in order.
+  /// Pushes all that waits, in order.
   void release(Transport& rail, Rank peer);
-  /// Copies live until what release() has pushed has been read.
+  /// The copies have to live until the rail has read what release() pushed.
   bool has_copies() const { return !saved_.empty(); }
   void forget() { saved_.clear(); }
 
@@ -63,23 +63,23 @@ class HeldPushes {
   std::vector<std::unique_ptr<std::byte[]>> saved_;
 };
 
-/// What this rank has to do with a peer.
+/// The state of the exchange with one peer.
 struct PeerState {
   Rank peer;
   const std::byte* mirror;
   std::uint64_t cut = 0;           // ranges pushed in pieces
-  std::uint64_t acknowledged = 0;  // of the peer's: what it was told to have come
+  std::uint64_t acknowledged = 0;  // ranges of the peer that were acknowledged to it
   HeldPushes held{};
-  std::uint64_t waited = 0;  // calls of progress() for the peer to tell of pieces
+  std::uint64_t waited = 0;  // calls of progress() since the peer last acknowledged all
   bool gone = false;
   std::atomic<bool> pieces_to_wake{false};  // pushed since the last wake
 
   std::uint64_t word(Bytes offset) const;
-  /// Whether the peer has all the pieces, or is not there to get any.
+  /// Whether the peer has received all pieces, or has departed.
   bool is_clear(const PieceCounters& counters) const {
     return gone || word(counters.arrived()) >= cut;
   }
-  /// How many ranges of the peer's have come whole.
+  /// Number of the peer's ranges that have arrived with all their pieces.
   std::uint64_t arrived(const PieceCounters& counters, int rails) const;
 };
 
