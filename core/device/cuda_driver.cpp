@@ -7,7 +7,7 @@
 
 #include "core/device/device_driver.hpp"
 
-// The declarations of CUDA's driver API that are used here, as its ABI has them.
+// This file declares the functions of CUDA's driver API that it uses, as the ABI has them.
 
 namespace capstan {
 namespace {
@@ -34,12 +34,12 @@ class CudaDriver final : public DeviceDriver {
   std::string_view name() const override { return "CUDA"; }
 
   std::optional<DevicePlace> place_of(const void* address) const override {
-    // Which context, what type of memory, whether it is managed, on which device.
+    // The attributes CONTEXT, MEMORY_TYPE, IS_MANAGED and DEVICE_ORDINAL.
     int attributes[] = {1, 2, 8, 9};
     int type = 0, managed = 0;
     DevicePlace place;
     void* values[] = {static_cast<void*>(&place.context), &type, &managed, &place.device};
-    // Leaves all at zero for addresses that it does not know.
+    // The driver leaves all at zero for unknown addresses.
     if (pointer_get_attributes_(4, attributes, values, to_device(address)) != 0 ||
         type != device_memory || managed != 0)
       return std::nullopt;
@@ -48,7 +48,7 @@ class CudaDriver final : public DeviceDriver {
 
   int enter(const DevicePlace& place, int& /*former*/) override {
     Context context = place.context;
-    // Memory of pools and of virtual address ranges has none of its own.
+    // Memory of pools and of virtual address ranges has no context of its own.
     if (!context)
       if (const int error = primary_context(place.device, context)) return error;
     return push_(context);
@@ -82,7 +82,7 @@ class CudaDriver final : public DeviceDriver {
     return reinterpret_cast<DevicePointer>(address);
   }
 
-  /// Kept for good: the runtime uses it as well.
+  /// Retained for the life of the process, as the CUDA runtime uses it, too.
   int primary_context(int device, Context& context) {
     const std::lock_guard lock{mutex_};
     Context& retained = primary_[device];
@@ -106,7 +106,7 @@ class CudaDriver final : public DeviceDriver {
   int (*error_string_)(int, const char**) = nullptr;
 };
 
-/// The last one is that of Windows' subsystem for Linux.
+/// /dev/dxg is that of Windows' subsystem for Linux.
 bool has_device(const SystemView& system) {
   constexpr const char* nodes[] = {"dev/nvidiactl", "proc/driver/nvidia/version", "dev/dxg"};
   return std::ranges::any_of(nodes, [&](const char* node) {

@@ -11,7 +11,7 @@
 
 namespace capstan {
 
-/// From where memory of a device is reached.
+/// The device and context through which memory is accessed.
 struct DevicePlace {
   void* context =
       nullptr;  ///< CUDA: the context that it belongs to; null: the device's primary one
@@ -20,8 +20,8 @@ struct DevicePlace {
   auto operator<=>(const DevicePlace&) const = default;
 };
 
-/// What copies between host and devices need of a vendor's library. Thread-safe. A function that
-/// returns an int returns 0, or the library's error code.
+/// The functions of a vendor's library that copies between host and devices need. Thread-safe. A
+/// function that returns an int returns 0, or the library's error code.
 class DeviceDriver {
  public:
   enum class Direction { to_host, to_device };
@@ -32,29 +32,29 @@ class DeviceDriver {
   /// "CUDA", "HIP".
   virtual std::string_view name() const = 0;
 
-  /// Nothing for memory that the host can access: ordinary, registered and managed memory.
+  /// The place of device memory. Nothing for memory that the host can access: ordinary, registered
+  /// and managed memory.
   virtual std::optional<DevicePlace> place_of(const void* address) const = 0;
 
-  /// Makes a place current for this thread, and what was current before it again.
+  /// Makes a place current for this thread; leave() restores the former one.
   virtual int enter(const DevicePlace& place, int& former) = 0;
   virtual void leave(int former) = 0;
 
-  // In the current place. A stream waits for no other stream.
+  // These use the current place. A stream waits for no other stream.
 
   virtual int make_stream(void*& stream) = 0;
   virtual int start_copy(Direction direction, void* to, const void* from, std::size_t bytes,
                          void* stream) = 0;
-  /// `not_ready` while something is under way on it.
+  /// `not_ready` while a copy is in progress on the stream.
   virtual int query(void* stream) = 0;
 
   virtual std::string text_of(int code) const = 0;
 };
 
-/// CUDA's driver, or null. It is asked nothing before the program has initialised it; where there
-/// is a device of NVIDIA's it is loaded, as programs load it late (by the CUDA runtime's first
-/// call).
+/// CUDA's driver, or null. Loads it if there is an NVIDIA device, as the CUDA runtime loads it as
+/// late as its first call, but does not initialise it.
 std::unique_ptr<DeviceDriver> make_cuda_driver(const SystemView& system = {});
-/// HIP's runtime, or null. As the first question initialises it, it must have been loaded already.
+/// HIP's runtime, or null if it is not loaded yet: the first call would initialise it.
 std::unique_ptr<DeviceDriver> make_hip_driver(const SystemView& system = {});
 
 }  // namespace capstan

@@ -13,14 +13,13 @@
 namespace capstan {
 namespace {
 
-/// Those found so far; they live as long as the process, as their libraries do.
+/// The drivers found so far. They live as long as the process, as their libraries do.
 std::array<std::atomic<DeviceDriver*>, 2> drivers{};
 
-/// Streams that nobody uses at the moment. A copy has one of its own, so that it waits for no
-/// other.
+/// Unused streams. Each copy has a stream of its own, so that it waits for no other.
 class Streams {
  public:
-  /// Null: make one.
+  /// Null if there is none: the caller makes one.
   void* take(const DeviceBuffer& at) {
     const std::lock_guard lock{mutex_};
     auto& idle = idle_[key(at)];
@@ -47,7 +46,7 @@ Streams& streams() {
   return all;
 }
 
-/// Memory that a device may still write to, whenever it comes back.
+/// Keeps memory for good, as a device may still write to it.
 void abandon(std::shared_ptr<void> memory) {
   static std::mutex mutex;
   static auto& abandoned = *new std::vector<std::shared_ptr<void>>;
@@ -155,7 +154,7 @@ void DeviceCopies::finish() {
   }
 }
 
-/// Only after an error is there anything left: its stream is of no more use.
+/// Lanes are left only after an error. Their streams are not reused.
 DeviceCopies::~DeviceCopies() {
   for (const Lane& lane : lanes_) {
     try {

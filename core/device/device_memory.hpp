@@ -13,14 +13,14 @@
 
 namespace capstan {
 
-/// Looks which drivers this process has; nothing is loaded or initialised where there is no device.
-/// Called when a communicator is made. Thread-safe, and cheap to repeat.
+/// Looks for the drivers that this process has. Loads nothing on a machine without devices. Called
+/// when a communicator is made. Thread-safe, and cheap to repeat.
 void look_for_devices();
 
-/// Drivers that have been found: "CUDA", "HIP", "CUDA and HIP", or nothing.
+/// The drivers that have been found: "CUDA", "HIP", "CUDA and HIP", or an empty text.
 std::string device_drivers();
 
-/// A driver has been found. Programs without one pay for no more than reading this.
+/// Whether a driver has been found. Programs without one pay only for reading this.
 inline std::atomic<bool> devices_possible = false;
 
 /// Memory that only a device can access.
@@ -28,32 +28,31 @@ struct DeviceBuffer {
   DeviceDriver* driver = nullptr;
   DevicePlace place{};
 };
-/// Nothing for memory that the host can access. Thread-safe.
+/// The device memory at an address. Nothing for memory that the host can access. Thread-safe.
 std::optional<DeviceBuffer> find_device_buffer(const void* address);
 
 inline bool on_device(const void* address) {
   return devices_possible.load(std::memory_order_relaxed) && find_device_buffer(address);
 }
 
-/// What copies to and from a device belong to.
+/// The operation that copies to and from a device belong to.
 struct Transfer {
   std::string call{};                   ///< "rank 1: all_reduce(...)", for errors
-  std::shared_ptr<void> host_memory{};  ///< kept for as long as a device may access it
+  std::shared_ptr<void> host_memory{};  ///< kept while a device may access it
   std::chrono::milliseconds timeout = std::chrono::minutes{5};
 };
 
-/// Copies between host memory and memory of devices, made side by side.
+/// Concurrent copies between host memory and memory of devices.
 class DeviceCopies {
  public:
   explicit DeviceCopies(Transfer transfer) : transfer_(std::move(transfer)) {}
   DeviceCopies(const DeviceCopies&) = delete;
-  /// Waits for what is under way; host memory that a device does not let go of in time is not used
-  /// any more.
+  /// Waits for copies in progress. Host memory that a device does not release in time is leaked.
   ~DeviceCopies();
 
-  /// Starts a copy; at most one side may be on a device. Throws SystemError.
+  /// Starts a copy. At most one side may be on a device. Throws SystemError.
   void copy(void* to, const void* from, std::size_t bytes);
-  /// Returns when all are done. Throws SystemError, also when a device takes too long.
+  /// Waits for all copies. Throws SystemError, also when a device takes too long.
   void finish();
 
  private:

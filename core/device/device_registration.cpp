@@ -30,7 +30,7 @@ struct DmaBuf {
   std::uint64_t offset = 0;
 };
 
-/// Sets `error` when the GPU's library refuses.
+/// Sets `error` when the GPU's library fails.
 DmaBuf export_dma_buf(const GpuDirectFunctions& functions, DeviceMemory memory,
                       std::string& error) {
   int fd = -1, code = 0;
@@ -57,7 +57,7 @@ DmaBuf export_dma_buf(const GpuDirectFunctions& functions, DeviceMemory memory,
   return exported;
 }
 
-/// The registration keeps the dma-buf: its descriptor is not needed any longer.
+/// Registers a dma-buf. The registration keeps it, so that its descriptor can be closed.
 ibv_mr* try_dma_buf(const GpuDirectFunctions& functions, ibv_pd* domain, DeviceMemory memory,
                     int access, std::string& error) {
   if (functions.reg_dmabuf_mr == nullptr || !functions.dma_buf_obstacle.empty()) {

@@ -10,21 +10,21 @@
 #include "core/device/gpu_direct.hpp"
 #include "core/net/file_descriptor.hpp"
 
-// As <infiniband/verbs.h> declares them; whoever uses a registration includes that.
+// Declared in <infiniband/verbs.h>, which users of a registration include.
 struct ibv_pd;
 struct ibv_mr;
 
 namespace capstan {
 
-/// The functions that register a GPU's memory with a network card, each null where the machine
-/// does not have it. Tests fill in their own.
+/// The functions that register a GPU's memory with a network card. Null where the machine does not
+/// have them. Tests supply their own.
 struct GpuDirectFunctions {
   // libibverbs
   ibv_mr* (*reg_mr)(ibv_pd*, void*, std::size_t, int access) = nullptr;
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t offset, std::size_t, std::uint64_t iova, int fd,
                            int access) = nullptr;
   int (*dereg_mr)(ibv_mr*) = nullptr;
-  // The GPU's: whichever of these its libraries have; 0 is success
+  // The GPU's libraries, which have some of these; 0 is success
   int (*cuda_range_handle)(void* handle, unsigned long long address, std::size_t, int type,
                            unsigned long long flags) = nullptr;
   int (*hip_range_handle)(void* handle, void* address, std::size_t, int type,
@@ -33,11 +33,11 @@ struct GpuDirectFunctions {
   /// CUDA's pointer attributes, which tell allocations apart.
   int (*cuda_pointer_attribute)(void* value, int attribute, unsigned long long address) = nullptr;
 
-  std::string dma_buf_obstacle;      ///< why the route is closed, empty when it is open
-  std::string peer_memory_obstacle;  ///< the same
+  std::string dma_buf_obstacle;      ///< why this route is closed; empty when it is open
+  std::string peer_memory_obstacle;  ///< likewise
 };
 
-/// From the machine's libraries, for the routes that the report found open.
+/// Loads the functions from the machine's libraries, for the routes that are open in the report.
 GpuDirectFunctions load_gpu_direct(const GpuDirectReport& report,
                                    const LibraryLoader& loader = system_loader());
 
@@ -47,7 +47,7 @@ struct DeviceMemory {
   std::size_t length = 0;
 };
 
-/// How a network card reaches memory of a GPU; owns the registration.
+/// Owns the registration of GPU memory with a network card, and says how the card reaches it.
 class DeviceRegistration {
  public:
   enum class Path { dma_buf, peer_memory, staged };
@@ -73,9 +73,9 @@ class DeviceRegistration {
   std::string reason_;
 };
 
-/// Registers memory of a GPU in a protection domain: by dma-buf, else by peer memory, else not at
-/// all: then it says why, and the caller stages. `access` are IBV_ACCESS flags. Remote keys are for
-/// the addresses of the GPU's memory. Never throws for what the machine cannot do.
+/// Registers memory of a GPU in a protection domain: by dma-buf, or else by peer memory. If neither
+/// works, the result says why, and the caller stages. `access` are IBV_ACCESS flags. Remote keys
+/// are for the addresses of the GPU's memory. Does not throw for what the machine lacks.
 DeviceRegistration register_device_memory(const GpuDirectFunctions& functions, ibv_pd* domain,
                                           DeviceMemory memory, int access);
 

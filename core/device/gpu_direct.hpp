@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-/// The ways in which a network card can read and write a GPU's memory itself.
+/// The routes by which a network card can access a GPU's memory directly.
 enum class GpuDirectRoute {
   dma_buf,      ///< the GPU's driver exports a dma-buf, ibv_reg_dmabuf_mr registers it
   peer_memory,  ///< a kernel module lets ibv_reg_mr take GPU addresses
@@ -21,7 +21,7 @@ std::string_view name_of(GpuDirectRoute route);
 enum class GpuVendor { nvidia, amd };
 std::string_view name_of(GpuVendor vendor);
 
-/// The answer to one question about this machine.
+/// The result of one probe of this machine.
 struct Finding {
   std::string subject;  ///< "network card", "kernel", ...
   bool ok = false;
@@ -29,7 +29,7 @@ struct Finding {
   std::string remedy;  ///< when it is not ok
 };
 
-/// Whether one route is open: it is when all findings are ok.
+/// The findings about one route, which is open when all are ok.
 struct RouteReport {
   GpuDirectRoute route;
   std::vector<Finding> findings;
@@ -41,27 +41,27 @@ struct RouteReport {
 
 struct GpuDirectReport {
   std::optional<GpuVendor> vendor;  ///< of the GPU, if there is one
-  std::vector<RouteReport> routes;  ///< one of each, the best first
+  std::vector<RouteReport> routes;  ///< all routes, the best first
 
   bool supported() const;
   /// Null when the report has no such route.
   const RouteReport* find(GpuDirectRoute route) const;
-  /// Throws SystemError that names the obstacle of each route and its remedy, when none is open.
+  /// Throws SystemError when no route is open; it names each route's obstacle and its remedy.
   void require() const;
 };
 
-/// What detection looks at; tests make it up.
+/// The machine as the probes see it. Tests replace it.
 struct SystemView {
   std::filesystem::path root = "/";  ///< /sys, /proc and /dev are below it
   const LibraryLoader* loader = &system_loader();
 };
 
-/// Looks at the machine now. Loads the GPU's driver library and libfabric if they are there, and
-/// initialises them, which costs up to seconds and is not undone: not before a fork(). Sets
-/// IPATH_NO_BACKTRACE unless it is set, so not while other threads use the environment.
+/// Probes the machine now. Loads and initialises the GPU's driver library and libfabric if they are
+/// installed, which takes up to seconds and is not undone, so do not call it before a fork(). Sets
+/// IPATH_NO_BACKTRACE unless it is set, so do not call it while other threads use the environment.
 GpuDirectReport detect_gpu_direct(const SystemView& system = {});
 
-/// The same, found out once. Thread-safe.
+/// The report of this machine, made once. Thread-safe.
 const GpuDirectReport& gpu_direct();
 
 }  // namespace capstan

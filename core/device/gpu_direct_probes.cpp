@@ -59,7 +59,7 @@ std::vector<std::string> GpuDirectProbes::list(const std::string& folder) const 
   return names;
 }
 
-/// /proc/modules lists what was loaded, /sys/module also what is built into the kernel.
+/// /proc/modules lists loaded modules; /sys/module also those that are built into the kernel.
 bool GpuDirectProbes::has_module(const std::string& name) const {
   if (exists("sys/module/" + name)) return true;
   std::istringstream modules{contents("proc/modules")};
@@ -184,7 +184,7 @@ Finding GpuDirectProbes::peer_module(GpuVendor vendor) const {
 }
 
 Finding GpuDirectProbes::hmem_provider() const {
-  // Its psm providers would take over the handlers of SIGSEGV and the like.
+  // Otherwise libfabric's PSM providers replace the program's handlers of SIGSEGV and others.
   ::setenv("IPATH_NO_BACKTRACE", "1", 0);
   const auto library = system_.loader->open({"libfabric.so.1"});
   if (!library)

@@ -4,26 +4,26 @@
 
 namespace capstan {
 
-/// The single questions of detect_gpu_direct().
+/// The probes of detect_gpu_direct().
 class GpuDirectProbes {
  public:
   explicit GpuDirectProbes(const SystemView& system);
 
-  /// Of the GPU on the PCI bus, or by its device file where a container hides the bus.
+  /// The vendor of the GPU on the PCI bus, or of its device file if a container hides the bus.
   std::optional<GpuVendor> vendor() const { return vendor_; }
 
   Finding gpu() const;
   Finding driver(GpuVendor vendor) const;
-  /// One with hardware behind it: Soft-RoCE and soft iWARP copy with the CPU, which cannot reach
-  /// into a GPU.
+  /// Looks for an RDMA device in hardware: Soft-RoCE and soft iWARP copy with the CPU, which cannot
+  /// access a GPU's memory.
   Finding network_card() const;
-  /// Linux 5.12 was the first to register dma-bufs for RDMA.
+  /// Needs Linux 5.12, the first that registers dma-bufs for RDMA.
   Finding kernel() const;
-  /// libibverbs with this function.
+  /// Looks for this function in libibverbs.
   Finding verbs(const char* function) const;
   Finding dma_buf_export(GpuVendor vendor) const;
   Finding peer_module(GpuVendor vendor) const;
-  /// A provider of libfabric that takes device memory.
+  /// Looks for a provider of libfabric that takes device memory.
   Finding hmem_provider() const;
 
  private:

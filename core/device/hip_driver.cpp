@@ -4,7 +4,7 @@
 
 #include "core/device/device_driver.hpp"
 
-// The declarations of HIP's runtime that are used here, as its ABI has them.
+// This file declares the functions of HIP's runtime that it uses, as the ABI has them.
 
 namespace capstan {
 namespace {
@@ -33,7 +33,7 @@ class HipDriver final : public DeviceDriver {
   std::optional<DevicePlace> place_of(const void* address) const override {
     Attributes attributes;
     if (pointer_get_attributes_(&attributes, address) != 0) {
-      get_last_error_();  // it is no error of the program's, which may ask for one
+      get_last_error_();  // clears the error, which the program did not cause
       return std::nullopt;
     }
     if (attributes.type != device_memory_type() || attributes.managed != 0) return std::nullopt;
@@ -73,7 +73,7 @@ class HipDriver final : public DeviceDriver {
   };
   static constexpr unsigned non_blocking = 1;
 
-  /// Version 6 numbered the types anew.
+  /// Version 6 renumbered the types of memory.
   int device_memory_type() const {
     constexpr int sixth = 60'000'000;
     std::call_once(versioned_, [this] {

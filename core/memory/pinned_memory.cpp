@@ -19,8 +19,8 @@ AddressRange whole_pages(AddressRange range) {
 
 }  // namespace
 
-/// Shared by the manager and the handles. Its blocks and locks are those of `pieces`: each is
-/// locked by one call, is unlocked by one, and never split. Pieces are disjoint.
+/// The state that the manager and its handles share. Memory is locked in pieces, which are
+/// disjoint: one call locks a piece, one call unlocks it, and it is never split.
 struct PinnedMemory::State {
   State(std::unique_ptr<PageLocker> page_locker, Bytes most)
       : locker(std::move(page_locker)), limit(most) {}
@@ -39,7 +39,7 @@ struct PinnedMemory::State {
  private:
   struct Piece {
     AddressRange pages;
-    std::size_t users = 1;  ///< a block's owner is one, each handle that pins part of it another
+    std::size_t users = 1;  ///< handles: the owner of a block, or all that pin part of it
   };
   using Pieces = std::map<std::uintptr_t, Piece>;
 
@@ -56,7 +56,7 @@ struct PinnedMemory::State {
 
   Pieces pieces_;
   std::list<AddressRange> unused_;  ///< blocks, least recently used first
-  bool closed_ = false;             ///< the manager is gone: nobody will reuse a block
+  bool closed_ = false;             ///< the manager is destroyed, so that blocks are not reused
 };
 
 PinnedMemory::Handle PinnedMemory::State::allocate(const std::shared_ptr<State>& self, Bytes size) {
@@ -77,7 +77,7 @@ PinnedMemory::Handle PinnedMemory::State::allocate(const std::shared_ptr<State>&
   return {self, {block.begin, block.begin + size.value()}, true};
 }
 
-/// The smallest block that is large enough; none that would be left half empty.
+/// The smallest unused block that is large enough, but at most twice as large.
 std::list<AddressRange>::iterator PinnedMemory::State::best_fit(Bytes size) {
   auto best = unused_.end();
   for (auto at = unused_.begin(); at != unused_.end(); ++at)
@@ -173,7 +173,7 @@ void PinnedMemory::State::evict_oldest() {
   ++statistics.evictions;
 }
 
-/// The system's limit may be lower than this manager's: unused blocks then give way, too.
+/// The system's limit may be lower than this manager's. Then unused blocks are evicted, too.
 template <class Lock>
 void PinnedMemory::State::lock_or_make_room(const Lock& lock) {
   for (;;) {

@@ -14,12 +14,13 @@ namespace capstan {
 
 /// Page-locked memory, to which devices transfer at full speed, up to a limit of bytes.
 ///
-/// Blocks that are allocated here and given back stay locked for the next one who asks; when room
-/// is needed, the least recently used of them go. Memory in use is never touched: at the limit an
-/// error says so. What is pinned of the caller's own memory is unpinned with its last handle, and
-/// may then be freed at once. Pages that several handles pin are locked and counted once.
+/// Released blocks stay locked for reuse; the least recently used go when room is needed. At the
+/// limit, allocate() and pin() throw rather than take memory that is in use. pin() locks memory of
+/// the caller, which is unlocked with its last handle and may then be freed at once. Pages that
+/// several handles pin are locked and counted once.
 ///
-/// Thread-safe, also its handles with regard to each other. Handles may outlive the manager.
+/// Thread-safe; different handles may be used by different threads. Handles may outlive the
+/// manager.
 class PinnedMemory {
   struct State;
 
@@ -28,11 +29,11 @@ class PinnedMemory {
 
   struct Statistics {
     std::uint64_t allocations = 0;
-    std::uint64_t reuses = 0;     ///< allocations that got a block which was locked already
+    std::uint64_t reuses = 0;     ///< allocations that got a block that was locked already
     std::uint64_t pins = 0;       ///< of the caller's memory
     std::uint64_t evictions = 0;  ///< unused blocks that went back to the system
-    Bytes pinned{};               ///< now, whole pages, unused blocks included
-    Bytes unused{};               ///< of these, in blocks that wait to be reused
+    Bytes pinned{};               ///< now, in whole pages, including unused blocks
+    Bytes unused{};               ///< of these, in blocks that wait for reuse
     Bytes peak{};                 ///< the most that `pinned` was
   };
 
@@ -51,7 +52,7 @@ class PinnedMemory {
     Bytes size() const { return range_.size(); }
     std::span<std::byte> bytes() const { return {data(), size().value()}; }
     bool empty() const { return range_.empty(); }
-    /// Gives it back; the second time nothing happens.
+    /// Gives the memory back. Calling it twice is harmless.
     void reset() noexcept;
 
    private:
@@ -65,22 +66,22 @@ class PinnedMemory {
     }
 
     std::shared_ptr<State> state_;
-    AddressRange range_;      ///< as it was asked for
-    bool allocated_ = false;  ///< a block of ours, not the caller's memory
+    AddressRange range_;      ///< as requested
+    bool allocated_ = false;  ///< by allocate(), not memory of the caller
   };
 
   explicit PinnedMemory(std::unique_ptr<PageLocker> locker, Bytes limit = default_limit);
   PinnedMemory(const PinnedMemory&) = delete;
-  /// Frees unused blocks; those in use go with their handles.
+  /// Frees unused blocks; blocks in use are freed with their handles.
   ~PinnedMemory();
 
   /// At least `size` bytes, aligned to a page, with arbitrary contents; an empty handle for none.
   /// Throws LimitReached (this manager's limit, or the system's), SystemError.
   Handle allocate(Bytes size);
-  /// Pins memory of the caller's, which must stay mapped as long as the handle lives. An empty
-  /// handle for no bytes. Throws InvalidArgument for null, and like allocate().
+  /// Pins memory of the caller, which must stay mapped while the handle lives. An empty handle for
+  /// no bytes. Throws InvalidArgument for null, and like allocate().
   Handle pin(const void* address, Bytes length);
-  /// A vector, array or span, as a whole.
+  /// Pins a whole vector, array or span.
   template <std::ranges::contiguous_range Range>
     requires std::ranges::sized_range<Range> && std::ranges::borrowed_range<Range>
   Handle pin(Range&& range) {
@@ -89,7 +90,7 @@ class PinnedMemory {
   }
 
   Bytes limit() const;
-  /// Now, unused blocks included.
+  /// Bytes pinned now, including unused blocks.
   Bytes total_pinned() const { return statistics().pinned; }
   Statistics statistics() const;
   /// "mlock", "CUDA", "HIP".

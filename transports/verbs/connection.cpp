@@ -13,14 +13,14 @@ namespace capstan::verbs {
 namespace {
 
 constexpr int retries = 6;                   // 7 would mean for ever, in some drivers
-constexpr int retries_for_room = 7;          // for ever: a peer that is slow to take in is not lost
+constexpr int retries_for_room = 7;          // for ever: a slow receiver is not lost
 constexpr std::uint8_t pause_for_room = 12;  // 0.64 ms
-// The peer acknowledges each request, and the retries are counted from the last acknowledgement on:
-// where packets get lost, a longer request may use all of them up although it gets on.
+// The peer acknowledges each request, and retries are counted from the last acknowledgement. Where
+// packets get lost, a longer request could use up all retries although it makes progress.
 constexpr std::uint64_t most_per_request = 64 << 10;
 constexpr std::uint32_t sequence_mask = (1 << 24) - 1;
 
-/// The time to wait for an acknowledgement, as the device takes it: 4.096 us times a power of two.
+/// The exponent of the time to wait for an acknowledgement: 4.096 us times a power of two.
 std::uint8_t timeout_for(std::chrono::milliseconds all_retries) {
   const double once =
       std::chrono::duration<double, std::micro>(all_retries).count() / (retries + 1);
@@ -29,8 +29,8 @@ std::uint8_t timeout_for(std::chrono::milliseconds all_retries) {
   return exponent;
 }
 
-/// A copy of a caller's memory, given to the device. The allocator often has the same memory for
-/// the next one, which is registered then.
+/// A registered copy of a caller's memory. The allocator often reuses its memory for the next copy,
+/// which is registered then.
 struct Copy {
   std::vector<std::byte> bytes;
   std::shared_ptr<const MemoryKeys> keys;
@@ -171,7 +171,7 @@ void Connection::send_some() {
   forget_sent();
 }
 
-/// The part that lies in one piece; false when the key of that has yet to come.
+/// Sends the part that lies in one piece. False while the key of that piece is missing.
 bool Connection::send_part(Write& write) {
   const std::uint64_t piece = mirror_->piece_of(write.offset);
   if (keys_[piece].state != Key::State::known) return false;

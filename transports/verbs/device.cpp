@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t most_gids = 512;
 
-/// Calls `visit` with each port of each device until it returns true. Returns why no device could
-/// be looked at, or an empty text.
+/// Calls `visit` with each port of each device until it returns true. Returns why devices could not
+/// be opened, or an empty text.
 std::string visit_ports(const std::function<bool(Device&)>& visit) {
   // Without this, a fork would take pinned pages away from the parent on kernels before 5.12.
   [[maybe_unused]] static const int fork_is_safe = ::ibv_fork_init();
@@ -55,7 +55,7 @@ std::string visit_ports(const std::function<bool(Device&)>& visit) {
   return refused;
 }
 
-/// Why ranks cannot be reached through this port; otherwise sets its GID.
+/// Why this port cannot reach ranks, or nothing; then sets its GID.
 std::optional<std::string> obstacle_of(Device& device, int gid_index) {
   if (device.port.state != IBV_PORT_ACTIVE)
     return fmt::format("{} is {}", device.name, ::ibv_port_state_str(device.port.state));
@@ -68,7 +68,7 @@ std::optional<std::string> obstacle_of(Device& device, int gid_index) {
     return fmt::format("{} has no GID with index {}; see ibv_devinfo -v", device.name, gid_index);
   if (!gid) return fmt::format("{} has no address; give its network interface one", device.name);
   device.gid = *gid;
-  if (device.port.max_msg_sz == 0) device.port.max_msg_sz = 1 << 20;  // some drivers do not say
+  if (device.port.max_msg_sz == 0) device.port.max_msg_sz = 1 << 20;  // some drivers do not set it
   return std::nullopt;
 }
 

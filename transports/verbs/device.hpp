@@ -11,12 +11,13 @@ namespace capstan::verbs {
 
 /// One port of an RDMA device, opened.
 struct Device {
-  /// That which `options` choose for rank `self`. Throws SystemError that says why there is none.
+  /// Opens the port that `options` choose for rank `self`. Throws SystemError that says why none is
+  /// usable.
   static Device open(Rank self, const VerbsOptions& options);
 
-  /// Adds to an address how this port is reached.
+  /// Sets the fields of an address that tell how to reach this port.
   void describe(VerbsAddress& address) const;
-  /// How to reach a peer from here.
+  /// The route from this port to a peer.
   ibv_ah_attr route_to(const VerbsAddress& peer) const;
 
   Context context;

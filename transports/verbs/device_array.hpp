@@ -12,8 +12,8 @@
 
 namespace capstan::verbs {
 
-/// An array that the device may use, of zeros, in pages of its own: a child of fork() does not get
-/// pages that a device uses (see ibv_fork_init), and would miss all else that lies in them.
+/// An array of zeros that the device may access. It has pages of its own: a child of fork() does
+/// not get pages that a device uses (see ibv_fork_init), so nothing else must lie in them.
 template <class T>
 class DeviceArray {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -33,7 +33,7 @@ class DeviceArray {
     if (i >= size_) throw std::out_of_range("a slot that the device does not have");
     return (*this)[i];
   }
-  /// For requests to the device.
+  /// The local key, for requests to the device.
   std::uint32_t key() const { return region_->lkey; }
 
  private:

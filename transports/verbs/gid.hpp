@@ -9,9 +9,9 @@
 
 namespace capstan::verbs {
 
-/// The entry of a port's GID table to use: `forced`, or the best of them if that is negative. RoCE
-/// v2 is preferred to v1, as it can be routed; IPv4 to IPv6; global addresses to those of a link.
-/// Nothing if the table has no such entry.
+/// Chooses an entry of a port's GID table: index `forced`, or the best if that is negative. Prefers
+/// RoCE v2, which can be routed, to v1; IPv4 to IPv6; global to link-local addresses. Nothing if
+/// the table has no such entry.
 std::optional<ibv_gid_entry> choose_gid(std::span<const ibv_gid_entry> table, std::uint32_t port,
                                         int forced);
 

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t current_format = 0x3130'6767'7370'6163;  // "capsgg01"
 constexpr std::size_t sends = 32;
 
-/// Datagrams with another key are dropped by the device. The topmost bit means something else.
+/// The queue key: the device drops datagrams with another one. Its topmost bit is reserved.
 std::uint32_t key_of(const Token& token) {
   std::uint32_t key = 0;
   std::memcpy(&key, token.data(), sizeof(key));
@@ -72,7 +72,7 @@ void Greeter::greet(std::size_t rank, const VerbsAddress& peer, Greeting greetin
   if (!handles_[rank]) {
     ibv_ah_attr route = device_->route_to(peer);
     ibv_ah* handle = ::ibv_create_ah(device_->domain.get(), &route);
-    if (!handle && errno == ETIMEDOUT) return;  // the kernel's question for its address got lost
+    if (!handle && errno == ETIMEDOUT) return;  // the kernel's address resolution lost a packet
     handles_[rank].reset(made(handle, "ibv_create_ah"));
   }
   if (free_.empty()) return;

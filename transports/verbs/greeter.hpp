@@ -10,33 +10,33 @@
 
 namespace capstan::verbs {
 
-/// What one rank tells another so that both can connect; a datagram, so it may get lost.
+/// The datagram by which one rank tells another how to connect. It may get lost.
 struct Greeting {
   std::uint64_t format = 0;
-  Token token{};               // of the receiver: strangers do not know it
+  Token token{};               // of the receiver, which strangers do not know
   std::int32_t from = 0;       // rank
-  std::uint32_t answered = 0;  // whether the sender has connected its end already
-  EndInfo end;                 // that the sender has made for the receiver
+  std::uint32_t answered = 0;  // 1: the sender has connected its end already
+  EndInfo end;                 // the sender's end for this receiver
 };
 
-/// Exchanges greetings with peers by datagrams.
+/// Exchanges greetings with peers by datagrams (an unreliable queue pair).
 class Greeter {
  public:
-  /// `token` is what its own rank has published. Throws SystemError.
+  /// `token` is the one that this rank has published. Throws SystemError.
   Greeter(const Device& device, int ranks, const Token& token);
 
-  /// What others need to greet this rank.
+  /// The number of the queue pair that receives greetings.
   std::uint32_t number() const { return queue_pair_->qp_num; }
 
   /// Sends a greeting if there is room: it may get lost anyway. Throws SystemError when there is no
-  /// way to the peer.
+  /// route to the peer.
   void greet(std::size_t rank, const VerbsAddress& peer, Greeting greeting);
-  /// A greeting that has come, from one who knows the token.
+  /// The next greeting with the right token, or nothing.
   std::optional<Greeting> receive();
 
  private:
   struct Slot {
-    std::byte route[40];  // the device puts a header here
+    std::byte route[40];  // the device stores a header here
     Greeting greeting;
   };
   void make_ready();
@@ -44,9 +44,9 @@ class Greeter {
 
   const Device* device_;
   const Token token_;
-  DeviceArray<Slot> slots_;  // the first `receives_` are for what comes
+  DeviceArray<Slot> slots_;  // the first `receives_` are for receiving
   std::size_t receives_;
-  std::vector<std::size_t> free_;  // slots for what goes
+  std::vector<std::size_t> free_;  // unused slots for sending
   CompletionQueue completions_;
   QueuePair queue_pair_;
   std::vector<AddressHandle> handles_;  // by rank

@@ -18,7 +18,7 @@ struct Destroyer {
   }
 };
 
-/// Objects of libibverbs, destroyed with their owner. What others are made from goes last.
+/// Objects of libibverbs, destroyed with their owner. An object must outlive those made from it.
 using Context = std::unique_ptr<ibv_context, Destroyer<ibv_close_device>>;
 using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
 using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroyer<ibv_destroy_comp_channel>>;
@@ -28,7 +28,7 @@ using QueuePair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
 using AddressHandle = std::unique_ptr<ibv_ah, Destroyer<ibv_destroy_ah>>;
 using MemoryRegion = std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>>;
 
-/// `object` unless it is null; then throws SystemError.
+/// Returns `object`; throws SystemError if it is null.
 template <class Object>
 Object* made(Object* object, std::string_view call, std::string_view remedy = {}) {
   if (!object) throw_errno(call, remedy);

@@ -10,18 +10,18 @@
 
 namespace capstan::verbs {
 
-/// Memory that the device is given piece by piece, when a piece is first used: so a large segment
-/// costs nothing until touched, although the device pins what it is given.
+/// Memory that is registered piece by piece, when a piece is first used. The device pins registered
+/// memory, so a large segment costs nothing until it is used.
 class Pieces {
  public:
-  /// `access` as of ibv_reg_mr. The memory outlives this object.
+  /// `access` as for ibv_reg_mr(3). The memory outlives this object.
   Pieces(ibv_pd* domain, std::byte* memory, Bytes size, Bytes piece, int access);
 
   std::uint64_t count() const { return regions_.size(); }
   std::uint64_t piece_of(std::uint64_t offset) const { return offset / piece_; }
   std::uint64_t end_of(std::uint64_t piece) const { return (piece + 1) * piece_; }
   std::byte* memory() const { return memory_; }
-  /// Gives it to the device if that has not been done. Throws SystemError.
+  /// The region of a piece, registered now if it is not yet. Throws SystemError.
   const ibv_mr& at(std::uint64_t piece);
 
  private:
@@ -33,7 +33,7 @@ class Pieces {
   std::vector<MemoryRegion> regions_;
 };
 
-/// Gives the device memory of the caller's, to read from.
+/// Registers memory of callers for the device to read from.
 class SourceRegistrar final : public Registrar {
  public:
   explicit SourceRegistrar(ibv_pd* domain) : domain_(domain) {}
@@ -44,7 +44,7 @@ class SourceRegistrar final : public Registrar {
   ibv_pd* domain_;
 };
 
-/// Throws SystemError that says what limits pinned memory.
+/// Registers memory. Throws SystemError that says what limits pinned memory.
 ibv_mr* pin(ibv_pd* domain, void* memory, std::uint64_t size, int access);
 
 }  // namespace capstan::verbs

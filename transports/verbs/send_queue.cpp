@@ -16,7 +16,7 @@ SendQueue::SendQueue(const Device& device, ibv_cq* completions, ibv_srq* receive
   wanted.cap.max_send_sge = 1;
   wanted.cap.max_inline_data = shape_.inline_data ? most_short : 0;
   queue_pair_.reset(::ibv_create_qp(device.domain.get(), &wanted));
-  if (!queue_pair_ && shape_.inline_data) {  // this device cannot
+  if (!queue_pair_ && shape_.inline_data) {  // this device may lack inline data
     shape_.inline_data = false;
     wanted.cap.max_inline_data = 0;
     queue_pair_.reset(::ibv_create_qp(device.domain.get(), &wanted));
@@ -40,7 +40,7 @@ ibv_send_wr& SendQueue::add(const Target& target, const void* data, std::uint32_
   request.opcode = target.opcode;
   request.wr.rdma.remote_addr = target.address;
   request.wr.rdma.rkey = target.key;
-  // A quarter of the queue at most goes without a report, so that room always comes back.
+  // At most a quarter of the queue goes without a report, so that room becomes free in time.
   if (target.reported || begun_ - last_reported_ >= shape_.depth / 4) {
     request.send_flags |= IBV_SEND_SIGNALED;
     last_reported_ = begun_;

@@ -11,16 +11,16 @@
 
 namespace capstan::verbs {
 
-/// The requests under way on one queue pair. The device reports only some of them as completed:
-/// each report covers all before it.
+/// The requests in flight on one queue pair. The device reports the completion of only some of
+/// them; each report covers all earlier requests.
 class SendQueue {
  public:
   struct Shape {
-    std::uint32_t depth;  // requests under way at most
+    std::uint32_t depth;  // most requests in flight
     bool inline_data;     // short data travel in the request
     std::uint64_t peer;   // marks the completions
   };
-  /// Short data are at most this long.
+  /// The most bytes of short data.
   static constexpr std::uint32_t most_short = 64;
 
   /// A queue pair for reliable connections. Throws SystemError.
@@ -31,32 +31,32 @@ class SendQueue {
     return shape_.depth - static_cast<std::uint32_t>(begun_ - completed_);
   }
 
-  /// Where a request writes to; not used by messages.
+  /// The kind of request, and where a write goes.
   struct Target {
     ibv_wr_opcode opcode;
     std::uint64_t address = 0;
     std::uint32_t key = 0;
-    bool reported = false;  // the device is to report the completion in any case
+    bool reported = false;  // always report its completion
   };
-  /// These need room and take effect with submit(). Short data are copied by submit() at the
-  /// latest; long data stay until reads() says that they may change.
+  /// Both need room() and take effect with submit(). Short data may change after submit(); long
+  /// data when reads() is false.
   void add_short(const Target& target, const void* data, std::uint32_t length);
   void add_long(const Target& target, const void* data, std::uint32_t length, std::uint32_t key,
                 std::shared_ptr<const MemoryKeys> registration);
   /// Hands the requests to the device. Returns 0, or the error number of the first refusal.
   int submit();
 
-  /// For a completion whose wr_id is of this queue.
+  /// Handles a completion whose wr_id belongs to this queue.
   void complete(std::uint64_t wr_id);
   static std::uint64_t peer_of(std::uint64_t wr_id) { return wr_id >> count_bits; }
 
-  /// Whether long data are still being read.
+  /// Whether the device may still read long data.
   bool reads() const { return last_long_ > completed_; }
-  /// Whether a report is due.
+  /// Whether a report is awaited.
   bool awaits_answer() const { return last_reported_ > completed_; }
-  /// Long data that nothing reports yet: the last request of a wake is to be reported then.
+  /// Whether no report covers the last long data yet. The last request of a wake then asks for one.
   bool owes_report() const { return last_long_ > last_reported_; }
-  /// Ends the queue pair at once, so that nothing is read any more.
+  /// Destroys the queue pair, so that nothing is read any more.
   void abandon();
 
  private:
@@ -73,8 +73,8 @@ class SendQueue {
   std::array<ibv_send_wr, most_at_once> requests_;
   std::array<ibv_sge, most_at_once> places_;
   std::size_t pending_ = 0;  // requests that submit() will hand over
-  int error_ = 0;            // with which the device has refused some
-  // Requests so far, and the number of the last that was completed, is reported, reads long data.
+  int error_ = 0;            // of the first refused request
+  // Numbers of requests: the last one made, completed, made with a report, with long data.
   std::uint64_t begun_ = 0, completed_ = 0, last_reported_ = 0, last_long_ = 0;
   struct HeldRegistration {
     std::uint64_t until;

@@ -1,4 +1,4 @@
-// Takes the place of the transport in builds without libibverbs.
+// Replaces the transport in builds without libibverbs.
 
 #include "capstan/error.hpp"
 #include "transports/verbs/verbs_transport.hpp"

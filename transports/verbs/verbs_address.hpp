@@ -12,8 +12,8 @@
 
 namespace capstan::verbs {
 
-/// What a rank publishes: where its datagrams are received, over which peers then tell each other
-/// the queue pairs that they have made for one another.
+/// The contents of Address: where a rank receives the datagrams by which peers exchange the queue
+/// pairs of their connections.
 struct VerbsAddress {
   std::uint64_t format = 0;
   std::uint64_t segment = 0;  // bytes
@@ -28,10 +28,10 @@ struct VerbsAddress {
   std::uint32_t unused = 0;
   std::array<char, 64> host_name{};
 
-  /// With what does not depend on the device. Throws SystemError when there is no randomness.
+  /// The fields that do not depend on the device. Throws SystemError when there is no randomness.
   static VerbsAddress of_this_process(Bytes segment, Bytes piece);
   Address encode() const;
-  /// Nothing when these are no such address.
+  /// Nothing unless the bytes are such an address.
   static std::optional<VerbsAddress> decode(std::span<const std::byte> bytes);
 
   /// Why this rank cannot connect to `peer`, or nothing.

@@ -15,14 +15,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// So many arrivals have room; who sends more is told by the hardware to wait, for as long as it may
-// take. Enough for several wakes of every peer, so that this is rare.
+// Room for arrivals: enough for several wakes of every peer. If it runs out, the hardware makes
+// senders wait until there is room again.
 constexpr int least_arrivals = 1024;
 constexpr int arrivals_per_rank = 16;
-constexpr int least_send_depth = 16;  // requests under way to a peer
+constexpr int least_send_depth = 16;  // requests in flight to a peer
 constexpr auto probe_interval = 100ms;
 
-/// What a failed request says about the peer.
+/// The meaning of a failed request for the connection to the peer.
 std::string_view explain(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
@@ -81,7 +81,7 @@ std::optional<std::string> VerbsEndpoint::read_address(std::span<const std::byte
   return address_.obstacle_to(peer);
 }
 
-/// So many requests that their completions never overrun the queue.
+/// Limits requests so that their completions never overrun the queue.
 SendQueue::Shape VerbsEndpoint::shape_for(std::size_t rank) const {
   const int share = (completions_->cqe - receive_queue_.depth()) / static_cast<int>(peers_.size());
   const int depth = std::clamp(options_.send_depth, least_send_depth, device_.limits.max_qp_wr);
@@ -107,10 +107,10 @@ void VerbsEndpoint::add(std::size_t rank, const VerbsAddress& address, std::byte
   by_queue_pair_[peer.connection->end_info().queue_pair] = rank;
 }
 
-// Both ends of a connection have to exist before either sends on it, or the hardware gives up. So
-// each rank repeats its greetings until the peer has answered that its end is connected. The first
-// to hear so says "ready" over the connection itself, where it cannot get lost: then neither has to
-// listen for greetings any longer.
+/// Both ends of a connection have to exist before either sends on it, or the hardware gives up.
+/// Therefore each rank repeats its greeting until the peer has answered that its end is connected.
+/// The first rank that receives this answer sends "ready" over the connection, where it cannot get
+/// lost: then neither rank needs greetings any longer.
 void VerbsEndpoint::connect_all(Deadline deadline) {
   constexpr auto first_interval = 5ms, longest_interval = 200ms;
   auto interval = first_interval;
@@ -179,7 +179,7 @@ void VerbsEndpoint::handle_greeting(const Greeting& greeting) {
   if (!peer.known) {
     try {
       if (!peer.connection->establish(peer.address, greeting.end, options_.peer_timeout))
-        return;  // it will greet again
+        return;  // the peer repeats its greeting
     } catch (const SystemError& error) {
       throw BootstrapError(no_way_to(rank, error));
     }

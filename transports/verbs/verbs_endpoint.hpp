@@ -12,8 +12,7 @@
 
 namespace capstan::verbs {
 
-/// One rank's side of all its connections: makes them, and hands what completes to the one it is
-/// about. One thread at a time.
+/// All connections of one rank: makes them, and passes completions on to them. Not thread-safe.
 class VerbsEndpoint {
  public:
   /// Throws SystemError.
@@ -21,28 +20,29 @@ class VerbsEndpoint {
 
   Address address() const { return address_.encode(); }
 
-  /// A peer to connect to, whose pushes go to `mirror`. Throws SystemError.
+  /// Adds a peer whose pushes go to `mirror`. Throws SystemError.
   void add(std::size_t rank, const VerbsAddress& peer, std::byte* mirror);
-  /// Why a peer's address cannot be used, or nothing; then it is in `peer`.
+  /// Decodes a peer's address into `peer`. Returns why it cannot be used, or nothing.
   std::optional<std::string> read_address(std::span<const std::byte> bytes,
                                           VerbsAddress& peer) const;
-  /// Connects to all that were added. Throws BootstrapError that names those with whom it failed.
+  /// Connects to all peers that were added. Throws BootstrapError that names those that failed.
   void connect_all(Deadline deadline);
 
   /// Null when that rank was not added.
   Connection* to(std::size_t rank) { return peers_[rank].connection.get(); }
   const Connection* to(std::size_t rank) const { return peers_[rank].connection.get(); }
 
-  /// Of all connections.
+  /// The memory of callers that any connection sends from.
   RegisteredSources& sources() { return sources_; }
 
-  /// Takes in what has come, and sends what could not be sent.
+  /// Handles completions, and sends what could not be sent before.
   void progress();
-  /// Asks a peer for a sign of life if the last time is long ago, so that its end shows.
+  /// Probes a peer if the last probe is long ago, so that its end is noticed.
   void probe(std::size_t rank);
   /// See Transport.
   void detach_sources(std::size_t rank);
-  /// Sends what was released and takes leave of all, as far as they answer in time.
+  /// Sends what was released, then a goodbye to every peer. Waits for acknowledgements, but not
+  /// long.
   void leave();
 
   /// Readable after arm(), as soon as progress() has something to do.
@@ -54,8 +54,8 @@ class VerbsEndpoint {
     VerbsAddress address;
     std::unique_ptr<Pieces> mirror;
     std::unique_ptr<Connection> connection;
-    bool known = false;  // its end, and this end is connected to it
-    bool ready = false;  // it has connected its end, too
+    bool known = false;  // this end is connected to its end
+    bool ready = false;  // its end is connected, too
     Deadline::Clock::time_point probed{};
   };
 
@@ -81,7 +81,7 @@ class VerbsEndpoint {
   RegisteredSources sources_;                                     // outlives the connections
   std::vector<Peer> peers_;                                       // by rank
   std::unordered_map<std::uint32_t, std::size_t> by_queue_pair_;  // rank of the peer
-  std::unique_ptr<Greeter> greeter_;                              // until all have met
+  std::unique_ptr<Greeter> greeter_;                              // until all are connected
 };
 
 }  // namespace capstan::verbs

@@ -17,7 +17,7 @@
 namespace capstan {
 namespace {
 
-/// Joins the contract of transports to an endpoint, under a lock, as wake() is thread-safe.
+/// Implements Transport by a VerbsEndpoint under a lock, as any thread may call wake().
 class VerbsTransport final : public MirroredTransport {
  public:
   VerbsTransport(Rank self, int ranks, Bytes segment, const VerbsOptions& options,
@@ -55,13 +55,13 @@ class VerbsTransport final : public MirroredTransport {
 };
 
 VerbsTransport::~VerbsTransport() {
-  if (::getpid() != process_) {  // a forked child's copy: the objects are the parent's
+  if (::getpid() != process_) {  // a forked child's copy: the objects belong to the parent
     static_cast<void>(endpoint_.release());
     return;
   }
   try {
     endpoint_->leave();
-  } catch (const Error& error) {  // peers will notice that this rank does not answer
+  } catch (const Error& error) {  // peers notice that this rank does not answer
     spdlog::warn("rank {}: verbs: could not take leave: {}", self().value(), error.what());
   }
 }
@@ -139,8 +139,8 @@ void VerbsTransport::progress() {
   endpoint_->progress();
 }
 
-// First the device is told to report, then what has come before is taken in: so either the
-// descriptor becomes readable, or the caller's next look finds it.
+/// Arms the descriptor before it handles what has arrived: so either the descriptor becomes
+/// readable, or the caller's next check sees it.
 void VerbsTransport::prepare_to_sleep() {
   const std::scoped_lock lock{mutex_};
   endpoint_->arm();

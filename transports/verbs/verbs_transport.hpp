@@ -16,17 +16,18 @@ struct VerbsOptions {
   std::vector<std::string> devices;
   /// Entry of the port's GID table; -1: the best one (RoCE v2 with IPv4, with IPv6, RoCE v1).
   int gid_index = -1;
-  /// How long a peer may leave packets unanswered before it counts as lost. The hardware knows
-  /// powers of two only, and may take up to four times as long.
+  /// The time without acknowledgements after which a peer counts as lost. The hardware rounds it to
+  /// a power of two, and may take up to four times as long.
   std::chrono::milliseconds peer_timeout{1000};
-  /// Requests under way to one peer at most; fewer where the device, or the number of ranks, says.
+  /// The most requests in flight to one peer; fewer if the device or the number of ranks require
+  /// it.
   int send_depth = 128;
   /// Memory is pinned in pieces of this size, when they are first used. A power of two of at least
   /// 4 KiB, the same on all ranks.
   Bytes piece{2 << 20};
-  /// How much of the callers' memory that was pushed from stays pinned for the next time.
+  /// The limit of callers' memory that stays pinned between pushes.
   Bytes cached_sources{std::uint64_t{4} << 30};
-  /// Whether short pushes travel inside their request, where the device can do that.
+  /// Whether short pushes travel inside their request, if the device supports it.
   bool inline_data = true;
 };
 
@@ -36,24 +37,23 @@ struct VerbsDevice {
   std::string description;  // "RoCE v2, 10.0.0.1, 4096 bytes a packet"
 };
 
-/// All usable ports; none where there is no RDMA device, or this build has no verbs.
+/// All usable ports; none without an RDMA device, or if this build has no verbs.
 std::vector<VerbsDevice> verbs_devices();
 
-/// Why rank 0 could use no port with these options, and what to do about it; empty if it could.
+/// Why rank 0 can use no port with these options, and the remedy; empty if it can.
 std::string verbs_obstacle(const VerbsOptions& options = {});
 
 /// The transport of rank `self` of `ranks` over RDMA: reliably connected queue pairs of libibverbs,
-/// over InfiniBand or RoCE. A push is a write by the network card into the mirror at the peer; the
-/// last one of each wake tells the peer, so that it can sleep.
+/// over InfiniBand or RoCE. A push is a write by the network card into the mirror at the peer. The
+/// last write of each wake notifies the peer, so that it can sleep.
 ///
-/// The address has the same size for any number of ranks, and one queue pair per peer is made in
-/// connect(). Only ranks of the job can connect: what a stranger would need to know goes through
-/// the exchange of addresses. Memory of the segment, and of mirrors, is pinned (ulimit -l) in
-/// pieces when used; of each mirror, the first piece at once.
+/// The address has the same size for any number of ranks; connect() makes one queue pair per peer.
+/// Only ranks of the job can connect, as addresses hold a secret token. Memory of the segment and
+/// of the mirrors is pinned (ulimit -l) in pieces when used, the first piece of each mirror at
+/// once.
 ///
-/// A child that the process forks may drop its copy but
-/// not use it. Throws InvalidArgument for impossible sizes and options, and SystemError when there
-/// is no usable device.
+/// A forked child may destroy its copy but not use it. Throws InvalidArgument for impossible sizes
+/// and options, and SystemError when there is no usable device.
 std::unique_ptr<Transport> make_verbs_transport(Rank self, int ranks, Bytes segment,
                                                 const VerbsOptions& options = {},
                                                 const Borrowed& memory = {});

@@ -26,8 +26,8 @@ struct AddressRange {
   bool operator==(const AddressRange&) const = default;
 };
 
-/// Throws InvalidArgument, which begins with `call`, for null and for a length that does not fit
-/// into the address space.
+/// Throws InvalidArgument, whose text begins with `call`, for null and for a length that does not
+/// fit into the address space.
 inline AddressRange address_range(const void* address, Bytes length, const char* call) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   if (address == nullptr && length.value() != 0)
@@ -46,7 +46,7 @@ inline std::uint64_t page_size() {
   return size;
 }
 
-/// The least range of whole units (a power of two) around `range`.
+/// The smallest range of whole units (a power of two) that contains `range`.
 inline AddressRange rounded_out(AddressRange range, std::uint64_t unit) {
   return {range.begin & ~(unit - 1), (range.end + unit - 1) & ~(unit - 1)};
 }

@@ -4,8 +4,8 @@
 
 namespace capstan {
 
-/// Whether all of `range` is mapped, and by nothing but private anonymous mappings (what malloc and
-/// stacks use). Reads /proc/self/maps; false when that cannot be read.
+/// Whether all of `range` is mapped, by private anonymous mappings alone (as malloc and stacks use
+/// them). Reads /proc/self/maps; false when that is not readable.
 bool is_private_anonymous(AddressRange range);
 
 }  // namespace capstan

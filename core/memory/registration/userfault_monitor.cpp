@@ -39,7 +39,7 @@ constexpr std::uint64_t wanted_features = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATUR
       call, std::generic_category().message(errno)));
 }
 
-/// Without privilege where the kernel can do that, else with the right that the process may have.
+/// Opens without privilege if the kernel supports it, else with what rights the process has.
 FileDescriptor open_userfaultfd() {
   constexpr int flags = O_CLOEXEC | O_NONBLOCK;
   for (const int more : {UFFD_USER_MODE_ONLY, 0}) {
@@ -94,7 +94,7 @@ void UserfaultMonitor::map_sentinel() {
   refuse("UFFDIO_REGISTER");
 }
 
-/// No signal handler of the program's runs on the thread: it might unmap memory there.
+/// Blocks all signals in the thread, as a handler of the program might unmap memory.
 void UserfaultMonitor::start_thread() {
   sigset_t all, before;
   ::sigfillset(&all);
@@ -115,7 +115,7 @@ UserfaultMonitor::~UserfaultMonitor() {
   }
   ::eventfd_write(stop_.get(), 1);
   thread_->join();
-  events_.reset();  // frees all who wait for an event to be read, and all pages
+  events_.reset();  // resumes all threads that wait for an event to be read
   ::munmap(sentinel_.data(), sentinel_.size().value());
 }
 
@@ -147,7 +147,7 @@ void UserfaultMonitor::append(std::uint64_t begin, std::uint64_t end) {
 bool UserfaultMonitor::watch(AddressRange pages) {
   if (!is_private_anonymous(pages)) return false;
   const std::lock_guard lock{watched_mutex_};
-  // Even if it is being watched: that may have been other memory at the same addresses.
+  // Even if watched already: that may have been other memory at the same addresses.
   if (!register_pages(events_.get(), pages)) return false;
   watched_.add(pages);
   return true;
@@ -158,7 +158,7 @@ void UserfaultMonitor::unwatch(AddressRange pages) {
   watched_.remove(pages, [this](AddressRange part) { unregister(part); });
 }
 
-/// Fails where nothing is mapped any more, which is as good.
+/// Fails where nothing is mapped any more, which is fine.
 void UserfaultMonitor::unregister(AddressRange pages) const {
   uffdio_range range = kernel_range(pages);
   static_cast<void>(::ioctl(events_.get(), UFFDIO_UNREGISTER, &range));
@@ -174,7 +174,8 @@ bool UserfaultMonitor::change_under_way() const {
   return ::ioctl(events_.get(), UFFDIO_WRITEPROTECT, &request) != 0;
 }
 
-/// False when changes never cease, which takes many threads that unmap all the time.
+/// Waits until no change is in progress. False when changes never cease, because many threads unmap
+/// all the time.
 bool UserfaultMonitor::settle() const {
   for (int tries = 0; tries < 10'000; ++tries) {
     if (!change_under_way()) return true;

@@ -13,10 +13,10 @@
 
 namespace capstan {
 
-/// Watches through userfaultfd(2). Pages are registered in write-protect mode and never protected:
-/// so no access ever faults into this process, the descriptor may be opened without privilege
-/// (UFFD_USER_MODE_ONLY, Linux 5.11), and all that remains are the kernel's events for munmap,
-/// mremap, madvise, brk and mmap over what was there.
+/// Watches through userfaultfd(2). Pages are registered in write-protect mode and never protected.
+/// So no access faults, the descriptor may be opened without privilege (UFFD_USER_MODE_ONLY, Linux
+/// 5.11), and what remains are the kernel's events for munmap, mremap, madvise, brk and mmap over
+/// existing mappings.
 ///
 ///     a thread unmaps          the monitor's thread        a reader of the log
 ///     ----------------         --------------------        -------------------
@@ -24,13 +24,13 @@ namespace capstan {
 ///     waits for a read  ---->  lock log; read; append
 ///     returns           <----  unlock                      probe; lock log; copy
 ///
-/// Whoever unmaps is held up until the event has been read, which happens with the log locked: when
-/// munmap has returned, the log has it. Before that, another thread may be given the same
-/// addresses already: so a reader first probes whether a change is under way (the kernel refuses
-/// UFFDIO_WRITEPROTECT with EAGAIN then), and lets it finish.
+/// munmap returns only after the event has been read, which happens with the log locked: so when
+/// munmap has returned, the log contains it. Before that, another thread may get the same addresses
+/// already. A reader therefore first probes whether a change is in progress (the kernel then
+/// refuses UFFDIO_WRITEPROTECT with EAGAIN), and waits for its end.
 ///
-/// The thread that reads must never wait for one that unmaps: it allocates nothing, and whoever
-/// holds the log's lock neither allocates nor frees, since the C library may give memory back then.
+/// The monitor's thread must never wait for a thread that unmaps. So it does not allocate, and no
+/// holder of the log's lock allocates or frees, as the C library may then unmap memory.
 class UserfaultMonitor final : public MappingMonitor {
  public:
   /// Throws SystemError that says what this machine lacks.
