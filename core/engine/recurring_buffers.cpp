@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "core/memory/huge_pages.hpp"
 #include "core/memory/registration/address_range.hpp"
 
 namespace capstan {

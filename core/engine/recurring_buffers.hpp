@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "core/memory/huge_pages.hpp"
+#include "core/selection/simulator.hpp"
 
 namespace capstan {
 

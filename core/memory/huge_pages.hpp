@@ -9,9 +9,6 @@ namespace capstan {
 
 inline constexpr Bytes huge_page{2 << 20};
 
-/// The shortest buffer that the kernel copies faster when its pages are huge.
-inline constexpr Bytes worth_huge_pages{128 << 10};
-
 /// Collapses into huge pages those parts of the memory that can be one, whatever the system's
 /// policy is. The contents stay; threads that use the memory meanwhile are delayed. Takes from a
 /// third of a millisecond to several per page that is copied. False if some part could not be

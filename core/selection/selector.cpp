@@ -9,7 +9,6 @@
 #include <span>
 
 #include "capstan/error.hpp"
-#include "core/memory/huge_pages.hpp"
 
 namespace capstan {
 namespace {

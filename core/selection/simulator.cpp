@@ -8,7 +8,6 @@
 
 #include "capstan/types.hpp"
 #include "core/lowering/slots.hpp"
-#include "core/memory/huge_pages.hpp"
 
 namespace capstan {
 namespace {

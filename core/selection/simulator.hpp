@@ -8,6 +8,9 @@
 
 namespace capstan {
 
+/// The shortest buffer that the kernel copies faster when its pages are huge.
+inline constexpr Bytes worth_huge_pages{128 << 10};
+
 /// What a rank needs for its share of a program, in nanoseconds. The defaults were fitted by hand
 /// to measurements on 2 and 4 cores of one machine (`capstan perf` with `--algorithm NAME/FORM`),
 /// those between hosts to TCP between two network namespaces of it (`choice_bench`): there the

@@ -1,5 +1,7 @@
 // Buffers that come back move into huge pages, and stay what they are.
 
+#include "core/memory/huge_pages.hpp"
+
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

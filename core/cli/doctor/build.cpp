@@ -14,10 +14,9 @@ Probe build() {
 }
 
 Probe kernels_built() {
-  std::string targets;
-  for (const auto target : kernels::available_targets()) targets += fmt::format(" {}", target);
   return {"kernels", Probe::Status::ok,
-          fmt::format("{} in use; this CPU runs{}", kernels::active_target(), targets)};
+          fmt::format("{} in use; this CPU runs {}", kernels::active_target(),
+                      fmt::join(kernels::available_targets(), ", "))};
 }
 
 Probe transports() {
