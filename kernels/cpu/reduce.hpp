@@ -8,7 +8,7 @@
 #include "capstan/types.hpp"
 
 /// The element-wise kernels of the CPU. Each exists once per instruction-set target (AVX-512, AVX2,
-/// SSE4, plain scalar; NEON on Arm) and the best one that this machine runs is chosen once.
+/// SSE4.2, plain scalar; NEON on Arm) and the best one that this machine runs is chosen once.
 ///
 /// All targets give bitwise the same result:
 ///  - sources are combined left to right, and no multiply-add is contracted;
@@ -19,7 +19,7 @@
 ///  - a NaN among the sources makes the result NaN, for min and max too, and a computed NaN is
 ///    the type's quiet NaN with sign and payload clear; for logical operations NaN is true;
 ///  - min and max order -0 before +0, so that they do not depend on the order of the sources.
-/// The floating-point environment is taken as it is (the tests run in the default one).
+/// The kernels use the caller's floating-point environment (the tests use the default one).
 ///
 /// All functions are safe to call from several threads at once, and none throws unless it says so.
 namespace capstan::kernels {
@@ -44,9 +44,9 @@ struct Reduction {
   /// Whether a source is in main memory. Sources are fetched ahead then, by all but the kernels of
   /// 8-bit floats, of complex products and of the program's own operations.
   bool fetch_ahead = false;
-  /// Elements behind the sources that are wanted next, and so fetched ahead as well.
+  /// Elements behind the sources that the caller reads next; they are fetched ahead, too.
   std::size_t following = 0;
-  /// Of user_kernel(): the UserReduction. Ignored by others.
+  /// The UserReduction of user_kernel(). Other kernels ignore it.
   const void* context = nullptr;
   /// `further_count` more places that receive the same result, written as `destination` is; each
   /// may be identical to a source.
@@ -64,9 +64,9 @@ struct UserReduction {
 using ReduceKernel = void (*)(const Reduction&);
 using CopyKernel = void (*)(void* destination, const void* source, std::size_t bytes, bool stream);
 
-/// The kernel for a type and an operation on this CPU. That of ReduceOp::average sums and divides
-/// by `divisor`. Costs a table look-up: fetch it once per plan. Throws InvalidArgument where
-/// supports(type, op) says no.
+/// The kernel for a type and an operation on this CPU. The one of ReduceOp::average sums, then
+/// divides by `divisor`. Costs a table look-up: fetch it once per plan. Throws InvalidArgument
+/// unless supports(type, op).
 ReduceKernel reduce_kernel(DataType type, ReduceOp op);
 
 /// The kernel of an operation that the program brings; see Reduction::context.
@@ -85,7 +85,7 @@ ScaleKernel scale_kernel(DataType type);
 void copy(void* destination, const void* source, std::size_t bytes, bool stream);
 
 /// Names of the instruction-set targets that were compiled and run here, best first: some of
-/// "AVX3" (AVX-512), "AVX2", "SSE4", "NEON", and "SCALAR" or "EMU128" for the plain C++ version.
+/// "AVX-512", "AVX2", "SSE4.2", "NEON", and "scalar" for the plain C++ version.
 std::span<const std::string_view> available_targets();
 
 /// The target that reduce_kernel() and copy() use: the first available one.

@@ -4,7 +4,9 @@
 #include <hwy/targets.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capstan/error.hpp"
@@ -47,10 +49,9 @@ const Target& target_named(std::string_view name) {
   const auto names = available_targets();
   const auto found = std::ranges::find(names, name);
   if (found != names.end()) return targets()[static_cast<std::size_t>(found - names.begin())];
-  std::string choices;
-  for (const std::string_view choice : names) choices += fmt::format(" {}", choice);
-  throw InvalidArgument(fmt::format(
-      "kernels: instruction-set target '{}' does not run here; choose one of:{}", name, choices));
+  throw InvalidArgument(
+      fmt::format("kernels: instruction-set target '{}' does not run here; choose one of: {}", name,
+                  fmt::join(names, ", ")));
 }
 
 ReduceKernel kernel_of(const Target& target, DataType type, ReduceOp op) {
@@ -77,10 +78,27 @@ ReduceKernel kernel_of(const Target& target, DataType type, ReduceOp op) {
 
 }  // namespace
 
+std::string_view instruction_set(std::string_view highway_name) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {
+      {"AVX10_2", "AVX10.2"},
+      {"AVX3_SPR", "AVX-512 (Sapphire Rapids)"},
+      {"AVX3_ZEN4", "AVX-512 (Zen 4)"},
+      {"AVX3_DL", "AVX-512 (Ice Lake)"},
+      {"AVX3", "AVX-512"},
+      {"SSE4", "SSE4.2"},
+      {"EMU128", "scalar"},
+      {"SCALAR", "scalar"},
+  };
+  const auto* found =
+      std::ranges::find(names, highway_name, [](const auto& entry) { return entry.first; });
+  return found == std::end(names) ? highway_name : found->second;
+}
+
 std::span<const std::string_view> available_targets() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> result;
-    for (const Target& target : targets()) result.emplace_back(hwy::TargetName(target.bit));
+    for (const Target& target : targets())
+      result.push_back(instruction_set(hwy::TargetName(target.bit)));
     return result;
   }();
   return names;

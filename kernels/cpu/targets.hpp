@@ -2,12 +2,13 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "kernels/cpu/reduce.hpp"
 
 namespace capstan::kernels {
 
-/// Gives a target's kernel for one element type and operation.
+/// Returns a target's kernel for one element type and operation.
 using ReduceLookup = ReduceKernel (*)(DataType, ReduceOp);
 
 /// The function of one instruction-set target (Highway's bit names it); nullptr if not compiled.
@@ -17,15 +18,19 @@ struct TargetEntry {
   Function function;
 };
 
-/// Best target first; the baseline that every build has comes last (and may name an earlier one).
+/// Best target first. The baseline that every build has comes last, and may repeat an earlier one.
 template <class Function>
 using TargetTable = std::array<TargetEntry<Function>, 5>;
 
-// Each is filled by the source file that is compiled once per target.
+// Each table is defined by the source file that is compiled once per target.
 extern const TargetTable<ReduceLookup> integer_reductions;
 extern const TargetTable<ReduceLookup> float16_reductions;
 extern const TargetTable<ReduceLookup> float_reductions;
 extern const TargetTable<CopyKernel> copies;
+
+/// The maker's name of an instruction set that Highway names otherwise: "AVX-512" for "AVX3". Other
+/// names stay as they are.
+std::string_view instruction_set(std::string_view highway_name);
 
 }  // namespace capstan::kernels
 

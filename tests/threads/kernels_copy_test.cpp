@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cpu/reduce.hpp"
+#include "tests/unit/kernels_reference.hpp"
 
 namespace capstan::kernels {
 namespace {
@@ -64,7 +65,7 @@ TEST_P(KernelsCopy, StreamedBytesAreVisibleAfterAReleaseStore) {
 }
 
 std::string target_name(const testing::TestParamInfo<std::string_view>& parameter) {
-  return std::string(parameter.param);
+  return test_name_of(parameter.param);
 }
 
 const auto targets = testing::ValuesIn(available_targets().begin(), available_targets().end());

@@ -169,7 +169,7 @@ TEST_P(KernelsNumerics, SixteenBitSumsAreRoundedOnce) {
 }
 
 std::string target_name(const testing::TestParamInfo<std::string_view>& parameter) {
-  return std::string(parameter.param);
+  return test_name_of(parameter.param);
 }
 
 const auto targets = testing::ValuesIn(available_targets().begin(), available_targets().end());

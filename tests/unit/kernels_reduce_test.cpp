@@ -11,6 +11,7 @@
 
 #include "capstan/error.hpp"
 #include "kernels/cpu/reduce.hpp"
+#include "kernels/cpu/targets.hpp"
 #include "tests/unit/kernels_reference.hpp"
 
 namespace capstan::kernels {
@@ -245,7 +246,7 @@ TEST_P(KernelsReduce, MatchesTheScalarReferenceBitForBit) {
 
 std::string test_name(const testing::TestParamInfo<TargetAndType>& parameter) {
   const auto& [target, type] = parameter.param;
-  return std::string(target) + "_" + std::string(name_of(type));
+  return test_name_of(target) + "_" + std::string(name_of(type));
 }
 
 const auto targets = testing::ValuesIn(available_targets().begin(), available_targets().end());
@@ -266,6 +267,15 @@ TEST(KernelsTargets, BestIsActiveAndUnknownIsRefused) {
   }
   EXPECT_THROW(reduce_kernel_for("MMX", DataType::f32, ReduceOp::sum), InvalidArgument);
   EXPECT_THROW(copy_kernel_for(""), InvalidArgument);
+}
+
+TEST(KernelsTargets, CarryTheNamesOfTheirMakers) {
+  EXPECT_EQ(instruction_set("AVX3"), "AVX-512");
+  EXPECT_EQ(instruction_set("AVX3_DL"), "AVX-512 (Ice Lake)");
+  EXPECT_EQ(instruction_set("SSE4"), "SSE4.2");
+  EXPECT_EQ(instruction_set("AVX2"), "AVX2");
+  for (const std::string_view target : available_targets())
+    EXPECT_EQ(target.find("AVX3"), target.npos) << target;
 }
 
 }  // namespace

@@ -2,15 +2,29 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "capstan/types.hpp"
 
-/// What the kernels have to compute, one element at a time and without any vector code.
+namespace capstan {
+
+/// The name of an instruction set as a part of a test's name: "AVX_512".
+inline std::string test_name_of(std::string_view target) {
+  std::string name{target};
+  std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+}  // namespace capstan
+
+/// The results that the kernels have to compute, one element at a time and without vector code.
 namespace capstan::reference {
 
 /// Layout of a 16-bit float: sign, exponent, `fraction_bits` of fraction.
