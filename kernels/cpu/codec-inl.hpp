@@ -1,4 +1,4 @@
-// How elements are held in registers while they are combined. Compiled once per target.
+// The form of elements in registers while they are combined. Compiled once per target.
 #if defined(CAPSTAN_KERNELS_CODEC_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAPSTAN_KERNELS_CODEC_INL_HPP
 #undef CAPSTAN_KERNELS_CODEC_INL_HPP
@@ -18,7 +18,7 @@ namespace capstan::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Bytes that are multiplied: held in 16-bit lanes, of which the low half is the product mod 256.
+/// Bytes for multiplication: in 16-bit lanes, whose low half becomes the product mod 256.
 struct WideByte {
   std::uint8_t bits;
 };
@@ -33,7 +33,7 @@ struct Pair {
 ///   Stored   a register with n elements as memory holds them
 ///   load     memory -> the wide form that operations work on
 ///   encode   the wide form -> Stored
-/// This one is for types that operations work on as they are.
+/// The primary template is for types that operations use as they are stored.
 template <class T, std::size_t lanes>
 struct Codec {
   using StoredTag = hn::Simd<T, lanes, 0>;

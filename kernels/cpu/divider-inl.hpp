@@ -73,7 +73,7 @@ class Divider {
 
   /// `divisor` is at least 2.
   explicit Divider(std::uint32_t divisor) : divisor_(divisor) {
-    // No 8-bit value is as large as 256, so that all divisors from there on give zero.
+    // All 8-bit values are below 256, so that every divisor from 256 on gives zero.
     if constexpr (sizeof(T) == 1) divisor = std::min(divisor, 256u);
     const int log = std::bit_width(divisor - 1);  // rounded up
     const std::uint64_t excess = (std::uint64_t{1} << log) - divisor;
@@ -129,7 +129,7 @@ class Divider<T> {
         reciprocal_(1 / divisor_),
         reciprocal_is_exact_(std::has_single_bit(divisor)) {}
 
-  /// Multiplication by an exact reciprocal rounds alike and is several times faster.
+  /// Multiplying by an exact reciprocal gives the same result and is several times faster.
   template <class V>
   HWY_INLINE V divide(V v) const {
     const hn::DFromV<V> d;

@@ -1,4 +1,4 @@
-// Conversions between f32 and the 16-bit floats, alike on all targets. Compiled once per target.
+// Conversions between f32 and 16-bit floats, equal on all targets. Compiled once per target.
 #if defined(CAPSTAN_KERNELS_FLOAT16_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAPSTAN_KERNELS_FLOAT16_INL_HPP
 #undef CAPSTAN_KERNELS_FLOAT16_INL_HPP
@@ -40,8 +40,8 @@ HWY_INLINE auto round_to_f16(D, hn::Vec<D> v) {
 #else  // no conversion instructions (or not through Highway)
 
 /// Exponent and mantissa are shifted into place and the exponent is rebiased by integer arithmetic.
-/// For subnormals, whose exponent field stands for the same scale as 1, subtracting the value of
-/// the implicit bit that they do not have is exact.
+/// Subnormals have the scale of exponent 1 but no implicit bit; subtracting the value of that bit
+/// is exact.
 template <class D>
 HWY_INLINE auto widen_f16(D wide, hn::Vec<hn::Rebind<std::uint16_t, D>> half) {
   const hn::RebindToUnsigned<D> bits;

@@ -5,7 +5,7 @@
 #define CAPSTAN_TARGETS_LIKE_OTHERS \
   (HWY_AVX3_DL | HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 
-// The code is the same for all, and takes minutes to compile where a sanitizer watches it.
+// All targets share the code, which takes minutes to compile with a sanitizer.
 #if defined(__SANITIZE_THREAD__)
 #define HWY_DISABLED_TARGETS (CAPSTAN_TARGETS_LIKE_OTHERS | HWY_SSE4 | HWY_AVX3)
 #elif defined(__SANITIZE_ADDRESS__)

@@ -1,9 +1,9 @@
 // The reduction operations on registers. Compiled once per target.
 //
 // An operation is an object made from the call's Reduction, with three steps:
-//   lift     what is done to each source's elements when they are loaded
+//   lift     applied to each source's elements when they are loaded
 //   combine  accumulator and next source -> accumulator
-//   finish   what is done once, before the result is encoded
+//   finish   applied once, before the result is encoded
 #if defined(CAPSTAN_KERNELS_OPERATIONS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAPSTAN_KERNELS_OPERATIONS_INL_HPP
 #undef CAPSTAN_KERNELS_OPERATIONS_INL_HPP
@@ -24,7 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class V>
 inline constexpr bool has_float_lanes = hwy::IsFloat<hn::TFromV<V>>();
 
-/// Which NaN an instruction returns depends on operand order, which compilers change: give one.
+/// The NaN that an instruction returns depends on the order of operands, which compilers change.
 template <class V>
 HWY_INLINE V with_canonical_nan(V v) {
   if constexpr (has_float_lanes<V>) {
@@ -36,7 +36,7 @@ HWY_INLINE V with_canonical_nan(V v) {
   }
 }
 
-/// a < b ? a : b, so b where they are equal or either is NaN.
+/// a < b ? a : b, hence b if they are equal or either is NaN.
 template <class V>
 HWY_INLINE V lesser(V a, V b) {
 #if HWY_ARCH_X86 && HWY_TARGET < HWY_EMU128
@@ -90,7 +90,7 @@ struct Min : Sum {
   }
 };
 
-/// Of floats, the negated minimum of the negated sources.
+/// For floats, the negated minimum of the negated sources.
 struct Max {
   explicit Max(const Reduction&) {}
   template <class V>
@@ -139,7 +139,7 @@ struct BitXor : Sum {
   }
 };
 
-/// What is not 0 becomes 1, so that the values that are combined are 0 and 1.
+/// Nonzero values become 1, so that only 0 and 1 are combined.
 struct Logical : Sum {
   using Sum::Sum;
   template <class V>
@@ -154,7 +154,7 @@ struct LogicalAnd : Logical {
   using Logical::Logical;
   template <class V>
   HWY_INLINE V combine(V a, V b) const {
-    return hn::And(a, b);  // alike bits or none
+    return hn::And(a, b);  // each lane is all ones or all zeros
   }
 };
 

@@ -1,9 +1,9 @@
 // The loops of the n-ary reduction. Compiled once per target.
 //
 //   elements:  | head     | blocks of 4 vectors ...      | vectors | 1/2 | 1/4 | ... | 1 |
-//              to a 64-byte boundary                      what is left, each part at most once
+//              to a 64-byte boundary                      the rest, each part at most once
 //
-// Small calls consist of the last part only, so that they pay for no set-up.
+// Short calls run the last part only, so that they do not pay for the set-up of the others.
 #if defined(CAPSTAN_KERNELS_REDUCE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAPSTAN_KERNELS_REDUCE_INL_HPP
 #undef CAPSTAN_KERNELS_REDUCE_INL_HPP
@@ -86,7 +86,7 @@ HWY_INLINE Pair<V> finish(const Op& op, Pair<V> v) {
   return {op.finish(v.first), op.finish(v.second)};
 }
 
-/// Where results go.
+/// The destinations of a result.
 template <class T>
 struct Sink {
   Sink(bool past_cache, const Reduction& r)
@@ -121,8 +121,8 @@ struct Sink {
   }
 };
 
-/// Elements i .. i + vectors*lanes. All sources are read before anything is written, which is what
-/// makes it legal for the destination to be one of them.
+/// Reduces elements i .. i + vectors*lanes. Reads all sources before it writes, so that the
+/// destination may be one of them.
 template <std::size_t lanes, std::size_t vectors, class T, class Op, class From, class To>
 HWY_INLINE void reduce_vectors(const Op& op, const From& sources, const To& to, std::size_t i) {
   using C = Codec<T, lanes>;
@@ -142,7 +142,7 @@ HWY_INLINE void reduce_vectors(const Op& op, const From& sources, const To& to, 
   }
 }
 
-/// The last, incomplete vector: one bit of the remaining count at a time.
+/// Reduces the last, incomplete vector: one bit of the remaining count at a time.
 template <std::size_t lanes, class T, class Op, class From, class To>
 HWY_INLINE void reduce_partial_vector(const Op& op, const From& sources, const To& to,
                                       std::size_t i, std::size_t count) {
@@ -153,7 +153,7 @@ HWY_INLINE void reduce_partial_vector(const Op& op, const From& sources, const T
   if constexpr (lanes > 1) reduce_partial_vector<lanes / 2, T>(op, sources, to, i, count);
 }
 
-/// Any range, without the unrolling that would not pay for short ones.
+/// Reduces any range, without unrolling, which does not pay for short ones.
 template <class T, class Op>
 HWY_NOINLINE void reduce_short(const Op& op, const Reduction& r, std::size_t i, std::size_t end) {
   const Sources<T, 0> sources(r);
@@ -166,11 +166,11 @@ HWY_NOINLINE void reduce_short(const Op& op, const Reduction& r, std::size_t i, 
   }
 }
 
-/// How far ahead sources are fetched. By itself the processor was measured to read main memory half
-/// as fast, and from 2048 to 4096 bytes made little difference.
+/// The prefetch distance of sources. Measured: without prefetching, main memory is read half as
+/// fast; distances from 2048 to 4096 bytes differ little.
 inline constexpr std::size_t fetched_ahead = 3072;
 
-/// Asks for what block i of the sources is followed by at that distance.
+/// Prefetches the lines at that distance behind block i of the sources.
 template <class T, class From>
 HWY_INLINE void fetch_ahead(const From& sources, std::size_t i) {
   for (std::size_t s = 0; s < sources.size(); ++s) {
@@ -179,7 +179,7 @@ HWY_INLINE void fetch_ahead(const From& sources, std::size_t i) {
   }
 }
 
-/// Up to where what lies ahead is wanted. Nothing behind it is fetched: others may be writing it.
+/// The end of prefetching. Nothing behind it is fetched, as other ranks may be writing there.
 template <class T>
 HWY_INLINE std::size_t end_of_fetching(const Reduction& r, std::size_t end) {
   constexpr std::size_t ahead = fetched_ahead / sizeof(T);
@@ -188,7 +188,7 @@ HWY_INLINE std::size_t end_of_fetching(const Reduction& r, std::size_t end) {
   return wanted - ahead < end ? wanted - ahead : end;
 }
 
-/// As many whole blocks as fit before `end`; returns where they end.
+/// Reduces the whole blocks that fit before `end`. Returns their end.
 template <class T, std::size_t source_count, class Op>
 HWY_NOINLINE std::size_t reduce_blocks(bool stream, const Op& op, const Reduction& r, std::size_t i,
                                        std::size_t end) {
@@ -219,15 +219,15 @@ std::size_t reduce_blocks_of_any_count(bool stream, const Op& op, const Reductio
   }
 }
 
-/// Elements before the first cache line that `destination` fills from its start. Zero if no element
-/// starts on a line.
+/// The number of elements before the first cache line that begins within `destination`. Zero if no
+/// element begins on a line.
 template <class T>
 std::size_t elements_to_cache_line(const void* destination) {
   const std::size_t bytes = -reinterpret_cast<std::uintptr_t>(destination) % cache_line;
   return bytes % sizeof(T) == 0 ? bytes / sizeof(T) : 0;
 }
 
-/// Non-temporal stores write whole lines, and ordinary ones are faster when none straddles two.
+/// Aligns stores to lines: non-temporal ones write whole lines, others are faster when aligned.
 template <class T, class Op>
 HWY_NOINLINE void reduce_long(const Op& op, const Reduction& r) {
   std::size_t i = elements_to_cache_line<T>(r.destination);
@@ -244,7 +244,7 @@ HWY_NOINLINE void reduce_long(const Op& op, const Reduction& r) {
 
 template <class T, class Op>
 void reduce_with(const Op& op, const Reduction& r) {
-  // Enough that the head leaves at least a block.
+  // Long enough that at least a block follows the head.
   if (r.element_count < block<T> + cache_line / sizeof(T)) {
     reduce_short<T>(op, r, 0, r.element_count);
   } else {

@@ -16,7 +16,7 @@ void reduce_parts(const Reduction& r) {
   kernel(parts);
 }
 
-/// NaNs of any kind become the one of the type, as in all kernels.
+/// All NaNs become the canonical NaN of the type, as in all kernels.
 template <class T>
 T canonical(T value) {
   return value == value ? value : std::numeric_limits<T>::quiet_NaN();

@@ -27,7 +27,7 @@ void decode(const void* from, std::size_t count, float* to) {
   for (std::size_t i = 0; i < count; ++i) to[i] = table[static_cast<const T*>(from)[i].bits];
 }
 
-/// `values` combined with `next`, or on their own.
+/// Combines `values` with `next`, or takes them alone.
 template <ReduceOp op>
 void combine(float* values, const float* next, std::size_t count, std::uint32_t divisor) {
   static const ReduceKernel kernel = reduce_kernel(DataType::f32, op);

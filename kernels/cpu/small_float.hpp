@@ -9,14 +9,14 @@
 
 namespace capstan::kernels {
 
-/// Floats of 8 or 16 bits: how their bits are a value. Conversion of one element, without SIMD.
+/// A format of floats of 8 or 16 bits. Converts one element, without SIMD.
 struct SmallFloat {
   int exponent_bits, fraction_bits;
   bool has_infinity = true;  ///< if not, the largest code is the only NaN
 
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   constexpr std::uint32_t sign_bit() const { return 1u << (exponent_bits + fraction_bits); }
-  /// The codes from here on are no numbers, or infinite.
+  /// The first code that is infinite or NaN.
   constexpr std::uint32_t beyond() const {
     return has_infinity ? ((1u << exponent_bits) - 1) << fraction_bits : sign_bit() - 1;
   }
@@ -37,17 +37,17 @@ struct SmallFloat {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
   }
 
-  /// To nearest, ties to even. What is too large becomes infinite, or NaN where there is no
-  /// infinity. Without branches, so that compilers make SIMD of a loop over it.
+  /// Rounds to nearest, ties to even. Too large a value becomes infinite, or NaN where there is no
+  /// infinity. Has no branches, so that compilers vectorise a loop over it.
   std::uint32_t encode(float value) const {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = bits & 0x7fff'ffff, sign = bits >> 31;
     const int shift = 23 - fraction_bits;
     const auto rebias = static_cast<std::uint32_t>(127 - bias()) << 23;
-    // Half a unit of the last place, a little less where that makes the code even.
+    // Half a unit of the last place, or a little less if that makes the code even.
     const std::uint32_t even = (magnitude >> shift & 1) + (1u << (shift - 1)) - 1;
     const std::uint32_t normal = (magnitude - rebias + even) >> shift;
-    // Beside a number whose last place counts subnormals, addition rounds to whole ones.
+    // Adding a number whose last place is one subnormal rounds to whole subnormals.
     const float ruler = power_of_two(24 - bias() - fraction_bits);
     const std::uint32_t subnormal =
         std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + ruler) -

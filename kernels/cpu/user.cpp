@@ -10,8 +10,8 @@
 namespace capstan::kernels {
 namespace {
 
-/// Piece by piece, so that accumulators stay in the cache and every source is read once. A
-/// destination may be any of the sources: its piece is written when all have been read.
+/// Reduces piece by piece, so that accumulators stay in the cache and every source is read once. A
+/// destination may be any source, as each piece is written after all sources of it were read.
 void reduce_by_user(const Reduction& r) {
   constexpr std::size_t most_bytes = 4096;
   alignas(64) std::byte accumulator[most_bytes];
