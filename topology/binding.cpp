@@ -12,7 +12,7 @@
 namespace capstan {
 namespace {
 
-/// An affinity mask of any length: cpu_set_t ends at 1024 processors.
+/// An affinity mask of any length, as cpu_set_t is limited to 1024 processors.
 class Mask {
  public:
   explicit Mask(std::size_t cpus) : words_((cpus + bits - 1) / bits, 0) {}

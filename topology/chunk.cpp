@@ -14,9 +14,9 @@ constexpr Bytes kib{1 << 10}, mib{1 << 20};
 constexpr std::uint64_t slots = 3;  // of a staged pipeline: filled, reduced, read by others
 constexpr Bytes usual = kib * 256, largest = mib;
 
-// Real machines of 2025 have at most 3 MiB of L2 per core, and 32 MiB of L3 where a core has all of
-// it to itself; emulators claim 4 MiB of L2 each, and virtual machines of few cores show the L3 of
-// a whole package.
+// Limits of plausible caches. Machines of 2025 have at most 3 MiB of L2 per core, and 32 MiB of L3
+// if a core has it to itself. Emulators report 4 MiB of L2 each, and virtual machines of few cores
+// the L3 of a whole package.
 constexpr Bytes unreal_l2_per_core = mib * 4, most_l3_per_core = mib * 32;
 
 std::string text_of(Bytes bytes) {
@@ -24,7 +24,7 @@ std::string text_of(Bytes bytes) {
   return fmt::format("{:.3g} MiB", static_cast<double>(bytes.value()) / (1 << 20));
 }
 
-/// How many ranks run on each processing unit; a rank that may use several counts in part on each.
+/// The number of ranks on each processing unit. A rank that may use several counts in part on each.
 std::vector<double> load_of_units(std::span<const CpuSet> bindings) {
   std::vector<double> load;
   for (const CpuSet& binding : bindings)
@@ -35,12 +35,12 @@ std::vector<double> load_of_units(std::span<const CpuSet> bindings) {
   return load;
 }
 
-/// What a level of caches offers.
+/// The shares that ranks have of one level of caches.
 struct Level {
   Bytes per_core;        ///< the largest share of a core; 0 if no rank runs under such a cache
   Bytes per_rank;        ///< the smallest share of a rank
-  Bytes per_turn;        ///< the same where those that take turns on a core share it as others do
-  Bytes smallest_cache;  ///< the size of the smallest that a rank runs under
+  Bytes per_turn;        ///< the same, if ranks that share a core divide its share, too
+  Bytes smallest_cache;  ///< the size of the smallest cache that a rank uses
 };
 
 Level measure(const Machine& machine, std::span<const Cache> caches, std::span<const double> load) {
@@ -54,8 +54,8 @@ Level measure(const Machine& machine, std::span<const Cache> caches, std::span<c
       if (unit < load.size()) ranks += load[unit];
     const int cores = machine.cores_sharing(cache);
     if (ranks == 0 || cores == 0 || cache.size == Bytes{0}) continue;
-    // Ranks that take turns on a core do not divide it: smaller chunks would make them switch more
-    // often, which costs more than what the cache saves.
+    // Ranks that share a core do not divide its share: smaller chunks would make them switch more
+    // often, which costs more than the cache saves.
     const double sharing = std::clamp(ranks, 1.0, static_cast<double>(cores));
     const auto share = static_cast<double>(cache.size.value()) / sharing;
     level.per_core = std::max(level.per_core, cache.size / static_cast<std::uint64_t>(cores));
@@ -67,12 +67,12 @@ Level measure(const Machine& machine, std::span<const Cache> caches, std::span<c
   return level;
 }
 
-/// The largest power of two of which all slots fill at most half of `share`; 0 if there is none.
+/// The largest power of two with which all slots fill at most half of `share`; 0 if there is none.
 Bytes fitting(Bytes share) {
   return Bytes{std::bit_floor(share.value() / 2 / slots)};
 }
 
-/// Why L3 does not count, or nothing.
+/// Why L3 is ignored; empty if it is not.
 std::string obstacle_to_l3(const Level& l2, const Level& l3) {
   if (l3.per_core == Bytes{0}) return "L3 is unknown";
   if (l3.per_core > most_l3_per_core)
@@ -94,7 +94,7 @@ ChunkChoice staged_in(const char* level, Bytes chunk, Bytes share, const std::st
                              text_of(share), level, remark)};
 }
 
-/// What a rank stages for itself stays in its share of a cache.
+/// Chooses a chunk so that what a rank stages for itself stays in its share of a cache.
 ChunkChoice choose(const Level& l2, const Level& l3) {
   const std::string obstacle = obstacle_to_l3(l2, l3);
   if (l2.per_core == Bytes{0} && !obstacle.empty())
@@ -107,16 +107,17 @@ ChunkChoice choose(const Level& l2, const Level& l3) {
   return staged_in("L2", from_l2, l2.per_rank, obstacle);
 }
 
-/// The same or a shorter one, so that what all ranks stage stays in the caches.
-ChunkChoice kept_in_caches(const ChunkChoice& chunk, const Level& l2, const Level& l3, int ranks) {
+/// Shortens a chunk if necessary, so that what all ranks stage stays in the caches.
+ChunkChoice limited_by_caches(const ChunkChoice& chunk, const Level& l2, const Level& l3,
+                              int ranks) {
   if (!obstacle_to_l3(l2, l3).empty()) return chunk;
   const auto chunks = static_cast<std::uint64_t>(ranks);  // in a slot
   const Bytes from_l2 = l2.per_turn / chunks, from_l3 = l3.per_turn / chunks;
   const bool larger = from_l3 > from_l2;
   const Bytes share = larger ? from_l3 : from_l2;
-  const ChunkChoice kept = staged_in(larger ? "L3" : "L2", fitting(share), share,
-                                     fmt::format("for each of {} ranks", ranks));
-  return kept.bytes < chunk.bytes ? kept : chunk;
+  const ChunkChoice limited = staged_in(larger ? "L3" : "L2", fitting(share), share,
+                                        fmt::format("for each of {} ranks", ranks));
+  return limited.bytes < chunk.bytes ? limited : chunk;
 }
 
 }  // namespace
@@ -130,7 +131,7 @@ ChunkChoice choose_chunk(const Machine& machine, std::span<const CpuSet> binding
   if (l2.per_core >= unreal_l2_per_core)
     return {usual, fmt::format("the usual size; an L2 of {} per core cannot be real",
                                text_of(l2.per_core))};
-  return kept_in_caches(choose(l2, l3), l2, l3, static_cast<int>(bindings.size()));
+  return limited_by_caches(choose(l2, l3), l2, l3, static_cast<int>(bindings.size()));
 }
 
 Bytes chunk_bytes_for(const Machine& machine, int ranks) {

@@ -25,7 +25,7 @@ unsigned parse_index(std::string_view item, std::string_view text) {
   return index;
 }
 
-/// One "4" or "0-3" of `text`.
+/// Appends one item of `text`: "4" or "0-3".
 void append_item(std::vector<unsigned>& cpus, std::string_view item, std::string_view text) {
   const std::size_t dash = item.find('-');
   const unsigned first = parse_index(item.substr(0, dash), text);

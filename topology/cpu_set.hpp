@@ -11,10 +11,10 @@ namespace capstan {
 class CpuSet {
  public:
   CpuSet() = default;
-  /// In any order; repetitions count once.
+  /// From indices in any order; repeated ones count once.
   explicit CpuSet(std::vector<unsigned> cpus);
-  /// The inverse of to_string: "0-3,8"; nothing between commas is not allowed, an empty text is the
-  /// empty set. Throws InvalidArgument, also for indices above `largest_index`.
+  /// The inverse of to_string: "0-3,8". An empty text is the empty set. Throws InvalidArgument for
+  /// anything else, also for indices above `largest_index`.
   static CpuSet parse(std::string_view text);
 
   bool empty() const { return cpus_.empty(); }
@@ -32,17 +32,17 @@ class CpuSet {
   CpuSet operator|(const CpuSet& other) const;
   bool operator==(const CpuSet&) const = default;
 
-  /// Well above what any Linux kernel numbers; bounds what a malformed text can make us allocate.
+  /// Far above the indices of any Linux kernel. Bounds the memory that a malformed text can take.
   static constexpr unsigned largest_index = 65535;
 
  private:
   std::vector<unsigned> cpus_;
 };
 
-/// As taskset(1) and the kernel write it: "0-3,8".
+/// The notation of taskset(1) and the kernel: "0-3,8".
 std::string to_string(const CpuSet& set);
 
-/// The same notation for any ascending numbers: {0, 1, 2, 5} is "0-2,5".
+/// This notation for any ascending numbers: {0, 1, 2, 5} is "0-2,5".
 std::string to_ranges(std::span<const unsigned> ascending);
 
 }  // namespace capstan

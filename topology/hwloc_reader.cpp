@@ -17,8 +17,8 @@ struct Destroy {
 };
 using Topology = std::unique_ptr<hwloc_topology, Destroy>;
 
-/// Where hwloc looks for things that do not matter here. "x86" would also run on every processor
-/// in turn, moving this thread about, to learn what /sys says as well.
+/// Components of hwloc that are not needed. "x86" would even run this thread on every processor in
+/// turn, to learn what /sys contains as well.
 constexpr const char* unwanted_components[] = {"x86",  "pci",  "opencl", "gl",
                                                "cuda", "nvml", "rsmi",   "levelzero"};
 
@@ -51,7 +51,7 @@ CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap) {
   return CpuSet{std::move(cpus)};
 }
 
-/// Objects of one type, in hwloc's logical order: as they lie in the machine.
+/// Objects of one type, in hwloc's logical order, which is their physical order.
 std::vector<hwloc_obj_t> objects(hwloc_topology* topology, hwloc_obj_type_t type) {
   std::vector<hwloc_obj_t> all;
   for (auto* object = hwloc_get_next_obj_by_type(topology, type, nullptr); object != nullptr;
@@ -74,7 +74,7 @@ int numa_node_of(hwloc_topology* topology, hwloc_obj_t object) {
   return node == nullptr ? 0 : static_cast<int>(node->logical_index);
 }
 
-/// `object` is a core, or a processing unit that the system reports without one.
+/// `object` is a core, or a processing unit without one.
 Core read_core(hwloc_topology* topology, hwloc_obj_t object, int index) {
   return {.index = index,
           .package = ancestor_index(topology, HWLOC_OBJ_PACKAGE, object, 0),

@@ -4,11 +4,11 @@
 
 namespace capstan {
 
-// The only part that knows hwloc.
+// The only files that use hwloc.
 
-/// This machine; of `allowed`, what it has is usable. Throws SystemError.
+/// This machine, with the part of `allowed` that exists as usable. Throws SystemError.
 MachineDescription read_this_machine(const CpuSet& allowed);
-/// Throw InvalidArgument.
+/// A machine from an XML file of lstopo, or in hwloc's synthetic notation. Throw InvalidArgument.
 MachineDescription read_xml(const std::string& path);
 MachineDescription read_synthetic(const std::string& description);
 

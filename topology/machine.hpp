@@ -11,10 +11,10 @@
 
 namespace capstan {
 
-/// Where a core is: indices count the machine's packages, NUMA nodes and caches from 0 in the order
-/// in which they lie, so that neighbouring indices are near each other.
+/// One core and its place in the machine. Packages, NUMA nodes and caches are numbered from 0 in
+/// their physical order, so that neighbouring indices are near each other.
 struct Core {
-  static constexpr int none = -1;  ///< there is no such cache, or the system does not tell
+  static constexpr int none = -1;  ///< no such cache, or not known
 
   int index = 0;
   int package = 0;
@@ -26,11 +26,11 @@ struct Core {
 
 /// One cache and the hardware threads that share it.
 struct Cache {
-  Bytes size;  ///< 0 when the system does not tell
+  Bytes size;  ///< 0 if unknown
   CpuSet processing_units;
 };
 
-/// What a machine consists of, as the system (or a file) tells it.
+/// The parts of a machine, as the system or a file describes them.
 struct MachineDescription {
   std::string name;         ///< of the processor; may be empty
   std::vector<Core> cores;  ///< all of them, cores[i].index == i
@@ -38,14 +38,14 @@ struct MachineDescription {
   CpuSet usable;  ///< the processing units that this process may run on
 };
 
-/// A machine as seen by a process that may use all or a part of it: `cores` and
-/// `processing_units` hold the usable part only, while `core_of` and the caches know of the whole,
-/// because peers may run where this process may not. Immutable, so threads can share it.
+/// A machine, and the part of it that this process may use. `cores` and `processing_units` hold the
+/// usable part only; `core_of` and the caches describe the whole machine, because peers may run on
+/// other parts. Immutable, so threads can share it.
 class Machine {
  public:
-  /// This machine, of which the calling thread's affinity mask (taskset, cgroup cpuset, a
-  /// launcher's binding) is usable. Takes 1.5 to 3 ms on 4 processing units and 15 to 20 ms on 256,
-  /// nearly all of it in reading /sys. Throws SystemError.
+  /// This machine. The usable part is the calling thread's affinity mask (taskset, cgroup cpuset, a
+  /// launcher's binding). Takes 1.5 to 3 ms on 4 processing units and 15 to 20 ms on 256, nearly
+  /// all of it in reading /sys. Throws SystemError.
   static Machine discover();
   /// A machine saved with `lstopo FILE.xml`. Throws InvalidArgument.
   static Machine from_xml(const std::string& path);
@@ -57,12 +57,11 @@ class Machine {
 
   const std::string& name() const { return all_.name; }
 
-  /// Usable cores in the order in which they lie, each with its usable processing units; never
-  /// empty.
+  /// Usable cores in physical order, each with its usable processing units; never empty.
   std::span<const Core> cores() const { return cores_; }
-  /// The usable ones.
+  /// The usable processing units.
   const CpuSet& processing_units() const { return all_.usable; }
-  /// How many have usable cores.
+  /// The number of packages and of NUMA nodes with usable cores.
   int packages() const { return packages_; }
   int numa_nodes() const { return numa_nodes_; }
 
@@ -73,11 +72,11 @@ class Machine {
 
   std::span<const Cache> l2_caches() const { return all_.l2_caches; }
   std::span<const Cache> l3_caches() const { return all_.l3_caches; }
-  /// Size of one cache, the smallest if they differ; 0 if unknown.
+  /// Size of one cache, the smallest if sizes differ; 0 if unknown.
   Bytes l1d() const;
   Bytes l2() const;
   Bytes l3() const;
-  /// How many cores, usable or not, share `cache`.
+  /// The number of cores, usable or not, that share `cache`.
   int cores_sharing(const Cache& cache) const;
 
  private:
@@ -87,14 +86,14 @@ class Machine {
   int packages_ = 0, numa_nodes_ = 0;
 };
 
-/// Where each of `ranks` ranks of this host is to run, entry r for local rank r. While there are
-/// cores enough, each rank has one to itself (with all its hardware threads) and ranks are spread
-/// evenly over packages, NUMA nodes and caches, neighbouring ranks staying near each other. Beyond
-/// that they go round the cores again: rank r shares the core of rank r - cores, so that each
-/// round is a full set of ranks that can run at the same time.
+/// Places `ranks` ranks on this host: entry r is the binding of local rank r. Each rank gets a core
+/// of its own, with all its hardware threads, while there are enough. Ranks are spread evenly over
+/// packages, NUMA nodes and caches, and neighbouring ranks stay near each other. If there are more
+/// ranks than cores, rank r shares the core of rank r - cores, so that as many ranks as possible
+/// can run at the same time.
 ///
-/// All ranks must see the same machine for this. Ranks that a launcher has bound each see their own
-/// part only: leave those where they are.
+/// All ranks must see the same machine. Do not place ranks that a launcher has bound: each sees its
+/// own part only.
 ///
 /// Throws InvalidArgument when `ranks` is not positive.
 std::vector<CpuSet> place_ranks(const Machine& machine, int ranks);
@@ -104,60 +103,60 @@ std::vector<CpuSet> place_ranks(const Machine& machine, int ranks);
 /// SystemError when the system allows none of it.
 void bind_this_thread(const CpuSet& set);
 
-/// What the calling thread may run on. Throws SystemError.
+/// The processing units on which the calling thread may run. Throws SystemError.
 CpuSet current_binding();
 
-/// A core for a helper of rank `rank` of this host, near to it and not among those that ranks are
-/// bound to, of which binding r is rank r's; ranks take them in turn. Empty when there is none.
+/// A core for a helper thread of rank `rank` of this host: near to it, and free of ranks, which are
+/// bound to `bindings`. Different ranks get different cores as far as possible. Empty if no core is
+/// free.
 CpuSet spare_core(const Machine& machine, std::span<const CpuSet> bindings, int rank);
 
-/// The closest thing that two ranks share, nearest first.
+/// The closest part of the machine that two ranks share, nearest first.
 enum class Proximity : std::uint8_t { same_core, same_l2, same_l3, same_package, same_machine };
 
 std::string_view name_of(Proximity proximity);
 
-/// The smallest part of the machine that surely holds two ranks of this host, bound to `a` and `b`:
-/// ranks that may wander over several cores are as far apart as these. Processing units that the
-/// machine does not know count as far. Throws InvalidArgument when a set is empty.
+/// The smallest part of the machine that contains two ranks of this host, bound to `a` and `b`. A
+/// rank that may run on several cores may be on any of them. Unknown processing units count as far.
+/// Throws InvalidArgument when a set is empty.
 Proximity proximity(const Machine& machine, const CpuSet& a, const CpuSet& b);
 
-inline constexpr Bytes shortest_chunk{64 << 10};  ///< that is worth its flags
+inline constexpr Bytes shortest_chunk{64
+                                      << 10};  ///< shorter ones cost more in flags than they save
 
-/// A size and why it was chosen, as a clause: "three slots of it fill half of ...".
+/// A size, and the reason for it as a clause: "three slots of it fill half of ...".
 struct ChunkChoice {
   Bytes bytes;
   std::string reason;
 };
 
-/// How many bytes of a long operation a rank should stage at a time, so that what ranks exchange
-/// stays in cache, for ranks of this host bound to `bindings`.
+/// The number of bytes of a long operation that a rank should stage at a time, so that staged data
+/// stay in cache, for ranks of this host bound to `bindings`.
 ///
 /// A staged pipeline rotates through three slots per rank. They should fill at most half of the
-/// rank's share of L2, the other half being for the caller's data that pass through. Where L2 is
-/// too small for 256 KiB the same share of L3 counts, up to 256 KiB: shorter chunks spend more of
-/// their time in exchanging flags than L2 saves over L3. Ranks that run under a cache share it
-/// equally, but a share is never smaller than a core's: where ranks take turns on a core, smaller
-/// chunks would only make them switch more often.
+/// rank's share of L2; the caller's data pass through the other half. If L2 is too small for 256
+/// KiB, the same share of L3 counts, up to 256 KiB: shorter chunks spend more time on flags than L2
+/// saves over L3. Ranks share a cache equally, but a share is never smaller than a core's: where
+/// several ranks share a core, smaller chunks would only make them switch more often.
 ///
-/// In each slot a rank has a chunk for every rank, so that what is staged grows with the square of
-/// their number. It should fill at most half of the L2s or of L3, or else go in shorter chunks,
-/// where ranks share cores, too.
+/// In each slot a rank has a chunk for every rank, so that staged data grow with the square of the
+/// number of ranks. All of it should fill at most half of the L2s or of L3; otherwise chunks are
+/// shorter, also where ranks share cores.
 ///
-/// The result is a power of two in 64 KiB .. 1 MiB. It is 256 KiB where caches are unknown or
-/// cannot be real, as hypervisors often report them: an L2 of 4 MiB or more per core. An L3 of more
-/// than 32 MiB per core, or no larger than an L2, is left out of account. The result depends on
-/// nothing but the whole machine and the bindings, so ranks that exchanged theirs agree on it.
+/// The result is a power of two in 64 KiB .. 1 MiB. It is 256 KiB if caches are unknown or
+/// implausible, as hypervisors often report them: an L2 of 4 MiB or more per core. An L3 of more
+/// than 32 MiB per core, or no larger than an L2, is ignored. The result depends only on the whole
+/// machine and the bindings, so that ranks that exchange theirs agree on it.
 ///
 /// Throws InvalidArgument when there is no rank or a binding is empty.
 ChunkChoice choose_chunk(const Machine& machine, std::span<const CpuSet> bindings);
 
-/// The same for `ranks` ranks placed by place_ranks.
+/// The chunk for `ranks` ranks placed by place_ranks.
 Bytes chunk_bytes_for(const Machine& machine, int ranks);
 
-/// How long the input and the output of a rank may be together so that those of all ranks stay in
-/// the last cache: a rank's share of L3, at most 16 MiB, as the L3 of a virtual machine is used by
-/// others, too; 8 MiB where it is unknown or cannot be real. For `ranks` ranks placed by
-/// place_ranks.
+/// The most bytes of input and output of a rank together with which those of all ranks stay in the
+/// last cache: a rank's share of L3, but at most 16 MiB, as virtual machines share their L3 with
+/// others; 8 MiB if L3 is unknown or implausible. For `ranks` ranks placed by place_ranks.
 Bytes cached_buffers(const Machine& machine, int ranks);
 
 }  // namespace capstan

@@ -12,10 +12,10 @@ namespace {
 
 using Cores = std::span<const Core>;
 
-/// What ranks are spread over, from the outside in.
+/// The parts of the machine over which ranks are spread, from the outside in.
 constexpr std::array spread_levels{&Core::package, &Core::numa_node, &Core::l3, &Core::l2};
 
-/// Cuts `cores` where `place` changes.
+/// Splits `cores` where `place` changes.
 std::vector<Cores> parts_of(Cores cores, int Core::* place) {
   std::vector<Cores> parts;
   while (!cores.empty()) {
@@ -28,7 +28,7 @@ std::vector<Cores> parts_of(Cores cores, int Core::* place) {
   return parts;
 }
 
-/// As even as can be without giving a part more ranks than it has cores; `ranks` fit in all.
+/// Divides ranks as evenly as possible, but gives no part more ranks than cores; all ranks fit.
 std::vector<int> even_shares(const std::vector<Cores>& parts, int ranks) {
   std::vector<int> shares(parts.size(), 0);
   while (ranks > 0)
@@ -37,7 +37,7 @@ std::vector<int> even_shares(const std::vector<Cores>& parts, int ranks) {
   return shares;
 }
 
-/// Appends a core of its own for each of `ranks` ranks, of which there are no more than cores.
+/// Appends a core for each of `ranks` ranks, which are no more than the cores.
 void spread(Cores cores, int ranks, std::size_t level, std::vector<CpuSet>& placed) {
   if (level == spread_levels.size()) {
     for (const Core& core : cores.first(static_cast<std::size_t>(ranks)))
