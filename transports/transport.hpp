@@ -65,7 +65,7 @@ class Transport {
 
   // --- Set-up ---
 
-  /// What peers need to connect to this rank.
+  /// The address that peers need to connect to this rank.
   virtual Address address() const = 0;
 
   /// Connects to every peer; `addresses` holds one entry per rank. This rank's own entry is ignored.

@@ -49,7 +49,7 @@ Exchange::Exchange(Rank self, int ranks, std::span<std::byte> segment, const Ofi
       pool_(*endpoint_),
       segment_registration_(endpoint_->register_source(segment.data(), Bytes{segment.size()})),
       sources_(*endpoint_, {.bytes = options.cached_sources}),
-      peers_(static_cast<std::size_t>(ranks)) {
+      peers_(ranks) {
   const std::size_t each = rules_.window + spare_receives;
   receives_wanted_ = std::min<std::size_t>(static_cast<std::size_t>(ranks) * each,
                                            endpoint_->info().rx_attr->size);
@@ -79,18 +79,17 @@ Rules Exchange::rules_for(const OfiOptions& options, int ranks) const {
 }
 
 Exchange::Peer& Exchange::linked(Rank rank) const {
-  Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
-  if (peer) return *peer;
+  if (Peer* peer = peers_[rank].get()) return *peer;
   throw InvalidArgument(fmt::format("rank {}: there is no link to rank {} over libfabric",
                                     self_.value(), rank.value()));
 }
 
-std::string Exchange::who_is(std::size_t rank) const {
-  return fmt::format("rank {} ({})", rank, peer_at(rank)->address.process_seen_from(address_));
+std::string Exchange::who_is(Rank rank) const {
+  return fmt::format("rank {} ({})", rank.value(),
+                     peers_[rank]->address.process_seen_from(address_));
 }
 
 void Exchange::add_peer(Rank rank, const Address& address, std::byte* mirror) {
-  const auto index = static_cast<std::size_t>(rank.value());
   const auto distrust = [&](std::string_view reason) {
     throw BootstrapError(
         fmt::format("rank {}: connect: rank {} {}", self_.value(), rank.value(), reason));
@@ -108,18 +107,17 @@ void Exchange::add_peer(Rank rank, const Address& address, std::byte* mirror) {
   const fi_addr_t to = endpoint_->insert(where->endpoint());
   Registration memory = endpoint_->register_target(mirror, Bytes{segment_.size()}, rules_.writes);
   const Sender::Route out{
-      .peer = index, .address = to, .header = {.token = where->token, .sender = self_.value()}};
-  const Receiver::Route in{.peer = index,
-                           .rank = rank.value(),
+      .peer = rank, .address = to, .header = {.token = where->token, .sender = self_.value()}};
+  const Receiver::Route in{.peer = rank,
                            .address = to,
                            .mirror = mirror,
                            .segment = segment_.size(),
                            .descriptor = memory.descriptor()};
-  peers_[index] = std::make_unique<Peer>(*endpoint_, pool_, rules_, out, in, *where, address_);
-  Peer& peer = *peers_[index];
+  peers_[rank] = std::make_unique<Peer>(*endpoint_, pool_, rules_, out, in, *where, address_);
+  Peer& peer = *peers_[rank];
   peer.sender.introduce(endpoint_->remote_memory(mirror, memory));
   peer.mirror = std::move(memory);
-  mark_busy(index);
+  mark_busy(rank);
 }
 
 bool Exchange::all_met() const {
@@ -131,8 +129,9 @@ void Exchange::require_reachable(bool too_late) {
   std::string gone;
   std::string missing;
   std::size_t count = 0;
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    Peer* peer = peer_at(rank);
+  for (int i = 0; i < peers_.size(); ++i) {
+    const Rank rank{i};
+    Peer* peer = peers_[rank].get();
     if (!peer || (peer->met && peer->sender.idle()) || ++count > watched_at_once) continue;
     const std::optional<std::string> reason = departure_of(*peer);
     if (reason) gone += fmt::format("; {} {}", who_is(rank), *reason);
@@ -162,7 +161,7 @@ void Exchange::push(Rank peer, Bytes offset, Bytes length) {
   if (to.gone() || length.value() == 0) return;
   to.sender.push(segment_.data() + offset.value(), offset, length,
                  segment_registration_.descriptor());
-  mark_busy(static_cast<std::size_t>(peer.value()));
+  mark_busy(peer);
 }
 
 void Exchange::push_from(Rank peer, Bytes offset, const std::byte* from, Bytes length) {
@@ -170,7 +169,7 @@ void Exchange::push_from(Rank peer, Bytes offset, const std::byte* from, Bytes l
   if (to.gone() || length.value() == 0) return;
   to.sender.push_from(from, offset, length,
                       endpoint_->needs_local_registration() ? &sources_ : nullptr);
-  mark_busy(static_cast<std::size_t>(peer.value()));
+  mark_busy(peer);
 }
 
 void Exchange::release(Rank rank) {
@@ -181,18 +180,18 @@ void Exchange::release(Rank rank) {
 }
 
 bool Exchange::pushed(Rank rank) const {
-  const Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
+  const Peer* peer = peers_[rank].get();
   return !peer || peer->sender.all_sent() || peer->given_up.expired();
 }
 
 void Exchange::detach_sources(Rank rank) {
-  Peer* peer = peer_at(static_cast<std::size_t>(rank.value()));
+  Peer* peer = peers_[rank].get();
   if (!peer || peer->gone()) return;  // nobody receives what is in flight
   peer->sender.detach();
-  mark_busy(static_cast<std::size_t>(rank.value()));
+  mark_busy(rank);
 }
 
-void Exchange::mark_busy(std::size_t rank) {
+void Exchange::mark_busy(Rank rank) {
   if (std::exchange(peers_[rank]->busy, true)) return;
   busy_.push_back(rank);
 }
@@ -204,11 +203,11 @@ void Exchange::progress() {
 }
 
 void Exchange::advance_busy_peers() {
-  for (const std::size_t rank : busy_) {
+  for (const Rank rank : busy_) {
     peers_[rank]->sender.release();
     advance(*peers_[rank]);
   }
-  std::erase_if(busy_, [this](std::size_t rank) {
+  std::erase_if(busy_, [this](Rank rank) {
     Peer& peer = *peers_[rank];
     peer.busy = (!peer.sender.all_sent() || peer.receiver.landing()) && !peer.given_up.expired();
     return !peer.busy;
@@ -276,9 +275,9 @@ void Exchange::handle(const Completion& completion) {
 
 void Exchange::on_message(Frame& frame, std::size_t size) {
   const FrameHeader header = frame.header();
-  const auto rank = static_cast<std::size_t>(header.sender);
+  const Rank rank{header.sender};
   const bool known = size >= sizeof(header) && header.token == address_.token &&
-                     header.sender >= 0 && rank < peers_.size() && peers_[rank];
+                     header.sender >= 0 && header.sender < peers_.size() && peers_[rank];
   if (!known) {
     if (!std::exchange(warned_of_strangers_, true)) {
       spdlog::warn("rank {}: ofi: dropped a message from outside the job", self_.value());
@@ -302,10 +301,10 @@ void Exchange::on_message(Frame& frame, std::size_t size) {
 }
 
 void Exchange::on_hello(Peer& peer, const Frame& frame, std::size_t size) {
-  Hello hello;
-  if (size != sizeof(FrameHeader) + sizeof(hello)) return;
-  std::memcpy(&hello, frame.data + sizeof(FrameHeader), sizeof(hello));
-  peer.sender.set_remote({.address = hello.address, .key = hello.key});
+  RemoteMemory mirror;
+  if (size != sizeof(FrameHeader) + sizeof(mirror)) return;
+  std::memcpy(&mirror, frame.data + sizeof(FrameHeader), sizeof(mirror));
+  peer.sender.set_remote(mirror);
   peer.met = true;
 }
 
@@ -341,20 +340,20 @@ std::optional<std::string> Exchange::departure_of(Peer& peer) {
 }
 
 std::optional<std::string> Exchange::departed(Rank rank) {
-  const auto index = static_cast<std::size_t>(rank.value());
-  Peer* peer = peer_at(index);
+  Peer* peer = peers_[rank].get();
   if (!peer) return std::nullopt;
   const std::optional<std::string> reason = departure_of(*peer);
   if (!reason) return std::nullopt;
   fail(*peer, *reason);
-  return fmt::format("{} {}", who_is(index), *reason);
+  return fmt::format("{} {}", who_is(rank), *reason);
 }
 
 void Exchange::say_goodbye() {
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    if (!peers_[rank] || !peers_[rank]->met || peers_[rank]->failure) continue;
-    peers_[rank]->sender.say_goodbye();
-    mark_busy(rank);
+  for (int i = 0; i < peers_.size(); ++i) {
+    Peer* peer = peers_[Rank{i}].get();
+    if (!peer || !peer->met || peer->failure) continue;
+    peer->sender.say_goodbye();
+    mark_busy(Rank{i});
   }
 }
 

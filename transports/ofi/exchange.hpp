@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "transports/ofi/frame_pool.hpp"
 #include "transports/ofi/liveness.hpp"
 #include "transports/ofi/ofi_address.hpp"
@@ -78,11 +79,10 @@ class Exchange {
     bool busy = false;
   };
 
-  Peer* peer_at(std::size_t rank) const { return peers_[rank].get(); }
   Peer& linked(Rank rank) const;
   Rules rules_for(const OfiOptions& options, int ranks) const;
   void post_receives();
-  void mark_busy(std::size_t rank);
+  void mark_busy(Rank rank);
   void advance_busy_peers();
   void advance(Peer& peer);
   void send(Peer& peer);
@@ -92,7 +92,7 @@ class Exchange {
   void on_hello(Peer& peer, const Frame& frame, std::size_t size);
   void on_failure(const Completion& completion);
   void fail(Peer& peer, const std::string& reason);
-  std::string who_is(std::size_t rank) const;
+  std::string who_is(Rank rank) const;
   static std::string state_of(Peer& peer);
   std::optional<std::string> departure_of(Peer& peer);
 
@@ -104,9 +104,9 @@ class Exchange {
   const Rules rules_;
   FramePool pool_;
   Registration segment_registration_;
-  RegisteredSources sources_;                 // outlives the operations of the peers
-  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: none, or not linked
-  std::vector<std::size_t> busy_;             // ranks with unfinished work
+  RegisteredSources sources_;            // outlives the operations of the peers
+  ByRank<std::unique_ptr<Peer>> peers_;  // null: this rank, or not linked
+  std::vector<Rank> busy_;               // ranks with unfinished work
   std::size_t receives_wanted_ = 0;
   std::size_t receives_posted_ = 0;
   bool warned_of_strangers_ = false;

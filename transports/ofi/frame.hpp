@@ -23,7 +23,7 @@ inline constexpr std::size_t frame_size = 8192;
 
 struct FrameHeader {
   enum class Kind : std::uint16_t {
-    hello = 1,    // followed by a Hello; no number
+    hello = 1,    // followed by the RemoteMemory of the receiver's mirror; no number
     data,         // followed by records
     acknowledge,  // nothing follows; `number` is the frame whose application is queried, or 0
   };
@@ -38,12 +38,6 @@ struct FrameHeader {
   std::uint64_t applied = 0;
 };
 static_assert(std::has_unique_object_representations_v<FrameHeader>, "sent as its bytes");
-
-/// What follows the header of a hello: where the receiver may write to.
-struct Hello {
-  std::uint64_t address = 0;
-  std::uint64_t key = 0;
-};
 
 /// Announces bytes for the mirror, which either follow or arrive in a tagged message of their own.
 struct Record {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "capstan/quantity.hpp"
@@ -33,11 +34,11 @@ using Owned = std::unique_ptr<Object, CloseObject>;
 struct Operation {
   enum class Kind : std::uint8_t { receive, send, write, payload, landing };
 
-  explicit Operation(Kind what, std::size_t with = 0) : kind(what), peer(with) {}
+  explicit Operation(Kind what, Rank with = {}) : kind(what), peer(with) {}
 
   fi_context2 context{};
   Kind kind;
-  std::size_t peer;
+  Rank peer;
 };
 
 /// The end of an operation; null if it is not known which. `error` is empty on success.
@@ -67,6 +68,7 @@ struct RemoteMemory {
   std::uint64_t address = 0;
   std::uint64_t key = 0;
 };
+static_assert(std::has_unique_object_representations_v<RemoteMemory>, "sent as its bytes");
 
 /// One endpoint of type FI_EP_RDM with its fabric, domain, address vector and completion queue.
 /// Posting functions return 0, -FI_EAGAIN (try again after reading completions), or another

@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-/// How large pushes are sent. Small ones are always copied into messages.
+/// The method of sending large pushes. Small ones are always copied into messages.
 enum class OfiPushes {
   automatic,  ///< writes if the provider has them, otherwise messages
   write,      ///< remote writes into the peer's mirror

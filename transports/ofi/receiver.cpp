@@ -83,7 +83,7 @@ long Receiver::apply_front() {
 
 long Receiver::post_landing(const RecordReader::Item& item) {
   const std::uint64_t tag =
-      static_cast<std::uint64_t>(route_.rank) << 40 | ((landings_ + 1) & 0xff'ffff'ffff);
+      static_cast<std::uint64_t>(route_.peer.value()) << 40 | ((landings_ + 1) & 0xff'ffff'ffff);
   const long result =
       endpoint_.receive_tagged(route_.mirror + item.offset, item.length, route_.descriptor,
                                route_.address, tag, landing_operation_);

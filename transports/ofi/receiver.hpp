@@ -15,8 +15,7 @@ namespace capstan::ofi {
 class Receiver {
  public:
   struct Route {
-    std::size_t peer = 0;
-    std::int32_t rank = 0;  // the peer's
+    Rank peer;
     fi_addr_t address = FI_ADDR_UNSPEC;
     std::byte* mirror = nullptr;
     std::uint64_t segment = 0;
@@ -40,7 +39,7 @@ class Receiver {
   /// Whether a query has to be answered now; true once per query.
   bool answer_due();
   bool has_left() const { return left_; }
-  /// How the peer has violated the protocol, if it has.
+  /// The peer's violation of the protocol, if any.
   const std::optional<std::string>& violation() const { return violation_; }
   bool landing() const { return landing_; }
 

@@ -27,9 +27,8 @@ Sender::Sender(OfiEndpoint& endpoint, FramePool& pool, const Rules& rules, Route
 
 void Sender::introduce(RemoteMemory own) {
   Frame& frame = pool_.take();
-  const Hello hello{own.address, own.key};
-  std::memcpy(frame.data + frame.size, &hello, sizeof(hello));
-  frame.size += sizeof(hello);
+  std::memcpy(frame.data + frame.size, &own, sizeof(own));
+  frame.size += sizeof(own);
   FrameHeader header = route_.header;
   header.kind = FrameHeader::Kind::hello;
   frame.set_header(header);

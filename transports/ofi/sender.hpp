@@ -41,7 +41,7 @@ struct Rules {
 class Sender {
  public:
   struct Route {
-    std::size_t peer = 0;
+    Rank peer;
     fi_addr_t address = FI_ADDR_UNSPEC;
     FrameHeader header;  // sender and token
   };
@@ -93,7 +93,7 @@ class Sender {
  private:
   /// A push that is not copied.
   struct Large : Operation {
-    Large(Kind what, std::size_t with) : Operation(what, with) {}
+    Large(Kind what, Rank with) : Operation(what, with) {}
     const std::byte* from = nullptr;
     std::uint64_t offset = 0;
     std::uint64_t length = 0;

@@ -16,7 +16,7 @@
 
 namespace capstan::shm {
 
-/// What a peer has sent.
+/// The descriptors that a peer has sent.
 struct Partner {
   FileDescriptor segment;
   FileDescriptor header;

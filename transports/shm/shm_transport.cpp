@@ -36,7 +36,7 @@ struct SharedMemory {
   shm::Header* shared_header;
 };
 
-/// What a rank has of a peer.
+/// The mapped memory of a peer.
 struct Peer {
   Mapping segment;
   Mapping taken_from;  // the segment again, writable: see Link

@@ -11,7 +11,7 @@ namespace capstan::shm {
 /// The word on which one rank sleeps and which its peers check. 0: awake; 1: asleep or about to be.
 using Doorbell = std::atomic<std::uint32_t>;
 
-/// Where the wakers are: in the sleeper's process, or anywhere on its host.
+/// The place of the wakers: the sleeper's process, or any process of its host.
 enum class Scope { process, host };
 
 /// An eventfd that ringing makes readable instead of waking a futex, so that a sleeper can watch

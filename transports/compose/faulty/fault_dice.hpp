@@ -7,7 +7,7 @@
 
 namespace capstan::faulty {
 
-/// How one push is delivered. It becomes visible after `hold` calls of progress(). If `first` is
+/// The delivery of one push. It becomes visible after `hold` calls of progress(). If `first` is
 /// not zero, only that many bytes do, and the rest `pause` calls later; a `resent` push then
 /// becomes visible as a whole once more.
 struct Delivery {
