@@ -13,7 +13,7 @@
 
 namespace capstan::conformance {
 
-/// Collects what this process writes to its standard output, where warnings go.
+/// Captures the standard output of this process, where warnings go.
 class CapturedOutput {
  public:
   CapturedOutput() : file_(::memfd_create("output", MFD_CLOEXEC)), before_(::dup(STDOUT_FILENO)) {

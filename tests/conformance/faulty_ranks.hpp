@@ -9,8 +9,9 @@
 
 namespace capstan::conformance {
 
-/// Ranks with faults over threads, or over posted threads, all used by one thread, so that calls of
-/// progress() can be counted. A test that fails shows its faults, to be had again.
+/// Ranks with faults over the thread or loopback transports. One thread runs them all, so that
+/// calls of progress() can be counted. A failing test prints its faults, so that it can be
+/// repeated.
 class Ranks {
  public:
   static constexpr Bytes segment_size{1 << 16};
@@ -32,7 +33,7 @@ class Ranks {
   Transport& operator[](int rank) { return *all_[static_cast<std::size_t>(rank)]; }
   void leave(int rank) { all_[static_cast<std::size_t>(rank)].reset(); }
 
-  /// Publishes a word at a place of the sender's segment.
+  /// Publishes a word at an offset of the sender's segment.
   void send(int from, int to, std::uint64_t place, std::uint64_t value) {
     std::memcpy((*this)[from].segment().data() + place * 8, &value, sizeof value);
     (*this)[from].push(Rank{to}, Bytes{place * 8}, Bytes{8});
@@ -44,7 +45,7 @@ class Ranks {
     std::memcpy(&value, (*this)[at].link(Rank{from}).segment + place * 8, sizeof value);
     return value;
   }
-  /// Calls progress() of a rank until what it sees of the peer is so; how many calls it took.
+  /// Calls progress() of a rank until it sees the word of the peer. Returns the number of calls.
   int calls_until_seen(int at, int from, std::uint64_t place, std::uint64_t value) {
     for (int calls = 1; calls < 100'000; ++calls) {
       (*this)[at].progress();

@@ -1,4 +1,4 @@
-// Transports with faults when there is no room, when they sleep, and when many wake.
+// Transports with faults: full streams, sleeping, and many wakers.
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 // --- Bytes from elsewhere ---
 
 TEST(FaultyStreams, LongBytesFromElsewhereArriveInOrderAsThereIsRoom) {
-  constexpr std::uint64_t words = (5 << 20) / 8;  // of which not all fits on its way
+  constexpr std::uint64_t words = (5 << 20) / 8;  // more than a stream has room for
   for (const bool posted : {false, true}) {
     Ranks ranks(all_faults(7), 2, posted, Bytes{6 << 20});
     std::vector<std::uint64_t> elsewhere(words);
@@ -85,7 +85,7 @@ TEST(FaultyStreams, NothingWaitsForOneThatHasLeft) {
 
 // --- Sleeping ---
 
-/// A rank on its own that notes how long it is told to sleep.
+/// A single rank that records the time limits of its sleeps.
 class SleepRecorder final : public MirroredTransport {
  public:
   explicit SleepRecorder(std::vector<std::chrono::nanoseconds>& sleeps)

@@ -1,4 +1,4 @@
-// What each fault does, and what it never does.
+// The effect of each fault, and its limits.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

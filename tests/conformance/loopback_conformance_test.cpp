@@ -1,5 +1,4 @@
-// What transports/transport.hpp promises about pushes, of the transports whose links are not
-// mapped.
+// The promises of transports/transport.hpp about pushes, for transports whose links are not mapped.
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -21,7 +20,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LoopbackConformance);
 INSTANTIATE_TEST_SUITE_P(All, LoopbackConformance, testing::ValuesIn(posted(worlds_to_try())),
                          [](const auto& instance) { return instance.param.name; });
 
-/// Makes progress until all that was pushed to `peer` has left this process's memory.
+/// Makes progress until all memory that was pushed to `peer` may change.
 void await_pushed(Transport& transport, Rank peer) {
   wait_until([&] { return transport.progress(), transport.pushed(peer); }, "pushes to be sent");
 }
@@ -64,7 +63,7 @@ TEST_P(LoopbackConformance, PushFromSendsWhatLiesElsewhere) {
   });
 }
 
-/// The peer takes nothing meanwhile: its data are still here, in part under way.
+/// The peer receives nothing meanwhile: its data are still here, or partly sent.
 TEST_P(LoopbackConformance, DetachedSourcesMayChangeAtOnce) {
   GetParam().run(2, [](const Member& member) {
     constexpr std::uint64_t words = std::uint64_t{2} << 20;  // more than any socket holds
@@ -128,7 +127,7 @@ TEST_P(LoopbackConformance, SmallRangesAreTakenAsTheyAre) {
   });
 }
 
-// A flag that is pushed twice before it is sent must not take the second value early: what was
+// A flag that is pushed twice before it is sent must not show the second value early: the data
 // pushed between the two would be missed.
 TEST_P(LoopbackConformance, AFlagPushedTwiceIsNeverAheadOfItsData) {
   GetParam().run(2, [](const Member& member) {
@@ -167,7 +166,7 @@ TEST_P(LoopbackConformance, AFlagPushedTwiceIsNeverAheadOfItsData) {
   });
 }
 
-/// A range of a slot that is pushed by itself: neighbours, of all sizes and alignments.
+/// Adjacent ranges of a slot, pushed one by one, of all sizes and alignments.
 struct Piece {
   std::uint64_t offset;
   std::uint64_t length;
@@ -189,7 +188,7 @@ std::byte byte_of(std::uint64_t round, std::uint64_t offset) {
   return static_cast<std::byte>(round * 131 + offset * 7 + offset / 256);
 }
 
-/// Whether all pieces up to `count` of a round have come.
+/// Whether all pieces of a round up to `count` have arrived.
 bool holds(const std::byte* place, std::uint64_t round, std::span<const Piece> pieces) {
   return std::ranges::all_of(pieces, [&](const Piece& piece) {
     for (std::uint64_t at = piece.offset; at < piece.offset + piece.length; ++at) {
@@ -234,7 +233,7 @@ TEST_P(LoopbackConformance, MixedSizesKeepTheirOrder) {
   });
 }
 
-// Nobody takes anything in before all have filled whatever lies between them.
+// No rank receives before all have filled the buffers between them.
 TEST_P(LoopbackConformance, AllSendAtOnceMoreThanFitsOnTheWay) {
   GetParam().run(3, [](const Member& member) {
     constexpr std::uint64_t words = std::uint64_t{4} << 20;  // 32 MiB

@@ -1,4 +1,4 @@
-// How far posted threads use the freedom that transports/transport.hpp gives.
+// The loopback transports use all the freedom that transports/transport.hpp gives.
 
 #include "transports/loopback/loopback_transport.hpp"
 

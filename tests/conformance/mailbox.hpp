@@ -10,8 +10,8 @@
 
 namespace capstan::conformance {
 
-/// Uses segments as the runtime does: a flag per peer in a line of its own, then one slot of data
-/// per peer and parity of the round.
+/// Uses segments like the engine: a flag per peer in a line of its own, then one slot of data per
+/// peer and parity of the round.
 class Mailbox {
  public:
   static Bytes segment_for(int ranks, Bytes slot) {
@@ -22,7 +22,7 @@ class Mailbox {
   Mailbox(const Member& member, Transport& transport, Bytes slot)
       : member_(member), transport_(transport), slot_(slot) {}
 
-  /// Where data for `peer` is written in `round`, and where that of `peer` for this rank is read.
+  /// The slot for `peer` in `round`, and the slot of `peer` for this rank.
   Bytes offset_of(Rank peer, std::uint64_t round) const { return Bytes{slot_offset(peer, round)}; }
   std::byte* outgoing(Rank peer, std::uint64_t round) {
     return transport_.segment().data() + slot_offset(peer, round);
@@ -43,8 +43,7 @@ class Mailbox {
     transport_.wake(transport_.link(peer));
   }
 
-  /// Returns when everything that was sent is on its way, so that the peers get it although this
-  /// rank makes no more progress.
+  /// Returns when everything sent will arrive even if this rank makes no more progress.
   void settle() {
     const auto sent = [&](Rank peer) { return transport_.pushed(peer); };
     wait_until([&] { return transport_.progress(), std::ranges::all_of(member_.peers(), sent); },
@@ -60,7 +59,7 @@ class Mailbox {
   void await(Rank peer, std::uint64_t round) {
     wait_until([&] { return transport_.progress(), has_come(peer, round); }, "a flag");
   }
-  /// As await, but goes to sleep each time. A wake-up that is lost ends the test.
+  /// Like await, but sleeps between checks. A lost wake-up ends the test.
   void await_asleep(Rank peer, std::uint64_t round) {
     wait_until(
         [&] {
@@ -93,7 +92,7 @@ class Mailbox {
   Bytes slot_;
 };
 
-/// What `from` sends `to` in `round`: different in each word, and from any other message.
+/// The message from `from` to `to` in `round`. All words of all messages differ.
 inline std::uint64_t word_of(Rank from, Rank to, std::uint64_t round, std::uint64_t index) {
   std::uint64_t x = (static_cast<std::uint64_t>(from.value()) << 56) ^
                     (static_cast<std::uint64_t>(to.value()) << 48) ^ (round << 28) ^ index;
@@ -109,7 +108,7 @@ inline void write_message(std::byte* place, Rank from, Rank to, std::uint64_t ro
   }
 }
 
-/// How many words of a message are wrong.
+/// The number of wrong words in a message.
 inline std::uint64_t wrong_words(const std::byte* place, Rank from, Rank to, std::uint64_t round,
                                  std::uint64_t words) {
   std::uint64_t wrong = 0;

@@ -1,5 +1,5 @@
-// What is special to rails: pieces, and what has to wait for them. The rails here deliver when they
-// are told to.
+// Pieces on rails, and pushes that have to wait for them. The rails of this test deliver on
+// request.
 
 #include "transports/compose/multirail/multirail_transport.hpp"
 
@@ -47,7 +47,7 @@ class HandRail final : public Transport {
   bool pushed(Rank) const override { return sent_.empty(); }
   std::optional<std::string> departed(Rank) override { return gone; }
 
-  /// The other end takes in what has been sent; returns how many ranges.
+  /// Delivers to the other end what has been sent. Returns the number of ranges.
   std::size_t deliver_to(HandRail& other) {
     const std::size_t count = sent_.size();
     for (; !sent_.empty(); sent_.pop_front())
@@ -113,7 +113,7 @@ class Rails : public ::testing::Test {
     return sides_[0].rails[static_cast<std::size_t>(rail)]->deliver_to(
         *sides_[1].rails[static_cast<std::size_t>(rail)]);
   }
-  /// The receiver looks, and what it says reaches the sender.
+  /// The receiver makes progress, and its acknowledgement reaches the sender.
   void acknowledge() {
     receiver().progress();
     sides_[1].rails[0]->deliver_to(*sides_[0].rails[0]);

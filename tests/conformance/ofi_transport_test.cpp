@@ -1,4 +1,4 @@
-// What the transport over libfabric promises beyond transports/transport.hpp.
+// Promises of the transport over libfabric beyond transports/transport.hpp.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -134,7 +134,7 @@ TEST_F(OfiTransport, RefusesAddressesThatDoNotFit) {
   });
 }
 
-// A peer that knows where a rank is, but not its token: the rank does not take it for rank 1.
+// A stranger that knows the address of a rank, but not its token, is not taken for rank 1.
 TEST_F(OfiTransport, DoesNotTrustAPeerWithoutItsToken) {
   const auto statuses = run_processes(
       2,

@@ -1,4 +1,4 @@
-// Whom the shared-memory transport meets and trusts at start-up.
+// The peers that the shared-memory transport accepts at start-up, and those it refuses.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ TEST(ShmAddress, RefusesWhatItDidNotEncode) {
   EXPECT_FALSE(ShmAddress::decode(newer.encode()));
 }
 
-/// What rank 0 says when rank 1's address was changed on its way.
+/// The error of rank 0 when it gets a changed address of rank 1.
 std::string complaint_about(const std::function<Address(ShmAddress)>& change) {
   const auto own = make_shm_transport(Rank{0}, 2, small);
   const Address other = change(ShmAddress::of_this_process(small));
@@ -111,7 +111,7 @@ TEST(ShmConnect, RefusesTheWrongNumberOfAddressesAndASecondCall) {
   EXPECT_THROW(make_shm_transport(Rank{3}, 2, small), InvalidArgument);
 }
 
-// --- Who is let in ---
+// --- Access ---
 
 /// Descriptor of a connection to the listener of `address`.
 FileDescriptor knock(const Address& address) {
@@ -130,7 +130,7 @@ void introduce(const FileDescriptor& socket, const Introduction& introduction,
   say(socket, std::as_bytes(std::span{&introduction, 1}), descriptors);
 }
 
-/// Everything that is wrong to say to the listener at `address`, from a process that it expects.
+/// Sends all kinds of wrong messages to the listener at `address`, from a process that it expects.
 std::vector<FileDescriptor> misbehave(const Address& address, const Token& own_token) {
   const std::vector<std::byte> garbage(3), long_garbage(9000);
   const std::array<int, 2> descriptors{STDIN_FILENO, STDERR_FILENO};
@@ -176,13 +176,13 @@ TEST(ShmConnect, RefusesStrangersAndConnectsNonetheless) {
         EXPECT_EQ(occurrences(output.text(), "refused process"), 9u);
       }
     }
-    // Without the listener and two memfds, with a pidfd; nothing of what strangers have sent.
+    // The listener and two memfds are closed, a pidfd is open; no descriptor of strangers is.
     EXPECT_EQ(descriptors(), before - 2);
     greet_peer(member, *transport);
   });
 }
 
-/// Introduces itself as rank 1, with its token, and checks that it gets nothing for it.
+/// Introduces itself as rank 1, with its token, and checks that it receives nothing.
 void pose_as_rank_1(const Member& member, const std::vector<Address>& addresses) {
   const FileDescriptor socket = knock(addresses[0]);
   introduce(socket, {.rank = 1, .token = decoded(addresses[1]).token});
@@ -257,7 +257,7 @@ TEST(ShmConnect, RefusesAListenerWithAnotherToken) {
   });
 }
 
-/// Rank 1 hands over `segment` and a good header; returns nothing, checks what rank 0 says.
+/// Rank 1 sends `segment` and a valid header; checks the error of rank 0.
 void expect_refusal_of(const std::function<FileDescriptor()>& open_segment,
                        const std::string& complaint) {
   shm_world().run(2, [&](const Member& member) {
@@ -302,7 +302,7 @@ TEST(ShmConnect, RefusesWhatIsNoMemory) {
                     "no memfd");
 }
 
-// --- Those who do not come ---
+// --- Missing peers ---
 
 TEST(ShmConnect, NoticesAtOnceThatAPeerHasDied) {
   for (const int victim : {0, 1}) {

@@ -1,4 +1,4 @@
-// What the shared-memory transport leaves open, and to whom.
+// The descriptors and memory that the shared-memory transport leaves, and who can access them.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -19,7 +19,7 @@ inline shm::ShmAddress decoded(const Address& address) {
   return *result;
 }
 
-/// A flag each way, to show that the connection works.
+/// Sends a flag in both directions, to show that the connection works.
 inline void greet_peer(const Member& member, Transport& transport) {
   Mailbox mailbox{member, transport, Bytes{8}};
   for (const Rank peer : member.peers()) mailbox.raise_flag(peer, 1);

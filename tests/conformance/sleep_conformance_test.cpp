@@ -1,4 +1,4 @@
-// What every transport promises about sleeping and waking in transports/transport.hpp.
+// The promises of transports/transport.hpp about sleeping and waking, for every transport.
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ TEST_P(SleepConformance, NoWakeUpIsLostBetweenTwo) {
     Mailbox mailbox{member, *transport, Bytes{8}};
     const Rank peer = member.peers()[0];
     for (std::uint64_t round = 1; round <= rounds; ++round) {
-      // Arrives now before, now during, now after the peer falls asleep.
+      // Arrives sometimes before, sometimes while, sometimes after the peer falls asleep.
       pass_time(round * 37 % 4001);
       if (member.id() == 0) mailbox.raise_flag(peer, round);
       mailbox.await_asleep(peer, round);
@@ -49,7 +49,7 @@ TEST_P(SleepConformance, NoWakeUpIsLostBetweenTwo) {
 constexpr std::uint64_t spread_lines = 48;
 constexpr Bytes spread_size{spread_lines * 64};
 
-/// One word to a line: as many stores as possible are still under way when the flag is raised.
+/// One word per line, so that as many stores as possible are pending when the flag is raised.
 void write_spread(std::byte* place, std::uint64_t word) {
   for (std::uint64_t i = 0; i < spread_lines; ++i) std::memcpy(place + i * 64, &word, sizeof(word));
 }
@@ -64,8 +64,9 @@ std::uint64_t least_of_spread(const std::byte* place) {
   return least;
 }
 
-// One publishes just when the other falls asleep: a transport whose waker and sleeper can miss each
-// other (a store that is delayed past the look at the doorbell is enough) leaves it asleep.
+// One rank publishes just when the other falls asleep. A transport whose waker and sleeper can miss
+// each other, for example by a store that is delayed past the load of the doorbell, does not wake
+// it.
 TEST_P(SleepConformance, NoWakeUpIsLostWhileFallingAsleep) {
   GetParam().run(2, [](const Member& member) {
     pin_to_core(member);

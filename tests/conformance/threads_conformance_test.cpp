@@ -1,5 +1,5 @@
-// What transports/transport.hpp promises to ranks of several threads, of the transports whose links
-// are not mapped.
+// The promises of transports/transport.hpp to ranks with several threads, for transports whose
+// links are not mapped.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ class ThreadsConformance : public WorldTest {};
 INSTANTIATE_TEST_SUITE_P(All, ThreadsConformance, testing::ValuesIn(posted(all_worlds())),
                          [](const auto& instance) { return instance.param.name; });
 
-// One thread owns the transport and never wakes anybody; the other does nothing else.
+// One thread owns the transport and never wakes peers; another thread does nothing else.
 TEST_P(ThreadsConformance, AnotherThreadMayWake) {
   GetParam().run(2, [](const Member& member) {
     const auto transport = member.connected(Mailbox::segment_for(2, Bytes{8}));

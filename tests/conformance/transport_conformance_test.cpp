@@ -1,4 +1,4 @@
-// What every transport promises in transports/transport.hpp.
+// The promises of transports/transport.hpp, for every transport.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ bool all_zeros(const std::byte* data, std::size_t size) {
   return std::all_of(data, data + size, [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// Every rank sends every other a message per round and checks all that it gets.
+/// Every rank sends every other a message per round and checks all that it receives.
 void exchange_all_to_all(const Member& member, Transport& transport, std::uint64_t rounds,
                          std::uint64_t most_words, bool asleep = false) {
   Mailbox mailbox{member, transport, Bytes{most_words * 8}};
@@ -148,7 +148,7 @@ TEST_P(TransportConformance, MovesLargeMessages) {
   GetParam().run(3, [](const Member& member) { connect_and_exchange(member, 3, 500'003); });
 }
 
-// Nobody answers here, so that a transport that lets pushes overtake each other is caught.
+// No rank answers, so that a transport in which pushes overtake each other is caught.
 TEST_P(TransportConformance, UnansweredPushesKeepTheirOrder) {
   GetParam().run(2, [](const Member& member) {
     constexpr std::uint64_t last = 20'000;
@@ -160,7 +160,7 @@ TEST_P(TransportConformance, UnansweredPushesKeepTheirOrder) {
       return std::atomic_ref<std::uint64_t>{
           *reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(place))};
     };
-    // Each word is made of two equal halves: a torn one would show.
+    // Each word has two equal halves, so that a torn word is noticed.
     for (std::uint64_t i = 1; member.id() == 0 && i <= last; ++i) {
       first_word(mailbox.outgoing(peer, 0)).store(i << 32 | i, std::memory_order_relaxed);
       transport->push(peer, mailbox.offset_of(peer, 0), Bytes{8});
@@ -323,8 +323,8 @@ std::uint64_t mapped_pages() {
 }
 
 TEST_P(TransportConformance, LeavesNothingBehind) {
-  // What is long goes back to the system when it is freed. Else the heap keeps it below whatever
-  // happens to lie at its top, and each thread that allocates may have one of its own.
+  // Long blocks go back to the system when freed. Otherwise the heap keeps those below its top, and
+  // each thread may have a heap of its own.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   ::mallopt(M_ARENA_MAX, 1);
   GetParam().run(3, [](const Member& member) {
@@ -342,7 +342,7 @@ TEST_P(TransportConformance, LeavesNothingBehind) {
         pages = mapped_pages();
       } else if (member.id() == 0) {
         EXPECT_EQ(open_descriptors(), descriptors);
-        // Room for what is kept once; four rounds that leak show far above.
+        // Room for what stays allocated once. Four leaking rounds need much more.
         EXPECT_LT(mapped_pages(), pages + 2 * size / 4096);
       }
       member.meet();

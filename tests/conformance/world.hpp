@@ -29,7 +29,7 @@ namespace capstan::conformance {
 
 /// Bounds every wait of a test: a wait that lasts longer is a failure, not a slow machine.
 inline constexpr std::chrono::seconds patience{100};
-/// Ends a rank that hangs where it cannot look at the clock.
+/// Ends a rank that hangs where it cannot check a deadline.
 inline constexpr unsigned watchdog_seconds = 150;
 
 template <class Condition>
@@ -58,7 +58,7 @@ class SharedScores {
   SharedScores& operator=(const SharedScores&) = delete;
   ~SharedScores() { ::munmap(shared_, sizeof(Shared)); }
 
-  /// Returns when `parties` callers have come.
+  /// Returns when `parties` callers have arrived.
   void meet(int parties) {
     const auto size = static_cast<std::uint64_t>(parties);
     const std::uint64_t ticket = shared_->arrived.fetch_add(1, std::memory_order_acq_rel);
@@ -90,10 +90,10 @@ class SharedScores {
   Shared* shared_;
 };
 
-/// What the body of a test sees of the world: one rank.
+/// One rank, as the body of a test uses it.
 class Member {
  public:
-  /// `shared`: a segment that belongs to another transport as well, for those that are not mapped.
+  /// `shared`: a segment that another transport uses, too; for transports that are not mapped.
   using Maker =
       std::function<std::unique_ptr<Transport>(const Member&, Bytes segment, std::byte* shared)>;
 
@@ -137,8 +137,8 @@ class Member {
   const Maker* maker_;
 };
 
-/// Keeps the calling rank on a core of its own, as far as there are enough, so that ranks truly run
-/// at the same time.
+/// Binds the calling rank to a core of its own, as far as there are enough, so that ranks really
+/// run at the same time.
 inline void pin_to_core(const Member& member) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -154,7 +154,7 @@ inline void pin_to_core(const Member& member) {
 
 using Body = std::function<void(const Member&)>;
 
-/// A way to have ranks, and the transport between them.
+/// A kind of ranks, and the transport between them.
 struct World {
   std::string name;
   bool processes;
@@ -167,7 +167,7 @@ struct World {
   void run(int ranks, const Body& body) const;
 };
 
-/// Tests of a world are skipped where it cannot be had.
+/// Skips tests of a world that this machine cannot have.
 class WorldTest : public testing::TestWithParam<World> {
  protected:
   void SetUp() override {
@@ -175,7 +175,7 @@ class WorldTest : public testing::TestWithParam<World> {
   }
 };
 
-/// Reports what `body` throws as a failure of the test.
+/// Reports an exception of `body` as a failure of the test.
 inline void guarded(const Member& member, const Body& body) {
   try {
     body(member);
@@ -201,7 +201,7 @@ inline pid_t fork_body(const std::function<void()>& body) {
   ::_exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-/// The status, as of waitpid(2), with which `child` has ended.
+/// The status of waitpid(2) with which `child` has ended.
 inline int status_of(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -214,7 +214,7 @@ inline std::string describe_status(int status) {
   return fmt::format("exit status {}", WEXITSTATUS(status));
 }
 
-/// As World::run for processes, but returns how each rank has ended.
+/// Like World::run for processes, but returns the status of each rank.
 inline std::vector<int> run_processes(int ranks, const Member::Maker& maker, const Body& body) {
   SharedScores scores;
   std::vector<pid_t> children;

@@ -21,7 +21,7 @@ namespace capstan::conformance {
 
 using Transports = std::vector<std::unique_ptr<Transport>>;
 
-/// Transports of one process, which connect to each other.
+/// Connects transports of one process to each other.
 inline Transports connected(Transports transports) {
   std::vector<Address> addresses;
   for (const auto& transport : transports) addresses.push_back(transport->address());
@@ -66,7 +66,7 @@ inline Member::Maker make_shm(ShmFacilities facilities) {
   };
 }
 
-/// Over loopback, whatever else the host has.
+/// Options for the loopback interface, whatever else the host has.
 inline auto make_tcp(bool lazy) {
   TcpOptions options;
   options.interface = "127.0.0.1";
@@ -76,7 +76,7 @@ inline auto make_tcp(bool lazy) {
   };
 }
 
-/// Faults that the contract allows, all at once and often.
+/// All faults that the contract allows, at once and often.
 inline FaultPlan all_faults(std::uint64_t seed) {
   return {.seed = seed,
           .delay = 0.1,
@@ -109,8 +109,8 @@ inline bool has_rdma_device() {
   return std::filesystem::exists(devices) && !std::filesystem::is_empty(devices);
 }
 
-/// Libfabric reads all names of the kernel as it is loaded, 0.1 s of each rank, and so is loaded
-/// before they fork; not where it finds devices, which do not outlive a fork.
+/// Loads libfabric before ranks fork, as loading takes 0.1 s per rank. Not where it finds devices,
+/// which do not survive a fork.
 inline void load_libfabric() {
   if (!has_rdma_device()) ofi_report();
 }
@@ -129,8 +129,8 @@ inline World ofi_world(std::string name, std::string provider, OfiPushes pushes)
   return {std::move(name), true, [=] { return make_ofi(provider, pushes); }, true};
 }
 
-/// The ranks use all devices in turn, so that data cross the wire between them. Peers that are
-/// slow, as they are many or emulated, are not to be missed.
+/// The ranks use all devices in turn, so that data cross the wire. The long timeout is for peers
+/// that are slow because they are many or emulated.
 inline auto make_verbs(VerbsOptions options) {
   for (const VerbsDevice& device : verbs_devices()) options.devices.push_back(device.name);
   options.peer_timeout = std::chrono::seconds{4};
@@ -139,7 +139,7 @@ inline auto make_verbs(VerbsOptions options) {
   };
 }
 
-/// As on a device that has little room and cannot take data inside requests.
+/// Options as for a device with short queues and without inline data.
 inline VerbsOptions poor_device() {
   VerbsOptions options;
   options.send_depth = 16;
@@ -148,7 +148,7 @@ inline VerbsOptions poor_device() {
   return options;
 }
 
-/// What `make_rail` makes, twice, as one.
+/// Two rails of `make_rail` as one transport.
 inline Member::Maker on_two_rails(
     const std::function<std::unique_ptr<Transport>(const Member&, Bytes, const Borrowed&)>&
         make_rail) {
@@ -160,7 +160,7 @@ inline Member::Maker on_two_rails(
   };
 }
 
-/// Ranks with even numbers share a host, and so do the others.
+/// Even ranks share one simulated host, odd ranks another.
 inline Member::Maker make_hierarchical() {
   return [](const Member& member, Bytes segment, std::byte*) {
     std::vector<int> host_of;
@@ -173,7 +173,7 @@ inline Member::Maker make_hierarchical() {
   };
 }
 
-/// Every transport there is; a new one joins the suite by a line here.
+/// Every transport. A new transport joins the suite by a line here.
 inline std::vector<World> all_worlds() {
   const World threads{"threads", false, [] { return make_threads(); }};
   const World shm{"shm", true, [] { return make_shm({}); }};
@@ -212,7 +212,7 @@ inline std::vector<World> all_worlds() {
   return worlds;
 }
 
-/// Those in which there is something to be found. The thread sanitizer sees threads only.
+/// The worlds that tell something. The thread sanitizer sees threads only.
 inline std::vector<World> worlds_to_try() {
   std::vector<World> worlds = all_worlds();
 #ifdef __SANITIZE_THREAD__
@@ -221,7 +221,7 @@ inline std::vector<World> worlds_to_try() {
   return worlds;
 }
 
-/// Those whose links are not mapped.
+/// The worlds whose links are not mapped.
 inline std::vector<World> posted(std::vector<World> worlds) {
   std::erase_if(worlds, [](const World& world) { return !world.posted; });
   return worlds;

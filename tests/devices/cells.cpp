@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::byte spoilt{0xa5};
 
-/// Whether all but the output is as it was.
+/// Whether everything but the output is unchanged.
 bool untouched(const std::vector<std::byte>& before, const std::vector<std::byte>& after,
                std::size_t output, std::size_t output_size) {
   for (std::size_t i = 0; i < before.size(); ++i)
@@ -31,7 +31,7 @@ std::string trouble_with(Communicator& world, const perf::Cell& cell, Where inpu
   Memory from{input, size}, to{output, size};
   const Request request = perf::request_of(cell, rank, world.size(), from.data(), to.data());
 
-  // Filled in memory of the host, at the same places.
+  // Filled in host memory, at the same offsets.
   std::vector<std::byte> given(size, spoilt), expected(size, spoilt);
   auto& source = cell.in_place ? expected : given;
   const auto* const base = cell.in_place ? to.data() : from.data();
@@ -68,7 +68,7 @@ std::string trouble_with_collectives(Communicator& world) {
     for (const std::size_t bytes : watched ? few_sizes : sizes)
       for (std::size_t i = 0; i < std::size(places); ++i)
         for (const bool in_place : {false, true}) {
-          // Ranks keep their buffers in different places.
+          // Ranks have their buffers in different kinds of memory.
           const auto own = static_cast<std::size_t>(world.rank());
           const Places at = bytes == 5000 ? places[(i + own) % std::size(places)] : places[i];
           perf::Cell cell =

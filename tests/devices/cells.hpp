@@ -8,12 +8,13 @@
 
 namespace capstan {
 
-/// One call with test data in such memory: what is wrong with its result, or with memory that it
-/// must not change; empty if nothing is. In place, `output` says where the buffer lies.
+/// Runs one call with test data in these kinds of memory. Returns the error in its result, or in
+/// memory that it must not change; empty if there is none. In place, `output` is the kind of the
+/// buffer.
 std::string trouble_with(Communicator& world, const perf::Cell& cell, Where input, Where output,
                          bool background = false);
 
-/// All collectives with buffers here and there, in place and not; all ranks call it.
+/// Runs all collectives with buffers in all kinds of memory, in place and not. All ranks call it.
 std::string trouble_with_collectives(Communicator& world);
 
 }  // namespace capstan

@@ -7,14 +7,14 @@
 
 namespace capstan {
 
-/// The fake driver that this test program is made for: CUDA's, or HIP's with FAKE_HIP. Loads it, as
-/// a program that uses devices would; later calls do nothing.
+/// Loads the fake driver of this test program, CUDA's, or HIP's with FAKE_HIP, as a program that
+/// uses devices does. Later calls do nothing.
 void load_driver();
 
 /// See fake_device.cpp; returns the new value.
 int driver_knob(const std::string& name, int change = 0);
 
-/// Where memory of a test lies.
+/// The kind of memory of a test.
 enum class Where {
   host,
   device,
@@ -40,7 +40,7 @@ class Memory {
   std::byte* data_;
 };
 
-/// Elements on a device, which only copies reach.
+/// Elements on a device, accessible by copies only.
 template <class T>
 class DeviceArray {
  public:
@@ -48,7 +48,7 @@ class DeviceArray {
       : count_(values.size()), memory_(where, values.size() * sizeof(T)) {
     memory_.write(std::as_bytes(std::span{values}));
   }
-  /// Not to be accessed by the test.
+  /// The address on the device. The test must not access it.
   std::span<T> span() const { return {reinterpret_cast<T*>(memory_.data()), count_}; }
   std::vector<T> values() const {
     const auto bytes = memory_.read();

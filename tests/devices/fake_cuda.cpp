@@ -51,7 +51,7 @@ int cuDevicePrimaryCtxRetain(Context* context, int device) {
 int cuDevicePrimaryCtxRelease_v2(int) {
   return success;
 }
-/// A context of device 0 besides its primary one.
+/// A second context of device 0, beside its primary one.
 int cuCtxCreate_v2(Context* context, unsigned, int) {
   *context = new int{};
   return success;
@@ -89,7 +89,7 @@ int cuGetErrorString(int code, const char** text) {
   return success;
 }
 
-/// Without a current context it is memory of a pool on device 1.
+/// Without a current context, allocates from a pool on device 1.
 int cuMemAlloc_v2(DevicePointer* pointer, std::size_t size) {
   std::byte* const made = devices().allocate(size, now() ? device_of(now()) : 1, now(), false);
   *pointer = reinterpret_cast<DevicePointer>(made);

@@ -7,10 +7,10 @@
 
 namespace capstan::fake {
 
-// Counters, which tests set by adding to them. They turn: "fail_to_host" and "fail_to_device": so
-// many copies fail; "hang": streams are never done; "version": of HIP. They read "to_host" and
-// "to_device": copies made; "pinned": ranges pinned so far; "depth": contexts pushed and not
-// popped, on all threads.
+// Counters, which tests change by adding to them. Set by tests: "fail_to_host" and
+// "fail_to_device", the number of copies that fail; "hang", streams never finish; "version", of
+// HIP. Read by tests: "to_host" and "to_device", copies made; "pinned", ranges pinned so far;
+// "depth", contexts pushed and not popped, on all threads.
 
 Devices& devices() {
   static auto& all = *new Devices;
@@ -91,7 +91,7 @@ bool Devices::is_pinned(const void* begin, std::size_t size) {
   return next != pinned_.begin() && at + size <= (--next)->first + next->second;
 }
 
-/// Null past the end of an allocation; memory of the host is where it is.
+/// The address for copies. Null past the end of an allocation; host memory has its own address.
 const std::byte* Devices::reachable(const void* address, std::size_t size) {
   const auto* const bytes = static_cast<const std::byte*>(address);
   const Allocation* const allocation = found(address);

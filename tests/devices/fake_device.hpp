@@ -15,9 +15,8 @@ constexpr int success = 0, invalid_value = 1, out_of_memory = 2, not_initialized
               invalid_context = 201, not_ready = 600, launch_failed = 719;
 
 /// A machine with two devices, for drivers that tests load. Memory of a device is mapped twice: at
-/// its address, where nobody can access it, and elsewhere for the devices' own copies. Copies are
-/// made when their stream is asked for the second time, so that whoever does not wait gets nothing.
-/// Thread-safe.
+/// its address without access, and elsewhere for the devices' own copies. A copy is made at the
+/// second query of its stream, so that code that does not wait gets nothing. Thread-safe.
 class Devices {
  public:
   static constexpr int count = 2;
@@ -32,7 +31,7 @@ class Devices {
   };
   std::byte* allocate(std::size_t size, int device, void* context, bool managed);
   void release(const void* address);
-  /// The one that an address is in.
+  /// The allocation that contains an address.
   std::optional<Allocation> find(const void* address);
 
   void* allocate_host(std::size_t size);
@@ -41,16 +40,16 @@ class Devices {
   int remove_host(const void* begin);
   bool is_pinned(const void* begin, std::size_t size);
 
-  /// For the program: at once, from and to any memory of the host.
+  /// A copy for the program: immediate, from and to any host memory.
   int copy_now(void* to, const void* from, std::size_t size);
 
-  /// `context` and `device`: where it is made, and has to be used.
+  /// `context` and `device`: the place of the stream, where it has to be used.
   void* make_stream(void* context, int device);
   int start_copy(void* to, const void* from, std::size_t size, void* stream, void* context,
                  int device);
   int query(void* stream);
 
-  /// What goes wrong, or is counted; see fake_device.cpp.
+  /// Faults and counts; see fake_device.cpp.
   int knob(const std::string& name, int change);
 
  private:
@@ -75,7 +74,7 @@ class Devices {
   std::map<std::string, int> knobs_;
 };
 
-/// Those of this library.
+/// The devices of this library.
 Devices& devices();
 
 }  // namespace capstan::fake

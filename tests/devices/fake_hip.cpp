@@ -80,7 +80,7 @@ int hipMemcpy(void* to, const void* from, std::size_t size, int) {
   return devices().copy_now(to, from, size);
 }
 
-/// As before version 6 for odd addresses of the host, as since then for even ones.
+/// Behaves as before version 6 for odd host addresses, and as since version 6 for even ones.
 int hipPointerGetAttributes(Attributes* attributes, const void* pointer) {
   const auto memory = devices().find(pointer);
   if (!memory && reinterpret_cast<std::uintptr_t>(pointer) % 2 == 1)

@@ -1,4 +1,4 @@
-// Buffers on devices among processes on one host, and on hosts that are pretended.
+// Buffers on devices among processes on one host, and on simulated hosts.
 
 #include "tests/processes/processes.hpp"
 

@@ -1,5 +1,4 @@
-// Buffers on devices, by a driver of our own that lets nobody else access them: once for CUDA, once
-// for HIP.
+// Buffers on devices, with fake drivers that forbid any other access: once for CUDA, once for HIP.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -40,7 +39,7 @@ std::vector<float> filled(std::size_t count, float value) {
   return std::vector<float>(count, value);
 }
 
-/// What `body` throws, as text.
+/// The text of the exception that `body` throws.
 template <class Error, class Body>
 std::string error_of(Body body) {
   try {
@@ -84,7 +83,7 @@ TEST_F(Staged, ManyInFlightReadWhatWasThereWhenTheyStarted) {
       std::vector<Work> works;
       const std::span<float> shared{reinterpret_cast<float*>(input.data()), 10'000};
       for (std::size_t i = 0; i < n; ++i) {
-        // One input for all of them: it may be written again as soon as the call has started.
+        // One input for all calls: it may be written again as soon as a call has started.
         const auto values = filled(10'000, static_cast<float>(i));
         input.write(std::as_bytes(std::span{values}));
         outputs.push_back(std::make_unique<DeviceArray<float>>(filled(10'000, -1)));
@@ -237,7 +236,7 @@ TEST_F(Staged, AMessageThatDoesNotFitChangesNothing) {
 TEST_F(Staged, CancelledMessagesLetGoOfTheDevice) {
   on_threads(2, settings(), [](Communicator& world) {
     if (world.rank() == 0) {
-      // Long, and offered already: what is read from now on is not the caller's memory.
+      // Long, and offered already: from now on, memory of the caller is not read any more.
       auto data = std::make_unique<DeviceArray<float>>(filled(50'000, 4));
       const Work work = world.start_send(data->span(), 1);
       EXPECT_TRUE(work.cancel());
@@ -311,7 +310,7 @@ TEST_F(Staged, TooLittlePinnedMemoryNamesRankCallAndRemedy) {
                       HasSubstr("CAPSTAN_PINNED_MEMORY (64 KiB)"), HasSubstr("390.6 KiB")));
     EXPECT_THAT(error_of<LimitReached>([&] { world.start_send(data.span(), 0, 5); }),
                 HasSubstr(rank + "send(100000 x f32, to 0, tag 5)"));
-    // Nobody has been told of anything: all goes on.
+    // No other rank has learned of it: all of them go on.
     world.all_reduce(fits.span());
     EXPECT_THAT(fits.values(), Each(2.0f));
     std::vector<Work> works;

@@ -1,4 +1,4 @@
-// One rank of the tests of buffers on devices among processes. What it does is its first argument.
+// One rank of the tests of buffers on devices among processes. Its first argument is its task.
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ bool all(const Array& array, float wanted) {
   return values == std::vector<float>(values.size(), wanted);
 }
 
-/// In a ring, from device to device.
+/// Sends in a ring, from device to device.
 std::string messages(Communicator& world) {
   const int right = (world.rank() + 1) % world.size();
   const int left = (world.rank() + world.size() - 1) % world.size();
@@ -28,7 +28,7 @@ std::string messages(Communicator& world) {
   return "";
 }
 
-/// Rank 1 kills itself between two calls; of the call that fails then, nothing must be seen.
+/// Rank 1 kills itself between two calls. The call that fails then must leave no result.
 std::string killed(Communicator& world, std::size_t count) {
   const Array input{std::vector<float>(count, 1)};
   for (int i = 0;; ++i) {

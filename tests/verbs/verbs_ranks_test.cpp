@@ -1,6 +1,5 @@
-// Communicators over RDMA: ranks are processes which the launcher spreads over two devices, between
-// which everything crosses the wire. All collectives are right, and whatever goes wrong is told to
-// every rank that is left.
+// Communicators over RDMA. Ranks are processes that the launcher spreads over two devices, so that
+// data cross the wire. All collectives are right, and every remaining rank learns of every failure.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -16,7 +15,7 @@ namespace {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-/// Ranks, and the hosts on which they pretend to be; those of a host have a device to themselves.
+/// Ranks and their simulated hosts. Each host has a device to itself.
 struct Spread {
   int ranks, hosts;
 };
@@ -88,7 +87,7 @@ TEST_P(VerbsRanks, AKilledRankIsNamedOnEverySurvivor) {
   }
 }
 
-/// Its device answers for a stopped rank. It is ended when the others are done.
+/// The device of a stopped rank still answers. The rank is killed when the others are done.
 TEST_P(VerbsRanks, AStoppedRankIsATimeOut) {
   namespace fs = std::filesystem;
   const fs::path done = fs::path{::testing::TempDir()} / fmt::format("capstan-{}", ::getpid());

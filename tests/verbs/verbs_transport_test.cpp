@@ -1,4 +1,4 @@
-// What the transport over verbs promises beside the contract of all transports.
+// Promises of the transport over verbs beyond the contract of all transports.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -146,7 +146,7 @@ TEST_F(VerbsTransport, OtherMemoryAtTheSameAddressIsSentAsItIs) {
   });
 }
 
-/// As segments of ranks on the same host are seen. Kernels before 6.2 do not pin it.
+/// A mapping like that of segments of other ranks on this host. Kernels before 6.2 do not pin it.
 TEST_F(VerbsTransport, SharedMemoryThatMayOnlyBeReadIsSentToo) {
   run(2, [](const Member& member) {
     constexpr std::uint64_t words = 1 << 15;
@@ -233,7 +233,7 @@ TEST_F(VerbsTransport, SaysHowAPeerWasLost) {
   EXPECT_EQ(statuses[0], 0) << describe_status(statuses[0]);
 }
 
-/// More than a receiver has room for, while it takes in nothing.
+/// More than a receiver has room for while it receives nothing.
 TEST_F(VerbsTransport, AReceiverThatIsBusyIsNotOverrun) {
   run(2, [](const Member& member) {
     constexpr std::uint64_t rounds = 3000;
