@@ -17,8 +17,8 @@
 #include "core/net/file_descriptor.hpp"
 #include "tests/threads/registration_helpers.hpp"
 
-// Memory that really goes away. All of it must hold with and without userfaultfd; only that
-// registrations are kept meanwhile is a matter of the monitor.
+// Memory that is really unmapped. The tests hold with and without userfaultfd; the monitor only
+// decides whether registrations are cached.
 
 namespace capstan {
 namespace {
@@ -27,7 +27,7 @@ using namespace testing_memory;
 
 constexpr std::size_t length = 16 * page;
 
-/// The content of a page when it was registered tells which memory that was.
+/// The stamp in a page at its registration identifies the memory.
 class StampRegistrar : public FakeRegistrar {
  public:
   MemoryKeys register_memory(AddressRange range) override {
@@ -47,8 +47,8 @@ void stamp(std::byte* memory, std::uint64_t value) {
   std::memcpy(memory, &value, sizeof value);
 }
 
-/// Memory below free addresses of some size, which others are given first: so that what the test
-/// unmaps for a moment stays free.
+/// Memory below free addresses, which the kernel gives to other mappings first, so that addresses
+/// that the test unmaps for a moment stay free.
 std::byte* map_out_of_the_way() {
   constexpr std::size_t size = 256 << 20;
   std::byte* const above = map_at(nullptr, size);
@@ -172,7 +172,7 @@ TEST_P(Unmapping, MoreChangesThanTheLogHolds) {
 }
 
 TEST_P(Unmapping, TheHeapShrinks) {
-  // What malloc needs meanwhile it takes from here, not from above.
+  // malloc takes what it needs meanwhile from here, not from the top of the heap.
   ::mallopt(M_MMAP_THRESHOLD, 16 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   void* volatile room = std::malloc(4 << 20);
@@ -215,7 +215,7 @@ TEST_P(Unmapping, BuffersOfMalloc) {
 INSTANTIATE_TEST_SUITE_P(Monitor, Unmapping, ::testing::Bool(),
                          [](const auto& one) { return one.param ? "Watched" : "Unwatched"; });
 
-/// What several processes share can be cut off from elsewhere: it is not kept.
+/// Other processes can truncate shared memory, so that its registrations are not cached.
 TEST(MappingMonitor, MemoryOfFilesIsNotWatched) {
   const auto monitor = MappingMonitor::shared();
   if (!monitor->active()) GTEST_SKIP() << monitor->description();
@@ -229,7 +229,7 @@ TEST(MappingMonitor, MemoryOfFilesIsNotWatched) {
   std::byte* holed = map_at(nullptr, length);
   ::munmap(holed + page, page);
   EXPECT_FALSE(monitor->watch(address_range(holed, Bytes{length}, "test")));
-  ::munmap(holed, page);  // what is in the hole by now belongs to somebody else
+  ::munmap(holed, page);  // other mappings may lie in the hole by now
   ::munmap(holed + 2 * page, length - 2 * page);
 }
 
@@ -276,7 +276,7 @@ TEST(MappingMonitor, AForkedChildUnmapsAndExitsFreely) {
   ::munmap(memory, length);
 }
 
-/// Without any privilege, as users run.
+/// Without any privilege, as for users.
 TEST(MappingMonitor, NeedsNoPrivilege) {
   if (::getuid() != 0) GTEST_SKIP() << "this is not root, so the other tests have shown it";
   if (!MappingMonitor::shared()->active()) GTEST_SKIP() << MappingMonitor::shared()->description();
@@ -287,8 +287,8 @@ TEST(MappingMonitor, NeedsNoPrivilege) {
   EXPECT_EQ(status, 0);
 }
 
-/// Threads unmap and map at once, so that one gets the addresses that another has just given up,
-/// even before the other's munmap has returned.
+/// Threads unmap and map concurrently, so that one gets the addresses that another has just
+/// unmapped, even before the other's munmap has returned.
 TEST(MappingMonitor, ThreadsThatReuseEachOthersAddresses) {
   StampRegistrar registrar;
   RegistrationCache cache{registrar, {}};

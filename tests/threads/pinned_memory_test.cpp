@@ -22,7 +22,7 @@ using Handle = PinnedMemory::Handle;
 
 const std::uint64_t page = page_size();
 
-/// Memory is real, locks are accounts; allows up to `limit` bytes.
+/// Allocates real memory, counts locks, and allows up to `limit` bytes.
 class FakeLocker : public PageLocker {
  public:
   struct Account {

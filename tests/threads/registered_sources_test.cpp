@@ -20,7 +20,7 @@ class Memory {
   Memory(const Memory&) = delete;
   ~Memory() { ::munmap(data_, size_); }
 
-  /// In one step, as otherwise another thread may be given the addresses.
+  /// Replaces it in one step, as otherwise another thread may get the addresses.
   void replace() { ASSERT_EQ(map(data_, MAP_FIXED), data_); }
   const std::byte* data() const { return data_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }

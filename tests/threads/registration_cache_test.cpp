@@ -212,7 +212,7 @@ TEST_F(RegistrationCacheTest, AForkedChildIsToldToMakeItsOwn) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-/// Threads that hit, miss, evict and join at once; the registrar checks every deregistration.
+/// Threads hit, miss, evict and join concurrently; the registrar checks every deregistration.
 TEST(RegistrationCacheThreads, ShareOneCache) {
   FakeRegistrar registrar;
   // Registrations that overlap become one: each of four leases may hold nearly everything.

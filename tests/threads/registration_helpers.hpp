@@ -19,7 +19,7 @@ inline const void* at(std::uintptr_t address) {
   return reinterpret_cast<const void*>(address);
 }
 
-/// Registers nothing, but keeps account: each registration has a number of its own.
+/// Registers nothing, but keeps a list in which each registration has a number of its own.
 class FakeRegistrar : public Registrar {
  public:
   MemoryKeys register_memory(AddressRange range) override {
@@ -51,7 +51,7 @@ class FakeRegistrar : public Registrar {
   AddressRange impossible{};
 };
 
-/// A log that the test writes.
+/// A monitor whose log the test writes.
 class FakeMonitor : public MappingMonitor {
  public:
   bool active() const override { return true; }

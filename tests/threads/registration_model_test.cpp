@@ -49,7 +49,7 @@ class Model {
   };
   using Registrations = std::list<Registration>;  ///< the one used longest ago first
 
-  /// What a lease gets; null if the limit forbids it.
+  /// The registration of a new lease; null if the limit forbids it.
   Registration* acquire(AddressRange wanted) {
     for (auto& one : all_)
       if (one.found && one.range.contains(wanted)) return use(one);
@@ -74,7 +74,7 @@ class Model {
     }
   }
 
-  /// Those for which `gone` holds serve nobody any more.
+  /// Registrations for which `gone` holds are not found any more.
   template <class Predicate>
   void drop(Predicate gone) {
     for (auto& one : all_)

@@ -83,7 +83,7 @@ TEST(PlaceRanks, RefusesNoRanks) {
   EXPECT_THROW(place_ranks(two_packages(), -1), InvalidArgument);
 }
 
-/// How many ranks run in each part that `place` counts.
+/// The number of ranks in each part that `place` numbers.
 std::map<int, int> ranks_by(const Machine& machine, const std::vector<CpuSet>& placed,
                             int Core::* place) {
   std::map<int, int> ranks;

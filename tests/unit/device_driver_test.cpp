@@ -1,4 +1,4 @@
-// Which drivers of devices a process has, and what is loaded to find out.
+// The drivers of devices that a process has, and the libraries that are loaded to find out.
 
 #include "core/device/device_driver.hpp"
 
@@ -12,7 +12,7 @@
 namespace capstan {
 namespace {
 
-/// A driver that has been told of one buffer on device 3.
+/// A driver that knows one buffer on device 3.
 struct FakeDriver {
   inline static int buffer = 0, other = 0, hip_version = 0, errors_taken = 0;
   inline static bool initialized = true, managed = false;
@@ -65,7 +65,7 @@ struct FakeDriver {
   }
 };
 
-/// A machine with or without device files; gone with it.
+/// A machine with or without device files, which its destructor removes.
 class Machine {
  public:
   explicit Machine(const std::string& node = "")
@@ -87,7 +87,7 @@ TEST(DeviceDrivers, NothingIsLoadedWhereThereIsNoDevice) {
   libraries.all_loaded = false;
   EXPECT_EQ(make_cuda_driver(Machine{}.view(libraries)), nullptr);
   EXPECT_EQ(make_hip_driver(Machine{}.view(libraries)), nullptr);
-  // HIP initialises itself when it is asked about a pointer.
+  // HIP initialises itself at the first query about a pointer.
   EXPECT_EQ(make_hip_driver(Machine{"dev/kfd"}.view(libraries)), nullptr);
   EXPECT_EQ(libraries.opened, 0);
   EXPECT_NE(make_cuda_driver(Machine{"dev/nvidiactl"}.view(libraries)), nullptr);

@@ -150,7 +150,7 @@ TEST_F(DeviceRegistrationTest, IdentityIsCudasBufferId) {
   EXPECT_EQ(cuda_identity(functions, 5), std::nullopt);
 }
 
-/// Through the machine's own libraries: here they are reached, or their absence is.
+/// Uses the machine's own libraries, or notices that they are absent.
 TEST(DeviceRegistration, OnThisMachine) {
   const auto& report = gpu_direct();
   if (report.supported()) GTEST_SKIP() << "this machine needs a protection domain of its card";

@@ -40,7 +40,7 @@ class FakeLibraries : public LibraryLoader {
         return std::make_shared<Library>(found->second);
     return nullptr;
   }
-  /// All of them are, unless said otherwise.
+  /// All libraries count as loaded, unless `all_loaded` is false.
   std::shared_ptr<SharedLibrary> loaded(const std::vector<std::string>& names) const override {
     return all_loaded ? open(names) : nullptr;
   }

@@ -1,4 +1,4 @@
-// Which faults a plan means, and how it is written down.
+// The faults of a plan, and its text.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -250,7 +250,7 @@ TEST_F(GpuDirectTest, LibfabricIsAskedForItsProviders) {
 }
 #endif
 
-/// Whatever it is, this machine gets an answer with a reason, always the same.
+/// Every machine gets a report with reasons, which does not change.
 TEST(GpuDirect, OfThisMachine) {
   const GpuDirectReport& report = gpu_direct();
   EXPECT_EQ(&report, &gpu_direct());

@@ -26,7 +26,7 @@ TEST(SmallFloats, CodesAreWhatTheStandardSays) {
   EXPECT_TRUE(std::isnan(to_float(Float8E5M2{0x7D})));
 }
 
-/// Every code comes back; values between two codes go to the nearest, ties to the even one.
+/// Every code survives a round trip; values between two codes round to nearest, ties to even.
 template <class T>
 void check_rounding() {
   const std::uint32_t beyond = small_float_of<T>.beyond();

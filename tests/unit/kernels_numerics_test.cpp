@@ -55,7 +55,7 @@ std::vector<T> constant(float value) {
   return std::vector<T>(65536, reference::narrow<T>(value));
 }
 
-/// Adding -0 or multiplying by 1 gives back every value; the other factors and divisors make each
+/// Adding -0 or multiplying by 1 preserves every value; the other factors and divisors cause every
 /// kind of rounding: ties, overflow, into and among the subnormals.
 template <class T>
 void check_every_pattern(std::string_view target) {
@@ -83,7 +83,7 @@ TEST_P(KernelsNumerics, EveryBf16PatternConvertsAndRounds) {
   check_every_pattern<BFloat16>(target());
 }
 
-/// Each value against each other, as many copies as take the vector path and the partial one.
+/// Combines each value with each other, in enough copies for the vector path and the partial one.
 template <class T>
 void check_special_values(std::string_view target) {
   using Limits = std::numeric_limits<T>;

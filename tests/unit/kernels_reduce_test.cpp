@@ -29,8 +29,8 @@ T bits_as(std::uint64_t bits) {
   return value;
 }
 
-/// Any bit pattern, so NaNs, infinities and subnormals too. Of floats only one in sixteen, as sums
-/// with many of them would all be NaN; half of the others are small integers, which make ties.
+/// Random bit patterns, including NaNs, infinities and subnormals. For floats only one in sixteen,
+/// as otherwise all sums would be NaN; half of the others are small integers, which cause ties.
 template <class T>
 T random_element(std::mt19937_64& random) {
   const std::uint64_t draw = random();
@@ -82,7 +82,7 @@ class GuardedArray {
   std::size_t start_ = 0, count_ = 0;
 };
 
-/// Where the operands of one call lie.
+/// The positions of the operands of one call.
 struct Layout {
   std::size_t destination_offset, source_offset;  // elements after a cache line's start
   std::size_t in_place;                           // the source that the destination is, or >= n
@@ -106,7 +106,7 @@ class Case {
     }
   }
 
-  /// Empty if everything is as it should be.
+  /// The error; empty if there is none.
   std::string run(ReduceKernel kernel, const Layout& layout) {
     place(layout);
     Reduction call{};
@@ -173,7 +173,7 @@ class Case {
   std::vector<const void*> pointers_;
 };
 
-/// All layouts of short calls, and of long ones those that differ in how their ends are done.
+/// All layouts of short calls, and those layouts of long calls that end differently.
 std::vector<Layout> layouts(std::size_t sources, std::size_t count) {
   std::vector<Layout> result;
   for (std::size_t in_place = 0; in_place <= sources; ++in_place) {

@@ -1,4 +1,4 @@
-// Which of libfabric's providers is used, and why; no libfabric is needed for it.
+// The choice among libfabric's providers, and its reasons. Needs no libfabric.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -63,7 +63,7 @@ TEST_F(MemoryLockerTest, UnmappedMemoryIsNotALimit) {
   EXPECT_EQ(pinned.total_pinned(), Bytes{});
 }
 
-/// In a child without the right to exceed it.
+/// Runs in a child process that has no right to exceed the limit.
 TEST_F(MemoryLockerTest, NamesTheLimitOfTheProcess) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -51,15 +51,15 @@ INSTANTIATE_TEST_SUITE_P(
         ChunkCase{"l2:4(size=1MiB) core:1 pu:1", 4, kib * 128, "L3 is unknown"},
         ChunkCase{"l2:4(size=256KiB) core:1 pu:1", 4, kib * 64, "too small"},
         ChunkCase{"l3:1(size=16MiB) core:4 pu:1", 2, kib * 256, "L2 is unknown"},
-        // An L3 that is not believed is not needed where L2 is.
+        // An implausible L3 does not matter if L2 is known.
         ChunkCase{cloud_vm, 4, kib * 256, "120 MiB per core cannot be real"},
-        // Caches that say nothing.
+        // Unknown caches.
         ChunkCase{"core:4 pu:1", 4, kib * 256, "unknown"},
         ChunkCase{"l3:1(size=480MiB) core:4 pu:1", 4, kib * 256, "cannot be real"},
         ChunkCase{"l3:1(size=16MiB) l2:4(size=4MiB) core:1 pu:1", 4, kib * 256,
                   "4 MiB per core cannot be real"},
         ChunkCase{"l3:1(size=2MiB) l2:4(size=2MiB) core:1 pu:1", 4, kib * 256, "cannot be real"},
-        // Ranks that take turns on a core do not divide an L2 that is theirs in turns.
+        // Ranks that share a core do not divide its L2.
         ChunkCase{cloud_vm, 9, kib * 256, "2 MiB of L2"}));
 
 TEST(ChunkSize, IsAPowerOfTwoWithinItsLimitsOnAnyMachine) {
@@ -94,7 +94,7 @@ TEST(ChunkSize, DoesNotDependOnWhichPartACallerMayUse) {
 }
 
 TEST(ChunkSize, CountsRanksThatWanderInPart) {
-  // Four ranks that may each run on all four cores load each L2 as one rank does.
+  // Four ranks, each bound to all four cores, load each L2 like one rank.
   const Machine machine = Machine::from_synthetic("l2:4(size=2MiB) core:1 pu:1");
   const std::vector<CpuSet> wandering(4, machine.processing_units());
   EXPECT_EQ(choose_chunk(machine, wandering).bytes, kib * 256);
