@@ -3,7 +3,7 @@
 #include <chrono>
 #include <mutex>
 
-#include "core/net/file_descriptor.hpp"
+#include "core/net/wakeup.hpp"
 
 namespace capstan::loopback {
 
@@ -11,19 +11,16 @@ namespace capstan::loopback {
 /// sleep() and cancel() are for the sleeping thread only; the rest is thread-safe.
 class Bell {
  public:
-  /// Throws SystemError.
-  Bell();
-
   void ring();
   void prepare();
   /// Returns when rung since prepare(), or after `at_most`.
   void sleep(std::chrono::nanoseconds at_most);
   void cancel();
   /// Readable from the first ring after prepare() to the end of the sleep.
-  int descriptor() const { return event_.get(); }
+  int descriptor() const { return event_.descriptor(); }
 
  private:
-  FileDescriptor event_;
+  Wakeup event_;
   std::mutex mutex_;
   bool armed_ = false;  // between prepare() and the first ring
 };

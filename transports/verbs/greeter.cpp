@@ -28,7 +28,7 @@ Greeter::Greeter(const Device& device, int ranks, const Token& token)
       completions_(made(::ibv_create_cq(device.context.get(), static_cast<int>(slots_.size()),
                                         nullptr, nullptr, 0),
                         "ibv_create_cq")),
-      handles_(static_cast<std::size_t>(ranks)) {
+      handles_(ranks) {
   ibv_qp_init_attr wanted{};
   wanted.send_cq = completions_.get();
   wanted.recv_cq = completions_.get();
@@ -68,7 +68,7 @@ void Greeter::offer(std::size_t slot) {
   require_success(::ibv_post_recv(queue_pair_.get(), &request, &refused), "ibv_post_recv");
 }
 
-void Greeter::greet(std::size_t rank, const VerbsAddress& peer, Greeting greeting) {
+void Greeter::greet(Rank rank, const VerbsAddress& peer, Greeting greeting) {
   if (!handles_[rank]) {
     ibv_ah_attr route = device_->route_to(peer);
     ibv_ah* handle = ::ibv_create_ah(device_->domain.get(), &route);

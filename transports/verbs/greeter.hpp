@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "transports/verbs/connection.hpp"
 #include "transports/verbs/device.hpp"
 #include "transports/verbs/device_array.hpp"
@@ -30,7 +31,7 @@ class Greeter {
 
   /// Sends a greeting if there is room: it may get lost anyway. Throws SystemError when there is no
   /// route to the peer.
-  void greet(std::size_t rank, const VerbsAddress& peer, Greeting greeting);
+  void greet(Rank rank, const VerbsAddress& peer, Greeting greeting);
   /// The next greeting with the right token, or nothing.
   std::optional<Greeting> receive();
 
@@ -49,7 +50,7 @@ class Greeter {
   std::vector<std::size_t> free_;  // unused slots for sending
   CompletionQueue completions_;
   QueuePair queue_pair_;
-  std::vector<AddressHandle> handles_;  // by rank
+  ByRank<AddressHandle> handles_;
 };
 
 }  // namespace capstan::verbs

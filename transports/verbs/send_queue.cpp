@@ -34,7 +34,8 @@ ibv_send_wr& SendQueue::add(const Target& target, const void* data, std::uint32_
       .addr = reinterpret_cast<std::uint64_t>(data), .length = length, .lkey = key};
   ibv_send_wr& request = requests_[pending_];
   request = {};
-  request.wr_id = shape_.peer << count_bits | (begun_ & count_mask);
+  request.wr_id =
+      static_cast<std::uint64_t>(shape_.peer.value()) << count_bits | (begun_ & count_mask);
   request.sg_list = &places_[pending_];
   request.num_sge = length > 0 ? 1 : 0;
   request.opcode = target.opcode;

@@ -18,7 +18,7 @@ class SendQueue {
   struct Shape {
     std::uint32_t depth;  // most requests in flight
     bool inline_data;     // short data travel in the request
-    std::uint64_t peer;   // marks the completions
+    Rank peer;            // marks the completions
   };
   /// The most bytes of short data.
   static constexpr std::uint32_t most_short = 64;
@@ -48,7 +48,9 @@ class SendQueue {
 
   /// Handles a completion whose wr_id belongs to this queue.
   void complete(std::uint64_t wr_id);
-  static std::uint64_t peer_of(std::uint64_t wr_id) { return wr_id >> count_bits; }
+  static Rank peer_of(std::uint64_t wr_id) {
+    return Rank{static_cast<std::int32_t>(wr_id >> count_bits)};
+  }
 
   /// Whether the device may still read long data.
   bool reads() const { return last_long_ > completed_; }

@@ -65,7 +65,7 @@ VerbsEndpoint::VerbsEndpoint(Rank self, int ranks, std::span<std::byte> segment,
       own_(device_.domain.get(), segment.data(), Bytes{segment.size()}, options.piece, 0),
       registrar_(device_.domain.get()),
       sources_(registrar_, {.bytes = options.cached_sources}),
-      peers_(static_cast<std::size_t>(ranks)),
+      peers_(ranks),
       greeter_(std::make_unique<Greeter>(device_, ranks, address_.token)) {
   const int flags = checked(::fcntl(descriptor(), F_GETFL), "fcntl");
   checked(::fcntl(descriptor(), F_SETFL, flags | O_NONBLOCK), "fcntl");
@@ -82,8 +82,8 @@ std::optional<std::string> VerbsEndpoint::read_address(std::span<const std::byte
 }
 
 /// Limits requests so that their completions never overrun the queue.
-SendQueue::Shape VerbsEndpoint::shape_for(std::size_t rank) const {
-  const int share = (completions_->cqe - receive_queue_.depth()) / static_cast<int>(peers_.size());
+SendQueue::Shape VerbsEndpoint::shape_for(Rank rank) const {
+  const int share = (completions_->cqe - receive_queue_.depth()) / peers_.size();
   const int depth = std::clamp(options_.send_depth, least_send_depth, device_.limits.max_qp_wr);
   if (share < least_send_depth) {
     throw SystemError(fmt::format(
@@ -95,7 +95,7 @@ SendQueue::Shape VerbsEndpoint::shape_for(std::size_t rank) const {
           .peer = rank};
 }
 
-void VerbsEndpoint::add(std::size_t rank, const VerbsAddress& address, std::byte* mirror) {
+void VerbsEndpoint::add(Rank rank, const VerbsAddress& address, std::byte* mirror) {
   Peer& peer = peers_[rank];
   peer.address = address;
   peer.mirror =
@@ -121,8 +121,9 @@ void VerbsEndpoint::connect_all(Deadline deadline) {
                                        self_.value(), deadline.budget(), missing()));
     }
     if (Deadline::Clock::now() >= next) {
-      for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-        if (peers_[rank].connection && !peers_[rank].ready) greet(rank);
+      for (int rank = 0; rank < peers_.size(); ++rank) {
+        const Peer& peer = peers_[Rank{rank}];
+        if (peer.connection && !peer.ready) greet(Rank{rank});
       }
       next = Deadline::Clock::now() + interval;
       interval = std::min(2 * interval, longest_interval);
@@ -136,9 +137,10 @@ void VerbsEndpoint::connect_all(Deadline deadline) {
 
 std::string VerbsEndpoint::missing() const {
   std::string names;
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    if (!peers_[rank].connection || peers_[rank].ready) continue;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", describe(rank));
+  for (int rank = 0; rank < peers_.size(); ++rank) {
+    const Peer& peer = peers_[Rank{rank}];
+    if (!peer.connection || peer.ready) continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", describe(Rank{rank}));
   }
   if (names.empty()) return names;
   return names + fmt::format(
@@ -147,20 +149,20 @@ std::string VerbsEndpoint::missing() const {
                      device_.name, text_of(device_.gid.gid));
 }
 
-std::string VerbsEndpoint::describe(std::size_t rank) const {
+std::string VerbsEndpoint::describe(Rank rank) const {
   const VerbsAddress& address = peers_[rank].address;
   ibv_gid gid{};
   std::ranges::copy(address.gid, gid.raw);
-  return fmt::format("rank {} (process {} on host {}, {})", rank, address.pid, address.host(),
-                     text_of(gid));
+  return fmt::format("rank {} (process {} on host {}, {})", rank.value(), address.pid,
+                     address.host(), text_of(gid));
 }
 
-std::string VerbsEndpoint::no_way_to(std::size_t rank, const SystemError& error) const {
+std::string VerbsEndpoint::no_way_to(Rank rank, const SystemError& error) const {
   return fmt::format("rank {}: connect to {}: {}; check that {} and its device are in one network",
                      self_.value(), describe(rank), error.what(), device_.name);
 }
 
-void VerbsEndpoint::greet(std::size_t rank) {
+void VerbsEndpoint::greet(Rank rank) {
   Peer& peer = peers_[rank];
   try {
     greeter_->greet(rank, peer.address,
@@ -173,8 +175,8 @@ void VerbsEndpoint::greet(std::size_t rank) {
 }
 
 void VerbsEndpoint::handle_greeting(const Greeting& greeting) {
-  const auto rank = static_cast<std::size_t>(greeting.from);
-  if (greeting.from < 0 || rank >= peers_.size() || !peers_[rank].connection) return;
+  const Rank rank{greeting.from};
+  if (greeting.from < 0 || greeting.from >= peers_.size() || !peers_[rank].connection) return;
   Peer& peer = peers_[rank];
   if (!peer.known) {
     try {
@@ -214,8 +216,7 @@ void VerbsEndpoint::take(const ibv_wc& completion) {
     if (is_message && sender != by_queue_pair_.end()) handle_control(sender->second, control);
     return;
   }
-  const auto rank = static_cast<std::size_t>(SendQueue::peer_of(completion.wr_id));
-  Connection& connection = *peers_.at(rank).connection;
+  Connection& connection = *peers_[SendQueue::peer_of(completion.wr_id)].connection;
   connection.complete(completion.wr_id);
   if (completion.status != IBV_WC_SUCCESS) {
     connection.lose(fmt::format("cannot be reached any more ({}): {}",
@@ -225,7 +226,7 @@ void VerbsEndpoint::take(const ibv_wc& completion) {
   connection.flush();
 }
 
-void VerbsEndpoint::handle_control(std::size_t rank, const ControlMessage& control) {
+void VerbsEndpoint::handle_control(Rank rank, const ControlMessage& control) {
   Connection& connection = *peers_[rank].connection;
   switch (control.kind) {
     case ControlMessage::Kind::ready:
@@ -244,7 +245,7 @@ void VerbsEndpoint::handle_control(std::size_t rank, const ControlMessage& contr
   connection.flush();
 }
 
-void VerbsEndpoint::tell_key(std::size_t rank, std::uint64_t piece) {
+void VerbsEndpoint::tell_key(Rank rank, std::uint64_t piece) {
   Connection& connection = *peers_[rank].connection;
   try {
     connection.send(
@@ -255,7 +256,7 @@ void VerbsEndpoint::tell_key(std::size_t rank, std::uint64_t piece) {
   }
 }
 
-void VerbsEndpoint::probe(std::size_t rank) {
+void VerbsEndpoint::probe(Rank rank) {
   Peer& peer = peers_[rank];
   const auto now = Deadline::Clock::now();
   if (now - peer.probed < probe_interval) return;
@@ -263,7 +264,7 @@ void VerbsEndpoint::probe(std::size_t rank) {
   peer.connection->probe();
 }
 
-void VerbsEndpoint::detach_sources(std::size_t rank) {
+void VerbsEndpoint::detach_sources(Rank rank) {
   Connection& connection = *peers_[rank].connection;
   connection.copy_sources();
   const Deadline deadline = Deadline::in(2 * options_.peer_timeout);

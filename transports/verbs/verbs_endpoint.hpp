@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 #include "transports/verbs/connection.hpp"
@@ -21,7 +21,7 @@ class VerbsEndpoint {
   Address address() const { return address_.encode(); }
 
   /// Adds a peer whose pushes go to `mirror`. Throws SystemError.
-  void add(std::size_t rank, const VerbsAddress& peer, std::byte* mirror);
+  void add(Rank rank, const VerbsAddress& peer, std::byte* mirror);
   /// Decodes a peer's address into `peer`. Returns why it cannot be used, or nothing.
   std::optional<std::string> read_address(std::span<const std::byte> bytes,
                                           VerbsAddress& peer) const;
@@ -29,8 +29,7 @@ class VerbsEndpoint {
   void connect_all(Deadline deadline);
 
   /// Null when that rank was not added.
-  Connection* to(std::size_t rank) { return peers_[rank].connection.get(); }
-  const Connection* to(std::size_t rank) const { return peers_[rank].connection.get(); }
+  Connection* to(Rank rank) const { return peers_[rank].connection.get(); }
 
   /// The memory of callers that any connection sends from.
   RegisteredSources& sources() { return sources_; }
@@ -38,9 +37,9 @@ class VerbsEndpoint {
   /// Handles completions, and sends what could not be sent before.
   void progress();
   /// Probes a peer if the last probe is long ago, so that its end is noticed.
-  void probe(std::size_t rank);
+  void probe(Rank rank);
   /// See Transport.
-  void detach_sources(std::size_t rank);
+  void detach_sources(Rank rank);
   /// Sends what was released, then a goodbye to every peer. Waits for acknowledgements, but not
   /// long.
   void leave();
@@ -59,14 +58,14 @@ class VerbsEndpoint {
     Deadline::Clock::time_point probed{};
   };
 
-  SendQueue::Shape shape_for(std::size_t rank) const;
-  void greet(std::size_t rank);
+  SendQueue::Shape shape_for(Rank rank) const;
+  void greet(Rank rank);
   void handle_greeting(const Greeting& greeting);
   void take(const ibv_wc& completion);
-  void handle_control(std::size_t rank, const ControlMessage& control);
-  void tell_key(std::size_t rank, std::uint64_t piece);
-  std::string no_way_to(std::size_t rank, const SystemError& error) const;
-  std::string describe(std::size_t rank) const;
+  void handle_control(Rank rank, const ControlMessage& control);
+  void tell_key(Rank rank, std::uint64_t piece);
+  std::string no_way_to(Rank rank, const SystemError& error) const;
+  std::string describe(Rank rank) const;
   std::string missing() const;
 
   const Rank self_;
@@ -78,10 +77,10 @@ class VerbsEndpoint {
   CompletionQueue completions_;
   Pieces own_;
   SourceRegistrar registrar_;
-  RegisteredSources sources_;                                     // outlives the connections
-  std::vector<Peer> peers_;                                       // by rank
-  std::unordered_map<std::uint32_t, std::size_t> by_queue_pair_;  // rank of the peer
-  std::unique_ptr<Greeter> greeter_;                              // until all are connected
+  RegisteredSources sources_;  // outlives the connections
+  ByRank<Peer> peers_;
+  std::unordered_map<std::uint32_t, Rank> by_queue_pair_;  // rank of the peer
+  std::unique_ptr<Greeter> greeter_;                       // until all are connected
 };
 
 }  // namespace capstan::verbs

@@ -47,6 +47,11 @@ class VerbsTransport final : public MirroredTransport {
 
  private:
   void append(Rank peer, Bytes offset, const void* from, Bytes length);
+  /// Null when there is no link to the peer. Throws InvalidArgument when there is no such rank.
+  verbs::Connection* connection_to(Rank peer) const {
+    static_cast<void>(index(peer));
+    return endpoint_->to(peer);
+  }
 
   const pid_t process_ = ::getpid();
   bool connected_ = false;
@@ -88,7 +93,7 @@ void VerbsTransport::connect(std::span<const Address> addresses, Deadline deadli
       if (!is_met(rank)) continue;
       const Rank peer{static_cast<std::int32_t>(rank)};
       make_mirror(peer);
-      endpoint_->add(rank, world[rank], mirror(peer));
+      endpoint_->add(peer, world[rank], mirror(peer));
     }
     endpoint_->connect_all(deadline);
   } catch (const SystemError& error) {
@@ -106,13 +111,13 @@ void VerbsTransport::push_from(Rank peer, Bytes offset, const void* from, Bytes 
 
 void VerbsTransport::append(Rank peer, Bytes offset, const void* from, Bytes length) {
   const std::scoped_lock lock{mutex_};
-  verbs::Connection* connection = endpoint_->to(index(peer));
+  verbs::Connection* connection = connection_to(peer);
   if (connection) connection->push(offset, from, length);
 }
 
 void VerbsTransport::ring(const Link& link) {
   const std::scoped_lock lock{mutex_};
-  verbs::Connection& connection = *endpoint_->to(index(peer_of(link)));
+  verbs::Connection& connection = *connection_to(peer_of(link));
   connection.release();
   connection.flush();
 }
@@ -125,13 +130,13 @@ void VerbsTransport::announce_sources(std::span<const std::byte> input,
 
 bool VerbsTransport::pushed(Rank peer) const {
   const std::scoped_lock lock{mutex_};
-  const verbs::Connection* connection = endpoint_->to(index(peer));
+  const verbs::Connection* connection = connection_to(peer);
   return !connection || connection->pushed();
 }
 
 void VerbsTransport::detach_sources(Rank peer) {
   const std::scoped_lock lock{mutex_};
-  if (endpoint_->to(index(peer))) endpoint_->detach_sources(index(peer));
+  if (connection_to(peer)) endpoint_->detach_sources(peer);
 }
 
 void VerbsTransport::progress() {
@@ -154,10 +159,10 @@ void VerbsTransport::sleep(std::chrono::nanoseconds at_most) {
 
 std::optional<std::string> VerbsTransport::departed(Rank peer) {
   const std::scoped_lock lock{mutex_};
-  verbs::Connection* connection = endpoint_->to(index(peer));
+  verbs::Connection* connection = connection_to(peer);
   if (!connection) return std::nullopt;
   endpoint_->progress();
-  endpoint_->probe(index(peer));
+  endpoint_->probe(peer);
   return connection->lost();
 }
 
