@@ -11,6 +11,7 @@
 
 #include "capstan/error.hpp"
 #include "kernels/cpu/composed.hpp"
+#include "kernels/cpu/instruction_set.hpp"
 
 namespace capstan::kernels {
 namespace {

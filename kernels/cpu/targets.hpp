@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 
 #include "kernels/cpu/reduce.hpp"
 
@@ -27,10 +26,6 @@ extern const TargetTable<ReduceLookup> integer_reductions;
 extern const TargetTable<ReduceLookup> float16_reductions;
 extern const TargetTable<ReduceLookup> float_reductions;
 extern const TargetTable<CopyKernel> copies;
-
-/// The maker's name of an instruction set that Highway names otherwise: "AVX-512" for "AVX3". Other
-/// names stay as they are.
-std::string_view instruction_set(std::string_view highway_name);
 
 }  // namespace capstan::kernels
 

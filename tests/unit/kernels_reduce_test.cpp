@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "capstan/error.hpp"
+#include "kernels/cpu/instruction_set.hpp"
 #include "kernels/cpu/reduce.hpp"
-#include "kernels/cpu/targets.hpp"
 #include "tests/unit/kernels_reference.hpp"
 
 namespace capstan::kernels {
