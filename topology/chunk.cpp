@@ -68,6 +68,7 @@ Level measure(const Machine& machine, std::span<const Cache> caches, std::span<c
 }
 
 /// The largest power of two with which all slots fill at most half of `share`; 0 if there is none.
+// measured: docs/lab-notebook.md#chunks
 Bytes fitting(Bytes share) {
   return Bytes{std::bit_floor(share.value() / 2 / slots)};
 }
@@ -139,6 +140,7 @@ Bytes chunk_bytes_for(const Machine& machine, int ranks) {
 }
 
 Bytes cached_buffers(const Machine& machine, int ranks) {
+  // measured: docs/lab-notebook.md#huge-pages
   constexpr Bytes most = mib * 16, unknown = mib * 8;
   const std::vector<double> load = load_of_units(place_ranks(machine, ranks));
   const Level l2 = measure(machine, machine.l2_caches(), load),

@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 constexpr auto spin_before_yield = 1ms;
 // Ranks of another job that wait in the same way give the core back soon. Then all jobs get on
 // faster if none spins. The duration of a yield shows it, and it is remembered for a while.
+// measured: docs/lab-notebook.md#shared-cores
 constexpr std::chrono::microseconds shortest_absence = 5us, longest_absence = 2ms;
 constexpr auto remembered = 50ms;
 constexpr auto yield_before_sleep = 2ms;

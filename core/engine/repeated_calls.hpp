@@ -38,6 +38,7 @@ class RepeatedCalls {
   }
 
  private:
+  // measured: docs/lab-notebook.md#remembered-requests
   static constexpr int place_bits = 6;
 
   [[gnu::noinline]] const Entry* find_elsewhere(const Request& request) {

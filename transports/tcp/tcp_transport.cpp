@@ -29,6 +29,7 @@ using tcp::Listeners;
 using tcp::PeerConnection;
 
 /// Up to this number of connections, trying each costs less than asking the poller which are ready.
+// measured: docs/lab-notebook.md#few-connections
 constexpr std::size_t few_connections = 8;
 /// After this number of calls, progress() serves listeners and handshakes even if it serves the
 /// connections without the poller.

@@ -25,6 +25,7 @@ using multirail::PieceCounters;
 using multirail::PushedRange;
 
 /// Cutting a range costs a round trip. Sending a piece of this size takes longer than that.
+// measured: docs/lab-notebook.md#smallest-piece
 constexpr std::uint64_t smallest_piece = 64 * 1024;
 /// The most peers that one call of progress() checks for arrived pieces.
 constexpr std::size_t most_checks = 16;
