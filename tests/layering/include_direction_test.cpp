@@ -1,13 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 
 #include "tests/layering/include_rules.hpp"
+#include "tests/layering/repository.hpp"
 
 namespace capstan::layering {
 namespace {
@@ -16,34 +13,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr std::array source_folders = {"algorithms", "bindings", "core",     "docs",      "kernels",
-                                       "perf",       "tests",    "topology", "transports"};
-
-bool is_source(const std::filesystem::path& path) {
-  constexpr std::array<std::string_view, 5> suffixes = {".hpp", ".cpp", ".h", ".cu", ".cuh"};
-  return std::find(suffixes.begin(), suffixes.end(), path.extension()) != suffixes.end();
-}
-
-std::string content_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<Source> repository() {
-  const std::filesystem::path root = CAPSTAN_SOURCE_DIRECTORY;
-  std::vector<Source> sources;
-  for (const auto* folder : source_folders) {
-    if (!exists(root / folder)) continue;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
-      if (!entry.is_regular_file() || !is_source(entry.path())) continue;
-      sources.push_back({entry.path().lexically_relative(root), content_of(entry.path())});
-    }
-  }
-  return sources;
-}
-
 TEST(IncludeDirection, HoldsInTheWholeRepository) {
-  const auto sources = repository();
+  const auto sources = files_of_repository({".hpp", ".cpp", ".h", ".cu", ".cuh"});
   EXPECT_GT(sources.size(), 50U);
   EXPECT_THAT(violations(sources), IsEmpty());
 }

@@ -1,0 +1,102 @@
+// A constant that was measured says where: `// measured: docs/FILE.md#ANCHOR`. The anchor exists.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/layering/repository.hpp"
+
+namespace capstan::layering {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Anchors = std::set<std::string>;
+
+/// As GitHub makes it of a heading: in small letters, without punctuation, spaces as hyphens.
+std::string slug_of(const std::string& heading) {
+  std::string slug;
+  for (const char c : heading) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == ' ') slug += '-';
+    if (std::isalnum(byte) != 0 || c == '-' || c == '_' || byte >= 128)
+      slug += static_cast<char>(std::tolower(byte));
+  }
+  return slug;
+}
+
+Anchors anchors_of(const std::string& document) {
+  static const std::regex heading{"^#+ +(.*[^ ]) *$"}, explicit_id{"<a id=\"([^\"]+)\">"};
+  Anchors anchors;
+  std::istringstream lines{document};
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, heading)) anchors.insert(slug_of(match[1]));
+    for (std::sregex_iterator at{line.begin(), line.end(), explicit_id}, end; at != end; ++at)
+      anchors.insert((*at)[1]);
+  }
+  return anchors;
+}
+
+struct Tag {
+  std::string place, document, anchor;
+};
+
+std::vector<Tag> tags_of(const Source& source) {
+  static const std::regex tag{"measured: *([^ #\\n]*)#?([^ \\n,;]*)"};
+  std::vector<Tag> tags;
+  const std::string& text = source.text;
+  for (std::sregex_iterator at{text.begin(), text.end(), tag}, end; at != end; ++at) {
+    if (!(*at)[1].str().starts_with("docs/")) continue;
+    const int line = line_of(text, static_cast<std::size_t>(at->position()));
+    tags.push_back({fmt::format("{}:{}", source.path, line), (*at)[1], (*at)[2]});
+  }
+  return tags;
+}
+
+std::vector<std::string> dangling(const std::vector<Source>& sources,
+                                  const std::vector<Source>& documents) {
+  std::map<std::string, Anchors> anchors;
+  for (const Source& document : documents) anchors[document.path] = anchors_of(document.text);
+  std::vector<std::string> all;
+  for (const Source& source : sources)
+    for (const Tag& tag : tags_of(source))
+      if (!anchors.contains(tag.document) || !anchors[tag.document].contains(tag.anchor))
+        all.push_back(
+            fmt::format("{}: {} has no anchor '{}'", tag.place, tag.document, tag.anchor));
+  return all;
+}
+
+TEST(MeasuredAnchors, ExistInTheirDocuments) {
+  const auto documents = files_of_repository({".md"});
+  auto sources = files_of_repository({".hpp", ".cpp", ".h", ".cu", ".cuh"});
+  std::erase_if(sources,
+                [](const Source& source) { return source.path.starts_with("tests/layering/"); });
+  ASSERT_GT(documents.size(), 3U);
+  ASSERT_GT(sources.size(), 200U);
+  EXPECT_THAT(dangling(sources, documents), IsEmpty());
+}
+
+TEST(MeasuredAnchors, AreHeadingsOrIds) {
+  const std::vector<Source> documents = {
+      {"docs/a.md", "# A heading: with `code`, and 64 MiB\n<a id=\"named\"></a>\n"}};
+  const std::vector<Source> sources = {{"x.cpp",
+                                        "// measured: docs/a.md#a-heading-with-code-and-64-mib\n"
+                                        "// measured: docs/a.md#named\n"
+                                        "// measured: docs/a.md#gone\n"
+                                        "// measured: docs/b.md#named\n"
+                                        "// As measured: twice as fast.\n"}};
+  EXPECT_THAT(dangling(sources, documents),
+              ElementsAre("x.cpp:3: docs/a.md has no anchor 'gone'",
+                          "x.cpp:4: docs/b.md has no anchor 'named'"));
+}
+
+}  // namespace
+}  // namespace capstan::layering
