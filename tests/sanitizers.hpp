@@ -2,19 +2,19 @@
 
 namespace capstan {
 
-/// Whether a sanitizer watches every access: all takes several times as long then, and what is
-/// watched is the code, not what it works out. So tests try fewer cases of a kind.
+/// Whether a sanitizer checks every access. Code takes several times as long then, and the checks
+/// are about the code rather than its results, so tests try fewer cases of each kind.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool watched = true;
+inline constexpr bool sanitized = true;
 #else
-inline constexpr bool watched = false;
+inline constexpr bool sanitized = false;
 #endif
 
-/// Whether it is the one that watches what threads do to each other.
+/// Whether it is the thread sanitizer, which looks for data races.
 #ifdef __SANITIZE_THREAD__
-inline constexpr bool watched_for_races = true;
+inline constexpr bool thread_sanitized = true;
 #else
-inline constexpr bool watched_for_races = false;
+inline constexpr bool thread_sanitized = false;
 #endif
 
 }  // namespace capstan

@@ -117,7 +117,7 @@ TEST(TcpConnect, OpensNothingBeforeAPush) {
 
 // Both push before either makes progress; then they do so in an order that differs each time.
 TEST(TcpConnect, TwoThatOpenAtOnceShareOneConnection) {
-  for (std::uint32_t seed = 0; seed < (watched ? 60 : 300); ++seed) {
+  for (std::uint32_t seed = 0; seed < (sanitized ? 60 : 300); ++seed) {
     TcpPair pair;
     pair.connect();
     const auto before = descriptors_in_use();

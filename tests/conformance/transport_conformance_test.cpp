@@ -133,8 +133,9 @@ TEST_P(TransportConformance, LargeSegmentsCostNothingUntilTouched) {
 TEST_P(TransportConformance, DataIsThereWhenItsFlagIs) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     SCOPED_TRACE(ranks);
-    GetParam().run(
-        ranks, [](const Member& member) { connect_and_exchange(member, watched ? 50 : 100, 61); });
+    GetParam().run(ranks, [](const Member& member) {
+      connect_and_exchange(member, sanitized ? 50 : 100, 61);
+    });
   }
 }
 

@@ -65,7 +65,7 @@ std::string trouble_with_collectives(Communicator& world) {
                                {Where::managed, Where::pool},  {Where::host, Where::host}};
   static const std::vector<std::size_t> sizes{4, 100, 5000, 300'000}, few_sizes{4, 5000};
   for (const Collective collective : all_collectives())
-    for (const std::size_t bytes : watched ? few_sizes : sizes)
+    for (const std::size_t bytes : sanitized ? few_sizes : sizes)
       for (std::size_t i = 0; i < std::size(places); ++i)
         for (const bool in_place : {false, true}) {
           // Ranks have their buffers in different kinds of memory.

@@ -32,19 +32,19 @@ class Processes : public ::testing::Test {
 };
 
 TEST_F(Processes, EveryTypeAndOperation) {
-  for (const int ranks : watched ? std::vector{1, 3} : std::vector{1, 2, 3, 5}) {
+  for (const int ranks : sanitized ? std::vector{1, 3} : std::vector{1, 2, 3, 5}) {
     const auto result = run_ranks(ranks, "everything");
     EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
   }
 }
 
-/// Where every access is watched, each third variant: processes take long to start then.
+/// Under a sanitizer, each third variant: processes take long to start then.
 TEST_F(Processes, EveryAlgorithm) {
   int number = 0;
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective))
       for (const std::string& variant : variants_of(algorithm)) {
-        if (watched && number++ % 3 != 0) continue;
+        if (sanitized && number++ % 3 != 0) continue;
         const std::string name{name_of(collective)};
         const auto result = run_ranks(
             4, "few_types", name,
@@ -128,7 +128,7 @@ TEST_F(Processes, HoldLittleMemory) {
   };
   EXPECT_THAT(held(1, many), ElementsAre(0)) << "nothing to stage";
   EXPECT_THAT(held(4, few), between(0, 2 << 10));
-  if (watched) return;  // long calls take long then, and hold as much
+  if (sanitized) return;  // long calls take long then, and hold as much
   EXPECT_THAT(held(4, many, staged("64k")), between(0, 3 << 10));
   EXPECT_THAT(held(4, many, staged("256k")), between(1 << 10, 8 << 10));
 }
@@ -150,10 +150,10 @@ TEST_F(Processes, HostsNeedNotBeEven) {
 }
 
 TEST_F(Processes, AHundredThousandMessages) {
-  const auto result = run_ranks(5, "messages", watched ? "20000" : "100000");
+  const auto result = run_ranks(5, "messages", sanitized ? "20000" : "100000");
   EXPECT_EQ(result.status, 0) << result.output;
   const auto fragments =
-      run_ranks(5, "messages", watched ? "4000" : "10000", {{"CAPSTAN_SINGLE_COPY", "0"}});
+      run_ranks(5, "messages", sanitized ? "4000" : "10000", {{"CAPSTAN_SINGLE_COPY", "0"}});
   EXPECT_EQ(fragments.status, 0) << fragments.output;
 }
 

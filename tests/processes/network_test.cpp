@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tests/processes/testbed.hpp"
 #include "tests/processes/processes.hpp"
+#include "tests/processes/testbed.hpp"
 #include "tests/sanitizers.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 
@@ -66,18 +66,18 @@ class Network : public ::testing::TestWithParam<Net> {
   }
 };
 
-/// One is enough where every access is watched: all that differs is the transport, which has tests
+/// One is enough under a sanitizer: all that differs is the transport, which has tests
 /// of its own.
 const auto nets =
-    watched ? std::vector<Net>{{"Tcp", "tcp"}} : std::vector<Net>{{"Tcp", "tcp"}, {"Ofi", "ofi"}};
+    sanitized ? std::vector<Net>{{"Tcp", "tcp"}} : std::vector<Net>{{"Tcp", "tcp"}, {"Ofi", "ofi"}};
 
 INSTANTIATE_TEST_SUITE_P(All, Network, ::testing::ValuesIn(nets),
                          [](const auto& test) { return test.param.name; });
 
 TEST_P(Network, EveryCollectiveIsRightOverTwoToFourHosts) {
   using Bed = std::pair<int, int>;
-  const auto beds = watched ? std::vector<Bed>{{2, 2}, {3, 1}}
-                            : std::vector<Bed>{{2, 1}, {2, 2}, {3, 1}, {3, 2}, {4, 1}};
+  const auto beds = sanitized ? std::vector<Bed>{{2, 2}, {3, 1}}
+                              : std::vector<Bed>{{2, 1}, {2, 2}, {3, 1}, {3, 2}, {4, 1}};
   for (const auto& [hosts, each] : beds) {
     const auto result = work(hosts, each, "delays");
     REQUIRE_BED(result);
@@ -86,7 +86,7 @@ TEST_P(Network, EveryCollectiveIsRightOverTwoToFourHosts) {
 }
 
 TEST_P(Network, EveryTypeAndOperationIsRight) {
-  const auto collectives = watched
+  const auto collectives = sanitized
                                ? std::vector<std::string>{"all_reduce"}
                                : std::vector<std::string>{"all_reduce", "broadcast", "all_to_all"};
   for (const std::string& collective : collectives) {

@@ -45,7 +45,7 @@ TEST_F(SharedBuffers, WithAProgressThreadOverHostsAndStaged) {
 }
 
 /// Every algorithm in every protocol that uses peers' buffers, of all kinds; then with allocated
-/// ones alone, where going through the kernel would be the end. Each second where all is watched.
+/// ones alone, where going through the kernel would be the end. Each second under a sanitizer.
 TEST_F(SharedBuffers, AreUsedByEveryAlgorithm) {
   int number = 0;
   for (const Collective collective : all_collectives())
@@ -54,10 +54,10 @@ TEST_F(SharedBuffers, AreUsedByEveryAlgorithm) {
         const auto protocol = variant.substr(std::min(variant.find('/'), variant.size()));
         if (protocol != "/read_input" && protocol != "/read_buffers" && protocol != "/write_output")
           continue;
-        if (watched && number++ % 2 != 0) continue;
+        if (sanitized && number++ % 2 != 0) continue;
         const std::string name{name_of(collective)};
         for (const char* what : {"kinds", "load"}) {
-          if (watched && std::string_view{what} == "load") continue;
+          if (sanitized && std::string_view{what} == "load") continue;
           const auto result = share(3, fmt::format("{}:{}", what, name),
                                     {{"CAPSTAN_ALGORITHM", fmt::format("{}:{}", name, variant)},
                                      {"CAPSTAN_CHUNK", "64k"}});
@@ -86,7 +86,7 @@ TEST_F(SharedBuffers, AreTriedInSeveralWays) {
 
 /// The plain ones for the first time in round 460.
 TEST_F(SharedBuffers, AreTriedAgainWhileOthersAreInFlight) {
-  const auto two = share(2, watched ? "review:100" : "review:600");
+  const auto two = share(2, sanitized ? "review:100" : "review:600");
   EXPECT_EQ(two.status, 0) << two.output;
   const auto three = share(3, "review:50", {{"CAPSTAN_PROGRESS_THREAD", "1"}});
   EXPECT_EQ(three.status, 0) << three.output;
@@ -101,7 +101,7 @@ TEST_F(SharedBuffers, AreTakenBackWhilePeersUseThem) {
   for (const char* variant : {"all_reduce:direct/read_input", "all_reduce:direct/write_output"})
     for (const char* thread : {"0", "1"}) {
       const auto result =
-          share(3, watched ? "cancel:50" : "cancel:150",
+          share(3, sanitized ? "cancel:50" : "cancel:150",
                 {{"CAPSTAN_ALGORITHM", variant}, {"CAPSTAN_PROGRESS_THREAD", thread}});
       EXPECT_EQ(result.status, 0) << variant << ": " << result.output;
     }
@@ -110,7 +110,7 @@ TEST_F(SharedBuffers, AreTakenBackWhilePeersUseThem) {
 TEST_F(SharedBuffers, ComeAndGoInTheWorldAndInGroups) {
   for (const int ranks : {2, 3, 5})
     for (const char* thread : {"0", "1"}) {
-      const auto result = share(ranks, watched ? "stress:100" : "stress:400",
+      const auto result = share(ranks, sanitized ? "stress:100" : "stress:400",
                                 {{"CAPSTAN_PROGRESS_THREAD", thread}});
       EXPECT_EQ(result.status, 0) << ranks << " ranks: " << result.output;
     }

@@ -8,8 +8,8 @@
 
 namespace capstan {
 
-/// Runs a bash script beside a bed of `count` hosts (scripts/hosts), with both its outputs in one.
-/// The script has
+/// Runs a bash script beside a testbed of `count` hosts (scripts/hosts), with both its outputs in
+/// one. The script has
 ///
 ///   ${host[i]}, ${v4[i]}, ${v6[i]}   name and addresses of host i
 ///   $program                         what ranks are to run: PROGRAM in this test's environment, or
@@ -20,7 +20,7 @@ namespace capstan {
 ///                                    variables that torchrun sets; $MASTER_ADDR is the caller's.
 ///                                    Rank $stopped, which stops itself, is killed after the others
 ///
-/// Exit status 77: the bed cannot be made here, and the output says why.
+/// Exit status 77: the testbed cannot be made here, and the output says why.
 CommandResult beside_hosts(int count, const std::string& script,
                            const std::vector<std::string>& options = {});
 

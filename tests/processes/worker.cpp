@@ -26,11 +26,11 @@ namespace {
 constexpr std::array few_types = {DataType::i8, DataType::bf16, DataType::f64, DataType::c128};
 constexpr std::array few_ops = {ReduceOp::sum, ReduceOp::max};
 
-const auto tried_types = watched ? std::span<const DataType>{few_types} : all_data_types();
+const auto tried_types = sanitized ? std::span<const DataType>{few_types} : all_data_types();
 /// The last one is many blocks.
 constexpr auto counts =
-    watched ? std::array<std::size_t, 11>{0, 1, 2, 3, 7, 14, 15, 16, 17, 100, 5003}
-            : std::array<std::size_t, 11>{0, 1, 2, 3, 7, 14, 15, 100, 1000, 4099, 70001};
+    sanitized ? std::array<std::size_t, 11>{0, 1, 2, 3, 7, 14, 15, 16, 17, 100, 5003}
+              : std::array<std::size_t, 11>{0, 1, 2, 3, 7, 14, 15, 100, 1000, 4099, 70001};
 
 /// In place and not; largest buffers of `count` elements.
 bool correct(Communicator& world, Collective collective, DataType type, ReduceOp op,

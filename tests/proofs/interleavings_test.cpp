@@ -65,7 +65,7 @@ Shape random_shape(Collective collective, int ranks, std::mt19937_64& random) {
 TEST_P(Interleavings, AMutantThatGoesWrongIsRefused) {
   const Algorithm& algorithm = *GetParam();
   std::mt19937_64 random{2025};
-  constexpr int rounds = watched ? 40 : 400;
+  constexpr int rounds = sanitized ? 40 : 400;
   int wrong = 0;
   for (int round = 0; round < rounds; ++round) {
     const int ranks = 2 + static_cast<int>(random() % 6);

@@ -54,7 +54,7 @@ bool refused(const Algorithm& algorithm, const Shape& shape, const std::vector<S
 /// On one host, and over several what is another schedule there.
 std::vector<Hosts> worlds_for(const Algorithm& algorithm) {
   std::vector<Hosts> worlds{2, 3};
-  if (!watched) worlds.insert(worlds.end(), {4, 6});
+  if (!sanitized) worlds.insert(worlds.end(), {4, 6});
   for (const auto& host_of : {std::vector{0, 0, 1, 1}, {0, 1, 0, 1, 0}, {0, 0, 1, 1, 2, 2}})
     if (algorithm.meant != Meant::anywhere && algorithm.is_meant_for(Hosts{host_of}))
       worlds.emplace_back(host_of);
@@ -80,7 +80,7 @@ TEST(Mutants, EveryDroppedStepOfEveryAlgorithmIsRefused) {
 
 TEST(Mutants, EveryDoubledSignalOrWaitIsRefused) {
   for (const Algorithm* algorithm : every_algorithm()) {
-    const int ranks = watched ? 3 : 5;
+    const int ranks = sanitized ? 3 : 5;
     const Shape shape = full_shape(algorithm->collective, ranks);
     const auto good = schedules_of(*algorithm, ranks, shape);
     for (std::size_t rank = 0; rank < good.size(); ++rank)

@@ -34,7 +34,7 @@ class Proof : public ::testing::TestWithParam<const Algorithm*> {};
 
 /// Up to 17, then 32 and 64.
 std::vector<int> rank_counts(int most) {
-  if (watched) most = std::min(most, 5);
+  if (sanitized) most = std::min(most, 5);
   std::vector<int> counts;
   for (int ranks = 1; ranks <= std::min(most, 17); ++ranks) counts.push_back(ranks);
   for (const int ranks : {32, 64})
@@ -164,9 +164,9 @@ TEST_P(Proof, LoweredPrograms) {
 TEST_P(Proof, LoweredStreamsWithShorterLastBlocks) {
   for (const int ranks : rank_counts(17)) prove_lowered_streams(GetParam(), ranks);
 }
-/// Fewer where every access is watched: there are four ways to spread them.
+/// Fewer under a sanitizer: there are four ways to spread them.
 int most_across_hosts() {
-  return watched ? 3 : 9;
+  return sanitized ? 3 : 9;
 }
 
 /// What depends on where ranks are is another schedule for each map of hosts.
@@ -207,7 +207,7 @@ std::size_t blocks_of(const LoweredCall& call) {
 TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
   std::mt19937 random{2024};
   const auto known = every_algorithm();
-  for (int round = 0; round < (watched ? 40 : 150); ++round) {
+  for (int round = 0; round < (sanitized ? 40 : 150); ++round) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     std::vector<int> places;
     const int places_in_use = 1 + static_cast<int>(random() % 2) * static_cast<int>(random() % 5);

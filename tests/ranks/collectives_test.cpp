@@ -64,12 +64,12 @@ void expect_right(Communicator& world, Cell cell) {
 
 class EveryAlgorithm : public ::testing::TestWithParam<Variant> {};
 
-const auto rank_counts = watched ? std::vector{1, 2, 3, 4} : std::vector{1, 2, 3, 4, 5, 8};
+const auto rank_counts = sanitized ? std::vector{1, 2, 3, 4} : std::vector{1, 2, 3, 4, 5, 8};
 constexpr std::array few_types{DataType::i8, DataType::bf16, DataType::f32, DataType::c128};
 /// No race depends on the type.
-const auto types = watched_for_races ? std::span{few_types}.first(1)
-                   : watched         ? std::span<const DataType>{few_types}
-                                     : all_data_types();
+const auto types = thread_sanitized ? std::span{few_types}.first(1)
+                   : sanitized      ? std::span<const DataType>{few_types}
+                                    : all_data_types();
 
 TEST_P(EveryAlgorithm, IsRightOnThreads) {
   const Algorithm& algorithm = *GetParam().algorithm;
@@ -138,7 +138,7 @@ TEST(Collectives, AllKindsFollowOneAnother) {
     on_threads(ranks, settings, [&](Communicator& world) {
       unsigned state = 2026, own = static_cast<unsigned>(world.rank());
       const auto next = [](unsigned& s) { return s = s * 1664525u + 1013904223u, s >> 16; };
-      for (int i = 0; i < (watched ? 100 : 400); ++i) {
+      for (int i = 0; i < (sanitized ? 100 : 400); ++i) {
         const auto all = all_collectives();
         const Collective collective = all[next(state) % all.size()];
         const auto shapes = shapes_of(collective, ranks);

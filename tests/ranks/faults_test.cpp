@@ -8,15 +8,15 @@
 #include <random>
 
 #include "perf/measure/cell.hpp"
-#include "tests/variants_of.hpp"
 #include "tests/ranks/random_messages.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/sanitizers.hpp"
+#include "tests/variants_of.hpp"
 
 namespace capstan {
 namespace {
 
-constexpr int seeds = watched ? 10 : 100, ranks = 3;
+constexpr int seeds = sanitized ? 10 : 100, ranks = 3;
 
 Settings with_faults(const std::string& faults) {
   Settings settings = bounded_settings();
@@ -50,7 +50,7 @@ TEST(Faults, DelaysLossAndReorderingChangeNothing) {
 
 /// What a rank has called shows word by word, so late that its peers look closely meanwhile.
 TEST(Faults, HalfARecordIsNoMismatch) {
-  for (int seed = 1; seed <= (watched ? 2 : 5); ++seed) {
+  for (int seed = 1; seed <= (sanitized ? 2 : 5); ++seed) {
     const std::string faults = fmt::format("seed={},partial=0.5,delay_calls=20000", seed);
     SCOPED_TRACE(faults);
     on_threads(ranks, with_faults(faults), [&](Communicator& world) {

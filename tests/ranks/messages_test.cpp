@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(All, MessageWays,
 TEST_P(MessageWays, RandomOnesArriveRightAndInOrder) {
   for (const std::uint64_t seed : {1, 2, 3})
     on_threads(5, settings(), [&](Communicator& world) {
-      EXPECT_EQ(RandomMessages(world, watched ? 1000 : 4000, seed).run(), "") << "seed " << seed;
+      EXPECT_EQ(RandomMessages(world, sanitized ? 1000 : 4000, seed).run(), "") << "seed " << seed;
     });
 }
 

@@ -1,4 +1,4 @@
-// Kills, stops, cut cables and slow ranks, one random run after the other on one bed of hosts.
+// Kills, stops, cut cables and slow ranks, one random run after the other on one testbed of hosts.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -47,8 +47,9 @@ void report(const Scenario& scenario, const Verdict& verdict, const Options& opt
                options.network, name_of(scenario.fault), scenario.seed);
 }
 
-void run_one(const Bed& bed, const Scenario& scenario, const Options& options, Tally& tally) {
-  const Verdict verdict = Trial{bed, scenario, options.network}.run();
+void run_one(const Testbed& testbed, const Scenario& scenario, const Options& options,
+             Tally& tally) {
+  const Verdict verdict = Trial{testbed, scenario, options.network}.run();
   ++tally.runs;
   tally.wrong += verdict.complaints.empty() ? 0 : 1;
   if (!scenario.ends_well()) tally.told.push_back(verdict.told.count());
@@ -65,12 +66,12 @@ void show_progress(std::uint64_t done, const Options& options) {
 }
 
 int run_all(const Options& options) {
-  const Bed bed = Bed::of_environment();
+  const Testbed testbed = Testbed::of_environment();
   std::map<Fault, Tally> tallies;
   for (std::uint64_t done = 0; done < options.seeds; show_progress(++done, options))
     for (const Fault fault : all_faults)
       if (options.only.empty() || std::ranges::count(options.only, name_of(fault)) > 0)
-        run_one(bed, Scenario{fault, options.first_seed + done}, options, tallies[fault]);
+        run_one(testbed, Scenario{fault, options.first_seed + done}, options, tallies[fault]);
   int wrong = 0;
   for (const auto& [fault, tally] : tallies) {
     print_line(tally, fault, options.network);
@@ -87,7 +88,7 @@ int run_as_rank(const std::vector<std::string>& what) {
 int main(int argc, char** argv) {
   Options options;
   std::vector<std::string> rank;
-  CLI::App app{"Random faults on a bed of hosts; scripts/soak makes the bed."};
+  CLI::App app{"Random faults on a testbed of hosts; scripts/soak makes the testbed."};
   app.add_option("--first-seed", options.first_seed, "the first run's seed");
   app.add_option("--seeds", options.seeds, "how many seeds, one run of each fault per seed");
   app.add_option("--network", options.network, "tcp or ofi");

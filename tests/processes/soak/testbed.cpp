@@ -90,40 +90,40 @@ void list_sockets_in(const std::string& host, std::vector<std::string>& found) {
 
 }  // namespace
 
-Bed Bed::of_environment() {
-  Bed bed;
-  bed.names_ = words(variable("BED_HOSTS"));
-  bed.addresses_ = words(variable("BED_IPV4"));
-  return bed;
+Testbed Testbed::of_environment() {
+  Testbed testbed;
+  testbed.names_ = words(variable("BED_HOSTS"));
+  testbed.addresses_ = words(variable("BED_IPV4"));
+  return testbed;
 }
 
-std::vector<std::string> Bed::prefix(int host) const {
+std::vector<std::string> Testbed::prefix(int host) const {
   std::vector<std::string> command = words(variable("BED_EXEC"));
   command.push_back(names_[at(host)]);
   return command;
 }
 
-std::string Bed::network_switch() const {
+std::string Testbed::network_switch() const {
   return names_[0].substr(0, names_[0].rfind('-')) + "-switch";
 }
 
-void Bed::set_cable(int host, const std::string& state) const {
+void Testbed::set_cable(int host, const std::string& state) const {
   run(fmt::format("ip -n {} link set port{}.0 {}", network_switch(), host, state));
 }
 
-void Bed::limit_rate(int host, std::uint32_t kbit) const {
+void Testbed::limit_rate(int host, std::uint32_t kbit) const {
   // All that waits is kept: a slow cable loses nothing.
   const auto rule = fmt::format("root tbf rate {}kbit burst 2kb limit 64mb", kbit);
   run(fmt::format("tc -n {} qdisc add dev eth0 {}", names_[at(host)], rule));
   run(fmt::format("tc -n {} qdisc add dev port{}.0 {}", network_switch(), host, rule));
 }
 
-void Bed::unlimit_rate(int host) const {
+void Testbed::unlimit_rate(int host) const {
   run(fmt::format("tc -n {} qdisc del dev eth0 root", names_[at(host)]));
   run(fmt::format("tc -n {} qdisc del dev port{}.0 root", network_switch(), host));
 }
 
-std::vector<std::string> Bed::leftovers() const {
+std::vector<std::string> Testbed::leftovers() const {
   std::map<ino_t, std::string> spaces;
   struct stat space{};
   for (const std::string& name : names_)

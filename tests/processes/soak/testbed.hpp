@@ -6,12 +6,12 @@
 
 namespace capstan::soak {
 
-/// The bed of hosts beside which this process runs (scripts/hosts), for many runs one after the
+/// The testbed of hosts beside which this process runs (scripts/hosts), for many runs one after the
 /// other.
-class Bed {
+class Testbed {
  public:
   /// Throws std::runtime_error when there is none.
-  static Bed of_environment();
+  static Testbed of_environment();
 
   int hosts() const { return static_cast<int>(names_.size()); }
   const std::string& address(int host) const { return addresses_[at(host)]; }
@@ -29,7 +29,7 @@ class Bed {
   std::vector<std::string> leftovers() const;
 
  private:
-  Bed() = default;
+  Testbed() = default;
   static std::size_t at(int host) { return static_cast<std::size_t>(host); }
   std::string network_switch() const;
   void set_cable(int host, const std::string& state) const;

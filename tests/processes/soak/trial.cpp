@@ -32,20 +32,20 @@ int port_of(const Scenario& scenario) {
 
 }  // namespace
 
-Trial::Trial(const Bed& bed, const Scenario& scenario, std::string network)
-    : bed_(bed), scenario_(scenario), network_(std::move(network)) {}
+Trial::Trial(const Testbed& testbed, const Scenario& scenario, std::string network)
+    : testbed_(testbed), scenario_(scenario), network_(std::move(network)) {}
 
 void Trial::start_ranks() {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   for (int rank = 0; rank < scenario_.ranks(); ++rank) {
-    std::vector<std::string> command = bed_.prefix(scenario_.host_of(rank));
+    std::vector<std::string> command = testbed_.prefix(scenario_.host_of(rank));
     command.insert(command.end(), {self, "--rank", std::string{name_of(scenario_.fault)},
                                    std::to_string(scenario_.seed)});
     ranks_.emplace_back(
         command, std::vector<std::pair<std::string, std::string>>{
                      {"RANK", std::to_string(rank)},
                      {"WORLD_SIZE", std::to_string(scenario_.ranks())},
-                     {"MASTER_ADDR", bed_.address(0)},
+                     {"MASTER_ADDR", testbed_.address(0)},
                      {"MASTER_PORT", std::to_string(port_of(scenario_))},
                      {"CAPSTAN_NETWORK", network_},
                      {"CAPSTAN_TIMEOUT", fmt::format("{}", scenario_.timeout.count() / 1000.0)},
@@ -138,10 +138,10 @@ bool Trial::await_moment() {
 void Trial::cut_cable() {
   if (!await_moment()) return;
   const int host = scenario_.host_of(scenario_.victim);
-  bed_.cut(host);
+  testbed_.cut(host);
   await_survivors(Clock::now());
   await_end("rank");
-  bed_.restore(host);
+  testbed_.restore(host);
 }
 
 void Trial::be_slow() {
@@ -152,20 +152,20 @@ void Trial::be_slow() {
       pause_again_and_again();
       break;
     case Slowness::flap:
-      bed_.cut(host);
+      testbed_.cut(host);
       pass(scenario_.pause);
-      bed_.restore(host);
+      testbed_.restore(host);
       break;
     case Slowness::rate:
-      bed_.limit_rate(host, scenario_.rate_kbit);
+      testbed_.limit_rate(host, scenario_.rate_kbit);
       pass(time_of_slowness);
-      bed_.unlimit_rate(host);
+      testbed_.unlimit_rate(host);
       break;
     case Slowness::standstill:
-      bed_.limit_rate(host, scenario_.rate_kbit);
+      testbed_.limit_rate(host, scenario_.rate_kbit);
       await_survivors(Clock::now());
       await_end("rank");
-      return bed_.unlimit_rate(host);
+      return testbed_.unlimit_rate(host);
   }
   ranks_.front().send(SIGUSR1);
   await_end("rank");
@@ -254,7 +254,7 @@ void Trial::judge_error(int rank, const std::string& error) {
 
 void Trial::look_for_leftovers() {
   std::vector<std::string> left;
-  const auto nothing_left = [&] { return (left = bed_.leftovers()).empty(); };
+  const auto nothing_left = [&] { return (left = testbed_.leftovers()).empty(); };
   if (until(nothing_left, 2s)) return;
   for (const std::string& one : left) complain("left behind: " + one);
 }

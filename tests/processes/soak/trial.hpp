@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/processes/soak/testbed.hpp"
 #include "tests/processes/soak/scenario.hpp"
+#include "tests/processes/soak/testbed.hpp"
 #include "tests/processes/soak/watched_rank.hpp"
 
 namespace capstan::soak {
@@ -18,10 +18,10 @@ struct Verdict {
   std::string transcript;                ///< what every rank said
 };
 
-/// One run of a scenario on a bed.
+/// One run of a scenario on a testbed.
 class Trial {
  public:
-  Trial(const Bed& bed, const Scenario& scenario, std::string network);
+  Trial(const Testbed& testbed, const Scenario& scenario, std::string network);
   Verdict run();
 
  private:
@@ -49,7 +49,7 @@ class Trial {
   bool may_lose(int rank, int lost) const;
   void complain(std::string what) { verdict_.complaints.push_back(std::move(what)); }
 
-  const Bed& bed_;
+  const Testbed& testbed_;
   const Scenario scenario_;
   const std::string network_;
   std::vector<WatchedRank> ranks_;
