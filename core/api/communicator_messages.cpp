@@ -7,15 +7,15 @@
 namespace capstan {
 namespace {
 
-Messages::RequestPointer request_of(const Message& message) {
-  auto request = std::make_shared<Messages::Request>();
-  request->sends = message.sends;
-  request->peer = message.peer;
-  request->tag = message.tag;
-  request->type = message.type;
-  request->data = static_cast<std::byte*>(message.data);
-  request->size = bytes_of(message.count, size_of(message.type)).value();
-  return request;
+Messages::TransferPointer transfer_of(const Message& message) {
+  auto transfer = std::make_shared<Messages::MessageTransfer>();
+  transfer->sends = message.sends;
+  transfer->peer = message.peer;
+  transfer->tag = message.tag;
+  transfer->type = message.type;
+  transfer->data = static_cast<std::byte*>(message.data);
+  transfer->size = bytes_of(message.count, size_of(message.type)).value();
+  return transfer;
 }
 
 std::string describe(const std::vector<Message>& messages) {
@@ -43,13 +43,13 @@ Work Communicator::start_exchange(const std::vector<Message>& messages) {
     operation->complete();
     return Work{operation};
   }
-  std::vector<Messages::RequestPointer> requests;
+  std::vector<Messages::TransferPointer> transfers;
   for (const Message& message : messages) {
-    requests.push_back(request_of(message));
+    transfers.push_back(transfer_of(message));
     if (on_device(message.data))
-      impl_->staging->stage(*requests.back(), call_of(rank(), describe({message})));
+      impl_->staging->stage(*transfers.back(), call_of(rank(), describe({message})));
   }
-  engine.start(requests, operation);
+  engine.start(transfers, operation);
   return Work{operation};
 }
 

@@ -26,8 +26,8 @@ Bytes with_tail(Bytes size) {
   return whole_pages(size) + whole_pages(Bytes{sizeof(Tail)});
 }
 
-/// Backs a part of the file with pages.
-void back(int fd, std::uint64_t offset, std::uint64_t length) {
+/// Allocates the pages of a part of the file.
+void commit_pages(int fd, std::uint64_t offset, std::uint64_t length) {
   int result = 0;
   do {
     result = ::fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(length));
@@ -46,7 +46,7 @@ Allocation::Allocation(Bytes size, Kind kind) : size_(size), kind_(kind), owner_
 }
 
 Allocation::~Allocation() {
-  const bool is_copy = owner_ != ::getpid();  // of a forked child: the owner still uses it
+  const bool is_copy = owner_ != ::getpid();  // in a forked child: the parent still uses it
   if (kind_ == Kind::own || is_copy) return;
   tail().is_free.store(1, std::memory_order_release);
   ::madvise(mapping_.data(), whole_pages(size_).value(), MADV_REMOVE);
@@ -56,7 +56,7 @@ Tail& Allocation::tail() const {
   return *reinterpret_cast<Tail*>(mapping_.data() + whole_pages(size_).value());
 }
 
-/// What memory there is not is an error here, instead of a signal later.
+/// Takes the pages now: a lack of memory is an error here instead of a signal later.
 void Allocation::commit_own() {
   mapping_ = Mapping::anonymous(size_);
   ::madvise(mapping_.data(), size_.value(), MADV_HUGEPAGE);
@@ -65,19 +65,20 @@ void Allocation::commit_own() {
     throw_errno("madvise(MADV_POPULATE_WRITE)", no_memory);
 }
 
-/// The same. One page of each huge one comes first, so that the kernel can make them huge before
-/// there is anything to copy.
+/// Takes the pages now, for the same reason. One page of each huge page is allocated first, so that
+/// the kernel can collapse it while there is nothing to copy.
 void Allocation::share() {
-  // Everybody: peers write results there, and only so may the owner punch its pages out.
+  // Writable for all: peers write results there, and the owner may remove its pages only so.
   shm::Memfd memory = shm::Memfd::create(with_tail(size_));
   descriptor_ = std::move(memory.fd);
   mapping_ = std::move(memory.mapping);
   for (Bytes at{0}; at + huge_page <= size_; at += huge_page)
-    back(descriptor_.get(), at.value(), 1);
+    commit_pages(descriptor_.get(), at.value(), 1);
   collapse_pages(mapping_.data(), size_);
   const std::uint64_t all = with_tail(size_).value();
-  back(descriptor_.get(), 0, all);
-  ::madvise(mapping_.data(), all, MADV_POPULATE_WRITE);  // else it is mapped page by page
+  commit_pages(descriptor_.get(), 0, all);
+  ::madvise(mapping_.data(), all,
+            MADV_POPULATE_WRITE);  // otherwise pages are mapped one by one, at first use
   new (&tail()) Tail{random_value<std::uint64_t>(), 0};
 }
 
@@ -90,7 +91,7 @@ View View::of(int pid, int descriptor, Bytes size, std::uint64_t token) {
   try {
     view.mapping_ = Mapping::shared(fd.get(), with_tail(size), PROT_READ | PROT_WRITE);
   } catch (const SystemError&) {
-    return {};  // as plain memory it can be read without
+    return {};  // the memory can still be read through the kernel
   }
   const auto* tail =
       reinterpret_cast<const Tail*>(view.mapping_.data() + whole_pages(size).value());

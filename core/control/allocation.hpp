@@ -13,34 +13,34 @@
 
 namespace capstan::shared {
 
-/// The page that follows an allocation in its file.
+/// Follows an allocation in its file, in a page of its own.
 struct Tail {
-  std::uint64_t token;                 ///< by which a peer knows that it has opened the right file
-  std::atomic<std::uint32_t> is_free;  ///< 1: its owner has given the memory back
+  std::uint64_t token;                 ///< tells a peer that it has opened the right file
+  std::atomic<std::uint32_t> is_free;  ///< 1: its owner has freed the memory
 };
 
 enum class Kind : std::uint8_t {
-  own,     ///< of this process alone
+  own,     ///< for this process alone
   shared,  ///< other processes can map it
 };
 
-/// Memory of this process, zeros, backed by pages near the thread that makes it: huge ones from
-/// 2 MiB on, where the kernel has them. When shared it can be handed to other processes as a
-/// descriptor, has no name in the file system, and its size is sealed: whoever maps it never faults
-/// there, whatever becomes of its owner.
+/// Memory of this process: zeros, in pages near the thread that allocates it, huge ones from 2 MiB
+/// on where the kernel has them. Shared memory can be passed to other processes as a descriptor. It
+/// has no name in the file system, and its size is sealed, so that a process that maps it never
+/// faults there, even when its owner has ended.
 class Allocation {
  public:
   /// Takes as long as writing it once. Throws SystemError: memory or descriptors have run out.
   Allocation(Bytes size, Kind kind);
   Allocation(const Allocation&) = delete;
-  /// The pages are given back at once, also where peers still map them.
+  /// Frees the pages at once, even where peers still map them.
   ~Allocation();
 
   std::span<std::byte> bytes() const { return {mapping_.data(), size_.value()}; }
-  /// Of shared memory.
+  /// Only for shared memory, as are the functions below.
   std::uint64_t token() const { return tail().token; }
   int descriptor() const { return descriptor_.get(); }
-  /// All peers have opened it.
+  /// To be called when all peers have opened it.
   void close_descriptor() { descriptor_.reset(); }
 
  private:
@@ -55,16 +55,16 @@ class Allocation {
   Mapping mapping_;
 };
 
-/// Memory of a peer, seen from here.
+/// Memory of a peer, mapped into this process.
 class View {
  public:
-  /// Of process `pid`, as which it opened `descriptor`. Without a mapping when this process cannot
-  /// get at it, or it is not the memory that has this token.
+  /// Maps the file that process `pid` has open as `descriptor`. The view is not valid if this
+  /// process may not open it, or if it is not the memory with this token.
   static View of(int pid, int descriptor, Bytes size, std::uint64_t token);
 
   bool valid() const { return mapping_.data() != nullptr; }
   std::span<std::byte> bytes() const { return {mapping_.data(), size_.value()}; }
-  /// Its owner has given it back: nobody reads what is written here.
+  /// Its owner has freed it: what is written here is not read any more.
   bool is_free() const;
 
  private:

@@ -17,7 +17,8 @@ CallMark mark_in(const CallRecord& record) {
           .tensor = record.tensor.load(std::memory_order_relaxed)};
 }
 
-/// Not while the next call is being written over it, or has come only in part.
+/// Whether all words are of the same call: the next one may be overwriting the record, or only a
+/// part of it may have arrived.
 bool is_whole(std::uint64_t call, const CallMark& mark, const CallRecord& record) {
   const std::uint64_t history = record.history.load(std::memory_order_relaxed);
   return record.check.load(std::memory_order_relaxed) == record_check(call, mark.digest(), history);
@@ -32,7 +33,7 @@ CallLog::CallLog(Peers& peers)
       shown_(static_cast<std::size_t>(peers.count())),
       shown_all_(static_cast<std::size_t>(peers.count())) {}
 
-/// Seen by whoever sees the call.
+/// Runs before the call is published: a peer that sees the call sees its buffers.
 void CallLog::announce(const AnnouncedBuffers& buffers) {
   CallBuffers& own = own_buffers();
   own.input.store(reinterpret_cast<std::uint64_t>(buffers.input), std::memory_order_relaxed);
@@ -48,7 +49,7 @@ void CallLog::move_buffers(const void* input, void* output) {
   own_buffers().output.store(reinterpret_cast<std::uint64_t>(output), order);
 }
 
-/// False when the peer has not entered the call yet, as far as can be seen.
+/// False when the peer has not entered the call yet, or its record is not whole.
 bool CallLog::compare_one(int peer, std::uint64_t call) const {
   const CallRecord& theirs = record(peer, call);
   const std::uint64_t recorded = theirs.call.load(std::memory_order_acquire);
@@ -78,7 +79,7 @@ void CallLog::compare(int peer, std::uint64_t call) {
   checked = call;
 }
 
-/// Compares this call, and earlier ones in which nothing came from the peer.
+/// Compares the calls one by one, from the first that has not been compared with the peer.
 void CallLog::find_difference(int peer) {
   std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
   if (call_ > CallRecord::history_depth)
@@ -96,7 +97,7 @@ void CallLog::compare_all() {
     if (peer != peers_.self()) find_difference(peer);
 }
 
-/// Each with one push, as it was.
+/// Sends the records of all calls that the peer has not been sent, each with one push.
 void CallLog::show_until_now(int peer) {
   static_assert(sizeof(CallRecord) <= Transport::snapshot.value());
   std::uint64_t& shown = shown_all_[static_cast<std::size_t>(peer)];

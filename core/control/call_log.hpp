@@ -11,43 +11,46 @@
 
 namespace capstan {
 
-/// The buffers of a call, and the allocations of this rank that they are in.
+/// The buffers of a call, and the allocations of this rank that contain them.
 struct AnnouncedBuffers {
   const void* input = nullptr;
   void* output = nullptr;
   shared::AllocationId input_allocation = 0, output_allocation = 0;
 };
 
-/// A buffer of a peer: where it lies in the peer's memory.
+/// A buffer of a peer, by its address in the peer's memory.
 struct PeerBuffer {
   std::uint64_t address = 0;
   shared::AllocationId allocation = 0;
 
-  /// Its owner is about to move it: it will have an address again.
+  /// Its owner is about to move it. It will have an address again.
   bool moves() const { return address == 0; }
 };
 
-/// What this rank has called, published for its peers to compare, and the comparison: ranks that do
-/// not call the same are told so instead of getting wrong results or none.
+/// Publishes the calls of this rank, and compares them with those of its peers: ranks that make
+/// different calls get an error instead of wrong results or none.
+///
+/// Used by one thread at a time.
 class CallLog {
  public:
   explicit CallLog(Peers& peers);
 
-  /// Number of the current (or last) call, from 1.
+  /// Number of the current call, or between calls of the last one; from 1.
   std::uint64_t call() const { return call_; }
   /// Digest of this call and all before it.
   std::uint64_t history() const { return history_; }
-  /// A call begins; `digest`: that of its mark; `buffers`: if peers are going to reach them.
+  /// Begins a call. `digest` is that of its mark. `buffers` is null unless peers access them.
   void begin(const CallMark& mark, std::uint64_t digest, const AnnouncedBuffers* buffers);
-  /// It ends.
+  /// Publishes the end of the call, with the next store to Finished::blocks.
   void end(Finished& finished) const {
     finished.calls.store(call_, std::memory_order_relaxed);
     finished.history.store(history_, std::memory_order_relaxed);
   }
-  /// Its buffers are elsewhere from now on, and in no allocation.
+  /// Publishes that the buffers of the call have other addresses, and are in no allocation. Null:
+  /// they have none for now.
   void move_buffers(const void* input, void* output);
-  /// The buffers of a peer, which has entered the current call. Of buffers that move meanwhile the
-  /// address may be the new one and the allocation the former: it is not in that.
+  /// The buffers of a peer that has entered the current call. If the peer moves them meanwhile, the
+  /// address may be the new one while the allocation is the former, which does not contain it.
   PeerBuffer input_of(int peer) const {
     const CallBuffers& theirs = buffers(peer);
     const std::uint64_t address = theirs.input.load(order);
@@ -59,22 +62,22 @@ class CallLog {
     return {address, static_cast<shared::AllocationId>(theirs.allocations.load(order) >> 32)};
   }
 
-  /// Compares all calls up to `call`, if the peer has entered that, at one glance. Throws Mismatch
-  /// that names the first difference.
+  /// Compares all calls up to `call`, if the peer has entered that, by their histories. Throws
+  /// Mismatch, which names the first difference.
   void compare(int peer, std::uint64_t call);
-  /// The same for the current call, for a peer that something has come from.
+  /// Compares the calls up to the current one.
   void compare(int peer) {
     if (checked_[static_cast<std::size_t>(peer)] != call_) compare(peer, call_);
   }
-  /// The same, where what it has called came with that (see Flag): normally nothing else has to be
-  /// looked at.
+  /// The same, for a peer whose histories came with a signal (see Flag): its record is read only if
+  /// they do not contain this rank's.
   void compare(int peer, const std::uint64_t (&histories)[Flag::history_depth]) {
     if (histories[call_ % Flag::history_depth] == history())
       checked_[static_cast<std::size_t>(peer)] = call_;
     else
       compare(peer);
   }
-  /// The same for the last call that it has finished.
+  /// Compares the calls up to the last one that the peer has finished.
   void compare(int peer, const Finished& theirs) {
     const std::uint64_t call = std::min(theirs.calls.load(std::memory_order_relaxed), call_);
     std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
@@ -84,14 +87,14 @@ class CallLog {
     else if (call > checked)
       checked = call;
   }
-  /// Whether the peer has entered the current call, too. Throws Mismatch.
+  /// Whether the peer has entered the current call as well. Throws Mismatch.
   bool agrees(int peer) {
     compare(peer);
     return checked_[static_cast<std::size_t>(peer)] == call_;
   }
-  /// Compares every call with every peer, for waits that last.
+  /// Compares every call so far with every peer: for waits that last.
   void compare_all();
-  /// Shows the current call to a peer on another host, with the next wake.
+  /// Sends the record of the current call to a peer on another host, with the next wake.
   void show(int peer) {
     if (std::exchange(shown_[static_cast<std::size_t>(peer)], call_) != call_)
       peers_.show(peer, own_record());
@@ -121,13 +124,13 @@ class CallLog {
   Peers& peers_;
   std::byte* const segment_;
   std::uint64_t call_ = 0, history_ = 0;
-  std::vector<std::uint64_t> checked_;    // the last call in which a peer was compared
-  std::vector<std::uint64_t> shown_;      // the last call that a peer has been shown
-  std::vector<std::uint64_t> shown_all_;  // the last one up to which it has been shown all
+  std::vector<std::uint64_t> checked_;    // the last call up to which a peer has been compared
+  std::vector<std::uint64_t> shown_;      // the last call whose record a peer has been sent
+  std::vector<std::uint64_t> shown_all_;  // the last call up to which it has been sent all records
 };
 
-/// Of a record, whose mark has this digest. Linear, as it has nothing to tell apart but words of
-/// different calls.
+/// The checksum of a record whose mark has this digest. A linear function suffices: it has to
+/// detect only that words are of different calls.
 constexpr std::uint64_t record_check(std::uint64_t call, std::uint64_t digest,
                                      std::uint64_t history) {
   return call * 0x9e37'79b9'7f4a'7c15 + digest * 0xbf58'476d'1ce4'e5b9 +

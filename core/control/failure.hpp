@@ -9,25 +9,25 @@
 
 namespace capstan {
 
-/// Why a communicator cannot go on, in a form that can be handed to other ranks.
+/// Why a communicator cannot go on, in a form that other ranks can adopt.
 struct Failure {
   enum class Kind : std::uint32_t { none, peer_lost, timed_out, mismatch, aborted };
 
   Kind kind = Kind::none;
-  Rank culprit;  ///< peer_lost: who
+  Rank culprit;  ///< peer_lost: the rank that is gone
   std::string text;
 
   /// Throws the exception type of this kind.
   [[noreturn]] void raise() const;
 
-  /// The failure that an exception stands for.
+  /// The failure that an exception describes.
   static Failure of(const std::exception& error);
 };
 
-/// Publishes a failure in the own segment; the first one stays.
+/// Publishes a failure in the segment of this rank. Does nothing after the first.
 void publish(AbortRecord& record, const Failure& failure);
 
-/// A peer's failure, if it has one.
+/// The failure that a peer has published, if any.
 std::optional<Failure> read(const AbortRecord& record);
 
 }  // namespace capstan

@@ -25,7 +25,7 @@ SharedMemory::Made SharedMemory::make(Bytes size, Kind kind) {
   reserve(size);
   Made made;
   try {
-    // Forgotten before the memory goes, which is before its share of the limit does.
+    // In this order: forget the address, free the memory, release its share of the limit.
     made.allocation = {new Allocation(size, kind),
                        [weak = weak_from_this(), size](Allocation* own) {
                          const auto memory = weak.lock();
@@ -75,7 +75,7 @@ void SharedMemory::forget(const std::byte* begin) {
   has_own_.store(!own_.empty(), std::memory_order_relaxed);
 }
 
-/// With the mutex.
+/// Called with the mutex locked.
 const SharedMemory::Own* SharedMemory::find(const void* begin, Bytes size) const {
   const auto* const first = static_cast<const std::byte*>(begin);
   auto found = own_.upper_bound(first);
@@ -93,7 +93,7 @@ AllocationId SharedMemory::id_of(const void* begin, Bytes size) const {
   return own ? own->id : 0;
 }
 
-bool SharedMemory::seen_by(const std::vector<int>& ranks, const void* begin, Bytes size) const {
+bool SharedMemory::mapped_by(const std::vector<int>& ranks, const void* begin, Bytes size) const {
   if (size == Bytes{0}) return true;
   const std::lock_guard lock{mutex_};
   const Own* const own = find(begin, size);
@@ -119,7 +119,7 @@ std::byte* SharedMemory::view(int owner, AllocationId id, std::uint64_t address,
   if (found == views_.end()) return nullptr;
   const auto& [begin, view] = found->second;
   const auto bytes = view.bytes();
-  // An owner that moves its buffers may be half-way through.
+  // An owner that moves its buffers may have published only one of address and allocation yet.
   if (address < begin || address - begin > bytes.size() ||
       size.value() > bytes.size() - (address - begin))
     return nullptr;

@@ -79,7 +79,7 @@ void DeviceStaging::stage(Task& task, const std::string& call, bool input, bool 
     });
 }
 
-void DeviceStaging::stage(Messages::Request& message, const std::string& call) {
+void DeviceStaging::stage(Messages::MessageTransfer& message, const std::string& call) {
   if (message.size == 0 || !on_device(message.data)) return;
   const auto memory = pinned(Bytes{message.size}, call);
   const Transfer transfer = this->transfer(call, memory);

@@ -29,7 +29,7 @@ class DeviceStaging {
   /// Replaces those buffers of a task that lie on a device. Throws LimitReached, SystemError.
   void stage(Task& task, int rank);
   /// The same for a message. Data to be sent have been read when it returns.
-  void stage(Messages::Request& message, const std::string& call);
+  void stage(Messages::MessageTransfer& message, const std::string& call);
 
   /// Memory that devices reach at full speed. Throws LimitReached, SystemError.
   std::shared_ptr<std::byte> pinned(Bytes size, const std::string& call);

@@ -69,7 +69,7 @@ class Engine {
 
   /// Starts messages that belong together: the operation ends with the last of them, and fails with
   /// the first failure.
-  void start(const std::vector<Messages::RequestPointer>& requests,
+  void start(const std::vector<Messages::TransferPointer>& transfers,
              const std::shared_ptr<Operation>& operation);
   /// Looks for a message, or waits for one. Throws PeerLost when the source is gone.
   std::optional<MessageInfo> probe(int source, int tag);
@@ -166,7 +166,7 @@ class Engine {
   Tasks tasks_;           // the first one runs
   bool running_ = false;  // it has begun
   int calls_since_check_ = 0;
-  std::unordered_map<const Operation*, std::vector<Messages::RequestPointer>> exchanges_;
+  std::unordered_map<const Operation*, std::vector<Messages::TransferPointer>> exchanges_;
 
   std::uint64_t seen_progress_ = 0;
   std::chrono::steady_clock::time_point stalled_since_{};

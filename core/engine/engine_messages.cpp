@@ -10,19 +10,19 @@
 
 namespace capstan {
 
-void Engine::start(const std::vector<Messages::RequestPointer>& requests,
+void Engine::start(const std::vector<Messages::TransferPointer>& transfers,
                    const std::shared_ptr<Operation>& operation) {
   struct Together {
     std::size_t left;
     std::exception_ptr error;
   };
-  const auto together = std::make_shared<Together>(Together{requests.size(), nullptr});
+  const auto together = std::make_shared<Together>(Together{transfers.size(), nullptr});
   {
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
-    exchanges_[operation.get()] = requests;
-    for (const auto& request : requests)
-      request->finished = [this, together, operation](std::exception_ptr error,
+    exchanges_[operation.get()] = transfers;
+    for (const auto& transfer : transfers)
+      transfer->finished = [this, together, operation](std::exception_ptr error,
                                                       const MessageInfo& info) {
         if (error && !together->error) together->error = std::move(error);
         if (--together->left > 0) return;
@@ -30,10 +30,10 @@ void Engine::start(const std::vector<Messages::RequestPointer>& requests,
         progress_->ended(operation, together->error, info);
       };
     // Receives first: what is sent to this rank itself finds them.
-    for (const auto& request : requests)
-      if (!request->sends) messages_.receive(request);
-    for (const auto& request : requests)
-      if (request->sends) messages_.send(request);
+    for (const auto& transfer : transfers)
+      if (!transfer->sends) messages_.receive(transfer);
+    for (const auto& transfer : transfers)
+      if (transfer->sends) messages_.send(transfer);
     if (!progress_->has_thread()) poll();
   }
   progress_->announce();
@@ -85,9 +85,9 @@ std::optional<MessageInfo> Engine::probe(int source, int tag) {
 bool Engine::detach_messages(const Operation& operation) {
   const auto found = exchanges_.find(&operation);
   if (found == exchanges_.end()) return false;
-  const auto can = [&](const auto& request) { return messages_.can_detach(request); };
+  const auto can = [&](const auto& transfer) { return messages_.can_detach(transfer); };
   if (!std::ranges::all_of(found->second, can)) return false;
-  for (const auto& request : found->second) messages_.detach(request);
+  for (const auto& transfer : found->second) messages_.detach(transfer);
   exchanges_.erase(found);
   return true;
 }

@@ -28,81 +28,82 @@ Messages::Messages(Peers& peers, Bytes offset, const Options& options)
       options_(options),
       rings_(peers, offset, options.ring),
       outgoing_(static_cast<std::size_t>(ranks_)),
-      leaving_(static_cast<std::size_t>(ranks_)),
+      sending_(static_cast<std::size_t>(ranks_)),
       full_since_(static_cast<std::size_t>(ranks_)) {}
 
 Bytes Messages::area(int ranks, Bytes ring) {
   return Rings::area(ranks, ring);
 }
 
-void Messages::check_arguments(const Request& request, const char* call) const {
-  const bool any = !request.sends && request.peer == any_source;
-  if (!any && (request.peer < 0 || request.peer >= ranks_))
+void Messages::check_arguments(const MessageTransfer& transfer, const char* call) const {
+  const bool any = !transfer.sends && transfer.peer == any_source;
+  if (!any && (transfer.peer < 0 || transfer.peer >= ranks_))
     throw InvalidArgument(fmt::format("rank {}: {} rank {}: ranks are 0 to {}", self_, call,
-                                      request.peer, ranks_ - 1));
-  const bool any_tag_given = !request.sends && request.tag == any_tag;
-  if (!any_tag_given && (request.tag < 0 || request.tag > largest_tag))
+                                      transfer.peer, ranks_ - 1));
+  const bool any_tag_given = !transfer.sends && transfer.tag == any_tag;
+  if (!any_tag_given && (transfer.tag < 0 || transfer.tag > largest_tag))
     throw InvalidArgument(fmt::format("rank {}: {} rank {} with tag {}: tags are 0 to {}", self_,
-                                      call, request.peer, request.tag, largest_tag));
+                                      call, transfer.peer, transfer.tag, largest_tag));
 }
 
-void Messages::send(RequestPointer request) {
-  request->sends = true;
-  check_arguments(*request, "send to");
+void Messages::send(TransferPointer transfer) {
+  transfer->sends = true;
+  check_arguments(*transfer, "send to");
   ++pending_;
-  if (request->peer == self_) return send_to_self(request);
-  Frame frame{.tag = request->tag,
-              .size = request->size,
-              .type = request->type ? 1 + static_cast<std::uint32_t>(*request->type) : 0};
-  const int peer = request->peer;
-  if (request->size <= options_.eager.value()) {
-    frame.payload = static_cast<std::uint32_t>(request->size);
-    const std::byte* data = request->data;
-    queue(peer, {frame, data, std::move(request)});
+  if (transfer->peer == self_) return send_to_self(transfer);
+  MessageFrame frame{.tag = transfer->tag,
+                     .size = transfer->size,
+                     .type = transfer->type ? 1 + static_cast<std::uint32_t>(*transfer->type) : 0};
+  const int peer = transfer->peer;
+  if (transfer->size <= options_.eager.value()) {
+    frame.payload = static_cast<std::uint32_t>(transfer->size);
+    const std::byte* data = transfer->data;
+    queue(peer, {frame, data, std::move(transfer)});
   } else {
-    frame.kind = Frame::Kind::offer;
-    frame.id = request->id = next_id_++;
-    frame.address = reinterpret_cast<std::uint64_t>(request->data);
-    frame.allocation = peers_.allocation_of(request->data, Bytes{request->size});
-    offered_[frame.id] = std::move(request);
+    frame.kind = MessageFrame::Kind::offer;
+    frame.id = transfer->id = next_id_++;
+    frame.address = reinterpret_cast<std::uint64_t>(transfer->data);
+    frame.allocation = peers_.allocation_of(transfer->data, Bytes{transfer->size});
+    offered_[frame.id] = std::move(transfer);
     queue(peer, {frame});
   }
-  flush(peer);
+  write_frames(peer);
 }
 
-void Messages::send_to_self(const RequestPointer& request) {
-  const Frame frame{.tag = request->tag,
-                    .size = request->size,
-                    .type = request->type ? 1 + static_cast<std::uint32_t>(*request->type) : 0};
-  arrive(self_, frame, {.first = {request->data, request->size}});
-  finish(request, nullptr, self_, request->tag, request->size);
+void Messages::send_to_self(const TransferPointer& transfer) {
+  const MessageFrame frame{
+      .tag = transfer->tag,
+      .size = transfer->size,
+      .type = transfer->type ? 1 + static_cast<std::uint32_t>(*transfer->type) : 0};
+  arrive(self_, frame, {.first = {transfer->data, transfer->size}});
+  finish(transfer, nullptr, self_, transfer->tag, transfer->size);
 }
 
-void Messages::receive(RequestPointer request) {
-  request->sends = false;
-  check_arguments(*request, "receive from");
+void Messages::receive(TransferPointer transfer) {
+  transfer->sends = false;
+  check_arguments(*transfer, "receive from");
   ++pending_;
-  const auto found = std::ranges::find_if(arrived_, [&](const Arrived& message) {
-    return matches(*request, message.source, message.frame.tag);
+  const auto found = std::ranges::find_if(unexpected_, [&](const Unexpected& message) {
+    return matches(*transfer, message.source, message.frame.tag);
   });
-  if (found == arrived_.end()) return posted_.push_back(std::move(request));
-  const Arrived message = std::move(*found);
-  arrived_.erase(found);
-  accept(request, message.source, message.frame, {.first = message.payload});
+  if (found == unexpected_.end()) return posted_.push_back(std::move(transfer));
+  const Unexpected message = std::move(*found);
+  unexpected_.erase(found);
+  accept(transfer, message.source, message.frame, {.first = message.payload});
 }
 
 std::optional<MessageInfo> Messages::probe(int source, int tag) {
-  const Request wanted{.peer = source, .tag = tag};
+  const MessageTransfer wanted{.peer = source, .tag = tag};
   check_arguments(wanted, "probe");
-  for (const Arrived& message : arrived_)
+  for (const Unexpected& message : unexpected_)
     if (matches(wanted, message.source, message.frame.tag))
       return MessageInfo{message.source, message.frame.tag, Bytes{message.frame.size}};
   return std::nullopt;
 }
 
-bool Messages::matches(const Request& request, int source, int tag) {
-  return (request.peer == any_source || request.peer == source) &&
-         (request.tag == any_tag || request.tag == tag);
+bool Messages::matches(const MessageTransfer& transfer, int source, int tag) {
+  return (transfer.peer == any_source || transfer.peer == source) &&
+         (transfer.tag == any_tag || transfer.tag == tag);
 }
 
 void Messages::queue(int peer, Outgoing outgoing) {
@@ -111,14 +112,14 @@ void Messages::queue(int peer, Outgoing outgoing) {
 }
 
 /// Writes frames to the ring as long as there is room.
-bool Messages::flush(int peer) {
+bool Messages::write_frames(int peer) {
   const auto p = static_cast<std::size_t>(peer);
   auto& waiting = outgoing_[p];
   bool moved = false;
   while (!waiting.empty() && rings_.write(peer, waiting.front().frame, waiting.front().payload)) {
-    if (waiting.front().request) {
-      leaving_[p].push_back(waiting.front().request);
-      ++leaving_count_;
+    if (waiting.front().transfer) {
+      sending_[p].push_back(waiting.front().transfer);
+      ++sending_count_;
     }
     waiting.pop_front();
     --queued_;
@@ -127,230 +128,236 @@ bool Messages::flush(int peer) {
   if (!moved) return false;
   full_since_[p] = {};
   rings_.show(peer);
-  let_go(peer);
+  finish_sent(peer);
   return true;
 }
 
-/// Finishes sends that need nothing more of this rank.
-bool Messages::let_go(int peer) {
-  if (leaving_[static_cast<std::size_t>(peer)].empty() ||
+/// Finishes sends whose frames have left this host: they need nothing more of this rank.
+bool Messages::finish_sent(int peer) {
+  if (sending_[static_cast<std::size_t>(peer)].empty() ||
       !(peers_.mapped(peer) || peers_.transport().pushed(Rank{peer})))
     return false;
-  for (const RequestPointer& request : take_leaving(peer))
-    finish(request, nullptr, self_, request->tag, request->size);
+  for (const TransferPointer& transfer : take_sending(peer))
+    finish(transfer, nullptr, self_, transfer->tag, transfer->size);
   full_since_[static_cast<std::size_t>(peer)] = {};
   return true;
 }
 
-std::deque<Messages::RequestPointer> Messages::take_leaving(int peer) {
-  auto& leaving = leaving_[static_cast<std::size_t>(peer)];
-  leaving_count_ -= leaving.size();
-  return std::exchange(leaving, {});
+std::deque<Messages::TransferPointer> Messages::take_sending(int peer) {
+  auto& sending = sending_[static_cast<std::size_t>(peer)];
+  sending_count_ -= sending.size();
+  return std::exchange(sending, {});
 }
 
-bool Messages::is_leaving(const RequestPointer& request) const {
-  const auto& leaving = leaving_[static_cast<std::size_t>(request->peer)];
-  return std::ranges::find(leaving, request) != leaving.end();
+bool Messages::is_sending(const TransferPointer& transfer) const {
+  const auto& sending = sending_[static_cast<std::size_t>(transfer->peer)];
+  return std::ranges::find(sending, transfer) != sending.end();
 }
 
-void Messages::handle(int source, const Frame& frame, const Payload& payload) {
+void Messages::handle(int source, const MessageFrame& frame, const Payload& payload) {
   switch (frame.kind) {
-    case Frame::Kind::eager:
-    case Frame::Kind::offer:
+    case MessageFrame::Kind::eager:
+    case MessageFrame::Kind::offer:
       return arrive(source, frame, payload);
-    case Frame::Kind::taken:
+    case MessageFrame::Kind::acknowledged:
       if (const auto found = offered_.find(frame.id); found != offered_.end()) {
-        const RequestPointer request = found->second;
+        const TransferPointer transfer = found->second;
         offered_.erase(found);
-        finish(request, nullptr, self_, request->tag, request->size);
+        finish(transfer, nullptr, self_, transfer->tag, transfer->size);
       }
       return;
-    case Frame::Kind::stream:
+    case MessageFrame::Kind::stream:
       return stream(source, frame);
-    case Frame::Kind::fragment:
-      return take_fragment(source, frame, payload);
+    case MessageFrame::Kind::fragment:
+      return receive_fragment(source, frame, payload);
   }
   throw Aborted(fmt::format("rank {} does not understand a message of rank {}", self_, source));
 }
 
-/// A message goes to the first receive that wants it, or waits for one.
-void Messages::arrive(int source, const Frame& frame, const Payload& payload) {
-  const auto found = std::ranges::find_if(
-      posted_, [&](const RequestPointer& request) { return matches(*request, source, frame.tag); });
+/// Gives a message to the first receive that matches it, or stores it as unexpected.
+void Messages::arrive(int source, const MessageFrame& frame, const Payload& payload) {
+  const auto found = std::ranges::find_if(posted_, [&](const TransferPointer& transfer) {
+    return matches(*transfer, source, frame.tag);
+  });
   if (found != posted_.end()) {
-    const RequestPointer request = *found;
+    const TransferPointer transfer = *found;
     posted_.erase(found);
-    return accept(request, source, frame, payload);
+    return accept(transfer, source, frame, payload);
   }
-  Arrived& message = arrived_.emplace_back(Arrived{source, frame, {}});
-  if (frame.kind != Frame::Kind::eager) return;
+  Unexpected& message = unexpected_.emplace_back(Unexpected{source, frame, {}});
+  if (frame.kind != MessageFrame::Kind::eager) return;
   message.payload.resize(frame.size);
   payload.copy_to(message.payload.data());
 }
 
-void Messages::accept(const RequestPointer& request, int source, const Frame& frame,
+void Messages::accept(const TransferPointer& transfer, int source, const MessageFrame& frame,
                       const Payload& payload) {
-  if (refuse(request, source, frame)) return;
-  if (frame.kind == Frame::Kind::eager) {
-    payload.copy_to(request->data);
-    return finish(request, nullptr, source, frame.tag, frame.size);
+  if (refuse(transfer, source, frame)) return;
+  if (frame.kind == MessageFrame::Kind::eager) {
+    payload.copy_to(transfer->data);
+    return finish(transfer, nullptr, source, frame.tag, frame.size);
   }
-  request->since = {};
-  incoming_.push_back({request, source, frame});
+  transfer->since = {};
+  incoming_.push_back({transfer, source, frame});
 }
 
-/// A message that does not suit the receive ends it; the message is dropped.
-bool Messages::refuse(const RequestPointer& request, int source, const Frame& frame) {
+/// Ends a receive whose type or length does not fit the message, and drops the message.
+bool Messages::refuse(const TransferPointer& transfer, int source, const MessageFrame& frame) {
   std::exception_ptr error;
-  const std::uint32_t type = request->type ? 1 + static_cast<std::uint32_t>(*request->type) : 0;
+  const std::uint32_t type = transfer->type ? 1 + static_cast<std::uint32_t>(*transfer->type) : 0;
   if (type != 0 && frame.type != 0 && type != frame.type)
     error = error_of<Mismatch>(
         "rank {} receives {} from rank {} with tag {}, which sends {}: both must use one type",
-        self_, name_of(*request->type), source, frame.tag,
+        self_, name_of(*transfer->type), source, frame.tag,
         name_of(static_cast<DataType>(frame.type - 1)));
-  else if (frame.size > request->size)
+  else if (frame.size > transfer->size)
     error = error_of<Truncated>(
         "rank {} receives at most {} bytes from rank {} with tag {}, but the message has {}: probe "
         "first, or pass a larger buffer",
-        self_, request->size, source, frame.tag, frame.size);
+        self_, transfer->size, source, frame.tag, frame.size);
   if (!error) return false;
-  if (frame.kind == Frame::Kind::offer)
-    queue(source, {Frame{.kind = Frame::Kind::taken, .id = frame.id}});
-  finish(request, error, source, frame.tag, frame.size);
+  if (frame.kind == MessageFrame::Kind::offer)
+    queue(source, {MessageFrame{.kind = MessageFrame::Kind::acknowledged, .id = frame.id}});
+  finish(transfer, error, source, frame.tag, frame.size);
   return true;
 }
 
-/// Reads on in the sender's memory; true if anything moved.
+/// Reads the next part of an offer; true if there was any progress.
 bool Messages::pull(Incoming& incoming) {
   if (incoming.streams) return false;
-  Request& request = *incoming.request;
-  const std::uint64_t length = std::min(pull_at_once, incoming.frame.size - request.done);
+  MessageTransfer& transfer = *incoming.transfer;
+  const std::uint64_t length = std::min(pull_at_once, incoming.frame.size - transfer.done);
   if (read_offer(incoming, length)) {
-    request.done += length;
-    request.since = {};
+    transfer.done += length;
+    transfer.since = {};
     return true;
   }
-  if (!peers_.buffers_valid(incoming.source)) return false;  // check() ends it, and knows why
+  if (!peers_.buffers_valid(incoming.source)) return false;  // check() ends it with the cause
   incoming.streams = true;
-  request.done = 0;
-  queue(incoming.source, {Frame{.kind = Frame::Kind::stream, .id = incoming.frame.id}});
+  transfer.done = 0;
+  queue(incoming.source,
+        {MessageFrame{.kind = MessageFrame::Kind::stream, .id = incoming.frame.id}});
   return true;
 }
 
-/// Reads the next bytes of an offer, unless they have been given back to their owner.
+/// Reads the next bytes of an offer. False if the sender's memory cannot be read, or may have been
+/// given back to its owner meanwhile.
 bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
   if (!options_.read_remote || !peers_.mapped(incoming.source)) return false;
-  const Request& request = *incoming.request;
+  const MessageTransfer& transfer = *incoming.transfer;
   const Peers::UsingPeerBuffers using_them{peers_};
   if (!peers_.buffers_valid(incoming.source)) return false;
-  const std::uint64_t from = incoming.frame.address + request.done;
-  std::byte* const to = request.data + request.done;
+  const std::uint64_t from = incoming.frame.address + transfer.done;
+  std::byte* const to = transfer.data + transfer.done;
   const std::byte* const seen =
       peers_.view(incoming.source, incoming.frame.allocation, from, Bytes{length});
   if (seen) std::memcpy(to, seen, length);
   const bool read =
       seen || peers_.transport().read_remote(Rank{incoming.source}, from, to, Bytes{length});
-  // Once more, for a sender that could not wait.
+  // A sender that could not wait for this rank has published its failure before it went on.
   std::atomic_thread_fence(std::memory_order_acquire);
   return read && peers_.buffers_valid(incoming.source);
 }
 
-/// The receiver of an offer cannot read this rank's memory.
-void Messages::stream(int peer, const Frame& asked) {
+/// Sends a message in fragments: its receiver cannot read this rank's memory.
+void Messages::stream(int peer, const MessageFrame& asked) {
   const auto found = offered_.find(asked.id);
   if (found == offered_.end()) return;
-  const RequestPointer request = found->second;
+  const TransferPointer transfer = found->second;
   offered_.erase(found);
   const std::uint64_t most = options_.ring.value() / 4;
-  for (std::uint64_t sent = 0; sent < request->size; sent += most) {
-    const std::uint64_t length = std::min(most, request->size - sent);
-    const bool last = sent + length == request->size;
-    queue(peer, {Frame{.kind = Frame::Kind::fragment,
-                       .id = asked.id,
-                       .payload = static_cast<std::uint32_t>(length)},
-                 request->data + sent, last ? request : nullptr});
+  for (std::uint64_t sent = 0; sent < transfer->size; sent += most) {
+    const std::uint64_t length = std::min(most, transfer->size - sent);
+    const bool last = sent + length == transfer->size;
+    queue(peer, {MessageFrame{.kind = MessageFrame::Kind::fragment,
+                              .id = asked.id,
+                              .payload = static_cast<std::uint32_t>(length)},
+                 transfer->data + sent, last ? transfer : nullptr});
   }
 }
 
-void Messages::take_fragment(int source, const Frame& frame, const Payload& payload) {
+void Messages::receive_fragment(int source, const MessageFrame& frame, const Payload& payload) {
   const auto found = std::ranges::find_if(incoming_, [&](const Incoming& incoming) {
     return incoming.source == source && incoming.frame.id == frame.id;
   });
   if (found == incoming_.end()) return;
-  Request& request = *found->request;
-  if (frame.payload > found->frame.size - request.done)
+  MessageTransfer& transfer = *found->transfer;
+  if (frame.payload > found->frame.size - transfer.done)
     throw Aborted(
         fmt::format("rank {} got more of a message of rank {} than was offered", self_, source));
-  payload.copy_to(request.data + request.done);
-  request.done += frame.payload;
-  request.since = {};
+  payload.copy_to(transfer.data + transfer.done);
+  transfer.done += frame.payload;
+  transfer.since = {};
 }
 
 bool Messages::advance() {
   bool moved = false;
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != self_)
-      moved |= rings_.read(
-          peer, [&](const Frame& frame, const Payload& payload) { handle(peer, frame, payload); });
+      moved |= rings_.read(peer, [&](const MessageFrame& frame, const Payload& payload) {
+        handle(peer, frame, payload);
+      });
   for (auto incoming = incoming_.begin(); incoming != incoming_.end();) {
     const std::uint64_t size = incoming->frame.size;
-    if (incoming->request->done < size) moved |= pull(*incoming);
-    if (incoming->request->done < size) {
+    if (incoming->transfer->done < size) moved |= pull(*incoming);
+    if (incoming->transfer->done < size) {
       ++incoming;
       continue;
     }
     const Incoming complete = std::move(*incoming);
     incoming = incoming_.erase(incoming);
     if (!complete.streams)
-      queue(complete.source, {Frame{.kind = Frame::Kind::taken, .id = complete.frame.id}});
-    finish(complete.request, nullptr, complete.source, complete.frame.tag, size);
+      queue(complete.source,
+            {MessageFrame{.kind = MessageFrame::Kind::acknowledged, .id = complete.frame.id}});
+    finish(complete.transfer, nullptr, complete.source, complete.frame.tag, size);
     moved = true;
   }
-  for (int peer = 0; queued_ > 0 && peer < ranks_; ++peer) moved |= flush(peer);
-  for (int peer = 0; leaving_count_ > 0 && peer < ranks_; ++peer) moved |= let_go(peer);
+  for (int peer = 0; queued_ > 0 && peer < ranks_; ++peer) moved |= write_frames(peer);
+  for (int peer = 0; sending_count_ > 0 && peer < ranks_; ++peer) moved |= finish_sent(peer);
   return moved;
 }
 
-void Messages::finish(const RequestPointer& request, std::exception_ptr error, int source, int tag,
-                      std::uint64_t size) {
+void Messages::finish(const TransferPointer& transfer, std::exception_ptr error, int source,
+                      int tag, std::uint64_t size) {
   --pending_;
-  const auto finished = std::exchange(request->finished, nullptr);
+  const auto finished = std::exchange(transfer->finished, nullptr);
   if (!finished) return;
   try {
-    if (!error && request->unpack) request->unpack(Bytes{size});
+    if (!error && transfer->unpack) transfer->unpack(Bytes{size});
   } catch (const Error&) {
     error = std::current_exception();
   }
   finished(std::move(error), {source, tag, Bytes{size}});
 }
 
-/// A send whose frame has not gone yet goes on with a copy; an offer that is out may be being read.
-Messages::Outgoing* Messages::waiting_frame(const RequestPointer& request) {
+/// The frame of an eager send, or the last fragment of an offered one, that waits for room in the
+/// ring; null if there is none.
+Messages::Outgoing* Messages::waiting_frame(const TransferPointer& transfer) {
   for (auto& waiting : outgoing_)
     for (Outgoing& outgoing : waiting)
-      if (outgoing.request == request && outgoing.frame.kind == Frame::Kind::eager)
+      if (outgoing.transfer == transfer && outgoing.frame.kind == MessageFrame::Kind::eager)
         return &outgoing;
   return nullptr;
 }
 
-bool Messages::can_detach(const RequestPointer& request) {
-  return !request->finished || !request->sends || request->memory || is_leaving(request) ||
-         waiting_frame(request);
+bool Messages::can_detach(const TransferPointer& transfer) {
+  return !transfer->finished || !transfer->sends || transfer->memory || is_sending(transfer) ||
+         waiting_frame(transfer);
 }
 
-void Messages::detach(const RequestPointer& request) {
-  if (!request->finished) return;
-  request->finished = nullptr;
-  if (!request->sends) {
-    if (std::erase(posted_, request) > 0) return static_cast<void>(--pending_);
-    request->own.assign(request->data, request->data + request->done);
-    request->own.resize(request->size);
-    request->data = request->own.data();
+void Messages::detach(const TransferPointer& transfer) {
+  if (!transfer->finished) return;
+  transfer->finished = nullptr;
+  if (!transfer->sends) {
+    if (std::erase(posted_, transfer) > 0) return static_cast<void>(--pending_);
+    transfer->own.assign(transfer->data, transfer->data + transfer->done);
+    transfer->own.resize(transfer->size);
+    transfer->data = transfer->own.data();
     return;
   }
-  if (request->memory || is_leaving(request)) return;
-  request->own.assign(request->data, request->data + request->size);
-  waiting_frame(request)->payload = request->data = request->own.data();
+  if (transfer->memory || is_sending(transfer)) return;
+  transfer->own.assign(transfer->data, transfer->data + transfer->size);
+  waiting_frame(transfer)->payload = transfer->data = transfer->own.data();
 }
 
 }  // namespace capstan

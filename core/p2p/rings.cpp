@@ -11,16 +11,16 @@
 
 namespace capstan {
 
-/// Of a ring of this rank's, before its bytes.
+/// Precedes the bytes of a ring from this rank to a peer.
 struct Rings::Head {
   alignas(64) std::atomic<std::uint64_t> produced;
 };
-/// Of a peer's ring to this rank.
+/// Belongs to the ring from a peer to this rank.
 struct Rings::Tail {
   alignas(64) std::atomic<std::uint64_t> consumed;
 };
 
-// First how much has been read of each peer's ring, then the own ring to each peer.
+// The area holds a tail for the ring from each peer, then head and bytes of the ring to each peer.
 Bytes Rings::tail(int peer) const {
   return Bytes{sizeof(Tail) * static_cast<std::uint64_t>(peer)};
 }
@@ -42,16 +42,16 @@ Rings::Rings(Peers& peers, Bytes offset, Bytes size)
       shown_(produced_),
       consumed_(produced_) {}
 
-template <class What>
-What& Rings::own(Bytes at) const {
-  return *reinterpret_cast<What*>(peers_.own_segment() + (offset_ + at).value());
+template <class Object>
+Object& Rings::own(Bytes at) const {
+  return *reinterpret_cast<Object*>(peers_.own_segment() + (offset_ + at).value());
 }
-template <class What>
-const What& Rings::of(int peer, Bytes at) const {
-  return *reinterpret_cast<const What*>(peers_.segment(peer) + (offset_ + at).value());
+template <class Object>
+const Object& Rings::of(int peer, Bytes at) const {
+  return *reinterpret_cast<const Object*>(peers_.segment(peer) + (offset_ + at).value());
 }
 
-bool Rings::write(int peer, const Frame& frame, const std::byte* payload) {
+bool Rings::write(int peer, const MessageFrame& frame, const std::byte* payload) {
   const auto consumed =
       of<Tail>(peer, tail(peers_.self())).consumed.load(std::memory_order_acquire);
   const std::uint64_t used = produced_[static_cast<std::size_t>(peer)] - consumed;
@@ -62,7 +62,7 @@ bool Rings::write(int peer, const Frame& frame, const std::byte* payload) {
 }
 
 void Rings::put(int peer, const void* from, std::uint64_t length) {
-  if (length == 0) return;  // there may be no memory at all
+  if (length == 0) return;  // `from` may be null
   std::byte* const ring = &own<std::byte>(bytes(peer));
   std::uint64_t& produced = produced_[static_cast<std::size_t>(peer)];
   const std::uint64_t begin = produced % size_, first = std::min(length, size_ - begin);
@@ -71,7 +71,7 @@ void Rings::put(int peer, const void* from, std::uint64_t length) {
   produced += length;
 }
 
-/// To a peer on another host: the bytes, then their number.
+/// Sends a peer on another host the bytes first, then their count.
 void Rings::show(int peer) {
   const auto p = static_cast<std::size_t>(peer);
   auto& produced = own<Head>(head(peer)).produced;
@@ -88,7 +88,7 @@ void Rings::show(int peer) {
   peers_.wake(peer);
 }
 
-bool Rings::read(int peer, const std::function<void(const Frame&, const Payload&)>& take) {
+bool Rings::read(int peer, const std::function<void(const MessageFrame&, const Payload&)>& handle) {
   std::uint64_t& consumed = consumed_[static_cast<std::size_t>(peer)];
   const auto produced =
       of<Head>(peer, head(peers_.self())).produced.load(std::memory_order_acquire);
@@ -101,13 +101,13 @@ bool Rings::read(int peer, const std::function<void(const Frame&, const Payload&
   };
   require(produced - consumed <= size_);
   while (consumed < produced) {
-    require(produced - consumed >= sizeof(Frame));
-    Frame frame;
-    piece(peer, consumed, sizeof frame).copy_to(reinterpret_cast<std::byte*>(&frame));
+    require(produced - consumed >= sizeof(MessageFrame));
+    MessageFrame frame;
+    range(peer, consumed, sizeof frame).copy_to(reinterpret_cast<std::byte*>(&frame));
     const std::uint64_t length = sizeof frame + std::uint64_t{frame.payload};
     require(length <= produced - consumed);
-    require(frame.kind != Frame::Kind::eager || frame.payload == frame.size);
-    take(frame, piece(peer, consumed + sizeof frame, frame.payload));
+    require(frame.kind != MessageFrame::Kind::eager || frame.payload == frame.size);
+    handle(frame, range(peer, consumed + sizeof frame, frame.payload));
     consumed += length;
   }
   auto& shown = own<Tail>(tail(peer)).consumed;
@@ -117,11 +117,11 @@ bool Rings::read(int peer, const std::function<void(const Frame&, const Payload&
   return true;
 }
 
-/// Of the peer's ring to this rank, wherever it wraps.
-Payload Rings::piece(int peer, std::uint64_t at, std::uint64_t length) const {
-  const bool takes = length >= Link::long_read;
+/// A range of the peer's ring to this rank: in two parts where it wraps around.
+Payload Rings::range(int peer, std::uint64_t at, std::uint64_t length) const {
+  const bool is_long = length >= Link::long_read;
   const std::byte* const ring =
-      (takes ? peers_.segment_for_long_reads(peer) : peers_.segment(peer)) +
+      (is_long ? peers_.segment_for_long_reads(peer) : peers_.segment(peer)) +
       (offset_ + bytes(peers_.self())).value();
   const std::uint64_t begin = at % size_, first = std::min(length, size_ - begin);
   return {.first = {ring + begin, first}, .second = {ring, length - first}};

@@ -129,11 +129,11 @@ TEST(SharedMemory, KnowsWhatIsInsideAnAllocation) {
   EXPECT_EQ(rank->id_of(begin - 1, Bytes{2}), 0u);
   EXPECT_EQ(rank->id_of(begin, Bytes{0}), 0u);
   EXPECT_EQ(rank->id_of(nullptr, Bytes{1}), 0u);
-  EXPECT_TRUE(rank->seen_by({1, 3}, begin, Bytes{5}));
-  EXPECT_TRUE(rank->seen_by({3}, begin, Bytes{5}));
-  EXPECT_FALSE(rank->seen_by({1, 2}, begin, Bytes{5}));
-  EXPECT_FALSE(rank->seen_by({1}, &rank, Bytes{1}));
-  EXPECT_TRUE(rank->seen_by({1}, nullptr, Bytes{0}));
+  EXPECT_TRUE(rank->mapped_by({1, 3}, begin, Bytes{5}));
+  EXPECT_TRUE(rank->mapped_by({3}, begin, Bytes{5}));
+  EXPECT_FALSE(rank->mapped_by({1, 2}, begin, Bytes{5}));
+  EXPECT_FALSE(rank->mapped_by({1}, &rank, Bytes{1}));
+  EXPECT_TRUE(rank->mapped_by({1}, nullptr, Bytes{0}));
 }
 
 TEST(SharedMemory, TranslatesAddressesOfPeers) {
@@ -220,7 +220,7 @@ TEST(SharedMemory, IsUsedByManyThreads) {
         memory->announce(made, {static_cast<int>(t)});
         const auto bytes = made.allocation->bytes();
         EXPECT_EQ(memory->id_of(bytes.data(), Bytes{bytes.size()}), made.id);
-        EXPECT_TRUE(memory->seen_by({static_cast<int>(t)}, bytes.data(), Bytes{1}));
+        EXPECT_TRUE(memory->mapped_by({static_cast<int>(t)}, bytes.data(), Bytes{1}));
       }
     });
 }

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace capstan {
+
+/// The header of what is sent between two ranks; for some kinds a payload follows.
+struct MessageFrame {
+  enum class Kind : std::uint32_t {
+    eager,         ///< a whole message
+    offer,         ///< a message that stays where it is until the receiver wants it
+    acknowledged,  ///< to the sender of an offer: it has been read, or is dropped
+    stream,        ///< to the sender of an offer: asks for fragments, as its memory cannot be read
+    fragment,      ///< a piece of an offered message
+  };
+
+  Kind kind = Kind::eager;
+  std::int32_t tag = 0;
+  std::uint64_t size = 0;     ///< of the message
+  std::uint64_t id = 0;       ///< of an offer, numbered by its sender
+  std::uint64_t address = 0;  ///< of an offer, in the sender's memory
+  std::uint32_t payload = 0;  ///< bytes that follow the header
+  std::uint32_t type = 0;     ///< 1 + DataType, or 0
+  /// Of an offer: the sender's allocation that contains it (shared::AllocationId).
+  std::uint32_t allocation = 0;
+  std::uint32_t unused = 0;
+};
+static_assert(sizeof(MessageFrame) == 48);
+
+/// The bytes that follow a frame, in one range or two, at the sender or where they have arrived.
+struct Payload {
+  std::span<const std::byte> first{}, second{};
+
+  void copy_to(std::byte* to) const { std::ranges::copy(second, std::ranges::copy(first, to).out); }
+};
+
+}  // namespace capstan
