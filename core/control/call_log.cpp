@@ -29,9 +29,9 @@ bool is_whole(std::uint64_t call, const CallMark& mark, const CallRecord& record
 CallLog::CallLog(Peers& peers)
     : peers_(peers),
       segment_(peers.own_segment()),
-      checked_(static_cast<std::size_t>(peers.count())),
-      shown_(static_cast<std::size_t>(peers.count())),
-      shown_all_(static_cast<std::size_t>(peers.count())) {}
+      checked_(peers.count()),
+      shown_(peers.count()),
+      shown_all_(peers.count()) {}
 
 /// Runs before the call is published: a peer that sees the call sees its buffers.
 void CallLog::announce(const AnnouncedBuffers& buffers) {
@@ -50,7 +50,7 @@ void CallLog::move_buffers(const void* input, void* output) {
 }
 
 /// False when the peer has not entered the call yet, or its record is not whole.
-bool CallLog::compare_one(int peer, std::uint64_t call) const {
+bool CallLog::compare_one(Rank peer, std::uint64_t call) const {
   const CallRecord& theirs = record(peer, call);
   const std::uint64_t recorded = theirs.call.load(std::memory_order_acquire);
   if (recorded != call) return recorded > call;
@@ -61,11 +61,11 @@ bool CallLog::compare_one(int peer, std::uint64_t call) const {
   throw Mismatch(fmt::format(
       "ranks disagree about call {}: rank {} called {}, rank {} called {}: all ranks must call the "
       "same collectives in the same order with the same count, type, operation, root and settings",
-      call, peers_.self(), to_string(own), peer, to_string(mark)));
+      call, peers_.self().value(), to_string(own), peer.value(), to_string(mark)));
 }
 
-void CallLog::compare(int peer, std::uint64_t call) {
-  std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
+void CallLog::compare(Rank peer, std::uint64_t call) {
+  std::uint64_t& checked = checked_[peer];
   if (call <= checked || call > call_ || call + CallRecord::history_depth <= call_) return;
   const CallRecord& theirs = record(peer, call);
   if (theirs.call.load(std::memory_order_acquire) != call) return;
@@ -74,33 +74,32 @@ void CallLog::compare(int peer, std::uint64_t call) {
     if (!is_whole(call, mark_in(theirs), theirs)) return;
     find_difference(peer);
     throw Mismatch(fmt::format("ranks {} and {} have not made the same calls up to call {}",
-                               peers_.self(), peer, call));
+                               peers_.self().value(), peer.value(), call));
   }
   checked = call;
 }
 
 /// Compares the calls one by one, from the first that has not been compared with the peer.
-void CallLog::find_difference(int peer) {
-  std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
+void CallLog::find_difference(Rank peer) {
+  std::uint64_t& checked = checked_[peer];
   if (call_ > CallRecord::history_depth)
     checked = std::max(checked, call_ - CallRecord::history_depth);
   while (checked < call_ && compare_one(peer, checked + 1)) ++checked;
 }
 
 void CallLog::compare_all() {
-  for (const int peer : peers_.posted())
-    if (shown_all_[static_cast<std::size_t>(peer)] != call_) {
+  for (const Rank peer : peers_.posted())
+    if (shown_all_[peer] != call_) {
       show_until_now(peer);
       peers_.wake(peer);
     }
-  for (int peer = 0; peer < peers_.count(); ++peer)
-    if (peer != peers_.self()) find_difference(peer);
+  for (const Rank peer : peers_.others()) find_difference(peer);
 }
 
 /// Sends the records of all calls that the peer has not been sent, each with one push.
-void CallLog::show_until_now(int peer) {
+void CallLog::show_until_now(Rank peer) {
   static_assert(sizeof(CallRecord) <= Transport::snapshot.value());
-  std::uint64_t& shown = shown_all_[static_cast<std::size_t>(peer)];
+  std::uint64_t& shown = shown_all_[peer];
   if (call_ - shown > CallRecord::history_depth) shown = call_ - CallRecord::history_depth;
   while (shown < call_)
     peers_.show(peer, peers_.own_control().calls[++shown % CallRecord::history_depth]);

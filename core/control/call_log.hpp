@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "core/control/peers.hpp"
 #include "core/control/shared_memory.hpp"
 #include "core/lowering/call.hpp"
@@ -51,12 +51,12 @@ class CallLog {
   void move_buffers(const void* input, void* output);
   /// The buffers of a peer that has entered the current call. If the peer moves them meanwhile, the
   /// address may be the new one while the allocation is the former, which does not contain it.
-  PeerBuffer input_of(int peer) const {
+  PeerBuffer input_of(Rank peer) const {
     const CallBuffers& theirs = buffers(peer);
     const std::uint64_t address = theirs.input.load(order);
     return {address, static_cast<shared::AllocationId>(theirs.allocations.load(order))};
   }
-  PeerBuffer output_of(int peer) const {
+  PeerBuffer output_of(Rank peer) const {
     const CallBuffers& theirs = buffers(peer);
     const std::uint64_t address = theirs.output.load(order);
     return {address, static_cast<shared::AllocationId>(theirs.allocations.load(order) >> 32)};
@@ -64,23 +64,23 @@ class CallLog {
 
   /// Compares all calls up to `call`, if the peer has entered that, by their histories. Throws
   /// Mismatch, which names the first difference.
-  void compare(int peer, std::uint64_t call);
+  void compare(Rank peer, std::uint64_t call);
   /// Compares the calls up to the current one.
-  void compare(int peer) {
-    if (checked_[static_cast<std::size_t>(peer)] != call_) compare(peer, call_);
+  void compare(Rank peer) {
+    if (checked_[peer] != call_) compare(peer, call_);
   }
   /// The same, for a peer whose histories came with a signal (see Flag): its record is read only if
   /// they do not contain this rank's.
-  void compare(int peer, const std::uint64_t (&histories)[Flag::history_depth]) {
+  void compare(Rank peer, const std::uint64_t (&histories)[Flag::history_depth]) {
     if (histories[call_ % Flag::history_depth] == history())
-      checked_[static_cast<std::size_t>(peer)] = call_;
+      checked_[peer] = call_;
     else
       compare(peer);
   }
   /// Compares the calls up to the last one that the peer has finished.
-  void compare(int peer, const Finished& theirs) {
+  void compare(Rank peer, const Finished& theirs) {
     const std::uint64_t call = std::min(theirs.calls.load(std::memory_order_relaxed), call_);
-    std::uint64_t& checked = checked_[static_cast<std::size_t>(peer)];
+    std::uint64_t& checked = checked_[peer];
     if (theirs.history.load(std::memory_order_relaxed) !=
         own_record(call).history.load(std::memory_order_relaxed))
       compare(peer, call);
@@ -88,28 +88,27 @@ class CallLog {
       checked = call;
   }
   /// Whether the peer has entered the current call as well. Throws Mismatch.
-  bool agrees(int peer) {
+  bool agrees(Rank peer) {
     compare(peer);
-    return checked_[static_cast<std::size_t>(peer)] == call_;
+    return checked_[peer] == call_;
   }
   /// Compares every call so far with every peer: for waits that last.
   void compare_all();
   /// Sends the record of the current call to a peer on another host, with the next wake.
-  void show(int peer) {
-    if (std::exchange(shown_[static_cast<std::size_t>(peer)], call_) != call_)
-      peers_.show(peer, own_record());
+  void show(Rank peer) {
+    if (std::exchange(shown_[peer], call_) != call_) peers_.show(peer, own_record());
   }
 
  private:
   static constexpr auto order = std::memory_order_seq_cst;
 
-  const CallRecord& record(int peer, std::uint64_t call) const {
+  const CallRecord& record(Rank peer, std::uint64_t call) const {
     return peers_.control(peer).calls[call % CallRecord::history_depth];
   }
   const CallRecord& own_record(std::uint64_t call) const {
     return control_of(segment_).calls[call % CallRecord::history_depth];
   }
-  const CallBuffers& buffers(int peer) const {
+  const CallBuffers& buffers(Rank peer) const {
     return peers_.control(peer).buffers[call_ % CallRecord::history_depth];
   }
   CallRecord& own_record() { return control_of(segment_).calls[call_ % CallRecord::history_depth]; }
@@ -117,16 +116,16 @@ class CallLog {
     return control_of(segment_).buffers[call_ % CallRecord::history_depth];
   }
   void announce(const AnnouncedBuffers& buffers);
-  bool compare_one(int peer, std::uint64_t call) const;
-  void find_difference(int peer);
-  void show_until_now(int peer);
+  bool compare_one(Rank peer, std::uint64_t call) const;
+  void find_difference(Rank peer);
+  void show_until_now(Rank peer);
 
   Peers& peers_;
   std::byte* const segment_;
   std::uint64_t call_ = 0, history_ = 0;
-  std::vector<std::uint64_t> checked_;    // the last call up to which a peer has been compared
-  std::vector<std::uint64_t> shown_;      // the last call whose record a peer has been sent
-  std::vector<std::uint64_t> shown_all_;  // the last call up to which it has been sent all records
+  ByRank<std::uint64_t> checked_;    // the last call up to which a peer has been compared
+  ByRank<std::uint64_t> shown_;      // the last call whose record a peer has been sent
+  ByRank<std::uint64_t> shown_all_;  // the last call up to which it has been sent all records
 };
 
 /// The checksum of a record whose mark has this digest. A linear function suffices: it has to

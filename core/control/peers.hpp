@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "core/control/segment.hpp"
 #include "core/control/shared_memory.hpp"
 #include "transports/transport.hpp"
@@ -17,40 +18,42 @@ class Peers {
   /// `world_ranks[r]` is the rank of peer r in the world. A rank sleeps on the transport of the
   /// world, `bell`. `memory` belongs to the world, too.
   Peers(Transport& transport, Transport& bell, const shared::SharedMemory& memory,
-        std::vector<int> world_ranks, Rank self);
+        const std::vector<int>& world_ranks, Rank self);
 
-  int self() const { return self_; }
-  int count() const { return static_cast<int>(links_.size()); }
+  Rank self() const { return self_; }
+  int count() const { return links_.size(); }
+  /// All ranks but this one, in rising order.
+  const std::vector<Rank>& others() const { return others_; }
   Transport& transport() { return transport_; }
 
   std::byte* own_segment() { return segment_; }
-  const std::byte* segment(int peer) const { return link(peer).segment; }
+  const std::byte* segment(Rank peer) const { return link(peer).segment; }
   /// The same memory, mapped so that long reads are faster; see Link::taken_from.
-  const std::byte* segment_for_long_reads(int peer) const {
+  const std::byte* segment_for_long_reads(Rank peer) const {
     const Link& to = link(peer);
     return to.taken_from ? to.taken_from : to.segment;
   }
   Control& own_control() { return control_of(segment_); }
-  const Control& control(int peer) const { return control_of(segment(peer)); }
+  const Control& control(Rank peer) const { return control_of(segment(peer)); }
 
   /// Whether the peer's segment is the peer's own memory. Otherwise it is a mirror of what the peer
   /// has shown to this rank.
-  bool mapped(int peer) const { return link(peer).mapped; }
+  bool mapped(Rank peer) const { return link(peer).mapped; }
   /// The peers whose segments are not mapped.
-  const std::vector<int>& posted() const { return posted_; }
+  const std::vector<Rank>& posted() const { return posted_; }
 
   /// Sends a part of the own segment, with the next wake, to a peer that has not mapped it.
-  void show(int peer, const void* begin, std::size_t bytes) {
+  void show(Rank peer, const void* begin, std::size_t bytes) {
     if (!mapped(peer)) push(peer, begin, bytes);
   }
   template <class Object>
-  void show(int peer, const Object& object) {
+  void show(Rank peer, const Object& object) {
     show(peer, &object, sizeof object);
   }
   /// Makes the peer look at what has been published and shown.
-  void wake(int peer) {
+  void wake(Rank peer) {
     if (mapped(peer))
-      bell_.wake(*bells_[static_cast<std::size_t>(peer)]);
+      bell_.wake(*bells_[peer]);
     else
       transport_.wake(link(peer));
   }
@@ -63,8 +66,8 @@ class Peers {
   void show_end();
 
   /// Where this process has mapped memory of a peer; null if it has not.
-  std::byte* view(int peer, shared::AllocationId id, std::uint64_t address, Bytes size) const {
-    return memory_.view(world_ranks_[static_cast<std::size_t>(peer)], id, address, size);
+  std::byte* view(Rank peer, shared::AllocationId id, std::uint64_t address, Bytes size) const {
+    return memory_.view(world_ranks_[peer], id, address, size);
   }
   /// The allocation of this rank that a buffer is in; 0: none that peers may map.
   shared::AllocationId allocation_of(const void* buffer, Bytes size) const {
@@ -73,7 +76,7 @@ class Peers {
 
   /// Whether the buffers that a peer has exposed may still be used. A peer publishes its failure,
   /// or that it leaves, before it gives buffers back to its caller while others may be using them.
-  bool buffers_valid(int peer) const {
+  bool buffers_valid(Rank peer) const {
     return control(peer).abort.kind.load(std::memory_order_seq_cst) == 0 &&
            control(peer).left.load(std::memory_order_seq_cst) == 0;
   }
@@ -93,24 +96,24 @@ class Peers {
   /// in their record, or by its failure. A peer either sees that, or is seen here and waited for (a
   /// store before a load on both sides). Returns the peers that do not end in time, as they have
   /// been stopped.
-  std::vector<int> wait_for_users();
+  std::vector<Rank> wait_for_users();
   /// Makes sure that what is being sent to other hosts is no longer read from its source.
   void detach_sources();
 
  private:
-  const Link& link(int peer) const { return *links_[static_cast<std::size_t>(peer)]; }
-  void push(int peer, const void* begin, std::size_t bytes);
+  const Link& link(Rank peer) const { return *links_[peer]; }
+  void push(Rank peer, const void* begin, std::size_t bytes);
 
   Transport& transport_;
   Transport& bell_;
   const shared::SharedMemory& memory_;
-  const std::vector<int> world_ranks_;  // by rank
-  std::vector<const Link*> bells_;      // by rank, of the world
-  std::vector<const Link*> mapped_bells_;
-  const int self_;
+  const ByRank<int> world_ranks_;
+  const Rank self_;
   std::byte* const segment_;
-  std::vector<const Link*> links_;  // by rank
-  std::vector<int> posted_;
+  ByRank<const Link*> links_;
+  ByRank<const Link*> bells_;              // in the world
+  std::vector<const Link*> mapped_bells_;  // of peers whose segments are mapped
+  std::vector<Rank> others_, posted_;
 };
 
 }  // namespace capstan

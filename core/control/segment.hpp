@@ -114,11 +114,11 @@ inline const Control& control_of(const std::byte* segment) {
 inline Control& control_of(std::byte* segment) {
   return *reinterpret_cast<Control*>(segment);
 }
-inline const Flag& flag_of(const std::byte* segment, const SegmentLayout& layout, int peer) {
-  return reinterpret_cast<const Flag*>(segment + layout.flags().value())[peer];
+inline const Flag& flag_of(const std::byte* segment, const SegmentLayout& layout, Rank peer) {
+  return reinterpret_cast<const Flag*>(segment + layout.flags().value())[peer.value()];
 }
-inline Flag& flag_of(std::byte* segment, const SegmentLayout& layout, int peer) {
-  return reinterpret_cast<Flag*>(segment + layout.flags().value())[peer];
+inline Flag& flag_of(std::byte* segment, const SegmentLayout& layout, Rank peer) {
+  return reinterpret_cast<Flag*>(segment + layout.flags().value())[peer.value()];
 }
 
 }  // namespace capstan

@@ -143,8 +143,8 @@ class Engine {
   // Failure.
   void check_peers();
   void check_tasks(std::chrono::steady_clock::time_point now);
-  std::optional<std::string> departed(int peer);
-  std::optional<std::string> watched_departure(int peer);
+  std::optional<std::string> departed(Rank peer);
+  std::optional<std::string> watched_departure(Rank peer);
   void fail(const Failure& failure);
   void fail_all(const std::exception_ptr& error);
 

@@ -43,16 +43,16 @@ void Engine::check(std::chrono::steady_clock::time_point now) {
     watchdog_.check_aborts();
     if (!tasks_.empty()) check_tasks(now);
     if (!messages_.idle())
-      messages_.check(now, settings_.timeout, [this](int peer) { return departed(peer); });
+      messages_.check(now, settings_.timeout, [this](Rank peer) { return departed(peer); });
   } catch (const Error& error) {
     fail(Failure::of(error));
   }
 }
 
-std::optional<std::string> Engine::departed(int peer) {
+std::optional<std::string> Engine::departed(Rank peer) {
   if (peers_.control(peer).left.load(std::memory_order_acquire) != 0)
     return "it left the communicator";
-  return transport_->departed(Rank{peer});
+  return transport_->departed(peer);
 }
 
 void Engine::check_tasks(std::chrono::steady_clock::time_point now) {

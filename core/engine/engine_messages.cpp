@@ -23,7 +23,7 @@ void Engine::start(const std::vector<Messages::TransferPointer>& transfers,
     exchanges_[operation.get()] = transfers;
     for (const auto& transfer : transfers)
       transfer->finished = [this, together, operation](std::exception_ptr error,
-                                                      const MessageInfo& info) {
+                                                       const MessageInfo& info) {
         if (error && !together->error) together->error = std::move(error);
         if (--together->left > 0) return;
         exchanges_.erase(operation.get());
@@ -50,7 +50,7 @@ MessageInfo Engine::wait_for_message(int source, int tag) {
     if (found || Clock::now() < next_check) return found.has_value();
     next_check = Clock::now() + interval;
     if (source < 0) return false;
-    const auto gone = watched_departure(source);
+    const auto gone = watched_departure(Rank{source});
     if (!gone) return false;
     found = probe(source, tag);  // what it sent before it went
     if (!found)
@@ -67,9 +67,9 @@ MessageInfo Engine::wait_for_message(int source, int tag) {
       self_.value(), std::chrono::duration<double>(settings_.timeout).count(), source, tag));
 }
 
-std::optional<std::string> Engine::watched_departure(int peer) {
+std::optional<std::string> Engine::watched_departure(Rank peer) {
   const Progress::Lock lock{*progress_};
-  transport_->watch(Rank{peer});
+  transport_->watch(peer);
   return departed(peer);
 }
 

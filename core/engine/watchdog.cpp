@@ -7,27 +7,24 @@
 namespace capstan {
 
 void Watchdog::check_aborts() const {
-  for (int peer = 0; peer < peers_.count(); ++peer) {
-    if (peer == peers_.self()) continue;
+  for (const Rank peer : peers_.others())
     if (const auto failure = read(peers_.control(peer).abort)) failure->raise();
-  }
 }
 
 void Watchdog::check_departures(std::uint64_t blocks, const std::string& position) const {
-  for (int peer = 0; peer < peers_.count(); ++peer) {
-    if (peer == peers_.self()) continue;
+  for (const Rank peer : peers_.others()) {
     const Control& theirs = peers_.control(peer);
     const bool left = theirs.left.load(std::memory_order_acquire) != 0;
     const auto reason = left ? std::optional<std::string>{"it left the communicator"}
-                             : peers_.transport().departed(Rank{peer});
+                             : peers_.transport().departed(peer);
     // Read last: what a peer finished before it went counts.
     if (!reason || theirs.finished.blocks.load(std::memory_order_acquire) >= blocks) continue;
     // It may have gone because of somebody else's failure, which it has published then.
     check_aborts();
-    throw PeerLost(Rank{peer},
-                   fmt::format("rank {} lost rank {} ({}) in {}: find out why rank {} ended; the "
-                               "communicator can no longer be used",
-                               peers_.self(), peer, *reason, position, peer));
+    throw PeerLost(
+        peer, fmt::format("rank {} lost rank {} ({}) in {}: find out why rank {} ended; the "
+                          "communicator can no longer be used",
+                          peers_.self().value(), peer.value(), *reason, position, peer.value()));
   }
 }
 

@@ -27,9 +27,9 @@ Messages::Messages(Peers& peers, Bytes offset, const Options& options)
       ranks_(peers.count()),
       options_(options),
       rings_(peers, offset, options.ring),
-      outgoing_(static_cast<std::size_t>(ranks_)),
-      sending_(static_cast<std::size_t>(ranks_)),
-      full_since_(static_cast<std::size_t>(ranks_)) {}
+      outgoing_(ranks_),
+      sending_(ranks_),
+      full_since_(ranks_) {}
 
 Bytes Messages::area(int ranks, Bytes ring) {
   return Rings::area(ranks, ring);
@@ -38,23 +38,24 @@ Bytes Messages::area(int ranks, Bytes ring) {
 void Messages::check_arguments(const MessageTransfer& transfer, const char* call) const {
   const bool any = !transfer.sends && transfer.peer == any_source;
   if (!any && (transfer.peer < 0 || transfer.peer >= ranks_))
-    throw InvalidArgument(fmt::format("rank {}: {} rank {}: ranks are 0 to {}", self_, call,
+    throw InvalidArgument(fmt::format("rank {}: {} rank {}: ranks are 0 to {}", self_.value(), call,
                                       transfer.peer, ranks_ - 1));
   const bool any_tag_given = !transfer.sends && transfer.tag == any_tag;
   if (!any_tag_given && (transfer.tag < 0 || transfer.tag > largest_tag))
-    throw InvalidArgument(fmt::format("rank {}: {} rank {} with tag {}: tags are 0 to {}", self_,
-                                      call, transfer.peer, transfer.tag, largest_tag));
+    throw InvalidArgument(fmt::format("rank {}: {} rank {} with tag {}: tags are 0 to {}",
+                                      self_.value(), call, transfer.peer, transfer.tag,
+                                      largest_tag));
 }
 
 void Messages::send(TransferPointer transfer) {
   transfer->sends = true;
   check_arguments(*transfer, "send to");
   ++pending_;
-  if (transfer->peer == self_) return send_to_self(transfer);
+  const Rank peer{transfer->peer};
+  if (peer == self_) return send_to_self(transfer);
   MessageFrame frame{.tag = transfer->tag,
                      .size = transfer->size,
                      .type = transfer->type ? 1 + static_cast<std::uint32_t>(*transfer->type) : 0};
-  const int peer = transfer->peer;
   if (transfer->size <= options_.eager.value()) {
     frame.payload = static_cast<std::uint32_t>(transfer->size);
     const std::byte* data = transfer->data;
@@ -76,7 +77,7 @@ void Messages::send_to_self(const TransferPointer& transfer) {
       .size = transfer->size,
       .type = transfer->type ? 1 + static_cast<std::uint32_t>(*transfer->type) : 0};
   arrive(self_, frame, {.first = {transfer->data, transfer->size}});
-  finish(transfer, nullptr, self_, transfer->tag, transfer->size);
+  finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
 }
 
 void Messages::receive(TransferPointer transfer) {
@@ -97,28 +98,27 @@ std::optional<MessageInfo> Messages::probe(int source, int tag) {
   check_arguments(wanted, "probe");
   for (const Unexpected& message : unexpected_)
     if (matches(wanted, message.source, message.frame.tag))
-      return MessageInfo{message.source, message.frame.tag, Bytes{message.frame.size}};
+      return MessageInfo{message.source.value(), message.frame.tag, Bytes{message.frame.size}};
   return std::nullopt;
 }
 
-bool Messages::matches(const MessageTransfer& transfer, int source, int tag) {
-  return (transfer.peer == any_source || transfer.peer == source) &&
+bool Messages::matches(const MessageTransfer& transfer, Rank source, int tag) {
+  return (transfer.peer == any_source || Rank{transfer.peer} == source) &&
          (transfer.tag == any_tag || transfer.tag == tag);
 }
 
-void Messages::queue(int peer, Outgoing outgoing) {
-  outgoing_[static_cast<std::size_t>(peer)].push_back(std::move(outgoing));
+void Messages::queue(Rank peer, Outgoing outgoing) {
+  outgoing_[peer].push_back(std::move(outgoing));
   ++queued_;
 }
 
 /// Writes frames to the ring as long as there is room.
-bool Messages::write_frames(int peer) {
-  const auto p = static_cast<std::size_t>(peer);
-  auto& waiting = outgoing_[p];
+bool Messages::write_frames(Rank peer) {
+  auto& waiting = outgoing_[peer];
   bool moved = false;
   while (!waiting.empty() && rings_.write(peer, waiting.front().frame, waiting.front().payload)) {
     if (waiting.front().transfer) {
-      sending_[p].push_back(waiting.front().transfer);
+      sending_[peer].push_back(waiting.front().transfer);
       ++sending_count_;
     }
     waiting.pop_front();
@@ -126,35 +126,34 @@ bool Messages::write_frames(int peer) {
     moved = true;
   }
   if (!moved) return false;
-  full_since_[p] = {};
+  full_since_[peer] = {};
   rings_.show(peer);
   finish_sent(peer);
   return true;
 }
 
 /// Finishes sends whose frames have left this host: they need nothing more of this rank.
-bool Messages::finish_sent(int peer) {
-  if (sending_[static_cast<std::size_t>(peer)].empty() ||
-      !(peers_.mapped(peer) || peers_.transport().pushed(Rank{peer})))
+bool Messages::finish_sent(Rank peer) {
+  if (sending_[peer].empty() || !(peers_.mapped(peer) || peers_.transport().pushed(peer)))
     return false;
   for (const TransferPointer& transfer : take_sending(peer))
-    finish(transfer, nullptr, self_, transfer->tag, transfer->size);
-  full_since_[static_cast<std::size_t>(peer)] = {};
+    finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
+  full_since_[peer] = {};
   return true;
 }
 
-std::deque<Messages::TransferPointer> Messages::take_sending(int peer) {
-  auto& sending = sending_[static_cast<std::size_t>(peer)];
+std::deque<Messages::TransferPointer> Messages::take_sending(Rank peer) {
+  auto& sending = sending_[peer];
   sending_count_ -= sending.size();
   return std::exchange(sending, {});
 }
 
 bool Messages::is_sending(const TransferPointer& transfer) const {
-  const auto& sending = sending_[static_cast<std::size_t>(transfer->peer)];
+  const auto& sending = sending_[Rank{transfer->peer}];
   return std::ranges::find(sending, transfer) != sending.end();
 }
 
-void Messages::handle(int source, const MessageFrame& frame, const Payload& payload) {
+void Messages::handle(Rank source, const MessageFrame& frame, const Payload& payload) {
   switch (frame.kind) {
     case MessageFrame::Kind::eager:
     case MessageFrame::Kind::offer:
@@ -163,7 +162,7 @@ void Messages::handle(int source, const MessageFrame& frame, const Payload& payl
       if (const auto found = offered_.find(frame.id); found != offered_.end()) {
         const TransferPointer transfer = found->second;
         offered_.erase(found);
-        finish(transfer, nullptr, self_, transfer->tag, transfer->size);
+        finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
       }
       return;
     case MessageFrame::Kind::stream:
@@ -171,11 +170,12 @@ void Messages::handle(int source, const MessageFrame& frame, const Payload& payl
     case MessageFrame::Kind::fragment:
       return receive_fragment(source, frame, payload);
   }
-  throw Aborted(fmt::format("rank {} does not understand a message of rank {}", self_, source));
+  throw Aborted(fmt::format("rank {} does not understand a message of rank {}", self_.value(),
+                            source.value()));
 }
 
 /// Gives a message to the first receive that matches it, or stores it as unexpected.
-void Messages::arrive(int source, const MessageFrame& frame, const Payload& payload) {
+void Messages::arrive(Rank source, const MessageFrame& frame, const Payload& payload) {
   const auto found = std::ranges::find_if(posted_, [&](const TransferPointer& transfer) {
     return matches(*transfer, source, frame.tag);
   });
@@ -190,35 +190,35 @@ void Messages::arrive(int source, const MessageFrame& frame, const Payload& payl
   payload.copy_to(message.payload.data());
 }
 
-void Messages::accept(const TransferPointer& transfer, int source, const MessageFrame& frame,
+void Messages::accept(const TransferPointer& transfer, Rank source, const MessageFrame& frame,
                       const Payload& payload) {
   if (refuse(transfer, source, frame)) return;
   if (frame.kind == MessageFrame::Kind::eager) {
     payload.copy_to(transfer->data);
-    return finish(transfer, nullptr, source, frame.tag, frame.size);
+    return finish(transfer, nullptr, source.value(), frame.tag, frame.size);
   }
   transfer->since = {};
   incoming_.push_back({transfer, source, frame});
 }
 
 /// Ends a receive whose type or length does not fit the message, and drops the message.
-bool Messages::refuse(const TransferPointer& transfer, int source, const MessageFrame& frame) {
+bool Messages::refuse(const TransferPointer& transfer, Rank source, const MessageFrame& frame) {
   std::exception_ptr error;
   const std::uint32_t type = transfer->type ? 1 + static_cast<std::uint32_t>(*transfer->type) : 0;
   if (type != 0 && frame.type != 0 && type != frame.type)
     error = error_of<Mismatch>(
         "rank {} receives {} from rank {} with tag {}, which sends {}: both must use one type",
-        self_, name_of(*transfer->type), source, frame.tag,
+        self_.value(), name_of(*transfer->type), source.value(), frame.tag,
         name_of(static_cast<DataType>(frame.type - 1)));
   else if (frame.size > transfer->size)
     error = error_of<Truncated>(
         "rank {} receives at most {} bytes from rank {} with tag {}, but the message has {}: probe "
         "first, or pass a larger buffer",
-        self_, transfer->size, source, frame.tag, frame.size);
+        self_.value(), transfer->size, source.value(), frame.tag, frame.size);
   if (!error) return false;
   if (frame.kind == MessageFrame::Kind::offer)
     queue(source, {MessageFrame{.kind = MessageFrame::Kind::acknowledged, .id = frame.id}});
-  finish(transfer, error, source, frame.tag, frame.size);
+  finish(transfer, error, source.value(), frame.tag, frame.size);
   return true;
 }
 
@@ -253,14 +253,14 @@ bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
       peers_.view(incoming.source, incoming.frame.allocation, from, Bytes{length});
   if (seen) std::memcpy(to, seen, length);
   const bool read =
-      seen || peers_.transport().read_remote(Rank{incoming.source}, from, to, Bytes{length});
+      seen || peers_.transport().read_remote(incoming.source, from, to, Bytes{length});
   // A sender that could not wait for this rank has published its failure before it went on.
   std::atomic_thread_fence(std::memory_order_acquire);
   return read && peers_.buffers_valid(incoming.source);
 }
 
 /// Sends a message in fragments: its receiver cannot read this rank's memory.
-void Messages::stream(int peer, const MessageFrame& asked) {
+void Messages::stream(Rank peer, const MessageFrame& asked) {
   const auto found = offered_.find(asked.id);
   if (found == offered_.end()) return;
   const TransferPointer transfer = found->second;
@@ -276,15 +276,15 @@ void Messages::stream(int peer, const MessageFrame& asked) {
   }
 }
 
-void Messages::receive_fragment(int source, const MessageFrame& frame, const Payload& payload) {
+void Messages::receive_fragment(Rank source, const MessageFrame& frame, const Payload& payload) {
   const auto found = std::ranges::find_if(incoming_, [&](const Incoming& incoming) {
     return incoming.source == source && incoming.frame.id == frame.id;
   });
   if (found == incoming_.end()) return;
   MessageTransfer& transfer = *found->transfer;
   if (frame.payload > found->frame.size - transfer.done)
-    throw Aborted(
-        fmt::format("rank {} got more of a message of rank {} than was offered", self_, source));
+    throw Aborted(fmt::format("rank {} got more of a message of rank {} than was offered",
+                              self_.value(), source.value()));
   payload.copy_to(transfer.data + transfer.done);
   transfer.done += frame.payload;
   transfer.since = {};
@@ -292,11 +292,10 @@ void Messages::receive_fragment(int source, const MessageFrame& frame, const Pay
 
 bool Messages::advance() {
   bool moved = false;
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != self_)
-      moved |= rings_.read(peer, [&](const MessageFrame& frame, const Payload& payload) {
-        handle(peer, frame, payload);
-      });
+  for (const Rank peer : peers_.others())
+    moved |= rings_.read(peer, [&](const MessageFrame& frame, const Payload& payload) {
+      handle(peer, frame, payload);
+    });
   for (auto incoming = incoming_.begin(); incoming != incoming_.end();) {
     const std::uint64_t size = incoming->frame.size;
     if (incoming->transfer->done < size) moved |= pull(*incoming);
@@ -309,11 +308,13 @@ bool Messages::advance() {
     if (!complete.streams)
       queue(complete.source,
             {MessageFrame{.kind = MessageFrame::Kind::acknowledged, .id = complete.frame.id}});
-    finish(complete.transfer, nullptr, complete.source, complete.frame.tag, size);
+    finish(complete.transfer, nullptr, complete.source.value(), complete.frame.tag, size);
     moved = true;
   }
-  for (int peer = 0; queued_ > 0 && peer < ranks_; ++peer) moved |= write_frames(peer);
-  for (int peer = 0; sending_count_ > 0 && peer < ranks_; ++peer) moved |= finish_sent(peer);
+  if (queued_ > 0)
+    for (const Rank peer : peers_.others()) moved |= write_frames(peer);
+  if (sending_count_ > 0)
+    for (const Rank peer : peers_.others()) moved |= finish_sent(peer);
   return moved;
 }
 

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "capstan/message_info.hpp"
 #include "capstan/types.hpp"
 #include "core/p2p/rings.hpp"
@@ -91,7 +92,7 @@ class Messages {
   /// `gone` says why a peer can no longer answer. Throws TimedOut for a send that has waited
   /// longer: the communicator has to fail with it, so that its peers stop reading the buffer.
   void check(Time now, std::chrono::milliseconds timeout,
-             const std::function<std::optional<std::string>(int)>& gone);
+             const std::function<std::optional<std::string>(Rank)>& gone);
 
  private:
   struct Outgoing {
@@ -100,51 +101,52 @@ class Messages {
     TransferPointer transfer{};  // a send that is complete when this frame has been sent
   };
   struct Unexpected {  // a message that no receive has matched yet
-    int source;
+    Rank source;
     MessageFrame frame;
     std::vector<std::byte> payload;
   };
   struct Incoming {  // a matched offer
     TransferPointer transfer;
-    int source;
+    Rank source;
     MessageFrame frame;
     bool streams = false;
   };
 
-  bool write_frames(int peer);
+  bool write_frames(Rank peer);
   bool pull(Incoming& incoming);
   bool read_offer(const Incoming& incoming, std::uint64_t length);
-  void handle(int source, const MessageFrame& frame, const Payload& payload);
-  void arrive(int source, const MessageFrame& frame, const Payload& payload);
-  void accept(const TransferPointer& transfer, int source, const MessageFrame& frame,
+  void handle(Rank source, const MessageFrame& frame, const Payload& payload);
+  void arrive(Rank source, const MessageFrame& frame, const Payload& payload);
+  void accept(const TransferPointer& transfer, Rank source, const MessageFrame& frame,
               const Payload& payload);
-  void receive_fragment(int source, const MessageFrame& frame, const Payload& payload);
-  void stream(int peer, const MessageFrame& frame);
+  void receive_fragment(Rank source, const MessageFrame& frame, const Payload& payload);
+  void stream(Rank peer, const MessageFrame& frame);
   void watch_sources();
   void check_sends(Time now, std::chrono::milliseconds timeout);
   static Time::duration waited(Time& since, Time now);
   void send_to_self(const TransferPointer& transfer);
-  bool refuse(const TransferPointer& transfer, int source, const MessageFrame& frame);
+  bool refuse(const TransferPointer& transfer, Rank source, const MessageFrame& frame);
   void finish(const TransferPointer& transfer, std::exception_ptr error, int source, int tag,
               std::uint64_t size);
-  void queue(int peer, Outgoing outgoing);
-  bool finish_sent(int peer);
-  std::deque<TransferPointer> take_sending(int peer);
+  void queue(Rank peer, Outgoing outgoing);
+  bool finish_sent(Rank peer);
+  std::deque<TransferPointer> take_sending(Rank peer);
   bool is_sending(const TransferPointer& transfer) const;
   Outgoing* waiting_frame(const TransferPointer& transfer);
   void check_arguments(const MessageTransfer& transfer, const char* call) const;
-  static bool matches(const MessageTransfer& transfer, int source, int tag);
+  static bool matches(const MessageTransfer& transfer, Rank source, int tag);
 
   Peers& peers_;
-  const int self_, ranks_;
+  const Rank self_;
+  const int ranks_;
   const Options options_;
   Rings rings_;
 
-  std::vector<std::deque<Outgoing>> outgoing_;  // by peer: frames that wait for room in the ring
-  /// By peer: sends whose frames are in the ring, but have not left this host yet. They finish when
+  ByRank<std::deque<Outgoing>> outgoing_;  // frames that wait for room in the ring
+  /// Sends whose frames are in the ring, but have not left this host yet. They finish when
   /// they have, so that they arrive whatever this rank does next.
-  std::vector<std::deque<TransferPointer>> sending_;
-  std::vector<Time> full_since_;  // by peer: when check() first saw that a send made no progress
+  ByRank<std::deque<TransferPointer>> sending_;
+  ByRank<Time> full_since_;            // when check() first saw that a send made no progress
   std::list<TransferPointer> posted_;  // receives, in the order of the calls
   std::list<Unexpected> unexpected_;   // in the order of arrival
   std::list<Incoming> incoming_;

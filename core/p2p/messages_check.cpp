@@ -9,36 +9,46 @@
 #include "core/p2p/messages.hpp"
 
 namespace capstan {
+namespace {
+
+double seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+std::exception_ptr peer_lost(Rank self, Rank lost, const std::string& reason,
+                             const Messages::MessageTransfer& transfer) {
+  return std::make_exception_ptr(PeerLost(
+      lost,
+      fmt::format("rank {} lost rank {} ({}) while it waited to {} a message with tag {}: find "
+                  "out why rank {} ended",
+                  self.value(), lost.value(), reason, transfer.sends ? "send" : "receive",
+                  transfer.tag, lost.value())));
+}
+
+std::exception_ptr receive_timed_out(Rank self, std::chrono::milliseconds timeout,
+                                     const Messages::MessageTransfer& transfer) {
+  return std::make_exception_ptr(TimedOut(fmt::format(
+      "rank {} waited {} s for a message from {} with tag {}: see what the sender does, or raise "
+      "CAPSTAN_TIMEOUT",
+      self.value(), seconds(timeout),
+      transfer.peer == any_source ? "any rank" : fmt::format("rank {}", transfer.peer),
+      transfer.tag == any_tag ? "any value" : fmt::to_string(transfer.tag))));
+}
+
+}  // namespace
 
 void Messages::check(Time now, std::chrono::milliseconds timeout,
-                     const std::function<std::optional<std::string>(int)>& gone) {
+                     const std::function<std::optional<std::string>(Rank)>& gone) {
   watch_sources();
-  std::vector<std::optional<std::string>> reasons(static_cast<std::size_t>(ranks_));
-  bool all_gone = ranks_ > 1;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer == self_) continue;
-    reasons[static_cast<std::size_t>(peer)] = gone(peer);
-    all_gone = all_gone && reasons[static_cast<std::size_t>(peer)];
-  }
+  ByRank<std::optional<std::string>> reasons(ranks_);
+  for (const Rank peer : peers_.others()) reasons[peer] = gone(peer);
   advance();  // messages that a peer sent before it ended are still received
+  const auto is_gone = [&](Rank peer) { return reasons[peer].has_value(); };
+  const bool all_gone = ranks_ > 1 && std::ranges::all_of(peers_.others(), is_gone);
   const auto lost = [&](const MessageTransfer& transfer, int peer) -> std::exception_ptr {
-    if (peer == any_source && all_gone) peer = self_ == 0 ? 1 : 0;
-    if (peer == any_source || !reasons[static_cast<std::size_t>(peer)]) return nullptr;
-    return std::make_exception_ptr(PeerLost(
-        Rank{peer},
-        fmt::format("rank {} lost rank {} ({}) while it waited to {} a message with tag {}: find "
-                    "out why rank {} ended",
-                    self_, peer, *reasons[static_cast<std::size_t>(peer)],
-                    transfer.sends ? "send" : "receive", transfer.tag, peer)));
-  };
-  const auto late = [&](MessageTransfer& transfer) -> std::exception_ptr {
-    if (waited(transfer.since, now) <= timeout) return nullptr;
-    return std::make_exception_ptr(TimedOut(fmt::format(
-        "rank {} waited {} s for a message from {} with tag {}: see what the sender does, or raise "
-        "CAPSTAN_TIMEOUT",
-        self_, std::chrono::duration<double>(timeout).count(),
-        transfer.peer == any_source ? "any rank" : fmt::format("rank {}", transfer.peer),
-        transfer.tag == any_tag ? "any value" : fmt::to_string(transfer.tag))));
+    if (peer == any_source && !all_gone) return nullptr;
+    const Rank culprit = peer == any_source ? peers_.others().front() : Rank{peer};
+    return reasons[culprit] ? peer_lost(self_, culprit, *reasons[culprit], transfer) : nullptr;
   };
 
   std::vector<std::pair<TransferPointer, std::exception_ptr>> failed;
@@ -46,24 +56,28 @@ void Messages::check(Time now, std::chrono::milliseconds timeout,
     if (error) failed.emplace_back(transfer, error);
     return error != nullptr;
   };
+  const auto fail_if_lost_or_late = [&](const TransferPointer& transfer, int peer) {
+    if (fail_if(transfer, lost(*transfer, peer))) return true;
+    return waited(transfer->since, now) > timeout &&
+           fail_if(transfer, receive_timed_out(self_, timeout, *transfer));
+  };
   std::erase_if(posted_, [&](const TransferPointer& transfer) {
-    const auto error = lost(*transfer, transfer->peer);
-    return fail_if(transfer, error ? error : late(*transfer));
+    return fail_if_lost_or_late(transfer, transfer->peer);
   });
   std::erase_if(incoming_, [&](const Incoming& incoming) {
-    const auto error = lost(*incoming.transfer, incoming.source);
-    return fail_if(incoming.transfer, error ? error : late(*incoming.transfer));
+    return fail_if_lost_or_late(incoming.transfer, incoming.source.value());
   });
   std::erase_if(offered_, [&](const auto& offer) {
     return fail_if(offer.second, lost(*offer.second, offer.second->peer));
   });
-  for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer == self_ || !reasons[static_cast<std::size_t>(peer)]) continue;
-    for (const Outgoing& outgoing : std::exchange(outgoing_[static_cast<std::size_t>(peer)], {})) {
+  for (const Rank peer : peers_.others()) {
+    if (!is_gone(peer)) continue;
+    for (const Outgoing& outgoing : std::exchange(outgoing_[peer], {})) {
       --queued_;
-      if (outgoing.transfer) fail_if(outgoing.transfer, lost(*outgoing.transfer, peer));
+      if (outgoing.transfer) fail_if(outgoing.transfer, lost(*outgoing.transfer, peer.value()));
     }
-    for (const auto& transfer : take_sending(peer)) fail_if(transfer, lost(*transfer, peer));
+    for (const auto& transfer : take_sending(peer))
+      fail_if(transfer, lost(*transfer, peer.value()));
   }
   for (const auto& [transfer, error] : failed)
     finish(transfer, error, transfer->peer, transfer->tag, 0);
@@ -73,9 +87,9 @@ void Messages::check(Time now, std::chrono::milliseconds timeout,
 /// Has the transport watch the peers that messages are expected from.
 void Messages::watch_sources() {
   for (const TransferPointer& transfer : posted_)
-    for (int peer = 0; peer < ranks_; ++peer)
-      if (peer != self_ && (transfer->peer == peer || transfer->peer == any_source))
-        peers_.transport().watch(Rank{peer});
+    for (const Rank peer : peers_.others())
+      if (transfer->peer == any_source || Rank{transfer->peer} == peer)
+        peers_.transport().watch(peer);
 }
 
 /// Throws TimedOut for a send that has waited too long. Its peer may be reading the buffer, and
@@ -85,12 +99,12 @@ void Messages::check_sends(Time now, std::chrono::milliseconds timeout) {
     throw TimedOut(fmt::format(
         "rank {} waited {} s for rank {} to take a message of {} bytes with tag {}: see what rank "
         "{} does instead and whether its host can be reached, or raise CAPSTAN_TIMEOUT",
-        self_, std::chrono::duration<double>(timeout).count(), transfer.peer, transfer.size,
-        transfer.tag, transfer.peer));
+        self_.value(), seconds(timeout), transfer.peer, transfer.size, transfer.tag,
+        transfer.peer));
   };
   for (auto& [id, transfer] : offered_)
     if (waited(transfer->since, now) > timeout) fail(*transfer);
-  for (std::size_t peer = 0; peer < outgoing_.size(); ++peer) {
+  for (const Rank peer : peers_.others()) {
     const auto waiting = std::ranges::find_if(
         outgoing_[peer], [](const Outgoing& outgoing) { return outgoing.transfer != nullptr; });
     const MessageTransfer* const first = !sending_[peer].empty() ? sending_[peer].front().get()
@@ -121,7 +135,7 @@ void Messages::fail_all(const std::exception_ptr& error) {
   for (const auto& waiting : outgoing_)
     for (const Outgoing& outgoing : waiting)
       if (outgoing.transfer) transfers.push_back(outgoing.transfer);
-  for (int peer = 0; peer < ranks_; ++peer)
+  for (const Rank peer : peers_.others())
     for (const TransferPointer& transfer : take_sending(peer)) transfers.push_back(transfer);
   posted_.clear();
   incoming_.clear();

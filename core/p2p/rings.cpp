@@ -21,13 +21,14 @@ struct Rings::Tail {
 };
 
 // The area holds a tail for the ring from each peer, then head and bytes of the ring to each peer.
-Bytes Rings::tail(int peer) const {
-  return Bytes{sizeof(Tail) * static_cast<std::uint64_t>(peer)};
+Bytes Rings::tail(Rank peer) const {
+  return Bytes{sizeof(Tail) * static_cast<std::uint64_t>(peer.value())};
 }
-Bytes Rings::head(int peer) const {
-  return tail(peers_.count()) + Bytes{(sizeof(Head) + size_) * static_cast<std::uint64_t>(peer)};
+Bytes Rings::head(Rank peer) const {
+  return tail(Rank{peers_.count()}) +
+         Bytes{(sizeof(Head) + size_) * static_cast<std::uint64_t>(peer.value())};
 }
-Bytes Rings::bytes(int peer) const {
+Bytes Rings::bytes(Rank peer) const {
   return head(peer) + Bytes{sizeof(Head)};
 }
 Bytes Rings::area(int ranks, Bytes size) {
@@ -38,7 +39,7 @@ Rings::Rings(Peers& peers, Bytes offset, Bytes size)
     : peers_(peers),
       offset_(offset),
       size_(size.value()),
-      produced_(static_cast<std::size_t>(peers.count())),
+      produced_(peers.count()),
       shown_(produced_),
       consumed_(produced_) {}
 
@@ -47,24 +48,24 @@ Object& Rings::own(Bytes at) const {
   return *reinterpret_cast<Object*>(peers_.own_segment() + (offset_ + at).value());
 }
 template <class Object>
-const Object& Rings::of(int peer, Bytes at) const {
+const Object& Rings::of(Rank peer, Bytes at) const {
   return *reinterpret_cast<const Object*>(peers_.segment(peer) + (offset_ + at).value());
 }
 
-bool Rings::write(int peer, const MessageFrame& frame, const std::byte* payload) {
+bool Rings::write(Rank peer, const MessageFrame& frame, const std::byte* payload) {
   const auto consumed =
       of<Tail>(peer, tail(peers_.self())).consumed.load(std::memory_order_acquire);
-  const std::uint64_t used = produced_[static_cast<std::size_t>(peer)] - consumed;
+  const std::uint64_t used = produced_[peer] - consumed;
   if (size_ - used < sizeof frame + frame.payload) return false;
   put(peer, &frame, sizeof frame);
   put(peer, payload, frame.payload);
   return true;
 }
 
-void Rings::put(int peer, const void* from, std::uint64_t length) {
+void Rings::put(Rank peer, const void* from, std::uint64_t length) {
   if (length == 0) return;  // `from` may be null
   std::byte* const ring = &own<std::byte>(bytes(peer));
-  std::uint64_t& produced = produced_[static_cast<std::size_t>(peer)];
+  std::uint64_t& produced = produced_[peer];
   const std::uint64_t begin = produced % size_, first = std::min(length, size_ - begin);
   std::memcpy(ring + begin, from, first);
   std::memcpy(ring, static_cast<const std::byte*>(from) + first, length - first);
@@ -72,24 +73,24 @@ void Rings::put(int peer, const void* from, std::uint64_t length) {
 }
 
 /// Sends a peer on another host the bytes first, then their count.
-void Rings::show(int peer) {
-  const auto p = static_cast<std::size_t>(peer);
+void Rings::show(Rank peer) {
   auto& produced = own<Head>(head(peer)).produced;
-  produced.store(produced_[p], std::memory_order_release);
+  produced.store(produced_[peer], std::memory_order_release);
   if (!peers_.mapped(peer)) {
     const std::byte* const ring = &own<std::byte>(bytes(peer));
-    const std::uint64_t length = produced_[p] - shown_[p], begin = shown_[p] % size_,
+    const std::uint64_t length = produced_[peer] - shown_[peer], begin = shown_[peer] % size_,
                         first = std::min(length, size_ - begin);
     peers_.show(peer, ring + begin, first);
     if (first < length) peers_.show(peer, ring, length - first);
     peers_.show(peer, produced);
   }
-  shown_[p] = produced_[p];
+  shown_[peer] = produced_[peer];
   peers_.wake(peer);
 }
 
-bool Rings::read(int peer, const std::function<void(const MessageFrame&, const Payload&)>& handle) {
-  std::uint64_t& consumed = consumed_[static_cast<std::size_t>(peer)];
+bool Rings::read(Rank peer,
+                 const std::function<void(const MessageFrame&, const Payload&)>& handle) {
+  std::uint64_t& consumed = consumed_[peer];
   const auto produced =
       of<Head>(peer, head(peers_.self())).produced.load(std::memory_order_acquire);
   if (consumed == produced) return false;
@@ -97,7 +98,7 @@ bool Rings::read(int peer, const std::function<void(const MessageFrame&, const P
     if (!possible)
       throw Aborted(fmt::format(
           "rank {} found a message of rank {} that cannot be: its memory has been overwritten",
-          peers_.self(), peer));
+          peers_.self().value(), peer.value()));
   };
   require(produced - consumed <= size_);
   while (consumed < produced) {
@@ -118,7 +119,7 @@ bool Rings::read(int peer, const std::function<void(const MessageFrame&, const P
 }
 
 /// A range of the peer's ring to this rank: in two parts where it wraps around.
-Payload Rings::range(int peer, std::uint64_t at, std::uint64_t length) const {
+Payload Rings::range(Rank peer, std::uint64_t at, std::uint64_t length) const {
   const bool is_long = length >= Link::long_read;
   const std::byte* const ring =
       (is_long ? peers_.segment_for_long_reads(peer) : peers_.segment(peer)) +

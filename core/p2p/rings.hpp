@@ -1,8 +1,8 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "capstan/quantity.hpp"
 #include "core/p2p/message_frame.hpp"
 
@@ -22,33 +22,33 @@ class Rings {
 
   /// Writes a frame and its payload to the ring to a peer, which sees them after show(). False, and
   /// nothing is written, if there is no room yet.
-  bool write(int peer, const MessageFrame& frame, const std::byte* payload);
-  void show(int peer);
+  bool write(Rank peer, const MessageFrame& frame, const std::byte* payload);
+  void show(Rank peer);
 
   /// Consumes all frames that a peer has sent, and calls `handle` with each; false if there are
   /// none. Throws Aborted if the ring holds what cannot have been sent.
-  bool read(int peer, const std::function<void(const MessageFrame&, const Payload&)>& handle);
+  bool read(Rank peer, const std::function<void(const MessageFrame&, const Payload&)>& handle);
 
  private:
   struct Head;
   struct Tail;
 
-  Bytes tail(int peer) const;
-  Bytes head(int peer) const;
-  Bytes bytes(int peer) const;
+  Bytes tail(Rank peer) const;
+  Bytes head(Rank peer) const;
+  Bytes bytes(Rank peer) const;
   /// The object at an offset of the area: of this rank's, or of a peer's.
   template <class Object>
   Object& own(Bytes at) const;
   template <class Object>
-  const Object& of(int peer, Bytes at) const;
+  const Object& of(Rank peer, Bytes at) const;
 
-  void put(int peer, const void* from, std::uint64_t length);
-  Payload range(int peer, std::uint64_t at, std::uint64_t length) const;
+  void put(Rank peer, const void* from, std::uint64_t length);
+  Payload range(Rank peer, std::uint64_t at, std::uint64_t length) const;
 
   Peers& peers_;
   const Bytes offset_;
   const std::uint64_t size_;
-  std::vector<std::uint64_t> produced_, shown_, consumed_;  // bytes so far, by peer
+  ByRank<std::uint64_t> produced_, shown_, consumed_;  // bytes so far, by peer
 };
 
 }  // namespace capstan

@@ -35,28 +35,28 @@ class SignalsTest : public ::testing::TestWithParam<Memory> {
 TEST_P(SignalsTest, AWaitConsumesOneSignal) {
   sender.enter(1);
   receiver.enter(1);
-  EXPECT_FALSE(receiver.signals.wait(0));
-  sender.signals.send(1);
-  EXPECT_TRUE(receiver.signals.wait(0));
-  EXPECT_FALSE(receiver.signals.wait(0));
+  EXPECT_FALSE(receiver.signals.wait(Rank{0}));
+  sender.signals.send(Rank{1});
+  EXPECT_TRUE(receiver.signals.wait(Rank{0}));
+  EXPECT_FALSE(receiver.signals.wait(Rank{0}));
 }
 
 TEST_P(SignalsTest, SignalsThatAreSentAheadAreCounted) {
   sender.enter(1);
   receiver.enter(1);
-  for (int i = 0; i < 3; ++i) sender.signals.send(1);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(receiver.signals.wait(0)) << i;
-  EXPECT_FALSE(receiver.signals.wait(0));
+  for (int i = 0; i < 3; ++i) sender.signals.send(Rank{1});
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(receiver.signals.wait(Rank{0})) << i;
+  EXPECT_FALSE(receiver.signals.wait(Rank{0}));
 }
 
 TEST_P(SignalsTest, BothDirectionsAreApart) {
   sender.enter(1);
   receiver.enter(1);
-  sender.signals.send(1);
-  EXPECT_FALSE(sender.signals.wait(1));
-  receiver.signals.send(0);
-  EXPECT_TRUE(sender.signals.wait(1));
-  EXPECT_TRUE(receiver.signals.wait(0));
+  sender.signals.send(Rank{1});
+  EXPECT_FALSE(sender.signals.wait(Rank{1}));
+  receiver.signals.send(Rank{0});
+  EXPECT_TRUE(sender.signals.wait(Rank{1}));
+  EXPECT_TRUE(receiver.signals.wait(Rank{0}));
 }
 
 /// The sender may be several calls ahead: the history of the receiver's own call is among those
@@ -65,19 +65,19 @@ TEST_P(SignalsTest, ASenderMayBeManyCallsAhead) {
   constexpr int calls = 3 * static_cast<int>(Flag::history_depth);
   for (int call = 1; call <= calls; ++call) {
     sender.enter(static_cast<std::uint64_t>(call));
-    sender.signals.send(1);
+    sender.signals.send(Rank{1});
   }
   for (int call = 1; call <= calls; ++call) {
     receiver.enter(static_cast<std::uint64_t>(call));
-    EXPECT_TRUE(receiver.signals.wait(0)) << call;
+    EXPECT_TRUE(receiver.signals.wait(Rank{0})) << call;
   }
 }
 
 TEST_P(SignalsTest, ASignalOfADifferentCallIsAMismatch) {
   sender.enter(1);
   receiver.enter(2);
-  sender.signals.send(1);
-  EXPECT_THROW(receiver.signals.wait(0), Mismatch);
+  sender.signals.send(Rank{1});
+  EXPECT_THROW(receiver.signals.wait(Rank{0}), Mismatch);
 }
 
 INSTANTIATE_TEST_SUITE_P(, SignalsTest, ::testing::Values(Memory::shared, Memory::mirrored),

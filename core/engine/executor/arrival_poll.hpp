@@ -18,7 +18,7 @@ class ArrivalPoll {
   /// Whether the condition, which depends on memory that the peer writes, becomes true meanwhile.
   /// Writes from other hosts become visible through Transport::progress() only.
   template <class Condition>
-  bool until(int peer, Condition condition) const {
+  bool until(Rank peer, Condition condition) const {
     if (peers_.posted().empty()) return becomes_true(condition);
     constexpr int spins_between_progress = 64, most_remote_spins = 100;
     const bool mapped = peers_.mapped(peer);

@@ -48,7 +48,7 @@ void ExposedBuffers::detach_from_transport(const RunningCall& call) {
 /// Not for ever: a peer that has been stopped is told that what it has used is no longer valid.
 void ExposedBuffers::wait_for_users(const RunningCall& call) {
   if (!call.plan || !reads_buffers(call.plan->protocol)) return;
-  for (const int peer : peers_.wait_for_users())
+  for (const Rank peer : peers_.wait_for_users())
     flag_of(peers_.own_segment(), layout_, peer).abandoned.fetch_add(1, std::memory_order_seq_cst);
 }
 

@@ -116,7 +116,7 @@ inline bool HostExecutor::acquire_slot() {
   if (call_.slot_acquired) return true;
   return call_.slot_acquired = slots_.acquire(
              call_.program->readers, call_.block, call_.plan->guarantees.paced,
-             [this](int peer, const auto& condition) { return poll_.until(peer, condition); });
+             [this](Rank peer, const auto& condition) { return poll_.until(peer, condition); });
 }
 
 inline bool HostExecutor::run_ops(std::uint32_t end) {
@@ -134,14 +134,14 @@ inline bool HostExecutor::execute(const BoundOp& op) {
     case OpCode::push:
       return push(op);
     case OpCode::flush:
-      return flush(op.peer);
+      return flush(Rank{op.peer});
     case OpCode::signal:
-      signals_.send(op.peer);
+      signals_.send(Rank{op.peer});
       return true;
     case OpCode::wait:
-      return signals_.wait(op.peer);
+      return signals_.wait(Rank{op.peer});
     case OpCode::notify:
-      peers_.wake(op.peer);
+      peers_.wake(Rank{op.peer});
       return true;
   }
   return true;
@@ -174,16 +174,16 @@ bool HostExecutor::push(const BoundOp& op) {
 }
 
 /// Goes on when nothing that was pushed to the peer is read here any more: nearly always at once.
-bool HostExecutor::flush(int peer) {
-  if (transport_.pushed(Rank{peer})) return true;
+bool HostExecutor::flush(Rank peer) {
+  if (transport_.pushed(peer)) return true;
   peers_.wake(peer);
   transport_.progress();
-  return transport_.pushed(Rank{peer});
+  return transport_.pushed(peer);
 }
 
 /// The caller may change its buffers when the call ends, and may not be back for a long time.
 bool HostExecutor::flush_buffers() {
-  return std::ranges::all_of(call_.plan->pushed_to, [&](int peer) { return flush(peer); });
+  return std::ranges::all_of(call_.plan->pushed_to, [&](int peer) { return flush(Rank{peer}); });
 }
 
 inline void HostExecutor::end_call() {

@@ -61,7 +61,7 @@ class HostExecutor final : public Executor {
   inline bool execute(const BoundOp& op);
   bool gather(const BoundOp& op);
   bool push(const BoundOp& op);
-  bool flush(int peer);
+  bool flush(Rank peer);
   bool flush_buffers();
   inline void end_call();
 

@@ -40,7 +40,7 @@ bool PacketLane::copy_packets(const RunningCall& call, const BoundOp& op) {
   std::byte* to = packet_address(call, destination);
   std::uint64_t index = index_, left = op.count * element - index * each;
   for (; left > 0; ++index) {
-    if (received && !receive(source.owner, from, 0)) {
+    if (received && !receive(Rank{source.owner}, from, 0)) {
       index_ = index;
       return false;
     }
@@ -62,7 +62,7 @@ bool PacketLane::reduce_packet(RunningCall& call, const BoundOp& op, std::uint64
   const std::ptrdiff_t prefetch = prefetch_distance(*call.plan);
   for (std::uint32_t i = 0; i < op.source_count; ++i) {
     const std::byte* const at = packet_address(call, sources[i]);
-    if (sources[i].in_staging() && !receive(sources[i].owner, at, prefetch)) return false;
+    if (sources[i].in_staging() && !receive(Rank{sources[i].owner}, at, prefetch)) return false;
     call.sources[i] = at;
   }
 
@@ -95,11 +95,10 @@ void map_small_packets(Peers& peers, const SegmentLayout& layout) {
   constexpr auto kind = SlotKind::small_packets;
   const std::uint64_t end =
       (layout.first_slot() + slots.offset(kind, 0) + slots.between_regions(kind)).value();
-  for (int rank = 0; rank < peers.count(); ++rank)
-    if (rank == peers.self())
-      ::madvise(peers.own_segment(), end, MADV_POPULATE_WRITE);
-    else if (peers.mapped(rank))
-      ::madvise(const_cast<std::byte*>(peers.segment(rank)), end, MADV_POPULATE_READ);
+  ::madvise(peers.own_segment(), end, MADV_POPULATE_WRITE);
+  for (const Rank peer : peers.others())
+    if (peers.mapped(peer))
+      ::madvise(const_cast<std::byte*>(peers.segment(peer)), end, MADV_POPULATE_READ);
 }
 
 }  // namespace capstan

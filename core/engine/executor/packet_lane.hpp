@@ -33,7 +33,7 @@ class PacketLane {
     const BoundOperand& destination = call.program->operands[op.first_operand];
     const BoundOperand& source = (&destination)[1];
     const std::byte* const from = call.address(source);
-    if (source.in_staging() && !receive(source.owner, from, prefetch_distance(*call.plan)))
+    if (source.in_staging() && !receive(Rank{source.owner}, from, prefetch_distance(*call.plan)))
       return false;
     std::byte* const to = call.address(destination);
     if (to != from) copy_payload(to, from, op.count * call.plan->element.value());
@@ -80,7 +80,7 @@ class PacketLane {
     if (write_prefetch != 0) prefetch_for_write(packet + write_prefetch);
   }
   /// Waits a little for a packet on a staging buffer.
-  bool receive(int sender, const std::byte* at, std::ptrdiff_t prefetch) const {
+  bool receive(Rank sender, const std::byte* at, std::ptrdiff_t prefetch) const {
     const auto is_here = [&] { return packet_at(at).arrived(tag_); };
     if (!is_here()) return poll_.until(sender, is_here);
     if (prefetch != 0) prefetch_for_read(at + prefetch);

@@ -46,12 +46,12 @@ bool PeerMemory::locate(const RunningCall& call, const BoundOp& op) {
       mapped_[i] = call.address(operand);
       continue;
     }
+    const Rank owner{operand.owner};
     const PeerBuffer& buffer = at_owner_[i] = buffer_of(call, operand);
-    if (!log_.agrees(operand.owner) || !peers_.buffers_valid(operand.owner) || buffer.moves())
-      return false;
+    if (!log_.agrees(owner) || !peers_.buffers_valid(owner) || buffer.moves()) return false;
     mapped_[i] = transport_.shares_addresses()
                      ? reinterpret_cast<std::byte*>(buffer.address)
-                     : peers_.view(operand.owner, buffer.allocation, buffer.address, size);
+                     : peers_.view(owner, buffer.allocation, buffer.address, size);
   }
   return true;
 }
@@ -121,7 +121,8 @@ bool PeerMemory::fetch_pieces(RunningCall& call, const BoundOp& op, std::uint64_
                               std::uint64_t bytes, std::size_t room) {
   for (std::uint32_t k = 1; k <= op.source_count; ++k) {
     // Each rank starts with another peer: two ranks that read from the same peer slow each other.
-    const std::uint32_t i = (static_cast<std::uint32_t>(peers_.self()) + k) % op.source_count;
+    const std::uint32_t i =
+        (static_cast<std::uint32_t>(peers_.self().value()) + k) % op.source_count;
     const std::size_t operand = op.destination_count + i;
     if (mapped_[operand]) {
       call.sources[i] = mapped_[operand] + at;
@@ -139,14 +140,13 @@ bool PeerMemory::fetch_pieces(RunningCall& call, const BoundOp& op, std::uint64_
 bool PeerMemory::fetch(const RunningCall& call, const BoundOp& op, std::size_t which,
                        std::uint64_t at, void* to, std::uint64_t bytes) {
   const BoundOperand& operand = call.operands_of(op)[which];
+  const Rank owner{operand.owner};
   PeerBuffer& from = at_owner_[which];
-  while (peers_.buffers_valid(operand.owner)) {
-    const bool read =
-        transport_.read_remote(Rank{operand.owner}, from.address + at, to, Bytes{bytes});
+  while (peers_.buffers_valid(owner)) {
+    const bool read = transport_.read_remote(owner, from.address + at, to, Bytes{bytes});
     std::atomic_thread_fence(std::memory_order_acquire);
     const PeerBuffer now = buffer_of(call, operand);
-    if (now.moves() || now.address == from.address)
-      return read && peers_.buffers_valid(operand.owner);
+    if (now.moves() || now.address == from.address) return read && peers_.buffers_valid(owner);
     from = now;
   }
   return false;
@@ -157,14 +157,15 @@ bool PeerMemory::fetch(const RunningCall& call, const BoundOp& op, std::size_t w
 bool PeerMemory::store(const RunningCall& call, const BoundOp& op, std::size_t which,
                        std::uint64_t at, const void* from, std::uint64_t bytes) {
   const Rank owner{call.operands_of(op)[which].owner};
-  return peers_.buffers_valid(owner.value()) &&
+  return peers_.buffers_valid(owner) &&
          transport_.write_remote(owner, at_owner_[which].address + at, from, Bytes{bytes});
 }
 
 /// The current block's part of an operand in its owner's memory.
 PeerBuffer PeerMemory::buffer_of(const RunningCall& call, const BoundOperand& operand) const {
-  PeerBuffer buffer = operand.place == Place::peer_input ? log_.input_of(operand.owner)
-                                                         : log_.output_of(operand.owner);
+  const Rank owner{operand.owner};
+  PeerBuffer buffer =
+      operand.place == Place::peer_input ? log_.input_of(owner) : log_.output_of(owner);
   if (buffer.moves()) return buffer;
   buffer.address += call.block_offset() + operand.offset;
   return buffer;
@@ -175,7 +176,7 @@ std::uint64_t PeerMemory::times_abandoned(const RunningCall& call, const BoundOp
   std::uint64_t times = 0;
   for (const BoundOperand& operand : call.operands_of(op))
     if (operand.in_peer_buffer())
-      times += flag_of(peers_.segment(operand.owner), layout_, peers_.self())
+      times += flag_of(peers_.segment(Rank{operand.owner}), layout_, peers_.self())
                    .abandoned.load(std::memory_order_seq_cst);
   return times;
 }
@@ -191,14 +192,14 @@ bool PeerMemory::buffers_still_valid(const RunningCall& call, const BoundOp& op,
   bool used = false;  // by load, store or write_remote; fetch() checks for itself
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i].in_peer_buffer()) continue;
-    if (!peers_.buffers_valid(operands[i].owner)) return false;
+    if (!peers_.buffers_valid(Rank{operands[i].owner})) return false;
     used = used || mapped_[i] || i < op.destination_count;
   }
   if (!used) return true;
   throw Aborted(fmt::format(
       "rank {} was stopped for long while it used buffers of its peers, one of which has cancelled "
       "{} meanwhile: the result is lost; let ranks run, or do not cancel what others wait for",
-      peers_.self(), to_string(call.plan->call)));
+      peers_.self().value(), to_string(call.plan->call)));
 }
 
 }  // namespace capstan

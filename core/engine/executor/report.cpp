@@ -27,13 +27,13 @@ std::string position_of(const RunningCall& call, std::uint64_t number) {
 
 /// The peers that an operation waits for; `packets` belongs to the same call.
 std::vector<int> awaited_by(const BoundOp& op, const RunningCall& call, const PacketLane& packets,
-                            int self) {
+                            Rank self) {
   if (op.code == OpCode::wait || op.code == OpCode::flush) return {op.peer};
   if (op.code != OpCode::gather) return {};
   std::vector<int> ranks;
   for (const BoundOperand& operand : call.operands_of(op)) {
     const bool is_packet =
-        in_packets(call.plan->protocol) && operand.in_staging() && operand.owner != self;
+        in_packets(call.plan->protocol) && operand.in_staging() && Rank{operand.owner} != self;
     const bool is_missing = is_packet && !packets.has_arrived(call, operand);
     if (is_missing || operand.in_peer_buffer()) ranks.push_back(operand.owner);
   }

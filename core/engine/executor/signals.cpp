@@ -5,17 +5,13 @@
 namespace capstan {
 
 Signals::Signals(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll)
-    : peers_(peers),
-      log_(log),
-      poll_(poll),
-      layout_(layout),
-      counts_(static_cast<std::size_t>(peers.count())) {}
+    : peers_(peers), log_(log), poll_(poll), layout_(layout), counts_(peers.count()) {}
 
-void Signals::send(int peer) {
+void Signals::send(Rank peer) {
   Flag& flag = flag_of(peers_.own_segment(), layout_, peer);
   flag.histories[log_.call() % Flag::history_depth].store(log_.history(),
                                                           std::memory_order_relaxed);
-  flag.signals.store(++counts_[static_cast<std::size_t>(peer)].sent, std::memory_order_release);
+  flag.signals.store(++counts_[peer].sent, std::memory_order_release);
   if (!peers_.mapped(peer)) {
     log_.show(peer);
     peers_.show(peer, flag.signals);
@@ -23,8 +19,8 @@ void Signals::send(int peer) {
   peers_.wake(peer);
 }
 
-bool Signals::wait(int peer) {
-  Counts& counts = counts_[static_cast<std::size_t>(peer)];
+bool Signals::wait(Rank peer) {
+  Counts& counts = counts_[peer];
   const std::uint64_t next = counts.consumed + 1;
   if (counts.seen < next && !read_flag(peer, next)) return false;
   counts.consumed = next;
@@ -34,8 +30,8 @@ bool Signals::wait(int peer) {
 
 /// Waits a little for so many signals. All words of the flag's cache line are read at once: each
 /// access to the line is expensive while the peer goes on writing to it.
-bool Signals::read_flag(int peer, std::uint64_t signals) {
-  Counts& counts = counts_[static_cast<std::size_t>(peer)];
+bool Signals::read_flag(Rank peer, std::uint64_t signals) {
+  Counts& counts = counts_[peer];
   const Flag& flag = flag_of(peers_.segment(peer), layout_, peers_.self());
   const auto are_here = [&] {
     return (counts.seen = flag.signals.load(std::memory_order_acquire)) >= signals;

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "core/control/call_log.hpp"
 #include "core/control/peers.hpp"
 #include "core/control/segment.hpp"
@@ -19,10 +19,10 @@ class Signals {
  public:
   Signals(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll);
 
-  void send(int peer);
+  void send(Rank peer);
   /// Consumes the peer's next signal; false if it is not here yet. Throws Mismatch when the peer
   /// sent it in a different call.
-  bool wait(int peer);
+  bool wait(Rank peer);
 
  private:
   struct Counts {
@@ -31,13 +31,13 @@ class Signals {
     std::uint64_t seen = 0, histories[Flag::history_depth] = {};
   };
 
-  bool read_flag(int peer, std::uint64_t signals);
+  bool read_flag(Rank peer, std::uint64_t signals);
 
   Peers& peers_;
   CallLog& log_;
   const ArrivalPoll& poll_;
   const SegmentLayout layout_;
-  std::vector<Counts> counts_;  // by peer
+  ByRank<Counts> counts_;
 };
 
 }  // namespace capstan

@@ -8,12 +8,13 @@ SlotRing::SlotRing(Peers& peers, CallLog& log, const SegmentLayout& layout)
       finished_(control_of(peers.own_segment()).finished),
       rotation_(layout.slots(), layout.first_slot()),
       notices_(peers.count(), layout.slots().pool()),
-      known_finished_(static_cast<std::size_t>(peers.count())) {}
+      known_finished_(peers.count()) {}
 
 std::vector<int> SlotRing::unfinished_readers() const {
   std::vector<int> ranks;
   for (const int reader : *slot_->readers)
-    if (peers_.control(reader).finished.blocks.load(std::memory_order_acquire) < slot_->must_finish)
+    if (peers_.control(Rank{reader}).finished.blocks.load(std::memory_order_acquire) <
+        slot_->must_finish)
       ranks.push_back(reader);
   return ranks;
 }
@@ -27,8 +28,8 @@ void SlotRing::finish_block(const Plan& plan, std::uint64_t block) {
 
 /// Writers on other hosts need to know before they write to the slots again.
 void SlotRing::tell_writers() {
-  for (const int peer : peers_.posted()) {
-    if (!notices_.is_due(peer, finished_.blocks.load(std::memory_order_relaxed))) continue;
+  for (const Rank peer : peers_.posted()) {
+    if (!notices_.is_due(peer.value(), finished_.blocks.load(std::memory_order_relaxed))) continue;
     peers_.show(peer, finished_);
     peers_.wake(peer);
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "core/control/call_log.hpp"
 #include "core/control/peers.hpp"
 #include "core/control/segment.hpp"
@@ -74,14 +75,15 @@ class SlotRing {
   Finished& finished_;  // by this rank, as peers see it
   SlotRotation rotation_;
   FinishNotices notices_;
-  std::vector<std::uint64_t> known_finished_;  // so many blocks, by peer
-  SlotRotation::Slot* slot_ = nullptr;         // the current one
+  ByRank<std::uint64_t> known_finished_;  // so many blocks
+  SlotRotation::Slot* slot_ = nullptr;    // the current one
 };
 
 template <class Comes>
 bool SlotRing::readers_finish(Comes& comes) {
-  for (const int reader : *slot_->readers) {
-    std::uint64_t& known = known_finished_[static_cast<std::size_t>(reader)];
+  for (const int rank : *slot_->readers) {
+    const Rank reader{rank};
+    std::uint64_t& known = known_finished_[reader];
     if (known >= slot_->must_finish) continue;
     const Finished& theirs = peers_.control(reader).finished;
     const auto finishes = [&] {
