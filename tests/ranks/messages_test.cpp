@@ -18,12 +18,13 @@ using namespace std::chrono_literals;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-/// With and without reading the sender's memory, by a progress thread and by waits.
-struct Way {
+/// Messages are received with and without reading the sender's memory, and make progress in a
+/// thread of their own or in the caller's waits.
+struct Variant {
   bool single_copy, progress_thread;
 };
 
-class MessageWays : public ::testing::TestWithParam<Way> {
+class MessageVariants : public ::testing::TestWithParam<Variant> {
  protected:
   static Settings settings() {
     Settings settings = bounded_settings();
@@ -33,21 +34,22 @@ class MessageWays : public ::testing::TestWithParam<Way> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, MessageWays,
-                         ::testing::Values(Way{true, false}, Way{false, false}, Way{true, true}),
+INSTANTIATE_TEST_SUITE_P(All, MessageVariants,
+                         ::testing::Values(Variant{true, false}, Variant{false, false},
+                                           Variant{true, true}),
                          [](const auto& test) {
                            return std::string{test.param.single_copy ? "InPlace" : "InFragments"} +
                                   (test.param.progress_thread ? "ByThread" : "");
                          });
 
-TEST_P(MessageWays, RandomOnesArriveRightAndInOrder) {
+TEST_P(MessageVariants, RandomOnesArriveRightAndInOrder) {
   for (const std::uint64_t seed : {1, 2, 3})
     on_threads(5, settings(), [&](Communicator& world) {
       EXPECT_EQ(RandomMessages(world, sanitized ? 1000 : 4000, seed).run(), "") << "seed " << seed;
     });
 }
 
-TEST_P(MessageWays, ExchangesInHostileOrdersDoNotDeadlock) {
+TEST_P(MessageVariants, ExchangesInHostileOrdersDoNotDeadlock) {
   on_threads(4, settings(), [](Communicator& world) {
     const int self = world.rank(), size = world.size();
     constexpr std::size_t length = 100'000;
@@ -66,7 +68,7 @@ TEST_P(MessageWays, ExchangesInHostileOrdersDoNotDeadlock) {
   });
 }
 
-TEST_P(MessageWays, EverybodySendsBeforeAnybodyReceives) {
+TEST_P(MessageVariants, EverybodySendsBeforeAnybodyReceives) {
   on_threads(3, settings(), [](Communicator& world) {
     std::vector<double> data(200'000, world.rank()), buffer(200'000);
     std::vector<Work> sends;
@@ -82,7 +84,7 @@ TEST_P(MessageWays, EverybodySendsBeforeAnybodyReceives) {
   });
 }
 
-TEST_P(MessageWays, ProbeTellsBeforeTheReceive) {
+TEST_P(MessageVariants, ProbeTellsBeforeTheReceive) {
   on_threads(2, settings(), [](Communicator& world) {
     if (world.rank() == 0) {
       std::vector<std::int64_t> numbers(50'000);
@@ -103,7 +105,7 @@ TEST_P(MessageWays, ProbeTellsBeforeTheReceive) {
   });
 }
 
-TEST_P(MessageWays, AReceiveThatIsCancelledLeavesTheMessageToTheNext) {
+TEST_P(MessageVariants, AReceiveThatIsCancelledLeavesTheMessageToTheNext) {
   on_threads(2, settings(), [](Communicator& world) {
     std::vector<int> data(100, 5), buffer(100, -1), next(100, -1);
     if (world.rank() == 1) {
@@ -122,8 +124,8 @@ TEST_P(MessageWays, AReceiveThatIsCancelledLeavesTheMessageToTheNext) {
   });
 }
 
-/// Long ones are offered, short ones wait for room once there is none.
-TEST_P(MessageWays, ASendThatNobodyTakesIsATimeOut) {
+/// A long message waits as an offer; short ones wait for room in the ring when it is full.
+TEST_P(MessageVariants, ASendThatNobodyTakesIsATimeOut) {
   for (const std::size_t length : {200'000, 1000}) {
     Settings impatient = settings();
     impatient.timeout = 100ms;
@@ -231,7 +233,7 @@ TEST(MessageRules, ASenderThatLeavesIsNamed) {
   EXPECT_THROW(world[0].probe(1, 2), PeerLost);
 }
 
-/// Rank 1 leaves while what it sends has not arrived, and uses its buffer for something else.
+/// Rank 1 leaves before its message has arrived, and then overwrites its buffer.
 void leave_while_sending(const Settings& settings, std::chrono::microseconds head_start) {
   constexpr std::size_t length = 1'000'000;
   auto world = Communicator::local_world(2, settings);
@@ -254,7 +256,7 @@ void leave_while_sending(const Settings& settings, std::chrono::microseconds hea
   EXPECT_TRUE(send.is_completed());
 }
 
-TEST_P(MessageWays, NobodyReadsTheBufferOfASendThatHasFailed) {
+TEST_P(MessageVariants, NobodyReadsTheBufferOfASendThatHasFailed) {
   for (const int microseconds : {0, 50, 100, 200, 300, 500, 1000})
     leave_while_sending(settings(), std::chrono::microseconds{microseconds});
 }
