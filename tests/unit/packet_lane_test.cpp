@@ -56,8 +56,8 @@ class PacketLaneTest : public ::testing::Test {
 
   ExecutorWorld world{2};
   CallLog log{world.peers(1)};
-  SlotRing slots{world.peers(1), log, world.layout()};
   ArrivalPoll poll{world.peers(1), few_spins};
+  SlotRing slots{world.peers(1), world.layout(), log, poll};
   PacketLane lane{poll, slots};
   RunningCall call{world.peers(1)};
   Plan plan{};

@@ -11,7 +11,7 @@ HostExecutor::HostExecutor(Peers& peers, const SegmentLayout& layout, int spins)
       layout_(layout),
       log_(peers),
       poll_(peers, spins),
-      slots_(peers, log_, layout),
+      slots_(peers, layout, log_, poll_),
       signals_(peers, layout, log_, poll_),
       packets_(poll_, slots_),
       peer_memory_(peers, layout, log_, combiner_),
@@ -114,9 +114,8 @@ void HostExecutor::next_phase() {
 /// The block may be written to its slot when the slot's last readers have finished.
 inline bool HostExecutor::acquire_slot() {
   if (call_.slot_acquired) return true;
-  return call_.slot_acquired = slots_.acquire(
-             call_.program->readers, call_.block, call_.plan->guarantees.paced,
-             [this](Rank peer, const auto& condition) { return poll_.until(peer, condition); });
+  return call_.slot_acquired =
+             slots_.acquire(call_.program->readers, call_.block, call_.plan->guarantees.paced);
 }
 
 inline bool HostExecutor::run_ops(std::uint32_t end) {

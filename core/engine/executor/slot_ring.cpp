@@ -2,13 +2,29 @@
 
 namespace capstan {
 
-SlotRing::SlotRing(Peers& peers, CallLog& log, const SegmentLayout& layout)
+SlotRing::SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll)
     : peers_(peers),
       log_(log),
+      poll_(poll),
       finished_(control_of(peers.own_segment()).finished),
       rotation_(layout.slots(), layout.first_slot()),
       notices_(peers.count(), layout.slots().pool()),
       known_finished_(peers.count()) {}
+
+bool SlotRing::readers_finish() {
+  for (const int rank : *slot_->readers) {
+    const Rank reader{rank};
+    std::uint64_t& known = known_finished_[reader];
+    if (known >= slot_->must_finish) continue;
+    const Finished& theirs = peers_.control(reader).finished;
+    const auto has_finished = [&] {
+      return (known = theirs.blocks.load(std::memory_order_acquire)) >= slot_->must_finish;
+    };
+    if (!has_finished() && !poll_.until(reader, has_finished)) return false;
+    log_.compare(reader, theirs);
+  }
+  return true;
+}
 
 std::vector<int> SlotRing::unfinished_readers() const {
   std::vector<int> ranks;

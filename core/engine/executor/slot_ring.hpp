@@ -9,49 +9,51 @@
 #include "core/control/call_log.hpp"
 #include "core/control/peers.hpp"
 #include "core/control/segment.hpp"
+#include "core/engine/executor/arrival_poll.hpp"
 #include "core/lowering/plan.hpp"
 
 namespace capstan {
 
-/// The slots that a rank writes what it sends to, and what it tells its peers about those that it
-/// has read. The rules are in core/lowering/slots.hpp; this class looks at the peers' side of them
-/// and publishes this rank's.
+/// The slots that a rank writes to, and the notices of what it has read from the slots of its
+/// peers. The rules are in core/lowering/slots.hpp. This class reads how far the peers are, and
+/// publishes how far this rank is.
 ///
 /// Used by one thread at a time.
 class SlotRing {
  public:
-  SlotRing(Peers& peers, CallLog& log, const SegmentLayout& layout);
+  SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll);
 
-  /// Number of the current call's first block; blocks of all calls are numbered.
+  /// Number of the current call's first block, counted through all calls.
   std::uint64_t first_block() const { return rotation_.first_block(); }
-  /// A call begins. Slots of a stream come round within the call: writers on other hosts are told.
+  /// Begins a call. Writers on other hosts get a notice before a stream, which uses slots again
+  /// within the call.
   void begin_call(const Plan& plan) {
     if (plan.blocks > 1) tell_writers();
   }
-  /// A block's slot is the current one from now on.
+  /// Makes the slot of a block the current one.
   void enter_block(SlotKind kind, std::uint64_t block) { slot_ = &rotation_.slot(kind, block); }
-  /// Of the current slot, in every segment.
+  /// The offset of the current slot, in every segment.
   std::uint64_t offset() const { return slot_->offset; }
-  /// From the current slot to that of a later call.
+  /// The distance from the current slot to that of a later call.
   std::ptrdiff_t distance(SlotKind kind, std::size_t calls_ahead) const {
     return rotation_.distance(kind, *slot_, calls_ahead);
   }
 
-  /// Whether the block may be written to the current slot: its last readers have finished. Looks
-  /// for that with `comes(peer, condition)`, for a little while. Throws Mismatch.
-  template <class Comes>
-  bool acquire(const SlotReaders& readers, std::uint64_t block, bool bounded_skew, Comes&& comes) {
+  /// Whether the block may be written to the current slot, as the slot's last readers have
+  /// finished. Polls for a little while. Throws Mismatch when one of them turns out to be in
+  /// another call.
+  bool acquire(const SlotReaders& readers, std::uint64_t block, bool bounded_skew) {
     if (readers->empty()) return true;  // nothing is written to it
-    if (!rotation_.is_free(*slot_, bounded_skew) && !readers_finish(comes)) return false;
+    if (!rotation_.is_free(*slot_, bounded_skew) && !readers_finish()) return false;
     rotation_.write(*slot_, block, readers);
     return true;
   }
   /// The ranks that have yet to read what is in the current slot.
   std::vector<int> unfinished_readers() const;
 
-  /// Tells peers that a block, and so all before it, has been read; the call goes on.
+  /// Tells peers that this rank has read a block, and so all before it, while the call goes on.
   void finish_block(const Plan& plan, std::uint64_t block);
-  /// A call ends: peers may overwrite what it has read, and see what it has written.
+  /// Ends a call: peers may overwrite what it has read.
   void end_call(const Plan& plan) {
     rotation_.end_call(plan.slots, plan.blocks, plan.guarantees.synchronizes);
     publish(first_block());
@@ -62,8 +64,7 @@ class SlotRing {
   }
 
  private:
-  template <class Comes>
-  bool readers_finish(Comes& comes);
+  bool readers_finish();
   void publish(std::uint64_t blocks) {
     finished_.blocks.store(blocks, std::memory_order_release);
     peers_.wake_mapped();
@@ -72,27 +73,12 @@ class SlotRing {
 
   Peers& peers_;
   CallLog& log_;
+  const ArrivalPoll& poll_;
   Finished& finished_;  // by this rank, as peers see it
   SlotRotation rotation_;
   FinishNotices notices_;
   ByRank<std::uint64_t> known_finished_;  // so many blocks
   SlotRotation::Slot* slot_ = nullptr;    // the current one
 };
-
-template <class Comes>
-bool SlotRing::readers_finish(Comes& comes) {
-  for (const int rank : *slot_->readers) {
-    const Rank reader{rank};
-    std::uint64_t& known = known_finished_[reader];
-    if (known >= slot_->must_finish) continue;
-    const Finished& theirs = peers_.control(reader).finished;
-    const auto finishes = [&] {
-      return (known = theirs.blocks.load(std::memory_order_acquire)) >= slot_->must_finish;
-    };
-    if (!finishes() && !comes(reader, finishes)) return false;
-    log_.compare(reader, theirs);
-  }
-  return true;
-}
 
 }  // namespace capstan
