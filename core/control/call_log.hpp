@@ -128,8 +128,8 @@ class CallLog {
   ByRank<std::uint64_t> shown_all_;  // the last call up to which it has been sent all records
 };
 
-/// The checksum of a record whose mark has this digest. A linear function suffices: it has to
-/// detect only that words are of different calls.
+/// The checksum of a record whose mark has this digest. A linear one suffices to tell calls apart.
+// measured: docs/lab-notebook.md#record-check
 constexpr std::uint64_t record_check(std::uint64_t call, std::uint64_t digest,
                                      std::uint64_t history) {
   return call * 0x9e37'79b9'7f4a'7c15 + digest * 0xbf58'476d'1ce4'e5b9 +

@@ -104,9 +104,9 @@ struct SlotPool {
   }
 };
 
-/// Regions of small slots are an odd number of cache lines: what small calls write, the first lines
-/// of slot after slot, does not all fall into one set of a cache. In small packets a rank sends a
-/// few elements of any type to 7 others.
+/// Small regions are an odd number of cache lines, so that the first lines of slots spread over the
+/// sets of a cache. A slot of small packets holds a few elements of any type for 7 other ranks.
+// measured: docs/lab-notebook.md#slots
 inline constexpr SlotPool standard_slots{.count = {.small_packets = 96,
                                                    .packets = 4,
                                                    .tiny_staging = 32,

@@ -22,6 +22,7 @@ constexpr std::int64_t doubling = 1 << 20;  // steps
 /// The hysteresis: by how much the standing decision has to be beaten. 5 %; for long calls 10 %,
 /// because they move memory, and the speed of each candidate changes by more than 5 % whenever
 /// cores come to share another cache.
+// measured: docs/lab-notebook.md#retune-schedule
 std::int64_t hysteresis(Bytes bytes) {
   constexpr Bytes is_long{8 << 20};
   return doubling * (bytes < is_long ? 74 : 152) / 1000;
@@ -59,6 +60,7 @@ double typical_time(std::vector<double> seconds) {
 /// candidate alone. Where ranks may run ahead of each other, as far as there are slots, a turn
 /// lasts several times as long as what the candidate before left in the slots: readers that find
 /// everything written, or writers that find room, would look faster than they are.
+// measured: docs/lab-notebook.md#when-the-autotuner-decides
 Autotuner::Turns Autotuner::turns_for(Bytes bytes, bool waits_for_all) {
   constexpr auto small = SlotKind::small_packets;
   constexpr std::size_t several = 4, ahead = standard_slots.count[small];
@@ -169,6 +171,7 @@ std::string Autotuner::reason() const {
 /// Rounds are a sixteenth of the calls at first and half as frequent after each round. A winner
 /// without a candidate near it is never measured again.
 std::uint64_t Autotuner::calls_until_next_round() const {
+  // measured: docs/lab-notebook.md#retune-schedule
   constexpr std::uint64_t between = 16, most_doublings = 24;
   if (candidates_.size() == 1) return never;
   const std::uint64_t round = candidates_.size() * calls_each();
