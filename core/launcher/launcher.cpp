@@ -99,7 +99,7 @@ class Launcher {
     }
   }
 
-  /// See daemon.cpp for who reads it.
+  /// The message "start", which daemon.cpp reads.
   nlohmann::json orders(int first, const HostSlots& place, bool input) const {
     return {{"is", "start"},
             {"version", CAPSTAN_VERSION},

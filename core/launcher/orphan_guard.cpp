@@ -1,6 +1,5 @@
 #include "core/launcher/orphan_guard.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -11,6 +10,7 @@
 #include <set>
 
 #include "capstan/error.hpp"
+#include "core/launcher/child.hpp"
 
 namespace capstan::launcher {
 namespace {
@@ -39,11 +39,8 @@ namespace {
 }  // namespace
 
 OrphanGuard::OrphanGuard() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw SystemError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  const FileDescriptor read{ends[0]};
-  pipe_ = FileDescriptor{ends[1]};
+  auto [read, write] = make_pipe();
+  pipe_ = std::move(write);
   pid_ = ::fork();
   if (pid_ < 0) throw SystemError(fmt::format("cannot start a process: {}", std::strerror(errno)));
   if (pid_ == 0) stand_guard(read.get());

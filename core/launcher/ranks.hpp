@@ -26,15 +26,15 @@ class RankListener {
   virtual void on_trouble(const std::string& what, int exit_status) = 0;
 };
 
-/// Ranks of a job in one place, driven by the poll(2) of whoever owns them.
+/// Ranks of a job in one place. Their owner calls poll(2) for them.
 class Ranks {
  public:
   virtual ~Ranks() = default;
-  /// Adds what it waits for, always the same number of entries.
+  /// Adds the descriptors that it waits for, always the same number of entries.
   virtual void watch(std::vector<pollfd>& entries) const = 0;
   /// Takes its entries back after the poll.
   virtual void handle(std::span<const pollfd> entries) = 0;
-  /// When handle() is to be called at the latest.
+  /// The latest time for the next call of handle().
   virtual Deadline due() const { return Deadline::never(); }
   /// Sends a signal to all ranks and the processes that they have started.
   virtual void send_signal(int signal) = 0;

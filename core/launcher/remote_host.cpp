@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "capstan/error.hpp"
+#include "core/net/socket.hpp"
 
 namespace capstan::launcher {
 namespace {
@@ -183,10 +184,8 @@ void RemoteHost::say(const nlohmann::json& message) {
 
 void RemoteHost::flush() {
   while (!outgoing_.empty()) {
-    const ssize_t sent =
-        ::send(control_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    const ssize_t sent = send_some(control_, std::as_bytes(std::span{outgoing_}));
+    if (sent < 0 && would_block(errno)) return;
     if (sent < 0) return outgoing_.clear();  // its end is noticed elsewhere
     outgoing_.erase(0, static_cast<std::size_t>(sent));
   }

@@ -10,7 +10,7 @@
 namespace capstan {
 namespace {
 
-/// The keys of one barrier and who uses it.
+/// The keys of one barrier, and the rank that uses it.
 struct Barrier {
   Store& store;
   std::string_view name;

@@ -17,9 +17,9 @@ namespace capstan {
 class ServerLoop;
 
 /// Serves a store from a thread of its own. Clients (StoreClient) must prove that they know
-/// `secret`; on an abstract Unix socket they must be of the same user, too. Whoever sends anything
-/// else than the protocol, stays silent during the handshake or stops in the middle of a message
-/// is disconnected with a warning in the log. Memory is bounded: one message per connection, 128
+/// `secret`; on an abstract Unix socket they must be of the same user, too. A client that sends
+/// anything else than the protocol, stays silent during the handshake or stops in the middle of a
+/// message is disconnected with a warning in the log. Memory is bounded: one message per connection, 128
 /// bytes before the client has proved itself, and 256 MiB of values.
 ///
 /// All functions may be called from any thread.
@@ -51,12 +51,12 @@ class StoreServer {
   bool open_scope(const std::string& name);
   /// Forgets a scope: clients that wait in it get an error, all others in it are disconnected.
   void close_scope(const std::string& name);
-  /// Takes no more connections; those that exist go on.
+  /// Accepts no more connections. Existing ones go on.
   void close_listener();
   bool listening() const;
   /// Every rank of every open scope has joined, and all have left again.
   bool finished() const;
-  /// Answers who waits with an error, closes everything and ends the thread.
+  /// Answers waiting clients with an error, closes everything and ends the thread.
   void stop();
 
  private:
