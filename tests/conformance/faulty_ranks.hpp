@@ -16,12 +16,12 @@ class Ranks {
  public:
   static constexpr Bytes segment_size{1 << 16};
 
-  explicit Ranks(const FaultPlan& plan, int ranks = 2, bool posted = false,
+  explicit Ranks(const FaultPlan& plan, int ranks = 2, bool loopback = false,
                  Bytes segment = segment_size)
       : trace_(__FILE__, __LINE__, "faults: " + plan.to_string()) {
     const Bytes whole = FaultyTransport::inner_segment(segment, ranks);
     Transports inner =
-        posted ? make_loopback_transports(ranks, whole) : make_thread_transports(ranks, whole);
+        loopback ? make_loopback_transports(ranks, whole) : make_thread_transports(ranks, whole);
     for (int rank = 0; rank < ranks; ++rank) {
       auto& own = inner[static_cast<std::size_t>(rank)];
       all_.push_back(

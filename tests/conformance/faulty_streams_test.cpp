@@ -18,8 +18,8 @@ using namespace std::chrono_literals;
 
 TEST(FaultyStreams, LongBytesFromElsewhereArriveInOrderAsThereIsRoom) {
   constexpr std::uint64_t words = (5 << 20) / 8;  // more than a stream has room for
-  for (const bool posted : {false, true}) {
-    Ranks ranks(all_faults(7), 2, posted, Bytes{6 << 20});
+  for (const bool loopback : {false, true}) {
+    Ranks ranks(all_faults(7), 2, loopback, Bytes{6 << 20});
     std::vector<std::uint64_t> elsewhere(words);
     for (std::uint64_t i = 0; i < words; ++i) elsewhere[i] = word_of(Rank{0}, Rank{1}, 0, i);
     ranks[0].push_from(Rank{1}, Bytes{8 + 3}, elsewhere.data(), Bytes{words * 8});
@@ -136,8 +136,8 @@ bool is_readable(int descriptor) {
 }
 
 TEST(FaultyStreams, NobodySleepsOnWhatIsHeldBack) {
-  for (const bool posted : {false, true}) {
-    Ranks ranks({.seed = 1, .delay = 1, .delay_calls = 50}, 2, posted);
+  for (const bool loopback : {false, true}) {
+    Ranks ranks({.seed = 1, .delay = 1, .delay_calls = 50}, 2, loopback);
     const Deadline deadline = Deadline::in(patience);
     for (std::uint64_t i = 1; i <= 10; ++i) {
       ranks.send(0, 1, 0, i);
@@ -148,7 +148,7 @@ TEST(FaultyStreams, NobodySleepsOnWhatIsHeldBack) {
           ranks[1].cancel_sleep();
           break;
         }
-        if (posted) {
+        if (loopback) {
           EXPECT_TRUE(is_readable(ranks[1].descriptor()));
         }
         ranks[1].sleep(2 * patience);
@@ -156,8 +156,8 @@ TEST(FaultyStreams, NobodySleepsOnWhatIsHeldBack) {
     }
     EXPECT_FALSE(deadline.expired());
     ranks[1].prepare_to_sleep();
-    EXPECT_EQ(ranks[1].descriptor() >= 0, posted);
-    if (posted) {
+    EXPECT_EQ(ranks[1].descriptor() >= 0, loopback);
+    if (loopback) {
       ranks[1].progress();
       EXPECT_FALSE(is_readable(ranks[1].descriptor()));
       ranks.send(0, 1, 0, 11);

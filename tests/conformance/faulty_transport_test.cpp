@@ -18,8 +18,8 @@ using testing::HasSubstr;
 constexpr Bytes size = Ranks::segment_size;
 
 TEST(FaultyTransport, WithoutFaultsShowsWhatWasPushedInTheNextProgress) {
-  for (const bool posted : {false, true}) {
-    Ranks ranks({}, 2, posted);
+  for (const bool loopback : {false, true}) {
+    Ranks ranks({}, 2, loopback);
     EXPECT_FALSE(ranks[0].link(Rank{1}).mapped);
     EXPECT_FALSE(ranks[0].shares_addresses());
     EXPECT_THAT(std::string(ranks[0].name()), testing::StartsWith("faulty "));
@@ -188,8 +188,8 @@ TEST(FaultyTransport, AStoppedPeerIsSilentForAWhileAndOthersAreNot) {
 }
 
 TEST(FaultyTransport, AConnectionBreaksForBothOfItsEndsAndNobodyElse) {
-  for (const bool posted : {false, true}) {
-    Ranks ranks(FaultPlan::parse("seed=9,reset=0-1@5"), 3, posted);
+  for (const bool loopback : {false, true}) {
+    Ranks ranks(FaultPlan::parse("seed=9,reset=0-1@5"), 3, loopback);
     for (std::uint64_t i = 1; i <= 5; ++i) {
       EXPECT_EQ(ranks[1].departed(Rank{0}), std::nullopt);
       ranks.send(0, 1, 0, i);
@@ -231,8 +231,8 @@ TEST(FaultyTransport, APeerDiesForAllTheOthers) {
 }
 
 TEST(FaultyTransport, OneThatHasLeftIsNotMissedBeforeAllOfItHasShown) {
-  for (const bool posted : {false, true}) {
-    Ranks ranks({.seed = 1, .delay = 1, .delay_calls = 20}, 2, posted);
+  for (const bool loopback : {false, true}) {
+    Ranks ranks({.seed = 1, .delay = 1, .delay_calls = 20}, 2, loopback);
     for (std::uint64_t i = 1; i <= 10; ++i) ranks.send(0, 1, 0, i);
     ranks.leave(0);
     for (int calls = 0; !ranks[1].departed(Rank{0}); ++calls) {

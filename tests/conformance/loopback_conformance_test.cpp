@@ -17,7 +17,7 @@ namespace {
 class LoopbackConformance : public WorldTest {};
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LoopbackConformance);
-INSTANTIATE_TEST_SUITE_P(All, LoopbackConformance, testing::ValuesIn(posted(worlds_to_try())),
+INSTANTIATE_TEST_SUITE_P(All, LoopbackConformance, testing::ValuesIn(mirrored(worlds_to_try())),
                          [](const auto& instance) { return instance.param.name; });
 
 /// Makes progress until all memory that was pushed to `peer` may change.

@@ -36,7 +36,7 @@ TEST(LoopbackThreads, AreNeitherMappedNorWokenForNothing) {
   Pair pair;
   EXPECT_FALSE(pair.sender.link(Rank{1}).mapped);
   EXPECT_FALSE(pair.sender.shares_addresses());
-  EXPECT_EQ(pair.sender.name(), "posted");
+  EXPECT_EQ(pair.sender.name(), "loopback");
   ASSERT_NE(pair.sender.link(Rank{1}).doorbell, nullptr);
   EXPECT_NE(pair.sender.link(Rank{1}).doorbell->load(), 0u);
   pair.wake();

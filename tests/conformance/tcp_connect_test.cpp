@@ -143,7 +143,7 @@ TEST(TcpConnect, TwoThatOpenAtOnceShareOneConnection) {
 }
 
 TEST(TcpConnect, ManyOpenAtOnceFromProcesses) {
-  for (const World& world : posted(all_worlds())) {
+  for (const World& world : mirrored(all_worlds())) {
     if (!world.name.starts_with("tcp")) continue;
     for (int repetition = 0; repetition < 5; ++repetition) {
       world.run(6, [](const Member& member) {

@@ -13,7 +13,7 @@ namespace {
 
 class ThreadsConformance : public WorldTest {};
 
-INSTANTIATE_TEST_SUITE_P(All, ThreadsConformance, testing::ValuesIn(posted(all_worlds())),
+INSTANTIATE_TEST_SUITE_P(All, ThreadsConformance, testing::ValuesIn(mirrored(all_worlds())),
                          [](const auto& instance) { return instance.param.name; });
 
 // One thread owns the transport and never wakes peers; another thread does nothing else.

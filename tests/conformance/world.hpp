@@ -159,7 +159,7 @@ struct World {
   std::string name;
   bool processes;
   std::function<Member::Maker()> new_maker;  // one per run
-  bool posted = false;                       // links are not mapped: a wake sends what was pushed
+  bool mirrored = false;                     // links are not mapped: a wake sends what was pushed
   bool lazy = false;                         // connect() waits for nobody
   std::string missing{};                     // why it cannot be had on this machine
 

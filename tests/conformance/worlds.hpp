@@ -182,12 +182,12 @@ inline std::vector<World> all_worlds() {
       shm,
       {"threads_with_bells", false, [] { return make_threads(true); }},
       {"shm_with_bells", true, [] { return make_shm({.bell = true}); }},
-      {"posted_threads", false, make_loopback_threads, true},
+      {"loopback", false, make_loopback_threads, true},
       {"shm_on_old_kernel", true, [] { return make_shm({.pidfd = false, .membarrier = false}); }},
       {"tcp", true, [] { return make_tcp(true); }, true, true},
       {"tcp_eager", true, [] { return make_tcp(false); }, true, false},
       {"tcp_threads", false, [] { return make_tcp(true); }, true, true},
-      {"mixed", true, make_hierarchical, false, true},
+      {"hierarchical", true, make_hierarchical, false, true},
       {"tcp_on_rails", true, [] { return on_two_rails(make_tcp(true)); }, true, true},
       faulty(threads, 1),
       faulty(shm, 3),
@@ -222,8 +222,8 @@ inline std::vector<World> worlds_to_try() {
 }
 
 /// The worlds whose links are not mapped.
-inline std::vector<World> posted(std::vector<World> worlds) {
-  std::erase_if(worlds, [](const World& world) { return !world.posted; });
+inline std::vector<World> mirrored(std::vector<World> worlds) {
+  std::erase_if(worlds, [](const World& world) { return !world.mirrored; });
   return worlds;
 }
 

@@ -44,7 +44,7 @@ class LoopbackTransport final : public MirroredTransport {
     state_of(self()).left.store(true, std::memory_order_release);
   }
 
-  std::string_view name() const override { return "posted"; }
+  std::string_view name() const override { return "loopback"; }
   Address address() const override { return {std::byte{1}}; }
   void connect(std::span<const Address> addresses, Deadline) override {
     require_connectable(self(), false, addresses.size(), static_cast<std::size_t>(ranks()));
