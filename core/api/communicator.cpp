@@ -187,7 +187,7 @@ std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
 
 /// All ranks take part, also those that get nothing.
 std::optional<Communicator> Communicator::form(const std::vector<int>& members) {
-  auto member = make_group(impl_->member, members);
+  auto member = make_group(impl_->member, std::vector<Rank>(members.begin(), members.end()));
   if (!member) return std::nullopt;
   return Communicator{std::make_unique<Impl>(std::move(*member), impl_->staging)};
 }
@@ -199,7 +199,7 @@ std::shared_ptr<std::byte> Communicator::allocate_bytes(std::size_t bytes) {
 int Communicator::world_rank(int rank) const {
   if (rank < 0 || rank >= size())
     throw InvalidArgument(fmt::format("world_rank({}): ranks here are 0 to {}", rank, size() - 1));
-  return impl_->engine.world_ranks()[static_cast<std::size_t>(rank)];
+  return impl_->engine.world_ranks()[Rank{rank}];
 }
 
 std::optional<int> Communicator::rank_of(int world_rank) const {

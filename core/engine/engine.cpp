@@ -29,7 +29,7 @@ Bytes shorter_blocks_from(Bytes block, int ranks, const Settings& settings) {
 
 }  // namespace
 
-Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<int> world_ranks,
+Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, ByRank<int> world_ranks,
                Rank self, const SegmentLayout& layout, const MachineView& machine,
                const Settings& settings)
     : progress_(std::move(rank.progress)),
@@ -41,7 +41,7 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<in
       machine_(with_chunk_of(settings, machine)),
       settings_(settings),
       spins_(machine.oversubscribed ? spins_sharing_a_core : spins_alone),
-      peers_(*transport_, progress_->bell(), *memory_, world_ranks_, self),
+      peers_(*transport_, progress_->bell(), *memory_, world_ranks_.elements(), self),
       executor_(peers_, layout, spins_),
       watchdog_(peers_),
       messages_(peers_, layout.messages(),

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "capstan/by_rank.hpp"
 #include "capstan/settings.hpp"
 #include "core/engine/agreement.hpp"
 #include "core/engine/executor/host_executor.hpp"
@@ -39,8 +40,8 @@ class Engine {
     std::shared_ptr<shared::SharedMemory> memory;
   };
 
-  /// `transport` is connected. `world_ranks[r]` is the rank in the world of rank r here.
-  Engine(Shared rank, std::shared_ptr<Transport> transport, std::vector<int> world_ranks, Rank self,
+  /// `transport` is connected. `world_ranks` holds the rank in the world of each rank here.
+  Engine(Shared rank, std::shared_ptr<Transport> transport, ByRank<int> world_ranks, Rank self,
          const SegmentLayout& layout, const MachineView& machine, const Settings& settings);
   Engine(const Engine&) = delete;
   /// Fails what is pending with Aborted.
@@ -50,7 +51,7 @@ class Engine {
   int size() const { return ranks_; }
   const std::shared_ptr<Progress>& progress() const { return progress_; }
   Shared shared() const { return {progress_, memory_}; }
-  const std::vector<int>& world_ranks() const { return world_ranks_; }
+  const ByRank<int>& world_ranks() const { return world_ranks_; }
   const MachineView& machine() const { return machine_; }
   const Settings& settings() const { return settings_; }
   /// For lookup() and remember(), without a progress thread.
@@ -151,7 +152,7 @@ class Engine {
   const std::shared_ptr<Progress> progress_;
   const std::shared_ptr<shared::SharedMemory> memory_;
   const std::shared_ptr<Transport> transport_;
-  const std::vector<int> world_ranks_;  // by rank
+  const ByRank<int> world_ranks_;
   const Rank self_;
   const int ranks_;
   const MachineView machine_;

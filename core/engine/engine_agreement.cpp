@@ -18,7 +18,7 @@ PeerMappedBuffers Engine::peer_mapped(const Call& call, const void* input,
                                       const void* output) const {
   const BufferLengths lengths = call.contract(ranks_).lengths(self_.value());
   const auto mapped = [&](const void* buffer, Elements length) {
-    return memory_->mapped_by(world_ranks_, buffer, bytes_of(length, call.element()));
+    return memory_->mapped_by(world_ranks_.elements(), buffer, bytes_of(length, call.element()));
   };
   if (!mapped(input, lengths.input)) return PeerMappedBuffers::none;
   return mapped(output, lengths.output) ? PeerMappedBuffers::all : PeerMappedBuffers::inputs;

@@ -35,7 +35,7 @@ class JointAllocation {
     if (all_see) engine_.expect_shared_buffers();
     if (!made_.allocation) return nullptr;
     made_.allocation->close_descriptor();
-    if (all_see) memory_.announce(made_, engine_.world_ranks());
+    if (all_see) memory_.announce(made_, engine_.world_ranks().elements());
     return {made_.allocation, made_.allocation->bytes().data()};
   }
 
@@ -89,7 +89,7 @@ class JointAllocation {
     for (int peer = 0; peer < engine_.size(); ++peer) {
       const auto& theirs = reports_[Rank{peer}].allocation;
       if (peer == engine_.rank() || theirs.size == 0) continue;
-      const int owner = engine_.world_ranks()[static_cast<std::size_t>(peer)];
+      const int owner = engine_.world_ranks()[Rank{peer}];
       all = memory_.add_view(owner, theirs) && all;
     }
     return all;

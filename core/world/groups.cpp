@@ -60,10 +60,11 @@ class Handoffs {
 /// This rank's side of a group that is being formed.
 class Formation {
  public:
-  Formation(Engine& parent, const std::vector<int>& members)
+  Formation(Engine& parent, const std::vector<Rank>& members)
       : parent_(parent),
         members_(members),
-        position_(static_cast<int>(std::ranges::find(members, parent.rank()) - members.begin())),
+        position_(
+            static_cast<int>(std::ranges::find(members, Rank{parent.rank()}) - members.begin())),
         threads_(parent.machine().threads),
         layout_(segment_layout(static_cast<int>(members.size()), parent.machine(),
                                parent.settings())) {}
@@ -86,8 +87,8 @@ class Formation {
   void connect(const ByRank<Announcement>& announcements) {
     if (members_.empty()) return;
     std::vector<Address> addresses;
-    for (const int member : members_) {
-      const Announcement& theirs = announcements[Rank{member}];
+    for (const Rank member : members_) {
+      const Announcement& theirs = announcements[member];
       addresses.emplace_back(theirs.address, theirs.address + theirs.length);
     }
     if (threads_) return take(addresses.front());
@@ -106,8 +107,7 @@ class Formation {
  private:
   Hosts hosts() const {
     std::vector<int> hosts;
-    for (const int member : members_)
-      hosts.push_back(parent_.machine().hosts.host_of(Rank{member}));
+    for (const Rank member : members_) hosts.push_back(parent_.machine().hosts.host_of(member));
     return Hosts{std::move(hosts)};
   }
 
@@ -129,7 +129,7 @@ class Formation {
   }
 
   Engine& parent_;
-  const std::vector<int>& members_;
+  const std::vector<Rank>& members_;
   const int position_;
   const bool threads_;
   const SegmentLayout layout_;
@@ -156,7 +156,7 @@ void together(Exchange& exchange, int rank, Step step) {
 
 }  // namespace
 
-std::optional<Member> make_group(Member& parent, const std::vector<int>& members) {
+std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members) {
   Engine& engine = *parent.engine;
   CollectiveExchange exchange{engine};
   Formation formation{engine, members};
@@ -166,9 +166,8 @@ std::optional<Member> make_group(Member& parent, const std::vector<int>& members
   together(exchange, engine.rank(), [&] { formation.connect(announcements); });
   if (members.empty()) return std::nullopt;
 
-  std::vector<int> world_ranks;
-  for (const int member : members)
-    world_ranks.push_back(engine.world_ranks()[static_cast<std::size_t>(member)]);
+  ByRank<int> world_ranks;
+  for (const Rank member : members) world_ranks.push_back(engine.world_ranks()[member]);
   auto group = std::make_unique<Engine>(engine.shared(), formation.transport(),
                                         std::move(world_ranks), Rank{formation.position()},
                                         formation.layout(), formation.machine(), engine.settings());

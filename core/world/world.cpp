@@ -151,7 +151,7 @@ void agree_on_abilities(MachineView& machine, StoreExchange& exchange, Transport
 /// A rank of a world. It sleeps on the transport of the world, also for all groups made from it.
 Member make_member(std::unique_ptr<Transport> transport, Rank self, const SegmentLayout& layout,
                    const MachineView& machine, const Settings& settings) {
-  std::vector<int> world_ranks(static_cast<std::size_t>(machine.hosts.ranks()));
+  ByRank<int> world_ranks(machine.hosts.ranks());
   std::iota(world_ranks.begin(), world_ranks.end(), 0);
   const std::shared_ptr<Transport> shared = std::move(transport);
   Engine::Shared own{

@@ -31,6 +31,6 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings);
 /// A communicator of some ranks of `parent`. All ranks of `parent` call this. `members` are the
 /// ranks of the group that this rank is to be in, in order; empty, and then no result, for none.
 /// Throws BootstrapError on all ranks when some cannot connect.
-std::optional<Member> make_group(Member& parent, const std::vector<int>& members);
+std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members);
 
 }  // namespace capstan

@@ -78,7 +78,7 @@ TEST_P(Async, WaitForLeavesTheOperationRunning) {
   });
 }
 
-/// Rank 0 cancels at some moment; the others never notice, and nobody writes to its memory again.
+/// Rank 0 cancels at some moment. The others never notice, and nothing writes to its memory again.
 TEST_P(Async, ACancelledOperationDisturbsNobody) {
   on_threads(3, settings(), [](Communicator& world) {
     std::mt19937 random{7};
@@ -105,7 +105,7 @@ TEST_P(Async, ACancelledOperationDisturbsNobody) {
       EXPECT_THROW(work.wait(), Cancelled);
       std::ranges::fill(input, 42);
       std::ranges::fill(output, 43);
-      // Kept until all are done with the call: a late write would show.
+      // Held until all ranks have ended the call: a late write would show.
       kept.emplace_back(std::move(input), 42);
       kept.emplace_back(std::move(output), 43);
       for (const auto& [memory, value] : kept) ASSERT_THAT(memory, Each(value));
@@ -117,7 +117,7 @@ TEST_P(Async, ACancelledOperationDisturbsNobody) {
   });
 }
 
-/// What was set aside of the input of one call has nothing to do with the next one.
+/// The private copy of one call's input is not used for the next call.
 TEST_P(Async, ACancelledOperationForgetsTheInputOfTheCallBefore) {
   Settings small_blocks = settings();
   small_blocks.algorithm = "all_to_all:direct/read_input;all_reduce:direct/staged";

@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(every_variant(
                            return name;
                          });
 
-/// Collectives of all kinds follow one another, chosen by the selector, with some ranks dawdling.
+/// All collectives follow one another, by the selector's choice, while some ranks come late.
 TEST(Collectives, AllKindsFollowOneAnother) {
   Settings settings;
   settings.timeout = std::chrono::seconds{60};
@@ -151,13 +151,13 @@ TEST(Collectives, AllKindsFollowOneAnother) {
     });
 }
 
-/// What a repeated call remembers of its plan ends with the plan: after more kinds of calls than
-/// are remembered.
+/// A repeated call does not use its plan beyond the life of the plan, which ends after more kinds
+/// of calls than are remembered.
 TEST(Collectives, ARepeatedCallRunsRightWhateverCameBetween) {
   constexpr int kinds = 1500;
   Settings settings;
   settings.timeout = std::chrono::seconds{60};
-  settings.autotune = false;  // plans of what is tried are not remembered
+  settings.autotune = false;  // plans of measured calls are not remembered
   on_threads(2, settings, [](Communicator& world) {
     std::vector<std::int64_t> data(kinds);
     std::int64_t round = 0;
@@ -178,9 +178,9 @@ TEST(Collectives, ARepeatedCallRunsRightWhateverCameBetween) {
   });
 }
 
-/// Of repeated calls many are remembered, those alike in some respects in the same place: with the
-/// same buffers and counts but another root or operation, and with more buffers than are
-/// remembered.
+/// Repeated calls are told apart although some share a place in the table: those with the same
+/// buffers and counts but another root or operation, and those of more buffers than there are
+/// places.
 TEST(Collectives, RepeatedCallsInTurnAreToldApart) {
   constexpr int buffers = 150;
   Settings settings;
@@ -236,10 +236,10 @@ TEST(Collectives, ACallbackThatCallsDisturbsNoRepeatedCall) {
   });
 }
 
-/// The first of a chain, with nothing to send: only the others wait for it.
+/// The first rank of a chain, with nothing to send, never waits; only the others wait for it.
 TEST(Collectives, ARankThatWaitsForNobodyLearnsThatTheOthersAreGone) {
   Settings settings;
-  settings.autotune = false;  // of which ranks would tell each other
+  settings.autotune = false;  // ranks would wait for each other to agree on times
   auto world = Communicator::local_world(2, settings);
   const auto scan_nothing = [&](Communicator& rank) {
     const std::vector<int> nothing;

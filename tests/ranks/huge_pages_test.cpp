@@ -1,4 +1,4 @@
-// Buffers that come back move into huge pages, and stay what they are.
+// Buffers that are used again move into huge pages and keep their contents.
 
 #include "core/memory/huge_pages.hpp"
 
@@ -20,7 +20,7 @@
 namespace capstan {
 namespace {
 
-/// How much of the mapping around an address is in huge pages.
+/// The part of the mapping around an address that is in huge pages, in bytes.
 Bytes huge_around(const void* address) {
   const auto wanted = reinterpret_cast<std::uint64_t>(address);
   std::ifstream smaps{"/proc/self/smaps"};
@@ -167,7 +167,7 @@ TEST_F(HugePages, AreForBuffersThatComeBack) {
   EXPECT_TRUE(smaller.intact());
 }
 
-/// As when a program frees one and allocates the next of the same size.
+/// Like a program that frees a buffer and allocates the next one of the same size.
 TEST_F(HugePages, AreForBuffersInThePlaceOfOthers) {
   const FourPages memory;
   const Bytes size = huge_page * 3;
@@ -221,7 +221,7 @@ TEST_F(HugePages, ForgetBuffersThatDoNotComeBack) {
   }
 }
 
-/// As many as a program has that uses one after the other, again and again.
+/// Like a program that uses many buffers one after another, again and again.
 TEST_F(HugePages, AreForManyBuffers) {
   const FourPages memory;
   memory.use(0, 2 * FourPages::page);

@@ -34,8 +34,8 @@ TEST(Join, RanksMeetThroughAUniqueId) {
     });
 }
 
-/// The thread that serves the id stays with its process; whatever lock it held at the fork is
-/// nothing that the child waits for.
+/// The thread that serves the id stays with its process. The child waits for no lock that the
+/// thread held at the fork.
 TEST(Join, AProcessThatIsForkedAfterTheIdWasMadeJoins) {
   if (sanitized)
     GTEST_SKIP() << "the sanitizers' own locks do not survive a fork beside other threads";
@@ -105,7 +105,7 @@ TEST(LocalWorld, AMismatchIsAnErrorOnEveryRankAndStaysOne) {
     });
 }
 
-/// As far as slots of all kinds for small calls let it.
+/// A rank may run ahead as far as there are slots for small calls of each kind.
 TEST(LocalWorld, AMismatchIsFoundHoweverFarTheSenderIsAhead) {
   Settings settings = bounded_settings();
   settings.algorithm = "broadcast:0-16:flat/inline_packets,16-inf:flat/staged";

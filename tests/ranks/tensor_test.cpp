@@ -16,7 +16,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// As dlpack.h has it.
+/// The structure of dlpack.h.
 struct DlDevice {
   std::int32_t device_type, device_id;
 };
@@ -165,7 +165,8 @@ TEST(Fused, ManyBuffersInOneOperation) {
   });
 }
 
-/// The input goes as it is, the output is unpacked: both are the caller's again.
+/// The input is sent in place, the output is unpacked. After a cancellation both belong to the
+/// caller again.
 TEST(Tensors, ACancelledGatherReadsItsInputNoMore) {
   constexpr std::int64_t n = 100'000;
   on_threads(2, bounded_settings(), [](Communicator& world) {
