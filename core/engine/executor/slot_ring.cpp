@@ -11,18 +11,15 @@ SlotRing::SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, cons
       notices_(peers.count(), layout.slots().pool()),
       known_finished_(peers.count()) {}
 
-bool SlotRing::readers_finish() {
-  for (const int rank : *slot_->readers) {
-    const Rank reader{rank};
-    std::uint64_t& known = known_finished_[reader];
-    if (known >= slot_->must_finish) continue;
-    const Finished& theirs = peers_.control(reader).finished;
-    const auto has_finished = [&] {
-      return (known = theirs.blocks.load(std::memory_order_acquire)) >= slot_->must_finish;
-    };
-    if (!has_finished() && !poll_.until(reader, has_finished)) return false;
-    log_.compare(reader, theirs);
-  }
+/// Waits a little until the reader has finished what was last written to the current slot.
+bool SlotRing::finishes(Rank reader) {
+  std::uint64_t& known = known_finished_[reader];
+  const Finished& theirs = peers_.control(reader).finished;
+  const auto has_finished = [&] {
+    return (known = theirs.blocks.load(std::memory_order_acquire)) >= slot_->must_finish;
+  };
+  if (!has_finished() && !poll_.until(reader, has_finished)) return false;
+  log_.compare(reader, theirs);
   return true;
 }
 

@@ -44,7 +44,7 @@ class SlotRing {
   /// another call.
   bool acquire(const SlotReaders& readers, std::uint64_t block, bool bounded_skew) {
     if (readers->empty()) return true;  // nothing is written to it
-    if (!rotation_.is_free(*slot_, bounded_skew) && !readers_finish()) return false;
+    if (!rotation_.is_free(*slot_, bounded_skew) && !readers_have_finished()) return false;
     rotation_.write(*slot_, block, readers);
     return true;
   }
@@ -64,7 +64,15 @@ class SlotRing {
   }
 
  private:
-  bool readers_finish();
+  /// Mostly this is known without a look at their segments.
+  bool readers_have_finished() {
+    for (const int rank : *slot_->readers) {
+      const Rank reader{rank};
+      if (known_finished_[reader] < slot_->must_finish && !finishes(reader)) return false;
+    }
+    return true;
+  }
+  bool finishes(Rank reader);
   void publish(std::uint64_t blocks) {
     finished_.blocks.store(blocks, std::memory_order_release);
     peers_.wake_mapped();
