@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-/// What a rank has called, for its peers to compare with what they have called. Written at the
+/// A call of a rank, which its peers compare with their own calls. Written by the rank at the
 /// start of each call; call n is in entry n % history_depth of the list. Comparing the history
 /// compares all calls so far. Words become visible one by one, so a difference counts only if the
 /// check says that all words are of the same call.
@@ -25,7 +25,7 @@ struct alignas(64) CallRecord {
   std::atomic<std::uint64_t> check;    ///< digest of all of the above
 };
 
-/// Where the buffers of a call lie in the rank's own memory.
+/// The addresses of a call's buffers in the rank's own memory.
 struct CallBuffers {
   std::atomic<std::uint64_t> input, output;
   /// The allocations that they are in, which peers may see (shared::AllocationId): the input's, and
@@ -42,7 +42,7 @@ struct alignas(64) AbortRecord {
   char text[text_bytes];
 };
 
-/// What a rank has finished.
+/// Counts of what a rank has finished.
 struct Finished {
   /// Over all calls: what it read of peers' staging buffers in these may be overwritten.
   std::atomic<std::uint64_t> blocks;
@@ -74,7 +74,7 @@ struct alignas(64) Flag {
 };
 static_assert(sizeof(Flag) == 64);
 
-/// Where things lie in a segment, the same on all ranks:
+/// The layout of a segment, the same on all ranks:
 ///
 ///   control | flag per peer | slots, by kind | messages
 class SegmentLayout {

@@ -40,7 +40,7 @@ class SharedMemory : public std::enable_shared_from_this<SharedMemory> {
   /// Whether all of these ranks have mapped all of this memory. True for 0 bytes.
   bool mapped_by(const std::vector<int>& ranks, const void* begin, Bytes size) const;
 
-  /// What peers need to know to map an allocation.
+  /// An allocation, described so that peers can map it.
   struct Announcement {
     std::uint64_t address = 0, size = 0, token = 0;
     AllocationId id = 0;
@@ -50,7 +50,7 @@ class SharedMemory : public std::enable_shared_from_this<SharedMemory> {
   bool add_view(int owner, const Announcement& theirs);
   /// Unmaps memory that its owners have freed.
   void drop_free_views();
-  /// Where this process has mapped the memory at an address of its owner; null if it has not.
+  /// The memory at an address of its owner, as mapped into this process; null if it is not.
   std::byte* view(int owner, AllocationId id, std::uint64_t address, Bytes size) const;
   std::size_t views() const { return views_.size(); }
 

@@ -8,7 +8,7 @@
 namespace capstan {
 namespace {
 
-/// What one rank needs to signal.
+/// The parts that one rank needs to signal.
 struct Node {
   Node(ExecutorWorld& world, int rank)
       : log(world.peers(rank)),

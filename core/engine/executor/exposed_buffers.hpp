@@ -23,7 +23,7 @@ class ExposedBuffers {
   /// The input that peers may read until the call ends: the caller's, or a snapshot of it where the
   /// output overlaps the input and what this rank receives would overwrite it.
   const std::byte* stable_input(const Plan& plan, const std::byte* input, const std::byte* output);
-  /// What peers have to know of the buffers of a call that begins.
+  /// The buffers of a call that begins, as peers have to know them.
   AnnouncedBuffers announced(const RunningCall& call) const {
     return {.input = call.input,
             .output = call.output,
