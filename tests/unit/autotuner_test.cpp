@@ -107,6 +107,18 @@ TEST(Autotuner, IgnoresTheFirstCallOfATurnAndTheMinimum) {
   }
 }
 
+/// In a broadcast the time of a turn is the mean of its calls; a candidate has three turns of nine.
+TEST(Autotuner, NeverTakesTheMinimumOfFewTurns) {
+  Autotuner tuner = tuner_of_two(Collective::broadcast, 400'000);
+  constexpr int calls_in_a_turn = 9;
+  measure(tuner, [](std::size_t c, int n) {
+    if (c == 0) return 1 * ms;
+    return n < calls_in_a_turn ? 1 * us : 2 * ms;
+  });
+  decide(tuner);
+  EXPECT_EQ(decision(tuner), 0U);
+}
+
 TEST(Autotuner, MeasuresEverMoreRarelyAndAllRoundsCount) {
   Autotuner tuner = tuner_of_two(Collective::all_reduce, 400'000);
   measure(tuner, [](std::size_t c, int) { return c == 1 ? 2 * ms : 1 * ms; });
