@@ -115,6 +115,7 @@ class Binder {
 
   /// At the end of a call all peers that share memory are woken anyway: notices that nothing is
   /// awaited after are not needed. (Over hosts the end of a call waits until all has been sent.)
+  // measured: docs/lab-notebook.md#drop-last-notices
   static void drop_last_notices(BoundProgram& bound) {
     for (std::size_t i = bound.ops.size(); i-- > 0 && !awaits(bound, bound.ops[i]);) {
       const BoundOp& op = bound.ops[i];

@@ -92,6 +92,7 @@ Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, By
 /// being short, and who has fewer of them waits less often.
 Bytes longest_block(const Call& call, const Choice& choice, Bytes usual, Bytes buffers,
                     Bytes cached) {
+  // measured: docs/lab-notebook.md#chunks
   constexpr std::uint64_t far_beyond = 4, times_longer = 16;
   const bool sums_in_scratch = reduces(call.collective) && has_root(call.collective);
   if (reaches_outputs(choice.protocol) && !sums_in_scratch && buffers >= cached * far_beyond)

@@ -61,8 +61,8 @@ struct Op {
   Elements length{};
 };
 
-/// How much of an operand an operation fetches at a time that is to be reduced, where the kernel
-/// copies: all pieces together stay in the cache of a core.
+/// Bytes of an operand that the kernel copies at a time for a reduction: all fit a core's cache.
+// measured: docs/lab-notebook.md#huge-pages
 constexpr Bytes fetched_piece(std::size_t operands) {
   constexpr std::uint64_t most = 256 << 10, least = 4 << 10, all = 768 << 10;
   return Bytes{std::clamp(all / operands / least * least, least, most)};

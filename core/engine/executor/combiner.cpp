@@ -8,9 +8,11 @@ namespace {
 /// A tile is a part of a result that goes to memory of peers by way of the cache. It and its
 /// sources fit the first-level cache. A streamed result ends with a fence, which should not come
 /// too often: its tiles are longer.
+// measured: docs/lab-notebook.md#tile-bytes
 constexpr std::uint64_t tile_bytes = 16 << 10, streamed_tile_bytes = 64 << 10;
 
 /// From this length on a result is written in tiles; see combine_in_tiles().
+// measured: docs/lab-notebook.md#worth-tiles
 constexpr std::uint64_t worth_tiles = 2 << 10;
 
 }  // namespace

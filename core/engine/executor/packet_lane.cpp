@@ -89,6 +89,7 @@ std::uint64_t PacketLane::packet_step(const RunningCall& call, const BoundOperan
 }
 
 void map_small_packets(Peers& peers, const SegmentLayout& layout) {
+  // measured: docs/lab-notebook.md#small-calls-that-run-ahead
   constexpr int many = 16;
   if (peers.count() > many) return;
   const SlotLayout& slots = layout.slots();

@@ -65,12 +65,14 @@ class PacketLane {
   /// From a packet of a peer to that of a later call, which is prefetched: a sender that waits for
   /// nobody is ahead. 0: nothing is prefetched.
   std::ptrdiff_t prefetch_distance(const Plan& plan) const {
+    // measured: docs/lab-notebook.md#fetch-ahead
     constexpr std::size_t calls_ahead = 2;
     return plan.guarantees.synchronizes ? 0 : slots_.distance(plan.slots, calls_ahead);
   }
   /// From a packet of the own staging buffer to that of a later call, which is prefetched for
   /// writing: the store to it then need not wait until the former readers have given up the line.
   std::ptrdiff_t write_prefetch_distance(const Plan& plan) const {
+    // measured: docs/lab-notebook.md#fetch-ahead
     constexpr std::size_t calls_ahead = 8;
     return plan.slots == SlotKind::small_packets ? slots_.distance(plan.slots, calls_ahead) : 0;
   }
