@@ -164,18 +164,20 @@ class Engine {
   Watchdog watchdog_;
   Messages messages_;
 
+  // Touched by every call, and therefore next to each other.
+  std::optional<Failure> failure_;
   Tasks tasks_;           // the first one runs
   bool running_ = false;  // it has begun
   int calls_since_check_ = 0;
+  PlanCache plans_;
+
   std::unordered_map<const Operation*, std::vector<Messages::TransferPointer>> exchanges_;
 
   std::uint64_t seen_progress_ = 0;
   std::chrono::steady_clock::time_point stalled_since_{};
 
-  PlanCache plans_;
   Autotuner::Time call_began_ = 0;  // of a measured call
   std::atomic<bool> shared_buffers_ = false;
-  std::optional<Failure> failure_;
 };
 
 /// Agreements by collectives of a communicator.

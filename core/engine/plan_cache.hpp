@@ -119,10 +119,10 @@ class PlanCache {
   void begin_round(TunedCalls& calls);
   bool needs_visibility_agreement(const Call& call);
 
+  RepeatedCalls repeated_;
   const PlanContext context_;
   const Hooks hooks_;
 
-  RepeatedCalls repeated_;
   std::atomic<std::uint64_t> generation_ = 0;
   const CachedPlan* last_ = nullptr;  // of plans_: often the next one
   std::unordered_map<Call, std::unique_ptr<const CachedPlan>, CallHash> plans_;

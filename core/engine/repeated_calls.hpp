@@ -23,6 +23,8 @@ class RepeatedCalls {
     const CachedPlan* plan = nullptr;  ///< null: the request has to be checked again
   };
 
+  RepeatedCalls() { last_ = &entries_.front(); }
+
   /// Null: not known.
   const Entry* find(const Request& request) {
     return last_->request == request ? last_ : find_elsewhere(request);
@@ -54,8 +56,8 @@ class RepeatedCalls {
     return entries_[mixed * 0x9e37'79b9'7f4a'7c15 >> (64 - place_bits)];
   }
 
+  Entry* last_ = nullptr;  // first, on a cache line that every call of the engine touches
   std::array<Entry, 1 << place_bits> entries_;
-  Entry* last_ = &entries_.front();
 };
 
 }  // namespace capstan
