@@ -27,7 +27,7 @@ struct Link {
   /// (AMD's Zen 5) move lines that another core has written to the core that reads them so, instead
   /// of sharing them: `rep movsb` out of them is up to twice as fast, plain loads are a tenth
   /// slower, and their owner writes to them again up to twice as fast.
-  const std::byte* taken_from = nullptr;
+  const std::byte* writable_alias = nullptr;
   static constexpr std::uint64_t long_read = 4096;  ///< bytes from which on that pays
   /// Non-zero while the peer sleeps (see Transport::wake), and always non-zero when the link is not
   /// mapped, as waking then sends what has been pushed. Null: the peer cannot be woken.

@@ -28,10 +28,10 @@ class Peers {
 
   std::byte* own_segment() { return segment_; }
   const std::byte* segment(Rank peer) const { return link(peer).segment; }
-  /// The same memory, mapped so that long reads are faster; see Link::taken_from.
+  /// The same memory, mapped so that long reads are faster; see Link::writable_alias.
   const std::byte* segment_for_long_reads(Rank peer) const {
     const Link& to = link(peer);
-    return to.taken_from ? to.taken_from : to.segment;
+    return to.writable_alias ? to.writable_alias : to.segment;
   }
   Control& own_control() { return control_of(segment_); }
   const Control& control(Rank peer) const { return control_of(segment(peer)); }

@@ -98,7 +98,7 @@ class Binder {
     } while (done < op.length);
   }
 
-  /// Long reads of peers' staging buffers take their lines (see Link::taken_from), but those of a
+  /// Long reads of peers' staging buffers take their lines (see Link::writable_alias), but those of a
   /// rank that does nothing but reduce staging buffers of several: all wait for its loads.
   void take_lines(BoundProgram& bound, const BoundOp& op) const {
     if (op.code != OpCode::gather || in_packets(to_.protocol)) return;
@@ -110,7 +110,7 @@ class Binder {
     };
     if (bound.readers->empty() && std::ranges::count_if(sources, of_peer) > 1) return;
     for (BoundOperand& source : sources)
-      if (of_peer(source)) source.base = BoundOperand::taken_from(source.owner, ranks_);
+      if (of_peer(source)) source.base = BoundOperand::writable_alias(source.owner, ranks_);
   }
 
   /// At the end of a call all peers that share memory are woken anyway: notices that nothing is

@@ -14,12 +14,12 @@ namespace capstan {
 
 /// An operand with its byte offset from a base. Bases are numbered: the local buffers in the order
 /// of Place, then the segments of all ranks, in which staging buffers lie, then the same again for
-/// what is taken from there (see Link::taken_from). Buffers of peers have none.
+/// what is taken from there (see Link::writable_alias). Buffers of peers have none.
 struct BoundOperand {
   static constexpr std::uint32_t segment_of(int rank) {
     return static_cast<std::uint32_t>(Place::staging) + static_cast<std::uint32_t>(rank);
   }
-  static constexpr std::uint32_t taken_from(int rank, int ranks) {
+  static constexpr std::uint32_t writable_alias(int rank, int ranks) {
     return segment_of(ranks + rank);
   }
 

@@ -56,8 +56,8 @@ TEST(ShmTransport, LinesAreTakenFromTheSameMemory) {
     transport->segment()[7] = std::byte{9};
     member.meet();
     EXPECT_EQ(link.segment[7], std::byte{9});
-    EXPECT_NE(link.taken_from, link.segment);
-    EXPECT_EQ(link.taken_from[7], std::byte{9});
+    EXPECT_NE(link.writable_alias, link.segment);
+    EXPECT_EQ(link.writable_alias[7], std::byte{9});
     member.meet();
   });
 }

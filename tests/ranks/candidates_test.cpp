@@ -153,7 +153,7 @@ std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ra
   std::vector<bool> found;
   for (const BoundOperand& operand : plan.program(0).operands)
     if (operand.in_staging() && operand.owner != 0)
-      found.push_back(operand.base == BoundOperand::taken_from(operand.owner, ranks));
+      found.push_back(operand.base == BoundOperand::writable_alias(operand.owner, ranks));
   return found;
 }
 

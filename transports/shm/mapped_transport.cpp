@@ -20,10 +20,10 @@ std::size_t MappedTransport::index(Rank peer) const {
 }
 
 void MappedTransport::set_link(Rank peer, const std::byte* segment, Header& header, int bell,
-                               const std::byte* taken_from) {
+                               const std::byte* writable_alias) {
   bells_[index(peer)] = bell;
   links_[index(peer)] = {
-      .segment = segment, .taken_from = taken_from, .doorbell = &header.doorbell, .mapped = true};
+      .segment = segment, .writable_alias = writable_alias, .doorbell = &header.doorbell, .mapped = true};
 }
 
 }  // namespace capstan::shm

@@ -40,7 +40,7 @@ class MappedTransport : public Transport {
   std::size_t index(Rank peer) const;
   /// `bell` is the peer's descriptor, or -1.
   void set_link(Rank peer, const std::byte* segment, Header& header, int bell,
-                const std::byte* taken_from = nullptr);
+                const std::byte* writable_alias = nullptr);
   void ring(const Link& link) final {
     ring_doorbell(*link.doorbell, scope_, bells_[static_cast<std::size_t>(&link - links_.data())]);
   }

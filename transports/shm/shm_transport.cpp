@@ -39,7 +39,7 @@ struct SharedMemory {
 /// The mapped memory of a peer.
 struct Peer {
   Mapping segment;
-  Mapping taken_from;  // the segment again, writable: see Link
+  Mapping writable_alias;  // the segment again, writable: see Link
   Mapping header;
   FileDescriptor bell;
   shm::Liveness liveness;
@@ -133,14 +133,14 @@ void ShmTransport::adopt(Rank rank, const shm::ShmAddress& address, shm::Partner
   Peer& peer = peers_[index(rank)];
   const Bytes size{address.segment};
   peer.segment = Mapping::shared(partner.segment.get(), size, PROT_READ);
-  peer.taken_from = Mapping::shared(partner.segment.get(), size, PROT_READ | PROT_WRITE);
+  peer.writable_alias = Mapping::shared(partner.segment.get(), size, PROT_READ | PROT_WRITE);
   peer.header =
       Mapping::shared(partner.header.get(), Bytes{sizeof(shm::Header)}, PROT_READ | PROT_WRITE);
   peer.bell = std::move(partner.bell);
   peer.liveness = std::move(partner.liveness);
   if (!partner.membarrier) sleeper().expect_lost_wakeups();
   set_link(rank, peer.segment.data(), *reinterpret_cast<shm::Header*>(peer.header.data()),
-           peer.bell.get(), peer.taken_from.data());
+           peer.bell.get(), peer.writable_alias.data());
 }
 
 bool ShmTransport::has_left(std::size_t peer) const {
