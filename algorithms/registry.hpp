@@ -17,34 +17,34 @@ struct Cost {
   double reduced = 0;  ///< elements read by reductions
 };
 
-/// What an algorithm promises beyond its collective. Proofs hold it to that.
+/// What an algorithm promises beyond the contract of its collective. Proofs hold it to that.
 struct Guarantees {
   /// No rank returns before every rank has entered: back-to-back calls need no other protection
   /// of scratch than rotating slots.
   bool synchronizes = false;
   /// In a stream of blocks no rank runs so far ahead that it writes to one of three rotating slots
-  /// while another still reads it. If not, slots are acquired there too.
-  bool paced = false;
+  /// while another still reads it. Otherwise slots are acquired within streams, too.
+  bool bounded_skew = false;
   /// Sums are combined in the order of ranks, so that the operation need not be commutative.
   bool ordered = false;
-  /// Each sum is one reduction of all contributions in the order of ranks: algorithms that promise
-  /// it give the same results, bit by bit. (Not proven: a test compares them.)
-  bool one_sum = false;
+  /// Each sum is one reduction of all contributions in the order of ranks, so that its result is
+  /// bitwise reproducible by every algorithm that promises it. (Not proven: a test compares them.)
+  bool rank_ordered_sum = false;
 };
 
-/// Where nearly all that travels comes from: peers may as well read it there.
-enum class Sends : std::uint8_t {
-  sums,     ///< partial results
-  inputs,   ///< straight out of inputs
-  outputs,  ///< out of inputs, then out of finished parts of outputs
-  results   ///< the same, into the outputs of others
+/// What nearly all traffic consists of. Peers can read inputs and outputs in place.
+enum class Traffic : std::uint8_t {
+  partials,  ///< partial sums
+  inputs,    ///< inputs
+  outputs,   ///< inputs, then finished parts of outputs
+  results    ///< the same, and it ends in the outputs of peers
 };
 
-/// For which hosts an algorithm is meant. It is right on all.
-enum class Meant : std::uint8_t {
+/// The hosts that an algorithm requires to be worth its while. Its result is right on all.
+enum class Requires : std::uint8_t {
   anywhere,
-  several_hosts,  ///< of which some have several ranks
-  even_hosts      ///< the same, with equal numbers of ranks
+  several_hosts,  ///< some of which have several ranks
+  uniform_hosts   ///< the same, with equal numbers of ranks
 };
 
 /// An algorithm as declared in the registry: a pure function from (group, shape) to a schedule.
@@ -57,12 +57,13 @@ struct Algorithm {
   Cost (*cost)(int ranks, Elements count);
   int max_ranks;  ///< above it a rank's schedule would be unreasonably long
   Guarantees guarantees{};
-  Sends sends = Sends::sums;
-  Meant meant = Meant::anywhere;
+  Traffic traffic = Traffic::partials;
+  Requires requirement = Requires::anywhere;
 
-  bool is_meant_for(const Hosts& hosts) const {
-    return meant == Meant::anywhere || (!hosts.single() && hosts.count() < hosts.ranks() &&
-                                        (meant == Meant::several_hosts || hosts.even()));
+  bool suits(const Hosts& hosts) const {
+    return requirement == Requires::anywhere ||
+           (!hosts.single() && hosts.count() < hosts.ranks() &&
+            (requirement == Requires::several_hosts || hosts.even()));
   }
 
   /// The schedule of one rank of `group`. A group of one only copies. Throws InvalidArgument when

@@ -12,10 +12,10 @@ namespace capstan {
 inline std::vector<std::string> variants_of(const Algorithm& algorithm) {
   const std::string name{algorithm.name};
   std::vector<std::string> variants{name};
-  if (algorithm.sends != Sends::sums)
+  if (algorithm.traffic != Traffic::partials)
     variants.insert(variants.end(), {name + "/staged", name + "/read_input"});
-  if (algorithm.sends >= Sends::outputs) variants.push_back(name + "/read_buffers");
-  if (algorithm.sends == Sends::results) variants.push_back(name + "/write_output");
+  if (algorithm.traffic >= Traffic::outputs) variants.push_back(name + "/read_buffers");
+  if (algorithm.traffic == Traffic::results) variants.push_back(name + "/write_output");
   return variants;
 }
 

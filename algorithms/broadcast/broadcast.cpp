@@ -16,7 +16,7 @@ const std::array list{
               &flat_broadcast_cost,
               all_pairs,
               {},
-              Sends::inputs},
+              Traffic::inputs},
     Algorithm{"binomial",
               Collective::broadcast,
               "down a binomial tree: log2(p) steps",
@@ -38,7 +38,7 @@ const std::array list{
               &direct_broadcast_cost,
               all_pairs,
               {},
-              Sends::outputs},
+              Traffic::outputs},
     Algorithm{"rendezvous",
               Collective::broadcast,
               "as direct, while the root writes a block to everybody",
@@ -46,7 +46,7 @@ const std::array list{
               &rendezvous_broadcast_cost,
               all_pairs,
               {.synchronizes = true},
-              Sends::results},
+              Traffic::results},
     Algorithm{"chain",
               Collective::broadcast,
               "from rank to rank; long messages as a pipeline of blocks",
@@ -61,8 +61,8 @@ const std::array list{
               &leaders_broadcast_cost,
               4096,
               {},
-              Sends::sums,
-              Meant::several_hosts},
+              Traffic::partials,
+              Requires::several_hosts},
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ const std::array list{
               &direct_gather_cost,
               all_pairs,
               {},
-              Sends::inputs},
+              Traffic::inputs},
     Algorithm{"binomial",
               Collective::gather,
               "up a binomial tree: log2(p) steps",
@@ -31,8 +31,8 @@ const std::array list{
               &leaders_gather_cost,
               all_pairs,
               {},
-              Sends::sums,
-              Meant::several_hosts},
+              Traffic::partials,
+              Requires::several_hosts},
 };
 const auto list_with_counts = with_counts(list, Collective::gather_v);
 

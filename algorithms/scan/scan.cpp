@@ -16,7 +16,7 @@ const std::array list{
               &flat_scan_cost,
               all_pairs,
               {.ordered = true},
-              Sends::inputs},
+              Traffic::inputs},
     Algorithm{"recursive_doubling",
               Collective::scan,
               "log2(p) steps, each with twice the reach",

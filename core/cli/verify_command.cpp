@@ -170,7 +170,7 @@ Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<
       result.add(proof::prove_schedules(algorithm.collective, shape, schedules,
                                         {.in_place = in_place,
                                          .synchronizes = algorithm.guarantees.synchronizes,
-                                         .paced = algorithm.guarantees.paced,
+                                         .bounded_skew = algorithm.guarantees.bounded_skew,
                                          .ordered = algorithm.guarantees.ordered}));
       for (const Protocol protocol : all_protocols) {
         const bool apart = in_place && overwrites_input(algorithm.collective);

@@ -76,7 +76,7 @@ Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, By
   const int ranks = hosts.ranks();
   const Elements length = part_length(call);
   if (in_packets(choice.protocol) || ranks == 1) return length;
-  if (reads_buffers(choice.protocol) && choice.algorithm->sends == Sends::inputs) return length;
+  if (reads_buffers(choice.protocol) && choice.algorithm->traffic == Traffic::inputs) return length;
   const bool has_parts =
       call.contract(ranks).input_blocks(0) || call.contract(ranks).output_blocks(0);
   const std::uint64_t parts = has_parts ? static_cast<std::uint64_t>(ranks) : 1;
@@ -265,11 +265,11 @@ bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts) 
     case Protocol::shared_inline_packets:
       return hosts.single() && hosts.ranks() > 2 && !has_counts(algorithm.collective);
     case Protocol::read_input:
-      return hosts.single() && algorithm.sends != Sends::sums;
+      return hosts.single() && algorithm.traffic != Traffic::partials;
     case Protocol::read_buffers:
-      return hosts.single() && algorithm.sends >= Sends::outputs;
+      return hosts.single() && algorithm.traffic >= Traffic::outputs;
     case Protocol::write_output:
-      return hosts.single() && algorithm.sends == Sends::results;
+      return hosts.single() && algorithm.traffic == Traffic::results;
   }
   return false;
 }

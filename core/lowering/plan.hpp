@@ -95,7 +95,7 @@ struct Plan {
   std::uint64_t rounds() const { return blocks + phases - 1; }
   /// Whether peers hear that a block is finished when this phase of it is, before the call ends.
   bool publishes(std::uint64_t block, std::uint64_t phase) const {
-    return phase == last_reading_phase && !guarantees.paced && block + 1 < blocks;
+    return phase == last_reading_phase && !guarantees.bounded_skew && block + 1 < blocks;
   }
   const BoundProgram& program(std::uint64_t index) const {
     return programs[program_of.empty() ? 0 : program_of[index]];

@@ -148,7 +148,7 @@ class Scripts : public proof::BlockLayout {
   void acquire(const Running& call, SlotRotation::Slot& slot, const SlotReaders& readers,
                std::uint64_t block) {
     if (readers->empty()) return;
-    if (!call.rank.slots.is_free(slot, call.plan.guarantees.paced))
+    if (!call.rank.slots.is_free(slot, call.plan.guarantees.bounded_skew))
       emit(call, {.kind = Effect::Kind::acquire,
                   .block = static_cast<int>(slot.must_finish) - 1,
                   .peers = *slot.readers});

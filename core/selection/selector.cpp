@@ -157,7 +157,7 @@ bool rounds(const Call& call) {
 
 /// Whether an algorithm has but one result, bit by bit, for whoever may compute which part of it.
 bool is_exact(const Algorithm& algorithm, const Call& call) {
-  return !reduces(call.collective) || !rounds(call) || algorithm.guarantees.one_sum;
+  return !reduces(call.collective) || !rounds(call) || algorithm.guarantees.rank_ordered_sum;
 }
 
 /// The cheapest, of several the first; of none, one that costs more than any other.
@@ -189,7 +189,7 @@ Candidate preferred(std::vector<Candidate> candidates, const Call& call, const H
 }
 
 bool suits(const Algorithm& algorithm, const Hosts& hosts, bool commutative) {
-  return hosts.ranks() <= algorithm.max_ranks && algorithm.is_meant_for(hosts) &&
+  return hosts.ranks() <= algorithm.max_ranks && algorithm.suits(hosts) &&
          (commutative || algorithm.guarantees.ordered);
 }
 
@@ -200,7 +200,7 @@ std::vector<const Algorithm*> comparable(const Call& call, const Hosts& hosts, b
   for (const Algorithm& algorithm : algorithms(call.collective)) {
     if (!suits(algorithm, hosts, commutative)) continue;
     all.push_back(&algorithm);
-    if (algorithm.meant != Meant::anywhere) hierarchical.push_back(&algorithm);
+    if (algorithm.requirement != Requires::anywhere) hierarchical.push_back(&algorithm);
   }
   return simulates(hosts) || hierarchical.empty() ? all : hierarchical;
 }
@@ -288,9 +288,11 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
                     commutative ? "" : " with an operation that is not commutative"));
   Choice choice = chosen(winner);
   if (const Candidate fastest = best_of(candidates); fastest.beats(winner))
-    choice.reason =
-        fmt::format("predicted {:.2f} us; {} with {:.2f} us sums like no other",
-                    winner.nanoseconds / 1000, fastest.algorithm->name, fastest.nanoseconds / 1000);
+    choice.reason = fmt::format(
+        "predicted {:.2f} us; it is chosen because its result is bitwise reproducible, which that "
+        "of "
+        "{} with {:.2f} us is not",
+        winner.nanoseconds / 1000, fastest.algorithm->name, fastest.nanoseconds / 1000);
   return choice;
 }
 

@@ -56,7 +56,7 @@ std::vector<Hosts> worlds_for(const Algorithm& algorithm) {
   std::vector<Hosts> worlds{2, 3};
   if (!sanitized) worlds.insert(worlds.end(), {4, 6});
   for (const auto& host_of : {std::vector{0, 0, 1, 1}, {0, 1, 0, 1, 0}, {0, 0, 1, 1, 2, 2}})
-    if (algorithm.meant != Meant::anywhere && algorithm.is_meant_for(Hosts{host_of}))
+    if (algorithm.requirement != Requires::anywhere && algorithm.suits(Hosts{host_of}))
       worlds.emplace_back(host_of);
   return worlds;
 }

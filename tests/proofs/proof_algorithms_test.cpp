@@ -44,7 +44,7 @@ std::vector<int> rank_counts(int most) {
 
 ProofOptions options_of(const Algorithm& algorithm) {
   return {.synchronizes = algorithm.guarantees.synchronizes,
-          .paced = algorithm.guarantees.paced,
+          .bounded_skew = algorithm.guarantees.bounded_skew,
           .ordered = algorithm.guarantees.ordered};
 }
 
@@ -192,7 +192,8 @@ INSTANTIATE_TEST_SUITE_P(All, Proof, ::testing::ValuesIn(every_algorithm()),
 
 std::vector<const Algorithm*> hierarchical_algorithms() {
   auto algorithms = every_algorithm();
-  std::erase_if(algorithms, [](const Algorithm* a) { return a->meant == Meant::anywhere; });
+  std::erase_if(algorithms,
+                [](const Algorithm* a) { return a->requirement == Requires::anywhere; });
   return algorithms;
 }
 INSTANTIATE_TEST_SUITE_P(All, HierarchicalProof, ::testing::ValuesIn(hierarchical_algorithms()),

@@ -170,9 +170,9 @@ TEST(Rivals, GiveTheSameSums) {
     for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {
       const auto found = rivals(call_of(collective, count), 4, readable, block);
       for (const Choice& rival : found)
-        EXPECT_TRUE(
-            rival.algorithm == found.front().algorithm ||
-            (rival.algorithm->guarantees.one_sum && found.front().algorithm->guarantees.one_sum))
+        EXPECT_TRUE(rival.algorithm == found.front().algorithm ||
+                    (rival.algorithm->guarantees.rank_ordered_sum &&
+                     found.front().algorithm->guarantees.rank_ordered_sum))
             << rival.algorithm->name << " and " << found.front().algorithm->name;
     }
   }
@@ -195,7 +195,8 @@ TEST(Rivals, GiveTheSumsOfWhatIsChosen) {
         const Choice chosen = choose(call, 6, {}, true, model);
         for (const Choice& rival : rivals(call, 6, model, block))
           EXPECT_TRUE(rival.algorithm == chosen.algorithm ||
-                      (rival.algorithm->guarantees.one_sum && chosen.algorithm->guarantees.one_sum))
+                      (rival.algorithm->guarantees.rank_ordered_sum &&
+                       chosen.algorithm->guarantees.rank_ordered_sum))
               << to_string(call) << ": " << rival.algorithm->name << ", chosen is "
               << chosen.algorithm->name;
       }
@@ -210,16 +211,16 @@ TEST(Chosen, GivesSumsThatOthersGiveToo) {
   greatest.op = ReduceOp::max;
   const Choice fastest = choose(integers, 4, {}, true, readable);
   const Choice exact = choose(floats, 4, {}, true, readable);
-  ASSERT_FALSE(fastest.algorithm->guarantees.one_sum) << "nothing has to be given up";
-  EXPECT_TRUE(exact.algorithm->guarantees.one_sum);
+  ASSERT_FALSE(fastest.algorithm->guarantees.rank_ordered_sum) << "nothing has to be given up";
+  EXPECT_TRUE(exact.algorithm->guarantees.rank_ordered_sum);
   EXPECT_LE(exact.nanoseconds, 2 * fastest.nanoseconds);
-  EXPECT_FALSE(choose(floats, 16, {}, true, readable).algorithm->guarantees.one_sum)
+  EXPECT_FALSE(choose(floats, 16, {}, true, readable).algorithm->guarantees.rank_ordered_sum)
       << "too slow there";
-  EXPECT_FALSE(choose(greatest, 4, {}, true, readable).algorithm->guarantees.one_sum)
+  EXPECT_FALSE(choose(greatest, 4, {}, true, readable).algorithm->guarantees.rank_ordered_sum)
       << "does not round";
   LinkModel shared = readable;
   shared.shares_cores = true;
-  EXPECT_FALSE(choose(floats, 4, {}, true, shared).algorithm->guarantees.one_sum)
+  EXPECT_FALSE(choose(floats, 4, {}, true, shared).algorithm->guarantees.rank_ordered_sum)
       << "nothing is tried there";
   EXPECT_THAT(exact.reason, HasSubstr("sums like no other"));
 }
@@ -292,7 +293,7 @@ TYPED_TEST(OneSum, GivesTheSameBits) {
     std::vector<TypeParam> first;
     int compared = 0;
     for (const Algorithm& algorithm : algorithms(collective)) {
-      if (!algorithm.guarantees.one_sum) continue;
+      if (!algorithm.guarantees.rank_ordered_sum) continue;
       EXPECT_TRUE(algorithm.guarantees.ordered);
       for (const std::string& variant : variants_of(algorithm)) {
         const auto sums =

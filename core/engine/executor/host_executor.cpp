@@ -115,7 +115,7 @@ void HostExecutor::next_phase() {
 inline bool HostExecutor::acquire_slot() {
   if (call_.slot_acquired) return true;
   return call_.slot_acquired =
-             slots_.acquire(call_.program->readers, call_.block, call_.plan->guarantees.paced);
+             slots_.acquire(call_.program->readers, call_.block, call_.plan->guarantees.bounded_skew);
 }
 
 inline bool HostExecutor::run_ops(std::uint32_t end) {

@@ -163,7 +163,7 @@ std::vector<Effect> script_of(const Schedule& schedule, const std::vector<std::s
       script.push_back({.kind = Effect::Kind::enter, .call = call, .block = first + block});
     for_each_phase(options.blocks, phases, [&](int block, int phase) {
       const int reused = first + block - options.slots;
-      const bool known = options.synchronizes && (options.paced || options.blocks == 1);
+      const bool known = options.synchronizes && (options.bounded_skew || options.blocks == 1);
       if (phase == 0 && !known && reused >= 0)
         script.push_back({.kind = Effect::Kind::acquire, .call = call, .block = reused});
       for (std::size_t i = 0; i < schedule.steps().size(); ++i)

@@ -57,7 +57,7 @@ struct ProofOptions {
   bool in_place = false;     ///< output and input share memory
   int blocks = 1;            ///< more than 1: each call is a stream of this many blocks
   bool synchronizes = true;  ///< see Guarantees; if not, slots are acquired before they are reused
-  bool paced = true;         ///< the same, within streams
+  bool bounded_skew = true;  ///< the same, within streams
   bool ordered = false;      ///< see Guarantees
 };
 
