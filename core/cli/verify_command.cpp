@@ -129,7 +129,7 @@ struct Result {
   std::size_t proofs = 0;
   std::vector<proof::Finding> findings;
 
-  void add(const proof::Verdict& summary) {
+  void add(const proof::Result& summary) {
     ++proofs;
     findings.insert(findings.end(), summary.findings.begin(), summary.findings.end());
   }

@@ -110,7 +110,7 @@ Choice PlanCache::predicted(const Call& call) {
 /// All calls of a kind are tuned, or none.
 bool PlanCache::autotunes(const Call& call) const {
   return context_.autotunes && call.purpose == Purpose::caller &&
-         may_be_tried(call, context_.hosts, context_.links);
+         may_be_tuned(call, context_.hosts, context_.links);
 }
 
 /// The kind of a call; null where it is not tuned. The same on all ranks.
@@ -120,9 +120,9 @@ TunedCalls* PlanCache::tuned(const Call& call) {
   const auto found = tuned_.find(key);
   if (found != tuned_.end()) return &found->second;
   if (tuned_.size() >= most_tuned) return nullptr;
-  Autotuner tuner{rivals(key, context_.hosts, context_.links, context_.shorter_blocks_from),
-                  call.collective, call.extent(context_.hosts.ranks()),
-                  context_.links.shares_cores};
+  Autotuner tuner{
+      tuning_candidates(key, context_.hosts, context_.links, context_.shorter_blocks_from),
+      call.collective, call.extent(context_.hosts.ranks()), context_.links.shares_cores};
   hooks_.buffers_may_have_changed();  // a program that goes on to other calls may have other ones
   return &tuned_.emplace(key, TunedCalls{std::move(tuner)}).first->second;
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "core/selection/simulator.hpp"
+#include "core/selection/link_model.hpp"
 
 namespace capstan {
 

@@ -281,7 +281,7 @@ class Scripts : public proof::BlockLayout {
 
 }  // namespace
 
-proof::Verdict prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
+proof::Result prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
                               const LoweredProofOptions& options) {
   Scripts scripts{calls, hosts, options};
   proof::Machine machine{scripts.take(), scripts};

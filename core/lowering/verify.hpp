@@ -45,7 +45,7 @@ struct LoweredProofOptions {
 /// Proves that the bound programs of all ranks, what the executor runs, do right what the
 /// collectives promise, as prove_schedules does for schedules: for calls of any kind that follow
 /// one another on one communicator, with the executor's own rotation of slots and notices.
-proof::Verdict prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
+proof::Result prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
                               const LoweredProofOptions& options = {});
 
 }  // namespace capstan

@@ -17,19 +17,19 @@ struct Candidate {
   const Algorithm* algorithm = nullptr;
   Protocol protocol = Protocol::staged;
   double nanoseconds = std::numeric_limits<double>::infinity();
-  bool wants_trial = false;  ///< not to be chosen unless a trial has found it to be fast
+  bool needs_tuning = false;  ///< not to be chosen unless it was measured to be fast
 
   /// By more than sums of the same costs in another order differ.
   bool beats(const Candidate& other) const { return nanoseconds < other.nanoseconds * (1 - 1e-9); }
 };
 
-/// Up to so many ranks programs are simulated; above it, costs that algorithms declare must do.
-/// These know nothing of hosts, so that simulating more is worth its while there.
+/// Programs of few ranks are simulated; for more, the costs that algorithms declare must do. These
+/// know nothing of hosts, so that simulation goes further between hosts.
 bool simulates(const Hosts& hosts) {
   return hosts.ranks() <= (hosts.single() ? 16 : 32);
 }
 
-/// Of the buffers that are not empty, on all ranks.
+/// The shortest buffer of any rank that is not empty.
 Bytes shortest_buffer(const Call& call, int ranks) {
   Elements shortest = call.contract(ranks).extent();
   for (int rank = 0; rank < ranks; ++rank) {
@@ -40,8 +40,8 @@ Bytes shortest_buffer(const Call& call, int ranks) {
   return bytes_of(shortest, call.element());
 }
 
-/// Whether the kernel may be fast where ranks share cores: what lies in small pages it copies
-/// several times as slowly there.
+/// Whether copies by the kernel may be fast where ranks share cores: from small pages they are
+/// several times as slow there.
 bool kernel_may_be_fast(const Call& call, const Hosts& hosts, const LinkModel& model) {
   const Call kind = typical(call);
   return model.huge_pages && kind.extent(hosts.ranks()) >= model.long_call &&
@@ -81,7 +81,7 @@ class Predictor {
       return schedules_[static_cast<std::size_t>(rank.value())];
     };
     const double crowding =
-        hosts_.single() ? 0 : model_.overlap * (schedules_.front().phases() - 1);
+        hosts_.single() ? 0 : model_.phase_contention * (schedules_.front().phases() - 1);
     return (1 + crowding) *
            simulate(lower_all(schedule_of, hosts_, protocol), hosts_,
                     {.element = call_.element(),
@@ -97,7 +97,7 @@ class Predictor {
   double declared(Protocol protocol) const {
     const Cost cost = algorithm_.cost(ranks_, contract_.typical_count());
     const double element = static_cast<double>(call_.element().value());
-    const double message = model_.post + model_.take + model_.post_latency;  // to another host
+    const double message = model_.o_send + model_.o_recv + model_.latency;  // to another host
     // What is sent is read from staging buffers by its receivers; staging buffers are written once
     // for all of them.
     const double moved = (cost.sent + cost.reduced) * element;
@@ -106,13 +106,13 @@ class Predictor {
              moved / packet_payload_bytes * (model_.packet_write + model_.next_packet);
     if (protocol == Protocol::staged)
       return cost.steps * (hosts_.single() ? model_.flag + 2 * model_.miss : message) +
-             moved * (model_.staging_write + model_.staging_read) / 2;
+             moved * (model_.staging_write_byte + model_.staging_read_byte) / 2;
     // One more message says that all has been read.
     const bool seen = call_.peer_mapped >= (reaches_outputs(protocol) ? PeerMappedBuffers::all
                                                                       : PeerMappedBuffers::inputs);
     return (cost.steps + 1) * (model_.flag + 2 * model_.miss) +
            (ranks_ - 1) * (seen ? model_.load : model_.read_call) +
-           moved * model_.read_byte * (of_rank_ > model_.cache ? model_.far_read : 1);
+           moved * model_.read_byte * (of_rank_ > model_.cache ? model_.dram_read_factor : 1);
   }
 
   const Algorithm& algorithm_;
@@ -134,14 +134,14 @@ std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, 
     if ((wanted && protocol != *wanted) || !runs_in(algorithm, protocol, hosts)) continue;
     if (reads_buffers(protocol) && !model.reads_peers) continue;
     const bool by_kernel = reads_buffers(protocol) && call.peer_mapped == PeerMappedBuffers::none;
-    const bool wants_trial = !wanted && by_kernel && model.shares_cores;
-    if (wants_trial && !kernel_may_be_fast(call, hosts, model)) continue;
+    const bool needs_tuning = !wanted && by_kernel && model.shares_cores;
+    if (needs_tuning && !kernel_may_be_fast(call, hosts, model)) continue;
     if (in_packets(protocol) && !fits_packets(algorithm, protocol, hosts, call)) continue;
     const double nanoseconds = predictor.predict(protocol);
     // Or nobody can tell: the costs that algorithms declare do not know what is shared.
     const bool shares_nothing = protocol == Protocol::shared_inline_packets &&
                                 !candidates.empty() && candidates.back().nanoseconds == nanoseconds;
-    if (!shares_nothing) candidates.push_back({&algorithm, protocol, nanoseconds, wants_trial});
+    if (!shares_nothing) candidates.push_back({&algorithm, protocol, nanoseconds, needs_tuning});
   }
   return candidates;
 }
@@ -155,12 +155,12 @@ bool rounds(const Call& call) {
   return call.user || (!is_integer(call.type) && adds_or_multiplies);
 }
 
-/// Whether an algorithm has but one result, bit by bit, for whoever may compute which part of it.
-bool is_exact(const Algorithm& algorithm, const Call& call) {
+/// Whether the result of an algorithm is bitwise reproducible, whichever rank computes which part.
+bool is_reproducible(const Algorithm& algorithm, const Call& call) {
   return !reduces(call.collective) || !rounds(call) || algorithm.guarantees.rank_ordered_sum;
 }
 
-/// The cheapest, of several the first; of none, one that costs more than any other.
+/// The cheapest; the first of several. Without candidates, one that costs more than any other.
 Candidate best_of(const std::vector<Candidate>& candidates) {
   Candidate best;
   for (const Candidate& candidate : candidates)
@@ -168,22 +168,25 @@ Candidate best_of(const std::vector<Candidate>& candidates) {
   return best;
 }
 
-/// What may be chosen without a trial.
-std::vector<Candidate> untried(std::vector<Candidate> candidates) {
-  std::erase_if(candidates, &Candidate::wants_trial);
+/// What may be chosen without having been measured.
+std::vector<Candidate> untuned(std::vector<Candidate> candidates) {
+  std::erase_if(candidates, &Candidate::needs_tuning);
   return candidates;
 }
 
-/// Of what may be chosen without a trial: the cheapest, or of exact ones the cheapest if it is
-/// predicted to take about as long. Many are exact, so that trials can tell which of them is the
-/// fastest; whether ranks try makes no difference here, as results must not depend on that.
+/// Among what may be chosen without having been measured: the cheapest, or the cheapest
+/// reproducible one, if it is predicted to take about as long. Many are reproducible, so that
+/// tuning can find the fastest of them. Whether ranks tune makes no difference here, as results
+/// must not depend on it.
 Candidate preferred(std::vector<Candidate> candidates, const Call& call, const Hosts& hosts,
                     const LinkModel& model) {
   const Candidate best = best_of(candidates);
   const double about_as_long = in_packets(best.protocol) ? 2 : 1.5;  // times, as predictions are
-  if (!best.algorithm || !may_be_tried(call, hosts, model) || is_exact(*best.algorithm, call))
+  if (!best.algorithm || !may_be_tuned(call, hosts, model) ||
+      is_reproducible(*best.algorithm, call))
     return best;
-  std::erase_if(candidates, [&](const Candidate& c) { return !is_exact(*c.algorithm, call); });
+  std::erase_if(candidates,
+                [&](const Candidate& c) { return !is_reproducible(*c.algorithm, call); });
   const Candidate other = best_of(candidates);
   return other.nanoseconds <= about_as_long * best.nanoseconds ? other : best;
 }
@@ -193,8 +196,8 @@ bool suits(const Algorithm& algorithm, const Hosts& hosts, bool commutative) {
          (commutative || algorithm.guarantees.ordered);
 }
 
-/// Among what declared costs compare fairly: over hosts, those that are meant for that, if there
-/// are any.
+/// The algorithms that declared costs compare fairly: over several hosts those that require them,
+/// if there are any.
 std::vector<const Algorithm*> comparable(const Call& call, const Hosts& hosts, bool commutative) {
   std::vector<const Algorithm*> all, hierarchical;
   for (const Algorithm& algorithm : algorithms(call.collective)) {
@@ -225,8 +228,8 @@ Choice chosen(const Candidate& candidate) {
 /// protocol above all: how protocols compare on a machine is what the model knows least about.
 /// Those of one protocol that are predicted alike, last; and not at all between two ranks, where
 /// they do the same.
-std::vector<Candidate> worth_a_trial(const Candidate& best, const std::vector<Candidate>& others,
-                                     int ranks) {
+std::vector<Candidate> worth_measuring(const Candidate& best, const std::vector<Candidate>& others,
+                                       int ranks) {
   constexpr std::size_t most = 6, most_protocols = 4;
   constexpr double near = 4, within_reach = 16;  // times as long, as predictions are
   std::vector<Candidate> chosen{best};
@@ -248,7 +251,7 @@ std::vector<Candidate> worth_a_trial(const Candidate& best, const std::vector<Ca
 
 /// Whether the results are the same, bit by bit. A protocol changes none.
 bool agree(const Algorithm& a, const Algorithm& b, const Call& call) {
-  return &a == &b || (is_exact(a, call) && is_exact(b, call));
+  return &a == &b || (is_reproducible(a, call) && is_reproducible(b, call));
 }
 
 }  // namespace
@@ -262,7 +265,7 @@ Call typical(Call call) {
   return call;
 }
 
-bool may_be_tried(const Call& call, const Hosts& hosts, const LinkModel& model) {
+bool may_be_tuned(const Call& call, const Hosts& hosts, const LinkModel& model) {
   if (!hosts.single() || has_counts(call.collective) || call.user) return false;
   return !model.shares_cores || typical(call).extent(hosts.ranks()) >= model.long_call;
 }
@@ -273,14 +276,14 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
   const AlgorithmRules::Rule* rule = rules.find(call.collective, call.extent(ranks));
   if (rule && (commutative || rule->algorithm->guarantees.ordered)) {
     Candidate candidate =
-        best_of(untried(forms_of(*rule->algorithm, hosts, call, model, rule->protocol)));
+        best_of(untuned(forms_of(*rule->algorithm, hosts, call, model, rule->protocol)));
     if (!candidate.algorithm)
-      candidate = best_of(untried(forms_of(*rule->algorithm, hosts, call, model)));
+      candidate = best_of(untuned(forms_of(*rule->algorithm, hosts, call, model)));
     return {rule->algorithm, candidate.protocol,
             fmt::format("asked for by a rule, predicted {:.2f} us", candidate.nanoseconds / 1000),
             candidate.nanoseconds};
   }
-  const auto candidates = untried(candidates_for(call, hosts, commutative, model));
+  const auto candidates = untuned(candidates_for(call, hosts, commutative, model));
   const Candidate winner = preferred(candidates, call, hosts, model);
   if (!winner.algorithm)
     throw InvalidArgument(
@@ -296,28 +299,28 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
   return choice;
 }
 
-std::vector<Choice> rivals(const Call& call, const Hosts& hosts, const LinkModel& model,
-                           Bytes block) {
-  std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
-  const Candidate chosen_untried = preferred(untried(candidates), call, hosts, model);
-  std::erase_if(candidates, [&](const Candidate& other) {
-    return !agree(*other.algorithm, *chosen_untried.algorithm, call);
+std::vector<Choice> tuning_candidates(const Call& call, const Hosts& hosts, const LinkModel& model,
+                                      Bytes block) {
+  std::vector<Candidate> others = candidates_for(call, hosts, true, model);
+  const Candidate chosen_untuned = preferred(untuned(others), call, hosts, model);
+  std::erase_if(others, [&](const Candidate& other) {
+    return !agree(*other.algorithm, *chosen_untuned.algorithm, call);
   });
-  const Candidate best = best_of(candidates);
-  std::erase_if(candidates, [&](const Candidate& other) {
+  const Candidate best = best_of(others);
+  std::erase_if(others, [&](const Candidate& other) {
     return other.algorithm == best.algorithm && other.protocol == best.protocol;
   });
-  std::ranges::stable_sort(candidates, {}, &Candidate::nanoseconds);
-  std::vector<Choice> rivals;
-  for (const Candidate& candidate : worth_a_trial(best, candidates, hosts.ranks()))
-    rivals.push_back(chosen(candidate));
-  const auto staged = std::ranges::find(rivals, Protocol::staged, &Choice::protocol);
-  if (staged != rivals.end() && call.extent(hosts.ranks()) >= block &&
-      is_exact(*staged->algorithm, call)) {
-    rivals.push_back(*staged);
-    rivals.back().times_shorter = shorter_blocks;
+  std::ranges::stable_sort(others, {}, &Candidate::nanoseconds);
+  std::vector<Choice> candidates;
+  for (const Candidate& candidate : worth_measuring(best, others, hosts.ranks()))
+    candidates.push_back(chosen(candidate));
+  const auto staged = std::ranges::find(candidates, Protocol::staged, &Choice::protocol);
+  if (staged != candidates.end() && call.extent(hosts.ranks()) >= block &&
+      is_reproducible(*staged->algorithm, call)) {
+    candidates.push_back(*staged);
+    candidates.back().times_shorter = shorter_blocks;
   }
-  return rivals;
+  return candidates;
 }
 
 }  // namespace capstan

@@ -25,11 +25,11 @@ class Simulation {
         slot_kind_(kind_of(programs, call.element)),
         tells_(notice_interval(slot_kind_, 1, synchronizes_, standard_slots) == 1),
         in_place_(call.in_place),
-        far_(call.of_rank > model.cache),
+        in_dram_(call.of_rank > model.cache),
         huge_(model.huge_pages && call.shortest >= worth_huge_pages),
-        pages_(call.of_all > model.host_cache && !huge_ ? model.pages : 1),
+        pages_(call.of_all > model.host_cache && !huge_ ? model.page_lookup_factor : 1),
         seen_(call.peer_mapped),
-        turn_(model.shares_cores ? model.turn : 0),
+        time_slice_(model.shares_cores ? model.time_slice : 0),
         model_(model),
         ranks_(programs.size(), State{SlotRotation{SlotLayout{hosts.ranks(), Bytes{}}}}) {
     for (std::size_t r = 0; r < ranks_.size(); ++r)
@@ -113,7 +113,7 @@ class Simulation {
       if (together(r, Rank{reader}))
         rank.now = std::max(rank.now, finished + model_.miss);
       else if (tells_)
-        rank.now = std::max(rank.now, finished + model_.post_latency) + model_.take;
+        rank.now = std::max(rank.now, finished + model_.latency) + model_.o_recv;
     }
   }
 
@@ -124,7 +124,7 @@ class Simulation {
     rank.slots.end_call(slot_kind_, 1, synchronizes_);
     if (!tells_) return;
     for (const int writer : writers_to(programs_[r]))
-      if (!together(r, Rank{writer})) rank.now += model_.post;
+      if (!together(r, Rank{writer})) rank.now += model_.o_send;
   }
 
   double latest() const { return std::ranges::max(ranks_, {}, &State::now).now; }
@@ -146,13 +146,13 @@ class Simulation {
       case OpCode::signal:
         if (together(r, op.peer)) rank.now += model_.signal;
         rank.signals[op.peer.value()].push_back(together(r, op.peer) ? Signal{rank.now, 0}
-                                                                     : post(rank, op.peer));
+                                                                     : send(rank, op.peer));
         break;
       case OpCode::wait:
         if (!wait(r, op.peer.value())) return false;
         break;
       case OpCode::notify:
-        if (!together(r, op.peer)) post_packets(rank, op.peer);
+        if (!together(r, op.peer)) send_packets(rank, op.peer);
         break;
     }
     ++rank.op;
@@ -166,9 +166,9 @@ class Simulation {
     if (taken == sent.size()) return false;
     const Signal& signal = sent[taken++];
     if (together(r, Rank{peer}))
-      rank.now = std::max(rank.now + model_.miss, signal.sent + model_.flag + turn_);
+      rank.now = std::max(rank.now + model_.miss, signal.sent + model_.flag + time_slice_);
     else
-      rank.now = take(rank.now, signal);
+      rank.now = receive(rank.now, signal);
     return true;
   }
 
@@ -180,7 +180,7 @@ class Simulation {
     const double bytes = program.packets
                              ? static_cast<double>(packets_for(op.length, element_) * packet_bytes)
                              : static_cast<double>(bytes_of(op.length, element_).value());
-    rank.now += bytes * model_.post_byte;
+    rank.now += bytes * model_.send_byte;
     rank.pushed[op.peer] += bytes;
     if (program.packets) rank.areas[op.peer].push_back(area_of(program.destinations(op).front()));
   }
@@ -189,25 +189,25 @@ class Simulation {
     return {operand.owner.value(), operand.region, operand.offset};
   }
 
-  double first_posted(double bytes) const { return std::min(bytes, 2048.0) * model_.post_first; }
+  double first_sent(double bytes) const { return std::min(bytes, 2048.0) * model_.first_send_byte; }
 
   /// All that has been pushed to a peer on another host goes in one message.
-  Signal post(State& rank, Rank peer) {
+  Signal send(State& rank, Rank peer) {
     const double bytes = std::exchange(rank.pushed[peer], 0);
-    rank.now += model_.post + first_posted(bytes);
+    rank.now += model_.o_send + first_sent(bytes);
     return {rank.now, bytes};
   }
 
-  void post_packets(State& rank, Rank peer) {
+  void send_packets(State& rank, Rank peer) {
     const auto areas = std::exchange(rank.areas[peer], {});
     for (const Area& area : areas) posted_[{peer, area}] = messages_.size();
-    messages_.emplace_back(post(rank, peer));
+    messages_.emplace_back(send(rank, peer));
   }
 
   /// When a message has been taken in.
-  double take(double now, const Signal& message) const {
-    return std::max(now, message.sent + model_.post_latency) + model_.take +
-           first_posted(message.bytes) + message.bytes * model_.post_byte;
+  double receive(double now, const Signal& message) const {
+    return std::max(now, message.sent + model_.latency) + model_.o_recv +
+           first_sent(message.bytes) + message.bytes * model_.send_byte;
   }
 
   bool gather(State& rank, const Program& program, const Op& op) {
@@ -220,7 +220,7 @@ class Simulation {
     for (const Operand& source : sources) {
       if (source.place == Place::staging)
         stagings++ == 0 ? read_staging(rank, source, bytes)
-                        : static_cast<void>(rank.now += bytes * model_.next_staging);
+                        : static_cast<void>(rank.now += bytes * model_.next_staging_byte);
       else if (is_local(source) && !sends && op.source_count > 1)
         rank.now += bytes * model_.local_byte;
     }
@@ -244,25 +244,29 @@ class Simulation {
   void write(State& rank, const Operand& destination, double bytes, bool computed) const {
     if (destination.place == Place::peer_output) return write_peer(rank, bytes);
     if (destination.place == Place::staging)
-      rank.now += bytes * model_.staging_write + first_bytes(bytes);
+      rank.now += bytes * model_.staging_write_byte + first_bytes(bytes);
     else
       rank.now += computed ? bytes * model_.local_byte : 0;
   }
 
   void write_peer(State& rank, double bytes) const {
     const bool seen = seen_ == PeerMappedBuffers::all;
-    const double far = !far_ ? 1 : seen ? model_.far_load : model_.far_write * pages_;
+    const double far = !in_dram_ ? 1
+                       : seen    ? model_.dram_load_factor
+                                 : model_.dram_write_factor * pages_;
     rank.now += (seen ? model_.load : model_.write_call) + bytes * model_.write_byte * far;
   }
 
   static bool is_local(const Operand& operand) { return operand.place < Place::staging; }
 
   /// The hardware reads ahead in what is longer.
-  double first_bytes(double bytes) const { return std::min(bytes, 4096.0) * model_.first_bytes; }
+  double first_bytes(double bytes) const {
+    return std::min(bytes, 4096.0) * model_.first_staging_byte;
+  }
 
   void read_staging(State& rank, const Operand& source, double bytes) {
-    const double alone = model_.miss + bytes * model_.staging_read + first_bytes(bytes);
-    read(rank, {Place::staging, source.owner.value()}, alone, model_.hindrance);
+    const double alone = model_.miss + bytes * model_.staging_read_byte + first_bytes(bytes);
+    read(rank, {Place::staging, source.owner.value()}, alone, model_.contention);
   }
 
   void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
@@ -272,22 +276,24 @@ class Simulation {
     const double calls = seen                  ? model_.load
                          : op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece
                                                : model_.read_call;
-    const double near = !fresh ? model_.read_byte : seen ? model_.staging_read : model_.read_fresh;
-    const double far = seen    ? model_.read_byte * model_.far_load
-                       : fresh ? model_.read_fresh * pages_
-                               : model_.read_byte * model_.far_read * pages_;
-    const double alone = calls + bytes * (far_ ? far : near);
+    const double near = !fresh ? model_.read_byte
+                        : seen ? model_.staging_read_byte
+                               : model_.read_fresh_byte;
+    const double far = seen    ? model_.read_byte * model_.dram_load_factor
+                       : fresh ? model_.read_fresh_byte * pages_
+                               : model_.read_byte * model_.dram_read_factor * pages_;
+    const double alone = calls + bytes * (in_dram_ ? far : near);
     read(rank, {Place::peer_input, source.owner.value()}, alone,
-         huge_ ? model_.huge_hindrance : model_.buffer_hindrance);
+         huge_ ? model_.huge_contention : model_.buffer_contention);
   }
 
-  /// Ranks that read the same memory at the same time hinder each other.
-  void read(State& rank, std::pair<Place, int> memory, double alone, double hindrance) {
+  /// Ranks that read the same memory at the same time contend for it.
+  void read(State& rank, std::pair<Place, int> memory, double alone, double contention) {
     auto& others = reads_[memory];
     const auto overlapping = std::ranges::count_if(others, [&](const Interval& other) {
       return other.begin < rank.now + alone && rank.now < other.end;
     });
-    const double time = alone * (1 + hindrance * static_cast<double>(overlapping));
+    const double time = alone * (1 + contention * static_cast<double>(overlapping));
     others.push_back({rank.now, rank.now + time});
     rank.now += time;
   }
@@ -321,14 +327,14 @@ class Simulation {
     if (together(r, source.owner)) {
       const bool again = std::exchange(rank.sender, source.owner) == source.owner;
       rank.now = std::max(rank.now + (again ? model_.next_packet : model_.next_source),
-                          packets_[area_of(source)] + model_.packet + turn_) +
+                          packets_[area_of(source)] + model_.packet + time_slice_) +
                  (packets - 1) * model_.next_packet +
                  packets * times_read_[area_of(source)]++ * model_.polled_packet;
       return;
     }
     const Rank self{static_cast<std::int32_t>(r)};
     auto& message = messages_[posted_[{self, area_of(source)}]];
-    if (message) rank.now = take(rank.now, *std::exchange(message, std::nullopt));
+    if (message) rank.now = receive(rank.now, *std::exchange(message, std::nullopt));
     rank.now += packets * model_.packet_write;  // reading them costs about as much
   }
 
@@ -339,11 +345,11 @@ class Simulation {
   const SlotKind slot_kind_;
   const bool tells_;  // writers on other hosts, at the end of each call
   const bool in_place_;
-  const bool far_;      // buffers are in memory, not in the cache
+  const bool in_dram_;  // buffers are in memory, not in the cache
   const bool huge_;     // they are in huge pages
   const double pages_;  // see LinkModel
   const PeerMappedBuffers seen_;
-  const double turn_;
+  const double time_slice_;
   const LinkModel& model_;
   std::vector<State> ranks_;
   std::vector<std::vector<double>> finished_;  // by call and rank: when

@@ -28,14 +28,14 @@ std::vector<LoweredCall> repeated(const LoweredCall& call, std::size_t times) {
 }
 
 /// The kinds of what was found, and what is said about it.
-std::string text(const proof::Verdict& found) {
+std::string text(const proof::Result& found) {
   std::string all;
   for (const auto& finding : found.findings) all += finding.message + "\n";
   return all;
 }
 
-proof::Verdict proven_with(const std::vector<LoweredCall>& calls, const Hosts& hosts,
-                           std::function<void(BoundProgram&)> change) {
+proof::Result proven_with(const std::vector<LoweredCall>& calls, const Hosts& hosts,
+                          std::function<void(BoundProgram&)> change) {
   EXPECT_EQ(text(prove_programs(calls, hosts)), "");
   return prove_programs(calls, hosts, {.change_program = std::move(change)});
 }

@@ -63,12 +63,12 @@ TEST(LoopbackSabotage, AFlushThatIsNeededCannotBeLeftOut) {
     ASSERT_TRUE(prove_programs(calls, four_hosts, {.in_place = true}).ok());
     ASSERT_GT(count_of(OpCode::flush, calls.front(), four_hosts), 0) << name;
     const auto is_flush = [](const BoundOp& op) { return op.code == OpCode::flush; };
-    const auto verdict = prove_programs(
+    const auto result = prove_programs(
         calls, four_hosts, {.in_place = true, .change_program = [&](BoundProgram& program) {
                               erase_ops(program, is_flush);
                             }});
-    ASSERT_FALSE(verdict.ok()) << name_of(collective) << '/' << name;
-    EXPECT_EQ(verdict.findings.front().flaw, proof::Flaw::race);
+    ASSERT_FALSE(result.ok()) << name_of(collective) << '/' << name;
+    EXPECT_EQ(result.findings.front().flaw, proof::Flaw::race);
   }
 }
 
@@ -81,8 +81,8 @@ TEST(LoopbackSabotage, AnAreaThatIsPushedTooLate) {
       if (program.ops[i].code == OpCode::push && program.ops[i + 1].code == OpCode::signal)
         return std::swap(program.ops[i], program.ops[i + 1]);
   };
-  const auto verdict = prove_programs({call, call}, four_hosts, {.change_program = push_late});
-  EXPECT_FALSE(verdict.ok());
+  const auto result = prove_programs({call, call}, four_hosts, {.change_program = push_late});
+  EXPECT_FALSE(result.ok());
 }
 
 }  // namespace

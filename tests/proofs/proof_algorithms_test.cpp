@@ -16,9 +16,9 @@ namespace {
 
 using namespace proof;  // NOLINT: the subject of this file
 
-std::string messages(const Verdict& verdict) {
+std::string messages(const Result& result) {
   std::string text;
-  for (const auto& finding : verdict.findings) text += finding.message + "\n";
+  for (const auto& finding : result.findings) text += finding.message + "\n";
   return text;
 }
 
@@ -56,10 +56,10 @@ void prove_all_schedules(const Algorithm* algorithm, const Hosts& hosts) {
       auto options = options_of(*algorithm);
       options.calls = ranks > 17 ? 3 : 4;
       options.in_place = in_place;
-      const auto verdict = prove_schedules(algorithm->collective, shape, schedules, options);
-      ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ", " << ranks << " ranks, "
-                                << to_string(shape) << "\n"
-                                << messages(verdict);
+      const auto result = prove_schedules(algorithm->collective, shape, schedules, options);
+      ASSERT_TRUE(result.ok()) << full_name(*algorithm) << ", " << ranks << " ranks, "
+                               << to_string(shape) << "\n"
+                               << messages(result);
     }
 }
 
@@ -80,10 +80,10 @@ void prove_streams(const Algorithm* algorithm, const Hosts& hosts) {
   options.slots = 3;
   options.in_place = true;
   options.blocks = 5;
-  const auto verdict =
+  const auto result =
       prove_schedules(collective, shape, schedules_of(*algorithm, hosts, shape), options);
-  ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ", " << ranks << " ranks\n"
-                            << messages(verdict);
+  ASSERT_TRUE(result.ok()) << full_name(*algorithm) << ", " << ranks << " ranks\n"
+                           << messages(result);
 }
 
 /// In place where the executor runs it in place.
@@ -114,11 +114,11 @@ void prove_lowered(const Algorithm* algorithm, const Hosts& hosts) {
   for (const Protocol protocol : forms_of(*algorithm, hosts))
     for (const Shape& shape : awkward_shapes(algorithm->collective, ranks)) {
       const LoweredCall call{algorithm, protocol, shape};
-      const auto verdict = prove_programs({call, call, call, call, call}, hosts,
-                                          {.in_place = in_place(*algorithm, protocol)});
-      ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(protocol) << ", "
-                                << ranks << " ranks, " << to_string(shape) << "\n"
-                                << messages(verdict);
+      const auto result = prove_programs({call, call, call, call, call}, hosts,
+                                         {.in_place = in_place(*algorithm, protocol)});
+      ASSERT_TRUE(result.ok()) << full_name(*algorithm) << ' ' << name_of(protocol) << ", " << ranks
+                               << " ranks, " << to_string(shape) << "\n"
+                               << messages(result);
     }
 }
 
@@ -144,11 +144,11 @@ void prove_lowered_streams(const Algorithm* algorithm, const Hosts& hosts) {
         stream_of(*algorithm, stream_shape(collective, ranks, 6 * scale + 1, 0), scale, protocol);
     const auto small =
         stream_of(*algorithm, stream_shape(collective, ranks, 3 * scale, last), scale, protocol);
-    const auto verdict =
+    const auto result =
         prove_programs({large, small, large}, hosts, {.in_place = in_place(*algorithm, protocol)});
-    ASSERT_TRUE(verdict.ok()) << full_name(*algorithm) << ' ' << name_of(protocol) << ", " << ranks
-                              << " ranks\n"
-                              << messages(verdict);
+    ASSERT_TRUE(result.ok()) << full_name(*algorithm) << ' ' << name_of(protocol) << ", " << ranks
+                             << " ranks\n"
+                             << messages(result);
   }
 }
 
@@ -230,8 +230,8 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
       if (blocks_of(calls.back()) == 1 && random() % 2 == 0 && runs_in(algorithm, packets, hosts))
         calls.back().protocol = packets;
     }
-    const auto verdict = prove_programs(calls, hosts, {.in_place = !apart && random() % 2 == 0});
-    ASSERT_TRUE(verdict.ok()) << "round " << round << "\n" << messages(verdict);
+    const auto result = prove_programs(calls, hosts, {.in_place = !apart && random() % 2 == 0});
+    ASSERT_TRUE(result.ok()) << "round " << round << "\n" << messages(result);
   }
 }
 

@@ -33,18 +33,18 @@ std::vector<Schedule> build(int ranks,
   return schedules;
 }
 
-Verdict verdict_of(int ranks, const std::function<void(ScheduleBuilder&, const Group&)>& write,
-                   const ProofOptions& options = {}) {
+Result result_of(int ranks, const std::function<void(ScheduleBuilder&, const Group&)>& write,
+                 const ProofOptions& options = {}) {
   return prove_schedules(Collective::all_reduce, {.count = count}, build(ranks, write), options);
 }
 
-bool has(const Verdict& verdict, Flaw flaw) {
-  return std::ranges::any_of(verdict.findings, [&](const auto& f) { return f.flaw == flaw; });
+bool has(const Result& result, Flaw flaw) {
+  return std::ranges::any_of(result.findings, [&](const auto& f) { return f.flaw == flaw; });
 }
 
-std::string text(const Verdict& verdict) {
+std::string text(const Result& result) {
   std::string all;
-  for (const auto& finding : verdict.findings) all += finding.message + "\n";
+  for (const auto& finding : result.findings) all += finding.message + "\n";
   return all;
 }
 
@@ -75,39 +75,39 @@ struct Exchange {
 };
 
 TEST(Sabotage, TheUnspoiltExchangeIsProven) {
-  const auto verdict = verdict_of(2, Exchange{});
-  EXPECT_TRUE(verdict.ok()) << text(verdict);
+  const auto result = result_of(2, Exchange{});
+  EXPECT_TRUE(result.ok()) << text(result);
 }
 
 TEST(Sabotage, ADroppedWait) {
-  const auto verdict = verdict_of(2, Exchange{.wait = false});
-  EXPECT_TRUE(has(verdict, Flaw::uninitialized)) << text(verdict);
-  EXPECT_THAT(text(verdict),
+  const auto result = result_of(2, Exchange{.wait = false});
+  EXPECT_TRUE(has(result, Flaw::uninitialized)) << text(result);
+  EXPECT_THAT(text(result),
               HasSubstr("reads element 0 of rank 0 scratch, which nobody has written"));
 }
 
 TEST(Sabotage, ADroppedSignal) {
-  const auto verdict = verdict_of(2, Exchange{.signal = false});
-  EXPECT_TRUE(has(verdict, Flaw::deadlock)) << text(verdict);
-  EXPECT_THAT(text(verdict), HasSubstr("rank 0 waits for ever at step 1 (wait rank 1)"));
+  const auto result = result_of(2, Exchange{.signal = false});
+  EXPECT_TRUE(has(result, Flaw::deadlock)) << text(result);
+  EXPECT_THAT(text(result), HasSubstr("rank 0 waits for ever at step 1 (wait rank 1)"));
 }
 
 TEST(Sabotage, ASwappedBlock) {
-  EXPECT_TRUE(has(verdict_of(2, Exchange{.swap = true}), Flaw::misplaced));
+  EXPECT_TRUE(has(result_of(2, Exchange{.swap = true}), Flaw::misplaced));
 }
 
 TEST(Sabotage, ADoubleAdd) {
-  EXPECT_TRUE(has(verdict_of(2, Exchange{.twice = true}), Flaw::doubled));
+  EXPECT_TRUE(has(result_of(2, Exchange{.twice = true}), Flaw::doubled));
 }
 
 TEST(Sabotage, AMissingAdd) {
-  const auto verdict = verdict_of(2, Exchange{.add_own = false});
-  EXPECT_TRUE(has(verdict, Flaw::missing)) << text(verdict);
-  EXPECT_THAT(text(verdict), HasSubstr("not all contributions"));
+  const auto result = result_of(2, Exchange{.add_own = false});
+  EXPECT_TRUE(has(result, Flaw::missing)) << text(result);
+  EXPECT_THAT(text(result), HasSubstr("not all contributions"));
 }
 
 TEST(Sabotage, AForgottenComplete) {
-  EXPECT_TRUE(has(verdict_of(2, Exchange{.complete = false}), Flaw::unfinished));
+  EXPECT_TRUE(has(result_of(2, Exchange{.complete = false}), Flaw::unfinished));
 }
 
 TEST(Sabotage, ACompletedScan) {
@@ -122,9 +122,9 @@ TEST(Sabotage, ACompletedScan) {
       s.complete(s.output(), sources);
     }
   };
-  const auto verdict =
+  const auto result =
       prove_schedules(Collective::scan, {.count = count}, build(2, scan), {.synchronizes = false});
-  EXPECT_TRUE(has(verdict, Flaw::overdone)) << text(verdict);
+  EXPECT_TRUE(has(result, Flaw::overdone)) << text(result);
 }
 
 TEST(Sabotage, AnOutputThatShallStayAsItIs) {
@@ -135,26 +135,26 @@ TEST(Sabotage, AnOutputThatShallStayAsItIs) {
       s.wait(group.left());
       s.copy(s.output(), landing);
     };
-    const auto verdict = prove_schedules(Collective::exscan, {.count = count}, build(2, exscan),
-                                         {.in_place = in_place, .synchronizes = false});
-    EXPECT_TRUE(has(verdict, Flaw::misplaced));
-    EXPECT_THAT(text(verdict), HasSubstr("rank 0 output[0] of block 0 holds something where"));
+    const auto result = prove_schedules(Collective::exscan, {.count = count}, build(2, exscan),
+                                        {.in_place = in_place, .synchronizes = false});
+    EXPECT_TRUE(has(result, Flaw::misplaced));
+    EXPECT_THAT(text(result), HasSubstr("rank 0 output[0] of block 0 holds something where"));
   }
 }
 
 TEST(Sabotage, ACyclicWait) {
-  const auto verdict = verdict_of(3, [](ScheduleBuilder& s, const Group& group) {
+  const auto result = result_of(3, [](ScheduleBuilder& s, const Group& group) {
     const Span landing = s.scratch(count);
     s.wait(group.left());
     s.send(group.right(), landing, s.input());
     s.complete(s.output(), landing);
   });
   for (const char* rank : {"rank 0 waits", "rank 1 waits", "rank 2 waits"})
-    EXPECT_THAT(text(verdict), HasSubstr(rank));
+    EXPECT_THAT(text(result), HasSubstr(rank));
 }
 
 TEST(Sabotage, AReusedLandingSlot) {
-  const auto verdict = verdict_of(3, [](ScheduleBuilder& s, const Group& group) {
+  const auto result = result_of(3, [](ScheduleBuilder& s, const Group& group) {
     const Span landing = s.scratch(count);  // one for two senders
     for (int d = 1; d < 3; ++d) s.send(group.right(d), landing, s.input());
     s.copy(s.output(), s.input());
@@ -163,12 +163,12 @@ TEST(Sabotage, AReusedLandingSlot) {
       s.reduce(s.output(), landing);
     }
   });
-  EXPECT_TRUE(has(verdict, Flaw::race)) << text(verdict);
-  EXPECT_THAT(text(verdict), HasSubstr("overwrites what is being"));
+  EXPECT_TRUE(has(result, Flaw::race)) << text(result);
+  EXPECT_THAT(text(result), HasSubstr("overwrites what is being"));
 }
 
 TEST(Sabotage, APutIntoAnOutputWhoseOwnerMayNotHaveEntered) {
-  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+  const auto result = result_of(2, [](ScheduleBuilder& s, const Group& group) {
     if (group.position() == 0) {
       s.send(group.right(), s.output(), s.input());
       s.copy(s.output(), s.input());
@@ -176,13 +176,13 @@ TEST(Sabotage, APutIntoAnOutputWhoseOwnerMayNotHaveEntered) {
       s.wait(group.left());
     }
   });
-  EXPECT_TRUE(has(verdict, Flaw::race));
-  EXPECT_THAT(text(verdict), HasSubstr("may land before rank 1 has entered the call"));
+  EXPECT_TRUE(has(result, Flaw::race));
+  EXPECT_THAT(text(result), HasSubstr("may land before rank 1 has entered the call"));
 }
 
 TEST(Sabotage, ASenderThatRunsAheadOfItsReaderAcrossCalls) {
   // One way only: nothing tells rank 0 that rank 1 has read what it sent two calls ago.
-  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+  const auto result = result_of(2, [](ScheduleBuilder& s, const Group& group) {
     const Span landing = s.scratch(count);
     if (group.position() == 0) {
       s.send(group.right(), landing, s.input());
@@ -192,48 +192,48 @@ TEST(Sabotage, ASenderThatRunsAheadOfItsReaderAcrossCalls) {
       s.copy(s.output(), landing);
     }
   });
-  EXPECT_TRUE(has(verdict, Flaw::race)) << text(verdict);
+  EXPECT_TRUE(has(result, Flaw::race)) << text(result);
 }
 
 TEST(Sabotage, APutThatNobodyIsToldOf) {
-  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+  const auto result = result_of(2, [](ScheduleBuilder& s, const Group& group) {
     Exchange{}(s, group);
     s.put(group.right(), s.scratch(count), s.input());
   });
-  EXPECT_TRUE(has(verdict, Flaw::imbalance));
-  EXPECT_THAT(text(verdict), HasSubstr("is followed by no signal"));
+  EXPECT_TRUE(has(result, Flaw::imbalance));
+  EXPECT_THAT(text(result), HasSubstr("is followed by no signal"));
 }
 
 TEST(Sabotage, ASignalTooMany) {
-  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+  const auto result = result_of(2, [](ScheduleBuilder& s, const Group& group) {
     Exchange{}(s, group);
     if (group.position() == 0) s.signal(group.right());
   });
-  EXPECT_FALSE(verdict.ok());
+  EXPECT_FALSE(result.ok());
 }
 
 TEST(Sabotage, AWriteToTheInput) {
-  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+  const auto result = result_of(2, [](ScheduleBuilder& s, const Group& group) {
     Exchange{}(s, group);
     s.copy(s.input(), s.output());
   });
-  EXPECT_TRUE(has(verdict, Flaw::input_written));
+  EXPECT_TRUE(has(result, Flaw::input_written));
 }
 
 TEST(Sabotage, AddingToACompleteElement) {
-  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+  const auto result = result_of(2, [](ScheduleBuilder& s, const Group& group) {
     Exchange{}(s, group);
     s.reduce(s.output(), s.input());
   });
-  EXPECT_TRUE(has(verdict, Flaw::reduced_twice));
+  EXPECT_TRUE(has(result, Flaw::reduced_twice));
 }
 
 TEST(Sabotage, RanksWithDifferentScratch) {
-  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+  const auto result = result_of(2, [](ScheduleBuilder& s, const Group& group) {
     if (group.position() == 1) s.scratch(Elements{4});
     Exchange{}(s, group);
   });
-  EXPECT_TRUE(has(verdict, Flaw::extents));
+  EXPECT_TRUE(has(result, Flaw::extents));
 }
 
 TEST(Sabotage, AWriteOutsideARangeIsRefusedByTheBuilder) {
@@ -245,13 +245,13 @@ TEST(Sabotage, AWriteOutsideARangeIsRefusedByTheBuilder) {
 }
 
 TEST(Sabotage, AWriteOutsideThePeersScratch) {
-  const auto verdict = verdict_of(2, [](ScheduleBuilder& s, const Group& group) {
+  const auto result = result_of(2, [](ScheduleBuilder& s, const Group& group) {
     const Span landing = s.scratch(group.position() == 0 ? count : count / 2);
     if (group.position() == 0) s.send(group.right(), landing, s.input());
     if (group.position() == 1) s.wait(group.left());
     s.copy(s.output(), s.input());
   });
-  EXPECT_TRUE(has(verdict, Flaw::out_of_range)) << text(verdict);
+  EXPECT_TRUE(has(result, Flaw::out_of_range)) << text(result);
 }
 
 TEST(Sabotage, AStreamNeedsThreeSlots) {
@@ -289,9 +289,9 @@ TEST(Sabotage, AnInputThatIsOverwrittenWhileItIsRead) {
                                Protocol::read_input, shape};
   for (const LoweredCall& call : {all_reduce, all_to_all}) {
     EXPECT_TRUE(prove_programs({call, call}, 3).ok());
-    const auto verdict = prove_programs({call, call}, 3, {.in_place = true});
-    ASSERT_FALSE(verdict.ok());
-    EXPECT_EQ(verdict.findings.front().flaw, Flaw::race);
+    const auto result = prove_programs({call, call}, 3, {.in_place = true});
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.findings.front().flaw, Flaw::race);
   }
 }
 
@@ -325,7 +325,7 @@ TEST(Sabotage, AnInputThatIsReadAfterItsOwnerHasReturned) {
 
 /// What is written to a peer's output comes after its entry, and before its return.
 TEST(Sabotage, AnOutputThatIsWrittenTooEarlyOrTooLate) {
-  const auto verdict_without = [](std::optional<int> phase_of_waits) {
+  const auto result_without = [](std::optional<int> phase_of_waits) {
     const LoweredCall call{&algorithm_named(Collective::all_reduce, "direct"),
                            Protocol::write_output,
                            {.count = count}};
@@ -336,22 +336,22 @@ TEST(Sabotage, AnOutputThatIsWrittenTooEarlyOrTooLate) {
     };
     return prove_programs({call, call}, 3, {.in_place = true, .change_program = change});
   };
-  EXPECT_TRUE(verdict_without({}).ok()) << text(verdict_without({}));
-  EXPECT_THAT(text(verdict_without(1)), HasSubstr("has entered the call"));
-  EXPECT_THAT(text(verdict_without(2)), HasSubstr("has returned from the call"));
+  EXPECT_TRUE(result_without({}).ok()) << text(result_without({}));
+  EXPECT_THAT(text(result_without(1)), HasSubstr("has entered the call"));
+  EXPECT_THAT(text(result_without(2)), HasSubstr("has returned from the call"));
 }
 
 TEST(Sabotage, AFalsePromiseToSynchronize) {
-  const auto verdict =
+  const auto result =
       prove_schedules(Collective::broadcast, {.count = count}, one_way(), {.calls = 1});
-  EXPECT_TRUE(has(verdict, Flaw::unsynchronized)) << text(verdict);
-  EXPECT_THAT(text(verdict), HasSubstr("rank 0 may return from call 0 before rank 1 has entered"));
+  EXPECT_TRUE(has(result, Flaw::unsynchronized)) << text(result);
+  EXPECT_THAT(text(result), HasSubstr("rank 0 may return from call 0 before rank 1 has entered"));
 }
 
 TEST(Sabotage, AFalsePromiseToKeepTheOrder) {
   // Exchange adds what has arrived first, whichever rank it came from.
-  const auto verdict = verdict_of(2, Exchange{}, {.ordered = true});
-  EXPECT_TRUE(has(verdict, Flaw::out_of_order)) << text(verdict);
+  const auto result = result_of(2, Exchange{}, {.ordered = true});
+  EXPECT_TRUE(has(result, Flaw::out_of_order)) << text(result);
 }
 
 }  // namespace

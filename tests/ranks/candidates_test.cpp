@@ -29,16 +29,16 @@ TEST(Rivals, BeginWithTheChoiceAndGoOnByPrediction) {
   for (const Collective collective :
        {Collective::all_reduce, Collective::broadcast, Collective::all_to_all}) {
     const Call call = call_of(collective, 100'000);
-    const auto found = rivals(call, 4, readable, all_in_one);
+    const auto found = tuning_candidates(call, 4, readable, all_in_one);
     const Choice choice = choose(call, 4, {}, true, readable);
     ASSERT_GT(found.size(), 1U) << name_of(collective);
     EXPECT_EQ(found.front().algorithm, choice.algorithm);
     EXPECT_EQ(found.front().protocol, choice.protocol);
     std::set<std::pair<std::string_view, Protocol>> different;
-    for (const Choice& rival : found) {
-      EXPECT_LE(rival.nanoseconds, 16 * choice.nanoseconds);
-      EXPECT_EQ(rival.times_shorter, 1U);
-      different.insert({rival.algorithm->name, rival.protocol});
+    for (const Choice& candidate : found) {
+      EXPECT_LE(candidate.nanoseconds, 16 * choice.nanoseconds);
+      EXPECT_EQ(candidate.times_shorter, 1U);
+      different.insert({candidate.algorithm->name, candidate.protocol});
     }
     EXPECT_EQ(different.size(), found.size());
     EXPECT_TRUE(std::ranges::is_sorted(std::span{found}.subspan(1), {}, &Choice::nanoseconds));
@@ -48,8 +48,9 @@ TEST(Rivals, BeginWithTheChoiceAndGoOnByPrediction) {
 TEST(Rivals, AreOfDifferentProtocols) {
   for (const std::uint64_t count : {20'000, 2'000'000}) {
     std::set<Protocol> protocols;
-    for (const Choice& rival : rivals(call_of(Collective::broadcast, count), 2, readable, block))
-      protocols.insert(rival.protocol);
+    for (const Choice& candidate :
+         tuning_candidates(call_of(Collective::broadcast, count), 2, readable, block))
+      protocols.insert(candidate.protocol);
     EXPECT_TRUE(protocols.contains(Protocol::staged) && protocols.contains(Protocol::read_input) &&
                 protocols.contains(Protocol::write_output));
   }
@@ -58,11 +59,12 @@ TEST(Rivals, AreOfDifferentProtocols) {
 /// There a tree is a message like any other, and one that is cut in two is no faster.
 TEST(Rivals, BetweenTwoRanksNoTwoDoTheSame) {
   for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
-    const auto found = rivals(call_of(collective, 16), 2, readable, block);
+    const auto found = tuning_candidates(call_of(collective, 16), 2, readable, block);
     EXPECT_EQ(found.front().algorithm->name, "flat");
     EXPECT_EQ(found.front().protocol, Protocol::inline_packets);
     std::set<std::pair<Protocol, double>> different;
-    for (const Choice& rival : found) different.insert({rival.protocol, rival.nanoseconds});
+    for (const Choice& candidate : found)
+      different.insert({candidate.protocol, candidate.nanoseconds});
     EXPECT_EQ(different.size(), found.size()) << name_of(collective);
   }
 }
@@ -72,7 +74,7 @@ TEST(Rivals, MayBeCopiedByTheKernelFromHugePagesWhereRanksShareCores) {
   const auto copied = [](Collective collective, std::uint64_t count, bool huge_pages,
                          int ranks = 8) {
     const LinkModel model{.reads_peers = true, .shares_cores = true, .huge_pages = huge_pages};
-    const auto found = rivals(call_of(collective, count), ranks, model, all_in_one);
+    const auto found = tuning_candidates(call_of(collective, count), ranks, model, all_in_one);
     return std::ranges::any_of(found, [](const Choice& c) { return reads_buffers(c.protocol); });
   };
   EXPECT_TRUE(copied(Collective::all_to_all, 100'000, true));
@@ -86,7 +88,8 @@ TEST(Rivals, MayBeCopiedByTheKernelFromHugePagesWhereRanksShareCores) {
 }
 
 TEST(Rivals, InShortBlocksComeLast) {
-  const auto found = rivals(call_of(Collective::all_reduce, 3'000'000), 4, readable, block);
+  const auto found =
+      tuning_candidates(call_of(Collective::all_reduce, 3'000'000), 4, readable, block);
   const auto staged = std::ranges::find(found, Protocol::staged, &Choice::protocol);
   ASSERT_NE(staged, found.end());
   EXPECT_EQ(std::ranges::count(found, 1U, &Choice::times_shorter) + 1, std::ssize(found));
@@ -168,18 +171,18 @@ TEST(Plans, TakeLinesThatAreReadForLong) {
 TEST(Rivals, GiveTheSameSums) {
   for (const std::uint64_t count : {2'000, 100'000, 3'000'000}) {
     for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {
-      const auto found = rivals(call_of(collective, count), 4, readable, block);
-      for (const Choice& rival : found)
-        EXPECT_TRUE(rival.algorithm == found.front().algorithm ||
-                    (rival.algorithm->guarantees.rank_ordered_sum &&
+      const auto found = tuning_candidates(call_of(collective, count), 4, readable, block);
+      for (const Choice& candidate : found)
+        EXPECT_TRUE(candidate.algorithm == found.front().algorithm ||
+                    (candidate.algorithm->guarantees.rank_ordered_sum &&
                      found.front().algorithm->guarantees.rank_ordered_sum))
-            << rival.algorithm->name << " and " << found.front().algorithm->name;
+            << candidate.algorithm->name << " and " << found.front().algorithm->name;
     }
   }
   std::set<std::string_view> exact;
-  for (const Choice& rival :
-       rivals(call_of(Collective::reduce, 2'000, DataType::i32), 4, readable, block))
-    exact.insert(rival.algorithm->name);
+  for (const Choice& candidate :
+       tuning_candidates(call_of(Collective::reduce, 2'000, DataType::i32), 4, readable, block))
+    exact.insert(candidate.algorithm->name);
   EXPECT_GT(exact.size(), 1U) << "integers do not round";
 }
 
@@ -193,11 +196,11 @@ TEST(Rivals, GiveTheSumsOfWhatIsChosen) {
       for (std::uint64_t count = 1; count <= std::uint64_t{1} << 26; count *= 4) {
         const Call call = call_of(collective, count);
         const Choice chosen = choose(call, 6, {}, true, model);
-        for (const Choice& rival : rivals(call, 6, model, block))
-          EXPECT_TRUE(rival.algorithm == chosen.algorithm ||
-                      (rival.algorithm->guarantees.rank_ordered_sum &&
+        for (const Choice& candidate : tuning_candidates(call, 6, model, block))
+          EXPECT_TRUE(candidate.algorithm == chosen.algorithm ||
+                      (candidate.algorithm->guarantees.rank_ordered_sum &&
                        chosen.algorithm->guarantees.rank_ordered_sum))
-              << to_string(call) << ": " << rival.algorithm->name << ", chosen is "
+              << to_string(call) << ": " << candidate.algorithm->name << ", chosen is "
               << chosen.algorithm->name;
       }
     }
@@ -222,7 +225,7 @@ TEST(Chosen, GivesSumsThatOthersGiveToo) {
   shared.shares_cores = true;
   EXPECT_FALSE(choose(floats, 4, {}, true, shared).algorithm->guarantees.rank_ordered_sum)
       << "nothing is tried there";
-  EXPECT_THAT(exact.reason, HasSubstr("sums like no other"));
+  EXPECT_THAT(exact.reason, HasSubstr("bitwise reproducible"));
 }
 
 TEST(Chosen, LeavesNothingToTheKernelWhereRanksShareCores) {

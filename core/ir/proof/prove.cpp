@@ -195,8 +195,8 @@ class ScheduleLayout : public BlockLayout {
 
 }  // namespace
 
-Verdict prove_schedules(Collective collective, const Shape& shape,
-                        const std::vector<Schedule>& schedules, const ProofOptions& options) {
+Result prove_schedules(Collective collective, const Shape& shape,
+                       const std::vector<Schedule>& schedules, const ProofOptions& options) {
   std::vector<std::vector<Effect>> scripts;
   std::deque<std::vector<std::string>> texts;
   for (const Schedule& schedule : schedules) {

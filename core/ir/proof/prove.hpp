@@ -10,7 +10,7 @@
 namespace capstan::proof {
 
 /// What a proof found wrong; nothing means proven.
-struct Verdict {
+struct Result {
   std::vector<Finding> findings;
   bool ok() const { return findings.empty(); }
 };
@@ -64,7 +64,7 @@ struct ProofOptions {
 /// Proves that the schedules of all ranks together do what the collective promises, in every
 /// interleaving and however late puts land: no deadlock, no race, every contribution in its place
 /// exactly once, also when calls follow one another. `schedules[r]` belongs to rank r.
-Verdict prove_schedules(Collective collective, const Shape& shape,
-                        const std::vector<Schedule>& schedules, const ProofOptions& options = {});
+Result prove_schedules(Collective collective, const Shape& shape,
+                       const std::vector<Schedule>& schedules, const ProofOptions& options = {});
 
 }  // namespace capstan::proof
