@@ -75,8 +75,9 @@ PlanContext Engine::plan_context(const SegmentLayout& layout) const {
           .rules = AlgorithmRules::parse(settings_.algorithm),
           .links = links,
           .layout = layout.slots(),
-          .block = block,
-          .cached_buffers = machine_.cached_buffers,
+          .limits = {.block = block,
+                     .cached_buffers = machine_.cached_buffers,
+                     .long_read = Bytes{Link::long_read}},
           .shorter_blocks_from = shorter_blocks_from(block, ranks_, settings_),
           .autotunes = machine_.autotunes && on_one_host,
           .maps_buffers = links.reads_peers && !machine_.threads && on_one_host};

@@ -77,9 +77,9 @@ const CachedPlan& PlanCache::measured_plan(TunedCalls& calls, const Call& call) 
   return *plan;
 }
 
-Plan PlanCache::make(const Call& call, const Choice& choice) const {
-  Plan plan = make_plan(call, choice, context_.hosts, context_.self, context_.block,
-                        context_.cached_buffers, context_.layout);
+HostPlan PlanCache::make(const Call& call, const Choice& choice) const {
+  HostPlan plan{
+      make_plan(call, choice, context_.hosts, context_.self, context_.limits, context_.layout)};
   hooks_.plan_made(plan);
   return plan;
 }

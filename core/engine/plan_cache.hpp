@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/engine/executor/host_plan.hpp"
 #include "core/engine/repeated_calls.hpp"
 #include "core/lowering/plan.hpp"
 #include "core/selection/autotuner.hpp"
@@ -24,7 +25,7 @@ struct TunedCalls;
 
 /// A plan and the tuner of its kind of calls. It does not change; the tuner does.
 struct CachedPlan {
-  Plan plan{};
+  HostPlan plan;
   TunedCalls* tuned = nullptr;  ///< counts or times its calls; null: nothing does
   bool measured = false;        ///< its calls are timed, for this candidate
   std::size_t candidate = 0;
@@ -44,8 +45,7 @@ struct PlanContext {
   AlgorithmRules rules{};
   LinkModel links{};
   SlotLayout layout;
-  Bytes block{};                ///< the usual length of blocks
-  Bytes cached_buffers{};       ///< see make_plan()
+  PlanLimits limits{};
   Bytes shorter_blocks_from{};  ///< calls this long are measured in shorter blocks, too
   bool autotunes = false;       ///< calls may be measured
   bool maps_buffers = false;    ///< buffers of calls may be mapped by all peers
@@ -112,7 +112,7 @@ class PlanCache {
   const CachedPlan* find(const Call& call);
   Decision next_of(TunedCalls& calls, const Call& call);
   const CachedPlan& measured_plan(TunedCalls& calls, const Call& call);
-  Plan make(const Call& call, const Choice& choice) const;
+  HostPlan make(const Call& call, const Choice& choice) const;
   Choice predicted(const Call& call);
   bool autotunes(const Call& call) const;
   TunedCalls* tuned(const Call& call);

@@ -5,8 +5,6 @@
 #include <optional>
 #include <span>
 
-#include "transports/transport.hpp"
-
 namespace capstan {
 namespace {
 
@@ -89,20 +87,18 @@ class Binder {
       bound.ops.back().is_for_peers =
           !operands.empty() && (operands.front().place == Place::staging ||
                                 operands.front().place == Place::peer_output);
-      bound.ops.back().streams = streams(program, op);
-      bound.ops.back().from_memory = to_.exceeds_cache && reads_buffer(program, op);
-      bound.ops.back().spreads = spreads(program, op);
-      bound.ops.back().fits_packet = fits_packet(bound.ops.back());
-      take_lines(bound, bound.ops.back());
+      bound.ops.back().writes_peers_too = writes_peers_too(program, op);
+      use_writable_aliases(bound, bound.ops.back());
       done += piece;
     } while (done < op.length);
   }
 
-  /// Long reads of peers' staging buffers take their lines (see Link::writable_alias), but those of a
-  /// rank that does nothing but reduce staging buffers of several: all wait for its loads.
-  void take_lines(BoundProgram& bound, const BoundOp& op) const {
+  /// Long reads of peers' staging buffers go through the writable alias of their segments. An
+  /// exception is a rank that only reduces staging buffers of several peers: plain loads are slower
+  /// there, and all wait for them.
+  void use_writable_aliases(BoundProgram& bound, const BoundOp& op) const {
     if (op.code != OpCode::gather || in_packets(to_.protocol)) return;
-    if (bytes_of(Elements{op.count}, to_.call.element()) < Bytes{Link::long_read}) return;
+    if (bytes_of(Elements{op.count}, to_.call.element()) < to_.long_read) return;
     const auto sources =
         std::span{bound.operands}.subspan(op.first_operand + op.destination_count, op.source_count);
     const auto of_peer = [&](const BoundOperand& source) {
@@ -132,38 +128,6 @@ class Binder {
     return std::ranges::any_of(sources, &BoundOperand::in_staging);
   }
 
-  /// Whether a result goes past the cache, where it would push out what is still needed: not if it
-  /// is about to be read there, by peers or to be sent.
-  bool streams(const Program& program, const Op& op) const {
-    if (!to_.exceeds_cache || op.code != OpCode::gather) return false;
-    const Operand& result = program.destinations(op).front();
-    if (result.place == Place::peer_output || spreads(program, op)) return true;
-    if (reaches_outputs(to_.protocol) || result.place != Place::output) return false;
-    return std::ranges::none_of(program.ops, [&](const Op& other) {
-      if (other.code != OpCode::push) return false;
-      const Operand& sent = program.sources(other).front();
-      return sent.place == Place::output && sent.offset < result.offset + op.length &&
-             result.offset < sent.offset + other.length;
-    });
-  }
-
-  static bool reads_buffer(const Program& program, const Op& op) {
-    return op.code == OpCode::gather &&
-           std::ranges::any_of(program.sources(op), [](const Operand& source) {
-             return source.place != Place::scratch && source.place != Place::staging;
-           });
-  }
-
-  static bool spreads(const Program& program, const Op& op) {
-    return op.code == OpCode::gather &&
-           program.destinations(op).back().place == Place::peer_output && op.destination_count > 1;
-  }
-
-  bool fits_packet(const BoundOp& op) const {
-    return in_packets(to_.protocol) && op.code == OpCode::gather && op.is_copy() &&
-           op.count <= elements_per_packet(to_.call.element());
-  }
-
   int owner_of(const Operand& operand) const {
     return is_buffer_of_peer(operand.place) ? operand.owner.value() : self_;
   }
@@ -175,10 +139,7 @@ class Binder {
             .destination_count = op.destination_count,
             .reaches_peers = false,
             .is_for_peers = false,
-            .streams = false,
-            .from_memory = false,
-            .spreads = false,
-            .fits_packet = false,
+            .writes_peers_too = false,
             .source_count = op.source_count,
             .first_operand = first_operand,
             .divisor = divide ? static_cast<std::uint32_t>(ranks_) : 1,

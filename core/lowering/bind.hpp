@@ -12,7 +12,7 @@ struct Binding {
   const Hosts& hosts;
   Rank self;
   const SlotLayout& layout;
-  bool exceeds_cache = false;  ///< the buffers of all ranks do
+  Bytes long_read;  ///< see PlanLimits
 };
 
 /// Turns a program for a block of this shape into what the executor runs: with offsets in bytes,

@@ -100,10 +100,6 @@ Bytes longest_block(const Call& call, const Choice& choice, Bytes usual, Bytes b
   return usual / choice.times_shorter;
 }
 
-void accumulate(const void* state, void* accumulator, const void* next, std::size_t count) {
-  static_cast<const UserOperation*>(state)->accumulate(accumulator, next, count);
-}
-
 /// The largest staging buffer that any rank needs, in one block.
 Bytes staging_bytes(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                     const Call& call) {
@@ -158,6 +154,7 @@ struct Division {
   Elements block{};
   SlotKind slots = SlotKind::staging;
   bool exceeds_cache = false;  ///< the buffers of all ranks do
+  Bytes long_read{};           ///< see PlanLimits
 };
 
 /// The program for a block; asked for once for blocks of one shape that follow one another.
@@ -185,17 +182,6 @@ void add_programs(Plan& plan, const Binding& binding, const ProgramOf& program_o
       plan.most_sources = std::max(plan.most_sources, op.source_count);
 }
 
-void choose_kernel(Plan& plan) {
-  const Call& call = plan.call;
-  if (call.user) {
-    plan.reduce = kernels::user_kernel();
-    plan.user = {&accumulate, call.user.get(), call.element().value()};
-  } else {
-    plan.reduce =
-        kernels::reduce_kernel(call.type, reduces(call.collective) ? call.op : ReduceOp::sum);
-  }
-}
-
 Plan assemble(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
               const Division& division, const SlotLayout& layout, const ProgramOf& program_of) {
   Plan plan{.call = call, .algorithm = choice.algorithm, .protocol = choice.protocol};
@@ -204,7 +190,7 @@ Plan assemble(const Call& call, const Choice& choice, const Hosts& hosts, Rank s
   plan.guarantees = choice.algorithm->guarantees;
   plan.block_count = division.block;
   plan.slots = division.slots;
-  choose_kernel(plan);
+  plan.exceeds_cache = division.exceeds_cache;
   const BufferLengths lengths = call.contract(hosts.ranks()).lengths(self.value());
   plan.input_bytes = bytes_of(lengths.input, plan.element);
   plan.output_bytes = bytes_of(lengths.output, plan.element);
@@ -217,7 +203,7 @@ Plan assemble(const Call& call, const Choice& choice, const Hosts& hosts, Rank s
                 .hosts = hosts,
                 .self = self,
                 .layout = layout,
-                .exceeds_cache = division.exceeds_cache},
+                .long_read = division.long_read},
                program_of);
   return plan;
 }
@@ -285,16 +271,17 @@ bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& ho
 }
 
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
-               Bytes block_bytes, Bytes cached_buffers, const SlotLayout& layout) {
+               const PlanLimits& limits, const SlotLayout& layout) {
   const int ranks = hosts.ranks();
   if (in_packets(choice.protocol) && !fits_packets(*choice.algorithm, choice.protocol, hosts, call))
     throw InvalidArgument(
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));
   const Bytes buffers = buffers_of_all(call, ranks),
-              cached = cached_buffers * static_cast<std::uint64_t>(ranks);
-  const Bytes longest = longest_block(call, choice, block_bytes, buffers, cached);
+              cached = limits.cached_buffers * static_cast<std::uint64_t>(ranks);
+  const Bytes longest = longest_block(call, choice, limits.block, buffers, cached);
   Division division{.block = block_of(call, choice, hosts, longest, layout),
-                    .exceeds_cache = buffers > cached};
+                    .exceeds_cache = buffers > cached,
+                    .long_read = limits.long_read};
   division.slots = slots_for(call, choice, hosts, division.block, layout.pool());
   return assemble(call, choice, hosts, self, division, layout, [&](const Shape& shape) {
     return lower_block(*choice.algorithm, choice.protocol, hosts, self, shape);
@@ -302,7 +289,7 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
 }
 
 std::vector<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hosts,
-                             Elements block, const SlotLayout& layout) {
+                             Elements block, const SlotLayout& layout, Bytes long_read) {
   const auto shapes = block_shapes(call, block);
   std::vector<std::vector<Program>> programs;  // of each shape, by rank
   Elements staging;
@@ -315,7 +302,8 @@ std::vector<Plan> make_plans(const Call& call, const Choice& choice, const Hosts
   const Division division{
       .block = block,
       .slots = layout.pool().kind_for(staging_bytes(staging, choice.protocol, call.element()),
-                                      in_packets(choice.protocol), shapes.size() > 1)};
+                                      in_packets(choice.protocol), shapes.size() > 1),
+      .long_read = long_read};
   std::vector<Plan> plans;
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(hosts.ranks()); ++rank) {
     auto of_shape = programs.begin();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,7 +9,6 @@
 #include "core/lowering/call.hpp"
 #include "core/lowering/lower.hpp"
 #include "core/lowering/slots.hpp"
-#include "kernels/cpu/reduce.hpp"
 
 namespace capstan {
 
@@ -35,13 +35,10 @@ struct BoundOperand {
 struct BoundOp {
   OpCode code;
   std::uint8_t destination_count;
-  bool reaches_peers;  ///< buffers of other ranks are among the operands
-  bool is_for_peers;   ///< the (first) destination is the rank's own staging buffer or a peer's
-                       ///< output
-  bool streams;        ///< the result goes past the cache
-  bool from_memory;    ///< sources are in buffers, and these exceed the cache
-  bool spreads;        ///< destinations after the first are outputs of peers
-  bool fits_packet;    ///< a copy in packets, of no more than one
+  bool reaches_peers;     ///< buffers of other ranks are among the operands
+  bool is_for_peers;      ///< the (first) destination is the rank's own staging buffer or a peer's
+                          ///< output
+  bool writes_peers_too;  ///< destinations after the first are outputs of peers
   std::uint32_t source_count;
   std::uint32_t first_operand;
   std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed
@@ -63,7 +60,8 @@ struct BoundProgram {
   SlotReaders readers;
 };
 
-/// All that is needed to run one kind of call again and again: made once, never changed.
+/// What one rank does in one kind of call, again and again: made once, never changed. It holds
+/// nothing of the processor or device that runs it; an executor adds that (see HostPlan).
 /// A long operation is a stream of blocks; see block_shapes().
 struct Plan {
   Call call;
@@ -77,12 +75,11 @@ struct Plan {
   std::vector<std::uint32_t> program_of{};  ///< by block; empty: the first for all
   Bytes element{};
   std::uint64_t packet_elements = 0;  ///< that one packet holds
+  bool exceeds_cache = false;         ///< the buffers of all ranks do, together
   std::uint32_t most_sources = 0;     ///< of any operation
   Bytes scratch{};
   CallMark mark{};           ///< what peers compare with their own
   std::uint64_t digest = 0;  ///< of the mark
-  kernels::ReduceKernel reduce = nullptr;
-  kernels::UserReduction user{};  ///< of an operation that the program brought
   Guarantees guarantees{};
   /// Of all programs: after it nothing of a block is read on staging buffers. One for all, as
   /// blocks have to be finished in order.
@@ -118,18 +115,25 @@ struct Choice {
 /// (b+1)·length) of the buffers, or of each rank's part of them.
 std::vector<Shape> block_shapes(const Call& call, Elements length);
 
-/// Makes the plan of `self` for a call over the ranks of `hosts`. Blocks hold at most `block_bytes`
-/// and are made smaller until every rank's staging buffer fits its slot: the same on every rank.
-/// Where a rank's input and output are longer than `cached_buffers` (the mean over ranks), outputs
-/// are written past the cache: they would only push out what is still needed there. Throws
-/// InvalidArgument when a packet staging buffer would not fit (the selector asks fits_packets
-/// first).
+/// How the machine wants calls to be cut and bound: the same on all ranks.
+struct PlanLimits {
+  Bytes block{};  ///< the usual length of a block, at most
+  /// Where a rank's input and output are longer than this (the mean over ranks), they exceed the
+  /// caches.
+  Bytes cached_buffers{};
+  /// Reads of staging buffers this long use their writable alias; see Link::writable_alias.
+  Bytes long_read{std::numeric_limits<std::uint64_t>::max()};
+};
+
+/// Makes the plan of `self` for a call over the ranks of `hosts`. Blocks are made smaller until
+/// every rank's staging buffer fits its slot: the same on every rank. Throws InvalidArgument when a
+/// packet staging buffer would not fit (the selector asks fits_packets first).
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
-               Bytes block_bytes, Bytes cached_buffers, const SlotLayout& layout);
+               const PlanLimits& limits, const SlotLayout& layout);
 
 /// The plans of all ranks for a call in blocks of `block` elements, for less than one by one.
 std::vector<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hosts,
-                             Elements block, const SlotLayout& layout);
+                             Elements block, const SlotLayout& layout, Bytes long_read);
 
 /// Whether an algorithm may run in this protocol: packets are for equal blocks only, and buffers
 /// are read only within one host, of algorithms that send mostly out of them.

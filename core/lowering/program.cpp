@@ -55,6 +55,11 @@ int last_reading_phase(const Program& program) {
   return phase;
 }
 
+bool writes_peers_too(const Program& program, const Op& op) {
+  return op.code == OpCode::gather && op.destination_count > 1 &&
+         program.destinations(op).back().place == Place::peer_output;
+}
+
 std::string to_string(const Program& program, const Op& op) {
   constexpr std::string_view names[] = {"gather", "push", "flush", "signal", "wait", "notify"};
   if (!has_operands(op.code))

@@ -100,6 +100,9 @@ std::vector<int> writers_to(const Program& program);
 /// The phase after which the program reads no staging buffer any more.
 int last_reading_phase(const Program& program);
 
+/// Whether a result goes to outputs of peers beside its first destination.
+bool writes_peers_too(const Program& program, const Op& op);
+
 /// One operation as text, e.g. "gather input[0,4), rank 1 staging[0,4) -> output[0,4)".
 std::string to_string(const Program& program, const Op& op);
 

@@ -19,6 +19,9 @@ using proof::Piece;
 constexpr DataType element_type = DataType::f64;
 constexpr Bytes element{8};
 
+/// Some reads of the proven calls go through the writable alias, others do not.
+constexpr Bytes long_read = element * 4;
+
 constexpr Elements elements_in(Bytes bytes) {
   return Elements{bytes.value() / element.value()};
 }
@@ -36,7 +39,7 @@ std::vector<Plan> plans_of(const LoweredCall& lowered, const Hosts& hosts,
   const Choice choice{.algorithm = lowered.algorithm, .protocol = lowered.protocol};
   const Elements whole = call.contract(hosts.ranks()).extent();
   return make_plans(call, choice, hosts, lowered.block > Elements{0} ? lowered.block : whole,
-                    layout);
+                    layout, long_read);
 }
 
 /// Turns plans into the effects of all that the executor does with them, one list for each rank.
@@ -282,7 +285,7 @@ class Scripts : public proof::BlockLayout {
 }  // namespace
 
 proof::Result prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
-                              const LoweredProofOptions& options) {
+                             const LoweredProofOptions& options) {
   Scripts scripts{calls, hosts, options};
   proof::Machine machine{scripts.take(), scripts};
   machine.run();

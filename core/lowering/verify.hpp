@@ -46,6 +46,6 @@ struct LoweredProofOptions {
 /// collectives promise, as prove_schedules does for schedules: for calls of any kind that follow
 /// one another on one communicator, with the executor's own rotation of slots and notices.
 proof::Result prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
-                              const LoweredProofOptions& options = {});
+                             const LoweredProofOptions& options = {});
 
 }  // namespace capstan

@@ -99,12 +99,16 @@ TEST(Rivals, InShortBlocksComeLast) {
   EXPECT_THAT(found.back().manner(), HasSubstr("with flags, in blocks of 1/4"));
 }
 
+PlanLimits limits(Bytes cached) {
+  return {.block = block, .cached_buffers = cached, .long_read = Bytes{4096}};
+}
+
 TEST(Plans, HaveBlocksAsShortAsWanted) {
   const Call call = call_of(Collective::all_reduce, 1 << 20);
   Choice choice = choose(call, 4, AlgorithmRules::parse("all_reduce:direct/staged"));
   const SlotLayout layout{4, Bytes{2 << 20}};
   const auto blocks = [&] {
-    return make_plan(call, choice, 4, Rank{0}, block, Bytes{8 << 20}, layout).blocks;
+    return make_plan(call, choice, 4, Rank{0}, limits(Bytes{8 << 20}), layout).blocks;
   };
   EXPECT_EQ(blocks(), 4U);
   choice.times_shorter = 4;
@@ -117,7 +121,7 @@ TEST(Plans, HaveLongerBlocksForPeersBuffersFarBeyondTheCaches) {
   const auto blocks = [&](const char* protocol, Bytes cached) {
     const auto rules = AlgorithmRules::parse(fmt::format("all_reduce:direct/{}", protocol));
     const Choice choice = choose(call, 4, rules, true, readable);
-    return make_plan(call, choice, 4, Rank{0}, block, cached, layout).blocks;
+    return make_plan(call, choice, 4, Rank{0}, limits(cached), layout).blocks;
   };
   constexpr Bytes not_enough{17 << 20}, far_too_little{16 << 20};
   EXPECT_EQ(blocks("write_output", not_enough), 32U);
@@ -137,7 +141,7 @@ TEST(Plans, NeedNoMoreScratchForLongerBlocks) {
         const Call call = call_of(collective, 8 << 20);
         const Choice choice{.algorithm = &algorithm, .protocol = protocol};
         const auto plan = [&](Bytes cached) {
-          return make_plan(call, choice, 4, Rank{3}, block, cached, layout);
+          return make_plan(call, choice, 4, Rank{3}, limits(cached), layout);
         };
         const Plan usual = plan(Bytes{1 << 30}), beyond = plan(Bytes{1 << 20});
         EXPECT_EQ(beyond.scratch, usual.scratch) << name_of(collective) << " " << algorithm.name;
@@ -152,7 +156,7 @@ std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ra
   const Choice choice = choose(
       call, ranks, AlgorithmRules::parse(fmt::format("{}:flat/staged", name_of(collective))));
   const SlotLayout layout{ranks, Bytes{2 << 20}};
-  const Plan plan = make_plan(call, choice, ranks, Rank{0}, block, Bytes{8 << 20}, layout);
+  const Plan plan = make_plan(call, choice, ranks, Rank{0}, limits(Bytes{8 << 20}), layout);
   std::vector<bool> found;
   for (const BoundOperand& operand : plan.program(0).operands)
     if (operand.in_staging() && operand.owner != 0)

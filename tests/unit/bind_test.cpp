@@ -15,6 +15,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
+constexpr Bytes long_read{4096};
+
 const Hosts two_hosts{std::vector<int>{0, 0, 1, 1}};
 
 Call call_of(Collective collective, std::uint64_t count, ReduceOp op = ReduceOp::sum) {
@@ -26,8 +28,8 @@ std::vector<Plan> plans_of(const Call& call, const char* algorithm, Protocol pro
                            const Hosts& hosts, std::uint64_t block) {
   const Choice choice{.algorithm = &algorithm_named(call.collective, algorithm),
                       .protocol = protocol};
-  return make_plans(call, choice, hosts, Elements{block},
-                    SlotLayout{hosts.ranks(), Bytes{1 << 20}});
+  return make_plans(call, choice, hosts, Elements{block}, SlotLayout{hosts.ranks(), Bytes{1 << 20}},
+                    long_read);
 }
 
 std::span<const BoundOperand> operands(const BoundProgram& program, const BoundOp& op) {
@@ -102,6 +104,23 @@ TEST(Bind, TheSecondRegionOfASlotLiesBehindTheFirstOnesOfAll) {
       seen = true;
   EXPECT_TRUE(seen);
   EXPECT_EQ(plans[0].slots, SlotKind::staging) << "a stream";
+}
+
+/// Reads of peers' staging buffers of so many elements by rank 0: whether through writable aliases.
+std::vector<bool> aliased(Collective collective, std::uint64_t count) {
+  std::vector<bool> found;
+  const auto plans = plans_of(call_of(collective, count), "flat", Protocol::staged, 3, count * 3);
+  for (const BoundOperand& operand : plans[0].program(0).operands)
+    if (operand.in_staging() && operand.owner != 0)
+      found.push_back(operand.base == BoundOperand::writable_alias(operand.owner, 3));
+  return found;
+}
+
+TEST(Bind, LongReadsGoThroughWritableAliases) {
+  EXPECT_THAT(aliased(Collective::all_reduce, 1024), ElementsAre(true, true));
+  EXPECT_THAT(aliased(Collective::all_reduce, 1023), ElementsAre(false, false));
+  EXPECT_THAT(aliased(Collective::reduce, 1024), ElementsAre(false, false))
+      << "a rank that only reduces what several peers have staged";
 }
 
 TEST(Bind, PacketsTakeWholeLines) {

@@ -8,6 +8,7 @@
 #include "core/control/call_log.hpp"
 #include "core/control/peers.hpp"
 #include "core/engine/executor/host_executor.hpp"
+#include "core/engine/executor/host_plan.hpp"
 #include "core/lowering/plan.hpp"
 #include "transports/loopback/loopback_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
@@ -44,11 +45,12 @@ class ExecutorWorld {
   Peers& peers(int rank) { return *peers_[static_cast<std::size_t>(rank)]; }
 
   /// The plan of one rank, in blocks of at most `block` bytes.
-  Plan plan(int rank, const Call& call, std::string_view algorithm, Protocol protocol,
-            Bytes block = Bytes{1 << 20}) const {
+  HostPlan plan(int rank, const Call& call, std::string_view algorithm, Protocol protocol,
+                Bytes block = Bytes{1 << 20}) const {
     const Choice choice{.algorithm = &algorithm_named(call.collective, algorithm),
                         .protocol = protocol};
-    return make_plan(call, choice, hosts_, Rank{rank}, block, Bytes{8 << 20}, layout_.slots());
+    return HostPlan{make_plan(call, choice, hosts_, Rank{rank},
+                              {.block = block, .cached_buffers = Bytes{8 << 20}}, layout_.slots())};
   }
 
  private:

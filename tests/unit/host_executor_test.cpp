@@ -27,7 +27,7 @@ struct Executors {
   HostExecutor& operator[](int rank) { return executors[static_cast<std::size_t>(rank)]; }
 
   /// Starts one call on all ranks, whose executors then run by turns until all have ended.
-  void run(const std::vector<Plan>& plans, const std::vector<Buffer>& inputs,
+  void run(const std::vector<HostPlan>& plans, const std::vector<Buffer>& inputs,
            std::vector<Buffer>& outputs) {
     for (std::size_t rank = 0; rank < plans.size(); ++rank)
       executors[rank].start(plans[rank], inputs[rank].data(), outputs[rank].data());
@@ -43,9 +43,9 @@ struct Executors {
     FAIL() << "no end: rank 0 waits in " << executors.front().report().position;
   }
 
-  std::vector<Plan> plans(const Call& call, std::string_view algorithm, Protocol protocol,
-                          Bytes block = Bytes{1 << 20}) const {
-    std::vector<Plan> all;
+  std::vector<HostPlan> plans(const Call& call, std::string_view algorithm, Protocol protocol,
+                              Bytes block = Bytes{1 << 20}) const {
+    std::vector<HostPlan> all;
     for (int rank = 0; rank < world.ranks(); ++rank)
       all.push_back(world.plan(rank, call, algorithm, protocol, block));
     return all;
@@ -122,7 +122,7 @@ class TwoRanks : public ::testing::Test {
  protected:
   static constexpr std::size_t count = 1000;
 
-  std::vector<Plan> broadcast(Protocol protocol, std::uint64_t length = count) const {
+  std::vector<HostPlan> broadcast(Protocol protocol, std::uint64_t length = count) const {
     return executors.plans(f32_call(Collective::broadcast, length), "direct", protocol);
   }
 

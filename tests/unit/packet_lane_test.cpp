@@ -60,9 +60,9 @@ class PacketLaneTest : public ::testing::Test {
   SlotRing slots{world.peers(1), world.layout(), log, poll};
   PacketLane lane{poll, slots};
   RunningCall call{world.peers(1)};
-  Plan plan{};
-  BoundProgram program{};
-  BoundOp op{};
+  HostPlan plan{};
+  HostProgram program{};
+  HostOp op{};
   std::vector<float> output;
 };
 

@@ -22,8 +22,7 @@ PlanContext context_with(bool autotunes = false) {
   return {.hosts = 4,
           .links = {.reads_peers = true},
           .layout = {4, block * 2},
-          .block = block,
-          .cached_buffers = Bytes{8 << 20},
+          .limits = {.block = block, .cached_buffers = Bytes{8 << 20}},
           .shorter_blocks_from = block,
           .autotunes = autotunes,
           .maps_buffers = true};

@@ -17,7 +17,7 @@ constexpr std::uint64_t worth_tiles = 2 << 10;
 
 }  // namespace
 
-void Combiner::combine(const RunningCall& call, const BoundOp& op, std::byte* to, std::byte* second,
+void Combiner::combine(const RunningCall& call, const HostOp& op, std::byte* to, std::byte* second,
                        std::uint64_t count, bool for_peers) {
   const std::uint64_t bytes = count * call.plan->element.value();
   if (op.is_copy()) {
@@ -41,7 +41,7 @@ void Combiner::combine(const RunningCall& call, const BoundOp& op, std::byte* to
 /// reduction request it line by line; a long copy (`rep movsb`) does it several times as fast, as
 /// it need not know what was in the lines. So a result gets to where peers read it by a copy, tile
 /// by tile out of the cache.
-void Combiner::combine_in_tiles(const RunningCall& call, const BoundOp& op, std::byte* to,
+void Combiner::combine_in_tiles(const RunningCall& call, const HostOp& op, std::byte* to,
                                 std::byte* second, std::uint64_t count) {
   const std::uint64_t room = op.streams ? streamed_tile_bytes : tile_bytes;
   tile_.resize(streamed_tile_bytes / sizeof(CacheLine));
@@ -68,7 +68,7 @@ void Combiner::combine_in_tiles(const RunningCall& call, const BoundOp& op, std:
   }
 }
 
-void Combiner::reduce(const RunningCall& call, const BoundOp& op, kernels::Reduction reduction) {
+void Combiner::reduce(const RunningCall& call, const HostOp& op, kernels::Reduction reduction) {
   reduction.divisor = op.divisor;
   reduction.context = &call.plan->user;
   reduction.fetch_ahead = op.from_memory;

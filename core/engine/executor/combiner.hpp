@@ -17,18 +17,18 @@ class Combiner {
  public:
   /// Combines `count` elements of each source into `to` and, unless null, `second`. `for_peers`:
   /// peers read what is written to `to`.
-  void combine(const RunningCall& call, const BoundOp& op, std::byte* to, std::byte* second,
+  void combine(const RunningCall& call, const HostOp& op, std::byte* to, std::byte* second,
                std::uint64_t count, bool for_peers);
 
   /// The reduction itself, with what the operation says of it.
-  static void reduce(const RunningCall& call, const BoundOp& op, kernels::Reduction reduction);
+  static void reduce(const RunningCall& call, const HostOp& op, kernels::Reduction reduction);
 
  private:
   struct alignas(64) CacheLine {
     std::byte bytes[64];
   };
-  void combine_in_tiles(const RunningCall& call, const BoundOp& op, std::byte* to,
-                        std::byte* second, std::uint64_t count);
+  void combine_in_tiles(const RunningCall& call, const HostOp& op, std::byte* to, std::byte* second,
+                        std::uint64_t count);
 
   std::vector<const void*> tile_sources_;
   std::vector<CacheLine> tile_;

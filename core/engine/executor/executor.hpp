@@ -30,8 +30,9 @@ struct Plan;
 /// - To report faithfully: progress() changes whenever anything has been done, and report() names
 ///   whom it waits for. Hang detection depends on both.
 ///
-/// A plan holds nothing of the processor: an executor prepares what it needs beside it, once per
-/// plan. Plans, and the buffers of the call that runs, stay valid until that call is finished.
+/// A plan holds nothing of the processor or device: each executor has plans of its own, which add
+/// what it needs (see HostPlan), and is given no others. Plans, and the buffers of the call that
+/// runs, stay valid until that call is finished.
 ///
 /// Used by one thread at a time.
 class Executor {

@@ -24,10 +24,10 @@ void HostExecutor::prepare(const Plan& plan) {
 }
 
 void HostExecutor::start(const Plan& plan, const void* input, void* output) {
-  begin_call(plan, input, output);
+  begin_call(static_cast<const HostPlan&>(plan), input, output);
 }
 
-bool HostExecutor::run(const Plan& plan, const void* input, void* output) {
+bool HostExecutor::run(const HostPlan& plan, const void* input, void* output) {
   begin_call(plan, input, output);
   return run_call();
 }
@@ -38,7 +38,7 @@ bool HostExecutor::advance() {
 
 /// Does not load again what it has just stored, above all not two words as one: such a load waits
 /// until all stores before it have taken their cache lines from peers.
-inline void HostExecutor::begin_call(const Plan& plan, const void* input, void* output) {
+inline void HostExecutor::begin_call(const HostPlan& plan, const void* input, void* output) {
   call_.plan = &plan;
   auto* const to = static_cast<std::byte*>(output);
   call_.input = static_cast<const std::byte*>(input);
@@ -66,7 +66,7 @@ inline void HostExecutor::log_call() {
 inline void HostExecutor::enter_block(std::uint64_t block) {
   call_.has_block = true;
   call_.block = block;
-  call_.program = &call_.plan->program(block);
+  call_.program = &call_.plan->host_program(block);
   call_.op = 0;
   call_.slot_acquired = false;
   call_.place_buffers();
@@ -124,7 +124,7 @@ inline bool HostExecutor::run_ops(std::uint32_t end) {
   return true;
 }
 
-inline bool HostExecutor::execute(const BoundOp& op) {
+inline bool HostExecutor::execute(const HostOp& op) {
   if (op.fits_packet) return packets_.copy_packet(call_, op);
   switch (op.code) {
     case OpCode::gather:
@@ -147,7 +147,7 @@ inline bool HostExecutor::execute(const BoundOp& op) {
 }
 
 /// Gathers operands that are all in memory which this process addresses, and whose data are there.
-bool HostExecutor::gather(const BoundOp& op) {
+bool HostExecutor::gather(const HostOp& op) {
   const BoundOperand* const destinations = &call_.program->operands[op.first_operand];
   const BoundOperand* const sources = destinations + op.destination_count;
   for (std::uint32_t i = 0; i < op.source_count; ++i) call_.sources[i] = call_.address(sources[i]);
@@ -157,7 +157,7 @@ bool HostExecutor::gather(const BoundOp& op) {
 }
 
 /// Pushes to where the peer, on another host, sees this rank's own staging buffer.
-bool HostExecutor::push(const BoundOp& op) {
+bool HostExecutor::push(const HostOp& op) {
   const BoundOperand& seen = call_.program->operands[op.first_operand];
   const BoundOperand& source = (&seen)[op.destination_count];
   const Bytes element = call_.plan->element;

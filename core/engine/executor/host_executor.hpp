@@ -8,6 +8,7 @@
 #include "core/engine/executor/combiner.hpp"
 #include "core/engine/executor/executor.hpp"
 #include "core/engine/executor/exposed_buffers.hpp"
+#include "core/engine/executor/host_plan.hpp"
 #include "core/engine/executor/packet_lane.hpp"
 #include "core/engine/executor/peer_memory.hpp"
 #include "core/engine/executor/running_call.hpp"
@@ -26,10 +27,11 @@ class HostExecutor final : public Executor {
   HostExecutor(Peers& peers, const SegmentLayout& layout, int spins);
   HostExecutor(const HostExecutor&) = delete;  // parts refer to each other
 
+  /// `plan` is a HostPlan.
   void start(const Plan& plan, const void* input, void* output) override;
   bool advance() override;
   /// start() and advance() in one: small calls end in it.
-  bool run(const Plan& plan, const void* input, void* output);
+  bool run(const HostPlan& plan, const void* input, void* output);
 
   bool hold_buffers() override { return buffers_.hold(call_); }
   void redirect(const void* input, void* output) override {
@@ -48,7 +50,7 @@ class HostExecutor final : public Executor {
   void prepare(const Plan& plan);
 
  private:
-  inline void begin_call(const Plan& plan, const void* input, void* output);
+  inline void begin_call(const HostPlan& plan, const void* input, void* output);
   inline void log_call();
   inline void enter_block(std::uint64_t block);
   inline bool run_call();
@@ -58,9 +60,9 @@ class HostExecutor final : public Executor {
   void next_phase();
   inline bool acquire_slot();
   inline bool run_ops(std::uint32_t end);
-  inline bool execute(const BoundOp& op);
-  bool gather(const BoundOp& op);
-  bool push(const BoundOp& op);
+  inline bool execute(const HostOp& op);
+  bool gather(const HostOp& op);
+  bool push(const HostOp& op);
   bool flush(Rank peer);
   bool flush_buffers();
   inline void end_call();

@@ -13,7 +13,7 @@
 
 namespace capstan {
 
-bool PacketLane::gather(RunningCall& call, const BoundOp& op) {
+bool PacketLane::gather(RunningCall& call, const HostOp& op) {
   if (op.is_copy()) return copy_packets(call, op);
   const std::uint64_t each = call.plan->packet_elements;
   for (std::uint64_t done = index_ * each; done < op.count; done += each) {
@@ -26,7 +26,7 @@ bool PacketLane::gather(RunningCall& call, const BoundOp& op) {
 
 /// Prefetches no packets of peers: many lines taken from a sender that is about to write them cost
 /// the sender more than the receiver gains.
-bool PacketLane::copy_packets(const RunningCall& call, const BoundOp& op) {
+bool PacketLane::copy_packets(const RunningCall& call, const HostOp& op) {
   const BoundOperand& destination = call.program->operands[op.first_operand];
   const BoundOperand& source = (&destination)[1];
   const bool received = source.in_staging(), sent = destination.in_staging();
@@ -56,7 +56,7 @@ bool PacketLane::copy_packets(const RunningCall& call, const BoundOp& op) {
 }
 
 /// Runs one packet's worth of a reduction, of `count` elements.
-bool PacketLane::reduce_packet(RunningCall& call, const BoundOp& op, std::uint64_t count) {
+bool PacketLane::reduce_packet(RunningCall& call, const HostOp& op, std::uint64_t count) {
   const BoundOperand* const destinations = &call.program->operands[op.first_operand];
   const BoundOperand* const sources = destinations + op.destination_count;
   const std::ptrdiff_t prefetch = prefetch_distance(*call.plan);

@@ -29,7 +29,7 @@ class PacketLane {
 
   /// Runs a copy of at most one packet. False: its source has not arrived. Most small calls consist
   /// of these.
-  bool copy_packet(const RunningCall& call, const BoundOp& op) {
+  bool copy_packet(const RunningCall& call, const HostOp& op) {
     const BoundOperand& destination = call.program->operands[op.first_operand];
     const BoundOperand& source = (&destination)[1];
     const std::byte* const from = call.address(source);
@@ -41,7 +41,7 @@ class PacketLane {
     return true;
   }
   /// Runs a gather of any length as far as its packets have arrived; true when it is complete.
-  bool gather(RunningCall& call, const BoundOp& op);
+  bool gather(RunningCall& call, const HostOp& op);
 
   /// Packets of the current gather that are done.
   std::uint64_t packets_done() const { return index_; }
@@ -88,8 +88,8 @@ class PacketLane {
     if (prefetch != 0) prefetch_for_read(at + prefetch);
     return true;
   }
-  bool copy_packets(const RunningCall& call, const BoundOp& op);
-  bool reduce_packet(RunningCall& call, const BoundOp& op, std::uint64_t count);
+  bool copy_packets(const RunningCall& call, const HostOp& op);
+  bool reduce_packet(RunningCall& call, const HostOp& op, std::uint64_t count);
   static std::uint64_t packet_step(const RunningCall& call, const BoundOperand& operand);
   std::byte* packet_address(const RunningCall& call, const BoundOperand& operand) const {
     return call.address(operand) + index_ * packet_step(call, operand);

@@ -11,14 +11,14 @@
 namespace capstan {
 namespace {
 
-BoundOp without_streaming(BoundOp op) {
+HostOp without_streaming(HostOp op) {
   op.streams = false;
   return op;
 }
 
 }  // namespace
 
-bool PeerMemory::gather(RunningCall& call, const BoundOp& op) {
+bool PeerMemory::gather(RunningCall& call, const HostOp& op) {
   if (op.count == 0) return true;
   const Peers::UsingPeerBuffers using_them{peers_};
   const std::uint64_t abandoned = times_abandoned(call, op);
@@ -26,7 +26,7 @@ bool PeerMemory::gather(RunningCall& call, const BoundOp& op) {
   if (std::ranges::find(mapped_, nullptr) != mapped_.end())
     return gather_in_pieces(call, op) && buffers_still_valid(call, op, abandoned);
   std::copy(mapped_.begin() + op.destination_count, mapped_.end(), call.sources.begin());
-  if (op.spreads)
+  if (op.writes_peers_too)
     gather_to_all(call, op);
   else
     combine(call, op, mapped_[0], op.destination_count == 2 ? mapped_[1] : nullptr, op.count);
@@ -35,7 +35,7 @@ bool PeerMemory::gather(RunningCall& call, const BoundOp& op) {
 
 /// Finds out where the operands are. False when an owner is in another call, has taken its buffers
 /// back, or moves them. What is found stays valid as long as this rank is UsingPeerBuffers.
-bool PeerMemory::locate(const RunningCall& call, const BoundOp& op) {
+bool PeerMemory::locate(const RunningCall& call, const HostOp& op) {
   const auto operands = call.operands_of(op);
   const Bytes size = bytes_of(Elements{op.count}, call.plan->element);
   mapped_.assign(operands.size(), nullptr);
@@ -56,7 +56,7 @@ bool PeerMemory::locate(const RunningCall& call, const BoundOp& op) {
   return true;
 }
 
-void PeerMemory::combine(const RunningCall& call, const BoundOp& op, std::byte* to,
+void PeerMemory::combine(const RunningCall& call, const HostOp& op, std::byte* to,
                          std::byte* second, std::uint64_t count) {
   combiner_.combine(call, op, to, second, count, op.is_for_peers && to != pieces_.data());
 }
@@ -64,7 +64,7 @@ void PeerMemory::combine(const RunningCall& call, const BoundOp& op, std::byte* 
 /// Writes a result to several destinations, all of which are mapped. A streamed result goes to all
 /// of them at once, each source being read once. Any other is copied from the own output: a copy
 /// gains ownership of cache lines that peers hold several times as fast as a reduction.
-void PeerMemory::gather_to_all(const RunningCall& call, const BoundOp& op) {
+void PeerMemory::gather_to_all(const RunningCall& call, const HostOp& op) {
   further_.assign(mapped_.begin() + 1, mapped_.begin() + op.destination_count);
   if (op.streams)
     return Combiner::reduce(call, op,
@@ -82,7 +82,7 @@ void PeerMemory::gather_to_all(const RunningCall& call, const BoundOp& op) {
 
 /// Operands that are not mapped go through the cache in pieces. A copy is read or written at once,
 /// unless it has to be streamed, which the kernel does not do.
-bool PeerMemory::gather_in_pieces(RunningCall& call, const BoundOp& op) {
+bool PeerMemory::gather_in_pieces(RunningCall& call, const HostOp& op) {
   const auto operands = call.operands_of(op);
   const std::uint64_t room = fetched_piece(op.source_count + 1).value();
   const std::uint64_t element = call.plan->element.value(), piece = room / element;
@@ -95,17 +95,17 @@ bool PeerMemory::gather_in_pieces(RunningCall& call, const BoundOp& op) {
     const std::uint64_t count = std::min(piece, op.count - first), at = first * element;
     if (!fetch_pieces(call, op, at, count * element, room)) return false;
     std::byte* const to = mapped_[0] ? mapped_[0] + at : pieces_.data();
-    if (op.spreads)
+    if (op.writes_peers_too)
       combine(call, without_streaming(op), to, nullptr, count);
     else
       combine(call, op, to, op.destination_count == 2 ? mapped_[1] + at : nullptr, count);
     if (!mapped_[0] && !store(call, op, 0, at, to, count * element)) return false;
   }
-  return !op.spreads || forward_result(call, op);
+  return !op.writes_peers_too || forward_result(call, op);
 }
 
 /// Copies the result from the own output, while that is in the cache, to the other destinations.
-bool PeerMemory::forward_result(const RunningCall& call, const BoundOp& op) {
+bool PeerMemory::forward_result(const RunningCall& call, const HostOp& op) {
   const std::uint64_t bytes = op.count * call.plan->element.value();
   for (std::size_t i = 1; i < op.destination_count; ++i) {
     if (mapped_[i])
@@ -117,7 +117,7 @@ bool PeerMemory::forward_result(const RunningCall& call, const BoundOp& op) {
 }
 
 /// Points the call's sources at one piece of each, and fetches those that are not mapped.
-bool PeerMemory::fetch_pieces(RunningCall& call, const BoundOp& op, std::uint64_t at,
+bool PeerMemory::fetch_pieces(RunningCall& call, const HostOp& op, std::uint64_t at,
                               std::uint64_t bytes, std::size_t room) {
   for (std::uint32_t k = 1; k <= op.source_count; ++k) {
     // Each rank starts with another peer: two ranks that read from the same peer slow each other.
@@ -137,7 +137,7 @@ bool PeerMemory::fetch_pieces(RunningCall& call, const BoundOp& op, std::uint64_
 
 /// Reads a piece of operand `which`; again, if its owner has moved it meanwhile. What was read is
 /// valid while the owner is still about to move it: it waits for this rank before it does.
-bool PeerMemory::fetch(const RunningCall& call, const BoundOp& op, std::size_t which,
+bool PeerMemory::fetch(const RunningCall& call, const HostOp& op, std::size_t which,
                        std::uint64_t at, void* to, std::uint64_t bytes) {
   const BoundOperand& operand = call.operands_of(op)[which];
   const Rank owner{operand.owner};
@@ -154,7 +154,7 @@ bool PeerMemory::fetch(const RunningCall& call, const BoundOp& op, std::size_t w
 
 /// Writes a piece of destination `which`. Its owner does not move it before this rank is done: see
 /// ExposedBuffers::hold().
-bool PeerMemory::store(const RunningCall& call, const BoundOp& op, std::size_t which,
+bool PeerMemory::store(const RunningCall& call, const HostOp& op, std::size_t which,
                        std::uint64_t at, const void* from, std::uint64_t bytes) {
   const Rank owner{call.operands_of(op)[which].owner};
   return peers_.buffers_valid(owner) &&
@@ -172,7 +172,7 @@ PeerBuffer PeerMemory::buffer_of(const RunningCall& call, const BoundOperand& op
 }
 
 /// How often owners of the operands have stopped waiting for this rank while it used their buffers.
-std::uint64_t PeerMemory::times_abandoned(const RunningCall& call, const BoundOp& op) const {
+std::uint64_t PeerMemory::times_abandoned(const RunningCall& call, const HostOp& op) const {
   std::uint64_t times = 0;
   for (const BoundOperand& operand : call.operands_of(op))
     if (operand.in_peer_buffer())
@@ -184,7 +184,7 @@ std::uint64_t PeerMemory::times_abandoned(const RunningCall& call, const BoundOp
 /// Whether the buffers of peers were theirs to use all the time. An owner that takes them back
 /// waits for the ranks that use them, but not for ever: a rank that was stopped meanwhile may have
 /// read, or overwritten, something else. Throws Aborted if so.
-bool PeerMemory::buffers_still_valid(const RunningCall& call, const BoundOp& op,
+bool PeerMemory::buffers_still_valid(const RunningCall& call, const HostOp& op,
                                      std::uint64_t abandoned_before) const {
   std::atomic_thread_fence(std::memory_order_acquire);
   if (times_abandoned(call, op) == abandoned_before) return true;

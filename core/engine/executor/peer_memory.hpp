@@ -31,24 +31,24 @@ class PeerMemory {
   /// Runs a gather with operands in buffers of peers. False when a peer has not entered the call
   /// yet, moves its buffers, or has taken them back: try again later. Throws Mismatch; Aborted when
   /// the result is lost, because a peer took its buffers back while this rank used them.
-  bool gather(RunningCall& call, const BoundOp& op);
+  bool gather(RunningCall& call, const HostOp& op);
 
  private:
-  bool locate(const RunningCall& call, const BoundOp& op);
-  void combine(const RunningCall& call, const BoundOp& op, std::byte* to, std::byte* second,
+  bool locate(const RunningCall& call, const HostOp& op);
+  void combine(const RunningCall& call, const HostOp& op, std::byte* to, std::byte* second,
                std::uint64_t count);
-  void gather_to_all(const RunningCall& call, const BoundOp& op);
-  bool gather_in_pieces(RunningCall& call, const BoundOp& op);
-  bool forward_result(const RunningCall& call, const BoundOp& op);
-  bool fetch_pieces(RunningCall& call, const BoundOp& op, std::uint64_t at, std::uint64_t bytes,
+  void gather_to_all(const RunningCall& call, const HostOp& op);
+  bool gather_in_pieces(RunningCall& call, const HostOp& op);
+  bool forward_result(const RunningCall& call, const HostOp& op);
+  bool fetch_pieces(RunningCall& call, const HostOp& op, std::uint64_t at, std::uint64_t bytes,
                     std::size_t room);
-  bool fetch(const RunningCall& call, const BoundOp& op, std::size_t which, std::uint64_t at,
+  bool fetch(const RunningCall& call, const HostOp& op, std::size_t which, std::uint64_t at,
              void* to, std::uint64_t bytes);
-  bool store(const RunningCall& call, const BoundOp& op, std::size_t which, std::uint64_t at,
+  bool store(const RunningCall& call, const HostOp& op, std::size_t which, std::uint64_t at,
              const void* from, std::uint64_t bytes);
   PeerBuffer buffer_of(const RunningCall& call, const BoundOperand& operand) const;
-  std::uint64_t times_abandoned(const RunningCall& call, const BoundOp& op) const;
-  bool buffers_still_valid(const RunningCall& call, const BoundOp& op,
+  std::uint64_t times_abandoned(const RunningCall& call, const HostOp& op) const;
+  bool buffers_still_valid(const RunningCall& call, const HostOp& op,
                            std::uint64_t abandoned_before) const;
 
   Peers& peers_;

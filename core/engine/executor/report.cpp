@@ -13,11 +13,11 @@ namespace {
 std::string position_of(const RunningCall& call, std::uint64_t number) {
   if (!call.plan) return "between calls";
   const Plan& plan = *call.plan;
-  const BoundProgram& program = *call.program;
+  const HostProgram& program = *call.program;
   if (program.ops.empty()) return fmt::format("{} (call {})", to_string(plan.call), number);
-  const BoundOp& bound = program.ops[std::min<std::size_t>(call.op, program.ops.size() - 1)];
-  const Op& op = program.source.ops[bound.source_op];
-  std::string what = to_string(program.source, op);
+  const HostOp& bound = program.ops[std::min<std::size_t>(call.op, program.ops.size() - 1)];
+  const Op& op = program.source->ops[bound.source_op];
+  std::string what = to_string(*program.source, op);
   if (bound.code == OpCode::gather) what = "packets for: " + what;
   if (!call.slot_acquired) what = "all ranks to finish earlier blocks";
   return fmt::format("{} (call {}), algorithm {}, step {} of block {} of {}: {}",
@@ -26,7 +26,7 @@ std::string position_of(const RunningCall& call, std::uint64_t number) {
 }
 
 /// The peers that an operation waits for; `packets` belongs to the same call.
-std::vector<int> awaited_by(const BoundOp& op, const RunningCall& call, const PacketLane& packets,
+std::vector<int> awaited_by(const HostOp& op, const RunningCall& call, const PacketLane& packets,
                             Rank self) {
   if (op.code == OpCode::wait || op.code == OpCode::flush) return {op.peer};
   if (op.code != OpCode::gather) return {};

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/control/peers.hpp"
-#include "core/lowering/plan.hpp"
+#include "core/engine/executor/host_plan.hpp"
 
 namespace capstan {
 
@@ -15,16 +15,16 @@ namespace capstan {
 struct RunningCall {
   explicit RunningCall(Peers& peers);
 
-  const Plan* plan = nullptr;  ///< null between calls
+  const HostPlan* plan = nullptr;  ///< null between calls
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 
   std::uint64_t round = 0, phase = 0;
   std::uint64_t block = 0;
-  bool has_block = false;                 ///< this phase has a block in this round
-  bool slot_acquired = false;             ///< the slot of the block may be written
-  const BoundProgram* program = nullptr;  ///< of the block
-  std::uint32_t op = 0;                   ///< the operation of the program that runs next
+  bool has_block = false;                ///< this phase has a block in this round
+  bool slot_acquired = false;            ///< the slot of the block may be written
+  const HostProgram* program = nullptr;  ///< of the block
+  std::uint32_t op = 0;                  ///< the operation of the program that runs next
 
   std::uint64_t slot_offset = 0;  ///< of the block's slot, in every segment
   std::vector<std::byte*> bases;  ///< see BoundOperand
@@ -36,7 +36,7 @@ struct RunningCall {
   std::byte* address(const BoundOperand& operand) const {
     return bases[operand.base] + operand.offset + (operand.in_staging() ? slot_offset : 0);
   }
-  std::span<const BoundOperand> operands_of(const BoundOp& op_) const {
+  std::span<const BoundOperand> operands_of(const HostOp& op_) const {
     return std::span{program->operands}.subspan(op_.first_operand,
                                                 op_.destination_count + op_.source_count);
   }

@@ -1,0 +1,69 @@
+#include "core/engine/executor/host_plan.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace capstan {
+namespace {
+
+/// Whether a result goes past the cache, where it would push out what is still needed: not if it is
+/// about to be read there, by peers or to be sent.
+bool streams(const Plan& plan, const Program& program, const Op& op) {
+  if (!plan.exceeds_cache || op.code != OpCode::gather) return false;
+  const Operand& result = program.destinations(op).front();
+  if (result.place == Place::peer_output || writes_peers_too(program, op)) return true;
+  if (reaches_outputs(plan.protocol) || result.place != Place::output) return false;
+  return std::ranges::none_of(program.ops, [&](const Op& other) {
+    if (other.code != OpCode::push) return false;
+    const Operand& sent = program.sources(other).front();
+    return sent.place == Place::output && sent.offset < result.offset + op.length &&
+           result.offset < sent.offset + other.length;
+  });
+}
+
+bool reads_buffer(const Program& program, const Op& op) {
+  return op.code == OpCode::gather &&
+         std::ranges::any_of(program.sources(op), [](const Operand& source) {
+           return source.place != Place::scratch && source.place != Place::staging;
+         });
+}
+
+bool fits_packet(const Plan& plan, const BoundOp& op) {
+  return in_packets(plan.protocol) && op.code == OpCode::gather && op.is_copy() &&
+         op.count <= plan.packet_elements;
+}
+
+HostProgram host_program_of(const Plan& plan, const BoundProgram& bound) {
+  HostProgram program{.ops = {},
+                      .operands = bound.operands,
+                      .phase_end = bound.phase_end,
+                      .readers = bound.readers,
+                      .source = &bound.source};
+  program.ops.reserve(bound.ops.size());
+  for (const BoundOp& op : bound.ops) {
+    const Op& source = bound.source.ops[op.source_op];
+    program.ops.push_back({op, streams(plan, bound.source, source),
+                           plan.exceeds_cache && reads_buffer(bound.source, source),
+                           fits_packet(plan, op)});
+  }
+  return program;
+}
+
+void accumulate(const void* state, void* accumulator, const void* next, std::size_t count) {
+  static_cast<const UserOperation*>(state)->accumulate(accumulator, next, count);
+}
+
+}  // namespace
+
+HostPlan::HostPlan(Plan plan) : Plan(std::move(plan)) {
+  for (const BoundProgram& program : programs)
+    host_programs.push_back(host_program_of(*this, program));
+  if (call.user) {
+    reduce = kernels::user_kernel();
+    user = {&accumulate, call.user.get(), element.value()};
+  } else {
+    reduce = kernels::reduce_kernel(call.type, reduces(call.collective) ? call.op : ReduceOp::sum);
+  }
+}
+
+}  // namespace capstan
