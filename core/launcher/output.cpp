@@ -33,7 +33,9 @@ void LineForwarder::take(std::string_view text) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) {
       partial_ += text;
-      if (partial_.size() > longest_line) write_line(std::exchange(partial_, {}));
+      if (partial_.size() <= longest_line) break;
+      write_line(partial_);
+      partial_.clear();
       break;
     }
     write_line(partial_.append(text.substr(0, end)));

@@ -14,7 +14,7 @@ namespace capstan::launcher {
 namespace {
 
 /// A word in quotes: a shell takes it as it is.
-std::string quoted(const std::string& word) {
+std::string quoted_for_shell(const std::string& word) {
   std::string text = "'";
   for (const char c : word) c == '\'' ? text += R"('\'')" : text += c;
   return text + "'";
@@ -41,7 +41,7 @@ std::string rsh_script(const std::string& agent, const std::string& capstan) {
   check_path_for_agent(capstan);
   std::string command;
   for (std::string word : agent_command(agent, "\n")) {  // a name that no word has
-    word = quoted(word);
+    word = quoted_for_shell(word);
     for (auto at = word.find('\n'); at != word.npos; at = word.find('\n'))
       word.replace(at, 1, R"('"$host"')");
     command += word + " ";
