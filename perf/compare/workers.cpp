@@ -45,7 +45,7 @@ Words open_mpi(const TestBed& testbed, const Words& options) {
                 "none",
                 "-n",
                 std::to_string(testbed.ranks())};
-  if (::geteuid() == 0) command.push_back("--allow-run-as-root");
+  if (::geteuid() == 0) command.emplace_back("--allow-run-as-root");
   if (testbed.named()) {
     command = joined(command, {"--host", to_string(testbed.hosts())});
     command = joined(command, mca({{"plm_rsh_agent", testbed.rsh()},
