@@ -204,19 +204,30 @@ HWY_NOINLINE std::size_t reduce_blocks(bool stream, const Op& op, const Reductio
   return i;
 }
 
+/// Whether three and four sources have a loop of their own: for the operations that programs use.
+/// Each loop is compiled for each type and target, and the baseline runs on no processor of today.
+template <class Op>
+inline constexpr bool worth_unrolling_sources = false;
+#if HWY_TARGET != HWY_SCALAR
+template <>
+inline constexpr bool worth_unrolling_sources<Sum> = true;
+template <>
+inline constexpr bool worth_unrolling_sources<Min> = true;
+template <>
+inline constexpr bool worth_unrolling_sources<Max> = true;
+template <class Lane>
+inline constexpr bool worth_unrolling_sources<Average<Lane>> = true;
+#endif
+
 template <class T, class Op>
 std::size_t reduce_blocks_of_any_count(bool stream, const Op& op, const Reduction& r,
                                        std::size_t i) {
-  switch (r.source_count) {
-    case 2:
-      return reduce_blocks<T, 2>(stream, op, r, i, r.element_count);
-    case 3:
-      return reduce_blocks<T, 3>(stream, op, r, i, r.element_count);
-    case 4:
-      return reduce_blocks<T, 4>(stream, op, r, i, r.element_count);
-    default:
-      return reduce_blocks<T, 0>(stream, op, r, i, r.element_count);
+  if constexpr (worth_unrolling_sources<Op>) {
+    if (r.source_count == 3) return reduce_blocks<T, 3>(stream, op, r, i, r.element_count);
+    if (r.source_count == 4) return reduce_blocks<T, 4>(stream, op, r, i, r.element_count);
   }
+  if (r.source_count == 2) return reduce_blocks<T, 2>(stream, op, r, i, r.element_count);
+  return reduce_blocks<T, 0>(stream, op, r, i, r.element_count);
 }
 
 /// The number of elements before the first cache line that begins within `destination`. Zero if no

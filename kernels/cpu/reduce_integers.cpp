@@ -1,4 +1,4 @@
-// The integer kernels of all targets: this file is compiled once per target.
+// The kernels of 32-bit and 64-bit integers of all targets: this file is compiled once per target.
 #include "kernels/cpu/highway.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,17 +15,14 @@ HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 
 /// Sums and products modulo 2^bits are the same for signed and unsigned elements.
-template <class T, class ProductOf = std::make_unsigned_t<T>>
+template <class T>
 ReduceKernel integer_kernel(ReduceOp op) {
-  return kernel_of<T, std::make_unsigned_t<T>, ProductOf, T>(op);
+  using Unsigned = std::make_unsigned_t<T>;
+  return kernel_of<T, Unsigned, Unsigned, T>(op);
 }
 
 ReduceKernel find_integer_kernel(DataType type, ReduceOp op) {
   switch (type) {
-    case DataType::i8:
-      return integer_kernel<std::int8_t, WideByte>(op);
-    case DataType::u8:
-      return integer_kernel<std::uint8_t, WideByte>(op);
     case DataType::i32:
       return integer_kernel<std::int32_t>(op);
     case DataType::u32:

@@ -19,7 +19,7 @@ namespace {
 /// The kernels of one target that this machine runs.
 struct Target {
   std::int64_t bit;
-  ReduceLookup integers, float16s, floats;
+  ReduceLookup bytes, integers, float16s, floats;
   CopyKernel copy;
 };
 
@@ -35,8 +35,9 @@ std::vector<Target> find_targets() {
   for (const auto& [bit, integers] : integer_reductions) {
     const bool seen = std::ranges::find(targets, bit, &Target::bit) != targets.end();
     if (integers == nullptr || (supported & bit) == 0 || seen) continue;
-    targets.push_back({bit, integers, function_of(float16_reductions, bit),
-                       function_of(float_reductions, bit), function_of(copies, bit)});
+    targets.push_back({bit, function_of(byte_reductions, bit), integers,
+                       function_of(float16_reductions, bit), function_of(float_reductions, bit),
+                       function_of(copies, bit)});
   }
   return targets;
 }
@@ -60,6 +61,9 @@ ReduceKernel kernel_of(const Target& target, DataType type, ReduceOp op) {
     throw InvalidArgument(fmt::format("{} is not defined for {}: choose another operation or type",
                                       name_of(op), name_of(type)));
   switch (type) {
+    case DataType::i8:
+    case DataType::u8:
+      return target.bytes(type, op);
     case DataType::f8_e4m3:
     case DataType::f8_e5m2:
       return find_float8_kernel(type, op);

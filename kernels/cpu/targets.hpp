@@ -22,6 +22,7 @@ template <class Function>
 using TargetTable = std::array<TargetEntry<Function>, 5>;
 
 // Each table is defined by the source file that is compiled once per target.
+extern const TargetTable<ReduceLookup> byte_reductions;
 extern const TargetTable<ReduceLookup> integer_reductions;
 extern const TargetTable<ReduceLookup> float16_reductions;
 extern const TargetTable<ReduceLookup> float_reductions;
