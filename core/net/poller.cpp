@@ -67,7 +67,9 @@ std::span<const Poller::Event> Poller::wait(int milliseconds) {
   std::size_t reported = 0;
   for (const epoll_event& event :
        std::span{ready}.first(static_cast<std::size_t>(std::max(count, 0)))) {
-    const auto tag = std::bit_cast<Tag>(event.data.u64);
+    // A copy: epoll_event is packed, so no reference may bind to its 64-bit member.
+    const std::uint64_t data = event.data.u64;
+    const auto tag = std::bit_cast<Tag>(data);
     if (tag.kind == timer_tag.kind) {
       std::uint64_t expirations;
       static_cast<void>(!::read(timer_.get(), &expirations, sizeof expirations));
