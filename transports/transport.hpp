@@ -68,9 +68,9 @@ class Transport {
   /// The address that peers need to connect to this rank.
   virtual Address address() const = 0;
 
-  /// Connects to every peer; `addresses` holds one entry per rank. This rank's own entry is ignored.
-  /// An empty entry stands for a peer that another transport reaches and that has no link here.
-  /// Throws BootstrapError that names the ranks that could not be reached or not be trusted.
+  /// Connects to every peer; `addresses` holds one entry per rank. This rank's own entry is
+  /// ignored. An empty entry stands for a peer that another transport reaches and that has no link
+  /// here. Throws BootstrapError that names the ranks that could not be reached or not be trusted.
   virtual void connect(std::span<const Address> addresses, Deadline deadline) = 0;
 
   /// This rank's own segment.

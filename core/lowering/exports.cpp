@@ -12,7 +12,7 @@ Elements round_up(Elements length) {
   return Elements{(length.value() + unit - 1) / unit * unit};
 }
 
-/// Which parts of the output a schedule computes, and with which steps.
+/// The steps of a schedule that write the output, each with the part that it writes.
 using OutputWrites = std::vector<std::pair<const Step*, Span>>;
 
 OutputWrites output_writes(const Schedule& schedule) {
@@ -24,7 +24,7 @@ OutputWrites output_writes(const Schedule& schedule) {
   return writes;
 }
 
-/// The buffer in which peers can read what a put sends: it does not change any more.
+/// The buffer in which peers can read the source of `put`, as no later step changes it there.
 std::optional<Place> read_in_place(const Span& source, const Step& put, const OutputWrites& writes,
                                    Protocol protocol) {
   if (!reads_buffers(protocol)) return std::nullopt;
@@ -48,13 +48,13 @@ Exports exports_of(const Schedule& schedule, Protocol protocol) {
     Span source;
     Export area;
   };
-  std::vector<Live> live;  // areas whose source has not changed since
+  std::vector<Live> live;  // areas that still hold the same bytes as their source
   const OutputWrites writes = output_writes(schedule);
   Exports exports;
   for (const Step& step : schedule.steps()) {
     if (step.verb == Verb::copy || step.verb == Verb::reduce)
       std::erase_if(live, [&](const Live& l) { return overlap(l.source, step.destination); });
-    if (step.verb == Verb::wait) live.clear();  // it may bring new bytes into any buffer
+    if (step.verb == Verb::wait) live.clear();  // a wait may bring new bytes into any buffer
     if (step.verb != Verb::put) continue;
 
     const Span source = schedule.sources(step).front();

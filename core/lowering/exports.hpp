@@ -9,21 +9,23 @@
 
 namespace capstan {
 
-/// Whether writing one may change the other. In place, input and output share memory, and where
-/// one begins in the other is not known here.
+/// Whether a write to one span may change the other. Input and output count as overlapping
+/// whatever their offsets, since a call in place gives both the same memory.
 bool overlap(const Span& a, const Span& b);
 
 /// The area of a rank's staging buffer that holds what one put sends.
 struct Export {
   std::uint8_t region;
   Elements staging;
-  bool fresh;  ///< false: the bytes are there already: in a buffer, or put by an earlier put
-  Place place =
-      Place::staging;  ///< or the buffer that is read itself; `staging buffer` is the place in it
-  bool delivered = false;  ///< written to where the receiver wants it: nobody reads it anywhere
+  /// False if the bytes are there already: in a buffer, or written by an earlier put.
+  bool fresh;
+  /// Where receivers read. For a buffer, `staging` is the offset in the buffer.
+  Place place = Place::staging;
+  /// The sender writes the receiver's output, and no area is read.
+  bool delivered = false;
 
   Operand operand(Rank owner) const { return {place, owner, region, staging}; }
-  /// Whether its receiver reads a buffer of the sender.
+  /// Whether the receiver reads one of the sender's buffers.
   bool read_in_place() const { return !delivered && place != Place::staging; }
 };
 
@@ -32,10 +34,10 @@ struct Exports {
   std::array<Elements, staging_regions> staging{};
 };
 
-/// Assigns staging buffer areas to the puts of a schedule: a pure function of it, so that readers
-/// and the owner agree without a word. Puts of the same bytes share an area. Packets do not, unless
-/// they are to: on some machines a line that several readers poll costs more than a line for each
-/// of them.
+/// Assigns areas of the staging buffer to the puts of a schedule. This is a pure function of the
+/// schedule, so that readers and the owner agree without communicating. Puts of the same bytes
+/// share an area, except with `inline_packets`: on some machines a cache line that several readers
+/// poll costs more than a line for each reader.
 Exports exports_of(const Schedule& schedule, Protocol protocol);
 
 /// The extent of the larger region of the staging buffer that a rank with this schedule needs.

@@ -14,7 +14,8 @@ bool contains(const Span& outer, const Span& inner) {
   return outer.buffer == inner.buffer && outer.offset <= inner.offset && inner.end() <= outer.end();
 }
 
-/// Bytes that a signal announces: where the sender has them and where they are to land.
+/// Bytes that a signal announces: the place that the sender published them in, and their landing,
+/// the receiver's own span that the schedule puts them in.
 struct Arrival {
   Span landing;
   Operand staging;
@@ -38,11 +39,11 @@ std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, const
   return signals;
 }
 
-/// What is found out once about the schedules of a group, for the programs of all its ranks.
+/// Facts about the schedules of a group. Each is computed once, for the programs of all ranks.
 class LoweringGroup {
  public:
-  LoweringGroup(const ScheduleOf& of, Protocol way, const Hosts& where)
-      : schedule_of(of), protocol(way), hosts(where) {}
+  LoweringGroup(const ScheduleOf& get_schedule, Protocol chosen, const Hosts& placement)
+      : schedule_of(get_schedule), protocol(chosen), hosts(placement) {}
 
   const ScheduleOf& schedule_of;
   const Protocol protocol;
@@ -53,7 +54,7 @@ class LoweringGroup {
     if (found != exports_.end()) return found->second;
     return exports_.emplace(rank, exports_of(schedule_of(rank), protocol)).first->second;
   }
-  /// Whose buffers a rank reads after its last signal to them.
+  /// The owners of buffers that `reader` still reads after its last signal to each of them.
   const std::vector<Rank>& owners_read_by(Rank reader);
 
  private:
@@ -66,10 +67,10 @@ class Lowering {
   Lowering(LoweringGroup& group, Rank self)
       : group_(group),
         schedule_(group.schedule_of(self)),
-        form_(group.protocol),
+        protocol_(group.protocol),
         exports_(group.exports(self)) {
     program_.self = self;
-    program_.packets = in_packets(form_);
+    program_.packets = in_packets(protocol_);
     program_.phases = schedule_.phases();
     program_.extents = schedule_.extents();
     program_.staging = exports_.staging;
@@ -77,12 +78,13 @@ class Lowering {
 
   Program run() && {
     lower_steps();
-    if (reads_buffers(form_)) close();
+    if (reads_buffers(protocol_)) append_read_completions();
     return std::move(program_);
   }
 
-  /// Whose buffers are read after the last signal to them, before anything is said about it.
-  std::vector<Rank> owners_read_in_the_end() && {
+  /// The owners of buffers read after the last signal to each, without the completion signals that
+  /// run() appends for them.
+  std::vector<Rank> owners_read_at_the_end() && {
     lower_steps();
     return owners_read();
   }
@@ -92,16 +94,17 @@ class Lowering {
     int phase = 0;
     for (step_ = 0; step_ < schedule_.steps().size(); ++step_) {
       const Step& step = schedule_.steps()[step_];
-      if (step.phase != phase) flush_own(std::exchange(phase, step.phase));
+      if (step.phase != phase) flush_reused(std::exchange(phase, step.phase));
       lower(step);
     }
-    flush_own(phase);
+    flush_reused(phase);
     if (!uses_scratch_) program_.extents.scratch = Elements{0};
   }
 
-  /// Readers of buffers say when they have read the last of them, and owners wait for that. The
-  /// waits are a phase of their own: blocks that follow go on meanwhile.
-  void close() {
+  /// A reader signals each owner after its last read of the owner's buffers, and the owner waits
+  /// for that signal. The waits form a phase of their own, so that the next block starts before
+  /// they end.
+  void append_read_completions() {
     const int last = program_.phases - 1;
     if (last > 0) ++program_.phases;
     for (const Rank owner : owners_read()) emit_between(OpCode::signal, owner, last);
@@ -120,7 +123,7 @@ class Lowering {
     }
   }
 
-  /// Whose buffers are read after the last signal to them.
+  /// The owners of buffers that the operations so far read after the last signal to each.
   std::vector<Rank> owners_read() const {
     std::vector<Rank> owners;
     for (const Op& op : program_.ops) {
@@ -167,13 +170,13 @@ class Lowering {
     const Export& area = *next_export_++;
     carried_[step.peer] = true;
     if (area.delivered) return deliver(step);
-    if (area.place != Place::staging) return;  // read where it is
+    if (area.place != Place::staging) return;  // the receiver reads the buffer itself
     const bool shared = group_.hosts.together(program_.self, step.peer);
     if (shared || program_.packets) write_staging(step, area);
     if (!shared) push(step, area.operand(program_.self));
   }
 
-  /// The schedule sees to it that the peer has entered the call.
+  /// Writes to the peer's output. The schedule guarantees that the peer has entered the call.
   void deliver(const Step& step) {
     const Span source = schedule_.sources(step).front();
     const Operand there{Place::peer_output, step.peer, 0, step.destination.offset};
@@ -182,7 +185,8 @@ class Lowering {
     last_result_.reset();
   }
 
-  /// What the last operation has just computed, and at most some peers get.
+  /// Whether the last operation computed `source` as a reduction into the output. Its result may
+  /// then be written to a few peers by the same operation.
   bool is_sum_in_output(const Span& source, int phase) const {
     constexpr int most_destinations = 8;
     if (source.buffer != Buffer::output || last_result_ != source) return false;
@@ -193,7 +197,8 @@ class Lowering {
 
   void write_staging(const Step& step, const Export& area) {
     const Operand staging = area.operand(program_.self);
-    const bool all_written = group_.hosts.single();  // what is not fresh
+    // On one host every area that is not fresh has been written by an earlier put.
+    const bool all_written = group_.hosts.single();
     if (!area.fresh && (all_written || std::ranges::find(written_, staging) != written_.end()))
       return;
     if (!all_written) written_.push_back(staging);
@@ -208,7 +213,8 @@ class Lowering {
     last_result_.reset();
   }
 
-  /// To the peer it is as if the staging buffer had been written, which packets are in fact.
+  /// The peer sees the same as if this rank had written its staging buffer. Packets are written
+  /// there first, and are pushed from there.
   void push(const Step& step, const Operand& staging) {
     const Span span = schedule_.sources(step).front();
     const Operand source = program_.packets ? staging : resolve(span);
@@ -222,7 +228,7 @@ class Lowering {
     if (source != staging) pushed_.push_back({step.peer, source, span.length});
   }
 
-  /// What is being pushed must not be overwritten.
+  /// Flushes every push whose source `written` would overwrite.
   void flush_what_overlaps(const Span& written) {
     const auto overwritten = [&](const Pushed& push) {
       return push.source.place <= Place::scratch &&
@@ -232,8 +238,8 @@ class Lowering {
     flush(overwritten, schedule_.steps()[step_].phase);
   }
 
-  /// Scratch and staging buffers belong to the next block from the end of a phase on.
-  void flush_own(int phase) {
+  /// Flushes every push from scratch or staging: after the phase they belong to the next block.
+  void flush_reused(int phase) {
     flush([](const Pushed& push) { return push.source.place >= Place::scratch; }, phase);
   }
 
@@ -270,15 +276,15 @@ class Lowering {
 
   const std::vector<Arrival>& next_arrivals(Rank peer) {
     auto [entry, is_new] = heard_.try_emplace(peer);
-    Heard& heard = entry->second;
+    SignalsFrom& heard = entry->second;
     if (is_new)
       heard.signals =
           arrivals_between(group_.schedule_of(peer), group_.exports(peer), program_.self);
-    static const std::vector<Arrival> nothing;  // a wait too many: the verifier's business
+    static const std::vector<Arrival> nothing;  // a wait without a signal: the verifier refuses it
     return heard.next < heard.signals.size() ? heard.signals[heard.next++] : nothing;
   }
 
-  /// Replaces landings by the staging buffer areas that hold their bytes.
+  /// Replaces each span that lies in a landing by the staging area that holds its bytes.
   std::vector<Operand> resolve(std::span<const Span> spans) {
     std::vector<Operand> operands;
     for (const Span& span : spans) operands.push_back(resolve(span));
@@ -298,7 +304,7 @@ class Lowering {
     return local(span);
   }
 
-  /// Copies landings that `span` covers only in part to where the schedule says they are.
+  /// Copies landings that overlap `span` from the peers' staging buffers to scratch.
   void materialize_landings(const Span& span) {
     std::erase_if(landings_, [&](const Arrival& arrival) {
       if (!overlap(arrival.landing, span)) return false;
@@ -307,7 +313,7 @@ class Lowering {
     });
   }
 
-  /// `destination` is about to be overwritten.
+  /// Drops landings that `destination` overwrites; those it overwrites in part are copied first.
   void forget_landings(const Span& destination) {
     std::erase_if(landings_, [&](const Arrival& arrival) {
       if (!overlap(arrival.landing, destination)) return false;
@@ -335,7 +341,7 @@ class Lowering {
     program_.operands.insert(program_.operands.end(), sources.begin(), sources.end());
   }
 
-  /// The last operation's result goes there as well.
+  /// The last operation writes its result to `place`, too.
   void add_destination(const Operand& place) {
     Op& op = program_.ops.back();
     program_.operands.insert(program_.operands.begin() + op.first_operand + op.destination_count++,
@@ -349,7 +355,7 @@ class Lowering {
     program_.ops.push_back(op);
   }
 
-  struct Heard {
+  struct SignalsFrom {
     std::vector<std::vector<Arrival>> signals;
     std::size_t next = 0;
   };
@@ -361,16 +367,15 @@ class Lowering {
 
   LoweringGroup& group_;
   const Schedule& schedule_;
-  const Protocol form_;
+  const Protocol protocol_;
   const Exports& exports_;
   std::vector<Export>::const_iterator next_export_ = exports_.puts.begin();
-  std::map<Rank, Heard> heard_;
-  std::map<Rank, bool> carried_;  // a put to the peer since the last signal to it
-  std::vector<Operand>
-      written_;  // areas of the rank's own staging buffer, if some puts write to none
+  std::map<Rank, SignalsFrom> heard_;
+  std::map<Rank, bool> carried_;     // whether a put to the peer came after the last signal to it
+  std::vector<Operand> written_;     // own staging areas that puts have written; several hosts only
   std::vector<Pushed> pushed_;       // since the last flush
-  std::vector<Arrival> landings_;    // scratch whose bytes are still on a peer's staging buffer
-  std::optional<Span> last_result_;  // what the last operation computed, if nothing came after it
+  std::vector<Arrival> landings_;    // scratch whose bytes are still in a peer's staging buffer
+  std::optional<Span> last_result_;  // what the last operation computed
   Program program_;
   std::size_t step_ = 0;
   bool uses_scratch_ = false;
@@ -379,7 +384,7 @@ class Lowering {
 const std::vector<Rank>& LoweringGroup::owners_read_by(Rank reader) {
   const auto found = owners_read_.find(reader);
   if (found != owners_read_.end()) return found->second;
-  return owners_read_.emplace(reader, Lowering{*this, reader}.owners_read_in_the_end())
+  return owners_read_.emplace(reader, Lowering{*this, reader}.owners_read_at_the_end())
       .first->second;
 }
 

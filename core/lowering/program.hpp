@@ -12,9 +12,9 @@
 
 namespace capstan {
 
-/// Memory that a lowered program addresses. A staging buffer belongs to one rank, which alone
-/// writes it; peers read it in place. So do they a peer's buffers, where a program is lowered to
-/// such a protocol; in one of these they write to a peer's output as well.
+/// Memory that a lowered program addresses. A staging buffer belongs to one rank. Only this rank
+/// writes it, and its peers read it in place. Protocols that read buffers also address the input
+/// and output of peers; `write_output` writes the output of peers.
 enum class Place : std::uint8_t { input, output, scratch, staging, peer_input, peer_output };
 
 inline constexpr bool is_buffer_of_peer(Place place) {
@@ -52,8 +52,8 @@ struct Op {
   OpCode code = OpCode::gather;
   bool completes = false;
   std::uint8_t phase = 0;
-  std::uint8_t destination_count =
-      0;  ///< more where a result goes to the rank's own staging buffer or to peers, too
+  /// More than 1 if the result also goes to the rank's own staging buffer or to peers.
+  std::uint8_t destination_count = 0;
   std::uint32_t source_count = 0;
   std::uint32_t first_operand = 0;  ///< destinations, then sources
   std::uint32_t step = 0;           ///< the schedule's step that this came from
@@ -61,7 +61,8 @@ struct Op {
   Elements length{};
 };
 
-/// Bytes of an operand that the kernel copies at a time for a reduction: all fit a core's cache.
+/// How much of each operand a reduction fetches through the kernel at a time, so that all operands
+/// together fit a core's cache.
 // measured: docs/lab-notebook.md#huge-pages
 constexpr Bytes fetched_piece(std::size_t operands) {
   constexpr std::uint64_t most = 256 << 10, least = 4 << 10, all = 768 << 10;
@@ -77,8 +78,8 @@ struct Program {
   bool packets = false;  ///< payload and sequence number share a cache line; see slots.hpp
   int phases = 1;
   Extents extents;  ///< scratch is 0 when all landings are read in place
-  std::array<Elements, staging_regions>
-      staging{};  ///< extent of the rank's own staging buffer, by region
+  /// Extent of the rank's own staging buffer, by region.
+  std::array<Elements, staging_regions> staging{};
   std::vector<Op> ops;
   std::vector<Operand> operands;
 
@@ -90,17 +91,17 @@ struct Program {
   }
 };
 
-/// Who is told of what the program writes to the rank's own staging buffer; nobody if it writes
+/// The ranks that the program signals about its own staging buffer. Empty if the program writes
 /// nothing there.
 std::vector<int> readers_of(const Program& program);
 
-/// Whose signals or packets the program awaits.
+/// The ranks whose signals or packets the program awaits.
 std::vector<int> writers_to(const Program& program);
 
-/// The phase after which the program reads no staging buffer any more.
+/// The last phase in which the program reads a staging buffer.
 int last_reading_phase(const Program& program);
 
-/// Whether a result goes to outputs of peers beside its first destination.
+/// Whether `op` has a destination in a peer's output besides its first one.
 bool writes_peers_too(const Program& program, const Op& op);
 
 /// One operation as text, e.g. "gather input[0,4), rank 1 staging[0,4) -> output[0,4)".

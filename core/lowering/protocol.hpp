@@ -10,13 +10,13 @@ namespace capstan {
 enum class Protocol : std::uint8_t {
   staged,          ///< data in a staging buffer, then a flag: for all but the smallest messages
   inline_packets,  ///< each cache line carries data and its sequence number: no flag is needed
-  shared_inline_packets,  ///< the same, and what several peers get is written once and read by all
-  read_input,    ///< as staged, but peers read what comes out of an input there: one copy less
-  read_buffers,  ///< peers also read outputs, where these do not change any more
-  write_output   ///< as read_buffers, but what ends in a peer's output is written there
+  shared_inline_packets,  ///< the same, but bytes for several peers are written once, for all
+  read_input,    ///< as staged, but peers read bytes of an input in the input: one copy less
+  read_buffers,  ///< as read_input, and peers also read parts of outputs that are final
+  write_output   ///< as read_buffers, but bytes for a peer's output are written to that output
 };
 
-/// Of two that cost the same, the selector takes the one that stands first.
+/// In order of preference: of two that cost the same, the selector takes the first.
 inline constexpr Protocol all_protocols[] = {
     Protocol::inline_packets, Protocol::shared_inline_packets, Protocol::staged,
     Protocol::read_input,     Protocol::read_buffers,          Protocol::write_output};
@@ -40,8 +40,8 @@ std::string_view name_of(Protocol protocol);
 std::string_view word_for(Protocol protocol);
 /// The inverse of word_for; empty when `word` is none of them.
 std::optional<Protocol> protocol_named(std::string_view word);
-/// What a protocol is called now that was spelt `retired` before version 0.2; empty when nothing
-/// was.
+/// The present name of the protocol that was spelt `retired` before version 0.2. Empty if there was
+/// no such protocol.
 std::optional<std::string_view> present_name_of(std::string_view retired);
 
 }  // namespace capstan
