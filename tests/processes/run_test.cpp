@@ -253,14 +253,14 @@ TEST(Perf, ComparesWithPartsOnOddNumbersOfRanks) {
   if (result.output.find("was not built") != std::string::npos)
     GTEST_SKIP() << "no libgloo-dev, or built with sanitizers";
   EXPECT_EQ(result.status, 0) << result.output;
-  const auto begin = result.output.find("\"comparisons\"");
+  const auto begin = result.output.find("\"cliff_checks\"");
   ASSERT_NE(begin, std::string::npos);
-  const std::string comparisons = result.output.substr(begin, result.output.find(']') - begin);
-  EXPECT_THAT(comparisons, HasSubstr("all_reduce of 8 on 3 ranks"));
-  EXPECT_EQ(comparisons.find("\"reduce_scatter and all_gather\""),
-            comparisons.rfind("\"reduce_scatter and all_gather\""))
+  const std::string checks = result.output.substr(begin, result.output.find(']') - begin);
+  EXPECT_THAT(checks, HasSubstr("all_reduce of 8 on 3 ranks"));
+  EXPECT_EQ(checks.find("\"reduce_scatter and all_gather\""),
+            checks.rfind("\"reduce_scatter and all_gather\""))
       << "of 4 KiB only";
-  EXPECT_THAT(comparisons, HasSubstr("\"reduce_scatter and all_gather\""));
+  EXPECT_THAT(checks, HasSubstr("\"reduce_scatter and all_gather\""));
 }
 
 TEST(Perf, KnowsItsPeers) {
