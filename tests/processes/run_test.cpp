@@ -182,6 +182,7 @@ TEST(Doctor, EveryAnswerThatIsNotOkHasAReasonAndARemedy) {
   for (const char* name : {"kernels", "memfd", "pinned memory", "registrations", "dma-buf",
                            "peer memory", "libfabric FI_HMEM", "launchers"})
     EXPECT_THAT(result.output, HasSubstr(std::string{"\n"} + name));
+  EXPECT_THAT(result.output, ContainsRegex("\ntransports +OK +threads, shm, tcp"));
   std::istringstream lines{result.output};
   for (std::string line, next; std::getline(lines, line);) {
     if (line.size() < 29 || line.compare(21, 2, "OK") == 0 || line[0] == ' ') continue;

@@ -31,6 +31,9 @@ struct VerbsOptions {
   bool inline_data = true;
 };
 
+/// Whether this build has the transport. Opens no device.
+bool verbs_is_built_in();
+
 /// A port through which ranks can be reached.
 struct VerbsDevice {
   std::string name;         // as VerbsOptions::devices takes it

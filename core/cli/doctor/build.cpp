@@ -2,14 +2,24 @@
 
 #include "core/cli/doctor/probe.hpp"
 #include "kernels/cpu/reduce.hpp"
+#include "transports/ofi/ofi_transport.hpp"
+#include "transports/verbs/verbs_transport.hpp"
 
 namespace capstan::cli {
 namespace {
 
+std::string compiler() {
+#if defined(__clang__)
+  return __VERSION__;  // begins with the compiler's name
+#else
+  return fmt::format("g++ {}", __VERSION__);
+#endif
+}
+
 Probe build() {
   const std::string sanitize = CAPSTAN_SANITIZE;
   return {"build", Probe::Status::ok,
-          fmt::format("{}, {}, g++ {}{}", CAPSTAN_VERSION, CAPSTAN_BUILD_TYPE, __VERSION__,
+          fmt::format("{}, {}, {}{}", CAPSTAN_VERSION, CAPSTAN_BUILD_TYPE, compiler(),
                       sanitize.empty() ? "" : ", sanitizers: " + sanitize)};
 }
 
@@ -20,7 +30,9 @@ Probe kernels_built() {
 }
 
 Probe transports() {
-  return {"transports", Probe::Status::ok, "threads, shm, tcp"};
+  return {"transports", Probe::Status::ok,
+          fmt::format("threads, shm, tcp{}{}", ofi_is_built_in() ? ", ofi" : "",
+                      verbs_is_built_in() ? ", verbs" : "")};
 }
 
 }  // namespace
