@@ -6,8 +6,8 @@
 
 namespace capstan {
 
-/// Polls for what a peer has yet to write: long enough for a peer that runs at the same time, short
-/// enough not to keep the core from one that shares it.
+/// Polls for data that a peer has yet to write: long enough for a peer that runs at the same time,
+/// short enough not to keep the core from a peer that shares it.
 class ArrivalPoll {
  public:
   /// `spins`: how often a condition is tested before the poll gives up.
@@ -15,8 +15,8 @@ class ArrivalPoll {
 
   void set_spins(int spins) { spins_ = spins; }
 
-  /// Whether the condition, which depends on memory that the peer writes, becomes true meanwhile.
-  /// Writes from other hosts become visible through Transport::progress() only.
+  /// Whether the condition becomes true before the poll gives up. It depends on memory that the
+  /// peer writes. Writes from other hosts become visible through Transport::progress() only.
   template <class Condition>
   bool until(Rank peer, Condition condition) const {
     if (peers_.posted().empty()) return becomes_true(condition);

@@ -5,9 +5,9 @@
 namespace capstan {
 namespace {
 
-/// A tile is a part of a result that goes to memory of peers by way of the cache. It and its
-/// sources fit the first-level cache. A streamed result ends with a fence, which should not come
-/// too often: its tiles are longer.
+/// A tile is a part of a result that goes to memory of peers by way of the cache. A tile and its
+/// sources fit the first-level cache. Tiles of a streamed result are longer, as each ends with a
+/// fence.
 // measured: docs/lab-notebook.md#tile-bytes
 constexpr std::uint64_t tile_bytes = 16 << 10, streamed_tile_bytes = 64 << 10;
 
@@ -37,10 +37,10 @@ void Combiner::combine(const RunningCall& call, const HostOp& op, std::byte* to,
           .stream_destination = op.streams});
 }
 
-/// Writing to cache lines that peers have read needs exclusive ownership of each. The stores of a
-/// reduction request it line by line; a long copy (`rep movsb`) does it several times as fast, as
-/// it need not know what was in the lines. So a result gets to where peers read it by a copy, tile
-/// by tile out of the cache.
+/// A write to cache lines that peers have read needs exclusive ownership of each line. The stores
+/// of a reduction request ownership line by line. A long copy (`rep movsb`) gains it several times
+/// as fast, as it does not need the old contents of the lines. A result is therefore computed in
+/// the cache and copied to the memory that peers read, tile by tile.
 void Combiner::combine_in_tiles(const RunningCall& call, const HostOp& op, std::byte* to,
                                 std::byte* second, std::uint64_t count) {
   const std::uint64_t room = op.streams ? streamed_tile_bytes : tile_bytes;
@@ -52,7 +52,7 @@ void Combiner::combine_in_tiles(const RunningCall& call, const HostOp& op, std::
     const std::uint64_t length = std::min(tile, count - first), at = first * element;
     for (std::uint32_t i = 0; i < op.source_count; ++i)
       tile_sources_[i] = static_cast<const std::byte*>(call.sources[i]) + at;
-    // What is streamed is not in the cache to be copied from.
+    // A streamed result is not in the cache: the copy to `second` then reads a staged tile.
     std::byte* const result = op.streams || !op.is_for_peers ? to + at : staged;
     std::byte* const cached = op.streams ? staged : result;
     reduce(call, op,

@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-/// Computes: n-ary reductions and copies, from the sources that RunningCall::sources lists to
+/// Computes n-ary reductions and copies, from the sources that RunningCall::sources lists to
 /// memory that this process can address.
 ///
 /// Used by one thread at a time.
@@ -20,7 +20,7 @@ class Combiner {
   void combine(const RunningCall& call, const HostOp& op, std::byte* to, std::byte* second,
                std::uint64_t count, bool for_peers);
 
-  /// The reduction itself, with what the operation says of it.
+  /// Runs the plan's reduction, with the divisor and the prefetching of the operation.
   static void reduce(const RunningCall& call, const HostOp& op, kernels::Reduction reduction);
 
  private:

@@ -28,7 +28,7 @@ struct Plan;
 /// - That when a call is finished the output is complete for whoever reads it next, the input may
 ///   change, nothing is sent from either any more, and the call has been published as finished.
 /// - To report faithfully: progress() changes whenever anything has been done, and report() names
-///   whom it waits for. Hang detection depends on both.
+///   the peers that it waits for. Hang detection depends on both.
 ///
 /// A plan holds nothing of the processor or device: each executor has plans of its own, which add
 /// what it needs (see HostPlan), and is given no others. Plans, and the buffers of the call that
@@ -41,8 +41,8 @@ class Executor {
   struct Report {
     std::string position;       ///< what it waits for
     std::vector<Rank> awaited;  ///< the peers that it waits for, in rising order
-    /// Blocks, over all calls, that the call needs of each peer: one that has finished so many owes
-    /// this rank nothing more.
+    /// Blocks, over all calls, that the call needs of each peer: a peer that has finished so many
+    /// owes this rank nothing more.
     std::uint64_t needed_blocks = 0;
   };
 
@@ -57,8 +57,8 @@ class Executor {
   /// Keeps peers from writing to the buffers of the call, until redirect(). False, and nothing has
   /// changed, if that is not possible now.
   virtual bool hold_buffers() = 0;
-  /// Goes on with other buffers, which hold what the former ones hold by now; after hold_buffers().
-  /// When it returns, nobody uses the former ones any more.
+  /// Continues with other buffers, which hold the same data as the former ones; after
+  /// hold_buffers(). When it returns, nobody uses the former ones any more.
   virtual void redirect(const void* input, void* output) = 0;
   /// Gives up the buffers of a call that has failed, if there is one. When it returns, nobody uses
   /// them any more. Its peers have been told of the failure; nothing is started afterwards.

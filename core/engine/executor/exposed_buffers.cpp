@@ -14,7 +14,7 @@ const std::byte* ExposedBuffers::stable_input(const Plan& plan, const std::byte*
   return input_snapshot_.data();
 }
 
-/// A peer that finds no address waits until there is one.
+/// Publishes null addresses: a peer that finds no address waits until there is one.
 bool ExposedBuffers::hold(const RunningCall& call) {
   if (!call.plan || call.plan->protocol != Protocol::write_output) return true;
   log_.move_buffers(nullptr, nullptr);
@@ -28,7 +28,7 @@ void ExposedBuffers::redirect(RunningCall& call, const void* input, void* output
   if (!is_snapshot(call.input)) call.input = static_cast<const std::byte*>(input);
   call.output = static_cast<std::byte*>(output);
   log_.move_buffers(call.input, call.output);
-  // Peers that write see the new addresses only: hold() has waited for them.
+  // Peers that write to the buffers use the new addresses only: hold() has waited for them.
   if (call.plan->protocol != Protocol::write_output) wait_for_users(call);
   detach_from_transport(call);
   peers_.wake_all();
@@ -45,7 +45,8 @@ void ExposedBuffers::detach_from_transport(const RunningCall& call) {
   peers_.transport().announce_sources({}, {});
 }
 
-/// Not for ever: a peer that has been stopped is told that what it has used is no longer valid.
+/// Waits for a limited time. A peer that is stopped for longer learns from `abandoned` that the
+/// data it has used are no longer valid.
 void ExposedBuffers::wait_for_users(const RunningCall& call) {
   if (!call.plan || !reads_buffers(call.plan->protocol)) return;
   for (const Rank peer : peers_.wait_for_users())

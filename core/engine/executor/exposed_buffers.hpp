@@ -10,9 +10,9 @@
 
 namespace capstan {
 
-/// The buffers of this rank's call, as far as others access them during the call: peers on this
-/// host, which read and write them where they are, and the transport, which sends from them.
-/// Changing them, or giving them back to the caller early, means to wait for those.
+/// The buffers of this rank's call that others access during the call. Peers on this host read and
+/// write them in place, and the transport sends from them. Before the buffers are replaced, or
+/// given back to the caller early, this class waits for both.
 ///
 /// Used by one thread at a time.
 class ExposedBuffers {
@@ -39,9 +39,11 @@ class ExposedBuffers {
   /// Keeps peers from writing to the buffers, until redirect(). False, and nothing has changed, if
   /// a peer does not stop using them in time.
   bool hold(const RunningCall& call);
-  /// Replaces the buffers of the call. When it returns, the former ones are used by nobody.
+  /// Replaces the buffers of the call. When it returns, no peer and no transport uses the former
+  /// ones.
   void redirect(RunningCall& call, const void* input, void* output);
-  /// Waits until nobody uses the buffers of a call that has failed. Peers have been told.
+  /// Waits until no peer and no transport uses the buffers of a call that has failed. The failure
+  /// has been published before.
   void withdraw(const RunningCall& call);
 
  private:

@@ -36,8 +36,8 @@ bool HostExecutor::advance() {
   return !call_.plan || run_call();
 }
 
-/// Does not load again what it has just stored, above all not two words as one: such a load waits
-/// until all stores before it have taken their cache lines from peers.
+/// Loads no word that it has just stored, and above all no two such words in one load: that load
+/// would wait until all earlier stores have gained their cache lines from peers.
 inline void HostExecutor::begin_call(const HostPlan& plan, const void* input, void* output) {
   call_.plan = &plan;
   auto* const to = static_cast<std::byte*>(output);
@@ -62,7 +62,7 @@ inline void HostExecutor::log_call() {
   log_.begin(plan.mark, plan.digest, &announced);
 }
 
-/// At the block's first operation.
+/// Makes a block the current one, at its first operation.
 inline void HostExecutor::enter_block(std::uint64_t block) {
   call_.has_block = true;
   call_.block = block;
@@ -111,7 +111,7 @@ void HostExecutor::next_phase() {
   call_.slot_acquired = true;
 }
 
-/// The block may be written to its slot when the slot's last readers have finished.
+/// True when the block may be written to its slot: the slot's last readers have finished.
 inline bool HostExecutor::acquire_slot() {
   if (call_.slot_acquired) return true;
   return call_.slot_acquired =
@@ -146,7 +146,7 @@ inline bool HostExecutor::execute(const HostOp& op) {
   return true;
 }
 
-/// Gathers operands that are all in memory which this process addresses, and whose data are there.
+/// Gathers operands that all lie in memory of this process, and whose data have arrived.
 bool HostExecutor::gather(const HostOp& op) {
   const BoundOperand* const destinations = &call_.program->operands[op.first_operand];
   const BoundOperand* const sources = destinations + op.destination_count;
@@ -156,7 +156,7 @@ bool HostExecutor::gather(const HostOp& op) {
   return true;
 }
 
-/// Pushes to where the peer, on another host, sees this rank's own staging buffer.
+/// Pushes to the mirror of this rank's segment that the peer, on another host, reads.
 bool HostExecutor::push(const HostOp& op) {
   const BoundOperand& seen = call_.program->operands[op.first_operand];
   const BoundOperand& source = (&seen)[op.destination_count];
@@ -172,7 +172,8 @@ bool HostExecutor::push(const HostOp& op) {
   return true;
 }
 
-/// Goes on when nothing that was pushed to the peer is read here any more: nearly always at once.
+/// True when the transport no longer reads any source that was pushed to the peer: nearly always
+/// at once.
 bool HostExecutor::flush(Rank peer) {
   if (transport_.pushed(peer)) return true;
   peers_.wake(peer);
@@ -180,7 +181,8 @@ bool HostExecutor::flush(Rank peer) {
   return transport_.pushed(peer);
 }
 
-/// The caller may change its buffers when the call ends, and may not be back for a long time.
+/// Flushes all pushes before the call ends: the caller may then change its buffers, and may not
+/// make another call for a long time.
 bool HostExecutor::flush_buffers() {
   return std::ranges::all_of(call_.plan->pushed_to, [&](int peer) { return flush(Rank{peer}); });
 }

@@ -17,10 +17,10 @@
 
 namespace capstan {
 
-/// Runs plans on the processor. Here are the order of blocks, phases and operations; what they do
-/// is in the parts.
+/// Runs plans on the processor. This class keeps the order of blocks, phases and operations. Its
+/// parts, such as PacketLane and PeerMemory, carry out the operations.
 ///
-/// Final, and used by value: calls of it need no table of functions.
+/// Final, and used by value, so that its functions are called without virtual dispatch.
 class HostExecutor final : public Executor {
  public:
   /// `spins`: how often advance() tests for what has not arrived before it gives up.

@@ -6,8 +6,8 @@
 namespace capstan {
 namespace {
 
-/// Whether a result goes past the cache, where it would push out what is still needed: not if it is
-/// about to be read there, by peers or to be sent.
+/// Whether a result is written by streaming stores, which leave the cache to data that are still
+/// needed. Not if peers read the result soon, or if it is sent.
 bool streams(const Plan& plan, const Program& program, const Op& op) {
   if (!plan.exceeds_cache || op.code != OpCode::gather) return false;
   const Operand& result = program.destinations(op).front();

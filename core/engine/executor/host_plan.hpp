@@ -21,7 +21,7 @@ struct HostProgram {
   std::vector<BoundOperand> operands;
   std::vector<std::uint32_t> phase_end;  ///< ops of phase k end here
   SlotReaders readers;
-  const Program* source = nullptr;  ///< what it was made of, for reports
+  const Program* source = nullptr;  ///< the program that it was made from, for reports
 };
 
 /// A plan with what the processor needs beside it: kernels and decisions about its caches. Made
@@ -37,7 +37,7 @@ struct HostPlan : Plan {
 
   std::vector<HostProgram> host_programs{};
   kernels::ReduceKernel reduce = nullptr;
-  kernels::UserReduction user{};  ///< of an operation that the program brought
+  kernels::UserReduction user{};  ///< for an operation that the user has defined
 };
 
 }  // namespace capstan

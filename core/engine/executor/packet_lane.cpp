@@ -24,8 +24,8 @@ bool PacketLane::gather(RunningCall& call, const HostOp& op) {
   return true;
 }
 
-/// Prefetches no packets of peers: many lines taken from a sender that is about to write them cost
-/// the sender more than the receiver gains.
+/// Prefetches no packets of peers. A prefetch takes the lines from a sender that is about to write
+/// them: for many lines that costs the sender more than the receiver gains.
 bool PacketLane::copy_packets(const RunningCall& call, const HostOp& op) {
   const BoundOperand& destination = call.program->operands[op.first_operand];
   const BoundOperand& source = (&destination)[1];
@@ -82,7 +82,7 @@ bool PacketLane::reduce_packet(RunningCall& call, const HostOp& op, std::uint64_
   return true;
 }
 
-/// From one packet's worth of an operand to the next.
+/// The distance from one packet's worth of an operand to the next.
 std::uint64_t PacketLane::packet_step(const RunningCall& call, const BoundOperand& operand) {
   return operand.in_staging() ? sizeof(Packet)
                               : call.plan->packet_elements * call.plan->element.value();

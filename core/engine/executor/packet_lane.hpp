@@ -13,8 +13,8 @@
 namespace capstan {
 
 /// Runs operations of packet protocols: waits for packets on staging buffers of peers, and sends
-/// packets by writing them to the rank's own staging buffer. A packet carries data and their
-/// sequence number in one cache line, so that it needs no signal.
+/// packets by writing them to the rank's own staging buffer. A packet carries data and a tag in one
+/// cache line, so that it needs no signal.
 ///
 /// Used by one thread at a time.
 class PacketLane {
@@ -62,15 +62,16 @@ class PacketLane {
     for (; bytes > 0; --bytes) *to++ = *from++;
   }
 
-  /// From a packet of a peer to that of a later call, which is prefetched: a sender that waits for
-  /// nobody is ahead. 0: nothing is prefetched.
+  /// The distance from a packet of a peer to its packet of a later call, which is prefetched: a
+  /// sender that waits for no peer runs ahead. 0: nothing is prefetched.
   std::ptrdiff_t prefetch_distance(const Plan& plan) const {
     // measured: docs/lab-notebook.md#fetch-ahead
     constexpr std::size_t calls_ahead = 2;
     return plan.guarantees.synchronizes ? 0 : slots_.distance(plan.slots, calls_ahead);
   }
-  /// From a packet of the own staging buffer to that of a later call, which is prefetched for
-  /// writing: the store to it then need not wait until the former readers have given up the line.
+  /// The distance from a packet of the own staging buffer to the packet of a later call, which is
+  /// prefetched for writing: the later store then need not wait for former readers to give up the
+  /// line.
   std::ptrdiff_t write_prefetch_distance(const Plan& plan) const {
     // measured: docs/lab-notebook.md#fetch-ahead
     constexpr std::size_t calls_ahead = 8;
@@ -81,7 +82,7 @@ class PacketLane {
     reinterpret_cast<Packet*>(packet)->publish(tag_);
     if (write_prefetch != 0) prefetch_for_write(packet + write_prefetch);
   }
-  /// Waits a little for a packet on a staging buffer.
+  /// Polls briefly for a packet on a staging buffer.
   bool receive(Rank sender, const std::byte* at, std::ptrdiff_t prefetch) const {
     const auto is_here = [&] { return packet_at(at).arrived(tag_); };
     if (!is_here()) return poll_.until(sender, is_here);
@@ -102,9 +103,9 @@ class PacketLane {
 };
 
 /// Maps the pages of small packets, in the segments of this rank and its peers, all at once. A call
-/// that meets a page that is not mapped takes up to fifty times as long; if the first calls do so,
-/// what is measured among them seems slow. Does nothing where the kernel cannot do it, and among
-/// many ranks, where most pages would be mapped in vain.
+/// that touches an unmapped page takes up to fifty times as long, and a candidate that is measured
+/// by such calls seems slow. Does nothing where the kernel cannot do it, and among many ranks, as
+/// they would not use most of the pages.
 void map_small_packets(Peers& peers, const SegmentLayout& layout);
 
 }  // namespace capstan

@@ -33,8 +33,8 @@ bool PeerMemory::gather(RunningCall& call, const HostOp& op) {
   return buffers_still_valid(call, op, abandoned);
 }
 
-/// Finds out where the operands are. False when an owner is in another call, has taken its buffers
-/// back, or moves them. What is found stays valid as long as this rank is UsingPeerBuffers.
+/// Finds the addresses of the operands. False when an owner is in another call, has taken its
+/// buffers back, or moves them. The addresses stay valid as long as this rank is UsingPeerBuffers.
 bool PeerMemory::locate(const RunningCall& call, const HostOp& op) {
   const auto operands = call.operands_of(op);
   const Bytes size = bytes_of(Elements{op.count}, call.plan->element);
@@ -61,9 +61,10 @@ void PeerMemory::combine(const RunningCall& call, const HostOp& op, std::byte* t
   combiner_.combine(call, op, to, second, count, op.is_for_peers && to != pieces_.data());
 }
 
-/// Writes a result to several destinations, all of which are mapped. A streamed result goes to all
-/// of them at once, each source being read once. Any other is copied from the own output: a copy
-/// gains ownership of cache lines that peers hold several times as fast as a reduction.
+/// Writes a result to several destinations, all of which are mapped. A streamed result is written
+/// to all of them at once, and each source is read once. Any other result is copied from this
+/// rank's output: a copy gains ownership of cache lines that peers hold several times as fast as a
+/// reduction.
 void PeerMemory::gather_to_all(const RunningCall& call, const HostOp& op) {
   further_.assign(mapped_.begin() + 1, mapped_.begin() + op.destination_count);
   if (op.streams)
@@ -80,8 +81,8 @@ void PeerMemory::gather_to_all(const RunningCall& call, const HostOp& op) {
     kernels::copy(place, mapped_[0], op.count * call.plan->element.value(), false);
 }
 
-/// Operands that are not mapped go through the cache in pieces. A copy is read or written at once,
-/// unless it has to be streamed, which the kernel does not do.
+/// Moves operands that are not mapped through the cache in pieces. A copy is read or written as a
+/// whole, unless it has to be streamed: the kernel's copies do not stream.
 bool PeerMemory::gather_in_pieces(RunningCall& call, const HostOp& op) {
   const auto operands = call.operands_of(op);
   const std::uint64_t room = fetched_piece(op.source_count + 1).value();
@@ -104,7 +105,7 @@ bool PeerMemory::gather_in_pieces(RunningCall& call, const HostOp& op) {
   return !op.writes_peers_too || forward_result(call, op);
 }
 
-/// Copies the result from the own output, while that is in the cache, to the other destinations.
+/// Copies the result from this rank's output, which is in the cache, to the other destinations.
 bool PeerMemory::forward_result(const RunningCall& call, const HostOp& op) {
   const std::uint64_t bytes = op.count * call.plan->element.value();
   for (std::size_t i = 1; i < op.destination_count; ++i) {
@@ -135,8 +136,9 @@ bool PeerMemory::fetch_pieces(RunningCall& call, const HostOp& op, std::uint64_t
   return true;
 }
 
-/// Reads a piece of operand `which`; again, if its owner has moved it meanwhile. What was read is
-/// valid while the owner is still about to move it: it waits for this rank before it does.
+/// Reads a piece of operand `which`, and reads it again if the owner has moved its buffer
+/// meanwhile. The bytes are valid if the owner is only about to move the buffer: the owner waits
+/// for this rank before the move.
 bool PeerMemory::fetch(const RunningCall& call, const HostOp& op, std::size_t which,
                        std::uint64_t at, void* to, std::uint64_t bytes) {
   const BoundOperand& operand = call.operands_of(op)[which];
@@ -152,8 +154,8 @@ bool PeerMemory::fetch(const RunningCall& call, const HostOp& op, std::size_t wh
   return false;
 }
 
-/// Writes a piece of destination `which`. Its owner does not move it before this rank is done: see
-/// ExposedBuffers::hold().
+/// Writes a piece of destination `which`. The owner does not move its buffer before this rank is
+/// done: see ExposedBuffers::hold().
 bool PeerMemory::store(const RunningCall& call, const HostOp& op, std::size_t which,
                        std::uint64_t at, const void* from, std::uint64_t bytes) {
   const Rank owner{call.operands_of(op)[which].owner};
@@ -181,9 +183,9 @@ std::uint64_t PeerMemory::times_abandoned(const RunningCall& call, const HostOp&
   return times;
 }
 
-/// Whether the buffers of peers were theirs to use all the time. An owner that takes them back
-/// waits for the ranks that use them, but not for ever: a rank that was stopped meanwhile may have
-/// read, or overwritten, something else. Throws Aborted if so.
+/// Whether the peers' buffers were valid during the whole operation. An owner that takes its
+/// buffers back waits for the ranks that use them, but not for ever. A rank that was stopped for
+/// longer may have read or overwritten other data: throws Aborted then.
 bool PeerMemory::buffers_still_valid(const RunningCall& call, const HostOp& op,
                                      std::uint64_t abandoned_before) const {
   std::atomic_thread_fence(std::memory_order_acquire);

@@ -56,8 +56,8 @@ class PeerMemory {
   const SegmentLayout layout_;
   CallLog& log_;
   Combiner& combiner_;
-  // Of the current gather, by operand: where this process sees it, or null; and where it lies in
-  // its owner's memory.
+  // By operand of the current gather: its address in this process, or null; and its address in the
+  // owner's memory.
   std::vector<std::byte*> mapped_;
   std::vector<PeerBuffer> at_owner_;
   std::vector<void*> further_;     // destinations after the first

@@ -51,7 +51,7 @@ struct RunningCall {
     bases[1] = output + offset;
     bases[2] = scratch.data();
   }
-  /// Every operation has run. What it has pushed may still be on its way.
+  /// Every operation has run. Pushed data may still be in flight.
   bool all_run() const {
     return plan->blocks == 1 ? op == program->phase_end.back() : round == plan->rounds();
   }

@@ -28,8 +28,8 @@ bool Signals::wait(Rank peer) {
   return true;
 }
 
-/// Waits a little for so many signals. All words of the flag's cache line are read at once: each
-/// access to the line is expensive while the peer goes on writing to it.
+/// Polls briefly until the peer has sent `signals` signals. All words of the flag's cache line are
+/// read at once: each access to the line is expensive while the peer keeps writing to it.
 bool Signals::read_flag(Rank peer, std::uint64_t signals) {
   Counts& counts = counts_[peer];
   const Flag& flag = flag_of(peers_.segment(peer), layout_, peers_.self());

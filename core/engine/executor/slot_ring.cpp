@@ -11,7 +11,7 @@ SlotRing::SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, cons
       notices_(peers.count(), layout.slots().pool()),
       known_finished_(peers.count()) {}
 
-/// Waits a little until the reader has finished what was last written to the current slot.
+/// Polls briefly until the reader has finished the block that was last written to the current slot.
 bool SlotRing::finishes(Rank reader) {
   std::uint64_t& known = known_finished_[reader];
   const Finished& theirs = peers_.control(reader).finished;
@@ -39,7 +39,7 @@ void SlotRing::finish_block(const Plan& plan, std::uint64_t block) {
   tell_writers();
 }
 
-/// Writers on other hosts need to know before they write to the slots again.
+/// Sends notices to writers on other hosts, which need them before they write to the slots again.
 void SlotRing::tell_writers() {
   for (const Rank peer : peers_.posted()) {
     if (!notices_.is_due(peer.value(), finished_.blocks.load(std::memory_order_relaxed))) continue;

@@ -64,7 +64,7 @@ class SlotRing {
   }
 
  private:
-  /// Mostly this is known without a look at their segments.
+  /// Mostly known_finished_ tells, and no segment of a reader is read.
   bool readers_have_finished() {
     for (const int rank : *slot_->readers) {
       const Rank reader{rank};
@@ -85,7 +85,7 @@ class SlotRing {
   Finished& finished_;  // by this rank, as peers see it
   SlotRotation rotation_;
   FinishNotices notices_;
-  ByRank<std::uint64_t> known_finished_;  // so many blocks
+  ByRank<std::uint64_t> known_finished_;  // blocks, when last read
   SlotRotation::Slot* slot_ = nullptr;    // the current one
 };
 
