@@ -36,15 +36,15 @@ struct Agreement {
   Call call() const;
 };
 
-/// Carries out agreements and waits for their results. What ranks use for it depends on where they
-/// stand: a collective of their communicator, or the store while there is no communicator yet.
+/// Carries out agreements and waits for their results: by a collective of the communicator, or by
+/// the store while there is no communicator yet.
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
   virtual int ranks() const = 0;
   /// All ranks call it with the same agreement. `answer` holds answer_bytes(), `result` gets
-  /// result_bytes(). Throws what the means throws: errors of a communicator or of a store.
+  /// result_bytes(). Throws the errors of a communicator or of a store.
   virtual void run(const Agreement& agreement, const void* answer, void* result) = 0;
 };
 

@@ -14,7 +14,7 @@ void copy(const Transfer& transfer, void* to, const void* from, Bytes size) {
   copies.finish();
 }
 
-/// Where a call leaves parts of its output as they were, the output has to be staged in, too.
+/// Whether a call writes its whole output. If not, the output has to be staged in, too.
 bool writes_all(Collective collective) {
   return collective != Collective::exscan;
 }

@@ -55,7 +55,7 @@ Engine::~Engine() {
   {
     const Progress::Lock lock{*progress_};
     const std::string text = fmt::format("rank {} destroyed its communicator", self_.value());
-    // Said before buffers are given back: peers may be reading them.
+    // Published before buffers are given back: peers may be reading them.
     peers_.own_control().left.store(1, std::memory_order_seq_cst);
     fail_all(std::make_exception_ptr(Aborted(text + " while this operation was pending")));
     peers_.show_end();
@@ -94,8 +94,8 @@ const CachedPlan* Engine::plan_at_end(const Call& call) {
   return next_plan_is_known() ? next_plan(call, tasks_.end()) : nullptr;
 }
 
-/// The plan of the next call, in the order in which all ranks call. Null: it is known when the turn
-/// of the call comes, after an agreement that is put into the queue here.
+/// The plan of the next call, in the order in which all ranks call. Null if ranks have to agree
+/// first: the agreement is in the queue then, and the plan is known when the call's turn comes.
 const CachedPlan* Engine::next_plan(const Call& call, Tasks::const_iterator place) {
   const auto [plan, undecided] = plans_.next(call);
   if (undecided) tasks_.insert(place, agree_on_times(*undecided, call));
@@ -119,14 +119,15 @@ const CachedPlan* Engine::run(const Call& call, const void* input, void* output)
 }
 
 void Engine::run_repeated(const CachedPlan& plan, const void* input, void* output) {
-  assert(!progress_->has_thread());  // under which others may call
+  assert(!progress_->has_thread());  // this function takes no lock
   if (failure_) failure_->raise();
   const CachedPlan* const next = plan_again(plan);
   if (!next || !tasks_.empty() || !run_unqueued(*next, input, output))
     push_and_wait(plan.plan.call, next, input, output);
 }
 
-/// After the calls before it, or as far as it has not run yet.
+/// Queues a call behind the calls before it, or a call that has begun but not ended, and waits for
+/// its end.
 void Engine::push_and_wait(const Call& call, const CachedPlan* plan, const void* input,
                            void* output) {
   Outcome outcome;
@@ -150,14 +151,15 @@ const CachedPlan* Engine::run_call(const Call& call, const void* input, void* ou
   return plan;
 }
 
-/// Most calls end without becoming a task, and are not to make room for one on the stack.
+/// Not inlined: most calls end without becoming a task, and need no room for one on the stack.
 [[gnu::noinline]] void Engine::push_task(const Call& call, const CachedPlan* plan,
                                          const void* input, void* output, Outcome& outcome) {
   tasks_.push_back(
       {.call = call, .plan = plan, .input = input, .output = output, .outcome = &outcome});
 }
 
-/// True when it has ended; otherwise it is to become the first task. A failure is everybody's.
+/// True when the call has ended; otherwise the caller queues it as the first task. An error fails
+/// the communicator for all ranks.
 bool Engine::run_unqueued(const CachedPlan& plan, const void* input, void* output) {
   before_call(plan, input, output);
   try {
@@ -215,7 +217,7 @@ bool Engine::poll() {
 
 void Engine::serve() {
   try {
-    receive_from_hosts();  // and sends on, after a failure too: peers are to hear of it
+    receive_from_hosts();  // also sends, even after a failure: peers have to learn of it
   } catch (const Error& error) {
     if (!failure_) fail(Failure::of(error));
   }
@@ -251,7 +253,7 @@ void Engine::begin_first() {
   if (Task& task = tasks_.front(); !task.plan) {
     if (const auto complete = std::exchange(task.complete_call, nullptr)) complete(task);
     task.plan = next_plan(task.call, tasks_.begin());
-    if (!task.plan) return begin_first();  // the agreement before it
+    if (!task.plan) return begin_first();  // the agreement, which is now first
   }
   Task& task = tasks_.front();
   task.transfers.run_inputs();
@@ -265,7 +267,7 @@ void Engine::end_first() {
   Task task = std::move(tasks_.front());
   tasks_.pop_front();
   running_ = false;
-  std::exception_ptr error;  // of this rank alone: peers have their results
+  std::exception_ptr error;  // concerns this rank alone: peers have their results
   try {
     task.transfers.run_outputs();
   } catch (const Error&) {

@@ -34,7 +34,7 @@ class Progress;
 /// threads; all other functions by Progress, which holds its lock meanwhile.
 class Engine {
  public:
-  /// What a rank has one of, for its world and all groups made from it.
+  /// Objects that a rank's world and all groups made from it share.
   struct Shared {
     std::shared_ptr<Progress> progress;  ///< sleeps on the world's transport
     std::shared_ptr<shared::SharedMemory> memory;
@@ -76,19 +76,20 @@ class Engine {
   std::optional<MessageInfo> probe(int source, int tag);
   MessageInfo wait_for_message(int source, int tag);
 
-  /// By what a call runs, or while candidates are measured, is expected to run in the end; with
-  /// these buffers, as if those of all ranks were mapped alike.
+  /// The choice by which a call runs or, while candidates are measured, is expected to run in the
+  /// end. Takes the buffers of all ranks to be mapped like these.
   Choice choice(const Call& call, const void* input, const void* output);
-  /// A first decision has been made for calls like this one, with such buffers on all ranks.
+  /// Whether a first decision about calls like this one has been made, or needs no measurement;
+  /// with buffers like these on all ranks.
   bool is_settled(const Call& call, const void* input, const void* output);
 
-  /// From now on buffers may be in shared memory: all ranks say this between the same calls.
+  /// From now on buffers may be in shared memory. All ranks call this between the same collectives.
   void expect_shared_buffers();
   bool expects_shared_buffers() const { return shared_buffers_.load(std::memory_order_relaxed); }
 
   /// Moves tasks and messages on as far as arrivals allow; true if anything moved.
   bool poll();
-  /// Takes in arrivals, though no task here waits for them: peers may need that.
+  /// Receives what has arrived, though no task here waits for it: peers may need that to go on.
   void serve();
   /// There is something to move on.
   bool busy() const { return !tasks_.empty() || !messages_.idle(); }
@@ -97,7 +98,7 @@ class Engine {
   void check(std::chrono::steady_clock::time_point now);
   /// Detaches the task of an operation from its buffers; false if it is not here (any more).
   bool detach(const Operation& operation);
-  /// How often poll() looks for something that has not arrived: few times if others wait for it.
+  /// Sets how often poll() looks for data that have not arrived: once if others wait for the core.
   void share_core(bool shared) { executor_.set_spins(shared ? 1 : spins_); }
 
  private:
@@ -106,8 +107,8 @@ class Engine {
   // Plans.
   PlanContext plan_context(const SegmentLayout& layout) const;
   PlanCache::Hooks plan_hooks();
-  /// How the next call will run is known, unless calls before it wait for an agreement. All ranks
-  /// decide in the order of the calls.
+  /// Whether the plan of the next call can be known: no call before it waits for an agreement. All
+  /// ranks decide in the order of the calls.
   bool next_plan_is_known() const { return tasks_.empty() || tasks_.back().plan; }
   const CachedPlan* plan_at_end(const Call& call);
   const CachedPlan* next_plan(const Call& call, Tasks::const_iterator place);
@@ -136,7 +137,7 @@ class Engine {
   void report_end(Task& task, const std::exception_ptr& error);
   bool detach(Task& task, bool started);
   bool detach_messages(const Operation& operation);
-  /// Arrivals from other hosts show only after this.
+  /// Makes arrivals from other hosts visible.
   void receive_from_hosts() {
     if (!peers_.posted().empty()) transport_->progress();
   }

@@ -13,7 +13,7 @@ std::shared_ptr<const Call> Engine::visibility_agreement(const Call& call) {
   return plans_.visibility_agreement(call);
 }
 
-/// The buffers of this rank.
+/// Which buffers of this rank the peers have mapped.
 PeerMappedBuffers Engine::peer_mapped(const Call& call, const void* input,
                                       const void* output) const {
   const BufferLengths lengths = call.contract(ranks_).lengths(self_.value());
@@ -24,7 +24,7 @@ PeerMappedBuffers Engine::peer_mapped(const Call& call, const void* input,
   return mapped(output, lengths.output) ? PeerMappedBuffers::all : PeerMappedBuffers::inputs;
 }
 
-/// The task that goes before `task`.
+/// The task of the agreement that runs before `task`.
 Task Engine::agree_on_visibility(const Call& agreement, Task& task) {
   using Visibility = std::array<PeerMappedBuffers, 1>;
   const auto answers = std::make_shared<Answers<Visibility>>();
@@ -37,7 +37,7 @@ Task Engine::agree_on_visibility(const Call& agreement, Task& task) {
   return first;
 }
 
-/// The task that goes before the next call of this kind.
+/// The task of the agreement that runs before the next call of this kind.
 Task Engine::agree_on_times(TunedCalls& calls, const Call& call) {
   const std::size_t count = calls.tuner.time_count();
   const auto answers = std::make_shared<Answers<std::vector<double>>>();
@@ -66,7 +66,7 @@ bool Engine::is_settled(const Call& call, const void* input, const void* output)
   return plans_.is_settled(with_visibility(call, input, output));
 }
 
-/// As if the buffers of all ranks were mapped like these.
+/// The same call, for the case that the buffers of all ranks are mapped like these.
 Call Engine::with_visibility(Call call, const void* input, const void* output) {
   if (expects_shared_buffers() && plans_.visibility_agreement(call))
     call.peer_mapped = peer_mapped(call, input, output);

@@ -24,8 +24,8 @@ std::string names_of(const std::vector<Rank>& ranks) {
 
 }  // namespace
 
-/// Peers are checked while a rank waits for them. A rank that never waits (the first of a chain)
-/// would not learn that the others are gone, so that it checks now and then between calls.
+/// A rank checks its peers while it waits for them. A rank that never waits (the first of a chain)
+/// would not learn that the others are gone. It therefore checks now and then between calls.
 void Engine::check_peers() {
   calls_since_check_ = 0;
   try {

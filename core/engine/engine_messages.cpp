@@ -29,7 +29,7 @@ void Engine::start(const std::vector<Messages::TransferPointer>& transfers,
         exchanges_.erase(operation.get());
         progress_->ended(operation, together->error, info);
       };
-    // Receives first: what is sent to this rank itself finds them.
+    // Receives are posted first: a message to this rank itself then finds its receive.
     for (const auto& transfer : transfers)
       if (!transfer->sends) messages_.receive(transfer);
     for (const auto& transfer : transfers)
@@ -52,7 +52,7 @@ MessageInfo Engine::wait_for_message(int source, int tag) {
     if (source < 0) return false;
     const auto gone = watched_departure(Rank{source});
     if (!gone) return false;
-    found = probe(source, tag);  // what it sent before it went
+    found = probe(source, tag);  // a message that the source sent before it ended
     if (!found)
       throw PeerLost(Rank{source},
                      fmt::format("rank {} lost rank {} ({}) while it waited for a message with tag "
@@ -81,7 +81,7 @@ std::optional<MessageInfo> Engine::probe(int source, int tag) {
   return messages_.probe(source, tag);
 }
 
-/// All messages of an exchange, or none.
+/// Detaches all messages of an exchange, or none.
 bool Engine::detach_messages(const Operation& operation) {
   const auto found = exchanges_.find(&operation);
   if (found == exchanges_.end()) return false;

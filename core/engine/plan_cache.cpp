@@ -6,9 +6,9 @@
 namespace capstan {
 namespace {
 
-/// Plans kept: a program that never repeats a call does not fill the memory.
+/// Limits the plans kept: a program that never repeats a call does not fill the memory.
 constexpr std::size_t most_plans = 1024;
-/// Kinds of calls that are tuned; further ones are left to the model, for the same reason.
+/// Limits the kinds of calls that are tuned, for the same reason. The model chooses for the others.
 constexpr std::size_t most_tuned = 256;
 
 Call agreement_on_visibility(std::shared_ptr<const Call> about) {
@@ -37,8 +37,8 @@ const CachedPlan* PlanCache::find(const Call& call) {
   return known == plans_.end() ? nullptr : last_ = known->second.get();
 }
 
-/// A known plan whose tuner counts no further call belongs to calls of which a round is due, or has
-/// begun: next_of() retires it.
+/// A known plan runs until its tuner counts no further call. A measurement round is then due or
+/// under way, and next_of() retires the plan.
 PlanCache::Decision PlanCache::next(const Call& call) {
   if (const CachedPlan* const known = find(call))
     return runs_again(*known) ? Decision{known} : next_of(*known->tuned, known->plan.call);
@@ -47,7 +47,7 @@ PlanCache::Decision PlanCache::next(const Call& call) {
   return next_of(*calls, call);
 }
 
-/// A call for which no decision stands, or no longer.
+/// Decides about a call of a kind for which no decision stands, or a measurement round is due.
 PlanCache::Decision PlanCache::next_of(TunedCalls& calls, const Call& call) {
   if (calls.tuner.decided()) begin_round(calls);
   if (!calls.tuner.all_given()) return {&measured_plan(calls, call)};
@@ -84,7 +84,7 @@ HostPlan PlanCache::make(const Call& call, const Choice& choice) const {
   return plan;
 }
 
-/// By the tuner's decision, or else by the model.
+/// The tuner's choice, or else the model's.
 Choice PlanCache::choice(const Call& call) {
   if (autotunes(call))
     if (const auto found = tuned_.find(typical(call)); found != tuned_.end())
@@ -123,7 +123,7 @@ TunedCalls* PlanCache::tuned(const Call& call) {
   Autotuner tuner{
       tuning_candidates(key, context_.hosts, context_.links, context_.shorter_blocks_from),
       call.collective, call.extent(context_.hosts.ranks()), context_.links.shares_cores};
-  hooks_.buffers_may_have_changed();  // a program that goes on to other calls may have other ones
+  hooks_.buffers_may_have_changed();  // a program that makes other calls may use other buffers
   return &tuned_.emplace(key, TunedCalls{std::move(tuner)}).first->second;
 }
 
@@ -153,7 +153,7 @@ void PlanCache::decide(TunedCalls& calls, std::span<const double> greatest) {
   calls.measured.clear();
 }
 
-/// Agreeing costs as much as a barrier, so most calls go without.
+/// An agreement costs as much as a barrier, so most calls have none.
 std::shared_ptr<const Call> PlanCache::visibility_agreement(const Call& call) {
   if (last_without_agreement_ && *last_without_agreement_ == call) return nullptr;
   if (call.purpose != Purpose::caller) return nullptr;

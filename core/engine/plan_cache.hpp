@@ -23,7 +23,7 @@ struct CallHash {
 
 struct TunedCalls;
 
-/// A plan and the tuner of its kind of calls. It does not change; the tuner does.
+/// A plan and the tuner of its kind of calls. The plan does not change; the tuner does.
 struct CachedPlan {
   HostPlan plan;
   TunedCalls* tuned = nullptr;  ///< counts or times its calls; null: nothing does
@@ -51,18 +51,18 @@ struct PlanContext {
   bool maps_buffers = false;    ///< buffers of calls may be mapped by all peers
 };
 
-/// Answers by which plan a call runs: remembers plans, chooses algorithms, measures candidates, and
-/// says when ranks have to agree on something first.
+/// Finds the plan by which a call runs: remembers plans, chooses algorithms, measures candidates,
+/// and says when ranks have to agree on something first.
 ///
 /// All ranks of a communicator ask in the same order and get the same answers. Used under the lock
 /// of Progress, but for lookup() and remember(), which are used without a progress thread only.
 class PlanCache {
  public:
-  /// Things that the owner does or knows.
+  /// Functions of the owner.
   struct Hooks {
     std::function<void(const Plan&)> plan_made;      ///< before it first runs
     std::function<void()> buffers_may_have_changed;  ///< a measurement round begins
-    std::function<bool()> plans_in_use;              ///< some may still have to run
+    std::function<bool()> plans_in_use;              ///< some plans may still have to run
   };
   PlanCache(PlanContext context, Hooks hooks);
 
@@ -73,7 +73,7 @@ class PlanCache {
   }
   /// Changes when plans that were known may no longer be used.
   std::uint64_t generation() const { return generation_; }
-  /// For lookup(), unless the generation has changed since the plan was handed out.
+  /// Stores a plan for lookup(), unless the generation has changed since the plan was handed out.
   void remember(RepeatedCalls::Entry call, std::uint64_t generation) {
     if (generation == generation_) repeated_.remember(std::move(call));
   }
@@ -85,7 +85,7 @@ class PlanCache {
     TunedCalls* undecided = nullptr;   ///< ranks have to agree on its times before the call
   };
   Decision next(const Call& call);
-  /// Whether the next call runs by this plan again; it is counted. If not, see next().
+  /// Counts the next call, and says whether it runs by this plan again. If not, see next().
   static bool runs_again(const CachedPlan& plan) {
     return !plan.tuned || plan.tuned->tuner.count_call();
   }
@@ -103,9 +103,9 @@ class PlanCache {
   /// The call by which ranks agree on PeerMappedBuffers before this one; null: none is needed.
   std::shared_ptr<const Call> visibility_agreement(const Call& call);
 
-  /// By what a call runs, or while its candidates are measured, is expected to run.
+  /// The choice by which a call runs or, while its candidates are measured, is expected to run.
   Choice choice(const Call& call);
-  /// No candidates of calls like this one have to be measured before a first decision.
+  /// Whether a first decision about calls like this one has been made, or needs no measurement.
   bool is_settled(const Call& call) const;
 
  private:
@@ -129,7 +129,7 @@ class PlanCache {
   std::vector<std::unique_ptr<const CachedPlan>> retired_;  // from plans_, maybe in use
   std::unordered_map<Call, Choice, CallHash> predictions_;  // by typical call
   std::unordered_map<Call, TunedCalls, CallHash> tuned_;    // by typical call
-  // By call. Agreements are kept, as calls compare what they are about by address.
+  // By call. Each agreement is kept: two agreements are equal only if `about` is the same object.
   std::unordered_map<Call, std::shared_ptr<const Call>, CallHash> agreements_;
   const Call* last_without_agreement_ = nullptr;  // of agreements_: often the next call
 };

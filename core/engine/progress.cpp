@@ -15,8 +15,8 @@ using namespace std::chrono_literals;
 // A rank with a core of its own spins for long before it yields: another program on that core would
 // keep it for milliseconds, while all ranks wait.
 constexpr auto spin_before_yield = 1ms;
-// Ranks of another job that wait in the same way give the core back soon. Then all jobs get on
-// faster if none spins. The duration of a yield shows it, and it is remembered for a while.
+// Ranks of another job that wait in the same way give the core back soon. All jobs are faster then
+// if none spins. The duration of a yield shows such a job, which is remembered for a while.
 // measured: docs/lab-notebook.md#shared-cores
 constexpr std::chrono::microseconds shortest_absence = 5us, longest_absence = 2ms;
 constexpr auto remembered = 50ms;
@@ -65,7 +65,7 @@ void Progress::yield(Clock::time_point now) {
   sharing_ = true;
 }
 
-/// Other programs that give this core back soon use it, too.
+/// Whether other programs use this core, too, and give it back soon.
 bool Progress::shares_core(Clock::time_point now) {
   if (sharing_ && now > sharing_until_.load()) sharing_ = false;
   return sharing_;
@@ -125,7 +125,7 @@ bool Progress::poll() {
   return moved;
 }
 
-/// Engines that have nothing to do take in arrivals all the same: peers may need that to go on.
+/// Idle engines receive what has arrived, too: peers may need that to go on.
 void Progress::serve_idle() {
   const Lock lock{*this};
   bell_->progress();
@@ -172,7 +172,7 @@ void Progress::there_is_work() {
   if (!threaded_.load(std::memory_order_relaxed)) return;
   {
     const std::lock_guard lock{mutex_};
-  }  // the thread sleeps, or has yet to look for work
+  }  // the thread sleeps now, or will look for work before it does
   work_.notify_one();
 }
 
@@ -213,7 +213,7 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
     }
     return true;
   }();
-  there_is_work();  // the thread stood back meanwhile
+  there_is_work();  // the progress thread has left the work to this caller
   return finished;
 }
 

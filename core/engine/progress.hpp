@@ -19,7 +19,7 @@ namespace capstan {
 class Engine;
 
 /// Moves on the operations of one rank: those of its world and of all groups made from it. Callers
-/// do it while they wait. A progress thread, if there is one, does it while no caller waits.
+/// move them on while they wait. A progress thread, if there is one, does so while no caller waits.
 ///
 /// Without a progress thread a rank's communicators are used by one thread at a time and nothing is
 /// locked. With one, all functions are thread-safe.
@@ -30,7 +30,7 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
     CpuSet thread_processors{};   ///< of the progress thread; empty: those of its maker
   };
 
-  /// `bell`: the world's transport, which is slept on.
+  /// `bell`: the world's transport, on which waiting threads sleep.
   Progress(std::shared_ptr<Transport> bell, Options options);
   ~Progress() override;
 
@@ -99,7 +99,7 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   std::atomic<bool> threaded_ = false;
   std::mutex mutex_;
   std::atomic<int> waiting_for_lock_ = 0;
-  std::atomic<int> drivers_ = 0;  // callers that wait: the thread stands back
+  std::atomic<int> drivers_ = 0;  // callers that wait: the thread leaves the work to them
   std::mutex sleeping_;           // one thread at a time sleeps on the bell
   std::condition_variable work_;  // wakes the progress thread
   std::jthread thread_;

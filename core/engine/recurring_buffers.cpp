@@ -9,14 +9,14 @@
 
 namespace capstan {
 
-/// Collapses a buffer at its second use, as many buffers are used only once, and again from time to
-/// time, as other memory may lie at the address by then; huge pages cost little to try again. The
-/// period doubles where collapsing fails, for example for locked memory.
+/// Collapses a buffer into huge pages at its second use, as many buffers are used only once. Tries
+/// again from time to time, as other memory may lie at the address by then: this costs little where
+/// pages are huge already. The period doubles where collapsing fails, as for locked memory.
 void RecurringBuffers::note(const void* begin, Bytes size) {
   Uses& uses = uses_of(begin);
   if (uses.size != size) uses = {.size = size, .generation = generation_};
   if (std::exchange(uses.generation, generation_) != generation_) uses.next = uses.count + 1;
-  // A new buffer has to wait for its second use, too.
+  // New memory at the address has to wait for its second use, too.
   const bool is_new = note_faults(uses);
   if (std::exchange(uses.is_new, is_new) && !is_new && uses.can_be_huge) uses.next = uses.count + 1;
   if (++uses.count < uses.next) return;

@@ -16,8 +16,8 @@ class RecurringBuffers {
   void use(const void* begin, Bytes size) {
     if (size >= worth_huge_pages) note(begin, size);
   }
-  /// Has every known buffer tried again at its next use, as other memory of the same size may be in
-  /// its place.
+  /// Makes every known buffer be tried again at its next use, as other memory of the same size may
+  /// be in its place.
   void look_again() { ++generation_; }
   /// Number of buffers that are remembered.
   std::size_t known() const { return recent_.size() + older_.size(); }

@@ -32,16 +32,16 @@ struct Task {
   void* output = nullptr;
   Bytes input_bytes{}, output_bytes{};
 
-  // Told of the end: an operation handle, a caller that waits, or nobody.
+  // The receiver of the result: an operation handle, a caller that waits, or none.
   std::shared_ptr<Operation> operation{};
   Outcome* outcome = nullptr;
 
   // The input or output is memory of the task, not the caller's.
   bool owns_input = false, owns_output = false;
 
-  /// Between the caller's buffers and memory of the task.
+  /// Copies between the caller's buffers and memory of the task.
   Transfers transfers{};
-  /// The input is read when the task is put into the queue, not when its turn comes: it is on a
+  /// The input is read when the task is put into the queue, not when its turn comes, as it is on a
   /// device.
   bool reads_input_at_once = false;
   /// Completes the call with the result of the agreement before it, when its turn comes.
@@ -63,7 +63,7 @@ Task task_of(const Call& agreement, const std::shared_ptr<Answers<Range>>& answe
 }
 
 /// Replaces the input, the output or both by memory that `memory_for` gives for a range of
-/// addresses: one for both where they overlap. It is the task's from then on.
+/// addresses: one range for both where they overlap. The task owns that memory from then on.
 void replace_buffers(Task& task, bool input, bool output,
                      const std::function<std::byte*(AddressRange)>& memory_for);
 

@@ -36,7 +36,6 @@ class Transfers {
   void run_outputs() {
     run_while([](TransferStep) { return true; });
   }
-  /// None runs any more.
   void clear() { list_.clear(); }
 
  private:

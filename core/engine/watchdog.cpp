@@ -17,9 +17,9 @@ void Watchdog::check_departures(std::uint64_t blocks, const std::string& positio
     const bool left = theirs.left.load(std::memory_order_acquire) != 0;
     const auto reason = left ? std::optional<std::string>{"it left the communicator"}
                              : peers_.transport().departed(peer);
-    // Read last: what a peer finished before it went counts.
+    // Read last, so that blocks that the peer finished before it ended count.
     if (!reason || theirs.finished.blocks.load(std::memory_order_acquire) >= blocks) continue;
-    // It may have gone because of somebody else's failure, which it has published then.
+    // The peer may have ended because of another rank's failure, which it has then published.
     check_aborts();
     throw PeerLost(
         peer, fmt::format("rank {} lost rank {} ({}) in {}: find out why rank {} ended; the "
