@@ -19,9 +19,9 @@ constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 /// decision, whichever mathematical library they have.
 constexpr std::int64_t doubling = 1 << 20;  // steps
 
-/// The hysteresis: by how much the standing decision has to be beaten. 5 %; for long calls 10 %,
-/// because they move memory, and the speed of each candidate changes by more than 5 % whenever
-/// cores come to share another cache.
+/// The hysteresis: by how much a candidate has to beat the standing decision. 5 %; for long calls
+/// 10 %, because they move memory, and the speed of each candidate changes by more than 5 %
+/// whenever cores come to share another cache.
 // measured: docs/lab-notebook.md#retune-schedule
 std::int64_t hysteresis(Bytes bytes) {
   constexpr Bytes is_long{8 << 20};
@@ -46,7 +46,7 @@ double in_seconds(Autotuner::Time nanoseconds) {
 /// The lower quartile, but never the minimum: other users of the machine lengthen some calls, and
 /// luck may shorten one.
 double typical_time(std::vector<double> seconds) {
-  constexpr double shortest = 1e-9;  // that a clock tells
+  constexpr double shortest = 1e-9;  // one step of the clock
   const std::size_t after_minimum = seconds.size() > 1 ? 1 : 0;
   const auto typical =
       seconds.begin() + static_cast<long>(std::max(after_minimum, seconds.size() / 4));
@@ -57,9 +57,9 @@ double typical_time(std::vector<double> seconds) {
 }  // namespace
 
 /// Candidates take several turns each, so that a disturbance of the machine does not hit one
-/// candidate alone. Where ranks may run ahead of each other, as far as there are slots, a turn
-/// lasts several times as long as what the candidate before left in the slots: readers that find
-/// everything written, or writers that find room, would look faster than they are.
+/// candidate alone. Where ranks may run ahead of each other, as far as there are slots, a turn is
+/// several times as long as the calls that the candidate before left in the slots. Otherwise
+/// readers that find all data written, or writers that find room, would seem faster than they are.
 // measured: docs/lab-notebook.md#when-the-autotuner-decides
 Autotuner::Turns Autotuner::turns_for(Bytes bytes, bool waits_for_all) {
   constexpr auto small = SlotKind::small_packets;
@@ -72,8 +72,8 @@ Autotuner::Turns Autotuner::turns_for(Bytes bytes, bool waits_for_all) {
   return {2, 3};
 }
 
-/// Where ranks share cores, the last rank to begin may find the work of others done already, so
-/// that its own times alone would look too short.
+/// Where ranks share cores, the last rank to begin may find that the others have done their work.
+/// The times of that rank alone would then be too short.
 Autotuner::Autotuner(std::vector<Choice> candidates, Collective collective, Bytes bytes,
                      bool shares_cores)
     : bytes_(bytes),
@@ -98,9 +98,9 @@ std::size_t Autotuner::next_candidate() {
   return candidates_[turn % candidates_.size()];
 }
 
-/// Where no rank ends a call before all have begun it: when each call began and ended. The time
-/// between the last begin and the last end is what the call takes, whoever has waited for whom.
-/// Where ranks may run ahead of each other, one call says little: the mean over each turn.
+/// Two cases. If no rank ends a call before all have begun it: the begin and the end of each call.
+/// A call takes the time from the last begin to the last end, whichever rank has waited. If ranks
+/// may run ahead of each other, a single call says little: the mean over each turn.
 void Autotuner::times(std::span<double> times) const {
   auto to = times.begin();
   for (const std::size_t candidate : candidates_) {

@@ -53,13 +53,13 @@ class Autotuner {
   /// The candidate that runs the next call, unless all_given().
   std::size_t next_candidate();
   const Choice& choice_of(std::size_t candidate) const { return measurements_[candidate].choice; }
-  /// A call that ran by this candidate.
+  /// Records a call that ran by this candidate.
   void note(std::size_t candidate, Time begin, Time end) {
     measurements_[candidate].calls.push_back({begin, end});
   }
 
-  /// What ranks agree on once all calls of the round have ended: seconds, time_count() of them.
-  /// decide() takes the greatest of all ranks, element by element.
+  /// The times in seconds, time_count() of them, that ranks agree on once all calls of the round
+  /// have ended. decide() takes the greatest of all ranks, element by element.
   std::size_t time_count() const { return candidates_.size() * times_each(); }
   void times(std::span<double> times) const;
   void decide(std::span<const double> greatest);

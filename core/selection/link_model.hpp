@@ -7,14 +7,14 @@ namespace capstan {
 /// The shortest buffer that the kernel copies faster when its pages are huge.
 inline constexpr Bytes worth_huge_pages{128 << 10};
 
-/// What the steps of a program cost a rank, in nanoseconds; per byte where the name says so.
-/// Between hosts it is the LogGP model: o_send and o_recv are the overheads of a message on either
-/// side, `latency` is that of the network, and send_byte is the gap per byte.
+/// The cost of each step of a program for a rank, in nanoseconds; per byte where the name says so.
+/// Between hosts this is the LogGP model: o_send and o_recv are the overheads of a message on
+/// either side, `latency` is that of the network, and send_byte is the gap per byte.
 ///
 /// The defaults were fitted by hand to measurements on 2 and 4 cores of one machine (`capstan perf`
-/// with `--algorithm NAME/PROTOCOL`), those between hosts to TCP between two network namespaces of
-/// it (`choice_bench`): there the kernel of the sender does most of the work, and the wire has
-/// hardly any latency of its own.
+/// with `--algorithm NAME/PROTOCOL`). Those between hosts were fitted to TCP between two network
+/// namespaces of that machine (`choice_bench`): there the kernel of the sender does most of the
+/// work, and the wire has hardly any latency of its own.
 struct LinkModel {
   // Within a host.
   double call = 60;                   ///< any call: finding its plan, publishing it
@@ -26,12 +26,12 @@ struct LinkModel {
   double reduce_byte = 0.008;         ///< adding up, on top of reading
   double staging_write_byte = 0.045;  ///< the own staging buffer, which is in its readers' caches
   double staging_read_byte = 0.06;    ///< a peer's staging buffer, which it has just written
-  double next_staging_byte = 0.005;   ///< of each further one that is read at the same time
+  double next_staging_byte = 0.005;   ///< each further staging buffer read at the same time
   double first_staging_byte = 0.1;    ///< on top, for the first 4 KiB that are read or written
   double contention =
-      0.7;  ///< of staging buffers: a read takes so much longer for each other reader
-  double buffer_contention = 1;  ///< the same of a peer's buffer, in pages of 4 KiB
-  double huge_contention = 0.1;  ///< the same in pages of 2 MiB
+      0.7;  ///< of staging buffers: the share by which each other reader lengthens a read
+      double buffer_contention = 1;  ///< the same for a peer's buffer, in pages of 4 KiB
+      double huge_contention = 0.1;  ///< the same for a peer's buffer, in pages of 2 MiB
   double packet_write = 8;
   double packet = 140;        ///< from writing a packet to having read it
   double next_packet = 48;    ///< each further packet of the same sender
@@ -39,21 +39,21 @@ struct LinkModel {
   double polled_packet = 30;  ///< on top, for each peer that has read the same packet before
 
   // Buffers of peers on the same host.
-  bool reads_peers = false;   ///< they can be read in place
-  bool shares_cores = false;  ///< ranks do: only mapped buffers are read, unless asked for, or ...
+  bool reads_peers = false;   ///< whether peers' buffers can be read in place
+  bool shares_cores = false;  ///< ranks do: they read mapped buffers only, unless asked for, or ...
   Bytes long_call{1 << 20};   ///< ... the call is this long, and buffers are in huge pages
   bool huge_pages = false;    ///< buffers from worth_huge_pages on come to be in pages of 2 MiB
   double read_call = 900;     ///< one read of a peer's buffer
-  double read_piece = 900;    ///< the same of a piece that is to be reduced
+  double read_piece = 900;    ///< one read of a piece that is reduced then
   double read_byte = 0.036;   ///< of a buffer that has not changed for a while
-  double read_fresh_byte = 0.13;  ///< of one that the peer has just written
+  double read_fresh_byte = 0.13;  ///< of a buffer that the peer has just written
   double write_call = 900;        ///< one write to a peer's buffer
   double write_byte = 0.034;
   double load = 150;                ///< a peer's mapped buffer: finding it, its first lines
   Bytes cache{2 << 20};             ///< of a rank: where its buffers exceed it, they are in DRAM
-  double dram_read_factor = 1.8;    ///< reads of peers' buffers take so many times as long
-  double dram_write_factor = 4;     ///< writes to them
-  double dram_load_factor = 1.25;   ///< either, where they are mapped
+  double dram_read_factor = 1.8;    ///< reads of peers' buffers in DRAM take so many times as long
+  double dram_write_factor = 4;     ///< the same for writes to peers' buffers
+  double dram_load_factor = 1.25;   ///< the same for loads and stores in mapped buffers
   Bytes host_cache{96 << 20};       ///< where the buffers of all ranks exceed it ...
   double page_lookup_factor = 2.5;  ///< ... the kernel takes so many times as long to find pages
 

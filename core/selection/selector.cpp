@@ -17,14 +17,15 @@ struct Candidate {
   const Algorithm* algorithm = nullptr;
   Protocol protocol = Protocol::staged;
   double nanoseconds = std::numeric_limits<double>::infinity();
-  bool needs_tuning = false;  ///< not to be chosen unless it was measured to be fast
+  bool needs_tuning = false;  ///< chosen only after it was measured to be fast
 
-  /// By more than sums of the same costs in another order differ.
+  /// Whether this candidate is faster by more than the rounding of a sum in another order.
   bool beats(const Candidate& other) const { return nanoseconds < other.nanoseconds * (1 - 1e-9); }
 };
 
-/// Programs of few ranks are simulated; for more, the costs that algorithms declare must do. These
-/// know nothing of hosts, so that simulation goes further between hosts.
+/// Whether programs are simulated, as they are for few ranks. For more ranks the costs that
+/// algorithms declare are used. Declared costs know nothing of hosts, so between hosts simulation
+/// goes up to more ranks.
 bool simulates(const Hosts& hosts) {
   return hosts.ranks() <= (hosts.single() ? 16 : 32);
 }
@@ -40,7 +41,7 @@ Bytes shortest_buffer(const Call& call, int ranks) {
   return bytes_of(shortest, call.element());
 }
 
-/// Whether copies by the kernel may be fast where ranks share cores: from small pages they are
+/// Whether copies by the kernel may be fast where ranks share cores. Copies from small pages are
 /// several times as slow there.
 bool kernel_may_be_fast(const Call& call, const Hosts& hosts, const LinkModel& model) {
   const Call kind = typical(call);
@@ -98,8 +99,7 @@ class Predictor {
     const Cost cost = algorithm_.cost(ranks_, contract_.typical_count());
     const double element = static_cast<double>(call_.element().value());
     const double message = model_.o_send + model_.o_recv + model_.latency;  // to another host
-    // What is sent is read from staging buffers by its receivers; staging buffers are written once
-    // for all of them.
+    // A staging buffer is written once for all receivers, and each receiver reads it.
     const double moved = (cost.sent + cost.reduced) * element;
     if (in_packets(protocol))
       return cost.steps * (hosts_.single() ? model_.packet : message) +
@@ -107,7 +107,7 @@ class Predictor {
     if (protocol == Protocol::staged)
       return cost.steps * (hosts_.single() ? model_.flag + 2 * model_.miss : message) +
              moved * (model_.staging_write_byte + model_.staging_read_byte) / 2;
-    // One more message says that all has been read.
+    // One more message says that the buffers have been read.
     const bool seen = call_.peer_mapped >= (reaches_outputs(protocol) ? PeerMappedBuffers::all
                                                                       : PeerMappedBuffers::inputs);
     return (cost.steps + 1) * (model_.flag + 2 * model_.miss) +
@@ -125,7 +125,7 @@ class Predictor {
   std::vector<Schedule> schedules_;
 };
 
-/// One algorithm in all protocols in which it runs, or in the one that is wanted.
+/// The candidates of one algorithm: in all protocols in which it runs, or in `wanted` only.
 std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
                                 const LinkModel& model, std::optional<Protocol> wanted = {}) {
   Predictor predictor{algorithm, hosts, call, model};
@@ -138,7 +138,7 @@ std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, 
     if (needs_tuning && !kernel_may_be_fast(call, hosts, model)) continue;
     if (in_packets(protocol) && !fits_packets(algorithm, protocol, hosts, call)) continue;
     const double nanoseconds = predictor.predict(protocol);
-    // Or nobody can tell: the costs that algorithms declare do not know what is shared.
+    // The same time also results where declared costs are used, which do not know what is shared.
     const bool shares_nothing = protocol == Protocol::shared_inline_packets &&
                                 !candidates.empty() && candidates.back().nanoseconds == nanoseconds;
     if (!shares_nothing) candidates.push_back({&algorithm, protocol, nanoseconds, needs_tuning});
@@ -146,9 +146,8 @@ std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, 
   return candidates;
 }
 
-/// Whether the order in which elements are combined may show in the result's last bits. The least
-/// and the greatest do not depend on it, nor does what is true or false: see
-/// kernels/cpu/reduce.hpp.
+/// Whether the order in which elements are combined may change the result's last bits. Minimum,
+/// maximum and logical operations do not depend on the order: see kernels/cpu/reduce.hpp.
 bool rounds(const Call& call) {
   const bool adds_or_multiplies =
       call.op == ReduceOp::sum || call.op == ReduceOp::average || call.op == ReduceOp::product;
@@ -160,7 +159,8 @@ bool is_reproducible(const Algorithm& algorithm, const Call& call) {
   return !reduces(call.collective) || !rounds(call) || algorithm.guarantees.rank_ordered_sum;
 }
 
-/// The cheapest; the first of several. Without candidates, one that costs more than any other.
+/// The candidate with the least predicted time, or the first of several. Without candidates, one
+/// without an algorithm that every other one beats.
 Candidate best_of(const std::vector<Candidate>& candidates) {
   Candidate best;
   for (const Candidate& candidate : candidates)
@@ -168,20 +168,19 @@ Candidate best_of(const std::vector<Candidate>& candidates) {
   return best;
 }
 
-/// What may be chosen without having been measured.
+/// The candidates that may be chosen without having been measured.
 std::vector<Candidate> untuned(std::vector<Candidate> candidates) {
   std::erase_if(candidates, &Candidate::needs_tuning);
   return candidates;
 }
 
-/// Among what may be chosen without having been measured: the cheapest, or the cheapest
-/// reproducible one, if it is predicted to take about as long. Many are reproducible, so that
-/// tuning can find the fastest of them. Whether ranks tune makes no difference here, as results
-/// must not depend on it.
+/// The candidate with the least predicted time, or the best reproducible one if it is predicted to
+/// take about as long. Many candidates are reproducible, so that tuning can find the fastest of
+/// them. The user's setting for tuning makes no difference here, as results must not depend on it.
 Candidate preferred(std::vector<Candidate> candidates, const Call& call, const Hosts& hosts,
                     const LinkModel& model) {
   const Candidate best = best_of(candidates);
-  const double about_as_long = in_packets(best.protocol) ? 2 : 1.5;  // times, as predictions are
+  const double about_as_long = in_packets(best.protocol) ? 2 : 1.5;  // ratio of predicted times
   if (!best.algorithm || !may_be_tuned(call, hosts, model) ||
       is_reproducible(*best.algorithm, call))
     return best;
@@ -196,8 +195,8 @@ bool suits(const Algorithm& algorithm, const Hosts& hosts, bool commutative) {
          (commutative || algorithm.guarantees.ordered);
 }
 
-/// The algorithms that declared costs compare fairly: over several hosts those that require them,
-/// if there are any.
+/// The algorithms among which predictions compare fairly. Declared costs do so over several hosts
+/// only among the algorithms that are made for these, if there are any.
 std::vector<const Algorithm*> comparable(const Call& call, const Hosts& hosts, bool commutative) {
   std::vector<const Algorithm*> all, hierarchical;
   for (const Algorithm& algorithm : algorithms(call.collective)) {
@@ -224,14 +223,14 @@ Choice chosen(const Candidate& candidate) {
           candidate.nanoseconds};
 }
 
-/// The best, and a few of the others, which come in the order of predictions. The best of each
-/// protocol above all: how protocols compare on a machine is what the model knows least about.
-/// Those of one protocol that are predicted alike, last; and not at all between two ranks, where
-/// they do the same.
+/// The best candidate, and a few others in the order of their predicted times. The best of each
+/// protocol is taken first: the model knows least about how protocols compare on a machine.
+/// Candidates of one protocol that are predicted alike are taken last, and not at all between two
+/// ranks, where they do the same.
 std::vector<Candidate> worth_measuring(const Candidate& best, const std::vector<Candidate>& others,
                                        int ranks) {
   constexpr std::size_t most = 6, most_protocols = 4;
-  constexpr double near = 4, within_reach = 16;  // times as long, as predictions are
+  constexpr double near = 4, within_reach = 16;  // ratios of predicted times
   std::vector<Candidate> chosen{best};
   const auto take = [&](double times, std::size_t until, const auto& resembles) {
     for (const Candidate& other : others)
@@ -249,7 +248,7 @@ std::vector<Candidate> worth_measuring(const Candidate& best, const std::vector<
   return chosen;
 }
 
-/// Whether the results are the same, bit by bit. A protocol changes none.
+/// Whether two algorithms give the same result, bit by bit. A protocol never changes a result.
 bool agree(const Algorithm& a, const Algorithm& b, const Call& call) {
   return &a == &b || (is_reproducible(a, call) && is_reproducible(b, call));
 }

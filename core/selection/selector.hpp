@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-/// A call that costs the same as all of about its size: what is chosen for it suits them.
+/// A call that stands for all calls of about its size: the choice for it suits them all.
 Call typical(Call call);
 
 /// Whether calls like this one may be tuned: candidates for them are measured. The same on all
@@ -29,9 +29,10 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
 
 inline constexpr std::uint64_t shorter_blocks = 4;  ///< times shorter than usual, in tuning
 
-/// The candidates that are measured, the best predicted one first: a few, of different protocols if
-/// possible, all with the same result as what choose() prefers, bit by bit. What is staged in
-/// blocks, of `block` bytes usually, may be faster in shorter ones, which the model does not know.
+/// The candidates that are measured, the one with the least predicted time first: a few, of
+/// different protocols if possible. All give the same result as the choice of choose(), bit by bit.
+/// Staged calls in blocks, of `block` bytes usually, may be faster in shorter blocks, of which the
+/// model knows nothing.
 std::vector<Choice> tuning_candidates(const Call& call, const Hosts& hosts, const LinkModel& model,
                                       Bytes block);
 

@@ -12,8 +12,9 @@
 namespace capstan {
 namespace {
 
-/// Runs all ranks at once, each at its own time. What one waits for another has done at a time that
-/// is known when it gets there: ranks take turns until all are through.
+/// Runs the programs of all ranks, each rank with a clock of its own. A rank runs until it needs
+/// data or a signal that the sender has not produced yet. The ranks take turns until all programs
+/// have ended.
 class Simulation {
  public:
   Simulation(const std::vector<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
@@ -36,7 +37,7 @@ class Simulation {
       ranks_[r].readers = std::make_shared<const std::vector<int>>(readers_of(programs[r]));
   }
 
-  /// Per call, once the first calls have filled the pipeline.
+  /// The time per call in nanoseconds, once the first calls have filled the pipeline.
   double run() {
     constexpr std::size_t calls = 10, to_fill = 5;
     double filled = 0;
@@ -51,18 +52,18 @@ class Simulation {
   using Area = std::tuple<int, int, Elements>;  // owner, region and offset on its staging buffer
   struct Signal {
     double sent;
-    double bytes;  // in the same message
+    double bytes;  // pushed data in the same message
   };
   struct State {
     SlotRotation slots;
     SlotReaders readers{};
     double now = 0;
     std::size_t op = 0;
-    std::map<int, std::vector<Signal>> signals{};  // to a peer
-    std::map<Rank, double> pushed{};               // bytes, since the last message to it
-    std::map<Rank, std::vector<Area>> areas{};     // of packets, likewise
-    std::map<int, std::size_t> taken{};            // from a peer
-    std::optional<Rank> sender{};                  // of the last packet, in this call
+    std::map<int, std::vector<Signal>> signals{};  // sent, by peer
+    std::map<Rank, double> pushed{};               // bytes since the last message to a peer
+    std::map<Rank, std::vector<Area>> areas{};     // of packets pushed since that message
+    std::map<int, std::size_t> taken{};            // signals waited for, by peer
+    std::optional<Rank> sender{};                  // of the last packet read in this call
   };
 
   void run_call() {
@@ -84,7 +85,8 @@ class Simulation {
     }
   }
 
-  /// As if all went in one block: streams have slots of full length anyway.
+  /// The kind of slots, computed as for a call of one block: streams have slots of full length
+  /// anyway.
   static SlotKind kind_of(const std::vector<Program>& programs, Bytes element) {
     Elements largest;
     for (const Program& program : programs)
@@ -94,7 +96,8 @@ class Simulation {
     return standard_slots.kind_for(staging_bytes(largest, protocol, element), packets, false);
   }
 
-  /// What is written goes into a slot, which its last readers must have finished.
+  /// Takes the next slot if the rank writes to its staging buffer. The rank waits until the slot's
+  /// last readers have finished.
   void begin_call(std::size_t r) {
     State& rank = ranks_[r];
     rank.op = 0;
@@ -117,8 +120,8 @@ class Simulation {
     }
   }
 
-  /// Writers on other hosts hear what has been finished; of small calls so rarely that it is left
-  /// out.
+  /// Charges the notices to writers on other hosts that this rank has finished. Small calls send
+  /// them so rarely that they are left out.
   void end_call(std::size_t r) {
     State& rank = ranks_[r];
     rank.slots.end_call(slot_kind_, 1, synchronizes_);
@@ -141,7 +144,7 @@ class Simulation {
       case OpCode::push:
         push(rank, program, op);
         break;
-      case OpCode::flush:  // nearly always long done
+      case OpCode::flush:  // costs nothing: the data have nearly always left long before
         break;
       case OpCode::signal:
         if (together(r, op.peer)) rank.now += model_.signal;
@@ -191,7 +194,7 @@ class Simulation {
 
   double first_sent(double bytes) const { return std::min(bytes, 2048.0) * model_.first_send_byte; }
 
-  /// All that has been pushed to a peer on another host goes in one message.
+  /// Sends all bytes pushed to a peer on another host in one message.
   Signal send(State& rank, Rank peer) {
     const double bytes = std::exchange(rank.pushed[peer], 0);
     rank.now += model_.o_send + first_sent(bytes);
@@ -204,7 +207,7 @@ class Simulation {
     messages_.emplace_back(send(rank, peer));
   }
 
-  /// When a message has been taken in.
+  /// The time when a rank that waits from `now` on has received a message.
   double receive(double now, const Signal& message) const {
     return std::max(now, message.sent + model_.latency) + model_.o_recv +
            first_sent(message.bytes) + message.bytes * model_.send_byte;
@@ -214,7 +217,8 @@ class Simulation {
     if (in_place_ && copies_to_itself(program, op)) return true;
     const double bytes = static_cast<double>(bytes_of(op.length, element_).value());
     const auto sources = program.sources(op), destinations = program.destinations(op);
-    // What goes to several peers, one after the other, is in the cache.
+    // Reading costs nothing where a peer's output is written: with several such peers, one after
+    // the other, the source is in the cache.
     const bool sends = destinations.front().place == Place::peer_output;
     double stagings = 0;
     for (const Operand& source : sources) {
@@ -224,7 +228,7 @@ class Simulation {
       else if (is_local(source) && !sends && op.source_count > 1)
         rank.now += bytes * model_.local_byte;
     }
-    // Every rank begins with another peer, as the executor does.
+    // Each rank begins with another peer, as in the executor.
     for (std::size_t k = 1; k <= sources.size(); ++k) {
       const auto i = (static_cast<std::size_t>(program.self.value()) + k) % sources.size();
       if (is_buffer_of_peer(sources[i].place)) read_peer(rank, sources[i], op, bytes);
@@ -240,7 +244,8 @@ class Simulation {
            program.destinations(op).front().place == Place::output;
   }
 
-  /// `computed`: not just read, which includes writing it to where it is wanted.
+  /// `computed`: the data are combined or copied here. Otherwise a peer's memory was read straight
+  /// into the destination, and the read includes the cost of the write.
   void write(State& rank, const Operand& destination, double bytes, bool computed) const {
     if (destination.place == Place::peer_output) return write_peer(rank, bytes);
     if (destination.place == Place::staging)
@@ -259,7 +264,7 @@ class Simulation {
 
   static bool is_local(const Operand& operand) { return operand.place < Place::staging; }
 
-  /// The hardware reads ahead in what is longer.
+  /// The extra cost of the first 4 KiB. Beyond them the hardware prefetches.
   double first_bytes(double bytes) const {
     return std::min(bytes, 4096.0) * model_.first_staging_byte;
   }
@@ -343,25 +348,25 @@ class Simulation {
   const Bytes element_;
   const bool synchronizes_;
   const SlotKind slot_kind_;
-  const bool tells_;  // writers on other hosts, at the end of each call
+  const bool tells_;  // each call ends with notices to writers on other hosts
   const bool in_place_;
-  const bool in_dram_;  // buffers are in memory, not in the cache
-  const bool huge_;     // they are in huge pages
-  const double pages_;  // see LinkModel
+  const bool in_dram_;  // buffers exceed the cache
+  const bool huge_;     // buffers are in huge pages
+  const double pages_;  // LinkModel::page_lookup_factor where it applies, else 1
   const PeerMappedBuffers seen_;
   const double time_slice_;
   const LinkModel& model_;
   std::vector<State> ranks_;
-  std::vector<std::vector<double>> finished_;  // by call and rank: when
+  std::vector<std::vector<double>> finished_;  // by call and rank: the time of its end
   struct Interval {
     double begin, end;
   };
-  std::map<std::pair<Place, int>, std::vector<Interval>> reads_;  // of memory of a rank, this call
-  // In this call: when packets were written, and the messages by which they went to other hosts.
-  std::map<Area, double> packets_;
+  std::map<std::pair<Place, int>, std::vector<Interval>> reads_;  // this call, by owner of memory
+  // The packets of this call, by area.
+  std::map<Area, double> packets_;  // the time when they were written
   std::map<Area, int> times_read_;
-  std::map<std::pair<Rank, Area>, std::size_t> posted_;  // in which message
-  std::vector<std::optional<Signal>> messages_;          // those that have not been taken in
+  std::map<std::pair<Rank, Area>, std::size_t> posted_;  // the message that carries them to a peer
+  std::vector<std::optional<Signal>> messages_;          // null: received
 };
 
 }  // namespace
