@@ -56,7 +56,7 @@ Tail& Allocation::tail() const {
   return *reinterpret_cast<Tail*>(mapping_.data() + whole_pages(size_).value());
 }
 
-/// Takes the pages now: a lack of memory is an error here instead of a signal later.
+/// Allocates all pages now: a lack of memory is an error here instead of a signal later.
 void Allocation::commit_own() {
   mapping_ = Mapping::anonymous(size_);
   ::madvise(mapping_.data(), size_.value(), MADV_HUGEPAGE);
@@ -65,10 +65,10 @@ void Allocation::commit_own() {
     throw_errno("madvise(MADV_POPULATE_WRITE)", no_memory);
 }
 
-/// Takes the pages now, for the same reason. One page of each huge page is allocated first, so that
-/// the kernel can collapse it while there is nothing to copy.
+/// Allocates all pages now, for the same reason. One small page of each huge page is allocated
+/// first, so that the kernel can collapse it while there is nothing to copy.
 void Allocation::share() {
-  // Writable for all: peers write results there, and the owner may remove its pages only so.
+  // Writable for all: peers write results there, and the owner needs it to remove the pages.
   shm::Memfd memory = shm::Memfd::create(with_tail(size_));
   descriptor_ = std::move(memory.fd);
   mapping_ = std::move(memory.mapping);

@@ -13,7 +13,7 @@
 
 namespace capstan::shared {
 
-/// Follows an allocation in its file, in a page of its own.
+/// The end of an allocation's file, in a page of its own behind the allocation.
 struct Tail {
   std::uint64_t token;                 ///< tells a peer that it has opened the right file
   std::atomic<std::uint32_t> is_free;  ///< 1: its owner has freed the memory
@@ -24,23 +24,24 @@ enum class Kind : std::uint8_t {
   shared,  ///< other processes can map it
 };
 
-/// Memory of this process: zeros, in pages near the thread that allocates it, huge ones from 2 MiB
+/// Memory of this process: zeros, in pages near the thread that allocates it, huge pages from 2 MiB
 /// on where the kernel has them. Shared memory can be passed to other processes as a descriptor. It
 /// has no name in the file system, and its size is sealed, so that a process that maps it never
 /// faults there, even when its owner has ended.
 class Allocation {
  public:
-  /// Takes as long as writing it once. Throws SystemError: memory or descriptors have run out.
+  /// Takes as long as writing the memory once. Throws SystemError: memory or descriptors have run
+  /// out.
   Allocation(Bytes size, Kind kind);
   Allocation(const Allocation&) = delete;
   /// Frees the pages at once, even where peers still map them.
   ~Allocation();
 
   std::span<std::byte> bytes() const { return {mapping_.data(), size_.value()}; }
-  /// Only for shared memory, as are the functions below.
+  /// Only for shared memory, like the functions below.
   std::uint64_t token() const { return tail().token; }
   int descriptor() const { return descriptor_.get(); }
-  /// To be called when all peers have opened it.
+  /// To be called when all peers have opened the descriptor.
   void close_descriptor() { descriptor_.reset(); }
 
  private:
@@ -59,12 +60,12 @@ class Allocation {
 class View {
  public:
   /// Maps the file that process `pid` has open as `descriptor`. The view is not valid if this
-  /// process may not open it, or if it is not the memory with this token.
+  /// process may not open the file, or if the file's token is another.
   static View of(int pid, int descriptor, Bytes size, std::uint64_t token);
 
   bool valid() const { return mapping_.data() != nullptr; }
   std::span<std::byte> bytes() const { return {mapping_.data(), size_.value()}; }
-  /// Its owner has freed it: what is written here is not read any more.
+  /// Whether the owner has freed the memory: nobody reads what is written here any more.
   bool is_free() const;
 
  private:

@@ -9,8 +9,8 @@ inline void prefetch_for_read(const std::byte* line) {
   __builtin_prefetch(line);
 }
 
-/// Fetches a cache line that is written soon, for exclusive use: other cores lose their copies now,
-/// and the store need not wait for that.
+/// Fetches a cache line that is written soon, in exclusive state: other cores lose their copies
+/// now, and the later store need not wait for that.
 inline void prefetch_for_write(std::byte* line) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*line));  // compilers emit it for few processors

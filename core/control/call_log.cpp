@@ -17,8 +17,8 @@ CallMark mark_in(const CallRecord& record) {
           .tensor = record.tensor.load(std::memory_order_relaxed)};
 }
 
-/// Whether all words are of the same call: the next one may be overwriting the record, or only a
-/// part of it may have arrived.
+/// Whether all words are of the same call: the next call may be overwriting the record, or only a
+/// part of the record may have arrived.
 bool is_whole(std::uint64_t call, const CallMark& mark, const CallRecord& record) {
   const std::uint64_t history = record.history.load(std::memory_order_relaxed);
   return record.check.load(std::memory_order_relaxed) == record_check(call, mark.digest(), history);
@@ -33,7 +33,7 @@ CallLog::CallLog(Peers& peers)
       shown_(peers.count()),
       shown_all_(peers.count()) {}
 
-/// Runs before the call is published: a peer that sees the call sees its buffers.
+/// Runs before the call is published, so that a peer that sees the call also sees its buffers.
 void CallLog::announce(const AnnouncedBuffers& buffers) {
   CallBuffers& own = own_buffers();
   own.input.store(reinterpret_cast<std::uint64_t>(buffers.input), std::memory_order_relaxed);

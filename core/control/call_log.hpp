@@ -23,12 +23,12 @@ struct PeerBuffer {
   std::uint64_t address = 0;
   shared::AllocationId allocation = 0;
 
-  /// Its owner is about to move it. It will have an address again.
+  /// The owner is about to move the buffer, which will have an address again.
   bool moves() const { return address == 0; }
 };
 
-/// Publishes the calls of this rank, and compares them with those of its peers: ranks that make
-/// different calls get an error instead of wrong results or none.
+/// Publishes the calls of this rank, and compares them with the calls of its peers: ranks that make
+/// different calls get an error instead of a wrong result or a hang.
 ///
 /// Used by one thread at a time.
 class CallLog {
@@ -46,8 +46,8 @@ class CallLog {
     finished.calls.store(call_, std::memory_order_relaxed);
     finished.history.store(history_, std::memory_order_relaxed);
   }
-  /// Publishes that the buffers of the call have other addresses, and are in no allocation. Null:
-  /// they have none for now.
+  /// Publishes new addresses of the call's buffers, which are in no allocation. Null: the buffers
+  /// have no address for now.
   void move_buffers(const void* input, void* output);
   /// The buffers of a peer that has entered the current call. If the peer moves them meanwhile, the
   /// address may be the new one while the allocation is the former, which does not contain it.
@@ -62,15 +62,15 @@ class CallLog {
     return {address, static_cast<shared::AllocationId>(theirs.allocations.load(order) >> 32)};
   }
 
-  /// Compares all calls up to `call`, if the peer has entered that, by their histories. Throws
+  /// Compares all calls up to `call` by their histories, if the peer has entered `call`. Throws
   /// Mismatch, which names the first difference.
   void compare(Rank peer, std::uint64_t call);
   /// Compares the calls up to the current one.
   void compare(Rank peer) {
     if (checked_[peer] != call_) compare(peer, call_);
   }
-  /// The same, for a peer whose histories came with a signal (see Flag): its record is read only if
-  /// they do not contain this rank's.
+  /// The same, for a peer whose histories came with a signal (see Flag). The peer's record is read
+  /// only if they do not contain this rank's history.
   void compare(Rank peer, const std::uint64_t (&histories)[Flag::history_depth]) {
     if (histories[call_ % Flag::history_depth] == history())
       checked_[peer] = call_;
@@ -125,7 +125,7 @@ class CallLog {
   std::uint64_t call_ = 0, history_ = 0;
   ByRank<std::uint64_t> checked_;    // the last call up to which a peer has been compared
   ByRank<std::uint64_t> shown_;      // the last call whose record a peer has been sent
-  ByRank<std::uint64_t> shown_all_;  // the last call up to which it has been sent all records
+  ByRank<std::uint64_t> shown_all_;  // the last call up to which a peer has been sent all records
 };
 
 /// The checksum of a record whose mark has this digest. A linear one suffices to tell calls apart.

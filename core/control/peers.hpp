@@ -9,8 +9,8 @@
 
 namespace capstan {
 
-/// The peers of one rank of a communicator: it reads their segments, wakes them, and keeps track of
-/// which ranks use buffers of others at this moment.
+/// The peers of one rank of a communicator: gives access to their segments, wakes them, and keeps
+/// track of which ranks use buffers of others at this moment.
 ///
 /// Used by one thread at a time.
 class Peers {
@@ -28,7 +28,7 @@ class Peers {
 
   std::byte* own_segment() { return segment_; }
   const std::byte* segment(Rank peer) const { return link(peer).segment; }
-  /// The same memory, mapped so that long reads are faster; see Link::writable_alias.
+  /// The peer's segment, mapped so that long reads are faster; see Link::writable_alias.
   const std::byte* segment_for_long_reads(Rank peer) const {
     const Link& to = link(peer);
     return to.writable_alias ? to.writable_alias : to.segment;
@@ -42,7 +42,7 @@ class Peers {
   /// The peers whose segments are not mapped.
   const std::vector<Rank>& posted() const { return posted_; }
 
-  /// Sends a part of the own segment, with the next wake, to a peer that has not mapped it.
+  /// Sends a part of this rank's segment, with the next wake, to a peer that has not mapped it.
   void show(Rank peer, const void* begin, std::size_t bytes) {
     if (!mapped(peer)) push(peer, begin, bytes);
   }
@@ -69,7 +69,7 @@ class Peers {
   std::byte* view(Rank peer, shared::AllocationId id, std::uint64_t address, Bytes size) const {
     return memory_.view(world_ranks_[peer], id, address, size);
   }
-  /// The allocation of this rank that a buffer is in; 0: none that peers may map.
+  /// The allocation of this rank that contains a buffer; 0: none that peers may map.
   shared::AllocationId allocation_of(const void* buffer, Bytes size) const {
     return memory_.id_of(buffer, size);
   }
@@ -92,12 +92,12 @@ class Peers {
    private:
     std::atomic<std::uint32_t>& flag_;
   };
-  /// Waits for the peers that are using buffers of others, after this rank has withdrawn its own:
-  /// in their record, or by its failure. A peer either sees that, or is seen here and waited for (a
-  /// store before a load on both sides). Returns the peers that do not end in time, as they have
-  /// been stopped.
+  /// Waits for the peers that are using buffers of others. This rank has withdrawn its own buffers
+  /// before: in their record, or by its failure. A peer either sees the withdrawal, or is seen here
+  /// and waited for (a store before a load on both sides). Returns the peers that do not finish in
+  /// time, as they have been stopped.
   std::vector<Rank> wait_for_users();
-  /// Makes sure that what is being sent to other hosts is no longer read from its source.
+  /// Makes sure that the transport no longer reads the sources of data in flight to other hosts.
   void detach_sources();
 
  private:

@@ -28,8 +28,8 @@ struct alignas(64) CallRecord {
 /// The addresses of a call's buffers in the rank's own memory.
 struct CallBuffers {
   std::atomic<std::uint64_t> input, output;
-  /// The allocations that they are in, which peers may see (shared::AllocationId): the input's, and
-  /// above it the output's.
+  /// The allocations that contain the buffers, if peers may map them (shared::AllocationId): the
+  /// input's in the low bits, the output's in the high bits.
   std::atomic<std::uint64_t> allocations;
 };
 
@@ -44,16 +44,16 @@ struct alignas(64) AbortRecord {
 
 /// Counts of what a rank has finished.
 struct Finished {
-  /// Over all calls: what it read of peers' staging buffers in these may be overwritten.
+  /// Over all calls. Peers may overwrite the staging buffers that the rank read in these blocks.
   std::atomic<std::uint64_t> blocks;
-  std::atomic<std::uint64_t> calls;    ///< by then
+  std::atomic<std::uint64_t> calls;    ///< the calls that these blocks belong to
   std::atomic<std::uint64_t> history;  ///< CallRecord::history of the last of them
 };
 
 /// The begin of a segment. Written by the owner, read by all.
 struct Control {
   alignas(64) Finished finished;
-  alignas(64) std::atomic<std::uint32_t> left;               ///< this rank's communicator is gone
+  alignas(64) std::atomic<std::uint32_t> left;               ///< the rank's communicator is gone
   alignas(64) std::atomic<std::uint32_t> uses_peer_buffers;  ///< at this moment
   CallRecord calls[CallRecord::history_depth];
   CallBuffers buffers[CallRecord::history_depth];
@@ -65,11 +65,11 @@ static_assert(sizeof(Control) <= 32768);
 struct alignas(64) Flag {
   static constexpr std::size_t history_depth = 4;
 
-  std::atomic<std::uint64_t> signals;    ///< sent to it so far
-  std::atomic<std::uint64_t> abandoned;  ///< times that it was no longer waited for while it read
+  std::atomic<std::uint64_t> signals;    ///< sent to the peer so far
+  std::atomic<std::uint64_t> abandoned;  ///< times that the owner stopped waiting for the peer
   /// CallRecord::history of the calls of the last signals, that of call n in entry n %
-  /// history_depth: a peer that finds its own there need not read the record. Not shown to other
-  /// hosts.
+  /// history_depth. A peer that finds its own history there need not read the record. Not shown to
+  /// other hosts.
   std::atomic<std::uint64_t> histories[history_depth];
 };
 static_assert(sizeof(Flag) == 64);
@@ -79,7 +79,7 @@ static_assert(sizeof(Flag) == 64);
 ///   control | flag per peer | slots, by kind | messages
 class SegmentLayout {
  public:
-  /// `message_area`: what messages between ranks take, in all.
+  /// `message_area`: the memory for messages between ranks, in all.
   SegmentLayout(int ranks, const SlotLayout& slots, Bytes message_area)
       : ranks_(static_cast<std::uint64_t>(ranks)), slots_(slots), message_area_(message_area) {}
 
@@ -100,7 +100,7 @@ class SegmentLayout {
   Bytes message_area_;
 };
 
-/// However far a rank runs ahead, what it has called can still be compared.
+/// However far a rank runs ahead, its peers can still compare its calls.
 static_assert([] {
   int calls = 0;
   for (const SlotKind kind : all_slot_kinds) calls += standard_slots.count[kind];

@@ -13,11 +13,11 @@
 
 namespace capstan::shared {
 
-/// Identifies one allocation of a rank. Addresses may be used again, identities are not. 0: none.
+/// Identifies one allocation of a rank. Addresses may be used again, ids are not. 0: none.
 using AllocationId = std::uint32_t;
 
-/// The shared memory of one rank: its own allocations, and views of those of its peers. A world and
-/// all groups made from it have one in common; ranks here are those of the world.
+/// The shared memory of one rank: its own allocations, and views of its peers' allocations. A world
+/// and all groups made from it share one object; ranks here are ranks of the world.
 ///
 /// Thread-safe for own allocations. Views are used by one thread at a time.
 class SharedMemory : public std::enable_shared_from_this<SharedMemory> {
@@ -32,7 +32,8 @@ class SharedMemory : public std::enable_shared_from_this<SharedMemory> {
   };
   /// `size` is not 0. Throws LimitReached, SystemError.
   Made make(Bytes size, Kind kind);
-  /// From now on id_of() and mapped_by() know buffers inside it; these ranks have mapped it.
+  /// From now on id_of() and mapped_by() know buffers in this allocation, which `viewers` have
+  /// mapped.
   void announce(const Made& made, std::vector<int> viewers);
 
   /// The announced allocation that contains all of this memory; 0 if none does, and for 0 bytes.
@@ -46,7 +47,7 @@ class SharedMemory : public std::enable_shared_from_this<SharedMemory> {
     AllocationId id = 0;
     std::int32_t process = 0, descriptor = 0;
   };
-  /// Maps what a peer has announced; false if this process may not.
+  /// Maps an allocation that a peer has announced; false if this process may not.
   bool add_view(int owner, const Announcement& theirs);
   /// Unmaps memory that its owners have freed.
   void drop_free_views();
