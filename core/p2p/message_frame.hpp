@@ -7,12 +7,12 @@
 
 namespace capstan {
 
-/// The header of what is sent between two ranks; for some kinds a payload follows.
+/// The header of each frame between two ranks; for some kinds a payload follows.
 struct MessageFrame {
   enum class Kind : std::uint32_t {
     eager,         ///< a whole message
-    offer,         ///< a message that stays where it is until the receiver wants it
-    acknowledged,  ///< to the sender of an offer: it has been read, or is dropped
+    offer,         ///< a message that stays in the sender's buffer until the receiver reads it
+    acknowledged,  ///< to the sender of an offer: the message has been read, or is dropped
     stream,        ///< to the sender of an offer: asks for fragments, as its memory cannot be read
     fragment,      ///< a piece of an offered message
   };

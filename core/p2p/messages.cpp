@@ -132,7 +132,7 @@ bool Messages::write_frames(Rank peer) {
   return true;
 }
 
-/// Finishes sends whose frames have left this host: they need nothing more of this rank.
+/// Finishes sends whose frames have left this host: such a send needs nothing more of this rank.
 bool Messages::finish_sent(Rank peer) {
   if (sending_[peer].empty() || !(peers_.mapped(peer) || peers_.transport().pushed(peer)))
     return false;
@@ -240,8 +240,8 @@ bool Messages::pull(Incoming& incoming) {
   return true;
 }
 
-/// Reads the next bytes of an offer. False if the sender's memory cannot be read, or may have been
-/// given back to its owner meanwhile.
+/// Reads the next bytes of an offered message. False if the sender's memory cannot be read, or may
+/// have been given back to its owner meanwhile.
 bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
   if (!options_.read_remote || !peers_.mapped(incoming.source)) return false;
   const MessageTransfer& transfer = *incoming.transfer;

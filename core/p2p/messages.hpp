@@ -23,7 +23,7 @@ class Peers;
 ///
 /// Short messages go through a ring per pair of ranks and are copied twice (eager protocol). Of a
 /// longer message only an offer goes through the ring. The receiver reads the sender's memory into
-/// its own buffer (rendezvous), or where it cannot, asks for fragments through the ring. As in MPI,
+/// its own buffer (rendezvous) or, where it cannot, asks for fragments through the ring. As in MPI,
 /// messages of one sender with the same tag arrive in the order in which they were sent, receives
 /// match them in the order in which they were posted, and unexpected messages are stored.
 ///
@@ -48,8 +48,8 @@ class Messages {
     std::vector<std::byte> own{};  ///< a private copy, after detach()
     /// Owns the memory at `data`, where that is a host copy of memory on a device.
     std::shared_ptr<void> memory{};
-    /// Moves so many received bytes from there to the device. What it throws is the transfer's
-    /// error.
+    /// Moves so many received bytes from that host copy to the device. An exception is the error of
+    /// the transfer.
     std::function<void(Bytes)> unpack{};
     Time since{};  ///< when check() first saw it wait since its last progress
   };
@@ -143,8 +143,8 @@ class Messages {
   Rings rings_;
 
   ByRank<std::deque<Outgoing>> outgoing_;  // frames that wait for room in the ring
-  /// Sends whose frames are in the ring, but have not left this host yet. They finish when
-  /// they have, so that they arrive whatever this rank does next.
+  /// Sends whose frames are in the ring, but have not left this host yet. Such a send finishes when
+  /// its frames have left, so that the message arrives whatever this rank does next.
   ByRank<std::deque<TransferPointer>> sending_;
   ByRank<Time> full_since_;            // when check() first saw that a send made no progress
   std::list<TransferPointer> posted_;  // receives, in the order of the calls

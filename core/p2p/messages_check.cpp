@@ -118,16 +118,16 @@ void Messages::check_sends(Time now, std::chrono::milliseconds timeout) {
   }
 }
 
-/// Counts from the first check that found no progress: before it the program may have been busy
-/// elsewhere.
+/// The time since the first check that found no progress. Before that check the program may have
+/// been busy elsewhere.
 Messages::Time::duration Messages::waited(Time& since, Time now) {
   if (since == Time{}) since = now;
   return now - since;
 }
 
 void Messages::fail_all(const std::exception_ptr& error) {
-  // The failure of this rank has been published. Peers that saw it too late are waited for, before
-  // callers get their buffers back.
+  // The failure of this rank has been published. Before callers get their buffers back, this rank
+  // waits for peers that may not have seen the failure in time.
   if (!offered_.empty()) peers_.wait_for_users();
   std::vector<TransferPointer> transfers(posted_.begin(), posted_.end());
   for (const Incoming& incoming : incoming_) transfers.push_back(incoming.transfer);
