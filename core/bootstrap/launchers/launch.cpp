@@ -114,7 +114,7 @@ Secret secret_of(const Variables& variables) {
       text ? "is too short to be one" : "is not set, though CAPSTAN_STORE is", shortest_secret));
 }
 
-/// The store that CAPSTAN_STORE names, if it does.
+/// The store that CAPSTAN_STORE names; empty if the variable is not set.
 std::optional<StoreLocation> named_store(const Variables& variables, bool hosted_by_launcher) {
   const auto text = variables.text("CAPSTAN_STORE");
   if (!text) return std::nullopt;

@@ -13,8 +13,8 @@ namespace capstan {
 /// Looks a variable up; empty if it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
 
-/// The environment of this process. Hydra's mpirun -pmi-port leaves PMI_RANK and PMI_SIZE out; they
-/// are asked of it then, which throws BootstrapError if it does not answer.
+/// The environment of this process. Hydra's mpirun -pmi-port leaves PMI_RANK and PMI_SIZE out. They
+/// are then asked of Hydra: throws BootstrapError if it does not answer.
 Environment process_environment();
 
 /// A store that the launcher or the user has decided on.
@@ -36,7 +36,7 @@ struct Launch {
   std::string launcher;
   std::optional<StoreLocation> store = {};
   bool offers_pmix = false;             ///< the launcher serves PMIx to this rank
-  std::optional<pmi::Access> pmi = {};  ///< where it serves PMI to it, if it does
+  std::optional<pmi::Access> pmi = {};  ///< where the launcher serves PMI to this rank, if it does
 };
 
 /// Reads what the launcher left in the environment. The first of these that is there counts:

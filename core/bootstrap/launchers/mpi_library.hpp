@@ -6,7 +6,7 @@ namespace capstan {
 /// would use, too.
 enum class MpiLibrary {
   absent,
-  loaded,  ///< by the program or something that it has loaded; it may come to MPI_Init yet
+  loaded,  ///< by the program or one of its libraries; MPI_Init may still be called
   initialised,
   finalised,
 };

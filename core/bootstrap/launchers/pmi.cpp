@@ -71,7 +71,7 @@ Client begin(const Access& access, Deadline deadline) {
           begun ? Client::Start::another_has_said_init : Client::Start::new_conversation, deadline};
 }
 
-/// This process's conversation with its launcher, of which there can be only one.
+/// This process's conversation with its launcher. A process has only one.
 class Session {
  public:
   static Session& instance() {
@@ -97,8 +97,8 @@ class Session {
       throw;
     }
     owner_ = ::getpid();
-    // Hydra ends the other ranks of a host when one ends without this. A destructor would not do,
-    // as a forked child destroys its copy, too.
+    // Hydra ends the other ranks of a host when one ends without this call. A destructor would not
+    // do, as a forked child destroys its copy, too.
     std::atexit([] { instance().take_leave(); });
   }
 

@@ -15,12 +15,13 @@ namespace capstan::pmi {
 // finalizes it. Nothing is encrypted; values travel over the launcher's own connections. All
 // functions may be called from any thread.
 //
-// An MPI library of the launcher's kind speaks PMI, too. Over Hydra's descriptor both do, in any
-// order, as long as it is one after the other: start up while no other thread is in MPI, and before
-// MPI_Finalize, which ends the conversation. srun ends a job where one is begun twice, and Hydra's
-// port mixes two of a rank up: there Capstan leaves PMI to MPI.
+// An MPI library of the launcher's kind speaks PMI, too. Over Hydra's descriptor Capstan and MPI
+// can both speak it, in any order, but one after the other: start up while no other thread is in
+// MPI, and before MPI_Finalize, which ends the conversation. srun ends a job in which a
+// conversation begins twice, and Hydra's port confuses two conversations of a rank: Capstan leaves
+// PMI to MPI there.
 
-/// The reason why Capstan does not use the PMI that the launcher offers; empty if it does.
+/// The reason why Capstan does not use the PMI that the launcher offers; empty if Capstan uses it.
 std::string obstacle(const Access& access);
 
 /// Rank and size of a process that knows only the port.
@@ -29,8 +30,8 @@ std::pair<int, int> place(const Access& access, Deadline deadline);
 /// The longest text of leave(), in bytes.
 inline constexpr std::size_t longest_text = 500;
 
-/// Both are called by all ranks of the job, as often by each: rank 0 leaves `text` under `key`, and
-/// the others get it when all have come. Throws BootstrapError, TimedOut.
+/// Rank 0 leaves `text` under `key`, and the other ranks get it once all ranks have called. All
+/// ranks of the job make the same number of calls. Throws BootstrapError, TimedOut.
 void leave(const Access& access, const std::string& key, std::string_view text, Deadline deadline);
 std::string get(const Access& access, const std::string& key, Deadline deadline);
 

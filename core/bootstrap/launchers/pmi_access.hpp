@@ -9,8 +9,8 @@ namespace capstan::pmi {
 /// The socket or port at which the launcher serves PMI to this process.
 struct Access {
   int descriptor = -1;                   ///< an open socket, PMI_FD
-  std::optional<TcpEndpoint> port = {};  ///< or else here, PMI_PORT,
-  int id = -1;                           ///< for whoever says that it is this one, PMI_ID
+  std::optional<TcpEndpoint> port = {};  ///< the port where there is no socket, PMI_PORT
+  int id = -1;                           ///< tells the launcher which process connects, PMI_ID
   bool survives_a_second_start = false;  ///< of the conversation; see pmi.hpp
 };
 

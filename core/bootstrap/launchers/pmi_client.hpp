@@ -16,21 +16,22 @@ namespace capstan::pmi {
 ///   init ------------------> get_maxes -> get_my_kvsname -> put | barrier_in | get -> finalize
 ///    (once, or MPI has done it)                                 (again and again)
 ///
-/// Each line that is sent has one for an answer; what a rank has put, others may get once all ranks
-/// of the job have been in a barrier. The launcher is not trusted to answer in time, or in PMI.
+/// Each line that is sent gets one line in answer. Other ranks may get a value once all ranks of
+/// the job have been in a barrier after its put. The launcher is not trusted to answer in time, or
+/// in PMI.
 ///
-/// Calls throw BootstrapError, or TimedOut when the deadline passes; after that no later line could
-/// be told from the missing one, and all further calls throw BootstrapError. Not thread-safe.
+/// Calls throw BootstrapError, or TimedOut when the deadline passes. All further calls then throw
+/// BootstrapError, as a later line could not be told from the missing one. Not thread-safe.
 class Client {
  public:
   enum class Start { new_conversation, another_has_said_init };
 
-  /// `socket` may be shared: it is left as it is, and nothing is read beyond an answer.
+  /// `socket` may be shared: its settings stay, and nothing is read beyond an answer.
   Client(FileDescriptor socket, Start start, Deadline deadline);
   /// Connects as process `id` of the launcher's. The launcher answers with its rank.
   Client(FileDescriptor socket, int id, Deadline deadline);
 
-  /// Rank and size, if the launcher has said them.
+  /// Rank and size, if the launcher has sent them.
   std::optional<std::pair<int, int>> place() const { return place_; }
 
   /// A key serves once; neither key nor value has blanks.
@@ -38,14 +39,14 @@ class Client {
   std::string get(const std::string& key, Deadline deadline);
   /// Waits for all ranks of the job.
   void barrier(Deadline deadline);
-  /// Tells the launcher, which otherwise takes the end of this process for a crash. The last call,
-  /// also after an error.
+  /// Tells the launcher that this process ends, which it would otherwise take for a crash. The last
+  /// call, also after an error.
   void take_leave(Deadline deadline);
 
  private:
   Line ask(const Line& request, std::string_view expected, Deadline deadline);
   void begin(Start start, Deadline deadline);
-  /// The number that the launcher says unasked.
+  /// The number that the launcher sends unasked.
   int setting(std::string_view name, Deadline deadline);
   Line receive(std::string_view expected, Deadline deadline);
   void send_line(std::string_view line, Deadline deadline);
@@ -59,7 +60,7 @@ class Client {
   std::size_t longest_value_ = 0;
   std::string asked_;  ///< the command of the last line that was sent
   std::optional<std::pair<int, int>> place_;
-  std::string begun_;    ///< what has come of a line
+  std::string begun_;    ///< the received part of a line
   std::string failure_;  ///< why the conversation is over
 };
 

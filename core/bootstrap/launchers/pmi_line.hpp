@@ -29,7 +29,7 @@ std::string to_line(const Line& message);
 /// Reads a line without its newline. Throws BootstrapError if it is none of PMI's.
 Line parse_message(std::string_view line);
 
-/// Encodes any text as one without blanks that is twice as long. Decoding throws BootstrapError.
+/// Encodes any text as a text without blanks, twice as long. Decoding throws BootstrapError.
 std::string to_hex(std::string_view text);
 std::string from_hex(std::string_view digits);
 

@@ -19,11 +19,12 @@ bool built();
 /// BootstrapError.
 void put(const std::string& key, const std::string& value);
 
-/// Waits for what rank `rank` of the job leaves under `key`. Throws TimedOut, BootstrapError.
+/// Waits for the value that rank `rank` of the job puts under `key`. Throws TimedOut,
+/// BootstrapError.
 std::string get(int rank, const std::string& key, Deadline deadline);
 
 /// Waits until all ranks of the job have called it, or until `deadline`. The values of a rank are
-/// gone when it ends, so it calls this first.
+/// gone when the rank ends, so each rank calls this before.
 void meet(Deadline deadline);
 
 }  // namespace capstan::pmix

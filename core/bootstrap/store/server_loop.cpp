@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto closing_time = 1s;     // for a refused client to read why
+constexpr auto closing_time = 1s;     // for a refused client to read the reason
 constexpr auto goodbye_time = 500ms;  // for all clients together to take their last replies
 constexpr auto dead_host_time = 90s;
 
@@ -315,8 +315,9 @@ void ServerLoop::reap() {
   if (scopes_.all_complete()) listener_.close();
 }
 
-/// Before a connection is closed. Where a forked child holds a copy of the socket, closing it alone
-/// would neither end the connection nor the watch, and the loop would spin on what it cannot find.
+/// To be called before a connection is closed. If a forked child holds a copy of the socket, a
+/// close alone ends neither the connection nor the watch: the loop would spin on events of an
+/// unknown connection.
 void ServerLoop::hang_up(const FileDescriptor& socket) {
   poller_.remove(socket.get());
   ::shutdown(socket.get(), SHUT_RDWR);

@@ -50,7 +50,7 @@ class ServerLoop {
     wire::StoreReader reader{wire::max_handshake_payload};
     std::vector<std::byte> output;
     std::size_t sent = 0;
-    bool last_words = false;  ///< close when the output is gone
+    bool last_words = false;  ///< close once the output has been sent
     Phase phase = Phase::handshaking;
     Deadline due = Deadline::never();
   };

@@ -13,7 +13,7 @@ Reaction reply(wire::StoreMessage message) {
   return {.reply = std::move(message)};
 }
 
-/// A client that is merely early tries again soon, which is nothing to warn of.
+/// No warning for a client that is merely early: it tries again soon.
 Reaction refuse(wire::Refusal refusal) {
   auto warning = refusal.reason == wire::FailureReason::scope_closed ? std::string{} : refusal.text;
   return {.reply = std::move(refusal), .warning = std::move(warning)};

@@ -20,7 +20,7 @@ class ServerSession {
   struct Reaction {
     std::optional<wire::StoreMessage> reply;
     std::string warning = {};  ///< worth a warning in the log if not empty
-    bool stored = false;       ///< a value has changed, which may answer others that wait
+    bool stored = false;       ///< a value has changed, which may end the waits of other clients
   };
 
   ServerSession(ScopeTable& scopes, const Secret& secret) : scopes_(scopes), secret_(secret) {}
@@ -36,7 +36,7 @@ class ServerSession {
   Deadline wait_deadline() const { return wait_deadline_; }
   const Scope* scope() const { return scope_; }
 
-  /// Ends the wait if its key is there: the reply.
+  /// Ends the wait if the store has its key, and returns the reply.
   std::optional<wire::StoreMessage> answer();
   /// Ends the wait for want of time, or because the server stops.
   wire::StoreMessage give_up(wire::FailureReason reason);

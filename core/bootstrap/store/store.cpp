@@ -62,8 +62,8 @@ void see_off(const Barrier& b) {
   }
 }
 
-/// There is no result: rank 0 has not come, or has had more time than this rank. If the store ends
-/// now, its last answer has to do.
+/// Fails a barrier without a result: rank 0 has not come, or has a later deadline than this rank.
+/// Throws `timed_out`, the store's last answer, if the store ends now.
 [[noreturn]] void fail_without_verdict(const Barrier& b, const TimedOut& timed_out) {
   std::vector<int> ranks;
   try {
@@ -76,8 +76,8 @@ void see_off(const Barrier& b) {
 }
 
 void follow(const Barrier& b) {
-  // Rank 0's deadline passes at about the same moment. Waiting a little longer for its result lets
-  // all ranks report the same, and none asks a store that rank 0 is about to stop.
+  // Rank 0's deadline passes at about the same moment. This rank waits a little longer for the
+  // result: then all ranks report the same, and none asks a store that rank 0 is about to stop.
   constexpr std::chrono::seconds patience{1};
   const auto deadline =
       b.deadline.is_never() ? b.deadline : Deadline::in(b.deadline.remaining() + patience);

@@ -28,8 +28,8 @@ class NotYet : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// An attempt ran out of time. The deadline can cut the last attempt short, so that this says less
-/// than what an earlier attempt found out.
+/// An attempt ran out of time. The deadline can cut the last attempt short: the error of an earlier
+/// attempt then says more.
 class Unanswered : public NotYet {
  public:
   using NotYet::NotYet;
@@ -271,7 +271,7 @@ void StoreClient::send(const wire::StoreMessage& message, Deadline deadline) {
     } else if (would_block(errno)) {
       if (!wait_for(socket_, POLLOUT, deadline)) throw TimedOut("send");
     } else {
-      return;  // the server may have said why before it closed: the next receive() finds out
+      return;  // the server may have sent a reason before it closed: the next receive() reads it
     }
   }
 }

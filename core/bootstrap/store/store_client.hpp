@@ -16,8 +16,8 @@ namespace capstan {
 
 /// A store that lives in a StoreServer, seen by one rank. One thread at a time may use it.
 ///
-/// A call that fails for want of an answer ends the connection; every later call then throws
-/// BootstrapError, too.
+/// A call that gets no answer ends the connection; every later call then throws BootstrapError,
+/// too.
 class StoreClient final : public Store {
  public:
   struct Settings {

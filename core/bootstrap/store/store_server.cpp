@@ -10,7 +10,8 @@
 namespace capstan {
 namespace {
 
-/// Threads started during its life take no signals: those belong to the program's own threads.
+/// Threads started during the life of this object take no signals: signals belong to the program's
+/// own threads.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -34,7 +34,7 @@ inline constexpr ProtocolId protocol{
     .name = "the Capstan store protocol",
 };
 
-/// The claims of a client. Rank -1 is a client that is no rank (a launcher, a tool); then size
+/// The claims of a client. Rank -1 is a client that is no rank (a launcher, a tool), whose size
 /// means nothing.
 struct Membership {
   std::int32_t rank;
