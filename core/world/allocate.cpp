@@ -17,7 +17,7 @@ struct Report {
   std::uint64_t failed = 0;
 };
 
-/// One rank's side of an allocation that all ranks make together: nobody has one unless all have.
+/// One rank's side of an allocation that all ranks make together: it fails on all ranks or on none.
 ///
 ///   make  ->  exchange reports  ->  map those of peers  ->  agree whether all could  ->  announce
 ///
@@ -40,7 +40,7 @@ class JointAllocation {
   }
 
  private:
-  /// Between hosts, network cards would register memory anew for each use if it were shared.
+  /// Not between hosts: network cards would register shared memory anew for each use.
   bool is_shared() const {
     return engine_.machine().hosts.single() && !engine_.machine().threads && engine_.size() > 1;
   }

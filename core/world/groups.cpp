@@ -1,4 +1,4 @@
-// Groups: communicators of some ranks of another one, by whose collectives they are formed.
+// Groups: communicators of some ranks of a parent communicator. The parent's collectives form them.
 
 #include <fmt/format.h>
 
@@ -15,8 +15,8 @@
 namespace capstan {
 namespace {
 
-/// A rank's answer while groups are formed: the address of its transport, or of threads the number
-/// of their handoff.
+/// A rank's answer while groups are formed: the address of its transport or, for threads, the
+/// number of their handoff.
 struct Announcement {
   std::uint32_t length = 0;
   std::byte address[1020]{};
@@ -69,7 +69,7 @@ class Formation {
         layout_(segment_layout(static_cast<int>(members.size()), parent.machine(),
                                parent.settings())) {}
 
-  /// Makes the transport of this rank, or as the first of threads those of all members.
+  /// Makes the transport of this rank. The first of several threads makes those of all members.
   Announcement open() {
     if (members_.empty()) return {};
     if (!threads_) {
@@ -134,10 +134,10 @@ class Formation {
   const bool threads_;
   const SegmentLayout layout_;
   std::unique_ptr<Transport> transport_;
-  std::shared_ptr<Handoff> handoff_;  // of the first of threads
+  std::shared_ptr<Handoff> handoff_;  // null except in the first of several threads
 };
 
-/// Takes a step that no rank goes beyond unless all ranks could take it.
+/// Takes a step, and throws on every rank unless all ranks could take it.
 template <class Step>
 void together(Exchange& exchange, int rank, Step step) {
   std::string trouble;

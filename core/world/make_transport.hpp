@@ -13,15 +13,15 @@ namespace capstan {
 // The transports that make up the links of a communicator: shared memory within a host, the network
 // between hosts.
 
-/// The hosts that settings.virtual_hosts pretends; one for each rank if faults are injected;
-/// otherwise a single one.
+/// The hosts that settings.virtual_hosts describes; one host for each rank if faults are injected;
+/// otherwise a single host.
 Hosts virtual_hosts(int ranks, const Settings& settings);
 
 /// The hosts of ranks, from each rank's host_identity().
 Hosts hosts_of(const std::vector<std::string>& identities, const Settings& settings);
 
-/// Whether ranks have to agree if all have RDMA before they choose a network. Looking for RDMA
-/// opens devices, so ranks do it only where it decides something.
+/// Whether ranks have to agree on whether all have RDMA before they choose a network. The search
+/// for RDMA opens devices, so ranks search only where the result decides something.
 bool network_depends_on_rdma(const Hosts& hosts, const Settings& settings);
 /// Whether this rank has RDMA.
 bool has_rdma(const Settings& settings);

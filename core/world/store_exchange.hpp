@@ -31,7 +31,7 @@ class StoreExchange final : public Exchange {
   /// another length, as those of other versions may.
   void run(const Agreement& agreement, const void* answer, void* result) override;
 
-  /// What rank 0 says; `own` of other ranks does not count.
+  /// The value of rank 0; `own` of other ranks does not count.
   template <class T>
   T from_first(std::string_view subject, T own) {
     if (self_ == Rank{0})

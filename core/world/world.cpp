@@ -75,7 +75,7 @@ MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) 
   const Hosts hosts = hosts_of(identities.elements(), settings);
 
   const auto all = gather_answers(exchange, own_processors(), "processors");
-  std::vector<Processors> neighbours;  // of the ranks on this host
+  std::vector<Processors> neighbours;  // the processors of each rank on this host
   int position = 0;
   for (int peer = 0; peer < exchange.ranks(); ++peer) {
     if (identities[Rank{peer}] != own_host) continue;
@@ -111,7 +111,7 @@ void agree_on_layout(StoreExchange& exchange, const SegmentLayout& layout, int r
 /// Whether this rank can read the memory of all others, and write to it. All ranks try at once.
 bool reaches_peers(StoreExchange& exchange, Transport& transport) {
   static constexpr std::uint64_t pattern = 0x6361'7073'7461'6e21;
-  // Stays where it is, as peers may come late. They read the first word and write the second.
+  // Static, as peers may come late. They read the first word and write the second.
   static std::uint64_t probe[] = {pattern, 0};
   const auto reach = [&](Rank peer, std::uint64_t address) {
     std::uint64_t found = 0;
@@ -129,7 +129,7 @@ bool may_use_huge_pages(const Settings& settings) {
   return settings.huge_pages && can_collapse_pages();
 }
 
-/// Where rules say how calls run, nothing is measured.
+/// Nothing is measured where the user's rules decide how calls run.
 bool wants_autotuning(const Settings& settings) {
   return settings.autotune && settings.algorithm.empty();
 }

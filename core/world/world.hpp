@@ -29,7 +29,7 @@ Member join_world(const UniqueId& id, int rank, int size, const Settings& settin
 std::vector<Member> make_thread_world(int ranks, const Settings& settings);
 
 /// A communicator of some ranks of `parent`. All ranks of `parent` call this. `members` are the
-/// ranks of the group that this rank is to be in, in order; empty, and then no result, for none.
+/// ranks of this rank's group, in order. A rank in no group passes none, and gets no result.
 /// Throws BootstrapError on all ranks when some cannot connect.
 std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members);
 
