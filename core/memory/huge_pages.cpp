@@ -25,7 +25,7 @@ bool collapse(std::uint64_t begin, std::uint64_t end) {
   return begin >= end || ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_COLLAPSE) == 0;
 }
 
-/// Bytes of a huge page that no memory backs yet; nothing unless all of it is mapped.
+/// Bytes of a huge page that no memory backs yet; nothing unless the whole page is mapped.
 std::optional<std::uint64_t> unused_bytes(std::uint64_t page) {
   std::vector<unsigned char> there(huge_page.value() / page_size());
   if (::mincore(reinterpret_cast<void*>(page), huge_page.value(), there.data()) != 0)

@@ -19,8 +19,8 @@ AddressRange whole_pages(AddressRange range) {
 
 }  // namespace
 
-/// The state that the manager and its handles share. Memory is locked in pieces, which are
-/// disjoint: one call locks a piece, one call unlocks it, and it is never split.
+/// The state that the manager and its handles share. Memory is locked in disjoint pieces: one call
+/// locks a piece, one call unlocks it, and a piece is never split.
 struct PinnedMemory::State {
   State(std::unique_ptr<PageLocker> page_locker, Bytes most)
       : locker(std::move(page_locker)), limit(most) {}

@@ -20,8 +20,8 @@ class MappingMonitor {
  public:
   virtual ~MappingMonitor() = default;
 
-  /// The monitor of this process, which all caches share, as only one can watch a page. It lives as
-  /// long as a pointer to it.
+  /// The monitor of this process, which all caches share, as only one monitor can watch a page. The
+  /// monitor lives as long as a pointer to it.
   static std::shared_ptr<MappingMonitor> shared();
   /// Makes a monitor of the best kind that this machine allows.
   static std::shared_ptr<MappingMonitor> open();

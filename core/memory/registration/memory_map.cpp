@@ -28,7 +28,7 @@ bool parse(const std::string& line, Mapping& mapping) {
 
 bool is_private_anonymous(AddressRange range) {
   std::ifstream maps{"/proc/self/maps"};
-  auto at = range.begin;  // what lies before is fine
+  auto at = range.begin;  // the range up to here is private and anonymous
   std::string line;
   for (Mapping mapping; std::getline(maps, line) && parse(line, mapping);) {
     if (mapping.range.end <= at) continue;

@@ -37,16 +37,16 @@ class Registrar {
 
 /// Registered memory, kept between operations because registering costs far more than sending.
 ///
-/// The cache keeps a registration only while the kernel watches the memory (MappingMonitor), so
-/// that it notices when other memory takes its place. It registers all other memory for one lease
-/// and deregisters it at the lease's end. It never gives out a stale registration, and deregisters
-/// it at the next call or when its last lease ends.
+/// The cache keeps a registration only while the kernel watches the memory (MappingMonitor): the
+/// cache then learns when other memory takes the same addresses. All other memory is registered for
+/// one lease and deregistered at the lease's end. The cache never gives out a stale registration,
+/// and deregisters it at the next call or when its last lease ends.
 ///
-/// Overlapping registrations are replaced by one that covers them, so that cached ones are disjoint.
+/// Overlapping registrations are replaced by one that covers them: cached ones are disjoint.
 /// At a limit, the least recently used registrations without a lease are evicted.
 ///
 /// Thread-safe. A hit costs a lock, a tree look-up and one short system call. A forked child cannot
-/// use the cache: it has none of its parent's registrations.
+/// use the cache, as it has none of its parent's registrations.
 class RegistrationCache {
   struct Entry;
 
@@ -103,8 +103,9 @@ class RegistrationCache {
   /// Ends the program when a lease is left: the device may still be writing.
   ~RegistrationCache();
 
-  /// Throws InvalidArgument for no bytes; LimitReached when `length` does not fit beside what
-  /// leases hold; what the registrar throws even after all unused registrations were dropped.
+  /// Throws InvalidArgument for no bytes; LimitReached when `length` does not fit beside the bytes
+  /// that leases hold; the registrar's error if it persists after all unused registrations were
+  /// dropped.
   Lease acquire(const void* address, Bytes length);
 
   /// Drops all registrations that overlap the range.

@@ -39,7 +39,7 @@ constexpr std::uint64_t wanted_features = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATUR
       call, std::generic_category().message(errno)));
 }
 
-/// Opens without privilege if the kernel supports it, else with what rights the process has.
+/// Opens without privilege if the kernel supports it, else with the rights of the process.
 FileDescriptor open_userfaultfd() {
   constexpr int flags = O_CLOEXEC | O_NONBLOCK;
   for (const int more : {UFFD_USER_MODE_ONLY, 0}) {
@@ -147,7 +147,7 @@ void UserfaultMonitor::append(std::uint64_t begin, std::uint64_t end) {
 bool UserfaultMonitor::watch(AddressRange pages) {
   if (!is_private_anonymous(pages)) return false;
   const std::lock_guard lock{watched_mutex_};
-  // Even if watched already: that may have been other memory at the same addresses.
+  // Also for watched addresses: they may have held other memory before.
   if (!register_pages(events_.get(), pages)) return false;
   watched_.add(pages);
   return true;
@@ -158,7 +158,7 @@ void UserfaultMonitor::unwatch(AddressRange pages) {
   watched_.remove(pages, [this](AddressRange part) { unregister(part); });
 }
 
-/// Fails where nothing is mapped any more, which is fine.
+/// The call fails where nothing is mapped any more, which does no harm.
 void UserfaultMonitor::unregister(AddressRange pages) const {
   uffdio_range range = kernel_range(pages);
   static_cast<void>(::ioctl(events_.get(), UFFDIO_UNREGISTER, &range));

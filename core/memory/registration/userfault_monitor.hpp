@@ -14,8 +14,8 @@
 namespace capstan {
 
 /// Watches through userfaultfd(2). Pages are registered in write-protect mode and never protected.
-/// So no access faults, the descriptor may be opened without privilege (UFFD_USER_MODE_ONLY, Linux
-/// 5.11), and what remains are the kernel's events for munmap, mremap, madvise, brk and mmap over
+/// So no access faults, and the descriptor may be opened without privilege (UFFD_USER_MODE_ONLY,
+/// Linux 5.11). The remaining events are those of munmap, mremap, madvise, brk, and mmap over
 /// existing mappings.
 ///
 ///     a thread unmaps          the monitor's thread        a reader of the log
@@ -25,9 +25,9 @@ namespace capstan {
 ///     returns           <----  unlock                      probe; lock log; copy
 ///
 /// munmap returns only after the event has been read, which happens with the log locked: so when
-/// munmap has returned, the log contains it. Before that, another thread may get the same addresses
-/// already. A reader therefore first probes whether a change is in progress (the kernel then
-/// refuses UFFDIO_WRITEPROTECT with EAGAIN), and waits for its end.
+/// munmap has returned, the log contains the event. Another thread may get the same addresses
+/// before munmap returns. A reader therefore first probes whether a change is in progress (the
+/// kernel then refuses UFFDIO_WRITEPROTECT with EAGAIN), and waits for its end.
 ///
 /// The monitor's thread must never wait for a thread that unmaps. So it does not allocate, and no
 /// holder of the log's lock allocates or frees, as the C library may then unmap memory.
