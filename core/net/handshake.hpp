@@ -25,10 +25,10 @@
 /// the wire. As each proof names its speaker, none can be sent back; as both nonces are new, none
 /// can be replayed.
 ///
-/// Proofs settle who may connect. What follows is neither encrypted nor signed, so it is as private
-/// as the network that it crosses.
+/// Proofs settle who may connect. Later messages are neither encrypted nor signed, so they are as
+/// private as the network that they cross.
 ///
-/// Messages are pure data: see message.hpp for what carries them.
+/// Messages are pure data; message.hpp carries them.
 namespace capstan::handshake {
 
 /// The longest payload before an initiator has proved itself.
@@ -95,7 +95,7 @@ void read(ByteReader& r, Refusal<Reason>& m) {
   m = {static_cast<Reason>(code), r.text(0, max_text)};
 }
 
-/// Names who proves itself, so that no proof passes as the other end's.
+/// The end that proves itself. As each proof names its speaker, none passes as the other end's.
 enum class Speaker { initiator, acceptor };
 
 /// The keyed hash of `speaker`, both nonces and the claims.

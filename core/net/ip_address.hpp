@@ -17,12 +17,12 @@ struct IpAddress {
 
   /// Nothing when the text is no numeric address.
   static std::optional<IpAddress> parse(std::string_view text);
-  /// Nothing when it is of another family.
+  /// Nothing when the address is of another family.
   static std::optional<IpAddress> of(const sockaddr* address);
 
   std::string text() const;
   bool is_loopback() const;
-  /// Means something on its own link only (fe80::/10).
+  /// Whether the address is valid on its own link only (fe80::/10).
   bool is_link_local_v6() const;
   /// Whether the first `prefix` bits are those of `other`, of the same family.
   bool in_same_network(const IpAddress& other, unsigned prefix) const;

@@ -42,7 +42,7 @@ void Listener::accept_all(const std::function<void(Accepted)>& admit,
           fmt::format("{}: raise the limit of open files (ulimit -n)", error_text(accepted.error)));
       watch(false);
       paused_until_ = Deadline::in(pause_time);
-    }  // else a client gave up, or a signal came: another connection may wait
+    }  // otherwise a client gave up, or a signal came: another connection may wait
   }
 }
 

@@ -22,12 +22,12 @@ class Listener {
   bool open() const { return socket_.valid(); }
   void close();
 
-  /// Gives the connections that wait to `admit`, but at most 64, so that others are served between.
-  /// When descriptors or memory run out, tells `warn` the reason and pauses.
+  /// Gives the connections that wait to `admit`, but at most 64, so that other sockets get their
+  /// turn. When descriptors or memory run out, tells `warn` the reason and pauses.
   void accept_all(const std::function<void(Accepted)>& admit,
                   const std::function<void(const std::string&)>& warn);
 
-  /// Ends the pause if it is time to. The time at which it ends otherwise.
+  /// Ends the pause if its time is up. Returns the end of a pause that goes on.
   Deadline resume();
 
  private:

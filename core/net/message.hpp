@@ -60,7 +60,7 @@ class ByteWriter {
   void raw(std::span<const std::byte> bytes) {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
-  /// Its length in two bytes, and the text, cut to `most` bytes.
+  /// Writes the text's length in two bytes, and the text, cut to `most` bytes.
   void text(std::string_view text, std::size_t most);
   std::vector<std::byte> take() { return std::move(bytes_); }
 
@@ -68,8 +68,7 @@ class ByteWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads what a ByteWriter has written. Every function throws MalformedMessage when the bytes are
-/// not there.
+/// Reads the bytes of a ByteWriter. Every function throws MalformedMessage when bytes are missing.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -94,9 +93,10 @@ class ByteReader {
   std::span<const std::byte> rest_;
 };
 
-/// Collects one message at a time, and never holds more than a header or a payload within `limit`.
-/// Never takes more of a stream than belongs to the message. Read into `space()`, tell how much
-/// with `commit()`, then ask `take()`. After MalformedMessage the reader is of no more use.
+/// Collects one message at a time. Never holds more than a header or a payload within `limit`, and
+/// never takes more of a stream than belongs to the message. The caller reads into `space()`, tells
+/// the number of bytes with `commit()`, then asks `take()`. After MalformedMessage the reader is
+/// unusable.
 class PayloadReader {
  public:
   static constexpr std::size_t header_size = 12;

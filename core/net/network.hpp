@@ -21,8 +21,8 @@ struct HostAddress {
   std::string text() const { return ip.text(); }
 };
 
-/// All addresses of this host in the system's order, without those that mean nothing beyond one
-/// link (fe80::). Throws SystemError.
+/// All addresses of this host in the system's order, without link-local ones (fe80::). Throws
+/// SystemError.
 std::vector<HostAddress> host_addresses();
 
 /// An address and the rule that led to it, for people to read.

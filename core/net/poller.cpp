@@ -51,7 +51,7 @@ void Poller::alarm(Deadline when) {
   if (when.when() == armed_.when()) return;
   itimerspec setting{};
   if (!when.is_never()) {
-    // All zeros would disarm it.
+    // All zeros would disarm the timer.
     const auto left =
         std::max<std::chrono::nanoseconds>(when.remaining(), std::chrono::nanoseconds{1});
     setting.it_value = to_timespec(left);

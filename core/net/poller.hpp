@@ -34,7 +34,7 @@ class Poller {
     Tag tag;
     bool readable = false;
     bool writable = false;
-    bool peer_closed = false;  ///< reported where that was asked for
+    bool peer_closed = false;  ///< reported for descriptors with Interest peer_closed
     bool ended = false;        ///< by an error, or in both directions
   };
 

@@ -32,7 +32,7 @@ std::string remedy_for_bind(int error, const SocketEndpoint& endpoint) {
   return "choose another address or port";
 }
 
-/// The result of `call`, which is made again after a signal.
+/// The result of `call`, which is repeated after a signal.
 template <class Call>
 auto uninterrupted(Call call) {
   auto result = call();
@@ -40,12 +40,13 @@ auto uninterrupted(Call call) {
   return result;
 }
 
-/// Begins to connect: 0 if that has succeeded at once, EINPROGRESS if it goes on, or the error.
+/// Begins to connect. Returns 0 for success at once, EINPROGRESS if the attempt goes on, or the
+/// error.
 int connect_error(const FileDescriptor& socket, const SocketAddress& address) {
   const int result =
       uninterrupted([&] { return ::connect(socket.get(), address.get(), address.length); });
   if (result == 0 || errno == EISCONN) return 0;
-  // After a signal the system goes on by itself, and says so the second time.
+  // After a signal the attempt goes on, and the second call reports that by EALREADY.
   return errno == EALREADY ? EINPROGRESS : errno;
 }
 

@@ -21,7 +21,7 @@ bool out_of_resources(int error);
 /// The system's text for an errno value.
 std::string error_text(int error);
 
-/// Invalid, with errno set, when there can be none: this system lacks the address family, or no
+/// A new socket. Invalid, with errno set, when this system lacks the address family, or no
 /// descriptors are left.
 FileDescriptor make_socket(int family);
 /// Throws SystemError with the remedy if `error`, an errno value, means that no descriptors are
@@ -69,8 +69,8 @@ void tune(const FileDescriptor& socket, std::chrono::milliseconds timeout);
 /// Waits for poll(2) `events`. False if the deadline passes first.
 bool wait_for(const FileDescriptor& socket, short events, Deadline deadline);
 
-/// Reads or writes what is possible at once: a number of bytes, 0 at the end of what is read, or
-/// -1 with errno set. Signals do not interrupt them.
+/// Reads or writes as many bytes as is possible at once. Returns their number, 0 at the end of the
+/// stream, or -1 with errno set. Signals do not interrupt these functions.
 ssize_t receive_some(const FileDescriptor& socket, std::span<std::byte> bytes);
 ssize_t send_some(const FileDescriptor& socket, std::span<const std::byte> bytes);
 /// Sends all of a short message. False, with errno set, when not all of it fits.

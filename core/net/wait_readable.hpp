@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-/// Zero for what is negative.
+/// The duration, or zero if it is negative.
 inline timespec to_timespec(std::chrono::nanoseconds duration) {
   const auto positive = std::max(duration, std::chrono::nanoseconds::zero());
   const auto seconds = std::chrono::floor<std::chrono::seconds>(positive);

@@ -7,7 +7,7 @@
 
 namespace capstan {
 
-/// A descriptor that any thread can make readable (eventfd), to end the wait of another.
+/// A descriptor that any thread can make readable (eventfd), to end the wait of another thread.
 class Wakeup {
  public:
   /// Throws SystemError.
@@ -16,7 +16,7 @@ class Wakeup {
                        "raise the limit of open files (ulimit -n)")) {}
 
   int descriptor() const { return event_.get(); }
-  /// Makes it readable, until clear().
+  /// Makes the descriptor readable, until clear().
   void ring() { ::eventfd_write(event_.get(), 1); }
   void clear() {
     eventfd_t rings = 0;
