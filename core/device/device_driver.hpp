@@ -20,8 +20,8 @@ struct DevicePlace {
   auto operator<=>(const DevicePlace&) const = default;
 };
 
-/// The functions of a vendor's library that copies between host and devices need. Thread-safe. A
-/// function that returns an int returns 0, or the library's error code.
+/// The functions of a vendor's library that are needed for copies between host and devices.
+/// Thread-safe. A function that returns an int returns 0, or the library's error code.
 class DeviceDriver {
  public:
   enum class Direction { to_host, to_device };
@@ -51,8 +51,8 @@ class DeviceDriver {
   virtual std::string text_of(int code) const = 0;
 };
 
-/// CUDA's driver, or null. Loads it if there is an NVIDIA device, as the CUDA runtime loads it as
-/// late as its first call, but does not initialise it.
+/// CUDA's driver, or null. Loads the driver if there is an NVIDIA device, since the CUDA runtime
+/// does so only at its first call. Does not initialise it.
 std::unique_ptr<DeviceDriver> make_cuda_driver(const SystemView& system = {});
 /// HIP's runtime, or null if it is not loaded yet: the first call would initialise it.
 std::unique_ptr<DeviceDriver> make_hip_driver(const SystemView& system = {});

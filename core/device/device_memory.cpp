@@ -16,7 +16,7 @@ namespace {
 /// The drivers found so far. They live as long as the process, as their libraries do.
 std::array<std::atomic<DeviceDriver*>, 2> drivers{};
 
-/// Unused streams. Each copy has a stream of its own, so that it waits for no other.
+/// Unused streams. Each copy has a stream of its own, so that it waits for no other copy.
 class Streams {
  public:
   /// Null if there is none: the caller makes one.
@@ -154,7 +154,7 @@ void DeviceCopies::finish() {
   }
 }
 
-/// Lanes are left only after an error. Their streams are not reused.
+/// Lanes remain only after an error. Their streams are not reused.
 DeviceCopies::~DeviceCopies() {
   for (const Lane& lane : lanes_) {
     try {

@@ -79,9 +79,8 @@ class DeviceRegistration {
 DeviceRegistration register_device_memory(const GpuDirectFunctions& functions, ibv_pd* domain,
                                           DeviceMemory memory, int access);
 
-/// The id of the CUDA allocation at the address. It changes when other memory takes its place, so
-/// that a registration of it can be found out to be stale. Nothing when CUDA does not know the
-/// address.
+/// The id of the CUDA allocation at the address. The id changes when other memory takes the
+/// address, which shows that a registration is stale. Nothing when CUDA does not know the address.
 std::optional<std::uint64_t> cuda_identity(const GpuDirectFunctions& functions,
                                            std::uint64_t address);
 

@@ -13,13 +13,13 @@ namespace capstan {
 namespace {
 
 constexpr const char* file = "libfabric.so.1";
-constexpr std::uint32_t api = FI_VERSION(1, 11);  // the oldest that has all that is used here
+constexpr std::uint32_t api = FI_VERSION(1, 11);  // the oldest with all functions used here
 
 /// Settings that libfabric and the libraries it loads read when they are loaded. Values that the
 /// user has set win.
 void prepare_environment() {
   ::setenv("IPATH_NO_BACKTRACE", "1", 0);  // PSM leaves the signal handlers of the program alone
-  ::setenv("FI_UNIVERSE_SIZE", "64", 0);   // with the default, queues of verbs outgrow many devices
+  ::setenv("FI_UNIVERSE_SIZE", "64", 0);   // with the default, verbs' queues exceed many devices
 }
 
 std::shared_ptr<SharedLibrary> load() {

@@ -11,10 +11,10 @@ namespace capstan {
 
 /// The few functions that libfabric exports; all others are reached through its objects.
 ///
-/// libfabric is loaded at run time rather than linked, for two reasons. Loading it loads PSM, which
-/// takes over SIGSEGV, SIGINT and others unless IPATH_NO_BACKTRACE is set before; a program that
-/// links it cannot set that in time. And programs that use no network do not pay for a dozen
-/// libraries.
+/// libfabric is loaded at run time rather than linked, for two reasons. First, libfabric loads PSM,
+/// which takes over SIGSEGV, SIGINT and others unless IPATH_NO_BACKTRACE is set before; a program
+/// that links libfabric cannot set that in time. Second, programs that use no network do not pay
+/// for a dozen libraries.
 class Libfabric {
  public:
   struct FreeInfo {

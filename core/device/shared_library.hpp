@@ -28,7 +28,7 @@ class LibraryLoader {
 
   /// Opens the first of these that exists ("libcuda.so.1"), or returns null.
   virtual std::shared_ptr<SharedLibrary> open(const std::vector<std::string>& names) const = 0;
-  /// Likewise among the libraries that this process has loaded already.
+  /// The first of these that this process has loaded already, or null.
   virtual std::shared_ptr<SharedLibrary> loaded(const std::vector<std::string>& names) const = 0;
 };
 
