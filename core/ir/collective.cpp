@@ -26,7 +26,7 @@ bool at_root(const Shape& shape, int position) {
   return shape.root == position;
 }
 
-/// The block that holds element `index`, and where in it.
+/// The block that holds element `index`, and the element's offset in that block.
 std::pair<int, Elements> locate(const Blocks& blocks, Elements index) {
   int block = 0;
   while (blocks[block].end() <= index) ++block;
@@ -138,7 +138,7 @@ Contract::Placement Contract::in_place(int position) const {
     return {.input = per_rank()[position].offset};
   if (is_one_of(collective_, reduce_scatter, reduce_scatter_v, scatter, scatter_v) && inside)
     return {.output = per_rank()[position].offset};
-  // Blocks of any length would overwrite each other: the two lie one behind the other.
+  // Blocks of any length would overwrite each other: the output lies behind the input.
   if (collective_ == all_to_all_v) return {.output = sent_by(position).total()};
   return {};
 }

@@ -10,15 +10,15 @@
 
 namespace capstan::proof {
 
-// What the machine works on: effects of steps on memories, and what it may find wrong with them.
+// The data of the machine: effects of steps on memories, and the flaws that it may find.
 
-/// What was found wrong.
+/// A kind of error that a proof finds.
 enum class Flaw : std::uint8_t {
   deadlock,        ///< ranks wait for signals that never come
-  imbalance,       ///< a signal or a put that nobody waits for
+  imbalance,       ///< a signal or a put that no wait takes
   race,            ///< two accesses to an element, one of them a write, in no certain order
   out_of_range,    ///< an access outside a buffer
-  uninitialized,   ///< a read of what nobody has written in this call
+  uninitialized,   ///< a read of an element that no rank has written in this call
   input_written,   ///< the caller's input is changed
   missing,         ///< a contribution is not in the result
   doubled,         ///< a contribution is in the result more than once
@@ -40,8 +40,8 @@ struct Finding {
   std::string message;
 };
 
-/// Memory that belongs to a rank. `instance` tells apart what the same buffer is in different
-/// blocks (input, output) or slots (scratch, staging buffers).
+/// Memory that belongs to a rank. The same buffer has another `instance` for each block (input,
+/// output) or slot (scratch, staging buffers).
 struct Memory {
   enum class Kind : std::uint8_t { input, output, scratch, staging, packets };
 
@@ -65,44 +65,44 @@ struct Piece {
   Elements offset{};
 };
 
-/// What a step does, in terms that schedules and lowered programs share.
+/// The effect of a step, in terms that schedules and lowered programs share.
 struct Effect {
   enum class Kind : std::uint8_t {
     transfer,  ///< destinations = sum of the sources
     put,       ///< a transfer that lands at some time before the peer sees the next signal
-    flush,     ///< until here what was put to the peer may have been read
+    flush,     ///< up to here the sources of puts to the peer may still have been read
     signal,
     wait,
-    enter,    ///< into a call: its input and output exist from here ...
-    leave,    ///< ... to here; own puts have landed
-    finish,   ///< with a block: nothing of it is read any more, as peers that see this memory know
-    tell,     ///< the peer, which does not see this memory, what has been finished so far
+    enter,    ///< enter a call: its input and output exist from here ...
+    leave,    ///< ... to here; puts of this rank have landed
+    finish,   ///< publish that this rank reads nothing of a block any more, if peers share memory
+    tell,     ///< tell a peer that does not share memory which blocks are finished
     acquire,  ///< wait until the peers, or all ranks, are known to have finished the block
-    notify    ///< wake the peer if it sleeps: what was published for it may be taken
+    notify    ///< wake the peer if it sleeps: packets published for it may be read
   };
 
   Kind kind = Kind::transfer;
   bool completes = false;
-  bool synchronizes = false;  ///< leave: by now all ranks must have entered
+  bool synchronizes = false;  ///< leave: all ranks must have entered before
   int call = 0;
   int block = 0;  ///< numbered through all calls; enter: the instance of input and output
   int step = -1;
   Rank peer{};
-  std::vector<int> peers{};  ///< acquire; nobody in particular: all ranks
+  std::vector<int> peers{};  ///< acquire; empty: all ranks
   Elements length{};
   std::vector<Piece> destinations{}, sources{};
-  std::string_view text{};  ///< for messages; what it shows is to live as long as the machine
+  std::string_view text{};  ///< for messages; the text must outlive the machine
 };
 
-/// What the machine has to know of the memories that effects name.
+/// Facts about the memories that effects name.
 class Layout {
  public:
   virtual ~Layout() = default;
-  /// How many elements of a memory may be accessed.
+  /// The number of elements of a memory that may be accessed.
   virtual Elements extent(const Memory& memory) const = 0;
-  /// Where a piece lies: in place, pieces of input and output share memory.
+  /// The memory in which a piece lies: in place, pieces of input and output share memory.
   virtual Piece home(const Piece& piece) const { return piece; }
-  /// Whether one rank sees what the other writes to its own memory, without being sent it.
+  /// Whether each rank sees the other's stores to its own memory without a push.
   virtual bool shares_memory(Rank, Rank) const { return true; }
 };
 

@@ -134,7 +134,7 @@ void Machine::wake(int rank, int peer) {
   last_wake(rank, peer) = clocks_[r][r];
 }
 
-/// Wakes the peers that see it.
+/// Finishes a block, and wakes the peers that share memory with `rank`.
 void Machine::finish(int rank, const Effect& effect) {
   finished_[static_cast<std::size_t>(rank)][effect.block] = tick(rank);
   for (int peer = 0; peer < static_cast<int>(scripts_.size()); ++peer)
@@ -156,8 +156,8 @@ std::vector<int> Machine::readers_of(const Effect& acquire) const {
   return peers;
 }
 
-/// When `rank` knows first that the peer has finished the block. The peer's word for a later block
-/// stands for all before it.
+/// The clock at which the peer first made known to `rank` that it has finished the block; null if
+/// it has not. A notice of a later block covers all blocks before.
 const Machine::Clock* Machine::known_finish(int rank, int peer, int block) const {
   const auto p = static_cast<std::size_t>(peer);
   const Finishes* known = &finished_[p];
@@ -199,7 +199,7 @@ const Machine::Clock* Machine::publication(const Effect& effect, const Piece& so
   return found == published_.end() ? nullptr : &found->second;
 }
 
-/// Whether the owner has woken `rank` since it published what that waits for.
+/// Whether the owner of `source` has woken `rank` since it published the packets.
 bool Machine::is_awake_for(int rank, const Piece& source, const Clock& published) {
   const int owner = source.memory.owner.value();
   return owner == rank || last_wake(owner, rank) >= published[static_cast<std::size_t>(owner)];
@@ -247,7 +247,7 @@ void Machine::put(int rank, const Effect& effect) {
   unflushed_[{rank, effect.peer.value()}].push_back(put);
 }
 
-/// Where puts may be under way for a while, what they send must be the same until here.
+/// Puts may be in flight until here: their sources must not have changed.
 void Machine::flush(int rank, const Effect& effect) {
   tick(rank);
   for (const Put& put : std::exchange(unflushed_[{rank, effect.peer.value()}], {}))
@@ -257,7 +257,7 @@ void Machine::flush(int rank, const Effect& effect) {
                  " may send what is written later");
 }
 
-/// The put's data arrive, at the latest moment: when the signal after it is taken.
+/// The put's data arrive at the latest possible moment: when a wait takes the signal after the put.
 void Machine::land(const Put& put, int issuer, int taken_by, int time) {
   const Effect& effect = *put.effect;
   const auto peer = static_cast<std::size_t>(taken_by);

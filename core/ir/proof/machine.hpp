@@ -14,13 +14,13 @@ namespace capstan::proof {
 /// Executes one list of effects per rank, symbolically, and reports everything that could go wrong
 /// in any interleaving.
 ///
-/// Signals never block and the k-th wait for a peer takes its k-th signal, so what a rank does
-/// depends on nothing but the order of its own steps: one execution meets every deadlock, and the
-/// vector clocks of that execution (Fidge 1988, Mattern 1989) give the exact order "a happens
+/// Signals never block, and the k-th wait for a peer takes its k-th signal. So the behaviour of a
+/// rank depends on nothing but the order of its own steps: one execution meets every deadlock, and
+/// the vector clocks of that execution (Fidge 1988, Mattern 1989) give the exact order "a happens
 /// before b in every execution". Two conflicting accesses without such an order are a race, whether
 /// or not this execution shows it. Puts land as late as they may, at the wait that takes their
-/// signal. Reading packets waits for the write that publishes them, and for a wake-up after it: a
-/// rank that waits may be asleep.
+/// signal. A read of packets waits for the write that publishes them, and for a wake-up after the
+/// write: a rank that waits may be asleep.
 class Machine {
  public:
   /// `layout` is kept by reference.
@@ -31,7 +31,7 @@ class Machine {
 
   const std::vector<Finding>& findings() const { return findings_; }
   void report(Flaw flaw, Rank rank, int step, std::string message);
-  /// What an element holds at the end.
+  /// The value of an element at the end.
   ValueId value_at(const Piece& piece);
   Values& values() { return values_; }
 
@@ -40,15 +40,15 @@ class Machine {
 
   struct Access {
     int rank = -1;
-    int time = 0;         // of `rank`'s own effects: whoever knows of it knows of the access
-    int issuer = -1;      // a put is also known to be done by whoever knows that its issuer ...
-    int issuer_call = 0;  // ... has left this call
+    int time = 0;         // on the clock of `rank`: a rank that has reached it knows the access
+    int issuer = -1;      // of a put: a rank that knows that the issuer ...
+    int issuer_call = 0;  // ... has left this call knows that the put has ended
     int step = -1;
   };
   struct Cell {
     ValueId value = Values::nothing;
     Access written;
-    std::vector<Access> read;  // since then
+    std::vector<Access> read;  // since `written`
   };
   struct Put {
     const Effect* effect;
@@ -57,7 +57,7 @@ class Machine {
   };
   struct Signal {
     Clock clock;
-    std::vector<Put> puts;  // that land before it is seen
+    std::vector<Put> puts;  // that land before the signal is seen
   };
 
   bool step(int rank);
@@ -114,11 +114,11 @@ class Machine {
   std::map<std::pair<int, int>, std::vector<Put>> unannounced_, unflushed_;
   std::map<std::tuple<Memory, Elements, int>, Clock> published_;  // by place and block
   std::vector<std::map<int, int>> entered_, left_;                // by rank: call -> time
-  std::vector<std::map<int, std::vector<int>>> blocks_;           // by rank: those of a call
+  std::vector<std::map<int, std::vector<int>>> blocks_;           // by rank: call -> its blocks
   using Finishes = std::map<int, Clock>;                          // block -> clock
   std::vector<Finishes> finished_;                                // by rank
   std::map<std::pair<int, int>, Finishes> told_;                  // by (from, to)
-  std::vector<int> woken_;  // by (from, to): the last time, of the first
+  std::vector<int> woken_;  // by (from, to): time of the last wake-up, on the clock of `from`
   std::vector<Finding> findings_;
 };
 

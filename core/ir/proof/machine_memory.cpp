@@ -1,4 +1,4 @@
-// How the machine reads and writes memories, and what it checks meanwhile.
+// Reads and writes of memories by the machine, with their checks.
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace capstan::proof {
 
-/// What belongs to a caller may be used by others only while that is in the call.
+/// Other ranks may use a caller's buffers only while the caller is in the call.
 void Machine::check_owner_is_in(int rank, const Effect& effect, const Memory& memory) {
   const bool of_caller = memory.kind == Memory::Kind::input || memory.kind == Memory::Kind::output;
   const int owner = memory.owner.value();
@@ -17,7 +17,8 @@ void Machine::check_owner_is_in(int rank, const Effect& effect, const Memory& me
                " after " + rank_name(owner) + " has returned from the call");
 }
 
-/// What is written there before belongs to an earlier call.
+/// A peer's output may be written only after the peer has entered the call: before, the memory
+/// belongs to an earlier call.
 void Machine::check_owner_has_entered(int rank, const Effect& effect, const Memory& memory) {
   const auto owner = static_cast<std::size_t>(memory.owner.value());
   if (memory.kind != Memory::Kind::output || memory.owner == Rank{rank}) return;
@@ -29,7 +30,7 @@ void Machine::check_owner_has_entered(int rank, const Effect& effect, const Memo
                rank_name(memory.owner.value()) + " has entered the call");
 }
 
-/// From here on the caller may change what peers have read or written in its buffers.
+/// From here on the caller may change its buffers: all accesses of peers must have happened before.
 void Machine::check_buffers_are_free(int rank, int call, const Clock& now) {
   for (const int block : blocks_[static_cast<std::size_t>(rank)][call])
     for (const auto kind : {Memory::Kind::input, Memory::Kind::output}) {

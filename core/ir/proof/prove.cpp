@@ -25,7 +25,7 @@ struct Wrong {
   std::string what;
 };
 
-/// What is wrong with a value that shall hold `promise`, if anything.
+/// The flaw of a value that should hold `promise`, if there is one.
 std::optional<Wrong> wrong_value(const Values& values, ValueId value, int block,
                                  const Contract::Promise& promise) {
   const auto& terms = values.terms(value);
@@ -87,7 +87,7 @@ Piece BlockLayout::home(const Piece& piece) const {
 }
 
 void BlockLayout::check_results(Machine& machine) const {
-  if (!machine.findings().empty()) return;  // results after a flaw say little
+  if (!machine.findings().empty()) return;  // after a flaw results mean little
   for (int block = 0; block < static_cast<int>(blocks_.size()); ++block)
     for (int rank = 0; rank < blocks_[static_cast<std::size_t>(block)].ranks; ++rank) {
       const Elements length =

@@ -9,7 +9,7 @@
 
 namespace capstan::proof {
 
-/// What a proof found wrong; nothing means proven.
+/// The findings of a proof; without any, the proof has succeeded.
 struct Result {
   std::vector<Finding> findings;
   bool ok() const { return findings.empty(); }
@@ -18,7 +18,7 @@ struct Result {
 /// The order in which the phases of a stream's blocks run: round t runs phase k of block t-k.
 void for_each_phase(int blocks, int phases, const std::function<void(int block, int phase)>& visit);
 
-/// The inputs and outputs of a sequence of blocks, as their contracts tell.
+/// The inputs and outputs of a sequence of blocks, according to their contracts.
 class BlockLayout : public Layout {
  public:
   explicit BlockLayout(bool in_place) : in_place_(in_place) {}
@@ -33,7 +33,7 @@ class BlockLayout : public Layout {
   void check_results(Machine& machine) const;
 
  protected:
-  /// The extent of what is neither input nor output.
+  /// The extent of a memory that is neither input nor output.
   virtual Elements extent_of_other(const Memory& memory) const = 0;
 
  private:
@@ -57,7 +57,7 @@ struct ProofOptions {
   bool in_place = false;     ///< output and input share memory
   int blocks = 1;            ///< more than 1: each call is a stream of this many blocks
   bool synchronizes = true;  ///< see Guarantees; if not, slots are acquired before they are reused
-  bool bounded_skew = true;  ///< the same, within streams
+  bool bounded_skew = true;  ///< the same as `synchronizes`, within streams
   bool ordered = false;      ///< see Guarantees
 };
 

@@ -8,15 +8,15 @@
 
 namespace capstan {
 
-/// A length per rank (or per pair of ranks): none, all alike, or unlike ones up to `largest`, some
-/// of them 0.
+/// A length per rank (or per pair of ranks): none, equal lengths, or different ones up to
+/// `largest`, some of them 0.
 std::vector<Elements> unlike_counts(Collective collective, int ranks, int largest);
 
-/// Fewer elements than ranks, as many, not divisible, and none; with counts: none, unlike, and all
-/// at one rank.
+/// Fewer elements than ranks, as many, not divisible, and none. With counts: none, different ones,
+/// and all elements at one rank.
 std::vector<Shape> awkward_sizes(Collective collective, int ranks);
 
-/// All of them up to 8 ranks, else the first, one in the middle and the last.
+/// All roots up to 8 ranks, else the first rank, one in the middle and the last.
 std::vector<int> roots_of(Collective collective, int ranks);
 
 /// The awkward sizes with every root.

@@ -21,7 +21,7 @@ struct Contribution {
   auto operator<=>(const Contribution&) const = default;
 };
 
-/// What one element holds: a multiset of contributions, as a small number. Equal contents have
+/// The content of one element: a multiset of contributions, as a small number. Equal contents have
 /// equal numbers, so that comparing and adding are cheap however many ranks take part.
 using ValueId = std::uint32_t;
 
@@ -31,14 +31,14 @@ class Values {
   static constexpr ValueId nothing = 0;  ///< never written
 
   ValueId contribution(const Contribution& contribution);
-  /// The union of two values; `nothing` has no place in it.
+  /// The union of two values, neither of which is `nothing`.
   ValueId sum(ValueId a, ValueId b);
   /// The same contents, marked as complete: no further addition is expected.
   ValueId completed(ValueId value);
 
   bool is_complete(ValueId value) const { return contents_[value].complete; }
-  /// The terms come from consecutive ranks and were added in that order: what an operation that is
-  /// not commutative needs.
+  /// Whether the terms come from consecutive ranks and were added in that order, as an operation
+  /// that is not commutative needs.
   bool is_ordered(ValueId value) const { return contents_[value].ordered; }
   const std::vector<std::pair<Contribution, int>>& terms(ValueId value) const {
     return contents_[value].terms;
