@@ -8,14 +8,15 @@
 namespace capstan {
 namespace {
 
-/// Where the elements of a block's buffer lie in the call's: part i of the one is a piece of part i
-/// of the other. The default is the same place.
+/// Maps elements of a block's buffer to the call's buffer: part i of the block is a piece of part i
+/// of the call. The default maps each element to the same offset.
 class PartMap {
  public:
   PartMap() = default;
   PartMap(Blocks block, Blocks call) : block_(std::move(block)), call_(std::move(call)) {}
 
-  /// The place of the element at `offset`; `length` is cut to what follows it there.
+  /// The offset in the call's buffer of the element at `offset`. Cuts `length` to the elements that
+  /// follow it there.
   Elements find(Elements offset, Elements& length) const {
     if (!block_) return offset;
     int part = 0;
@@ -94,8 +95,8 @@ class Binder {
   }
 
   /// Long reads of peers' staging buffers go through the writable alias of their segments. An
-  /// exception is a rank that only reduces staging buffers of several peers: plain loads are slower
-  /// there, and all wait for them.
+  /// exception is a rank that reduces staging buffers of several peers and stages nothing itself:
+  /// plain loads through the alias are slower, and all ranks wait for that rank.
   void use_writable_aliases(BoundProgram& bound, const BoundOp& op) const {
     if (op.code != OpCode::gather || in_packets(to_.protocol)) return;
     if (bytes_of(Elements{op.count}, to_.call.element()) < to_.long_read) return;
@@ -109,8 +110,8 @@ class Binder {
       if (of_peer(source)) source.base = BoundOperand::writable_alias(source.owner, ranks_);
   }
 
-  /// At the end of a call all peers that share memory are woken anyway: notices that nothing is
-  /// awaited after are not needed. (Over hosts the end of a call waits until all has been sent.)
+  /// Drops notices after which the program awaits nothing: the end of a call wakes all peers that
+  /// share memory anyway. (Over hosts the end of a call waits until all data have been sent.)
   // measured: docs/lab-notebook.md#drop-last-notices
   static void drop_last_notices(BoundProgram& bound) {
     for (std::size_t i = bound.ops.size(); i-- > 0 && !awaits(bound, bound.ops[i]);) {
@@ -120,7 +121,7 @@ class Binder {
     }
   }
 
-  /// Of a program in packets.
+  /// Whether an operation of a packet program waits for a peer.
   static bool awaits(const BoundProgram& bound, const BoundOp& op) {
     if (op.code != OpCode::gather) return op.code != OpCode::notify;
     const auto sources =

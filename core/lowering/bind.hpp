@@ -4,7 +4,7 @@
 
 namespace capstan {
 
-/// What programs for the blocks of one call are bound to.
+/// The call and the layout that programs for its blocks are bound to.
 struct Binding {
   const Call& call;
   Protocol protocol;
@@ -15,8 +15,8 @@ struct Binding {
   Bytes long_read;  ///< see PlanLimits
 };
 
-/// Turns a program for a block of this shape into what the executor runs: with offsets in bytes,
-/// into the buffers of the whole call.
+/// Turns a program for a block of this shape into the bound program that the executor runs, with
+/// offsets in bytes into the buffers of the whole call.
 BoundProgram bind(Program program, const Shape& block, const Binding& to);
 
 /// Takes one operation out of a program.

@@ -26,7 +26,7 @@ std::uint64_t digest(const std::vector<Elements>& counts) {
 
 constexpr std::uint64_t is_digest = std::uint64_t{1} << 63;
 
-/// Up to four lengths below 32768 stand for themselves.
+/// Packs up to four lengths below 32767 as they are. Otherwise the result is a digest.
 std::uint64_t pack_shape(const std::vector<std::int64_t>& shape) {
   std::uint64_t packed = 0, digest = shape.size();
   bool fits = shape.size() <= 4;
@@ -55,7 +55,7 @@ Purpose purpose_of(const CallMark& mark) {
   return static_cast<Purpose>(field_of(mark, purpose_shift) & 3);
 }
 
-/// A count, or what there is to say of several.
+/// A count, or a description of several counts.
 std::string describe(const CallMark& mark) {
   const auto collective = static_cast<Collective>(field_of(mark, collective_shift));
   const auto type = static_cast<DataType>(field_of(mark, type_shift));

@@ -16,14 +16,14 @@ enum class Purpose : std::uint8_t {
   caller,      ///< a program asked for it
   visibility,  ///< agreement on PeerMappedBuffers of the call that comes next
   allocate,    ///< part of Communicator::allocate
-  decision     ///< agreement on how long measured calls took: see Autotuner
+  decision     ///< agreement on the times of measured calls: see Autotuner
 };
 
 /// The buffers of a call that are mapped by all peers on the host, on every rank. Buffers that are
 /// not mapped are read through the kernel.
 enum class PeerMappedBuffers : std::uint8_t { none, inputs, all };
 
-/// What the caller asked for: what must agree between ranks.
+/// The arguments of a call that must agree between ranks.
 struct Call {
   Collective collective = Collective::all_reduce;
   DataType type = DataType::f32;
@@ -39,22 +39,23 @@ struct Call {
 
   Contract contract(int ranks) const { return {collective, shape, ranks}; }
   Bytes element() const { return size_of(type); }
-  /// Of the largest buffer.
+  /// The length of the largest buffer.
   Bytes extent(int ranks) const { return bytes_of(contract(ranks).extent(), element()); }
 };
 
-/// A call, and the way it runs, as a few words that ranks publish and compare: equal only if they
-/// fit together.
+/// A call and the manner in which it runs, as a few words that ranks publish and compare. Two marks
+/// are equal only if the calls fit together.
 struct CallMark {
   /// Purpose, peer-mapped buffers, collective, type, operation, algorithm, protocol, block length.
   std::uint64_t signature = 0;
   std::uint64_t count = 0;  ///< or a digest of the counts, where there are several
-  std::uint64_t root = 0;   ///< and a digest of the operation's name, if it is the program's
+  std::uint64_t root = 0;   ///< and a digest of the name of a user's operation
 
   std::uint64_t tensor = 0;  ///< see Call::tensor: lengths in 16 bits each, or a digest
 
   bool operator==(const CallMark&) const = default;
-  /// Differs, in all likelihood, between different marks; in each half of its bits, too.
+  /// A hash: different marks have different digests in all likelihood, also in each half of the
+  /// bits.
   std::uint64_t digest() const;
 };
 
@@ -67,9 +68,9 @@ struct CallManner {
 
 CallMark mark_of(const Call& call, const CallManner& manner);
 
-/// The digest of a sequence of calls: of those before the last one, and of that one's mark. Digests
-/// of marks are as good as random: two sequences that differ once go on to differ, and the order
-/// counts.
+/// The digest of a sequence of calls, made of the digest of all calls before the last one and of
+/// the last one's mark. Digests of marks are as good as random: two sequences that differ once stay
+/// different, and the order counts.
 constexpr std::uint64_t extend(std::uint64_t history, std::uint64_t digest) {
   return (std::rotl(history, 23) ^ digest) * 0x9e37'79b9'7f4a'7c15;
 }

@@ -44,7 +44,8 @@ Shape with_length(const Call& call, Elements length) {
   return shape;
 }
 
-/// The length of a rank's part of the buffers, or of the whole buffer: what blocks are cut from.
+/// The length that is cut into blocks: that of a rank's part of the buffers, or of the whole
+/// buffer.
 Elements part_length(const Call& call) {
   Elements longest = has_counts(call.collective) ? Elements{0} : call.shape.count;
   for (const Elements count : call.shape.counts) longest = std::max(longest, count);
@@ -87,9 +88,9 @@ Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, By
   return length <= fitting ? length : equal_blocks(length, fitting);
 }
 
-/// Blocks of a call that reads and writes buffers of peers need no room on staging buffers, nor
-/// elsewhere if each rank has an output for its sums. Far beyond the caches they gain nothing by
-/// being short, and who has fewer of them waits less often.
+/// The longest block of a call. Calls that read and write buffers of peers stage nothing, and need
+/// no scratch if each rank has an output for its sums. Far beyond the caches their blocks gain
+/// nothing by being short, and a rank with fewer blocks waits less often.
 Bytes longest_block(const Call& call, const Choice& choice, Bytes usual, Bytes buffers,
                     Bytes cached) {
   // measured: docs/lab-notebook.md#chunks
@@ -107,7 +108,7 @@ Bytes staging_bytes(const Algorithm& algorithm, Protocol protocol, const Hosts& 
                        call.element());
 }
 
-/// Long blocks are decided without any schedule.
+/// The kind of slots for a call. For long blocks no schedule is needed.
 SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, Elements block,
                    const SlotPool& pool) {
   const bool packets = in_packets(choice.protocol), stream = block < part_length(call);
@@ -118,7 +119,7 @@ SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, E
                        stream);
 }
 
-/// What a program has to do with peers on other hosts.
+/// Adds the peers on other hosts that a program sends to, or whose staging buffers it reads.
 void note_remote(const Program& program, const Hosts& hosts, Plan& plan) {
   const auto note = [](std::vector<int>& peers, int peer) {
     if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(peer);
@@ -149,18 +150,19 @@ CallManner manner_of(const Plan& plan) {
           .block = plan.block_count};
 }
 
-/// How a call is cut into blocks and where these are staged: the same on all ranks.
+/// The blocks of a call and the slots that stage them: the same on all ranks.
 struct Division {
   Elements block{};
   SlotKind slots = SlotKind::staging;
-  bool exceeds_cache = false;  ///< the buffers of all ranks do
+  bool exceeds_cache = false;  ///< the buffers of all ranks exceed it together
   Bytes long_read{};           ///< see PlanLimits
 };
 
-/// The program for a block; asked for once for blocks of one shape that follow one another.
+/// Makes the program for a block. Called once for several blocks of one shape that follow one
+/// another.
 using ProgramOf = std::function<Program(const Shape&)>;
 
-/// What `self` does for each block.
+/// Adds the programs of `self` for all blocks.
 void add_programs(Plan& plan, const Binding& binding, const ProgramOf& program_of) {
   const auto shapes = block_shapes(plan.call, plan.block_count);
   plan.blocks = shapes.size();
@@ -262,8 +264,8 @@ bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts) 
 
 bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                   const Call& call, const SlotPool& pool) {
-  // A staging buffer holds at least what a rank sends once; most calls are decided without any
-  // schedule.
+  // A staging buffer holds at least the data that a rank sends once. That decides most calls
+  // without any schedule.
   const Bytes region = pool.region.packets;
   if (!runs_in(algorithm, protocol, hosts) || bytes_of(call.shape.count, call.element()) > region)
     return false;

@@ -13,8 +13,8 @@
 namespace capstan {
 
 /// An operand with its byte offset from a base. Bases are numbered: the local buffers in the order
-/// of Place, then the segments of all ranks, in which staging buffers lie, then the same again for
-/// what is taken from there (see Link::writable_alias). Buffers of peers have none.
+/// of Place, then the segments of all ranks, in which staging buffers lie, then the writable
+/// aliases of these segments (see Link::writable_alias). Buffers of peers have no base.
 struct BoundOperand {
   static constexpr std::uint32_t segment_of(int rank) {
     return static_cast<std::uint32_t>(Place::staging) + static_cast<std::uint32_t>(rank);
@@ -43,7 +43,7 @@ struct BoundOp {
   std::uint32_t first_operand;
   std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed
   std::int32_t peer;
-  std::uint32_t source_op;  ///< index in the program that this was made of
+  std::uint32_t source_op;  ///< index in the program that this operation was made from
   std::uint64_t count;      ///< elements
 
   bool is_copy() const { return source_count == 1 && divisor == 1 && destination_count == 1; }
@@ -51,17 +51,18 @@ struct BoundOp {
 
 /// A program with offsets in bytes for one element size and the ranges of its phases.
 struct BoundProgram {
-  Program source;  ///< what it was made of, for proofs and reports
+  Program source;  ///< the program that this was made from, for proofs and reports
   std::vector<BoundOp> ops;
   std::vector<BoundOperand> operands;
   std::vector<std::uint32_t> phase_end;  ///< ops of phase k end here
-  /// Who reads the rank's own staging buffer, if it is written at all. Shared with the slots that
-  /// are written.
+  /// The ranks that read this rank's staging buffer; empty if the program writes nothing there.
+  /// Shared with the slots that are written.
   SlotReaders readers;
 };
 
-/// What one rank does in one kind of call, again and again: made once, never changed. It holds
-/// nothing of the processor or device that runs it; an executor adds that (see HostPlan).
+/// Everything that one rank needs to run one kind of call again and again. Made once, never
+/// changed. Holds nothing of the processor or device that runs it: an executor adds that (see
+/// HostPlan).
 /// A long operation is a stream of blocks; see block_shapes().
 struct Plan {
   Call call;
@@ -74,23 +75,24 @@ struct Plan {
   std::vector<BoundProgram> programs{};
   std::vector<std::uint32_t> program_of{};  ///< by block; empty: the first for all
   Bytes element{};
-  std::uint64_t packet_elements = 0;  ///< that one packet holds
-  bool exceeds_cache = false;         ///< the buffers of all ranks do, together
+  std::uint64_t packet_elements = 0;  ///< elements that one packet holds
+  bool exceeds_cache = false;         ///< the buffers of all ranks exceed it together
   std::uint32_t most_sources = 0;     ///< of any operation
   Bytes scratch{};
-  CallMark mark{};           ///< what peers compare with their own
+  CallMark mark{};           ///< peers compare it with their own
   std::uint64_t digest = 0;  ///< of the mark
   Guarantees guarantees{};
-  /// Of all programs: after it nothing of a block is read on staging buffers. One for all, as
-  /// blocks have to be finished in order.
+  /// The last phase in which any program reads a staging buffer. One for all programs, as blocks
+  /// have to be finished in order.
   std::uint64_t last_reading_phase = 0;
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
-  std::vector<int> pushed_to{};         ///< peers on other hosts, also from these buffers
+  std::vector<int> pushed_to{};         ///< peers on other hosts that the rank sends to
   std::vector<int> remote_writers{};    ///< peers on other hosts whose staging buffers are read
 
   /// Round t runs phase k of block t-k, for each k.
   std::uint64_t rounds() const { return blocks + phases - 1; }
-  /// Whether peers hear that a block is finished when this phase of it is, before the call ends.
+  /// Whether the rank publishes that a block is finished after this phase of it, before the call
+  /// ends.
   bool publishes(std::uint64_t block, std::uint64_t phase) const {
     return phase == last_reading_phase && !guarantees.bounded_skew && block + 1 < blocks;
   }
@@ -99,13 +101,13 @@ struct Plan {
   }
 };
 
-/// What the selector has decided about a call.
+/// The selector's decision about a call.
 struct Choice {
   const Algorithm* algorithm = nullptr;
   Protocol protocol = Protocol::staged;
   std::string reason{};
   double nanoseconds = 0;           ///< predicted
-  std::uint64_t times_shorter = 1;  ///< blocks, than they usually are
+  std::uint64_t times_shorter = 1;  ///< the usual block length over the block length
 
   /// "with flags, in blocks of 1/4 of the usual length".
   std::string manner() const;
@@ -115,7 +117,7 @@ struct Choice {
 /// (b+1)·length) of the buffers, or of each rank's part of them.
 std::vector<Shape> block_shapes(const Call& call, Elements length);
 
-/// How the machine wants calls to be cut and bound: the same on all ranks.
+/// Limits by which calls are cut into blocks and bound: the same on all ranks.
 struct PlanLimits {
   Bytes block{};  ///< the usual length of a block, at most
   /// Where a rank's input and output are longer than this (the mean over ranks), they exceed the
@@ -131,16 +133,16 @@ struct PlanLimits {
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
                const PlanLimits& limits, const SlotLayout& layout);
 
-/// The plans of all ranks for a call in blocks of `block` elements, for less than one by one.
+/// The plans of all ranks for a call in blocks of `block` elements. Cheaper than one by one.
 std::vector<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hosts,
                              Elements block, const SlotLayout& layout, Bytes long_read);
 
-/// Whether an algorithm may run in this protocol: packets are for equal blocks only, and buffers
-/// are read only within one host, of algorithms that send mostly out of them.
+/// Whether an algorithm may run in this protocol. Packets are for equal blocks only. Buffers are
+/// read only within one host, and only for algorithms that send mostly out of buffers.
 bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts);
 
-/// Whether the largest staging buffer that any rank needs in this protocol, one of packets, fits a
-/// packet slot. Calls with counts do without packets.
+/// Whether the largest staging buffer that any rank needs in this packet protocol fits a packet
+/// slot. Calls with counts use no packets.
 bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                   const Call& call, const SlotPool& pool = standard_slots);
 

@@ -25,20 +25,20 @@ inline constexpr bool is_buffer_of_peer(Place place) {
 struct Operand {
   Place place = Place::input;
   Rank owner;               ///< of staging buffers and of peers' buffers
-  std::uint8_t region = 0;  ///< staging buffer only: 0 for what phase 0 sends, 1 for later phases
+  std::uint8_t region = 0;  ///< staging buffer only: 0 for data of phase 0, 1 for later phases
   Elements offset{};
 
   bool operator==(const Operand&) const = default;
 };
 
-/// What a lowered operation does.
+/// The kinds of lowered operations.
 ///
 ///   gather   destinations = source 0 ⊕ source 1 ⊕ ...; one source is a copy. In a packet program
 ///            reading a peer's staging buffer waits for the packets, and writing the rank's own
 ///            staging buffer sends them.
-///   push     to a peer without shared memory: the source, to be seen at the destination, which is
-///            a place of the rank's own staging buffer as the peer sees it
-///   flush    go on only when nothing pushed to the peer is read here any more
+///   push     send the source to a peer without shared memory, which sees it at the destination: a
+///            place in its mirror of this rank's staging buffer
+///   flush    wait until nothing that was pushed to the peer is read here any more
 ///   signal   raise the flag that the peer watches
 ///   wait     until the peer's next signal
 ///   notify   packets for the peer have been sent: wake it should it sleep

@@ -11,14 +11,15 @@
 #include "capstan/types.hpp"
 #include "core/lowering/protocol.hpp"
 
-// Flow control: where a rank writes what it sends, and when it may write there again. The executor,
-// the simulator and the verifier call this code, so that what is proven and predicted is what runs.
+// Flow control: the slots that a rank writes its data to, and when it may write to a slot again.
+// The executor, the simulator and the verifier call this code, so that proofs and predictions are
+// about the code that runs.
 
 namespace capstan {
 
-/// A staging buffer has two regions: in a stream of blocks, what a later phase sends may still be
-/// read while the first phase of a later block is written already, and blocks of different size lay
-/// their areas out differently. Regions keep the two apart.
+/// A staging buffer has two regions. In a stream of blocks, peers may still read the data of a
+/// later phase while the first phase of a later block is written, and blocks of different size lay
+/// their areas out differently. Regions keep the two phases apart.
 inline constexpr int staging_regions = 2;
 
 /// Staging buffers are allocated in units of this many elements, so that every area starts on a
@@ -28,9 +29,8 @@ inline constexpr Elements staging_unit{64};
 /// A packet is one cache line: its payload, and after that its tag.
 inline constexpr std::size_t packet_bytes = 64, packet_payload_bytes = 56;
 
-/// The tag of a message: its number, and a digest of the call that it belongs to, so that a packet
-/// of a different call never passes for the one that is awaited. Never 0, which is what a line
-/// holds before its first use.
+/// The tag of a message: its number and a digest of its call, so that a packet of a different call
+/// never passes for the awaited one. Never 0, the content of a line before its first use.
 constexpr std::uint64_t packet_tag(std::uint64_t message, std::uint32_t call_digest) {
   return static_cast<std::uint64_t>(call_digest) << 32 | ((message + 1) & 0xffff'ffff);
 }
@@ -46,16 +46,17 @@ constexpr std::uint64_t packets_for(Elements count, Bytes element) {
   return (count.value() + each - 1) / each;
 }
 
-/// What so many elements of a staging buffer, whole units, take in this protocol.
+/// The bytes that so many elements of a staging buffer, whole units, take in this protocol.
 constexpr Bytes staging_bytes(Elements staging, Protocol protocol, Bytes element) {
   if (!in_packets(protocol)) return bytes_of(staging, element);
   return Bytes{staging.value() / staging_unit.value() * packets_for(staging_unit, element) *
                packet_bytes};
 }
 
-/// The kinds of slots: what a call sends goes into one of them. There are many of the small ones:
-/// a rank that only sends may run ahead, and where ranks share a core, the one that has it gets far
-/// before it gives it up. Packets have slots of their own, as data must not be taken for a tag.
+/// The kinds of slots. The data that a call sends go into slots of one kind. There are many small
+/// slots: a rank that only sends may run ahead, and where ranks share a core, the running one gets
+/// far before it gives the core up. Packets have slots of their own, as data must not be taken for
+/// a tag.
 enum class SlotKind : std::uint8_t { small_packets, packets, tiny_staging, small_staging, staging };
 inline constexpr SlotKind all_slot_kinds[] = {SlotKind::small_packets, SlotKind::packets,
                                               SlotKind::tiny_staging, SlotKind::small_staging,
@@ -84,13 +85,13 @@ struct BySlotKind {
   }
 };
 
-/// How many slots of each kind a rank has, and what one region of them holds.
+/// The number of slots of each kind that a rank has, and the length of their regions.
 struct SlotPool {
   BySlotKind<int> count;
   BySlotKind<Bytes> region;  ///< `staging` is a setting: see SlotLayout
   /// Small calls from one notice to writers on other hosts to the next: at most the number of slots
-  /// of any small kind. A writer that has used all its slots waits for a notice; if it came later,
-  /// the reader would wait for that writer before it gives the notice.
+  /// of any small kind. A writer that has used all its slots waits for a notice. With a longer
+  /// interval the reader would wait for that writer before it sends the notice: a deadlock.
   int calls_per_notice;
 
   constexpr bool fits(Bytes staging, SlotKind kind) const { return staging <= region[kind]; }
@@ -126,22 +127,22 @@ constexpr bool is_small(SlotKind kind) {
   return kind != SlotKind::packets && kind != SlotKind::staging;
 }
 
-/// Where the slots of a rank lie, the same on all ranks: those of one kind after those of the kind
-/// before. Of each kind first come the first regions of all slots, then the second ones, which
-/// fewer calls use.
+/// The layout of a rank's slots, the same on all ranks: the slots of one kind after the slots of
+/// the kind before. Of each kind first come the first regions of all slots, then the second
+/// regions, which fewer calls use.
 class SlotLayout {
  public:
-  /// A rank on its own has nothing to stage, and no room for it.
+  /// A rank on its own stages nothing: its slots have no bytes.
   SlotLayout(int ranks, Bytes staging_region, const SlotPool& pool = standard_slots);
 
   const SlotPool& pool() const { return pool_; }
   /// One of the two regions of a slot.
   Bytes region(SlotKind kind) const { return pool_.region[kind]; }
-  /// From the first region of a slot to its second.
+  /// The distance from the first region of a slot to its second.
   Bytes between_regions(SlotKind kind) const { return region(kind) * count(kind); }
-  /// From the first slot of all to the first region of this one.
+  /// The distance from the first slot of all to the first region of this slot.
   Bytes offset(SlotKind kind, int slot) const;
-  /// What all slots take.
+  /// The bytes of all slots.
   Bytes total() const { return offset(SlotKind::staging, 0) + bytes(SlotKind::staging); }
 
  private:
@@ -154,18 +155,18 @@ class SlotLayout {
 /// The ranks that read what a rank has written to a slot.
 using SlotReaders = std::shared_ptr<const std::vector<int>>;
 
-/// The slots of one rank and who has to be done with them before they are written again.
+/// The slots of one rank, and for each the ranks that must finish before it is written again.
 ///
 /// Slots rotate from one block to the next, so that a rank need not wait for the readers of the
-/// block before. All ranks rotate alike: readers know the slot without a word. A writer may reuse a
-/// slot only after all readers of its last block have finished that block. Blocks are numbered
-/// through all calls, from 0.
+/// block before. All ranks rotate alike, so that readers know the slot without communication. A
+/// writer may reuse a slot only after all readers of its last block have finished that block.
+/// Blocks are numbered through all calls, from 0.
 class SlotRotation {
  public:
   struct Slot {
     std::uint64_t offset;            ///< of its first region
-    std::uint64_t must_finish = 0;   ///< so many blocks, its readers, before it is written again
-    SlotReaders readers = nobody();  ///< of the last block that was written to it
+    std::uint64_t must_finish = 0;   ///< blocks that its readers finish before it is written again
+    SlotReaders readers = nobody();  ///< of the last block that was written to the slot
   };
 
   /// Offsets of slots count from `begin`.
@@ -178,27 +179,28 @@ class SlotRotation {
     const Kind& k = kinds_[static_cast<std::size_t>(kind)];
     return slots_[k.first + (block == 0 ? k.next : (k.next + block) % k.count)];
   }
-  /// How far a slot is from the one that is used `ahead` blocks later. `ahead` is at most the
-  /// number of slots.
+  /// The distance in bytes from a slot to the slot that is used `ahead` blocks later. `ahead` is at
+  /// most the number of slots.
   std::ptrdiff_t distance(SlotKind kind, const Slot& slot, std::size_t ahead) const {
     const Kind& k = kinds_[static_cast<std::size_t>(kind)];
     std::size_t later = static_cast<std::size_t>(&slot - slots_.data()) + ahead;
     if (later >= k.first + k.count) later -= k.count;
     return static_cast<std::ptrdiff_t>(slots_[later].offset - slot.offset);
   }
-  /// Whether all readers are known to have finished it, without asking: a call that synchronizes
-  /// has begun since, or the steps of the call see to it (see Guarantees::bounded_skew).
+  /// Whether all readers are known to have finished the slot's last block without a look at their
+  /// segments: a call that synchronizes has ended since, or the steps of the call guarantee it (see
+  /// Guarantees::bounded_skew).
   bool is_free(const Slot& slot, bool bounded_skew) const {
     return slot.must_finish <= finished_by_all_ ||
            (bounded_skew && slot.must_finish > first_block_);
   }
-  /// A block of the current call is written to the slot, for these readers.
+  /// Records that a block of the current call is written to the slot, for these readers.
   void write(Slot& slot, std::uint64_t block, const SlotReaders& readers) {
     slot.must_finish = first_block_ + block + 1;
     if (slot.readers != readers) slot.readers = readers;
   }
-  /// The current call, of so many blocks, ends. If it synchronizes, all ranks have entered it, and
-  /// so have finished those before.
+  /// Ends the current call, which has so many blocks. If it synchronizes, all ranks have entered
+  /// it, and so have finished the calls before.
   void end_call(SlotKind kind, std::uint64_t blocks, bool synchronizes) {
     Kind& k = kinds_[static_cast<std::size_t>(kind)];
     k.next += blocks;
@@ -217,11 +219,11 @@ class SlotRotation {
   std::array<Kind, slot_kinds> kinds_;
   std::vector<Slot> slots_;
   std::uint64_t first_block_ = 0;
-  std::uint64_t finished_by_all_ = 0;  ///< so many blocks, for certain
+  std::uint64_t finished_by_all_ = 0;  ///< blocks that all ranks have certainly finished
 };
 
-/// How often the end of a call of this kind tells writers on other hosts what has been finished:
-/// at each n-th of them; 0: never, as the call synchronizes.
+/// The interval n at which the end of a call of this kind tells writers on other hosts which blocks
+/// are finished: at each n-th call; 0: never, as the call synchronizes.
 constexpr int notice_interval(SlotKind kind, std::uint64_t blocks, bool synchronizes,
                               const SlotPool& pool) {
   if (blocks > 1) return 1;
@@ -229,24 +231,25 @@ constexpr int notice_interval(SlotKind kind, std::uint64_t blocks, bool synchron
   return is_small(kind) ? pool.calls_per_notice : 1;
 }
 
-/// When a rank tells writers on other hosts which blocks it has finished. (On its own host they
-/// see it.) Each notice is a message of its own, so that small calls withhold it for a while.
+/// Decides when a rank tells writers on other hosts which blocks it has finished. (Writers on its
+/// own host see that in its segment.) Each notice is a message of its own, so small calls withhold
+/// it for a while.
 class FinishNotices {
  public:
   explicit FinishNotices(int ranks, const SlotPool& pool = standard_slots);
 
-  /// Staging buffers of `writers` have been read, up to so many blocks.
+  /// Records that staging buffers of `writers` have been read, up to so many blocks.
   void note_read(const std::vector<int>& writers, std::uint64_t blocks) {
     for (const int writer : writers) read_[static_cast<std::size_t>(writer)] = blocks;
   }
-  /// A call ends: whether writers are told now.
+  /// Whether writers are told at the end of this call.
   bool tells_after(SlotKind kind, std::uint64_t blocks, bool synchronizes) {
     const int interval = notice_interval(kind, blocks, synchronizes, pool_);
     if (interval == 0 || (interval > 1 && ++withheld_ < interval)) return false;
     if (blocks == 1) withheld_ = 0;
     return true;
   }
-  /// Whether a writer still has to be told of something. From now on it has been told of so many
+  /// Whether a notice to this writer is due. From now on the writer counts as told of so many
   /// finished blocks.
   bool is_due(int writer, std::uint64_t finished) {
     std::uint64_t& told = told_[static_cast<std::size_t>(writer)];

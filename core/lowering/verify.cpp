@@ -14,8 +14,8 @@ using proof::Effect;
 using proof::Memory;
 using proof::Piece;
 
-/// What is proven of elements of one type holds for all: offsets are multiples of their size. Of
-/// these few go in a packet.
+/// A proof for elements of one type holds for all types: offsets are multiples of the element's
+/// size. Only few elements of this type fit a packet.
 constexpr DataType element_type = DataType::f64;
 constexpr Bytes element{8};
 
@@ -29,7 +29,7 @@ constexpr Elements elements_in(Bytes bytes) {
 /// More than any proof stages in one block.
 constexpr Bytes staging_region{1 << 22};
 
-/// An average, so that the marks of complete sums are seen in the divisors of operations.
+/// Plans for an average, so that the marks of complete sums show in the divisors of operations.
 std::vector<Plan> plans_of(const LoweredCall& lowered, const Hosts& hosts,
                            const SlotLayout& layout) {
   const Call call{.collective = lowered.algorithm->collective,
@@ -70,7 +70,7 @@ class Scripts : public proof::BlockLayout {
   struct RankState {
     SlotRotation slots;
     FinishNotices notices;
-    std::uint64_t finished = 0;  // blocks, as it has published
+    std::uint64_t finished = 0;  // blocks that the rank has published as finished
     std::vector<Effect> script{};
   };
   /// A call of one rank.
@@ -80,10 +80,10 @@ class Scripts : public proof::BlockLayout {
     int number;
     RankState& rank;
   };
-  /// A block of it.
+  /// A block of a call.
   struct Place {
     std::uint64_t block;        // of the call
-    std::uint64_t slot_offset;  // of the slot that it uses
+    std::uint64_t slot_offset;  // of the slot that the block uses
   };
 
   std::vector<Plan> changed_plans(const LoweredCall& call) const {
@@ -201,7 +201,7 @@ class Scripts : public proof::BlockLayout {
                                    : emit(call, std::move(effect));
   }
 
-  /// Packets that are pushed arrive one by one: it is as if they were written there.
+  /// A push of packets counts as a transfer: its packets arrive one by one, like written packets.
   static Effect::Kind kind_of(const BoundOp& op, Protocol protocol) {
     switch (op.code) {
       case OpCode::gather:

@@ -19,8 +19,8 @@ struct LoweredCall {
   bool operator==(const LoweredCall&) const = default;
 };
 
-/// So few slots, and so short ones, that a few calls use all of them, of several kinds: more slots
-/// forbid less.
+/// So few slots, and such short ones, that a few calls use all of them, of several kinds. With more
+/// slots fewer flaws would show.
 inline constexpr SlotPool fewest_slots{.count = {.small_packets = 4,
                                                  .packets = 4,
                                                  .tiny_staging = 3,
@@ -36,15 +36,15 @@ inline constexpr SlotPool fewest_slots{.count = {.small_packets = 4,
 struct LoweredProofOptions {
   bool in_place = false;  ///< output and input share memory
   SlotPool slots = fewest_slots;
-  /// For tests that what is wrong is refused: changes a bound program, and the rotation of a rank
-  /// before a call, numbered from 0.
+  /// For tests that wrong programs are refused: these change a bound program, and the rotation of a
+  /// rank before a call, numbered from 0.
   std::function<void(BoundProgram&)> change_program{};
   std::function<void(Rank, int call, SlotRotation&)> change_rotation{};
 };
 
-/// Proves that the bound programs of all ranks, what the executor runs, do right what the
-/// collectives promise, as prove_schedules does for schedules: for calls of any kind that follow
-/// one another on one communicator, with the executor's own rotation of slots and notices.
+/// Proves that the bound programs of all ranks, which the executor runs, keep the promises of the
+/// collectives, as prove_schedules does for schedules. The calls may be of any kind and follow one
+/// another on one communicator, with the executor's own rotation of slots and notices.
 proof::Result prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
                              const LoweredProofOptions& options = {});
 
