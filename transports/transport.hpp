@@ -15,7 +15,8 @@
 
 namespace capstan {
 
-/// Published by a rank so that others can connect to it. Only its transport can read it.
+/// Published by a rank so that others can connect to it. Only a transport of the same kind can read
+/// an address.
 using Address = std::vector<std::byte>;
 
 /// Access to one peer. Plain data, because every step of every operation uses it.
@@ -23,12 +24,12 @@ struct Link {
   /// The peer's segment: its own memory when `mapped`, otherwise a local mirror that receives what
   /// the peer pushes to this rank. Never written here: only its owner writes to a segment.
   const std::byte* segment = nullptr;
-  /// The same memory, in pages that could be written, if there is such a mapping. Some processors
-  /// (AMD's Zen 5) move lines that another core has written to the core that reads them so, instead
-  /// of sharing them: `rep movsb` out of them is up to twice as fast, plain loads are a tenth
-  /// slower, and their owner writes to them again up to twice as fast.
+  /// The same memory through a writable mapping, if there is one. Through such a mapping some
+  /// processors (AMD's Zen 5) move lines that another core has written to the reading core, instead
+  /// of sharing them. `rep movsb` out of these lines is up to twice as fast, plain loads are a
+  /// tenth slower, and the owner writes to them again up to twice as fast.
   const std::byte* writable_alias = nullptr;
-  static constexpr std::uint64_t long_read = 4096;  ///< bytes from which on that pays
+  static constexpr std::uint64_t long_read = 4096;  ///< bytes from which on the alias pays
   /// Non-zero while the peer sleeps (see Transport::wake), and always non-zero when the link is not
   /// mapped, as waking then sends what has been pushed. Null: the peer cannot be woken.
   std::atomic<std::uint32_t>* doorbell = nullptr;
@@ -101,13 +102,13 @@ class Transport {
   /// true in progress().
   virtual bool pushed(Rank /*peer*/) const { return true; }
 
-  /// Makes sure that memory pushed to `peer` may change when this returns. Copies what is still to
-  /// be sent; where hardware reads it, waits until the peer has it or counts as lost.
+  /// Makes sure that memory pushed to `peer` may change when this returns. Copies unsent data.
+  /// Where hardware reads the memory, waits until the peer has the data or counts as lost.
   virtual void detach_sources(Rank /*peer*/) {}
 
-  /// Sends what could not be sent before and receives what has arrived. Called again and again
-  /// while waiting, so it costs little when there is nothing to do. Mirrors change only in it,
-  /// unless hardware writes to them.
+  /// Sends data that could not be sent before and receives data that have arrived. Called again and
+  /// again while waiting, so it costs little when there is nothing to do. Mirrors change in this
+  /// function only, unless hardware writes to them.
   virtual void progress() = 0;
 
   // --- Remote memory: direct access to a peer's buffers, where the machine allows it ---
@@ -135,8 +136,8 @@ class Transport {
 
   /// To sleep without losing a wake-up: `prepare_to_sleep`, check the awaited condition once more,
   /// then `sleep` (returns when woken, after `at_most`, or for no reason) or `cancel_sleep`. A
-  /// wake after prepare_to_sleep makes the sleep return at once; what was published before that
-  /// wake is visible then.
+  /// wake after prepare_to_sleep makes the sleep return at once; data published before that wake
+  /// are visible then.
   virtual void prepare_to_sleep() = 0;
   virtual void sleep(std::chrono::nanoseconds at_most) = 0;
   virtual void cancel_sleep() = 0;
@@ -156,8 +157,9 @@ class Transport {
   virtual void watch(Rank /*peer*/) {}
 
   /// Why `peer` can no longer answer ("process 4711 has died", "process 4711 has destroyed its
-  /// transport"), or nothing while it lives. What it published before stays readable and may be all
-  /// that was awaited, so check once more before giving up. Costs at most one system call.
+  /// transport"), or nothing while it lives. Data that the peer published before stay readable and
+  /// may be all that was awaited, so check once more before giving up. Costs at most one system
+  /// call.
   virtual std::optional<std::string> departed(Rank peer) = 0;
 
  protected:

@@ -18,7 +18,7 @@ void append(Address& to, const void* bytes, std::size_t size) {
   std::memcpy(to.data() + (to.size() - size), bytes, size);
 }
 
-/// Takes an object off the front of `bytes`. False if they are too short.
+/// Takes an object off the front of `bytes`. False if `bytes` are too short.
 template <class T>
 bool take(std::span<const std::byte>& bytes, T& object) {
   if (bytes.size() < sizeof object) return false;

@@ -14,7 +14,7 @@ namespace capstan {
 namespace {
 
 constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
-constexpr std::uint64_t largest_segment = std::uint64_t{1} << 46;  // what x86-64 can map at all
+constexpr std::uint64_t largest_segment = std::uint64_t{1} << 46;  // the most that x86-64 can map
 constexpr std::string_view remedy = "ask for a smaller segment, or raise ulimit -v";
 
 std::uint64_t page() {

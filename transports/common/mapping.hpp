@@ -13,8 +13,8 @@ Bytes whole_pages(Bytes size);
 bool is_segment_size(Bytes size);
 void require_segment_size(Bytes size);
 
-/// Mapped memory, unmapped when destroyed. A guard page follows it, so that running off its end
-/// faults. Memory of at least 2 MiB is aligned to 2 MiB, so that the kernel can use huge pages.
+/// Mapped memory, unmapped when destroyed. A guard page follows it, so that an access beyond the
+/// end faults. Memory of at least 2 MiB is aligned to 2 MiB, so that the kernel can use huge pages.
 class Mapping {
  public:
   /// Zeros, private to this process. Costs memory only where touched. Throws SystemError.

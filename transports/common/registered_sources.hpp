@@ -9,11 +9,11 @@
 
 namespace capstan {
 
-/// Registers with one device the memory of callers that pushes are sent from.
+/// Registers memory of callers with one device, which sends pushes from it.
 ///
-/// Memory stays registered between calls as far as RegistrationCache can keep it, up to its limit;
-/// beyond that, only while it is in use. An announced buffer is registered as a whole when a part
-/// of it is first used, so that an operation that is cut into pieces registers it once.
+/// Memory stays registered between calls as far as RegistrationCache can keep it, up to the cache's
+/// limit; beyond that, only while it is in use. An announced buffer is registered as a whole when a
+/// part of it is first used, so that an operation that is cut into pieces registers it once.
 ///
 /// Not thread-safe, including the release of what acquire() returned.
 class RegisteredSources {

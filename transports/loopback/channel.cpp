@@ -56,7 +56,7 @@ void Channel::close_receiver() {
 }
 
 bool Channel::deliver(std::byte* mirror) {
-  if (waiting() == 0) return false;  // no lock: a release may come a moment later anyway
+  if (waiting() == 0) return false;  // without the lock: a release may come later anyway
   const std::lock_guard lock{mutex_};
   bool read_late = false;
   for (std::uint64_t left = waiting(); left > 0; --left) {

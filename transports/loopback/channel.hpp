@@ -18,14 +18,15 @@ class Channel {
   void push(Bytes offset, const std::byte* from, Bytes length);
   /// Lets the receiver take everything pushed so far.
   void release();
-  /// Copies what has not been delivered, so that its memory may change.
+  /// Copies ranges that have not been delivered, so that the sender's memory may change.
   void detach();
-  /// Ends the sender: copies what was released, so that its memory may vanish, and drops the rest.
+  /// Ends the sender: copies the released ranges, so that the sender's memory may vanish, and drops
+  /// the rest.
   void close_sender();
   /// Ends the receiver: nothing is read any more.
   void close_receiver();
 
-  /// Copies what was released into `mirror`. Returns whether this let go of memory of the sender.
+  /// Copies the released ranges into `mirror`. Returns whether memory of the sender is free now.
   bool deliver(std::byte* mirror);
 
   /// Counts of posts: released so far; up to the last one whose memory is still to be read;

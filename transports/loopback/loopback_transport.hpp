@@ -16,8 +16,8 @@ namespace capstan {
 /// ranges are read as late as allowed, and pushed() becomes true in progress() alone.
 ///
 /// `shared`, if not empty, holds for each rank a segment that outlives its transport and may belong
-/// to other transports of that rank, too. What was pushed and woken for is delivered even if its
-/// sender has been destroyed since. Throws InvalidArgument and SystemError.
+/// to other transports of that rank, too. A push that was followed by a wake is delivered even if
+/// its sender has been destroyed since. Throws InvalidArgument and SystemError.
 std::vector<std::unique_ptr<Transport>> make_loopback_transports(
     int ranks, Bytes segment, std::span<std::byte* const> shared = {});
 

@@ -14,7 +14,7 @@ class FramePool {
  public:
   explicit FramePool(OfiEndpoint& endpoint) : endpoint_(endpoint) {}
 
-  /// An empty one. Throws SystemError when there is no memory.
+  /// An empty frame. Throws SystemError when there is no memory.
   Frame& take() {
     if (free_.empty()) grow();
     Frame& frame = *free_.back();

@@ -48,8 +48,8 @@ struct OfiAddress {
   std::uint16_t watch_port = 0;  // of its LivenessListener
   std::uint16_t name_length = 0;
   std::array<MappedIp, most_ips> ips{};
-  std::array<char, 24> provider{};   // ends with a zero, as does
-  std::array<char, 48> host_name{};  // this
+  std::array<char, 24> provider{};   // ends with a zero
+  std::array<char, 48> host_name{};  // ends with a zero
   std::array<std::byte, longest_name> name{};
 };
 static_assert(sizeof(OfiAddress) <= 400);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t wanted_order = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW;
 
-/// Hints for an entry of the survey: of its features, those that are used here.
+/// Hints for an entry of the survey: those of its features that this transport uses.
 Libfabric::Info hints_for(const fi_info& entry, const OfiOptions& options) {
   const Libfabric& library = Libfabric::get();
   Libfabric::Info hints = library.copy(&entry);

@@ -75,8 +75,8 @@ static_assert(std::has_unique_object_representations_v<RemoteMemory>, "sent as i
 /// negative error code.
 class OfiEndpoint final : public Registrar {
  public:
-  /// Opens the first of the survey's ranking that can be. Throws SystemError with the reasons of
-  /// all.
+  /// Opens the first endpoint of the survey's ranking that can be opened. Throws SystemError with
+  /// the reasons of all entries.
   static std::unique_ptr<OfiEndpoint> open(const Survey& survey, const OfiOptions& options);
 
   /// `info` is the answer of fi_getinfo(3) to precise hints. Throws SystemError.

@@ -178,7 +178,7 @@ void OfiTransport::ring(const Link& link) {
 
 void OfiTransport::progress() {
   const std::lock_guard lock{mutex_};
-  exchange_->progress();        // also sends what awaits a wake, which is early but allowed
+  exchange_->progress();        // also sends pushes that await a wake: early, but allowed
   if (preparing_) set_alarm();  // no descriptor reports what this progress has received
 }
 

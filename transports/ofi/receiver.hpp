@@ -66,7 +66,7 @@ class Receiver {
   std::uint64_t applied_ = 0;  // frames
   std::uint64_t landings_ = 0;
   std::uint64_t asked_ = 0;     // the number of the last frame that the peer queried
-  std::uint64_t answered_ = 0;  // ... and of the last query that was answered
+  std::uint64_t answered_ = 0;  // the number of the last query that was answered
   std::optional<std::string> violation_;
 };
 

@@ -105,7 +105,7 @@ void Sender::detach() {
     if (large->borrowed && !std::exchange(large->repeated, true)) send_again(*large);
 }
 
-/// Makes it send from a copy of its bytes.
+/// Makes a large push send from a copy of its bytes.
 void Sender::save(Large& large) {
   large.saved = std::make_unique_for_overwrite<std::byte[]>(large.length);
   std::memcpy(large.saved.get(), large.from, large.length);
@@ -116,8 +116,8 @@ void Sender::save(Large& large) {
   large.borrowed = false;
 }
 
-/// Sends a copy of the bytes that the provider is still reading. It overwrites them at the peer
-/// before the peer learns of either.
+/// Sends a copy of the bytes that the provider is still reading. The copy overwrites these bytes at
+/// the peer before the peer learns of either.
 void Sender::send_again(const Large& under_way) {
   auto large = make_large(under_way.offset, under_way.length);
   large->from = under_way.from;

@@ -30,13 +30,13 @@ struct Rules {
 /// has received but not applied, so it waits until the peer acknowledges them. Tagged messages need
 /// no such wait, as the peer receives them in its own order.
 ///
-/// Memory of callers. detach() may want it back while the provider still reads it, and libfabric
-/// cannot cancel that. Therefore all that follows such a push, above all the flag that announces
-/// the data, is sent only after the push has completed. If detach() comes first, the same bytes are
-/// sent once more from a copy before the flag.
+/// Memory of callers. detach() may need this memory back while the provider still reads it, and
+/// libfabric cannot cancel that. Therefore all that follows such a push, above all the flag that
+/// announces the data, is sent only after the push has completed. If detach() comes first, the same
+/// bytes are sent once more from a copy before the flag.
 ///
-/// Progress. A provider may report as sent what it still holds because the network was full, and it
-/// sends the rest in its own progress only. Therefore the peer is queried after some bytes, and
+/// Progress. A provider may report data as sent that it still holds because the network was full,
+/// and sends the rest in its own progress only. Therefore the peer is queried after some bytes, and
 /// pushes count as sent when the peer has answered.
 class Sender {
  public:
@@ -77,7 +77,7 @@ class Sender {
     acknowledged_ = std::max(acknowledged_, std::min(applied, sent_));
     if (acknowledged_ == sent_) bytes_since_query_ = 0;
   }
-  /// To be called when one of its operations has ended.
+  /// To be called when an operation of this sender has ended.
   void completed(Operation& operation);
 
   /// Whether everything pushed will arrive even if this rank does nothing more, and all its memory

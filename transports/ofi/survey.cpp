@@ -50,7 +50,7 @@ Candidate candidate_of(const fi_info& info) {
 
 namespace {
 
-/// Marks the candidates whose addresses may not be used.
+/// Marks the candidates whose addresses are not among those that may be used.
 void keep_to(const std::string& interface, std::vector<Candidate>& candidates) {
   if (interface.empty()) return;
   const std::vector<HostAddress> wanted = choose_addresses(interface, host_addresses());

@@ -40,8 +40,8 @@ struct Handover {
 ///      offer     ------------------>  checks
 ///
 /// Descriptors thus go only to a process that has proved itself, and that is reading. Each side
-/// opens its pidfd of the other before it receives the other's offer, which proves that the pidfd
-/// is of the right process: it was still alive then.
+/// opens its pidfd of the other before it receives the other's offer. The offer proves that the
+/// pidfd is of the right process: that process was still alive when the pidfd was opened.
 class Conversation {
  public:
   Conversation(FileDescriptor socket, bool use_pidfd);

@@ -9,7 +9,7 @@
 
 namespace capstan::shm {
 
-/// Shared beside the segment. Peers write to it, but to the doorbell only.
+/// The header, shared beside the segment. Peers write to its doorbell only.
 struct alignas(128) Header {
   alignas(64) Doorbell doorbell{0};
   /// 1 once the rank has destroyed its transport.

@@ -11,7 +11,7 @@ namespace capstan {
 struct ShmFacilities {
   bool pidfd = true;       // otherwise the end of start-up connections is watched
   bool membarrier = true;  // otherwise wake-ups can be lost, so no sleep is longer than 1 ms
-  bool bell = false;  // gives it a descriptor; otherwise it sleeps on a futex, which costs less
+  bool bell = false;  // gives it a descriptor; otherwise ranks sleep on a futex, which costs less
 };
 
 /// The transport of rank `self` of `ranks` processes on this host, with a segment of `segment`

@@ -67,7 +67,7 @@ void Acceptor::serve(std::uint32_t id) {
   if (!stays) drop(found);
 }
 
-/// Reads all that a guest has sent so far. False when it is to be dropped.
+/// Reads all that a guest has sent so far. False when the guest is to be dropped.
 bool Acceptor::receive(Guest& guest) {
   while (guest.socket.valid()) {
     const ssize_t got = receive_some(guest.socket, guest.reader.space());
@@ -125,7 +125,7 @@ bool Acceptor::check(Guest& guest, const Claim& claim) {
   return true;
 }
 
-/// False in any case: a rank whose connection is used is no guest any more.
+/// Returns false in any case: a rank whose connection is used is no guest any more.
 bool Acceptor::settle(Guest& guest, Rank peer) {
   if (setup_.is_settled(peer)) return refuse(guest, RefusalReason::crossed, {});
   setup_.poller.remove(guest.socket.get());
@@ -137,7 +137,7 @@ bool Acceptor::send(Guest& guest, const HandshakeMessage& message) {
   return send_all(guest.socket, encode(message));
 }
 
-/// False, as the guest is to be dropped. An empty warning is not logged.
+/// Returns false, as the guest is to be dropped. An empty warning is not logged.
 bool Acceptor::refuse(Guest& guest, RefusalReason reason, std::string_view warning) {
   if (!warning.empty()) setup_.warnings.warn(guest.from, warning);
   send(guest, refusal(reason, setup_.segment.value()));

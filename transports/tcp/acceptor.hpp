@@ -12,9 +12,9 @@
 
 namespace capstan::tcp {
 
-/// Accepts connections, and lets a rank in only after it has proved to be the rank that it says it
-/// is. Connections that have not come so far (guests) are bounded in number, in time and in what
-/// they may send.
+/// Accepts connections, and lets a rank in only after it has proved to be the rank that it claims
+/// to be. Connections that have not proved this yet (guests) are limited in number, in time and in
+/// the bytes that they may send.
 class Acceptor {
  public:
   Acceptor(ConnectionSetup& setup, std::vector<FileDescriptor> sockets);
@@ -23,7 +23,7 @@ class Acceptor {
   void accept_from_listener(std::uint32_t which);
   void serve(std::uint32_t id);
   void handle_timeouts();
-  /// The peer is connected otherwise: refuses guests that have proved to be this peer.
+  /// Refuses guests that have proved to be this peer, which is connected by another connection.
   void turn_away(Rank peer);
   bool busy() const { return !guests_.empty(); }
 

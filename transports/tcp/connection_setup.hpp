@@ -20,8 +20,8 @@ namespace capstan::tcp {
 struct Outcome {
   Rank peer;
   FileDescriptor socket;
-  std::string address;  // the other end's
-  std::string failure;  // when there is no socket
+  std::string address;  // of the other end
+  std::string failure;  // the reason when there is no socket
 };
 
 /// The state that Acceptor and Opener share: options, addresses and results.
@@ -41,7 +41,7 @@ struct ConnectionSetup {
   std::vector<std::optional<TcpAddress>> peers{};
   /// By rank: connected, or given up.
   std::vector<bool> settled{};
-  /// In the order in which they came about.
+  /// Results, in the order in which they came about.
   std::vector<Outcome> outcomes{};
   RateLimitedWarnings warnings{fmt::format("rank {}: refused a connection with", self.value())};
   /// When something may be due.

@@ -20,7 +20,7 @@ FrameDecoder::Event FrameDecoder::next(std::span<const std::byte>& input) {
   return piece;
 }
 
-/// True if it is the last one.
+/// True if the frame is the last one.
 bool FrameDecoder::start_frame(std::span<const std::byte>& input) {
   FrameHeader header;
   std::memcpy(&header, input.data(), sizeof(header));

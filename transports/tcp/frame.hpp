@@ -23,11 +23,11 @@ struct FrameHeader {
 /// The last frame of a rank that destroys its transport. It has no payload.
 inline constexpr FrameHeader goodbye{.offset = ~std::uint64_t{0}, .length = 0};
 
-/// Cuts what comes from a peer into pieces of payload. Pure: bytes in, events out.
+/// Cuts the bytes from a peer into pieces of payload. Pure: bytes in, events out.
 ///
 /// Payload is handed out in whole words of the segment (8 bytes, aligned) as far as frames have
-/// them, so that no word is ever seen in parts. What cannot be handed out yet stays in the input:
-/// fewer than `most_left` bytes, to be offered again in front of what comes next.
+/// them, so that no word is ever seen in parts. Bytes that cannot be handed out yet stay in the
+/// input: fewer than `most_left` bytes, to be offered again in front of the next input.
 class FrameDecoder {
  public:
   static constexpr std::size_t word = 8;
@@ -44,15 +44,15 @@ class FrameDecoder {
   /// `segment` is the size of the sender's segment, beyond which nothing may be written.
   explicit FrameDecoder(Bytes segment) : segment_(segment.value()) {}
 
-  /// The next event, whose bytes are taken off the front of `input`. Throws MalformedMessage, after
-  /// which the decoder is of no more use.
+  /// The next event, whose bytes are taken off the front of `input`. Throws MalformedMessage; the
+  /// decoder is unusable after that.
   Event next(std::span<const std::byte>& input);
 
-  /// The payload of the current frame that is still to come, and where it belongs.
+  /// The payload of the current frame that is still to come, and its offset in the segment.
   FrameHeader outstanding() const { return current_; }
-  /// The first `count` bytes of it have been put there by other means.
+  /// Records that the first `count` outstanding bytes have been put into place by other means.
   void skip(std::uint64_t count);
-  /// The number of `available` bytes that may be put there without cutting a word.
+  /// The number of `available` bytes that may be put into place without cutting a word.
   std::uint64_t whole_words(std::uint64_t available) const;
 
  private:

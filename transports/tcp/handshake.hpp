@@ -15,10 +15,10 @@
 /// whose initiator is the rank that opened the connection. The secret is derived from the tokens in
 /// both ranks' addresses, which only the job knows.
 ///
-/// Both ranks may open at the same time. Which connection is used is then the lower rank's choice
-/// alone. It chooses the first on which the higher rank has proved itself: as acceptor with its
-/// Welcome, as initiator with a Choice, which it sends after the Welcome. It answers later claims
-/// with Refusal{crossed}. Frames follow the choice.
+/// Both ranks may open a connection at the same time. The lower rank alone then chooses the
+/// connection that is used: the first on which the higher rank has proved itself. As acceptor the
+/// lower rank chooses by its Welcome; as initiator, by a Choice that it sends after the Welcome. It
+/// answers later claims with Refusal{crossed}. Frames follow the choice.
 namespace capstan::tcp {
 
 /// The claims of the initiator.
@@ -42,7 +42,7 @@ constexpr RefusalReason last_of(RefusalReason) {
   return RefusalReason::crossed;
 }
 
-/// The lower rank, which has opened the connection, chooses it.
+/// Sent by the lower rank, which has opened the connection and now chooses it.
 struct Choice {
   bool operator==(const Choice&) const = default;
 };
@@ -57,7 +57,7 @@ using HandshakeMessage = std::variant<Hello, Challenge, Claim, Welcome, Refusal,
 void write(ByteWriter& w, const Identity& m);
 void read(ByteReader& r, Identity& m);
 
-/// Differs between byte orders: frames are in that of the machine.
+/// The protocol's id. It differs between byte orders, as frames are in the machine's byte order.
 inline constexpr ProtocolId protocol{
     .magic = {'C', 'P', 'T', std::endian::native == std::endian::little ? 'L' : 'B'},
     .version = 2,

@@ -50,7 +50,7 @@ Inbox::State Inbox::receive(int socket, std::span<std::byte> buffer) {
   for (int i = 0; i < most_batches; ++i) {
     const FrameHeader payload = decoder_.outstanding();
     const std::uint64_t direct = direct_bytes(socket);
-    const bool beyond = direct == 0 || direct == payload.length;  // the rest, and what follows
+    const bool beyond = direct == 0 || direct == payload.length;  // read past the payload, too
     const std::size_t window = beyond ? (flood_ ? buffer.size() : usual_window) : rest_size_;
     std::copy_n(rest_.begin(), rest_size_, buffer.begin());
 
@@ -68,12 +68,12 @@ Inbox::State Inbox::receive(int socket, std::span<std::byte> buffer) {
 
     const bool filled = beyond && read == ranges[1].iov_len;
     flood_ = (filled || read >= usual_window) && decoder_.outstanding().length < worth_direct;
-    if (beyond ? !filled : direct < batch_bytes / 2) break;  // that was all there was
+    if (beyond ? !filled : direct < batch_bytes / 2) break;  // the socket is empty
   }
   return State::open;
 }
 
-/// True after a goodbye.
+/// Delivers the payload of whole words. True after a goodbye.
 bool Inbox::deliver(std::span<const std::byte> input) {
   while (true) {
     const FrameDecoder::Event event = decoder_.next(input);

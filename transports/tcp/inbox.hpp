@@ -8,21 +8,21 @@
 
 namespace capstan::tcp {
 
-/// Takes in what comes from one peer and puts it into the mirror of its segment: small frames
-/// through a buffer, many with one system call, and large ones straight into place.
+/// Receives from one peer into the mirror of the peer's segment: small frames through a buffer,
+/// many with one system call, and large frames straight into place.
 class Inbox {
  public:
   /// `mirror` holds `segment` bytes.
   Inbox(std::byte* mirror, Bytes segment) : mirror_(mirror), decoder_(segment) {}
 
   enum class State {
-    open,    // all that has come for now has been read, or as much as one turn allows
-    left,    // that was a goodbye
+    open,    // everything that has arrived has been read, or as much as one turn allows
+    left,    // the peer has said goodbye
     ended,   // the connection was closed without a goodbye
     broken,  // by an error, which is in errno
   };
 
-  /// Reads from `socket` what is there. `buffer` may be shared with others. Throws
+  /// Reads the bytes that `socket` has. `buffer` may be shared with other inboxes. Throws
   /// MalformedMessage.
   State receive(int socket, std::span<std::byte> buffer);
 

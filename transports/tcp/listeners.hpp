@@ -15,8 +15,9 @@ struct Listeners {
   TcpAddress address;
 };
 
-/// Listens on each of these addresses, as many as fit, on ports that the system chooses, for
-/// connections with that congestion control. Throws SystemError when it can listen on none.
+/// Listens on each of these addresses, as many as fit into a TcpAddress, on ports that the system
+/// chooses, for connections with that congestion control. Throws SystemError when it can listen on
+/// none.
 Listeners listen_on_all(std::span<const HostAddress> local, const std::string& congestion_control);
 
 }  // namespace capstan::tcp

@@ -75,7 +75,7 @@ void Opener::retry_or_give_up(Rank peer, Opening& opening) {
       {peer, {}, {}, fmt::format("no connection to rank {}: {}", peer.value(), opening.failures)});
 }
 
-/// False, as the attempt is over.
+/// Returns false, as the attempt is over.
 bool Opener::fail(const Attempt& attempt, std::string_view reason) {
   std::string& failures = openings_.at(attempt.peer).failures;
   const std::string line = fmt::format("{}: {}", attempt.endpoint.text(), reason);
@@ -109,7 +109,7 @@ void Opener::serve(std::uint32_t id) {
   if (!setup_.is_settled(peer)) step(peer);
 }
 
-/// The socket is there, or will never be.
+/// Handles the end of connect(2): the socket is connected, or the attempt has failed.
 bool Opener::finish_connecting(Attempt& attempt) {
   const int error = connect_result(attempt.socket);
   if (error != 0) return fail(attempt, error_text(error));
@@ -173,7 +173,7 @@ bool Opener::send(Attempt& attempt, const HandshakeMessage& message) {
   return fail(attempt, error_text(errno));
 }
 
-/// False, as the attempt is over.
+/// Returns false, as the attempt is over.
 bool Opener::settle(Attempt& attempt) {
   setup_.poller.remove(attempt.socket.get());
   setup_.settle({attempt.peer, std::move(attempt.socket), attempt.endpoint.text(), {}});

@@ -12,17 +12,17 @@
 namespace capstan::tcp {
 
 /// Opens connections. Tries all addresses of a peer, each a moment after the one before, until one
-/// has answered; earlier attempts go on meanwhile. After a connection is established the peer may
-/// not answer for long, because that rank is busy elsewhere: this is no reason to give up.
+/// has answered; earlier attempts go on meanwhile. Once a connection is established, the peer may
+/// take long to answer, because it is busy elsewhere: this is no reason to give up.
 class Opener {
  public:
   explicit Opener(ConnectionSetup& setup) : setup_(setup) {}
 
-  /// Begins to connect to `peer`, unless it has begun already.
+  /// Begins to connect to `peer`, unless an attempt is under way.
   void open(Rank peer);
   void serve(std::uint32_t id);
   void handle_timeouts();
-  /// The peer is connected, or cannot be: no more attempts.
+  /// Ends the attempts: the peer is connected, or cannot be.
   void stop(Rank peer);
   bool busy() const { return !openings_.empty(); }
   /// The attempts to reach `peer` and their results, for people to read.
@@ -34,7 +34,7 @@ class Opener {
     Rank peer;
     FileDescriptor socket;
     IpEndpoint endpoint;
-    Deadline due;  // for the connection, not for what is said over it
+    Deadline due;  // for the connection, not for the handshake over it
     bool connected = false;
     handshake::Initiator proofs{};
     HandshakeReader reader{handshake::max_answer};
@@ -44,7 +44,7 @@ class Opener {
     std::size_t next = 0;  // of endpoints
     Deadline next_step = Deadline::never();
     int rounds = 0;
-    bool may_retry = false;  // somebody listened, but hung up
+    bool may_retry = false;  // the other end listened, but hung up
     bool crossed = false;    // the peer has chosen a connection that it has opened
     std::string failures{};
   };

@@ -20,33 +20,33 @@ class Outbox {
   /// Adds a frame. `data` is copied when it is short (Transport::snapshot), and otherwise read
   /// until it is sent.
   void push(std::uint64_t offset, const std::byte* data, std::uint64_t length);
-  /// Sends what has been pushed so far, or what fits; flush() goes on with it. While somebody
+  /// Sends the frames pushed so far, as far as they fit; flush() sends the rest. While a thread
   /// sleeps or is about to (`watched`), the poller is told at once when something remains.
   void wake(bool watched);
-  /// Goes on where wake() had to stop. Cheap when there is nothing to do.
+  /// Continues where wake() had to stop. Cheap when there is nothing to do.
   void flush(bool watched);
 
   /// Copies the sources of frames that are not sent yet, so that these may change.
   void detach();
 
-  /// The connection is there. The socket stays open until close().
+  /// Starts to send over a new connection. The socket stays open until close().
   void open(int socket, Poller& poller, Poller::Tag tag);
-  /// Adds the last frame, and has all sent from now on.
+  /// Adds the last frame, and sends everything from now on.
   void say_goodbye();
-  /// Drops all that is left, and whatever comes; the socket is no longer used.
+  /// Drops all frames, also later ones; the socket is no longer used.
   void close();
 
   /// Whether all that was pushed before the last wake() has been sent.
   bool sent() const;
-  /// Has the poller watch for room in the socket, if something is left that was to be sent.
+  /// Makes the poller watch for room in the socket, if frames are left that were to be sent.
   void sync_interest();
   /// The error that ended sending, 0 if none has.
   int error() const;
-  /// Bytes that were pushed and have been sent.
+  /// The number of pushed bytes that have been sent.
   std::uint64_t sent_bytes() const;
 
  private:
-  /// A header and what follows it: in `copy`, right behind the header, or at `data`.
+  /// A header and its payload: in `copy`, right behind the header, or at `data`.
   struct PendingFrame {
     FrameHeader header;
     std::array<std::byte, Transport::snapshot.value()> copy;
@@ -66,7 +66,7 @@ class Outbox {
 
   mutable std::mutex mutex_;
   std::vector<PendingFrame> frames_;
-  std::vector<std::vector<std::byte>> detached_;  // what frames refer to instead of their sources
+  std::vector<std::vector<std::byte>> detached_;  // copies that frames refer to after detach()
   std::size_t next_ = 0;                          // of frames_: sent up to there
   std::uint64_t partial_ = 0;                     // bytes of frame next_ that are sent
   std::size_t woken_ = 0;                         // of frames_: to be sent up to there
@@ -77,8 +77,8 @@ class Outbox {
   bool watching_ = false;  // the poller looks for room
   int error_ = 0;
   std::uint64_t sent_bytes_ = 0;
-  std::atomic<bool> unsent_{false};  // something is left
-  std::atomic<bool> stuck_{false};   // and was to be sent already
+  std::atomic<bool> unsent_{false};  // frames are left
+  std::atomic<bool> stuck_{false};   // frames are left that were to be sent already
 };
 
 }  // namespace capstan::tcp

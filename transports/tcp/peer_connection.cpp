@@ -8,7 +8,7 @@
 namespace capstan::tcp {
 
 std::string PeerConnection::describe_end(Inbox::State state, int error) const {
-  if (state == Inbox::State::ended) error = outbox.error();  // the first to find out keeps it
+  if (state == Inbox::State::ended) error = outbox.error();  // sending has seen the error first
   std::string_view what = "was closed without a goodbye: its process has probably died";
   if (error == ECONNRESET || error == EPIPE) what = "was reset: its process has probably died";
   if (error == ETIMEDOUT || error == EHOSTUNREACH) what = "timed out: its host does not answer";

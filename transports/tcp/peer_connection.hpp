@@ -21,8 +21,8 @@ struct PeerConnection {
   /// `error` when that is `broken`.
   std::string describe_end(Inbox::State state, int error) const;
 
-  /// Whether the peer's host has acknowledged no data for all of `timeout`, though there is some to
-  /// acknowledge. The kernel's own limit would be a quarter of an hour. Mostly reads the clock
+  /// Whether the peer's host has acknowledged no data for all of `timeout`, though data wait for
+  /// acknowledgement. The kernel's own limit would be a quarter of an hour. Mostly reads the clock
   /// only.
   bool has_stalled(std::chrono::milliseconds timeout);
 
@@ -31,9 +31,9 @@ struct PeerConnection {
   Inbox inbox;
   FileDescriptor socket;
   std::string address;
-  std::optional<std::string> lost;  // why
+  std::optional<std::string> lost;  // the reason why the connection is lost
 
-  Flight flight;  // when it was last looked at
+  Flight flight;  // as of the last look
   Deadline stalled = Deadline::never();
   Deadline next_look = Deadline::in({});
 };

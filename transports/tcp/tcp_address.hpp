@@ -42,8 +42,8 @@ static_assert(std::has_unique_object_representations_v<TcpAddress>, "encoded as 
 static_assert(sizeof(TcpAddress) <= 400);
 
 /// The endpoints of `peer` in the order in which a rank with the address `own` on a host with the
-/// addresses `local` tries them: loopback where both are on one host and never else, then those in
-/// a network that they share, then those of a family that both have.
+/// addresses `local` tries them: loopback if and only if both are on one host, then endpoints in a
+/// network that both share, then endpoints of a family that both have.
 std::vector<IpEndpoint> order_to_try(const TcpAddress& own, std::span<const HostAddress> local,
                                      const TcpAddress& peer);
 

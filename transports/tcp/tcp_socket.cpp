@@ -30,7 +30,7 @@ std::size_t query(int socket, unsigned long what) {
   return ::ioctl(socket, what, &count) == 0 && count > 0 ? static_cast<std::size_t>(count) : 0;
 }
 
-/// `socket` closed, errno kept.
+/// Closes `socket`, and keeps errno.
 FileDescriptor failed(FileDescriptor socket) {
   const int error = errno;
   socket.reset();
@@ -42,8 +42,8 @@ FileDescriptor failed(FileDescriptor socket) {
 
 FileDescriptor make_socket(const IpAddress& ip, const std::string& congestion_control) {
   FileDescriptor socket = capstan::make_socket(ip.v6 ? AF_INET6 : AF_INET);
-  // BBR begins to pace when a connection is there, and another algorithm that is set later does not
-  // stop that: so it is set before. A listener's connections inherit it.
+  // BBR begins to pace when a connection is made, and an algorithm that is set later does not stop
+  // that. So the algorithm is set before. A listener's connections inherit it.
   if (socket.valid() && !congestion_control.empty())
     set_congestion_control(socket, congestion_control);
   return socket;
@@ -53,7 +53,7 @@ FileDescriptor listen_on(const IpAddress& ip, const std::string& congestion_cont
   FileDescriptor socket = make_socket(ip, congestion_control);
   if (!socket.valid()) {
     require_descriptors(errno);
-    return socket;  // a family that this system lacks
+    return socket;  // this system lacks the family
   }
   const bool listens = start_listening(socket, SocketAddress::of({ip, 0}));
   return listens ? std::move(socket) : failed(std::move(socket));

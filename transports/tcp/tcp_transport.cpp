@@ -280,7 +280,7 @@ void TcpTransport::lose(PeerConnection& peer, std::string why) {
   peer.socket.reset();
 }
 
-/// Opens a connection, because only its end tells that the peer has departed.
+/// Opens a connection, because only the end of a connection tells that the peer has departed.
 void TcpTransport::watch(Rank peer) {
   if (!peers_[index(peer)] || setup_.is_settled(peer)) return;
   opener_.open(peer);
@@ -310,7 +310,7 @@ TcpTransport::~TcpTransport() {
 }
 
 /// Sends the rest and says goodbye. Closing a socket while the peer still sends would drop data
-/// that the peer's host has not acknowledged, so this waits for the acknowledgement.
+/// that the peer's host has not acknowledged, so this function waits for the acknowledgement.
 void TcpTransport::leave() {
   const auto all_sent = [&] {
     return std::ranges::all_of(peers_, [](const auto& p) { return !p || p->outbox.sent(); });

@@ -13,13 +13,13 @@ struct TcpOptions {
   /// The addresses of this host that peers may use, as in choose_addresses(); up to eight.
   std::string interface;
   /// The kernel's congestion control for connections, for example "cubic" or "dctcp". Empty: that
-  /// of the system, unless it paces by the rate that it has seen (BBR): collectives stop and go, so
-  /// it takes the network for slower than it is; then reno.
+  /// of the system, but reno instead of BBR. BBR paces by the rate that it has seen, and takes the
+  /// network for slower than it is, as collectives stop and go.
   std::string congestion_control;
   /// Connections are opened when they are first needed. Otherwise connect() opens all of them, and
   /// throws BootstrapError when a rank cannot be reached.
   bool lazy = true;
-  /// A host that answers nothing for that long is taken for lost.
+  /// A host that answers nothing for that long counts as lost.
   std::chrono::milliseconds peer_timeout{10'000};
   /// The time for one address of a peer to accept a connection.
   std::chrono::milliseconds connect_timeout{5'000};

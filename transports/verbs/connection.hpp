@@ -103,7 +103,7 @@ class Connection {
   std::vector<Key> keys_;     // of its pieces
   bool established_ = false;
 
-  // writes_[next_, released_) may be sent; what follows waits for a wake.
+  // writes_[next_, released_) may be sent; later ones wait for a wake.
   std::vector<Write> writes_;
   std::size_t next_ = 0, released_ = 0;
   std::deque<ControlMessage> controls_;  // sent first, so that answers never wait for keys

@@ -11,8 +11,8 @@ namespace capstan::verbs {
 
 /// One port of an RDMA device, opened.
 struct Device {
-  /// Opens the port that `options` choose for rank `self`. Throws SystemError that says why none is
-  /// usable.
+  /// Opens the port that `options` choose for rank `self`. Throws SystemError that says why no port
+  /// is usable.
   static Device open(Rank self, const VerbsOptions& options);
 
   /// Sets the fields of an address that tell how to reach this port.

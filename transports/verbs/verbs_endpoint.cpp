@@ -250,7 +250,7 @@ void VerbsEndpoint::tell_key(Rank rank, std::uint64_t piece) {
   try {
     connection.send(
         {.kind = ControlMessage::Kind::key, .key = connection.key_of(piece), .piece = piece});
-  } catch (const SystemError& error) {  // it would wait for ever: let it see the end instead
+  } catch (const SystemError& error) {  // the peer would wait for ever: let it see the end instead
     connection.lose(
         fmt::format("was cut off, as no memory can be pinned for what it sends: {}", error.what()));
   }

@@ -53,8 +53,8 @@ class VerbsEndpoint {
     VerbsAddress address;
     std::unique_ptr<Pieces> mirror;
     std::unique_ptr<Connection> connection;
-    bool known = false;  // this end is connected to its end
-    bool ready = false;  // its end is connected, too
+    bool known = false;  // this end is connected to the peer's end
+    bool ready = false;  // the peer's end is connected, too
     Deadline::Clock::time_point probed{};
   };
 

@@ -183,7 +183,7 @@ std::optional<std::string> FaultyTransport::departed(Rank peer) {
   return from->in.has_news() ? std::nullopt : reason;
 }
 
-/// Sends what was released, which counts as published although there was no room for it yet.
+/// Sends the released pushes, which count as published although there was no room for them yet.
 void FaultyTransport::linger() {
   const Deadline deadline = Deadline::in(longest_linger);
   for (int rank = 0; rank < ranks(); ++rank) {

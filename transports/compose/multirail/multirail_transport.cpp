@@ -175,7 +175,8 @@ void MultirailTransport::announce_sources(std::span<const std::byte> input,
   for (const auto& rail : rails_) rail->announce_sources(input, output);
 }
 
-/// False while anything is held back: only progress() lets it go, which nobody may call any more.
+/// False while any push is held back: only progress() releases it, and the caller may not call that
+/// any more.
 bool MultirailTransport::pushed(Rank peer) const {
   const PeerState* to = state_of(peer);
   const auto has_pushed = [&](const auto& rail) { return rail->pushed(peer); };
@@ -247,7 +248,7 @@ MultirailTransport::~MultirailTransport() {
   if (::getpid() == process_) leave();  // else a forked child's copy: the rank is still there
 }
 
-/// Waits for the peers: a rail that ends first would make the peer drop what others still carry.
+/// Waits for the peers: after the end of one rail a peer would drop data that other rails carry.
 void MultirailTransport::leave() {
   const auto waiting = [&](const PeerState* state) {
     return !(state->held.empty() && state->is_clear(counters_)) && !departed(state->peer);
@@ -272,7 +273,7 @@ void MultirailTransport::leave() {
 
 void MultirailTransport::prepare_to_sleep() {
   for (const auto& rail : rails_) rail->prepare_to_sleep();
-  serve_peers(linked_.size());  // no descriptor reports what had arrived before
+  serve_peers(linked_.size());  // no descriptor reports data that arrived before
 }
 
 void MultirailTransport::sleep(std::chrono::nanoseconds at_most) {

@@ -19,9 +19,10 @@ Bytes rails_segment(Bytes segment);
 
 /// Several transports between the same ranks ("rails") as one. Each rail has a network card, a port
 /// or a connection of its own. Long ranges are cut into one piece per rail; short ranges take the
-/// first rail. Short ranges that follow a long one wait until the peer has acknowledged all its
-/// pieces, so that they do not overtake it; further long ranges do not wait, so that the rails stay
-/// busy. Hence a long range may become visible before short ones that were pushed before it.
+/// first rail. Short ranges that follow a long range wait until the peer has acknowledged all
+/// pieces of it, so that they do not overtake it. Further long ranges do not wait, so that the
+/// rails stay busy. Hence a long range may become visible before short ranges that were pushed
+/// before it.
 ///
 /// All ranks need the same number of rails. `shared_segment` has rails_segment(segment) bytes and
 /// outlives the transport. Links are never mapped, even if those of the rails are. A peer counts as

@@ -45,11 +45,11 @@ class HeldPushes {
   bool empty() const { return ranges_.empty(); }
   /// Short ranges are copied, as Transport::push says.
   void add(const PushedRange& range, std::span<const std::byte> segment);
-  /// Copies the sources of all that waits, so that they may change.
+  /// Copies the sources of all pushes that wait, so that the sources may change.
   void save(std::span<const std::byte> segment);
-  /// Pushes all that waits, in order.
+  /// Pushes everything that waits, in order.
   void release(Transport& rail, Rank peer);
-  /// The copies have to live until the rail has read what release() pushed.
+  /// Whether there are copies, which have to live until the rail has read what release() pushed.
   bool has_copies() const { return !saved_.empty(); }
   void forget() { saved_.clear(); }
 
