@@ -39,7 +39,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-/// All that the child needs, prepared before the fork: afterwards nothing may be allocated.
+/// All data that the child needs. They are prepared before the fork, after which nothing may be
+/// allocated.
 struct Prepared {
   std::vector<std::string> environment;
   std::vector<char*> argv, envp;
@@ -56,7 +57,7 @@ struct Prepared {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const pid_t self = ::getpid();
   static_cast<void>(!::write(prepared.announce, &self, sizeof self));
-  if (::getppid() != prepared.parent) ::_exit(127);  // it died before the lines above
+  if (::getppid() != prepared.parent) ::_exit(127);  // the parent died before the lines above
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

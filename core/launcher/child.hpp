@@ -24,15 +24,15 @@ struct ChildOptions {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's own
   CpuSet cpus;                                                   ///< empty: not bound
-  int input = -1;     ///< the descriptor that becomes its standard input; -1: it reads nothing
+  int input = -1;     ///< becomes the child's standard input; -1: the child reads nothing
   int announce = -1;  ///< where the child writes its process number before it becomes the program
 };
 
-/// A started process: its group is its own, and it dies with this process.
+/// A started process, with a process group of its own. It dies with this process.
 struct Child {
   pid_t pid = -1;
-  FileDescriptor pidfd;           ///< readable when it has ended
-  FileDescriptor output, errors;  ///< what it writes
+  FileDescriptor pidfd;           ///< readable when the process has ended
+  FileDescriptor output, errors;  ///< its standard output and standard error
 };
 
 /// The program cannot be executed.

@@ -88,10 +88,10 @@ class Daemon final : public RankListener {
   }
 
  private:
-  /// Errors are ignored: if the launcher is gone, reading from it shows that, too.
+  /// Errors are ignored: if the launcher is gone, the next read from it shows that, too.
   static void say(const nlohmann::json& message) { write_all(STDOUT_FILENO, encode(message)); }
 
-  /// False: the launcher is gone.
+  /// Reads messages of the launcher. False: the launcher is gone.
   bool read_more() {
     char buffer[65536];
     const ssize_t got = ::read(STDIN_FILENO, buffer, sizeof buffer);
@@ -166,7 +166,7 @@ int serve_launcher(const std::string& version) {
   ::signal(SIGPIPE, SIG_IGN);
   try {
     return Daemon{version}.run();
-  } catch (const std::exception& error) {  // what came in is no launcher's
+  } catch (const std::exception& error) {  // the input did not come from a launcher
     fmt::print(stderr, "capstan daemon: {}; it is for `capstan run --hosts` to start\n",
                error.what());
     return 1;

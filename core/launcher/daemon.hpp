@@ -4,9 +4,9 @@
 
 namespace capstan::launcher {
 
-/// The other end of a RemoteHost: starts ranks on this host as the launcher, at standard input and
-/// output, asks it to, and ends when they have ended. When the launcher is gone it ends them.
-/// Returns its exit status.
+/// The other end of a RemoteHost. Starts ranks on this host by orders of the launcher, which come
+/// over standard input, and returns when the ranks have ended. Ends the ranks when the launcher is
+/// gone. Returns the daemon's exit status.
 int serve_launcher(const std::string& version);
 
 }  // namespace capstan::launcher

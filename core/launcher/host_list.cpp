@@ -32,7 +32,7 @@ int parse_ranks(std::string_view digits, std::string_view part) {
   return ranks;
 }
 
-/// The name ends up as an argument of ssh: nothing that it or a shell would read otherwise.
+/// The name becomes an argument of ssh: it may hold nothing that ssh or a shell reads specially.
 void check_name(std::string_view host, std::string_view part) {
   const auto ordinary = [](unsigned char c) {
     return std::isalnum(c) != 0 ||

@@ -15,11 +15,11 @@ struct HostOptions {
 
   /// Whether any hosts are named; without, all is on this host.
   bool given() const { return !hosts.empty() || !hostfile.empty(); }
-  /// The first `ranks` places of these hosts, all of them if it is 0; none without hosts. Throws
-  /// InvalidArgument.
+  /// The first `ranks` places of these hosts, all of them if `ranks` is 0; none without hosts.
+  /// Throws InvalidArgument.
   std::vector<HostSlots> places(int ranks) const;
-  /// Fills in where the ranks of `launch` go and what starts them there; with hosts, also how many
-  /// they are.
+  /// Fills in the hosts of the ranks of `launch` and the agent that starts them there; with hosts,
+  /// also the number of ranks.
   void apply_to(LaunchOptions& launch) const;
 };
 

@@ -21,7 +21,7 @@ namespace capstan::launcher {
 //                                           trouble what, exit_status
 //
 // The end of the launcher's side means that the launcher is gone. The daemon ends when all ranks
-// have ended and all has been said.
+// have ended and all messages have been sent.
 
 inline constexpr std::string_view greeting = "capstan daemon\n";
 
@@ -33,11 +33,11 @@ class NotTheProtocol : public std::runtime_error {
 
 std::string encode(const nlohmann::json& message);
 
-/// Bytes as a message holds them, and back.
+/// Converts bytes to the form in which a message holds them, and back.
 nlohmann::json binary(std::string_view bytes);
 std::string_view bytes_of(const nlohmann::json& value);
 
-/// Cuts what the other side sends into messages.
+/// Cuts the bytes from the other side into messages.
 class HostMessageReader {
  public:
   /// `greeted`: the other side begins with the greeting.

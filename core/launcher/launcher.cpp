@@ -26,7 +26,8 @@ namespace {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-/// The launcher's settings of Capstan that are the job's too, which a local rank inherits anyway.
+/// The launcher's settings of Capstan that hold for the whole job. A local rank inherits them
+/// anyway.
 Environment own_settings() {
   static const std::set<std::string> of_one_rank{
       "CAPSTAN_RANK",  "CAPSTAN_SIZE",   "CAPSTAN_LOCAL_RANK", "CAPSTAN_LOCAL_SIZE",
@@ -77,7 +78,7 @@ class Launcher {
                                                        .input = own_input() ? STDIN_FILENO : -1},
                                      job_, guard_);
     LocalRanks& here = *ranks;
-    job_.add(std::move(ranks));  // first: when it fails half way, the job ends the others
+    job_.add(std::move(ranks));  // before the start: if that fails half way, the job ends all ranks
     here.start();
   }
 

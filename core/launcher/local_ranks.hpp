@@ -16,9 +16,9 @@ struct LocalRanksOptions {
   int count = 1;
   int size = 1;  ///< of the whole job
   std::vector<std::string> command;
-  std::vector<std::pair<std::string, std::string>> environment;  ///< that of the job
+  std::vector<std::pair<std::string, std::string>> environment;  ///< of the job
   bool bind = true;
-  int input = -1;  ///< what rank 0 reads, if it is here; -1: nothing
+  int input = -1;  ///< standard input of rank 0, if rank 0 is here; -1: none
 };
 
 /// The ranks of this host, as processes that die with this one.
@@ -27,7 +27,7 @@ class LocalRanks final : public Ranks {
   /// `listener` and `guard` must outlive this.
   LocalRanks(LocalRanksOptions options, RankListener& listener, OrphanGuard& guard)
       : options_(std::move(options)), listener_(listener), guard_(guard) {}
-  /// Kills those that still run.
+  /// Kills the ranks that still run.
   ~LocalRanks() override;
   LocalRanks(const LocalRanks&) = delete;
 

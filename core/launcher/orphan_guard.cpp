@@ -17,7 +17,7 @@ namespace {
 
 /// The guard's process: collects the groups until the launcher has ended, then kills them.
 [[noreturn]] void stand_guard(int pipe) {
-  ::setpgid(0, 0);  // what ends the launcher's group does not end this
+  ::setpgid(0, 0);  // a signal to the launcher's group does not end this process
   // This process must not hold any pipe or file of the launcher open.
   if (pipe > 0) ::close_range(0, static_cast<unsigned>(pipe) - 1, 0);
   ::close_range(static_cast<unsigned>(pipe) + 1, ~0u, 0);

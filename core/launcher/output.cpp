@@ -9,7 +9,7 @@
 namespace capstan::launcher {
 namespace {
 
-constexpr std::size_t longest_line = 1 << 20;  // what never ends a line does not fill the memory
+constexpr std::size_t longest_line = 1 << 20;  // output without line ends does not fill the memory
 
 }  // namespace
 

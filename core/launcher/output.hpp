@@ -5,10 +5,10 @@
 
 namespace capstan::launcher {
 
-/// Writes all of it, however long that takes. False if nobody reads any more.
+/// Writes all bytes, however long that takes. False if nobody reads any more.
 bool write_all(int out, std::string_view bytes);
 
-/// Copies what a rank writes to one of this process's own streams, line by line, so that lines of
+/// Copies a rank's output to one of this process's own streams, line by line, so that lines of
 /// different ranks never mix.
 class LineForwarder {
  public:
@@ -17,7 +17,7 @@ class LineForwarder {
 
   /// Writes the complete lines; keeps the rest for later. A line of more than 1 MiB is broken.
   void take(std::string_view text);
-  /// Writes what is left, with a line end.
+  /// Writes the rest, with a line end.
   void finish();
 
  private:

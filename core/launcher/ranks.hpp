@@ -14,11 +14,11 @@ namespace capstan::launcher {
 
 enum class Stream { output, errors };
 
-/// Is told of the output and the end of ranks.
+/// Receives the output and the end of ranks.
 class RankListener {
  public:
   virtual ~RankListener() = default;
-  /// A rank has written `bytes`; empty: it writes no more to this stream.
+  /// A rank has written `bytes`; empty: the rank writes no more to this stream.
   virtual void on_output(int rank, Stream stream, std::string_view bytes) = 0;
   /// `status` is that of waitpid(2); `where` is " on host a", or empty for this host.
   virtual void on_end(int rank, pid_t pid, int status, const std::string& where) = 0;
@@ -30,20 +30,20 @@ class RankListener {
 class Ranks {
  public:
   virtual ~Ranks() = default;
-  /// Adds the descriptors that it waits for, always the same number of entries.
+  /// Adds the descriptors that these ranks wait for, always the same number of entries.
   virtual void watch(std::vector<pollfd>& entries) const = 0;
-  /// Takes its entries back after the poll.
+  /// Handles the same entries after the poll.
   virtual void handle(std::span<const pollfd> entries) = 0;
   /// The latest time for the next call of handle().
   virtual Deadline due() const { return Deadline::never(); }
   /// Sends a signal to all ranks and the processes that they have started.
   virtual void send_signal(int signal) = 0;
-  /// All have ended, and all that they wrote has been passed on.
+  /// Whether all ranks have ended and all their output has been passed on.
   virtual bool finished() const = 0;
 };
 
-/// Polls all of them once, until `deadline` at most, and `more` with them; returns what happened to
-/// the entries of `more`.
+/// Polls all `ranks` and `more` once, until `deadline` at most. Returns the events of the entries
+/// of `more`.
 std::vector<short> poll_ranks(std::span<Ranks* const> ranks, std::vector<pollfd> more,
                               Deadline deadline);
 

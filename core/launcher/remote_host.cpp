@@ -23,7 +23,7 @@ struct SocketPair {
   FileDescriptor mine, theirs;
 };
 
-/// Not a pipe: writing to an agent that has ended must not kill this process.
+/// A socket pair instead of a pipe: a write to an agent that has ended must not kill this process.
 SocketPair make_socket_pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -186,7 +186,7 @@ void RemoteHost::flush() {
   while (!outgoing_.empty()) {
     const ssize_t sent = send_some(control_, std::as_bytes(std::span{outgoing_}));
     if (sent < 0 && would_block(errno)) return;
-    if (sent < 0) return outgoing_.clear();  // its end is noticed elsewhere
+    if (sent < 0) return outgoing_.clear();  // the end of the agent is noticed elsewhere
     outgoing_.erase(0, static_cast<std::size_t>(sent));
   }
 }
@@ -215,7 +215,7 @@ void RemoteHost::reap() {
   agent_runs_ = false;
 }
 
-/// Nothing more is to be expected from there.
+/// Gives the host up: no message is expected from it any more.
 void RemoteHost::lose(const std::string& what, int exit_status) {
   if (lost_) return;
   lost_ = true;

@@ -19,7 +19,7 @@ struct RemoteHostOptions {
   HostSlots place;
   std::vector<std::string> agent;  ///< starts Capstan's daemon there, through ssh for example
   nlohmann::json start;            ///< the daemon's orders
-  bool feeds_input = false;        ///< this process's standard input goes to rank 0, there
+  bool feeds_input = false;        ///< rank 0 is there and gets this process's standard input
   std::chrono::milliseconds answer_timeout{60000};  ///< for the daemon to answer
 };
 
@@ -55,7 +55,7 @@ class RemoteHost final : public Ranks {
   RankListener& listener_;
   OrphanGuard& guard_;
   Child agent_;
-  FileDescriptor control_;  ///< what the daemon reads
+  FileDescriptor control_;  ///< the daemon's standard input
   std::string outgoing_;
   HostMessageReader reader_{true};
   LineForwarder errors_;

@@ -13,7 +13,7 @@
 namespace capstan::launcher {
 namespace {
 
-/// A word in quotes: a shell takes it as it is.
+/// A word in quotes, which a shell takes as it is.
 std::string quoted_for_shell(const std::string& word) {
   std::string text = "'";
   for (const char c : word) c == '\'' ? text += R"('\'')" : text += c;

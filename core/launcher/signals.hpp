@@ -6,7 +6,7 @@
 
 namespace capstan::launcher {
 
-/// Blocks the signals that a job's loop reads from a descriptor instead, for as long as it lives.
+/// While it lives, blocks the signals that a job's loop reads from a descriptor instead.
 class SignalSource {
  public:
   SignalSource();
@@ -15,7 +15,7 @@ class SignalSource {
 
   /// Readable when a signal has come.
   int fd() const { return fd_.get(); }
-  /// 0 if none has.
+  /// The next signal; 0 if none has come.
   int next() const;
 
  private:
