@@ -23,7 +23,7 @@ struct TopoOptions {
 /// A machine and the placement of ranks on it.
 struct Scene {
   Machine machine;
-  bool is_here;                   ///< the machine that this runs on
+  bool is_here;                   ///< whether it is the machine that this process runs on
   bool ranks_asked;               ///< false: one rank per core, for the chunk size only
   std::vector<CpuSet> placement;  ///< entry r for rank r
 };

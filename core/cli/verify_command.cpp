@@ -123,7 +123,7 @@ std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& host
 }
 
 struct Result {
-  std::size_t steps = 0;                ///< of the rank that has most
+  std::size_t steps = 0;                ///< of the rank that has the most
   std::uint64_t sent = 0, signals = 0;  ///< by the busiest rank, at the last size
   std::uint64_t between = 0;  ///< sent to other hosts by the busiest host, at the last size
   std::size_t proofs = 0;
@@ -142,7 +142,7 @@ struct Result {
   }
 
  private:
-  /// Gives what goes to other hosts.
+  /// Counts the steps of a schedule. Returns the elements that it sends to other hosts.
   std::uint64_t measure(const Schedule& schedule, const Hosts& hosts) {
     std::uint64_t elements = 0, messages = 0, away = 0;
     for (const Step& step : schedule.steps()) {
@@ -208,7 +208,7 @@ std::vector<const Algorithm*> selected(const VerifyCommand& command) {
   }
   if (!chosen.empty()) return chosen;
   const auto collective = collective_named(command.collective);
-  if (collective) algorithm_named(*collective, command.algorithm);  // lists those that there are
+  if (collective) algorithm_named(*collective, command.algorithm);  // its error lists all names
   throw InvalidArgument(
       fmt::format("no collective has an algorithm '{}': `capstan verify` without options lists all",
                   command.algorithm));

@@ -29,7 +29,7 @@ Probe launchers() {
   return {"launchers", Probe::Status::ok, found.empty() ? "capstan run" : "capstan run, " + found};
 }
 
-/// `describe` of how this process was started, or the error in its environment.
+/// The result of `describe` for the start of this process, or the error in its environment.
 template <class Describe>
 Probe of_launch(const char* name, Describe describe) {
   try {
