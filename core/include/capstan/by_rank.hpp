@@ -9,9 +9,9 @@
 
 namespace capstan {
 
-/// A list with one element for each rank of a group, indexed by `Rank`. It exists so that code that
-/// keeps something per peer needs no casts and cannot index by anything else. Not checked: the
-/// index must be below size().
+/// A list with one element for each rank of a group, indexed by `Rank`: code that keeps a value per
+/// peer needs no casts, and cannot index by anything else. Not checked: the index must be below
+/// size().
 template <class T>
 class ByRank {
  public:
@@ -28,7 +28,7 @@ class ByRank {
     return elements_[static_cast<std::size_t>(rank.value())];
   }
 
-  /// How many ranks there are.
+  /// The number of ranks.
   int size() const { return static_cast<int>(elements_.size()); }
   bool empty() const { return elements_.empty(); }
 

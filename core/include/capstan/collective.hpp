@@ -49,11 +49,12 @@ bool has_counts(Collective collective);
 /// yet to read.
 bool overwrites_input(Collective collective);
 
-/// The sizes of one call: what an algorithm is built for, besides its group.
+/// The sizes of one call. A schedule depends on nothing else but the group.
 struct Shape {
   /// Elements of the whole buffer (broadcast, reduce, all_reduce, scan, exscan) or of one block
-  /// (all_gather and gather: what a rank gives; reduce_scatter and scatter: what a rank gets;
-  /// all_to_all: what each rank gives to each). Unused where there are counts.
+  /// (all_gather and gather: the block that a rank gives; reduce_scatter and scatter: the block
+  /// that a rank gets; all_to_all: the block from each rank to each). Unused where there are
+  /// counts.
   Elements count{};
   /// The root's position in the group.
   int root = 0;

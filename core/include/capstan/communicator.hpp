@@ -24,10 +24,11 @@ namespace capstan {
 ///   capstan::Work work = world.start_all_reduce(mine, sums);  // see Work
 ///
 /// Every rank calls the same collectives in the same order with the same counts, types, operations
-/// and roots; if not, every rank gets a Mismatch that says who called what. (A rank that only
-/// sends, like the root of a broadcast, may learn of it a few calls later.) When a peer dies, every
-/// survivor that needs it gets a PeerLost that names it. After any such error the communicator is
-/// unusable: all later calls throw the same error. InvalidArgument leaves it as it was.
+/// and roots. If not, every rank gets a Mismatch that names the ranks and their calls. (A rank that
+/// only sends, like the root of a broadcast, may learn of it a few calls later.) When a peer dies,
+/// every rank that still needs the peer gets a PeerLost that names it. After any such error the
+/// communicator is unusable: all later calls throw the same error. InvalidArgument leaves the
+/// communicator as it was.
 ///
 /// All buffers may lie on devices (CUDA, HIP), also in place, mixed with host memory, in tensors
 /// and messages. They are staged through pinned host memory (Settings::pinned_memory bytes of it at
@@ -81,10 +82,10 @@ class Communicator : public Collectives<Communicator> {
   using Collectives::start_broadcast;
   using Collectives::start_reduce_scatter;
 
-  // Tensors. Those whose elements do not lie one after the other, in the order in which they
-  // travel, are packed and unpacked, on devices by a copy for each run of elements: make those
-  // dense that have many short ones. Ranks whose tensors differ in shape or type get a Mismatch;
-  // shapes that do not fit together here, an InvalidArgument.
+  // Tensors. A tensor whose elements do not lie one after the other, in the order in which they
+  // travel, is packed and unpacked, on devices by a copy for each run of adjacent elements: make a
+  // tensor dense that has many short runs. Ranks whose tensors differ in shape or type get a
+  // Mismatch. Shapes of one rank that do not fit together give it an InvalidArgument.
 
   /// In place.
   void all_reduce(const TensorView& data, const Reducer& reducer = {});
@@ -115,11 +116,11 @@ class Communicator : public Collectives<Communicator> {
 
   // Messages between two ranks. As in MPI, messages from one rank with the same tag are received in
   // the order in which they were sent. Receiver and sender use one type (else the receiver gets a
-  // Mismatch); a message that is longer than the buffer is Truncated. Short messages are sent
-  // before anybody asks for them; a long one waits for its receiver, which reads it in place where
-  // it can. Work::cancel() of a long send from host memory may be refused: the receiver may be
-  // reading it. For the same reason a send that no rank receives within the time-out fails the
-  // communicator; a receive without a message fails alone.
+  // Mismatch); a message that is longer than the buffer is Truncated. Short messages are sent at
+  // once. A long message waits for its receiver, which reads the sender's buffer in place where it
+  // can. Work::cancel() of a long send from host memory may be refused, as the receiver may be
+  // reading the buffer. For the same reason a send that no rank receives within the time-out fails
+  // the communicator; a receive without a message fails alone.
 
   /// Returns when the data may be changed again.
   template <ElementRange Data>
@@ -135,7 +136,7 @@ class Communicator : public Collectives<Communicator> {
   MessageInfo receive(Data&& buffer, int source = any_source, int tag = any_tag) {
     return wait_for_message(start_receive(buffer, source, tag));
   }
-  /// Work::message() tells of the message.
+  /// Work::message() gives the source, tag and size of the message.
   template <MutableElementRange Data>
   Work start_receive(Data&& buffer, int source = any_source, int tag = any_tag) {
     return start_exchange({Message::from(source, buffer, tag)});
@@ -153,13 +154,13 @@ class Communicator : public Collectives<Communicator> {
 
   /// Memory for `count` elements, zeros, that ranks on this host read in place: for buffers of 16
   /// KiB and more that are used again and again. All ranks call it, like a collective, each with a
-  /// count of its own, which may be 0. It takes as long as writing the memory once, and lies near
-  /// the processor of the calling thread; from 2 MiB on in huge pages, where the kernel has them.
-  /// Members of this communicator that share the host see it in all of their communicators; other
-  /// ranks use it as plain memory. From then on ranks agree before longer calls of this
-  /// communicator, and of groups made from it, which buffers are shared; that costs as much as a
-  /// barrier. Throws LimitReached on every rank when one of them cannot have its memory: the
-  /// communicator stays as it was.
+  /// count of its own, which may be 0. The call takes as long as writing the memory once. The
+  /// memory lies near the processor of the calling thread; from 2 MiB on in huge pages, where the
+  /// kernel has them. Members of this communicator that share the host see the memory in all of
+  /// their communicators; other ranks use it as plain memory. From then on ranks agree before
+  /// longer calls of this communicator, and of groups made from it, which buffers are shared: an
+  /// agreement costs as much as a barrier. Throws LimitReached on every rank when one of them
+  /// cannot have its memory: the communicator stays as it was.
   template <Element T>
   SharedBuffer<T> allocate(std::size_t count) {
     const bool countable = count <= std::numeric_limits<std::size_t>::max() / sizeof(T);
@@ -169,13 +170,13 @@ class Communicator : public Collectives<Communicator> {
   }
 
   /// Groups the ranks that pass the same colour into a communicator of their own, in the order of
-  /// `key` and, among equals, of rank. All ranks call it; one that passes a negative colour gets
-  /// nothing. Groups are independent: their operations involve their members only, and they may
+  /// `key` and, among equals, of rank. All ranks call it; a rank that passes a negative colour gets
+  /// nothing. Groups are independent: their operations involve their members only, and groups may
   /// overlap with other groups and outlive this communicator.
   std::optional<Communicator> split(int colour, int key = 0);
 
   /// A communicator of these ranks, in this order. All ranks of this communicator call it with the
-  /// same list; those that are not in it get nothing.
+  /// same list; ranks that are not in the list get nothing.
   std::optional<Communicator> subgroup(std::span<const int> ranks);
 
   /// The rank in the world of this communicator's `rank`.

@@ -8,8 +8,8 @@
 
 namespace capstan {
 
-/// A point in time on the steady clock by which an action has to be done. It remembers how long the
-/// action was given, so that an error can say "within 30 s".
+/// A point in time on the steady clock by which an action has to be done. Keeps the time limit that
+/// it was made from, so that an error can say "within 30 s".
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
@@ -38,7 +38,7 @@ class Deadline {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(remaining());
     return static_cast<int>(std::min<std::chrono::milliseconds::rep>(left.count(), INT_MAX));
   }
-  /// The time it was given, for messages: "30 s", "0.25 s".
+  /// The time limit, for messages: "30 s", "0.25 s".
   std::string budget() const {
     if (is_never()) return "unlimited time";
     char text[32];

@@ -29,10 +29,10 @@ class Driver {
   /// start operations and may wait for them.
   virtual bool drive(const std::function<bool()>& done, Deadline deadline) = 0;
 
-  /// Detaches an operation from its caller's buffers: when this returns true they are the caller's
-  /// again, neither read nor written any more, and operation.cancelled() has been called. The
-  /// operation goes on with private copies, so that peers get what they expect. False if it had
-  /// ended already.
+  /// Detaches an operation from its caller's buffers. When this returns true, the buffers are
+  /// neither read nor written any more, and operation.cancelled() has been called. The operation
+  /// goes on with private copies, so that peers get the data that they expect. False if the
+  /// operation had ended already.
   virtual bool cancel(Operation& operation) = 0;
 
   /// From now on operations move on while no thread waits: starts the progress thread.
@@ -45,7 +45,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   enum class State : std::uint8_t { pending, completed, failed, cancelled };
   using Callback = std::function<void(Operation&)>;
 
-  /// The memory that will hold its result.
+  /// The memory that will hold the operation's result.
   struct Output {
     DataType type{};
     void* data = nullptr;

@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-/// A reduction operation that the program brings along.
+/// A reduction operation that the user has defined.
 struct UserOperation {
   std::string name;  ///< equal on all ranks; named in errors
   DataType type;
@@ -21,8 +21,8 @@ struct UserOperation {
   std::function<void(void* accumulator, const void* next, std::size_t count)> accumulate;
 };
 
-/// How elements of different ranks are combined: one of the built-in operations, a sum of scaled
-/// inputs, or an operation of the program's own. Cheap to copy.
+/// The way in which elements of different ranks are combined: one of the built-in operations, a sum
+/// of scaled inputs, or an operation that the user has defined. Cheap to copy.
 class Reducer {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): `all_reduce(in, out, ReduceOp::max)` reads well
@@ -37,8 +37,8 @@ class Reducer {
     return reducer;
   }
 
-  /// combine(a, b) for elements a of a lower and b of a higher rank. Make it once and use it for
-  /// many calls: plans are kept for the next call with the same reducer.
+  /// combine(a, b) for elements a of a lower and b of a higher rank. Make a reducer once and use it
+  /// for many calls: plans are kept for the next call with the same reducer.
   template <Element T, class Combine>
   static Reducer of(std::string name, Combine combine, bool commutative = true) {
     Reducer reducer;

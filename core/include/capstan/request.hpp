@@ -26,7 +26,7 @@ template <class A, class B>
 concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
 
 /// One collective call on untyped memory. Bindings use it directly; all typed functions of
-/// Communicator make one. Memory is aligned as its type is.
+/// Communicator make one. Memory has the alignment of the element type.
 struct Request {
   Collective collective = Collective::barrier;
   DataType type = DataType::u8;
@@ -36,10 +36,10 @@ struct Request {
   Elements output_count{};
   Reducer reducer{};
   int root = 0;
-  /// _v forms: the length of each rank's block, the same on all ranks; all_to_all_v: how much this
-  /// rank sends to each.
+  /// _v forms: the length of each rank's block, the same on all ranks; all_to_all_v: the elements
+  /// that this rank sends to each.
   std::vector<Elements> counts{};
-  /// all_to_all_v: how much this rank receives from each.
+  /// all_to_all_v: the elements that this rank receives from each.
   std::vector<Elements> receive_counts{};
   /// A stream or queue of a device (cudaStream_t, hipStream_t), in whose order the call is to run.
   /// Collectives run on the host today: anything but null is refused with InvalidArgument.

@@ -8,9 +8,9 @@
 
 namespace capstan {
 
-/// How ranks on several hosts find their meeting point when no address of it is set.
+/// How ranks on several hosts find their store when its address is not set.
 enum class Bootstrap {
-  automatic,  ///< on one host its local sockets, over several PMIx or PMI as the launcher offers it
+  automatic,  ///< local sockets on one host; over several, the PMIx or PMI that the launcher offers
   tcp,        ///< only by an address that is set (CAPSTAN_STORE, MASTER_ADDR), or on one host
   pmix,       ///< by the launcher's PMIx, also on one host; an error where there is none
   pmi,        ///< by the launcher's PMI, also on one host; an error where there is none
@@ -28,49 +28,50 @@ struct Settings {
   /// How start-up finds the other ranks. CAPSTAN_BOOTSTRAP: auto, tcp, pmix or pmi.
   Bootstrap bootstrap = Bootstrap::automatic;
 
-  /// The interface of this host under which ranks on other hosts reach it: its name, an address of
-  /// it or a network that the address is in, for example eth0, 192.0.2.7, 192.0.2.0/24 or ::/0 (any
-  /// IPv6); or several with commas between them, the best first. A network fits hosts whose
-  /// interfaces have different names. Empty: the first that is up. CAPSTAN_INTERFACE.
+  /// The interface under which ranks on other hosts reach this host: the interface's name, its
+  /// address, or a network that contains the address, for example eth0, 192.0.2.7, 192.0.2.0/24 or
+  /// ::/0 (any IPv6); or several with commas between them, the best first. A network fits hosts
+  /// whose interfaces have different names. Empty: the first that is up. CAPSTAN_INTERFACE.
   std::string interface;
 
-  /// What carries data between hosts. CAPSTAN_NETWORK: tcp, ofi (libfabric), verbs (RDMA), or auto:
+  /// The transport between hosts. CAPSTAN_NETWORK: tcp, ofi (libfabric), verbs (RDMA), or auto:
   /// verbs where every rank has a device, else tcp.
   Network network = Network::automatic;
 
   /// The congestion control of connections between hosts, for example "cubic" or "dctcp". Empty:
-  /// the system's own, unless that is BBR, which takes the network for slower than it is when
-  /// traffic comes in bursts: then reno. CAPSTAN_TCP_CONGESTION.
+  /// the system's own, but reno instead of BBR, which underestimates the network when traffic comes
+  /// in bursts. CAPSTAN_TCP_CONGESTION.
   std::string tcp_congestion;
 
-  /// Which provider of libfabric the ofi network uses, for example "tcp" or "verbs". Empty: the
+  /// The provider of libfabric that the ofi network uses, for example "tcp" or "verbs". Empty: the
   /// best there is. CAPSTAN_PROVIDER.
   std::string provider;
 
-  /// Which devices of this host carry data to others: for the verbs network RDMA devices, for
-  /// example "mlx5_0" or, with a port of one, "mlx5_0,mlx5_1:2"; for ofi domains as `fi_info` has
-  /// them, for example "mlx5_0,mlx5_1" or "eth0,eth1". The ranks on the host take them in turn.
-  /// Empty: the first port that is up, or the best domain. CAPSTAN_RDMA_DEVICES.
+  /// The devices of this host that carry data to other hosts. For the verbs network these are RDMA
+  /// devices, for example "mlx5_0" or, with a port, "mlx5_0,mlx5_1:2". For ofi these are domains as
+  /// `fi_info` names them, for example "mlx5_0,mlx5_1" or "eth0,eth1". The ranks on the host take
+  /// the devices in turn. Empty: the first port that is up, or the best domain.
+  /// CAPSTAN_RDMA_DEVICES.
   std::string rdma_devices;
 
-  /// Over how many connections at a time a rank sends long data to a rank on another host, 1 to 8.
-  /// Each takes the next of the devices, or of the interfaces, that are named above, so that a rank
-  /// uses several network cards. The same on all ranks. CAPSTAN_RAILS.
+  /// The number of connections over which a rank sends long data to a rank on another host, 1 to 8.
+  /// Each connection takes the next of the devices, or of the interfaces, that are named above, so
+  /// that a rank uses several network cards. The same on all ranks. CAPSTAN_RAILS.
   int rails = 1;
 
   /// Within a host, the first calls of each kind and size are run by several candidates (algorithm,
   /// protocol and block length) and timed; later calls run by the fastest, the same on all ranks.
   /// The best candidates are timed again from time to time, ever more rarely, because machines
-  /// change. Floating-point results do not depend on it: candidates are compared only if they give
-  /// the same bits. Off on any rank, or with rules in `algorithm`, the model of the machine decides
-  /// alone. CAPSTAN_AUTOTUNE, 0 or 1.
+  /// change. Floating-point results do not depend on this setting: candidates are compared only if
+  /// they give the same bits. Off on any rank, or with rules in `algorithm`, the model of the
+  /// machine decides alone. CAPSTAN_AUTOTUNE, 0 or 1.
   bool autotune = true;
 
   /// How long an operation waits for a peer that is alive before it fails with TimedOut.
   /// CAPSTAN_TIMEOUT, seconds.
   std::chrono::milliseconds timeout = std::chrono::seconds{300};
 
-  /// Which algorithm runs at which message size, overriding the selector, for example
+  /// Rules that choose the algorithm by message size instead of the selector, for example
   /// "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring" or just "all_reduce:ring".
   /// CAPSTAN_ALGORITHM.
   std::string algorithm;
@@ -79,39 +80,39 @@ struct Settings {
   /// CAPSTAN_CHUNK, bytes with an optional k or m.
   Bytes chunk{0};
 
-  /// Moves operations on while the program computes, by a thread of each rank's own. Without it
-  /// they move on while a caller waits; asking a Work for a future starts it all the same.
+  /// Whether each rank has a progress thread, which moves operations on while the program computes.
+  /// Without the thread they move on while a caller waits; Work::future() starts the thread anyway.
   /// CAPSTAN_PROGRESS_THREAD, 0 or 1.
   bool progress_thread = false;
 
-  /// Long messages, and in collectives long inputs and outputs, are read straight from the memory
-  /// of the rank that they belong to where the system lets one process read another; otherwise, or
-  /// when this is off, they are copied through shared memory. The same on all ranks.
+  /// Whether long messages, and in collectives long inputs and outputs, are read straight from the
+  /// memory of their owner, where the system lets one process read another. Otherwise, or when this
+  /// is off, they are copied through shared memory. The same on all ranks.
   /// CAPSTAN_SINGLE_COPY, 0 or 1.
   bool single_copy = true;
 
-  /// Buffers of 128 KiB and more that a program uses again and again are moved into huge pages,
-  /// which the other ranks of the host find faster. They stay at their addresses. So is what else
-  /// is in the pages at their ends, unless that takes more memory at an end than half a page or
-  /// half of the buffer. Done where the system can and every rank has this on. CAPSTAN_HUGE_PAGES,
-  /// 0 or 1.
+  /// Whether buffers of 128 KiB and more that a program uses again and again are moved into huge
+  /// pages, where the kernel finds them faster for other ranks. Addresses stay the same. Other data
+  /// in the pages at a buffer's ends are moved as well, unless that takes more memory at an end
+  /// than half a page or half of the buffer. Done where the system can and every rank has this on.
+  /// CAPSTAN_HUGE_PAGES, 0 or 1.
   bool huge_pages = true;
 
   /// The most page-locked host memory that a rank uses at a time for buffers that lie on devices.
   /// CAPSTAN_PINNED_MEMORY, bytes with an optional k, m or g.
   Bytes pinned_memory{std::uint64_t{1} << 30};
 
-  /// How many bytes of buffers each rank may have by Communicator::allocate. 0: half of the host's
+  /// The most bytes that each rank may have from Communicator::allocate. 0: half of the host's
   /// memory. CAPSTAN_BUFFER_LIMIT, bytes with an optional k, m or g.
   Bytes buffer_limit{0};
 
-  /// Pretends that the ranks are spread evenly over so many hosts, so that what runs over several
-  /// can be tried on one: ranks of different ones use the network between them. 0: as it is. The
-  /// same on all ranks. CAPSTAN_VIRTUAL_HOSTS.
+  /// Treats the ranks as spread evenly over so many virtual hosts, so that runs over several hosts
+  /// can be tried on one: ranks of different virtual hosts use the network between them. 0: the
+  /// real hosts. The same on all ranks. CAPSTAN_VIRTUAL_HOSTS.
   int virtual_hosts = 0;
 
-  /// For tests of what survives a bad network: faults that every transport injects, the same on all
-  /// ranks, as transports/compose/faulty/fault_plan.hpp reads them, for example
+  /// For tests with a bad network: faults that every transport injects, the same on all ranks, as
+  /// transports/compose/faulty/fault_plan.hpp reads them, for example
   /// "seed=42,delay=0.1,death=3@50". No ranks share memory then. CAPSTAN_FAULTS.
   std::string faults;
 

@@ -14,9 +14,9 @@ namespace capstan {
 /// in part (span().subspan(...)) it may be the input, the output or both of any call, and buffers
 /// of other memory may be used beside it, here and on other ranks.
 ///
-/// The destructor gives the memory back. It may run on any thread and after that of the
-/// communicator, but not while an operation uses the memory. Distinct buffers may be used by
-/// distinct threads.
+/// The destructor gives the memory back. It may run on any thread and after the communicator's
+/// destructor, but not while an operation uses the memory. Distinct buffers may be used by distinct
+/// threads.
 template <Element T>
 class SharedBuffer {
  public:

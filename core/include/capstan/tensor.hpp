@@ -28,7 +28,7 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-/// An array of any number of dimensions in memory that somebody else owns, as DLPack describes it.
+/// An array of any number of dimensions, as DLPack describes it. Does not own its memory.
 /// Dimensions are counted from 0; strides count elements.
 struct TensorView {
   void* data = nullptr;
@@ -44,8 +44,8 @@ struct TensorView {
   TensorView(T* memory, std::vector<std::int64_t> lengths, std::vector<std::int64_t> steps = {})
       : TensorView(memory, *data_type_of<T>, std::move(lengths), std::move(steps)) {}
 
-  /// Of a DLTensor (dlpack.h), which this header does not need. Throws InvalidArgument for element
-  /// types that Capstan does not know.
+  /// The view of a DLTensor (dlpack.h), which this header does not need. Throws InvalidArgument for
+  /// element types that Capstan does not know.
   template <class DlTensor>
   static TensorView from_dlpack(const DlTensor& tensor) {
     const auto dimensions = static_cast<std::size_t>(tensor.ndim);
@@ -75,7 +75,7 @@ struct TensorView {
   }
 
   Elements count() const;
-  /// Whether its elements lie one after another, in order.
+  /// Whether the elements lie one after another, in order.
   bool is_dense() const;
   /// Elements `first` .. `first + length - 1` along a dimension.
   TensorView slice(int dimension, std::int64_t first, std::int64_t length) const;

@@ -8,7 +8,7 @@
 namespace capstan {
 
 /// All that a rank needs to find and trust the others of one communicator: 128 bytes that a
-/// program passes round by means of its own, as bytes or as text. Every process that has it can
+/// program passes round by means of its own, as bytes or as text. Every process that has the id can
 /// join: treat it as a password.
 struct UniqueId {
   std::array<std::byte, 128> bytes;
@@ -16,9 +16,9 @@ struct UniqueId {
 };
 
 /// Starts a rendezvous server for the ranks of one communicator inside this process, which may be
-/// one of them, and returns the id by which they join. It listens on `address`, a name or address
-/// of this host that all ranks can reach, until they have joined, and ends when they have left
-/// again or with this process. Throws SystemError if the address cannot be listened on,
+/// one of the ranks, and returns the id by which they join. The server listens on `address`, a name
+/// or address of this host that all ranks can reach, until all have joined, and ends when all have
+/// left again or with this process. Throws SystemError if the server cannot listen on the address,
 /// InvalidArgument if it stands for all addresses (0.0.0.0 or ::). May be called from any thread.
 UniqueId create_unique_id(const std::string& address = "127.0.0.1");
 

@@ -10,15 +10,15 @@ namespace capstan {
 /// Calls handlers when operations end: handlers of all operations, of those that were started with
 /// one id, and of one operation.
 ///
-/// A handler is called once for each operation that ends after it was added, on the thread that
-/// moves the operation on (a progress thread is started if there is none), with no lock held; it
-/// may start operations, here too, and wait for them. A completed operation goes to on_complete
-/// handlers, one that failed or was cancelled to on_error handlers, with the error that wait()
-/// throws. An exception from an on_complete handler goes to the on_error handlers, one from those
-/// is logged.
+/// A handler is called once for each operation that ends after the handler was added, on the thread
+/// that moves the operation on (a progress thread is started if there is none), with no lock held.
+/// A handler may start operations, here too, and wait for them. A completed operation goes to
+/// on_complete handlers. An operation that failed or was cancelled goes to on_error handlers, with
+/// the error that wait() throws. An exception from an on_complete handler goes to the on_error
+/// handlers; an exception from an on_error handler is logged.
 ///
-/// Thread-safe. After the destructor has returned no handler is called any more; it waits for those
-/// that run on other threads. Operations run on.
+/// Thread-safe. The destructor waits for handlers that run on other threads; after it no handler is
+/// called any more. Operations run on.
 class OperationEvents {
  public:
   using OnComplete = std::function<void(const Work&)>;
@@ -31,11 +31,12 @@ class OperationEvents {
   /// For all operations.
   void on_complete(OnComplete handler);
   void on_error(OnError handler);
-  /// For those with this id.
+  /// For operations with this id.
   void on_complete(int id, OnComplete handler);
   void on_error(int id, OnError handler);
 
-  /// Starts an operation under an id, which may be used again. `on_complete` is for this one only.
+  /// Starts an operation under an id, which may be used again. `on_complete` is for this operation
+  /// only.
   template <StartsOperation Start>
   Work start(int id, Start start, OnComplete on_complete = nullptr) {
     Work work = start();

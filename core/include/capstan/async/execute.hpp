@@ -14,19 +14,20 @@ namespace capstan {
 template <class F>
 concept StartsOperation = std::invocable<F&> && std::same_as<std::invoke_result_t<F&>, Work>;
 
-/// Waits for operations that belong together, with one budget of time for all. When it is spent, a
-/// stop is requested or one of them fails, the others are cancelled. Throws DeadlineExceeded,
-/// Cancelled, or OperationFailed with the cause; a stop request is seen within 20 ms.
+/// Waits for operations that belong together, with one time limit for all. When the time is up, a
+/// stop is requested or one of the operations fails, the others are cancelled. Throws
+/// DeadlineExceeded, Cancelled, or OperationFailed with the cause; a stop request is seen within
+/// 20 ms.
 void finish_all(std::span<const Work> works, std::chrono::nanoseconds timeout,
                 const std::stop_token& stop);
 
 namespace detail {
-/// Cancels what has been started and throws OperationFailed with the current exception.
+/// Cancels these operations and throws OperationFailed with the current exception.
 [[noreturn]] void give_up(std::span<const Work> works);
 }  // namespace detail
 
-/// Starts all of them, then waits like finish_all(). Returns them in order. Throws OperationFailed
-/// too when one cannot be started.
+/// Starts all operations, then waits like finish_all(). Returns the operations in order. Throws
+/// OperationFailed also when one cannot be started.
 template <std::ranges::input_range Starts>
   requires StartsOperation<std::ranges::range_reference_t<Starts>>
 std::vector<Work> execute_all_async(Starts&& starts, std::chrono::nanoseconds timeout,
@@ -41,8 +42,8 @@ std::vector<Work> execute_all_async(Starts&& starts, std::chrono::nanoseconds ti
   return works;
 }
 
-/// Starts one operation and waits for it to complete; returns it, for its result. Throws like
-/// execute_all_async().
+/// Starts one operation and waits until it has completed. Returns the operation, for its result.
+/// Throws like execute_all_async().
 template <StartsOperation Start>
 Work execute_async(Start start, std::chrono::nanoseconds timeout,
                    const std::stop_token& stop = {}) {

@@ -10,8 +10,8 @@
 namespace capstan {
 
 /// Starts an operation, computes while it is under way, waits for it, and returns the result of the
-/// computation. Without a progress thread it moves on only before and after the computation. When
-/// the computation throws, the operation is cancelled.
+/// computation. Without a progress thread the operation moves on only before and after the
+/// computation. When the computation throws, the operation is cancelled.
 template <StartsOperation Start, class Compute>
 auto compute_while_communicating(Start start, Compute compute) {
   struct CancelUnlessDone {
