@@ -45,7 +45,7 @@ int Communicator::size() const {
 
 namespace {
 
-/// The task of a checked call. That of an all_to_all_v is completed when its turn comes.
+/// The task of a checked call. The call of an all_to_all_v is completed when its turn comes.
 Task task_of(CheckedCall&& checked) {
   return {.call = std::move(checked.call),
           .input = checked.input,
@@ -78,7 +78,7 @@ bool needs_devices(const Request& request) {
 
 using Lengths = Answers<std::vector<Elements>>;
 
-/// Agreement on how much each rank sends to each other in an all_to_all_v.
+/// Agreement on the elements that each rank sends to each other in an all_to_all_v.
 Task agree_on_lengths(const std::vector<Elements>& counts,
                       const std::shared_ptr<Lengths>& lengths) {
   lengths->own = counts;
@@ -185,7 +185,7 @@ std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
   return form(inside ? std::vector<int>(ranks.begin(), ranks.end()) : std::vector<int>{});
 }
 
-/// All ranks take part, also those that get nothing.
+/// Forms groups. All ranks take part, also ranks that get no group.
 std::optional<Communicator> Communicator::form(const std::vector<int>& members) {
   auto member = make_group(impl_->member, std::vector<Rank>(members.begin(), members.end()));
   if (!member) return std::nullopt;

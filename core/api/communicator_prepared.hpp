@@ -31,7 +31,7 @@ class Communicator::Impl {
 };
 
 struct Communicator::Prepared {
-  std::optional<Task> agreement{};  ///< goes first: `main` is completed by its result
+  std::optional<Task> agreement{};  ///< runs first: its result completes the call of `main`
   Task main{};
   Operation::Output output{};  ///< the caller's
 

@@ -111,7 +111,7 @@ void copy(const TensorView& to, const TensorView& from, const CopyRun& copy_run)
     copy_run(to.data, from.data, to.count().value() * bytes);
     return;
   }
-  // The first dimension is walked through; below it the same again.
+  // Recursive: a loop over the first dimension copies each of its slices.
   const TensorView to_first = to.slice(0, 0, 1), from_first = from.slice(0, 0, 1);
   const auto below = [](const TensorView& tensor, std::int64_t i, std::size_t element) {
     TensorView part{static_cast<std::byte*>(tensor.data) +
