@@ -11,7 +11,7 @@ namespace {
 
 constexpr Bytes kib{1 << 10}, mib{1 << 20};
 
-constexpr std::uint64_t slots = 3;  // of a staged pipeline: filled, reduced, read by others
+constexpr std::uint64_t slots = 3;  // of a staged pipeline: written, reduced, read by others
 constexpr Bytes usual = kib * 256, largest = mib;
 
 // Limits of plausible caches. Machines of 2025 have at most 3 MiB of L2 per core, and 32 MiB of L3
@@ -24,7 +24,8 @@ std::string text_of(Bytes bytes) {
   return fmt::format("{:.3g} MiB", static_cast<double>(bytes.value()) / (1 << 20));
 }
 
-/// The number of ranks on each processing unit. A rank that may use several counts in part on each.
+/// The number of ranks on each processing unit. A rank that may use several units counts in part on
+/// each.
 std::vector<double> load_of_units(std::span<const CpuSet> bindings) {
   std::vector<double> load;
   for (const CpuSet& binding : bindings)
@@ -95,7 +96,7 @@ ChunkChoice staged_in(const char* level, Bytes chunk, Bytes share, const std::st
                              text_of(share), level, remark)};
 }
 
-/// Chooses a chunk so that what a rank stages for itself stays in its share of a cache.
+/// Chooses a chunk so that the data that a rank stages for itself stay in its share of a cache.
 ChunkChoice choose(const Level& l2, const Level& l3) {
   const std::string obstacle = obstacle_to_l3(l2, l3);
   if (l2.per_core == Bytes{0} && !obstacle.empty())
@@ -108,7 +109,7 @@ ChunkChoice choose(const Level& l2, const Level& l3) {
   return staged_in("L2", from_l2, l2.per_rank, obstacle);
 }
 
-/// Shortens a chunk if necessary, so that what all ranks stage stays in the caches.
+/// Shortens a chunk if necessary, so that the data that all ranks stage stay in the caches.
 ChunkChoice limited_by_caches(const ChunkChoice& chunk, const Level& l2, const Level& l3,
                               int ranks) {
   if (!obstacle_to_l3(l2, l3).empty()) return chunk;

@@ -42,7 +42,7 @@ class CpuSet {
 /// The notation of taskset(1) and the kernel: "0-3,8".
 std::string to_string(const CpuSet& set);
 
-/// This notation for any ascending numbers: {0, 1, 2, 5} is "0-2,5".
+/// The same notation for any ascending numbers: {0, 1, 2, 5} is "0-2,5".
 std::string to_ranges(std::span<const unsigned> ascending);
 
 }  // namespace capstan

@@ -18,7 +18,7 @@ struct Destroy {
 using Topology = std::unique_ptr<hwloc_topology, Destroy>;
 
 /// Components of hwloc that are not needed. "x86" would even run this thread on every processor in
-/// turn, to learn what /sys contains as well.
+/// turn, for facts that /sys contains as well.
 constexpr const char* unwanted_components[] = {"x86",  "pci",  "opencl", "gl",
                                                "cuda", "nvml", "rsmi",   "levelzero"};
 

@@ -154,9 +154,10 @@ ChunkChoice choose_chunk(const Machine& machine, std::span<const CpuSet> binding
 /// The chunk for `ranks` ranks placed by place_ranks.
 Bytes chunk_bytes_for(const Machine& machine, int ranks);
 
-/// The most bytes of input and output of a rank together with which those of all ranks stay in the
-/// last cache: a rank's share of L3, but at most 16 MiB, as virtual machines share their L3 with
-/// others; 8 MiB if L3 is unknown or implausible. For `ranks` ranks placed by place_ranks.
+/// The most bytes that the input and output of each rank may have together for the buffers of all
+/// ranks to stay in the last cache. This is a rank's share of L3, but at most 16 MiB, as virtual
+/// machines share their L3 with others; 8 MiB if L3 is unknown or implausible. For `ranks` ranks
+/// placed by place_ranks.
 Bytes cached_buffers(const Machine& machine, int ranks);
 
 }  // namespace capstan
