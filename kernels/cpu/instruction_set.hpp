@@ -4,8 +4,8 @@
 
 namespace capstan::kernels {
 
-/// The maker's name of an instruction set that Highway names otherwise: "AVX-512" for "AVX3". Other
-/// names stay as they are.
+/// The vendor's name of an instruction set: "AVX-512" for "AVX3". Names that Highway shares with
+/// vendors stay as they are.
 std::string_view instruction_set(std::string_view highway_name);
 
 }  // namespace capstan::kernels

@@ -24,7 +24,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class V>
 inline constexpr bool has_float_lanes = hwy::IsFloat<hn::TFromV<V>>();
 
-/// The NaN that an instruction returns depends on the order of operands, which compilers change.
+/// Replaces NaNs by the canonical one: the NaN that an instruction returns depends on the order of
+/// operands, which compilers change.
 template <class V>
 HWY_INLINE V with_canonical_nan(V v) {
   if constexpr (has_float_lanes<V>) {

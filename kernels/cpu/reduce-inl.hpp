@@ -153,7 +153,7 @@ HWY_INLINE void reduce_partial_vector(const Op& op, const From& sources, const T
   if constexpr (lanes > 1) reduce_partial_vector<lanes / 2, T>(op, sources, to, i, count);
 }
 
-/// Reduces any range, without unrolling, which does not pay for short ones.
+/// Reduces any range. No unrolling, which does not pay for short ranges.
 template <class T, class Op>
 HWY_NOINLINE void reduce_short(const Op& op, const Reduction& r, std::size_t i, std::size_t end) {
   const Sources<T, 0> sources(r);
@@ -170,7 +170,7 @@ HWY_NOINLINE void reduce_short(const Op& op, const Reduction& r, std::size_t i, 
 /// fast; distances from 2048 to 4096 bytes differ little.
 inline constexpr std::size_t fetched_ahead = 3072;
 
-/// Prefetches the lines at that distance behind block i of the sources.
+/// Prefetches the source lines `fetched_ahead` bytes behind block i.
 template <class T, class From>
 HWY_INLINE void fetch_ahead(const From& sources, std::size_t i) {
   for (std::size_t s = 0; s < sources.size(); ++s) {
@@ -204,8 +204,9 @@ HWY_NOINLINE std::size_t reduce_blocks(bool stream, const Op& op, const Reductio
   return i;
 }
 
-/// Whether three and four sources have a loop of their own: for the operations that programs use.
-/// Each loop is compiled for each type and target, and the baseline runs on no processor of today.
+/// Whether three and four sources have a loop of their own, as for operations that programs use
+/// often. Each loop is compiled for each type and target, and the baseline runs on no processor of
+/// today.
 template <class Op>
 inline constexpr bool worth_unrolling_sources = false;
 #if HWY_TARGET != HWY_SCALAR

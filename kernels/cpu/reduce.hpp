@@ -54,7 +54,7 @@ struct Reduction {
   std::size_t further_count = 0;
 };
 
-/// An operation that the program brings: accumulator[i] = accumulator[i] ⊕ next[i].
+/// An operation that the user has defined: accumulator[i] = accumulator[i] ⊕ next[i].
 struct UserReduction {
   void (*accumulate)(const void* state, void* accumulator, const void* next, std::size_t count);
   const void* state;
@@ -64,12 +64,12 @@ struct UserReduction {
 using ReduceKernel = void (*)(const Reduction&);
 using CopyKernel = void (*)(void* destination, const void* source, std::size_t bytes, bool stream);
 
-/// The kernel for a type and an operation on this CPU. The one of ReduceOp::average sums, then
-/// divides by `divisor`. Costs a table look-up: fetch it once per plan. Throws InvalidArgument
-/// unless supports(type, op).
+/// The kernel for a type and an operation on this CPU. The kernel of ReduceOp::average sums, then
+/// divides by `divisor`. Costs a table look-up: get the kernel once per plan. Throws
+/// InvalidArgument unless supports(type, op).
 ReduceKernel reduce_kernel(DataType type, ReduceOp op);
 
-/// The kernel of an operation that the program brings; see Reduction::context.
+/// The kernel of operations that the user has defined; see Reduction::context.
 ReduceKernel user_kernel();
 
 /// destination[i] = source[i] · factor, rounded once to the type; integers are multiplied by the

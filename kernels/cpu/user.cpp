@@ -1,4 +1,4 @@
-// Operations that the program brings, and the scaling of inputs.
+// Operations that the user has defined, and the scaling of inputs.
 #include <algorithm>
 #include <complex>
 #include <cstring>
