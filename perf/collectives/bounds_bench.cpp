@@ -59,7 +59,7 @@ float* large_buffer(std::size_t bytes, float value) {
 
 /// Microseconds of one round of large calls.
 struct Round {
-  double exchange;  ///< of flags, before or after the round, the longer one
+  double exchange;  ///< the longer of the flag exchanges before and after the round
   double copy, all_reduce;
 };
 

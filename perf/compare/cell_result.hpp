@@ -30,8 +30,8 @@ struct CellResult {
   struct Peer {
     std::string name, worker;  ///< the better of the peer's configurations
     Times times{};
-    /// Median over rounds of its time over Capstan's in the same round: a disturbance that lasts
-    /// longer than a round affects both alike.
+    /// Median over rounds of the peer's time over Capstan's in the same round: a disturbance that
+    /// lasts longer than a round affects both alike.
     double ratio = 0, ratio_spread = 0;
     std::uint64_t wrong = 0;
   };

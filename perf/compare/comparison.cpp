@@ -39,7 +39,7 @@ void add_if_better(std::vector<CellResult::Peer>& peers, CellResult::Peer peer) 
     *same = std::move(peer);
 }
 
-/// Measures two things in turns. Empty if one of them fails, which it reports as a time of 0.
+/// Measures two times in turns. Empty if one of the measurements fails, that is, returns 0.
 template <class Numerator, class Denominator>
 std::optional<double> median_ratio(int rounds, const Numerator& numerator,
                                    const Denominator& denominator) {
@@ -108,8 +108,8 @@ void Comparison::measure(std::size_t worker) {
   if (!keep_buffers_) tell(worker, Order::Kind::release);
 }
 
-/// Allocates new buffers and makes three calls before anything is measured: libraries register
-/// buffers or move them to other pages then. False if that failed.
+/// Allocates new buffers and makes three calls before anything is measured: in these calls
+/// libraries register buffers or move them to other pages. False if that failed.
 bool Comparison::renew_buffers(std::size_t worker) {
   constexpr std::uint32_t calls = 2;  // and one to warm up
   return !tell(worker, Order::Kind::prepare).failed &&
@@ -162,7 +162,7 @@ bool Comparison::is_undecided() const {
   return false;
 }
 
-/// Seconds of one call of what is prepared; 0 if it failed.
+/// Seconds of one prepared call; 0 if it failed.
 double Comparison::time_own_calls(std::uint32_t calls) {
   tell(own_worker(), Order::Kind::time, std::max(2U, calls / 10));
   return tell(own_worker(), Order::Kind::time, calls).seconds / calls;

@@ -33,7 +33,8 @@ class Coordinator {
   }
 
   /// Gives an order to all ranks of a worker. Returns the slowest time and the sum of wrong values;
-  /// `failed` if the library cannot do it. A worker that does not answer is disqualified.
+  /// `failed` if the library cannot carry out the order. A worker that does not answer is
+  /// disqualified.
   worker_protocol::Answer order(std::size_t worker, const worker_protocol::Order& order);
 
  private:

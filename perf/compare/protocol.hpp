@@ -85,7 +85,7 @@ std::span<const std::byte> encode(const Message& message) {
   return std::as_bytes(std::span{&message, 1});
 }
 
-/// Throws BootstrapError for what is no such message.
+/// Throws BootstrapError for bytes that are no such message.
 template <class Message>
 Message decode(std::span<const std::byte> bytes) {
   Message message;

@@ -28,7 +28,7 @@ double to_double(T value, bool real_only) {
     return static_cast<double>(value);
 }
 
-/// Exact: test data are small whole numbers.
+/// The conversion is exact, as test data are small whole numbers.
 template <class T>
 T from_double(double value, bool real_only) {
   if constexpr (kernels::IsSmallFloat<T>)
@@ -156,7 +156,8 @@ std::uint64_t TestData::count_wrong(const void* output, int rank) const {
   return wrong;
 }
 
-/// Element i of the range holds what the promise says of index `promise.index + i`.
+/// Counts the elements of a range that break a promise: element i belongs to index
+/// `promise.index + i`.
 std::uint64_t TestData::count_wrong(const void* output, Range range,
                                     Contract::Promise promise) const {
   if (promise.last < promise.first) return 0;

@@ -15,7 +15,7 @@ class TestData {
   /// `op` is ignored by collectives that do not reduce.
   TestData(DataType type, ReduceOp op, const Contract& contract, int ranks);
 
-  /// Writes what rank `rank` contributes to its input.
+  /// Writes the contribution of rank `rank` to its input.
   void fill(void* input, int rank) const;
   /// The number of wrong elements in rank `rank`'s output.
   std::uint64_t count_wrong(const void* output, int rank) const;

@@ -37,7 +37,7 @@ class CallTimer {
   std::optional<Stopwatch> watch_;
 };
 
-/// `bytes` are what one call of one thread moves; `seconds` what all calls of this thread took.
+/// `bytes`: moved by one call of one thread. `seconds`: the time of all calls of this thread.
 void report(benchmark::State& state, Level level, std::size_t bytes, double seconds) {
   using benchmark::Counter;
   const double moved = static_cast<double>(state.iterations()) * static_cast<double>(bytes);

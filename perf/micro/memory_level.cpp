@@ -24,8 +24,8 @@ std::size_t cache_bytes(int name, std::size_t otherwise) {
   return reported > 0 ? static_cast<std::size_t>(reported) : otherwise;
 }
 
-/// Size of each of the two areas, one to read and one to write: that of the last cache, limited to
-/// what a development machine can spare.
+/// Size of each of the two areas, one to read and one to write: the size of the last cache, with a
+/// limit that development machines can spare.
 std::size_t memory_bytes() {
   const std::size_t cache = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 * mebibyte);
   return std::clamp(cache, 128 * mebibyte, 512 * mebibyte) / mebibyte * mebibyte;
