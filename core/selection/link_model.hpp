@@ -30,8 +30,8 @@ struct LinkModel {
   double first_staging_byte = 0.1;    ///< on top, for the first 4 KiB that are read or written
   double contention =
       0.7;  ///< of staging buffers: the share by which each other reader lengthens a read
-      double buffer_contention = 1;  ///< the same for a peer's buffer, in pages of 4 KiB
-      double huge_contention = 0.1;  ///< the same for a peer's buffer, in pages of 2 MiB
+  double buffer_contention = 1;  ///< the same for a peer's buffer, in pages of 4 KiB
+  double huge_contention = 0.1;  ///< the same for a peer's buffer, in pages of 2 MiB
   double packet_write = 8;
   double packet = 140;        ///< from writing a packet to having read it
   double next_packet = 48;    ///< each further packet of the same sender
