@@ -11,7 +11,7 @@ namespace capstan {
 /// A simulated network between `ranks` threads of this process: entry r is the transport of rank r,
 /// each with a segment of `segment` bytes. No link is mapped. For tests of what runs over networks.
 ///
-/// The transports use all the freedom of the contract, so that callers who rely on more are caught:
+/// The transports use all the freedom of the contract, which catches callers that rely on more:
 /// nothing is sent before the wake, nothing becomes visible before the receiver's progress(), long
 /// ranges are read as late as allowed, and pushed() becomes true in progress() alone.
 ///

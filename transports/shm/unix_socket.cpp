@@ -39,7 +39,7 @@ struct AbstractAddress {
   socklen_t length;
 };
 
-/// The descriptors of a message. They are owned at once, so that none leaks whoever sent them.
+/// The descriptors of a message, from any sender. They get an owner at once, so that none leaks.
 std::vector<FileDescriptor> take_descriptors(msghdr& header) {
   std::vector<FileDescriptor> result;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part; part = CMSG_NXTHDR(&header, part)) {

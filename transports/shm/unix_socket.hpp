@@ -60,7 +60,7 @@ Credentials credentials_of_peer(int socket);
 Attempt send_message(int socket, std::span<const std::byte> message,
                      std::span<const int> descriptors);
 
-/// A received message. One that is longer than the buffer has `length` 0.
+/// A received message. A message that is longer than the buffer has `length` 0.
 struct Received {
   std::size_t length = 0;
   bool closed = false;
