@@ -24,7 +24,7 @@ class Checker {
               .op = request_.reducer.op(),
               .shape = shape(),
               .user = reduces(request_.collective) ? request_.reducer.user() : nullptr};
-    check_lengths(call);
+    check_buffers(call);
     return place(std::move(call));
   }
 
@@ -35,7 +35,33 @@ class Checker {
                                       fmt::format(text, std::forward<Args>(args)...)));
   }
 
-  bool in_place() const { return request_.input == nullptr && request_.output != nullptr; }
+  bool at_root() const { return request_.root == rank_; }
+
+  bool uses_input() const {
+    switch (request_.collective) {
+      case Collective::barrier:
+        return false;
+      case Collective::broadcast:
+      case Collective::scatter:
+      case Collective::scatter_v:
+        return at_root();
+      default:
+        return true;
+    }
+  }
+
+  bool uses_output() const {
+    switch (request_.collective) {
+      case Collective::barrier:
+        return false;
+      case Collective::reduce:
+      case Collective::gather:
+      case Collective::gather_v:
+        return at_root();
+      default:
+        return true;
+    }
+  }
 
   void check_stream() const {
     if (request_.stream)
@@ -89,18 +115,15 @@ class Checker {
     switch (request_.collective) {
       case Collective::broadcast:
       case Collective::scatter:
-        return request_.output_count;
       case Collective::reduce_scatter:
-        return in_place() ? request_.output_count / p : request_.output_count;
+        return request_.output_count;
       case Collective::all_to_all:
         if (request_.output_count.value() % p != 0)
           refuse("{} elements cannot be cut into {} equal blocks", request_.output_count.value(),
                  p);
         return request_.output_count / p;
-      case Collective::all_gather:
-        return in_place() ? request_.output_count / p : request_.input_count;
       default:
-        return in_place() ? request_.output_count : request_.input_count;
+        return request_.input_count;
     }
   }
 
@@ -113,21 +136,33 @@ class Checker {
   }
 
   /// Buffers that this rank does not use are not checked.
-  void check_lengths(const Call& call) const {
+  void check_buffers(const Call& call) const {
     const auto [input, output] = lengths(call);
-    if (output > Elements{0} && request_.output_count != output && !in_place())
-      refuse("the output holds {} elements, but {} are needed", request_.output_count.value(),
-             output.value());
-    if (in_place()) {
-      const Elements whole = std::max(input, output);
-      if (request_.output_count != whole && whole > Elements{0})
-        refuse("the buffer holds {} elements, but {} are needed", request_.output_count.value(),
-               whole.value());
-      return;
-    }
-    if (input > Elements{0} && request_.input_count != input)
-      refuse("the input holds {} elements, but {} are needed", request_.input_count.value(),
-             input.value());
+    if (uses_output()) check_buffer("output", request_.output, request_.output_count, output);
+    if (uses_input()) check_buffer("input", request_.input, request_.input_count, input);
+  }
+
+  void check_buffer(std::string_view name, const void* data, Elements given,
+                    Elements needed) const {
+    if (given != needed)
+      refuse("the {} holds {} elements, but {} are needed {}{}", name, given.value(),
+             needed.value(), reason_for_length(name), in_place_hint());
+    if (!data && given > Elements{0})
+      refuse("the {} is null, but is to hold {} elements: pass its memory{}", name, given.value(),
+             in_place_hint());
+  }
+
+  std::string reason_for_length(std::string_view name) const {
+    if (has_counts(request_.collective)) return "by the lengths given";
+    const auto [other, count] = name == "output" ? std::pair{"input", request_.input_count}
+                                                 : std::pair{"output", request_.output_count};
+    return fmt::format("beside an {} of {}", other, count.value());
+  }
+
+  std::string_view in_place_hint() const {
+    const bool one_is_null = (request_.input == nullptr) != (request_.output == nullptr);
+    if (!one_is_null || !uses_input() || !uses_output()) return "";
+    return "; an empty buffer does not mean in place: for that, pass the same memory as both";
   }
 
   CheckedCall place(Call call) const {
@@ -135,22 +170,17 @@ class Checker {
     const auto [input, output] = lengths(call);
     CheckedCall checked{call, request_.input, request_.output, bytes_of(input, element),
                         bytes_of(output, element)};
-    const bool exchange = call.collective == Collective::all_to_all_v;
-    const Contract::Placement own =
-        exchange ? Contract::Placement{} : checked.call.contract(ranks_).in_place(rank_);
     const auto shift = [&](Elements offset) { return bytes_of(offset, element).value(); };
-    if (in_place()) {
-      auto* const shared = static_cast<std::byte*>(request_.output);
-      checked.input = shared + shift(own.input);
-      checked.output = shared + shift(own.output);
-      return checked;
-    }
     const auto* const from = static_cast<const std::byte*>(request_.input);
     const auto* const to = static_cast<const std::byte*>(request_.output);
     const bool overlap = from < to + checked.output_bytes.value() &&
                          to < from + checked.input_bytes.value() && input > Elements{0} &&
                          output > Elements{0};
-    if (overlap && from + shift(own.output) != to + shift(own.input))
+    if (overlap && call.collective == Collective::all_to_all_v)
+      refuse("input and output overlap: it is not done in place, pass memory that is disjoint");
+    if (!overlap) return checked;
+    const Contract::Placement own = checked.call.contract(ranks_).in_place(rank_);
+    if (from + shift(own.output) != to + shift(own.input))
       refuse(
           "input and output overlap: pass memory that is disjoint, or the same for an operation "
           "in place");

@@ -73,7 +73,7 @@ std::string column_mismatch(int rank, int peer, Elements sent, Elements expected
 }
 
 bool needs_devices(const Request& request) {
-  return on_device(request.input) || on_device(request.output);
+  return on_device(request.input) || (request.output != request.input && on_device(request.output));
 }
 
 using Lengths = Answers<std::vector<Elements>>;

@@ -60,7 +60,7 @@ Request request_of(Collective collective, const TensorView& input, const TensorV
                    const Reducer& reducer = {}, int root = 0) {
   return {.collective = collective,
           .type = output.type,
-          .input = input.data == output.data ? nullptr : input.data,
+          .input = input.data,
           .input_count = input.count(),
           .output = output.data,
           .output_count = output.count(),
@@ -209,10 +209,13 @@ Communicator::Prepared Communicator::prepare_fused(std::vector<Piece> pieces, Da
       device ? Packing{*impl_->staging, total,
                        call_of(rank(), fmt::format("all_reduce of {} buffers", pieces.size()))}
              : Packing{total};
+  const Elements count{total.value() / size_of(type).value()};
   Prepared prepared = prepare({.collective = Collective::all_reduce,
                                .type = type,
+                               .input = packed.data(),
+                               .input_count = count,
                                .output = packed.data(),
-                               .output_count = Elements{total.value() / size_of(type).value()},
+                               .output_count = count,
                                .reducer = reducer});
   const auto each_piece = [packed, pieces = std::move(pieces)](const auto& visit) {
     packed.copy([&](const CopyRun& copy_run) {

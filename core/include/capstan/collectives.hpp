@@ -11,10 +11,11 @@ namespace capstan {
 /// p is the number of ranks. Arguments are contiguous ranges of elements (spans, vectors, arrays)
 /// of one type. Input and output are disjoint, or the collective is asked for in place: with one
 /// range where both are equally long, otherwise with a rank's own block being part of the larger
-/// range (all_gather, gather, reduce_scatter, scatter), as in MPI and NCCL. Lengths that do not fit
-/// together, a root out of range, a type that the operation is not defined for, and ranges that
-/// overlap in another way throw InvalidArgument before anything is sent. If ranks make different
-/// calls, each gets a Mismatch that names the ranks and their calls.
+/// range (all_gather, gather, reduce_scatter, scatter), as in MPI and NCCL. An empty range has no
+/// elements; it never means in place. Lengths that do not fit together, a null pointer that is to
+/// hold elements, a root out of range, a type that the operation is not defined for, and ranges
+/// that overlap in another way throw InvalidArgument before anything is sent. If ranks make
+/// different calls, each gets a Mismatch that names the ranks and their calls.
 ///
 /// As in MPI, only the barrier is sure to wait for all ranks; any other collective may. Data that a
 /// rank sends have arrived, or will arrive, when its call returns. A broadcast's root or a reduce's

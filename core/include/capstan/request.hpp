@@ -27,10 +27,16 @@ concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::
 
 /// One collective call on untyped memory. Bindings use it directly; all typed functions of
 /// Communicator make one. Memory has the alignment of the element type.
+///
+/// A call is in place if the buffers share memory: with `input == output` where they are equally
+/// long, otherwise with the shorter one being this rank's block of the longer one. A null pointer
+/// stands for no elements and never for "in place": with any other count it is refused with
+/// InvalidArgument. A buffer that this rank does not use (the output of a reduce, but at the root)
+/// is not looked at.
 struct Request {
   Collective collective = Collective::barrier;
   DataType type = DataType::u8;
-  const void* input = nullptr;  ///< null: in place
+  const void* input = nullptr;
   Elements input_count{};
   void* output = nullptr;
   Elements output_count{};
@@ -74,8 +80,8 @@ Request in_place(Collective collective, Data&& data, Reducer reducer = {}, int r
   Request request;
   request.collective = collective;
   request.type = *data_type_of<std::ranges::range_value_t<Data>>;
-  request.output = std::ranges::data(data);
-  request.output_count = Elements{std::ranges::size(data)};
+  request.input = request.output = std::ranges::data(data);
+  request.input_count = request.output_count = Elements{std::ranges::size(data)};
   request.reducer = std::move(reducer);
   request.root = root;
   return request;
