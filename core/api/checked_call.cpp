@@ -16,12 +16,13 @@ class Checker {
       : request_(request), rank_(rank), ranks_(ranks) {}
 
   CheckedCall check() const {
+    check_kinds();
     check_stream();
     check_root();
     check_operation();
     Call call{.collective = request_.collective,
               .type = request_.type,
-              .op = request_.reducer.op(),
+              .op = reduces(request_.collective) ? request_.reducer.op() : ReduceOp::sum,
               .shape = shape(),
               .user = reduces(request_.collective) ? request_.reducer.user() : nullptr};
     check_buffers(call);
@@ -63,6 +64,20 @@ class Checker {
     }
   }
 
+  void check_kinds() const {
+    const auto is_one_of = [](auto kind, const auto& all) {
+      return static_cast<std::size_t>(kind) < all.size();
+    };
+    if (!is_one_of(request_.collective, all_collectives()))
+      throw InvalidArgument(fmt::format("rank {}: Request::collective: {} is no collective", rank_,
+                                        static_cast<int>(request_.collective)));
+    if (!is_one_of(request_.type, all_data_types()))
+      refuse("the type {} does not exist: pass a DataType", static_cast<int>(request_.type));
+    if (reduces(request_.collective) && !is_one_of(request_.reducer.op(), all_reduce_ops()))
+      refuse("the operation {} does not exist: pass a ReduceOp",
+             static_cast<int>(request_.reducer.op()));
+  }
+
   void check_stream() const {
     if (request_.stream)
       refuse(
@@ -78,6 +93,8 @@ class Checker {
   void check_operation() const {
     if (!reduces(request_.collective)) return;
     const auto& user = request_.reducer.user();
+    if (user && !user->accumulate)
+      refuse("the operation '{}' has no function: UserOperation::accumulate is empty", user->name);
     if (user && user->type != request_.type)
       refuse("the operation '{}' is for {}, not {}", user->name, name_of(user->type),
              name_of(request_.type));
@@ -99,14 +116,43 @@ class Checker {
     if (has_counts(request_.collective))
       shape.counts = request_.counts;
     else
-      shape.count = count();
+      shape.count = checked_count();
     const std::size_t wanted =
         has_counts(request_.collective) ? static_cast<std::size_t>(ranks_) : 0;
     if (shape.counts.size() != wanted || (request_.collective == Collective::all_to_all_v &&
                                           request_.receive_counts.size() != wanted))
       refuse("{} lengths were given: pass one for each of the {} ranks", shape.counts.size(),
              ranks_);
+    check_total("counts", request_.counts);
+    check_total("receive_counts", request_.receive_counts);
     return shape;
+  }
+
+  /// The largest buffer of any rank can be addressed: what is computed from counts does not
+  /// overflow.
+  Elements checked_count() const {
+    const Elements given = count();
+    const bool has_blocks =
+        Contract{request_.collective, Shape{.count = Elements{1}}, ranks_}.extent() > Elements{1};
+    if (given > most_elements() / (has_blocks ? static_cast<std::uint64_t>(ranks_) : 1))
+      refuse("{} elements{} exceed the memory of any process", given.value(),
+             has_blocks ? " of each rank" : "");
+    return given;
+  }
+
+  void check_total(std::string_view name, const std::vector<Elements>& counts) const {
+    if (!has_counts(request_.collective)) return;
+    Elements left = most_elements();
+    for (const Elements count : counts) {
+      if (count > left)
+        refuse("{}: a length of {} elements exceeds the memory of any process", name,
+               count.value());
+      left -= count;
+    }
+  }
+
+  Elements most_elements() const {
+    return Elements{addressable.value() / size_of(request_.type).value()};
   }
 
   /// Shape::count, from the buffer that every rank passes.

@@ -7,6 +7,9 @@
 
 namespace capstan {
 
+/// No process addresses more memory. A buffer that is longer is a mistake.
+inline constexpr Bytes addressable{std::uint64_t{1} << 48};
+
 /// A request that is valid on this rank: buffers have the lengths that the collective needs and are
 /// disjoint or properly in place, the root exists, the operation is defined for the type.
 struct CheckedCall {

@@ -31,16 +31,21 @@ std::vector<Communicator> Communicator::local_world(int ranks, const Settings& s
   return world;
 }
 
+void Communicator::Impl::refuse_moved_from() {
+  throw InvalidArgument(
+      "this communicator has been moved from and is empty: use the one that it was moved to");
+}
+
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
 int Communicator::rank() const {
-  return impl_->engine.rank();
+  return Impl::of(*this).engine.rank();
 }
 int Communicator::size() const {
-  return impl_->engine.size();
+  return Impl::of(*this).engine.size();
 }
 
 namespace {
@@ -106,7 +111,7 @@ Communicator::Prepared Communicator::prepare(const Request& request) const {
   const Operation::Output output{request.type, checked.output,
                                  checked.output_bytes.value() / checked.call.element().value()};
   Prepared prepared{std::nullopt, task_of(std::move(checked)), output};
-  impl_->staging->stage(prepared.main, rank());
+  Impl::of(*this).staging->stage(prepared.main, rank());
   if (request.collective == Collective::all_to_all_v) {
     const auto lengths = std::make_shared<Lengths>();
     prepared.agreement.emplace(agree_on_lengths(request.counts, lengths));
@@ -121,12 +126,12 @@ Communicator::Prepared Communicator::prepare(const Request& request) const {
 
 void Communicator::run_queued(Prepared prepared) {
   prepared.read_devices();
-  if (prepared.agreement) impl_->engine.enqueue(std::move(*prepared.agreement));
-  impl_->engine.run_queued(std::move(prepared.main));
+  if (prepared.agreement) Impl::of(*this).engine.enqueue(std::move(*prepared.agreement));
+  Impl::of(*this).engine.run_queued(std::move(prepared.main));
 }
 
 Work Communicator::start_queued(Prepared prepared) {
-  Engine& engine = impl_->engine;
+  Engine& engine = Impl::of(*this).engine;
   prepared.read_devices();
   const auto operation = std::make_shared<Operation>(
       engine.progress(), to_string(prepared.main.call), prepared.output);
@@ -138,7 +143,7 @@ Work Communicator::start_queued(Prepared prepared) {
 
 void Communicator::run(const Request& request) {
   // With a progress thread others may call at the same time.
-  Engine& engine = impl_->engine;
+  Engine& engine = Impl::of(*this).engine;
   if (engine.progress()->has_thread() || needs_devices(request)) return run_checked(request);
   const auto* const known = engine.plans().lookup(request);
   if (!known) return run_checked(request);
@@ -149,7 +154,7 @@ void Communicator::run_checked(const Request& request) {
   if (request.collective == Collective::all_to_all_v || request.reducer.scales() ||
       needs_devices(request))
     return run_queued(prepare(request));
-  Engine& engine = impl_->engine;
+  Engine& engine = Impl::of(*this).engine;
   const std::uint64_t generation = engine.plans().generation();  // callbacks may call meanwhile
   const CheckedCall checked = check(request, rank(), size());
   const CachedPlan* const plan = engine.run(checked.call, checked.input, checked.output);
@@ -187,23 +192,24 @@ std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
 
 /// Forms groups. All ranks take part, also ranks that get no group.
 std::optional<Communicator> Communicator::form(const std::vector<int>& members) {
-  auto member = make_group(impl_->member, std::vector<Rank>(members.begin(), members.end()));
+  auto member =
+      make_group(Impl::of(*this).member, std::vector<Rank>(members.begin(), members.end()));
   if (!member) return std::nullopt;
-  return Communicator{std::make_unique<Impl>(std::move(*member), impl_->staging)};
+  return Communicator{std::make_unique<Impl>(std::move(*member), Impl::of(*this).staging)};
 }
 
 std::shared_ptr<std::byte> Communicator::allocate_bytes(std::size_t bytes) {
-  return shared::allocate(impl_->engine, Bytes{bytes});
+  return shared::allocate(Impl::of(*this).engine, Bytes{bytes});
 }
 
 int Communicator::world_rank(int rank) const {
   if (rank < 0 || rank >= size())
     throw InvalidArgument(fmt::format("world_rank({}): ranks here are 0 to {}", rank, size() - 1));
-  return impl_->engine.world_ranks()[Rank{rank}];
+  return Impl::of(*this).engine.world_ranks()[Rank{rank}];
 }
 
 std::optional<int> Communicator::rank_of(int world_rank) const {
-  const auto& ranks = impl_->engine.world_ranks();
+  const auto& ranks = Impl::of(*this).engine.world_ranks();
   const auto found = std::ranges::find(ranks, world_rank);
   if (found == ranks.end()) return std::nullopt;
   return static_cast<int>(found - ranks.begin());
@@ -229,20 +235,20 @@ CheckedCall known_call(const Request& request, int rank, int size) {
 
 std::string Communicator::explain(const Request& request) const {
   const CheckedCall checked = known_call(request, rank(), size());
-  const Choice choice = impl_->engine.choice(checked.call, checked.input, checked.output);
+  const Choice choice = Impl::of(*this).engine.choice(checked.call, checked.input, checked.output);
   return fmt::format("{} ({}), {}: {}", choice.algorithm->name, choice.algorithm->summary,
                      choice.manner(), choice.reason);
 }
 
 bool Communicator::is_settled(const Request& request) const {
   const CheckedCall checked = known_call(request, rank(), size());
-  return impl_->engine.is_settled(checked.call, checked.input, checked.output);
+  return Impl::of(*this).engine.is_settled(checked.call, checked.input, checked.output);
 }
 
 std::string Communicator::algorithm(const Request& request) const {
   const CheckedCall checked = known_call(request, rank(), size());
   return std::string{
-      impl_->engine.choice(checked.call, checked.input, checked.output).algorithm->name};
+      Impl::of(*this).engine.choice(checked.call, checked.input, checked.output).algorithm->name};
 }
 
 }  // namespace capstan

@@ -7,6 +7,22 @@
 namespace capstan {
 namespace {
 
+/// Throws InvalidArgument for what no message can be. Its rank and tag are checked later.
+void check(const Message& message, int rank) {
+  const auto refuse = [&](const std::string& text) {
+    throw InvalidArgument(
+        fmt::format("rank {}: {}: {}", rank, message.sends ? "send" : "receive", text));
+  };
+  if (static_cast<std::size_t>(message.type) >= all_data_types().size())
+    refuse(
+        fmt::format("the type {} does not exist: pass a DataType", static_cast<int>(message.type)));
+  if (message.count.value() > addressable.value() / size_of(message.type).value())
+    refuse(fmt::format("{} elements exceed the memory of any process", message.count.value()));
+  if (!message.data && message.count > Elements{0})
+    refuse(fmt::format("the buffer is null, but is to hold {} elements: pass its memory",
+                       message.count.value()));
+}
+
 Messages::TransferPointer transfer_of(const Message& message) {
   auto transfer = std::make_shared<Messages::MessageTransfer>();
   transfer->sends = message.sends;
@@ -32,7 +48,8 @@ std::string describe(const std::vector<Message>& messages) {
 }  // namespace
 
 Work Communicator::start_exchange(const std::vector<Message>& messages) {
-  Engine& engine = impl_->engine;
+  Engine& engine = Impl::of(*this).engine;
+  for (const Message& message : messages) check(message, rank());
   const bool receives = messages.size() == 1 && !messages.front().sends;
   const auto operation = std::make_shared<Operation>(
       engine.progress(), describe(messages),
@@ -47,7 +64,7 @@ Work Communicator::start_exchange(const std::vector<Message>& messages) {
   for (const Message& message : messages) {
     transfers.push_back(transfer_of(message));
     if (on_device(message.data))
-      impl_->staging->stage(*transfers.back(), call_of(rank(), describe({message})));
+      Impl::of(*this).staging->stage(*transfers.back(), call_of(rank(), describe({message})));
   }
   engine.start(transfers, operation);
   return Work{operation};
@@ -59,11 +76,11 @@ MessageInfo Communicator::wait_for_message(const Work& work) {
 }
 
 std::optional<MessageInfo> Communicator::try_probe(int source, int tag) {
-  return impl_->engine.probe(source, tag);
+  return Impl::of(*this).engine.probe(source, tag);
 }
 
 MessageInfo Communicator::probe(int source, int tag) {
-  return impl_->engine.wait_for_message(source, tag);
+  return Impl::of(*this).engine.wait_for_message(source, tag);
 }
 
 }  // namespace capstan

@@ -25,9 +25,20 @@ class Communicator::Impl {
                                                 engine.settings().timeout);
     look_for_devices();
   }
+
+  /// Throws InvalidArgument for a communicator that has been moved from.
+  static Impl& of(const Communicator& communicator) {
+    if (!communicator.impl_) [[unlikely]]
+      refuse_moved_from();
+    return *communicator.impl_;
+  }
+
   Member member;
   Engine& engine;
   std::shared_ptr<DeviceStaging> staging;
+
+ private:
+  [[noreturn, gnu::cold]] static void refuse_moved_from();
 };
 
 struct Communicator::Prepared {

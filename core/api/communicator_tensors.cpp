@@ -68,23 +68,59 @@ Request request_of(Collective collective, const TensorView& input, const TensorV
           .root = root};
 }
 
+/// Whether a tensor lies within memory that a process can address.
+bool is_addressable(const TensorView& tensor) {
+  const auto most = static_cast<std::int64_t>(addressable.value() / size_of(tensor.type).value());
+  const auto fits = [&](std::int64_t length) { return length <= most; };
+  if (!std::ranges::all_of(tensor.shape, fits) ||
+      tensor.count().value() > static_cast<std::uint64_t>(most))
+    return false;
+  for (std::size_t i = 0; i < tensor.strides.size(); ++i) {
+    const std::int64_t farthest = most / std::max<std::int64_t>(tensor.shape[i] - 1, 1);
+    if (tensor.strides[i] > farthest || tensor.strides[i] < -farthest) return false;
+  }
+  return true;
+}
+
+/// Refuses what is no tensor: the members of a view can be set to anything.
+void require_valid(int rank, std::string_view call, const TensorView& tensor) {
+  const auto refuse = [&](const std::string& text) {
+    throw InvalidArgument(fmt::format("rank {}: {}: {}", rank, call, text));
+  };
+  if (static_cast<std::size_t>(tensor.type) >= all_data_types().size())
+    refuse(fmt::format("the tensor's type {} does not exist: pass a DataType",
+                       static_cast<int>(tensor.type)));
+  const bool has_strides = !tensor.strides.empty();
+  if ((has_strides && tensor.strides.size() != tensor.shape.size()) ||
+      std::ranges::any_of(tensor.shape, [](std::int64_t length) { return length < 0; }))
+    refuse(
+        fmt::format("the tensor {} has {} strides: lengths are not negative, and each has a "
+                    "stride, or none has",
+                    to_string(tensor), tensor.strides.size()));
+  if (!is_addressable(tensor))
+    refuse(fmt::format("the tensor {} exceeds the memory of any process", to_string(tensor)));
+  if (!tensor.data && tensor.count() > Elements{0})
+    refuse(fmt::format("the tensor {} is null: pass its memory", to_string(tensor)));
+}
+
 /// Refuses a tensor that this process cannot copy from and to.
-void require_reachable(int rank, const TensorView& tensor) {
+void require_reachable(int rank, std::string_view call, const TensorView& tensor) {
+  require_valid(rank, call, tensor);
   using enum DeviceType;
   const DeviceType type = tensor.device.type;
   if (type == cpu || type == cuda_host || type == rocm_host || type == cuda_managed) return;
   if ((type == cuda || type == rocm) && devices_possible.load(std::memory_order_relaxed)) return;
   throw InvalidArgument(fmt::format(
-      "rank {}: the tensor {} is on device {}:{}, which this process has no driver for: load CUDA "
-      "or HIP before the communicator is made, or pass a tensor in host memory",
-      rank, to_string(tensor), static_cast<int>(type), tensor.device.index));
+      "rank {}: {}: the tensor {} is on device {}:{}, which this process has no driver for: load "
+      "CUDA or HIP before the communicator is made, or pass a tensor in host memory",
+      rank, call, to_string(tensor), static_cast<int>(type), tensor.device.index));
 }
 
 /// `large` is `small` with the length of one dimension times the number of ranks.
 void require_slices(const char* call, int rank, int ranks, const TensorView& small,
                     const TensorView& large, int dimension) {
-  require_reachable(rank, small);
-  require_reachable(rank, large);
+  require_reachable(rank, call, small);
+  require_reachable(rank, call, large);
   const auto d = static_cast<std::size_t>(dimension);
   const bool exists = dimension >= 0 && d < small.shape.size();
   auto expected = small.shape;
@@ -132,9 +168,10 @@ Packing packing_for(DeviceStaging& staging, int rank, std::string_view call,
 
 Communicator::Prepared Communicator::prepare_in_place(Collective collective, const TensorView& data,
                                                       int root, const Reducer& reducer) const {
-  require_reachable(rank(), data);
+  require_reachable(rank(), name_of(collective), data);
   const Packing packed =
-      data.is_dense() ? Packing{} : packing_for(*impl_->staging, rank(), name_of(collective), data);
+      data.is_dense() ? Packing{}
+                      : packing_for(*Impl::of(*this).staging, rank(), name_of(collective), data);
   const TensorView sent = packed ? dense(data, packed.data()) : data;
   Prepared prepared = prepare(request_of(collective, sent, sent, reducer, root));
   Task& task = prepared.main;
@@ -150,7 +187,8 @@ Communicator::Prepared Communicator::prepare_gather(const TensorView& input,
                                                     const TensorView& output, int dimension) const {
   require_slices("all_gather", rank(), size(), input, output, dimension);
   const auto packing = [&](bool as_it_is, const TensorView& tensor) {
-    return as_it_is ? Packing{} : packing_for(*impl_->staging, rank(), "all_gather", tensor);
+    return as_it_is ? Packing{}
+                    : packing_for(*Impl::of(*this).staging, rank(), "all_gather", tensor);
   };
   const Packing block = packing(input.is_dense(), input);
   const Packing blocks = packing(slices_are_blocks(output, dimension), output);
@@ -177,7 +215,8 @@ Communicator::Prepared Communicator::prepare_scatter(const TensorView& input,
                                                      const Reducer& reducer) const {
   require_slices("reduce_scatter", rank(), size(), output, input, dimension);
   const auto packing = [&](bool as_it_is, const TensorView& tensor) {
-    return as_it_is ? Packing{} : packing_for(*impl_->staging, rank(), "reduce_scatter", tensor);
+    return as_it_is ? Packing{}
+                    : packing_for(*Impl::of(*this).staging, rank(), "reduce_scatter", tensor);
   };
   const Packing blocks = packing(slices_are_blocks(input, dimension), input);
   const Packing block = packing(output.is_dense(), output);
@@ -202,11 +241,18 @@ Communicator::Prepared Communicator::prepare_scatter(const TensorView& input,
 Communicator::Prepared Communicator::prepare_fused(std::vector<Piece> pieces, DataType type,
                                                    const Reducer& reducer) const {
   Bytes total{};
-  for (const Piece& piece : pieces) total += Bytes{piece.size()};
+  for (const Piece& piece : pieces) {
+    if (piece.size() > (addressable - total).value() || (!piece.data() && !piece.empty()))
+      throw InvalidArgument(fmt::format(
+          "rank {}: all_reduce of {} buffers: one of {} bytes is null or exceeds the memory of any "
+          "process: pass its memory",
+          rank(), pieces.size(), piece.size()));
+    total += Bytes{piece.size()};
+  }
   const bool device = std::ranges::any_of(
       pieces, [](const Piece& piece) { return !piece.empty() && on_device(piece.data()); });
   const Packing packed =
-      device ? Packing{*impl_->staging, total,
+      device ? Packing{*Impl::of(*this).staging, total,
                        call_of(rank(), fmt::format("all_reduce of {} buffers", pieces.size()))}
              : Packing{total};
   const Elements count{total.value() / size_of(type).value()};

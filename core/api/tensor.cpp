@@ -6,17 +6,25 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 namespace capstan {
 namespace {
 
+/// Of factors that are not negative.
+std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max()
+                                                : product;
+}
+
 std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;)
-    strides[i] = std::exchange(stride, stride * shape[i]);
+    strides[i] = std::exchange(stride, saturating_product(stride, shape[i]));
   return strides;
 }
 
@@ -73,8 +81,9 @@ TensorView::DlpackType TensorView::dlpack_type_of(DataType type) {
 }
 
 Elements TensorView::count() const {
+  if (std::ranges::find(shape, 0) != shape.end()) return Elements{0};
   return Elements{static_cast<std::uint64_t>(
-      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{}))};
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, saturating_product))};
 }
 
 bool TensorView::is_dense() const {

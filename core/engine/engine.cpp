@@ -164,8 +164,8 @@ bool Engine::run_unqueued(const CachedPlan& plan, const void* input, void* outpu
   before_call(plan, input, output);
   try {
     running_ = !executor_.run(plan.plan, input, output);
-  } catch (const Error& error) {
-    fail(Failure::of(error));
+  } catch (...) {
+    fail(current_failure());
     failure_->raise();
   }
   if (!running_) after_call(plan);
@@ -209,8 +209,8 @@ bool Engine::poll() {
     receive_from_hosts();
     const bool moved = run_tasks();
     return (!messages_.idle() && messages_.advance()) || moved;
-  } catch (const Error& error) {
-    fail(Failure::of(error));
+  } catch (...) {
+    fail(current_failure());
     return true;
   }
 }
@@ -270,7 +270,7 @@ void Engine::end_first() {
   std::exception_ptr error;  // concerns this rank alone: peers have their results
   try {
     task.transfers.run_outputs();
-  } catch (const Error&) {
+  } catch (...) {
     error = std::current_exception();
   }
   report_end(task, error);

@@ -147,6 +147,7 @@ class Engine {
   void check_tasks(std::chrono::steady_clock::time_point now);
   std::optional<std::string> departed(Rank peer);
   std::optional<std::string> watched_departure(Rank peer);
+  Failure current_failure() const;
   void fail(const Failure& failure);
   void fail_all(const std::exception_ptr& error);
 

@@ -72,6 +72,26 @@ void Engine::check_tasks(std::chrono::steady_clock::time_point now) {
         names_of(report.awaited), report.position));
 }
 
+/// Of the exception that is being handled. One that is not the library's own comes from an
+/// operation of the program or for want of memory: the call is left half done, so that it fails
+/// everywhere.
+Failure Engine::current_failure() const {
+  const auto in_call = [&](const char* text) {
+    return Failure{Failure::Kind::aborted, Rank{},
+                   fmt::format("rank {}: {}; this ended {} and the communicator", self_.value(),
+                               text, executor_.report().position)};
+  };
+  try {
+    throw;
+  } catch (const Error& error) {
+    return Failure::of(error);
+  } catch (const std::exception& error) {
+    return in_call(error.what());
+  } catch (...) {
+    return in_call("an exception of unknown type");
+  }
+}
+
 void Engine::fail(const Failure& failure) {
   failure_ = failure;
   publish(peers_.own_control().abort, failure);

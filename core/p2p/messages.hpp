@@ -66,8 +66,11 @@ class Messages {
 
   static Bytes area(int ranks, Bytes ring);
 
-  /// Both start a transfer. Throw InvalidArgument for a rank that does not exist and for a tag out
-  /// of range.
+  /// Throws InvalidArgument for a rank that does not exist and for a tag out of range.
+  void check_arguments(const MessageTransfer& transfer) const {
+    check_arguments(transfer, transfer.sends ? "send to" : "receive from");
+  }
+  /// Both start a transfer that has passed check_arguments().
   void send(TransferPointer transfer);
   void receive(TransferPointer transfer);
 

@@ -161,5 +161,196 @@ TEST(Arguments, InPlaceIsTheSameMemoryAsInputAndOutput) {
   });
 }
 
+constexpr std::uint64_t absurd = std::numeric_limits<std::uint64_t>::max() / 3;
+
+/// Requests on untyped memory with a member out of range.
+std::vector<std::pair<std::string, Request>> absurd_requests(std::span<float> memory) {
+  const Request sum = request::in_place(Collective::all_reduce, memory);
+  std::vector<std::pair<std::string, Request>> requests;
+  const auto add = [&](std::string text, auto change) {
+    Request request = sum;
+    change(request);
+    requests.emplace_back(std::move(text), request);
+  };
+  add("200 is no collective", [](auto& r) { r.collective = static_cast<Collective>(200); });
+  add("all_reduce: the type 14", [](auto& r) { r.type = static_cast<DataType>(14); });
+  add("all_reduce: the operation 11", [](auto& r) { r.reducer = static_cast<ReduceOp>(11); });
+  for (const Collective collective : all_collectives()) {
+    if (collective == Collective::barrier) continue;
+    const std::string name = std::string{name_of(collective)} + ": ";
+    for (const std::uint64_t count : {absurd, absurd / 4, std::uint64_t{1} << 48})
+      add(name, [=](auto& r) {
+        r.collective = collective;
+        r.input_count = r.output_count = Elements{count};
+        if (has_counts(collective)) r.counts = {Elements{count}, Elements{count}};
+        if (collective == Collective::all_to_all_v) r.receive_counts = r.counts;
+      });
+    if (has_root(collective))
+      for (const int root : {-1, 2})
+        add(name + "root", [=](auto& r) { r.collective = collective, r.root = root; });
+    if (has_counts(collective))
+      add(name + "0 lengths were given", [=](auto& r) { r.collective = collective; });
+  }
+  return requests;
+}
+
+/// Null, absurd, and out of range: no call crashes, allocates or sends.
+TEST(Arguments, AbsurdRequestsAreRefusedByEveryCallOnUntypedMemory) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    std::vector<float> memory(n, 1);
+    for (const auto& [text, request] : absurd_requests(memory))
+      expect_refused(world, {{"run", text, [&](auto& w) { w.run(request); }},
+                             {"start", text, [&](auto& w) { (void)w.start(request); }},
+                             {"explain", text, [&](auto& w) { (void)w.explain(request); }},
+                             {"algorithm", text, [&](auto& w) { (void)w.algorithm(request); }},
+                             {"is_settled", text, [&](auto& w) { (void)w.is_settled(request); }}});
+    world.all_reduce(memory);
+    EXPECT_THAT(memory, Each(2.0f));
+  });
+}
+
+TensorView tensor_of(void* data, std::vector<std::int64_t> shape,
+                     std::vector<std::int64_t> strides = {}) {
+  return {data, DataType::f32, std::move(shape), std::move(strides)};
+}
+
+std::vector<std::pair<std::string, TensorView>> absurd_tensors(void* memory) {
+  constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::pair<std::string, TensorView>> tensors{
+      {"is null", tensor_of(nullptr, {2, 3})},
+      {"exceeds the memory", tensor_of(memory, {far, far})},
+      {"exceeds the memory", tensor_of(memory, {far})},
+      {"exceeds the memory", tensor_of(memory, {0, far, far})},
+      {"exceeds the memory", tensor_of(memory, {2, 3}, {far, 1})},
+      {"exceeds the memory", tensor_of(memory, {2, 3}, {-far - 1, 1})}};
+  const auto add = [&](std::string text, auto change) {
+    tensors.emplace_back(std::move(text), tensor_of(memory, {2, 3}));
+    change(tensors.back().second);
+  };
+  add("the tensor's type 77", [](auto& tensor) { tensor.type = static_cast<DataType>(77); });
+  add("lengths are not negative", [](auto& tensor) { tensor.shape = {-2, -3}; });
+  add("has 1 strides", [](auto& tensor) { tensor.strides = {1}; });
+  add("no driver", [](auto& tensor) { tensor.device.type = static_cast<DeviceType>(99); });
+  return tensors;
+}
+
+TEST(Arguments, AbsurdTensorsAreRefused) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    std::vector<float> memory(2 * n);
+    const TensorView good = tensor_of(memory.data(), {2, 3});
+    for (const auto& [text, bad] : absurd_tensors(memory.data()))
+      expect_refused(world,
+                     {{"all_reduce", text, [&](auto& w) { w.all_reduce(bad); }},
+                      {"broadcast", text, [&](auto& w) { w.broadcast(bad, 0); }},
+                      {"all_gather", text, [&](auto& w) { w.all_gather(bad, good); }},
+                      {"all_gather", text, [&](auto& w) { w.all_gather(good, bad); }},
+                      {"reduce_scatter", text, [&](auto& w) { w.reduce_scatter(good, bad); }},
+                      {"start", text, [&](auto& w) { (void)w.start_all_reduce(bad); }}});
+    for (const int dimension : {-1, 2})
+      expect_refused(world, {{"dimension", "dimension",
+                              [&](auto& w) { w.all_gather(good, good, dimension); }}});
+    const std::vector<std::span<float>> null{{static_cast<float*>(nullptr), 10}};
+    expect_refused(world, {{"fused", "is null", [&](auto& w) {
+                              w.all_reduce_fused(std::span<const std::span<float>>{null});
+                            }}});
+    world.barrier();
+  });
+}
+
+/// All messages of an exchange start, or none.
+TEST(Arguments, AbsurdMessagesAreRefused) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    std::vector<float> sent(n, 1), received(n);
+    const int peer = 1 - world.rank();
+    const std::span<float> null{static_cast<float*>(nullptr), 10};
+    std::vector<std::pair<std::string, Message>> bad{{"is null", Message::to(peer, null)},
+                                                     {"is null", Message::from(peer, null)}};
+    const auto add = [&](std::string text, auto change) {
+      bad.emplace_back(std::move(text), Message::to(peer, sent));
+      change(bad.back().second);
+    };
+    add("the type 99", [](auto& message) { message.type = static_cast<DataType>(99); });
+    add("exceed the memory", [](auto& message) { message.count = Elements{absurd}; });
+    add("ranks are 0 to 1", [](auto& message) { message.peer = 2; });
+    add("ranks are 0 to 1", [](auto& message) { message.peer = any_source; });
+    add("tags are 0 to", [](auto& message) { message.tag = any_tag; });
+    add("tags are 0 to", [](auto& message) { message.tag = (1 << 30) + 1; });
+    const Message good = Message::from(peer, received);
+    for (const auto& [text, message] : bad)
+      expect_refused(world, {{"exchange", text, [&](auto& w) { w.exchange({good, message}); }}});
+    expect_refused(world, {{"probe", "ranks are", [](auto& w) { (void)w.probe(7); }},
+                           {"probe", "tags are", [](auto& w) { (void)w.try_probe(0, -2); }}});
+    std::vector<float> into(n);
+    world.exchange({Message::from(peer, into), Message::to(peer, sent)});
+    EXPECT_THAT(into, Each(1.0f)) << "no receive of a refused exchange was left";
+  });
+}
+
+std::vector<Refusal> every_public_call() {
+  static std::vector<float> data(n), other(n);
+  static const std::vector<std::size_t> lengths{n};
+  static const TensorView tensor = tensor_of(data.data(), {2, 3});
+  static const std::vector<std::span<float>> buffers{data};
+  static const std::span<const std::span<float>> fused{buffers};
+  static const Request request = request::in_place(Collective::all_reduce, data);
+  std::vector<Refusal> calls;
+  const auto add = [&](std::string name, auto call) {
+    calls.push_back({std::move(name), "moved from", [call](Communicator& w) { call(w); }});
+  };
+  add("rank", [](auto& w) { (void)w.rank(); });
+  add("size", [](auto& w) { (void)w.size(); });
+  add("run", [](auto& w) { w.run(request); });
+  add("start", [](auto& w) { (void)w.start(request); });
+  add("explain", [](auto& w) { (void)w.explain(request); });
+  add("algorithm", [](auto& w) { (void)w.algorithm(request); });
+  add("is_settled", [](auto& w) { (void)w.is_settled(request); });
+  add("barrier", [](auto& w) { w.barrier(); });
+  add("start_barrier", [](auto& w) { (void)w.start_barrier(); });
+  add("broadcast", [](auto& w) { w.broadcast(data, 0); });
+  add("reduce", [](auto& w) { w.reduce(data, other, 0); });
+  add("all_reduce", [](auto& w) { w.all_reduce(data); });
+  add("all_gather", [](auto& w) { w.all_gather(data, other); });
+  add("all_gather_v", [](auto& w) { w.all_gather_v(data, other, lengths); });
+  add("reduce_scatter", [](auto& w) { w.reduce_scatter(data, other); });
+  add("reduce_scatter_v", [](auto& w) { w.reduce_scatter_v(data, other, lengths); });
+  add("gather", [](auto& w) { w.gather(data, other, 0); });
+  add("gather_v", [](auto& w) { w.gather_v(data, other, lengths, 0); });
+  add("scatter", [](auto& w) { w.scatter(data, other, 0); });
+  add("scatter_v", [](auto& w) { w.scatter_v(data, other, lengths, 0); });
+  add("all_to_all", [](auto& w) { w.all_to_all(data); });
+  add("all_to_all_v", [](auto& w) { w.all_to_all_v(data, lengths, other, lengths); });
+  add("scan", [](auto& w) { w.scan(data); });
+  add("exscan", [](auto& w) { w.exscan(data); });
+  add("tensor all_reduce", [](auto& w) { w.all_reduce(tensor); });
+  add("tensor broadcast", [](auto& w) { (void)w.start_broadcast(tensor, 0); });
+  add("tensor all_gather", [](auto& w) { w.all_gather(tensor, tensor); });
+  add("tensor reduce_scatter", [](auto& w) { w.reduce_scatter(tensor, tensor); });
+  add("fused", [](auto& w) { w.all_reduce_fused(fused); });
+  add("send", [](auto& w) { w.send(data, 0); });
+  add("receive", [](auto& w) { w.receive(data); });
+  add("probe", [](auto& w) { (void)w.probe(); });
+  add("try_probe", [](auto& w) { (void)w.try_probe(); });
+  add("exchange of nothing", [](auto& w) { w.exchange({}); });
+  add("allocate", [](auto& w) { (void)w.template allocate<float>(1); });
+  add("split", [](auto& w) { (void)w.split(0); });
+  add("subgroup", [](auto& w) { (void)w.subgroup(std::vector<int>{0}); });
+  add("world_rank", [](auto& w) { (void)w.world_rank(0); });
+  add("rank_of", [](auto& w) { (void)w.rank_of(0); });
+  return calls;
+}
+
+TEST(Arguments, ACommunicatorThatWasMovedFromSaysSo) {
+  auto world = Communicator::local_world(1, bounded_settings());
+  Communicator moved = std::move(world.front());
+  for (const auto& [name, text, call] : every_public_call())
+    EXPECT_THAT(refusal_of([&] { call(world.front()); }), HasSubstr(text)) << name;
+  world.front() = std::move(moved);  // may be assigned to and destroyed
+  for (const auto& [name, text, call] : every_public_call())
+    if (name == "all_reduce" || name == "rank") {
+      EXPECT_NO_THROW(call(world.front())) << name;
+    }
+  EXPECT_THROW((void)moved.size(), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace capstan

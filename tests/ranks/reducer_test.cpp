@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <numeric>
+#include <stdexcept>
 
 #include "algorithms/registry.hpp"
 #include "tests/ranks/thread_world.hpp"
@@ -122,6 +124,66 @@ TEST(Reducers, WhatIsNotDefinedIsRefusedAndNothingIsLost) {
     }
     world.all_reduce(data);
     EXPECT_THAT(data, Each(2.0f));
+  });
+}
+
+TEST(Reducers, OneWithoutAFunctionIsRefused) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    std::vector<float> data(10, 1);
+    const std::function<float(float, float)> none;
+    float (*const null)(float, float) = nullptr;
+    for (const Reducer& empty :
+         {Reducer::of(UserOperation{.name = "none", .type = DataType::f32, .accumulate = {}}),
+          Reducer::of<float>("none", none), Reducer::of<float>("none", null)}) {
+      try {
+        world.all_reduce(data, empty);
+        ADD_FAILURE() << "not noticed";
+      } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("all_reduce: the operation 'none' has no function"));
+      }
+    }
+    world.all_reduce(data);
+    EXPECT_THAT(data, Each(2.0f));
+  });
+}
+
+/// Calls of all ranks until one fails; what that one says.
+std::string failure_of(Communicator& world, const Reducer& reducer, bool background) {
+  std::vector<float> data(100'000, 1);
+  try {
+    if (background) {
+      const Work work = world.start_all_reduce(data, reducer);
+      while (!work.is_completed()) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      work.wait();
+    }
+    for (int call = 0; call < 3; ++call) world.all_reduce(data, reducer);
+    world.barrier();
+  } catch (const Aborted& error) {
+    return error.what();
+  }
+  return "nothing failed";
+}
+
+TEST(Reducers, WhatAnOperationThrowsEndsTheCallOnAllRanks) {
+  for (const bool background : {false, true}) {
+    Settings settings = bounded_settings();
+    settings.progress_thread = background;
+    on_threads(3, settings, [&](Communicator& world) {
+      const auto fails = Reducer::of<float>("fails", [&](float a, float b) {
+        if (world.rank() == 1) throw std::domain_error("no sum of these");
+        return a + b;
+      });
+      EXPECT_THAT(failure_of(world, fails, background),
+                  HasSubstr("rank 1: the operation 'fails' threw: no sum of these; this ended"));
+      EXPECT_THROW(world.barrier(), Aborted) << "the communicator stays failed";
+    });
+  }
+}
+
+TEST(Reducers, AnOperationMayThrowAnything) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    const auto fails = Reducer::of<float>("fails", [](float a, float) { return throw 42, a; });
+    EXPECT_THAT(failure_of(world, fails, false), HasSubstr("the operation 'fails' threw: "));
   });
 }
 

@@ -1,6 +1,9 @@
 #include "core/engine/executor/host_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace capstan {
@@ -49,8 +52,19 @@ HostProgram host_program_of(const Plan& plan, const BoundProgram& bound) {
   return program;
 }
 
+/// What the program throws gets the name of its operation.
 void accumulate(const void* state, void* accumulator, const void* next, std::size_t count) {
-  static_cast<const UserOperation*>(state)->accumulate(accumulator, next, count);
+  const auto& operation = *static_cast<const UserOperation*>(state);
+  const auto fail = [&](const char* text) {
+    throw std::runtime_error(fmt::format("the operation '{}' threw: {}", operation.name, text));
+  };
+  try {
+    operation.accumulate(accumulator, next, count);
+  } catch (const std::exception& error) {
+    fail(error.what());
+  } catch (...) {
+    fail("something that is no std::exception");
+  }
 }
 
 }  // namespace

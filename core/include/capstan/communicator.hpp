@@ -61,6 +61,8 @@ class Communicator : public Collectives<Communicator> {
   static std::vector<Communicator> local_world(
       int ranks, const Settings& settings = Settings::from_environment());
 
+  /// One that has been moved from is empty: it may be assigned to and destroyed, all other
+  /// functions throw InvalidArgument.
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   /// Does not wait for peers. Peers that still need this rank get a PeerLost.

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "capstan/types.hpp"
@@ -17,7 +18,8 @@ struct UserOperation {
   /// be associative in any case.
   bool commutative = true;
   /// accumulator[i] = accumulator[i] ⊕ next[i] for `count` elements. Called from any thread that
-  /// moves operations on, with elements of `type`; must not throw and must not call Capstan.
+  /// moves operations on, with elements of `type`; must not call Capstan. What it throws ends the
+  /// call, and the communicator, on all ranks with an Aborted that has the text.
   std::function<void(void* accumulator, const void* next, std::size_t count)> accumulate;
 };
 
@@ -41,16 +43,17 @@ class Reducer {
   /// for many calls: plans are kept for the next call with the same reducer.
   template <Element T, class Combine>
   static Reducer of(std::string name, Combine combine, bool commutative = true) {
-    Reducer reducer;
-    reducer.user_ = std::make_shared<const UserOperation>(UserOperation{
-        std::move(name), *data_type_of<T>, commutative,
-        [combine = std::move(combine)](void* accumulator, const void* next, std::size_t count) {
-          T* a = static_cast<T*>(accumulator);
-          const T* b = static_cast<const T*>(next);
-          for (std::size_t i = 0; i < count; ++i) a[i] = combine(a[i], b[i]);
-        }});
-    return reducer;
+    UserOperation operation{std::move(name), *data_type_of<T>, commutative, nullptr};
+    if (!is_empty(combine))
+      operation.accumulate = [combine = std::move(combine)](void* accumulator, const void* next,
+                                                            std::size_t count) {
+        T* a = static_cast<T*>(accumulator);
+        const T* b = static_cast<const T*>(next);
+        for (std::size_t i = 0; i < count; ++i) a[i] = combine(a[i], b[i]);
+      };
+    return of(std::move(operation));
   }
+  /// Calls refuse an operation without a function with InvalidArgument.
   static Reducer of(UserOperation operation) {
     Reducer reducer;
     reducer.user_ = std::make_shared<const UserOperation>(std::move(operation));
@@ -64,6 +67,15 @@ class Reducer {
   bool operator==(const Reducer&) const = default;
 
  private:
+  /// Of a std::function or a pointer to a function.
+  template <class Combine>
+  static bool is_empty(const Combine& combine) {
+    if constexpr (std::is_pointer_v<Combine> || requires { combine.operator bool(); })
+      return !combine;
+    else
+      return false;
+  }
+
   ReduceOp op_ = ReduceOp::sum;
   bool scales_ = false;
   double factor_ = 1;

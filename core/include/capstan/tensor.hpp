@@ -74,6 +74,7 @@ struct TensorView {
     tensor.device.device_id = device.index;
   }
 
+  /// 2^63 - 1 if there are more.
   Elements count() const;
   /// Whether the elements lie one after another, in order.
   bool is_dense() const;
