@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,9 @@ extern char** environ;
 
 namespace capstan::launcher {
 namespace {
+
+/// How often a process without a pidfd is looked at.
+constexpr std::chrono::milliseconds look_interval{10};
 
 std::vector<std::string> merged_environment(const ChildOptions& options) {
   std::map<std::string, std::string> variables;
@@ -82,6 +86,17 @@ Pipe make_pipe() {
   if (::pipe2(ends, O_CLOEXEC) != 0)
     throw SystemError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   return {FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
+}
+
+bool has_ended(const Child& child) {
+  siginfo_t ended{};
+  const auto pid = static_cast<id_t>(child.pid);
+  return child.pid > 0 && ::waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid != 0;
+}
+
+Deadline next_look_at(const Child& child) {
+  return child.pidfd.valid() ? Deadline::never() : Deadline::in(look_interval);
 }
 
 Child start_child(const ChildOptions& options) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 #include "core/net/file_descriptor.hpp"
 #include "topology/machine.hpp"
@@ -31,7 +32,9 @@ struct ChildOptions {
 /// A started process, with a process group of its own. It dies with this process.
 struct Child {
   pid_t pid = -1;
-  FileDescriptor pidfd;           ///< readable when the process has ended
+  /// Readable when the process has ended; invalid where the system gives none (Linux before 5.3,
+  /// seccomp).
+  FileDescriptor pidfd;
   FileDescriptor output, errors;  ///< its standard output and standard error
 };
 
@@ -45,6 +48,12 @@ class CannotRun : public InvalidArgument {
  private:
   int status_;
 };
+
+/// Whether the process has ended, and nobody has waited for it yet. Never waits.
+bool has_ended(const Child& child);
+
+/// When has_ended() is to be asked again: never where the pidfd tells.
+Deadline next_look_at(const Child& child);
 
 /// Throws CannotRun when the program cannot be executed, SystemError when the system refuses
 /// to start anything.

@@ -59,8 +59,16 @@ void LocalRanks::handle(std::span<const pollfd> entries) {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (entries[3 * i].revents) forward(processes_[i], Stream::output);
     if (entries[3 * i + 1].revents) forward(processes_[i], Stream::errors);
-    if (entries[3 * i + 2].revents) reap(processes_[i]);
+    const bool watched = entries[3 * i + 2].fd >= 0;
+    if (entries[3 * i + 2].revents || !watched) reap(processes_[i]);
   }
+}
+
+Deadline LocalRanks::due() const {
+  Deadline due = Deadline::never();
+  for (const Process& process : processes_)
+    if (process.running) due = due.clamp(next_look_at(process.child));
+  return due;
 }
 
 void LocalRanks::forward(Process& process, Stream stream) {
@@ -75,9 +83,7 @@ void LocalRanks::forward(Process& process, Stream stream) {
 }
 
 void LocalRanks::reap(Process& process) {
-  siginfo_t ended{};
-  const auto pid = static_cast<id_t>(process.child.pid);
-  if (::waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0) return;
+  if (!process.running || !has_ended(process.child)) return;
   // Processes that the rank has started keep its pipes open, so they are killed with it. Before the
   // rank is reaped, no other group can have its number.
   ::kill(-process.child.pid, SIGKILL);

@@ -36,6 +36,7 @@ class LocalRanks final : public Ranks {
 
   void watch(std::vector<pollfd>& entries) const override;
   void handle(std::span<const pollfd> entries) override;
+  Deadline due() const override;
   void send_signal(int signal) override;
   bool finished() const override;
 

@@ -78,7 +78,7 @@ void RemoteHost::watch(std::vector<pollfd>& entries) const {
 void RemoteHost::handle(std::span<const pollfd> entries) {
   if (entries[0].revents) read_messages();
   if (entries[1].revents) forward_errors();
-  if (entries[2].revents) reap();
+  if (agent_runs_) reap();
   if (entries[3].revents) flush();
   if (entries[4].revents) feed_input();
   if (!answered_ && !lost_ && answer_due_.expired())
@@ -100,7 +100,8 @@ void RemoteHost::handle(std::span<const pollfd> entries) {
 }
 
 Deadline RemoteHost::due() const {
-  return answered_ || lost_ ? Deadline::never() : answer_due_;
+  const Deadline look = agent_runs_ ? next_look_at(agent_) : Deadline::never();
+  return answered_ || lost_ ? look : look.clamp(answer_due_);
 }
 
 void RemoteHost::read_messages() {
@@ -206,9 +207,7 @@ void RemoteHost::kill_agent(int signal) {
 }
 
 void RemoteHost::reap() {
-  siginfo_t ended{};
-  const auto pid = static_cast<id_t>(agent_.pid);
-  if (::waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0) return;
+  if (!has_ended(agent_)) return;
   ::kill(-agent_.pid, SIGKILL);
   guard_.forget(agent_.pid);
   ::waitpid(agent_.pid, &agent_status_, 0);

@@ -3,14 +3,19 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "core/net/system_call.hpp"
+
 namespace capstan::launcher {
 
 SignalSource::SignalSource() {
   ::sigemptyset(&signals_);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
     ::sigaddset(&signals_, signal);
+  // First: signals that nothing reads must not be blocked.
+  fd_ = FileDescriptor{checked(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd",
+                               "a sandbox must allow it, and files must not have run out "
+                               "(ulimit -n)")};
   ::sigprocmask(SIG_BLOCK, &signals_, &previous_);
-  fd_ = FileDescriptor{::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK)};
 }
 
 SignalSource::~SignalSource() {

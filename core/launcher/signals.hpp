@@ -9,6 +9,7 @@ namespace capstan::launcher {
 /// While it lives, blocks the signals that a job's loop reads from a descriptor instead.
 class SignalSource {
  public:
+  /// Throws SystemError when the system gives no such descriptor.
   SignalSource();
   ~SignalSource();
   SignalSource(const SignalSource&) = delete;

@@ -22,11 +22,6 @@ constexpr std::chrono::seconds to_answer{300}, to_end{5};
 /// Interval at which the processes of a silent worker are checked.
 constexpr std::chrono::milliseconds check_interval{250};
 
-bool ended(const launcher::Child& child) {
-  pollfd entry{child.pidfd.get(), POLLIN, 0};
-  return ::poll(&entry, 1, 0) > 0;
-}
-
 void forward_output(launcher::Child& child, std::vector<launcher::LineForwarder>& to) {
   FileDescriptor* const streams[] = {&child.output, &child.errors};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -48,9 +43,11 @@ void forward_output(launcher::Child& child, std::vector<launcher::LineForwarder>
 bool ends_within(launcher::Child& child, std::vector<launcher::LineForwarder>& output,
                  const Deadline& deadline) {
   pollfd entry{child.pidfd.get(), POLLIN, 0};
-  while (::poll(&entry, 1, 10) == 0 && !deadline.expired()) forward_output(child, output);
-  forward_output(child, output);
-  return ended(child);
+  while (!has_ended(child) && !deadline.expired()) {
+    ::poll(&entry, 1, 10);
+    forward_output(child, output);
+  }
+  return has_ended(child);
 }
 
 /// Asks the launcher to end before it is killed, since it then ends its ranks on other hosts, too.
@@ -144,7 +141,7 @@ Answer Coordinator::order(std::size_t index, const Order& order) {
 std::optional<Answer> Coordinator::await(Worker& worker, int rank, const Deadline& deadline) {
   const std::string key = worker_protocol::answer_key(worker.orders, rank);
   while (true) {
-    const bool over = ended(worker.child), late = deadline.expired();
+    const bool over = has_ended(worker.child), late = deadline.expired();
     forward_output(worker.child, worker.output);
     try {
       return worker_protocol::decode<Answer>(

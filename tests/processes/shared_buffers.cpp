@@ -1,17 +1,13 @@
 #include "tests/processes/shared_buffers.hpp"
 
 #include <fmt/format.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -23,6 +19,7 @@
 #include "capstan/error.hpp"
 #include "core/lowering/lower.hpp"
 #include "tests/buffer_kinds.hpp"
+#include "tests/processes/refused_calls.hpp"
 
 namespace capstan {
 namespace {
@@ -42,17 +39,9 @@ int use_all_kinds(Communicator& world, std::string_view name) {
 
 /// From now on going to another process's memory through the kernel kills this one.
 void forbid_reaching_others() {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{std::size(program), program};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
-    throw SystemError("seccomp is not to be had");
+  static constexpr CallPattern calls[] = {{"process_vm_readv", SYS_process_vm_readv},
+                                          {"process_vm_writev", SYS_process_vm_writev}};
+  filter_calls(calls, SECCOMP_RET_KILL_PROCESS);
 }
 
 /// Calls whose buffers are all allocated read nothing through the kernel; others do. Only out of
@@ -274,13 +263,13 @@ class Stress {
     const auto collectives = all_collectives();
     const Collective collective = collectives[all_() % collectives.size()];
     perf::Cell cell = perf::cell_of(collective, DataType::f32, ReduceOp::sum,
-                                  Bytes{std::min<std::size_t>(room, 1 + all_() % room) * 3 / 5},
-                                  communicator.size());
+                                    Bytes{std::min<std::size_t>(room, 1 + all_() % room) * 3 / 5},
+                                    communicator.size());
     if (has_root(collective))
       cell.shape.root = static_cast<int>(all_() % static_cast<unsigned>(communicator.size()));
     cell.in_place = all_() % 2 == 0 && collective != Collective::all_to_all_v;
     const auto wrong = perf::wrong_values(communicator, cell, slots_[in].data() + offset,
-                                         slots_[out].data() + offset);
+                                          slots_[out].data() + offset);
     if (wrong == 0) return {};
     return fmt::format("{} of {}, {} wrong", name_of(collective), cell.shape.count.value(), wrong);
   }

@@ -18,10 +18,11 @@ constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr const char* name = "capstan";  // shown in /proc/PID/maps
 
 FileDescriptor open_memfd() {
-  // Hardened systems refuse memfds that could be executed; kernels before 6.3 do not know the flag.
+  // Hardened systems refuse memfds that could be executed; kernels before 6.3 and some sandboxes
+  // refuse the flag.
   constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   int fd = ::memfd_create(name, flags | MFD_NOEXEC_SEAL);
-  if (fd < 0 && errno == EINVAL) fd = ::memfd_create(name, flags);
+  if (fd < 0) fd = ::memfd_create(name, flags);
   return FileDescriptor{checked(fd, "memfd_create", "raise ulimit -n if files ran out")};
 }
 

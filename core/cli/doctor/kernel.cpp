@@ -27,8 +27,10 @@ Probe pidfd() {
   const FileDescriptor fd{static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))};
   if (fd.valid())
     return {"pidfd", Probe::Status::ok, "the end of a peer's process is noticed at once"};
-  return {"pidfd", Probe::Status::note, std::strerror(errno),
-          "Linux 5.3 or later has it; until then connections are watched instead"};
+  return {
+      "pidfd", Probe::Status::note, std::strerror(errno),
+      "Linux 5.3 or later has it, unless a sandbox forbids it; until then connections are watched "
+      "instead, and launchers look at their processes again and again"};
 }
 
 Probe membarrier() {
