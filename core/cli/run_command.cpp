@@ -26,9 +26,10 @@ constexpr const char* examples =
     "  capstan run --hostfile nodes -n 6 --env OMP_NUM_THREADS=2 -- ./train\n"
     "  capstan run --hosts a:2,b:2 --agent \"ip netns exec {host}\" -- ./train\n\n"
     "Each rank finds CAPSTAN_RANK, CAPSTAN_SIZE and what it needs to join in its environment:\n"
-    "Communicator::from_environment() does the rest. When a rank fails, the others are ended and\n"
-    "its exit status becomes that of the job. Rank 0 reads standard input, unless that is a\n"
-    "terminal.\n\n"
+    "Communicator::from_environment() does the rest. When a rank fails, the others have half a\n"
+    "second to say what they noticed; then they are ended, unless --keep-going was given. Its "
+    "exit\n"
+    "status becomes that of the job. Rank 0 reads standard input, unless that is a terminal.\n\n"
     "On other hosts, the program and Capstan are expected at the same paths as here; ranks get\n"
     "the CAPSTAN_ variables that are set here and those of --env. They meet at this host, at the\n"
     "address that CAPSTAN_INTERFACE chooses (`capstan doctor` shows which one).";
@@ -86,6 +87,8 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_option("--grace", options->grace, "Seconds between SIGTERM and SIGKILL")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
+  command->add_flag("--keep-going", options->launch.keep_going,
+                    "Do not end the other ranks when one fails; the exit status still tells");
   command
       ->add_option("--store-port", options->launch.store_port,
                    "Port of the bootstrap store; 0 lets the system choose")

@@ -59,16 +59,29 @@ void Job::on_output(int rank, Stream stream, std::string_view bytes) {
 }
 
 void Job::on_end(int rank, pid_t pid, int status, const std::string& where) {
-  if (status == 0 || ending_) return;
-  status_ = shell_status(status);
-  fmt::print(stderr, "capstan run: rank {}{} (pid {}) {}; ending the others\n", rank, where, pid,
-             describe_status(status));
-  end_all();
+  if (status == 0) return;
+  take_failure(fmt::format("rank {}{} (pid {}) {}", rank, where, pid, describe_status(status)),
+               shell_status(status));
+}
+
+void Job::on_loss(const std::string& what) {
+  take_failure(what, 1);
+}
+
+/// The first failure counts: others are mostly its consequences.
+void Job::take_failure(const std::string& what, int exit_status) {
+  if (ending_ || failed_) return;
+  if (status_ == 0) status_ = exit_status;
+  if (options_.keep_going) return fmt::print(stderr, "capstan run: {}; the others go on\n", what);
+  failed_ = true;
+  fmt::print(stderr, "capstan run: {}; the others are ended in {} s\n", what,
+             std::chrono::duration<double>(patience).count());
+  deadline_ = deadline_.clamp(Deadline::in(patience));
 }
 
 void Job::on_trouble(const std::string& what, int exit_status) {
   if (ending_) return;
-  status_ = exit_status;
+  if (status_ == 0) status_ = exit_status;
   fmt::print(stderr, "capstan run: {}\n", what);
   end_all();
 }
@@ -80,6 +93,7 @@ void Job::pass_on_signal() {
   if (signal == SIGTSTP) ::raise(SIGSTOP);  // the SIGCONT that ends this is passed on, too
   if (signal == SIGTSTP || signal == SIGCONT || signal == SIGUSR1 || signal == SIGUSR2) return;
   if (ending_) return;
+  if (failed_) return end_all();
   fmt::print(stderr, "capstan run: got signal {} ({}); ending all ranks\n", signal,
              ::strsignal(signal));
   status_ = 128 + signal;
@@ -94,6 +108,7 @@ void Job::end_all() {
 }
 
 void Job::expire() {
+  if (failed_ && !ending_) return end_all();
   if (!ending_) {
     fmt::print(stderr, "capstan run: the job took longer than {} s; ending all ranks\n",
                std::chrono::duration<double>(*options_.timeout).count());

@@ -18,12 +18,16 @@ struct JobOptions {
   bool tag_lines = true;
   std::optional<std::chrono::milliseconds> timeout;
   std::chrono::milliseconds grace{3000};
+  bool keep_going = false;  ///< a rank that fails ends no others
 };
 
 /// Supervises all ranks of a job on all hosts: prints their output, forwards signals, and ends all
-/// ranks when one fails, when the time is up, or when this process is told to end.
+/// ranks when one fails, when the time is up, or when this process is told to end. After a failure
+/// it waits for `patience` first, so that the others can report what they have noticed of it.
 class Job final : public RankListener {
  public:
+  static constexpr std::chrono::milliseconds patience{500};
+
   /// `signals` must outlive this.
   Job(const JobOptions& options, const SignalSource& signals);
 
@@ -34,6 +38,7 @@ class Job final : public RankListener {
   void on_output(int rank, Stream stream, std::string_view bytes) override;
   void on_end(int rank, pid_t pid, int status, const std::string& where) override;
   void on_trouble(const std::string& what, int exit_status) override;
+  void on_loss(const std::string& what) override;
 
  private:
   struct Lines {
@@ -42,6 +47,7 @@ class Job final : public RankListener {
 
   bool finished() const;
   void pass_on_signal();
+  void take_failure(const std::string& what, int exit_status);
   void end_all();
   void expire();
   void send_signal(int signal);
@@ -51,8 +57,9 @@ class Job final : public RankListener {
   std::vector<Lines> lines_;
   std::vector<std::unique_ptr<Ranks>> ranks_;
   Deadline deadline_;
+  bool failed_ = false;  ///< a rank; the others are ended at the deadline
   bool ending_ = false;
-  int status_ = 0;
+  int status_ = 0;  ///< of the first failure
 };
 
 }  // namespace capstan::launcher

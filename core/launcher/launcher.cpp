@@ -54,7 +54,8 @@ class Launcher {
         job_({.size = options.ranks,
               .tag_lines = options.tag_lines,
               .timeout = options.timeout,
-              .grace = options.grace},
+              .grace = options.grace,
+              .keep_going = options.keep_going},
              signals_) {}
 
   int run() {

@@ -22,6 +22,7 @@ struct LaunchOptions {
   std::optional<std::chrono::milliseconds> timeout;
   /// Between SIGTERM and SIGKILL when a job is ended.
   std::chrono::milliseconds grace{3000};
+  bool keep_going = false;  ///< when a rank fails, the others go on
 
   /// The hosts of the ranks; empty: all run on this host.
   std::vector<HostSlots> hosts = {};
@@ -31,11 +32,11 @@ struct LaunchOptions {
   std::string directory = {};  ///< where ranks start on the hosts
 };
 
-/// Starts the ranks, serves their store, forwards signals and output, and ends all ranks when one
-/// fails. Returns the exit status for the shell: that of the first rank that failed
-/// (128 + signal if one killed it), 124 after the timeout, 1 if a host is lost, 0 if all went well.
-/// Nothing that was started outlives the call, nor the calling process. Throws InvalidArgument or
-/// SystemError when the job cannot be started.
+/// Starts the ranks, serves their store, forwards signals and output, and ends all ranks half a
+/// second after one has failed. Returns the exit status for the shell: that of the first rank that
+/// failed (128 + signal if one killed it), 124 after the timeout, 1 if a host is lost, 0 if all
+/// went well. Nothing that was started outlives the call, nor the calling process. Throws
+/// InvalidArgument or SystemError when the job cannot be started.
 ///
 /// A daemon of this program starts and supervises the ranks of another host. It gets its orders and
 /// the job's secret through the agent's standard input, where no other user sees them.

@@ -22,8 +22,10 @@ class RankListener {
   virtual void on_output(int rank, Stream stream, std::string_view bytes) = 0;
   /// `status` is that of waitpid(2); `where` is " on host a", or empty for this host.
   virtual void on_end(int rank, pid_t pid, int status, const std::string& where) = 0;
-  /// Ranks are lost, or could not be started: why, and the exit status for the shell.
+  /// Ranks could not be started: why, and the exit status for the shell.
   virtual void on_trouble(const std::string& what, int exit_status) = 0;
+  /// Ranks that were running are lost.
+  virtual void on_loss(const std::string& what) { on_trouble(what, 1); }
 };
 
 /// Ranks of a job in one place. Their owner calls poll(2) for them.

@@ -91,12 +91,14 @@ void RemoteHost::handle(std::span<const pollfd> entries) {
   const bool killed = WIFSIGNALED(agent_status_);
   const auto how = fmt::format("{} {}", killed ? "was killed by signal" : "exited with status",
                                killed ? WTERMSIG(agent_status_) : WEXITSTATUS(agent_status_));
-  lose(answered_
-           ? fmt::format("its agent ({}) {} while ranks were running there", agent_text(), how)
-           : fmt::format("no ranks could be started there: the agent ({}) {}: try that command "
-                         "by hand; --agent sets another, --capstan where Capstan is there",
-                         agent_text(), how),
-       1);
+  if (!answered_)
+    return lose(fmt::format("no ranks could be started there: the agent ({}) {}: try that command "
+                            "by hand; --agent sets another, --capstan where Capstan is there",
+                            agent_text(), how),
+                1);
+  lost_ = true;
+  listener_.on_loss(fmt::format("host {}: its agent ({}) {} while ranks were running there",
+                                options_.place.host, agent_text(), how));
 }
 
 Deadline RemoteHost::due() const {

@@ -41,7 +41,7 @@ TEST_F(StagedProcesses, Messages) {
 
 TEST_F(StagedProcesses, OfACallThatFailsNothingIsSeenOnTheDevice) {
   for (const char* count : {"2", "300000"}) {
-    // The shell hides the death from the launcher, which would end the others at once.
+    // The shell hides the death from the launcher, which would end the others.
     const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
                                      fmt::format("{} killed {}; true", WORKER_PROGRAM, count)});
     EXPECT_EQ(occurrences(result.output, "PeerLost 1, untouched"), 2) << count << result.output;

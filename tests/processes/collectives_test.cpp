@@ -62,7 +62,7 @@ TEST_F(Processes, RandomDelaysAndMoreRanksThanCores) {
 
 TEST_F(Processes, EverySurvivorNamesTheRankThatWasKilled) {
   for (const char* count : {"2", "5000", "1000000"}) {
-    // The shell hides the death from the launcher, which would end the others at once.
+    // The shell hides the death from the launcher, which would end the others.
     const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "4", "--", "sh", "-c",
                                      fmt::format("{} kill {}; true", WORKER_PROGRAM, count)});
     EXPECT_EQ(result.status, 0) << result.output;

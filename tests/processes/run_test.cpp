@@ -61,6 +61,41 @@ TEST(Run, AFailedRankEndsTheOthersAndGivesItsStatus) {
   EXPECT_THAT(result.output, HasSubstr("exited with status 3"));
 }
 
+/// Half a second passes between the failure and the signal, so that others can report it.
+TEST(Run, AFailureEndsTheOthersAfterAWhile) {
+  const auto result = run({"-n", "2"}, R"(
+      if [ $CAPSTAN_RANK = 1 ]; then echo failed at $(date +%s%N); exit 3; fi
+      trap 'echo ended at $(date +%s%N); exit' TERM
+      sleep 1000 & wait)");
+  EXPECT_EQ(result.status, 3);
+  const auto time_of = [&](const std::string& event) {
+    const auto at = result.output.find(event);
+    return at == std::string::npos ? 0 : std::stoll(result.output.substr(at + event.size()));
+  };
+  const auto failed = time_of("failed at "), ended = time_of("ended at ");
+  ASSERT_GT(failed, 0) << result.output;
+  ASSERT_GT(ended, 0) << result.output;
+  EXPECT_GE(ended - failed, 500'000'000) << result.output;
+}
+
+TEST(Run, WithKeepGoingTheOthersReportAFailureAndGoOn) {
+  const auto result = run_command(
+      {CAPSTAN_PROGRAM, "run", "-n", "3", "--keep-going", "--", WORKER_PROGRAM, "kill", "10"});
+  EXPECT_EQ(result.status, 128 + 9) << result.output;
+  EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 2) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("the others go on"));
+}
+
+TEST(Run, WithKeepGoingALostHostEndsNoOthers) {
+  const auto result =
+      run_command({"env", "CAPSTAN_INTERFACE=lo", CAPSTAN_PROGRAM, "run", "--keep-going", "--hosts",
+                   "a:1,b:1", "--agent", "env CAPSTAN_HOST={host}", "--", "sh", "-c",
+                   "[ $CAPSTAN_RANK = 1 ] && kill -9 $PPID; sleep 0.5; echo survived"});
+  EXPECT_EQ(result.status, 1) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("host b: its agent"));
+  EXPECT_THAT(result.output, HasSubstr("[0] survived"));
+}
+
 TEST(Run, AKilledRankIsNamed) {
   const auto result = run({"-n", "2"}, "[ $CAPSTAN_RANK = 0 ] && kill -9 $$; exec sleep 1000");
   EXPECT_EQ(result.status, 128 + 9);

@@ -119,7 +119,7 @@ TEST_F(SharedBuffers, ComeAndGoInTheWorldAndInGroups) {
 /// While peers read its buffer: they name it, and none of them dies of it.
 TEST_F(SharedBuffers, OfARankThatIsKilled) {
   for (const char* count : {"5000", "1000000"}) {
-    // The shell hides the death from the launcher, which would end the others at once.
+    // The shell hides the death from the launcher, which would end the others.
     const auto result =
         run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
                      fmt::format("{} shared kill:{}; true", WORKER_PROGRAM, count)});

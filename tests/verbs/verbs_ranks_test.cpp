@@ -80,7 +80,7 @@ TEST_P(VerbsRanks, MessagesAreRight) {
 
 TEST_P(VerbsRanks, AKilledRankIsNamedOnEverySurvivor) {
   for (const char* count : {"10", "100000"}) {
-    // The shell hides the death from the launcher, which would end the others at once.
+    // The shell hides the death from the launcher, which would end the others.
     const auto result = run_shell(fmt::format("$WORKER kill {}; true", count));
     EXPECT_EQ(result.status, 0) << result.output;
     EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), survivors()) << result.output;
