@@ -75,7 +75,7 @@ constexpr Bytes fetched_piece(std::size_t operands) {
 /// buffer at the place where it is used.
 struct Program {
   Rank self;
-  bool packets = false;  ///< payload and sequence number share a cache line; see slots.hpp
+  bool packets = false;  ///< payload and tag share a cache line; see slots.hpp
   int phases = 1;
   Extents extents;  ///< scratch is 0 when all landings are read in place
   /// Extent of the rank's own staging buffer, by region.

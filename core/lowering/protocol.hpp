@@ -9,7 +9,7 @@ namespace capstan {
 /// How data and the notice of them travel.
 enum class Protocol : std::uint8_t {
   staged,          ///< data in a staging buffer, then a flag: for all but the smallest messages
-  inline_packets,  ///< each cache line carries data and its sequence number: no flag is needed
+  inline_packets,  ///< each cache line carries data and its tag: no flag is needed
   shared_inline_packets,  ///< the same, but bytes for several peers are written once, for all
   read_input,    ///< as staged, but peers read bytes of an input in the input: one copy less
   read_buffers,  ///< as read_input, and peers also read parts of outputs that are final

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -94,6 +95,18 @@ struct SlotPool {
   /// interval the reader would wait for that writer before it sends the notice: a deadlock.
   int calls_per_notice;
 
+  /// The same pool with slots of one kind alone, and at most so many of them: all that a simulation
+  /// of as many blocks needs.
+  constexpr SlotPool only(SlotKind kind, int at_most) const {
+    const auto left = [&](SlotKind k) { return k == kind ? std::min(count[k], at_most) : 0; };
+    SlotPool pool = *this;
+    pool.count = {.small_packets = left(SlotKind::small_packets),
+                  .packets = left(SlotKind::packets),
+                  .tiny_staging = left(SlotKind::tiny_staging),
+                  .small_staging = left(SlotKind::small_staging),
+                  .staging = left(SlotKind::staging)};
+    return pool;
+  }
   constexpr bool fits(Bytes staging, SlotKind kind) const { return staging <= region[kind]; }
   /// The smallest kind whose regions hold this much. Streams of blocks use slots of full length.
   constexpr SlotKind kind_for(Bytes staging, bool packets, bool stream) const {

@@ -126,8 +126,9 @@ class Predictor {
 };
 
 /// The candidates of one algorithm: in all protocols in which it runs, or in `wanted` only.
-std::vector<Candidate> forms_of(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
-                                const LinkModel& model, std::optional<Protocol> wanted = {}) {
+std::vector<Candidate> candidates_of(const Algorithm& algorithm, const Hosts& hosts,
+                                     const Call& call, const LinkModel& model,
+                                     std::optional<Protocol> wanted = {}) {
   Predictor predictor{algorithm, hosts, call, model};
   std::vector<Candidate> candidates;
   for (const Protocol protocol : all_protocols) {
@@ -211,7 +212,7 @@ std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool
                                       const LinkModel& model) {
   std::vector<Candidate> all;
   for (const Algorithm* algorithm : comparable(call, hosts, commutative)) {
-    const auto protocols = forms_of(*algorithm, hosts, call, model);
+    const auto protocols = candidates_of(*algorithm, hosts, call, model);
     all.insert(all.end(), protocols.begin(), protocols.end());
   }
   return all;
@@ -275,9 +276,9 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
   const AlgorithmRules::Rule* rule = rules.find(call.collective, call.extent(ranks));
   if (rule && (commutative || rule->algorithm->guarantees.ordered)) {
     Candidate candidate =
-        best_of(untuned(forms_of(*rule->algorithm, hosts, call, model, rule->protocol)));
+        best_of(untuned(candidates_of(*rule->algorithm, hosts, call, model, rule->protocol)));
     if (!candidate.algorithm)
-      candidate = best_of(untuned(forms_of(*rule->algorithm, hosts, call, model)));
+      candidate = best_of(untuned(candidates_of(*rule->algorithm, hosts, call, model)));
     return {rule->algorithm, candidate.protocol,
             fmt::format("asked for by a rule, predicted {:.2f} us", candidate.nanoseconds / 1000),
             candidate.nanoseconds};
