@@ -142,12 +142,7 @@ Work Communicator::start_queued(Prepared prepared) {
 }
 
 void Communicator::run(const Request& request) {
-  // With a progress thread others may call at the same time.
-  Engine& engine = Impl::of(*this).engine;
-  if (engine.progress()->has_thread() || needs_devices(request)) return run_checked(request);
-  const auto* const known = engine.plans().lookup(request);
-  if (!known) return run_checked(request);
-  engine.run_repeated(*known->plan, known->input, known->output);
+  if (needs_devices(request) || !Impl::of(*this).engine.run_repeated(request)) run_checked(request);
 }
 
 void Communicator::run_checked(const Request& request) {
@@ -155,11 +150,10 @@ void Communicator::run_checked(const Request& request) {
       needs_devices(request))
     return run_queued(prepare(request));
   Engine& engine = Impl::of(*this).engine;
-  const std::uint64_t generation = engine.plans().generation();  // callbacks may call meanwhile
+  const std::uint64_t generation = engine.generation();  // callbacks may call meanwhile
   const CheckedCall checked = check(request, rank(), size());
-  const CachedPlan* const plan = engine.run(checked.call, checked.input, checked.output);
-  if (plan && !engine.progress()->has_thread())
-    engine.plans().remember({request, checked.input, checked.output, plan}, generation);
+  if (const CachedPlan* const plan = engine.run(checked.call, checked.input, checked.output))
+    engine.remember({request, checked.input, checked.output, plan}, generation);
 }
 
 Work Communicator::start(const Request& request) {

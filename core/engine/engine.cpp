@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cassert>
 #include <limits>
+#include <tuple>
 
 #include "capstan/error.hpp"
 #include "core/engine/progress.hpp"
@@ -118,20 +118,30 @@ const CachedPlan* Engine::run(const Call& call, const void* input, void* output)
   return nullptr;
 }
 
-void Engine::run_repeated(const CachedPlan& plan, const void* input, void* output) {
-  assert(!progress_->has_thread());  // this function takes no lock
+bool Engine::run_repeated(const Request& request) {
+  Progress::Lock lock{*progress_};
+  const RepeatedCalls::Entry* const known = plans_.lookup(request);
+  if (!known) return false;
   if (failure_) failure_->raise();
-  const CachedPlan* const next = plan_again(plan);
+  const auto [plan, input, output] = std::tuple{known->plan, known->input, known->output};
+  const CachedPlan* const next = plan_again(*plan);
   if (!next || !tasks_.empty() || !run_unqueued(*next, input, output))
-    push_and_wait(plan.plan.call, next, input, output);
+    push_and_wait(lock, plan->plan.call, next, input, output);
+  return true;
+}
+
+void Engine::remember(RepeatedCalls::Entry call, std::uint64_t generation) {
+  const Progress::Lock lock{*progress_};
+  plans_.remember(std::move(call), generation);
 }
 
 /// Queues a call behind the calls before it, or a call that has begun but not ended, and waits for
 /// its end.
-void Engine::push_and_wait(const Call& call, const CachedPlan* plan, const void* input,
-                           void* output) {
+void Engine::push_and_wait(Progress::Lock& lock, const Call& call, const CachedPlan* plan,
+                           const void* input, void* output) {
   Outcome outcome;
   push_task(call, plan, input, output, outcome);
+  lock.unlock();
   wait_for(outcome);
 }
 

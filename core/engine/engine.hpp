@@ -13,6 +13,7 @@
 #include "core/engine/executor/host_executor.hpp"
 #include "core/engine/machine_view.hpp"
 #include "core/engine/plan_cache.hpp"
+#include "core/engine/progress.hpp"
 #include "core/engine/recurring_buffers.hpp"
 #include "core/engine/task.hpp"
 #include "core/engine/watchdog.hpp"
@@ -21,8 +22,6 @@
 
 namespace capstan {
 
-class Progress;
-
 /// One rank's running half of a communicator: runs tasks one after another, and turns the failure
 /// of any rank into the same error on all of them.
 ///
@@ -30,8 +29,8 @@ class Progress;
 /// becomes a task unless it has to wait for a peer for long. Everything else goes through the
 /// queue.
 ///
-/// run(), run_repeated(), run_queued(), enqueue(), start() and probe() are called by the program's
-/// threads; all other functions by Progress, which holds its lock meanwhile.
+/// Functions that poll, serve, check, detach and share the core are called by Progress, which holds
+/// its lock meanwhile; all others by the program's threads.
 class Engine {
  public:
   /// Objects that a rank's world and all groups made from it share.
@@ -54,15 +53,15 @@ class Engine {
   const ByRank<int>& world_ranks() const { return world_ranks_; }
   const MachineView& machine() const { return machine_; }
   const Settings& settings() const { return settings_; }
-  /// For lookup() and remember(), without a progress thread.
-  PlanCache& plans() { return plans_; }
-
   /// Runs a call to its end: at once if the queue is empty, else in turn. Throws the call's error.
-  /// Returns the plan by which the same call may run again, until the generation of plans()
-  /// changes; null: not known yet.
+  /// Returns the plan by which the same call may run again, until generation() changes; null: not
+  /// known yet.
   const CachedPlan* run(const Call& call, const void* input, void* output);
-  /// The same by a plan that run() has returned: the fast path. Without a progress thread only.
-  void run_repeated(const CachedPlan& plan, const void* input, void* output);
+  std::uint64_t generation() const { return plans_.generation(); }
+  /// The call may be repeated by this plan, unless the generation has changed since.
+  void remember(RepeatedCalls::Entry call, std::uint64_t generation);
+  /// Runs a request that has been remembered: the fast path. False if it has not.
+  bool run_repeated(const Request& request);
   /// Puts a task into the queue and waits for its end. Throws the call's error.
   void run_queued(Task task);
   /// Puts a task into the queue. It moves on whenever Progress polls.
@@ -126,8 +125,8 @@ class Engine {
   bool run_unqueued(const CachedPlan& plan, const void* input, void* output);
   void push_task(const Call& call, const CachedPlan* plan, const void* input, void* output,
                  Outcome& outcome);
-  [[gnu::noinline]] void push_and_wait(const Call& call, const CachedPlan* plan, const void* input,
-                                       void* output);
+  [[gnu::noinline]] void push_and_wait(Progress::Lock& lock, const Call& call,
+                                       const CachedPlan* plan, const void* input, void* output);
   void wait_for(const Outcome& outcome);
   bool run_tasks();
   void begin_first();

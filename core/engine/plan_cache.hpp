@@ -55,7 +55,7 @@ struct PlanContext {
 /// and says when ranks have to agree on something first.
 ///
 /// All ranks of a communicator ask in the same order and get the same answers. Used under the lock
-/// of Progress, but for lookup() and remember(), which are used without a progress thread only.
+/// of Progress, but for generation().
 class PlanCache {
  public:
   /// Functions of the owner.

@@ -71,12 +71,6 @@ bool Progress::shares_core(Clock::time_point now) {
   return sharing_;
 }
 
-void Progress::lock() {
-  waiting_for_lock_.fetch_add(1, std::memory_order_relaxed);
-  mutex_.lock();
-  waiting_for_lock_.fetch_sub(1, std::memory_order_relaxed);
-}
-
 Progress::Progress(std::shared_ptr<Transport> bell, Options options)
     : bell_(std::move(bell)), options_(std::move(options)) {}
 
@@ -97,7 +91,7 @@ void Progress::remove(Engine& engine) {
   if (!last || !thread_.joinable()) return;
   thread_.request_stop();
   {
-    const std::lock_guard lock{mutex_};
+    const std::lock_guard lock{mutex_.plain()};
   }
   work_.notify_all();
   // A callback on the thread itself may have dropped the last communicator.
@@ -121,7 +115,7 @@ bool Progress::poll() {
     moved |= !ended_.empty();
   }
   announce();
-  if (waiting_for_lock_.load(std::memory_order_relaxed) > 0) sched_yield();
+  if (mutex_.is_awaited()) sched_yield();
   return moved;
 }
 
@@ -171,7 +165,7 @@ void Progress::announce() {
 void Progress::there_is_work() {
   if (!threaded_.load(std::memory_order_relaxed)) return;
   {
-    const std::lock_guard lock{mutex_};
+    const std::lock_guard lock{mutex_.plain()};
   }  // the thread sleeps now, or will look for work before it does
   work_.notify_one();
 }
@@ -230,6 +224,7 @@ bool Progress::cancel(Operation& operation) {
 
 void Progress::ensure_progress() {
   if (threaded_.exchange(true)) return;
+  mutex_.share();
   thread_ = std::jthread{
       [self = shared_from_this()](const std::stop_token& stop) { self->run_thread(stop); }};
 }
@@ -238,7 +233,7 @@ void Progress::run_thread(const std::stop_token& stop) {
   if (!options_.thread_processors.empty()) bind_this_thread(options_.thread_processors);
   while (!stop.stop_requested()) {
     {
-      std::unique_lock lock{mutex_};
+      std::unique_lock lock{mutex_.plain()};
       work_.wait(lock, [&] { return stop.stop_requested() || (drivers_ == 0 && busy()); });
     }
     Backoff backoff{options_.oversubscribed};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capstan/operation.hpp"
+#include "core/engine/biased_mutex.hpp"
 #include "topology/cpu_set.hpp"
 #include "transports/transport.hpp"
 
@@ -21,8 +22,8 @@ class Engine;
 /// Moves on the operations of one rank: those of its world and of all groups made from it. Callers
 /// move them on while they wait. A progress thread, if there is one, does so while no caller waits.
 ///
-/// Without a progress thread a rank's communicators are used by one thread at a time and nothing is
-/// locked. With one, all functions are thread-safe.
+/// All functions are thread-safe. One thread that uses a rank's communicators alone pays next to
+/// nothing for it; see BiasedMutex.
 class Progress final : public Driver, public std::enable_shared_from_this<Progress> {
  public:
   struct Options {
@@ -45,19 +46,20 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   /// The last engine to go ends the progress thread.
   void remove(Engine& engine);
 
-  /// Held while engines are used; does nothing without a progress thread.
+  /// Held while engines are used.
   class Lock {
    public:
-    explicit Lock(Progress& progress) : progress_(progress.has_thread() ? &progress : nullptr) {
-      if (progress_) progress_->lock();
-    }
-    ~Lock() {
-      if (progress_) progress_->mutex_.unlock();
-    }
+    explicit Lock(Progress& progress) : mutex_(&progress.mutex_), owner_(mutex_->lock()) {}
+    ~Lock() { unlock(); }
     Lock(const Lock&) = delete;
 
+    void unlock() {
+      if (mutex_) std::exchange(mutex_, nullptr)->unlock(owner_);
+    }
+
    private:
-    Progress* progress_;  // null: nothing is locked
+    BiasedMutex* mutex_;  // null: no longer held
+    BiasedMutex::Owner* const owner_;
   };
 
   /// Under the lock: this operation has ended. announce() completes or fails it.
@@ -71,7 +73,6 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
  private:
   using Clock = std::chrono::steady_clock;
   class Backoff;
-  void lock();
   void yield(Clock::time_point now);
   bool shares_core(Clock::time_point now);
   bool poll();
@@ -97,8 +98,7 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   std::atomic<Clock::time_point> sharing_until_{};
 
   std::atomic<bool> threaded_ = false;
-  std::mutex mutex_;
-  std::atomic<int> waiting_for_lock_ = 0;
+  BiasedMutex mutex_;
   std::atomic<int> drivers_ = 0;  // callers that wait: the thread leaves the work to them
   std::mutex sleeping_;           // one thread at a time sleeps on the bell
   std::condition_variable work_;  // wakes the progress thread

@@ -41,10 +41,11 @@ namespace capstan {
 /// machine with a device CUDA may be loaded at any time; HIP, before the communicator is made.
 /// Managed and registered memory counts as host memory.
 ///
-/// Operations of a communicator run in the order in which they are started. A world and the groups
-/// made from it are used by one thread at a time, unless there is a progress thread
-/// (Settings::progress_thread): then all functions are thread-safe. Different worlds are
-/// independent.
+/// Operations of a communicator run in the order in which they are started. All functions are
+/// thread-safe; only moves and the destructor need the communicator for themselves. Threads that
+/// start operations of one communicator at the same time see to it that all ranks start them in one
+/// order; give each thread a group of its own (split()) instead. A rank that one thread uses is the
+/// fastest. Different worlds are independent.
 class Communicator : public Collectives<Communicator> {
  public:
   /// Joins the world that a launcher has started: mpirun (Open MPI, MPICH), srun, torchrun or
