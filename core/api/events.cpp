@@ -1,13 +1,13 @@
 #include "capstan/async/events.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "core/api/report_thrown.hpp"
 
 namespace capstan {
 namespace {
@@ -26,7 +26,7 @@ void tell_of_error(const Handlers& handlers, const Work& work, const std::except
   for (const auto& handler : handlers.on_error) try {
       handler(work, error);
     } catch (const std::exception& thrown) {
-      spdlog::error("an error handler of {} threw: {}", work.describe(), thrown.what());
+      report_thrown("an error handler of " + work.describe(), thrown);
     }
 }
 

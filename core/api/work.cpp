@@ -1,9 +1,10 @@
 #include "capstan/work.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
+
+#include "core/api/report_thrown.hpp"
 
 namespace capstan {
 namespace {
@@ -85,7 +86,7 @@ void Work::on_complete(Callback callback) const {
     try {
       callback(work);
     } catch (const std::exception& error) {
-      spdlog::error("a callback of {} threw: {}", work.describe(), error.what());
+      report_thrown("a callback of " + work.describe(), error);
     }
   });
 }

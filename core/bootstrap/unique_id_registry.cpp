@@ -1,7 +1,6 @@
 #include "core/bootstrap/unique_id_registry.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -23,8 +22,6 @@ TcpEndpoint concrete(const std::string& address) {
 }  // namespace
 
 UniqueIdRegistry& UniqueIdRegistry::instance() {
-  // The logger must outlive the servers, which log until they stop.
-  static const auto logger = spdlog::default_logger();
   static UniqueIdRegistry registry;
   return registry;
 }

@@ -1,6 +1,4 @@
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
@@ -21,7 +19,6 @@ constexpr const char* examples =
 }  // namespace
 
 int main(int argc, char** argv) {
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("capstan"));
   CLI::App app{"Capstan: collectives whose schedules are data - verified, run, explained",
                "capstan"};
   app.set_version_flag("--version", "capstan " CAPSTAN_VERSION);

@@ -12,12 +12,14 @@
 #include <cstring>
 
 #include "capstan/error.hpp"
+#include "core/net/log.hpp"
 #include "core/net/socket.hpp"
 
 namespace capstan::launcher {
 namespace {
 
 constexpr std::size_t most_input_in_flight = 64 << 10;
+constexpr std::size_t longest_quotation = 200;
 
 struct SocketPair {
   FileDescriptor mine, theirs;
@@ -119,7 +121,7 @@ void RemoteHost::read_messages() {
     lose(fmt::format("what its agent ({}) started is not Capstan's daemon, it says \"{}\": give "
                      "--capstan the path of Capstan there, and see that the shell there starts "
                      "without output",
-                     agent_text(), error.what()),
+                     agent_text(), printable(error.what(), longest_quotation)),
          1);
   } catch (const nlohmann::json::exception& error) {
     lose(fmt::format("its daemon sent what cannot be read ({})", error.what()), 1);

@@ -1,42 +1,62 @@
 #pragma once
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-
 #include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace capstan {
 
-/// Warnings about strangers, but not so often that these could fill the log: the first few at once,
-/// then one in ten seconds. Not thread-safe.
+/// Lets a few events happen at once, and from then on one in each interval.
+class RateLimit {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  RateLimit(int at_once, Clock::duration interval) : at_once_(at_once), interval_(interval) {}
+
+  /// Whether one may happen now. `now` never goes back.
+  bool take(Clock::time_point now);
+
+ private:
+  int at_once_;
+  Clock::duration interval_;
+  Clock::time_point free_at_{};  ///< when as many as at the begin may happen again
+};
+
+/// Warnings about what others do, but not so often that these could fill the log: of each cause a
+/// few at once and then one in ten seconds, and of all causes together forty and one in a second.
+/// The next one of a cause says how many have been left out. Texts of others are made printable.
+/// Thread-safe.
 class RateLimitedWarnings {
  public:
+  using Clock = RateLimit::Clock;
+
   /// Each warning is "<about> <who>: <what>".
   explicit RateLimitedWarnings(std::string about) : about_(std::move(about)) {}
 
-  void warn(std::string_view who, std::string_view what) {
-    using namespace std::chrono_literals;
-    const auto now = std::chrono::steady_clock::now();
-    if (said_ >= at_once && now < last_ + 10s) {
-      ++unsaid_;
-      return;
-    }
-    const std::string more = unsaid_ > 0 ? fmt::format(" ({} more in between)", unsaid_) : "";
-    spdlog::warn("{} {}: {}{}", about_, who, what, more);
-    ++said_;
-    unsaid_ = 0;
-    last_ = now;
-  }
+  /// `what` is the cause.
+  void warn(std::string_view who, std::string_view what);
+
+  /// What warn() would write at this time, if anything.
+  std::optional<std::string> text_at(Clock::time_point now, std::string_view who,
+                                     std::string_view what);
 
  private:
-  static constexpr int at_once = 20;
+  struct Cause {
+    RateLimit limit;
+    std::uint64_t left_out = 0;
+    Clock::time_point last{};
+  };
 
-  std::string about_;
-  int said_ = 0;
-  int unsaid_ = 0;
-  std::chrono::steady_clock::time_point last_{};
+  Cause& cause_of(std::string_view what);
+
+  const std::string about_;
+  std::mutex mutex_;
+  RateLimit all_{40, std::chrono::seconds{1}};
+  std::map<std::string, Cause, std::less<>> causes_;
 };
 
 }  // namespace capstan

@@ -13,21 +13,21 @@
 
 namespace capstan::conformance {
 
-/// Captures the standard output of this process, where warnings go.
+/// Captures the standard error of this process, where warnings go.
 class CapturedOutput {
  public:
-  CapturedOutput() : file_(::memfd_create("output", MFD_CLOEXEC)), before_(::dup(STDOUT_FILENO)) {
-    std::fflush(stdout);
-    ::dup2(file_.get(), STDOUT_FILENO);
+  CapturedOutput() : file_(::memfd_create("output", MFD_CLOEXEC)), before_(::dup(STDERR_FILENO)) {
+    std::fflush(stderr);
+    ::dup2(file_.get(), STDERR_FILENO);
   }
   CapturedOutput(const CapturedOutput&) = delete;
   CapturedOutput& operator=(const CapturedOutput&) = delete;
   ~CapturedOutput() {
-    std::fflush(stdout);
-    ::dup2(before_.get(), STDOUT_FILENO);
+    std::fflush(stderr);
+    ::dup2(before_.get(), STDERR_FILENO);
   }
   std::string text() const {
-    std::fflush(stdout);
+    std::fflush(stderr);
     std::ifstream file{fmt::format("/proc/self/fd/{}", file_.get())};
     return (std::ostringstream{} << file.rdbuf()).str();
   }

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <filesystem>
 
 #include "capstan/error.hpp"
+#include "core/net/log.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "transports/shm/memfd.hpp"
 #include "transports/shm/rendezvous.hpp"
@@ -92,7 +92,7 @@ void meet(fuzz::Source& source) {
 }  // namespace
 
 std::vector<std::string> fuzz::seeds() {
-  spdlog::set_level(spdlog::level::off);  // every refusal is a warning
+  log().set_level(spdlog::level::off);  // every refusal is a warning
   using namespace std::string_literals;
   // One guest: how many messages; each: how it is made, how many descriptors, which; it stays.
   return {"\0\1\0\0\0\0"s, "\0\2\0\0\0\2\0\0\0\0"s, "\1\2\0\0\0\2\0\1\0\1\2\7\0\0\0"s};

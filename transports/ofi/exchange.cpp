@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 #include <rdma/fi_errno.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "capstan/error.hpp"
+#include "core/net/log.hpp"
 
 namespace capstan::ofi {
 namespace {
@@ -253,14 +253,14 @@ void Exchange::post_receives() {
 void Exchange::handle(const Completion& completion) {
   Operation* operation = completion.operation;
   if (!operation) {
-    if (!completion.error.empty()) spdlog::debug("ofi: {}", completion.error);
+    if (!completion.error.empty()) log().debug("ofi: {}", completion.error);
     return;
   }
   if (operation->kind == Operation::Kind::receive) {
     --receives_posted_;
     auto& frame = static_cast<Frame&>(*operation);
     if (completion.error.empty()) return on_message(frame, completion.length);
-    spdlog::debug("rank {}: ofi: a receive failed: {}", self_.value(), completion.error);
+    log().debug("rank {}: ofi: a receive failed: {}", self_.value(), completion.error);
     return pool_.give_back(frame);
   }
   Peer& peer = *peers_[operation->peer];
@@ -279,9 +279,7 @@ void Exchange::on_message(Frame& frame, std::size_t size) {
   const bool known = size >= sizeof(header) && header.token == address_.token &&
                      header.sender >= 0 && header.sender < peers_.size() && peers_[rank];
   if (!known) {
-    if (!std::exchange(warned_of_strangers_, true)) {
-      spdlog::warn("rank {}: ofi: dropped a message from outside the job", self_.value());
-    }
+    warnings_.warn("a message", "it is from outside the job");
     return pool_.give_back(frame);
   }
   Peer& peer = *peers_[rank];

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "capstan/by_rank.hpp"
+#include "core/net/rate_limited_warnings.hpp"
 #include "transports/ofi/frame_pool.hpp"
 #include "transports/ofi/liveness.hpp"
 #include "transports/ofi/ofi_address.hpp"
@@ -109,7 +112,7 @@ class Exchange {
   std::vector<Rank> busy_;               // ranks with unfinished work
   std::size_t receives_wanted_ = 0;
   std::size_t receives_posted_ = 0;
-  bool warned_of_strangers_ = false;
+  RateLimitedWarnings warnings_{fmt::format("rank {}: ofi: dropped", self_.value())};
 };
 
 }  // namespace capstan::ofi

@@ -1,7 +1,6 @@
 #include "transports/ofi/ofi_transport.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "capstan/error.hpp"
+#include "core/net/log.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
 #include "transports/ofi/exchange.hpp"
@@ -78,11 +78,11 @@ OfiTransport::~OfiTransport() {
   try {
     leave();
   } catch (const Error& error) {
-    spdlog::warn("rank {}: leaving: {}", self().value(), error.what());
+    log().warn("rank {}: leaving: {}", self().value(), error.what());
   }
   if (!exchange_->receives_payload()) return;
-  spdlog::warn("rank {}: leaving in the middle of a message that does not end; its memory stays",
-               self().value());
+  log().warn("rank {}: leaving in the middle of a message that does not end; its memory stays",
+             self().value());
   ofi::Exchange::abandon(std::move(exchange_));
 }
 

@@ -1,7 +1,6 @@
 #include "transports/shm/rendezvous.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -209,8 +208,9 @@ std::optional<std::size_t> Rendezvous::identify(const Conversation& newcomer,
 }
 
 void Rendezvous::refuse(const Conversation& newcomer, std::string_view reason) {
-  spdlog::warn("rank {}: connect: refused process {} of user {}: {}", self_.value(),
-               newcomer.credentials().pid, newcomer.credentials().uid, reason);
+  warnings_.warn(
+      fmt::format("process {} of user {}", newcomer.credentials().pid, newcomer.credentials().uid),
+      reason);
 }
 
 void Rendezvous::on_message(std::size_t rank) {

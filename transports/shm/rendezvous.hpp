@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <optional>
@@ -9,6 +10,7 @@
 #include "capstan/deadline.hpp"
 #include "capstan/quantity.hpp"
 #include "core/net/file_descriptor.hpp"
+#include "core/net/rate_limited_warnings.hpp"
 #include "transports/shm/conversation.hpp"
 #include "transports/shm/liveness.hpp"
 #include "transports/shm/shm_address.hpp"
@@ -92,6 +94,7 @@ class Rendezvous {
   std::size_t missing_;
   std::vector<pollfd> polled_;
   std::vector<Event> events_;  // for each entry of polled_
+  RateLimitedWarnings warnings_{fmt::format("rank {}: connect: refused", self_.value())};
 };
 
 }  // namespace capstan::shm

@@ -1,7 +1,6 @@
 #include "transports/verbs/verbs_transport.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <mutex>
 
 #include "capstan/error.hpp"
+#include "core/net/log.hpp"
 #include "core/net/wait_readable.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
@@ -67,7 +67,7 @@ VerbsTransport::~VerbsTransport() {
   try {
     endpoint_->leave();
   } catch (const Error& error) {  // peers notice that this rank does not answer
-    spdlog::warn("rank {}: verbs: could not take leave: {}", self().value(), error.what());
+    log().warn("rank {}: verbs: could not take leave: {}", self().value(), error.what());
   }
 }
 

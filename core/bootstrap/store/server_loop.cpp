@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <span>
 
 #include "capstan/error.hpp"
+#include "core/net/log.hpp"
 
 namespace capstan {
 namespace {
@@ -45,7 +45,7 @@ void ServerLoop::run() {
   try {
     while (!stopping_) serve_once(lock);
   } catch (const std::exception& error) {
-    spdlog::error("capstan store at {} stops: {}", to_string(settings_.endpoint), error.what());
+    log().error("capstan store at {} stops: {}", to_string(settings_.endpoint), error.what());
   }
   listener_.close();
   const auto linger = Deadline::in(goodbye_time);

@@ -1,12 +1,12 @@
 #include "core/memory/registration/registration_cache.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <exception>
 
 #include "capstan/error.hpp"
+#include "core/net/log.hpp"
 
 namespace capstan {
 
@@ -31,7 +31,7 @@ RegistrationCache::RegistrationCache(Registrar& registrar, Limits limits,
 
 RegistrationCache::~RegistrationCache() {
   if (!busy_.empty()) {
-    spdlog::critical(
+    log().critical(
         "a registration cache ends while {} of its registrations are in use: end the operations "
         "first",
         busy_.size());

@@ -1,0 +1,73 @@
+// What the library logs, where, and how often.
+
+#include "core/net/log.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/net/rate_limited_warnings.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+TEST(Log, GoesToStandardErrorAndNotIntoTheOutputOfThePrograms) {
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  RateLimitedWarnings{"refused"}.warn("a\nstranger", "it said \x1b[2Jboo");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("refused a\\x0astranger: it said \\x1b[2Jboo"));
+}
+
+TEST(Log, TextsOfOthersAreMadePrintable) {
+  EXPECT_EQ(printable("plain, \xc3\xa9\xe2\x82\xac\xf0\x9f\x99\x82"),
+            "plain, \xc3\xa9\xe2\x82\xac\xf0\x9f\x99\x82");
+  EXPECT_EQ(printable(std::string_view{"\0\r\x7f", 3}), "\\x00\\x0d\\x7f");
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3") << "no UTF-8";
+  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b") << "an escape in one character";
+  EXPECT_EQ(printable("\xe2\x80\xae"), "\\xe2\\x80\\xae") << "turns the direction";
+  EXPECT_EQ(printable("abcdef", 4), "abcd...");
+}
+
+/// Counts the warnings of `cause` of one moment.
+int said(RateLimitedWarnings& warnings, RateLimit::Clock::time_point now, const std::string& cause,
+         int times) {
+  int count = 0;
+  for (int i = 0; i < times; ++i) count += warnings.text_at(now, "somebody", cause).has_value();
+  return count;
+}
+
+TEST(RateLimitedWarnings, OfACauseAFewComeAtOnceAndThenOneInTenSeconds) {
+  RateLimitedWarnings warnings{"refused"};
+  const auto begin = RateLimit::Clock::now();
+  EXPECT_EQ(said(warnings, begin, "noise", 1000), 5);
+  EXPECT_EQ(said(warnings, begin + 9s, "noise", 1000), 0);
+  EXPECT_THAT(warnings.text_at(begin + 10s, "somebody", "noise").value_or(""),
+              EndsWith(" (1995 more in between)"));
+  EXPECT_EQ(said(warnings, begin + 10s, "noise", 1000), 0);
+  EXPECT_EQ(said(warnings, begin + 24h, "noise", 1000), 5) << "after a rest as at the begin";
+}
+
+TEST(RateLimitedWarnings, OneCauseHidesNoOther) {
+  RateLimitedWarnings warnings{"refused"};
+  const auto begin = RateLimit::Clock::now();
+  said(warnings, begin, "noise", 100'000);
+  EXPECT_THAT(warnings.text_at(begin, "somebody", "a wrong secret").value_or(""),
+              EndsWith("a wrong secret"));
+}
+
+TEST(RateLimitedWarnings, EverNewCausesDoNotFillTheLog) {
+  RateLimitedWarnings warnings{"refused"};
+  const auto begin = RateLimit::Clock::now();
+  int count = 0;
+  for (int i = 0; i < 10'000; ++i) count += said(warnings, begin, std::to_string(i), 1);
+  EXPECT_EQ(count, 40);
+  EXPECT_EQ(said(warnings, begin + 10s, "another", 1), 1);
+}
+
+}  // namespace
+}  // namespace capstan
