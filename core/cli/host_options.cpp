@@ -1,5 +1,7 @@
 #include "core/cli/host_options.hpp"
 
+#include "core/cli/options.hpp"
+
 namespace capstan::cli {
 
 void add_host_options(CLI::App& command, launcher::HostOptions& options) {
@@ -15,6 +17,12 @@ void add_host_options(CLI::App& command, launcher::HostOptions& options) {
                      "Where this program is on the hosts (as here, if not given)");
   command.add_option("--directory", options.directory,
                      "Where ranks start on the hosts (as here, if not given)");
+}
+
+void check_host_options(const CLI::App& command, const launcher::HostOptions& options) {
+  if (!options.given())
+    refuse_options(command, {"--agent", "--capstan", "--directory"},
+                   "it is for other hosts: name them with --hosts, or leave it out");
 }
 
 }  // namespace capstan::cli

@@ -14,7 +14,8 @@ constexpr const char* examples =
     "  capstan verify --ranks 1-17                  prove the algorithms right\n"
     "  capstan topo --ranks 8                       where eight ranks would run\n"
     "  capstan doctor                               what this machine has and what limits it\n\n"
-    "'capstan COMMAND --help' has details.";
+    "'capstan COMMAND --help' has details. Exit status: 0 if all went well, 1 if not, 2 if the\n"
+    "command cannot be understood; `capstan run` has that of the first rank that failed.";
 
 }  // namespace
 
@@ -35,6 +36,9 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : wrong_usage;
+  } catch (const capstan::InvalidArgument& error) {
+    fmt::print(stderr, "capstan: {}\n", error.what());
+    return wrong_usage;
   } catch (const capstan::Error& error) {
     fmt::print(stderr, "capstan: {}\n", error.what());
     return failed;

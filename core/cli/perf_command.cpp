@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <map>
@@ -7,6 +8,7 @@
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
+#include "core/cli/options.hpp"
 #include "core/launcher/launcher.hpp"
 #include "core/selection/rules.hpp"
 #include "perf/compare/compare.hpp"
@@ -42,8 +44,12 @@ std::vector<Value> parse_names(const std::vector<std::string>& names, const char
   for (const std::string& name : names) {
     if (name == "all") return {all.begin(), all.end()};
     const auto value = parse(name);
-    if (!value)
-      throw InvalidArgument(fmt::format("{} does not know '{}': see --help", option, name));
+    if (!value) {
+      std::vector<std::string_view> known;
+      for (const Value each : all) known.push_back(name_of(each));
+      throw InvalidArgument(fmt::format("{} does not know '{}': choose from {}, or all", option,
+                                        name, fmt::join(known, ", ")));
+    }
     values.push_back(*value);
   }
   return values;
@@ -53,7 +59,7 @@ Bytes parse_size(const std::string& text, const char* option) {
   const auto bytes = parse_bytes(text);
   if (!bytes || *bytes > Bytes{std::uint64_t{1} << 40})
     throw InvalidArgument(
-        fmt::format("{} {}: expected a size such as 8, 64k or 256M", option, text));
+        fmt::format("{} {}: expected a size up to 1024G, such as 8, 64k or 256M", option, text));
   return *bytes;
 }
 
@@ -63,23 +69,48 @@ std::vector<std::string> collective_names() {
   return names;
 }
 
+struct SizeRange {
+  Bytes from, to;
+};
+
+SizeRange size_range(const PerfOptions& options) {
+  const SizeRange range{parse_size(options.smallest, "--min-bytes"),
+                        parse_size(options.largest, "--max-bytes")};
+  if (range.from > range.to)
+    throw InvalidArgument(fmt::format("--min-bytes {} is larger than --max-bytes {}: swap them",
+                                      options.smallest, options.largest));
+  return range;
+}
+
+/// From the smallest to the largest size, which is the last one whatever the factor.
+std::vector<Bytes> swept_sizes(const PerfOptions& options) {
+  const auto [from, to] = size_range(options);
+  std::vector<Bytes> sizes;
+  for (Bytes size = from; size < to && size > Bytes{0}; size = size * options.factor)
+    sizes.push_back(size);
+  if (from == Bytes{0} && to > from) sizes.push_back(from);
+  sizes.push_back(to);
+  return sizes;
+}
+
 /// All cells that the options select.
 std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
   const Collective collective = *collective_named(options.collective());
-  const Bytes from = parse_size(options.smallest, "--min-bytes");
-  const Bytes to = parse_size(options.largest, "--max-bytes");
-  if (from > to) throw InvalidArgument("--min-bytes is larger than --max-bytes: swap them");
+  if (options.root >= ranks)
+    throw InvalidArgument(
+        fmt::format("--root {}: there are {} ranks, from 0", options.root, ranks));
+  const std::vector<Bytes> sizes = swept_sizes(options);
   std::vector<perf::Cell> cells;
   for (const DataType type :
        parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named))
     for (const ReduceOp op :
          parse_names<ReduceOp>(options.ops, "--ops", all_reduce_ops(), reduce_op_named))
-      for (Bytes size = from; size <= to && (!reduces(collective) || supports(type, op));
-           size = size * options.factor) {
+      for (const Bytes size : sizes) {
+        if (reduces(collective) && !supports(type, op)) break;
         cells.push_back(perf::cell_of(collective, type, op, size, ranks));
         cells.back().shape.root = options.root;
         cells.back().in_place = options.in_place;
-        if (size == Bytes{0} || collective == Collective::barrier) break;
+        if (collective == Collective::barrier) break;
       }
   if (cells.empty())
     throw InvalidArgument("none of --ops is defined for any of --types: choose others");
@@ -113,6 +144,7 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
   if (!options.algorithm.empty())
     settings.algorithm = options.collective() + ":" + options.algorithm;
   AlgorithmRules::parse(settings.algorithm);
+  if (launch.rank == 0) perf::check_writable(options.json);
   if (!std::getenv("CAPSTAN_BINDING")) bind_if_free(launch);
   Communicator world = Communicator::from_environment(settings);
   const perf::StartUp start_up = perf::measure_start_up(world);
@@ -157,6 +189,7 @@ int run_all(const PerfOptions& options, int ranks, std::vector<std::string> argu
   cells_of(options, all.ranks);  // refuses bad options once, not on every rank
   if (!options.algorithm.empty())
     AlgorithmRules::parse(options.collective() + ":" + options.algorithm);
+  if (all.hosts.empty()) perf::check_writable(options.json);  // else rank 0 does, where it runs
   return launcher::launch(all);
 }
 
@@ -172,12 +205,31 @@ std::vector<Bytes> sizes_of(const PerfOptions& options) {
     for (const std::string& size : options.sizes) sizes.push_back(parse_size(size, "--sizes"));
     return sizes;
   }
-  const Bytes from = parse_size(options.smallest, "--min-bytes");
-  const Bytes to = parse_size(options.largest, "--max-bytes");
+  const auto [from, to] = size_range(options);
   for (const char* size : {"8", "64", "1K", "8K", "64K", "512K", "1M", "4M", "16M", "64M", "256M"})
     if (const Bytes bytes = parse_size(size, "size"); from <= bytes && bytes <= to)
       sizes.push_back(bytes);
+  if (sizes.empty() || sizes.back() < to) sizes.push_back(to);
   return sizes;
+}
+
+/// Options that would do nothing here.
+void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
+  check_host_options(command, options.where);
+  if (options.against.empty()) {
+    refuse_options(command, {"--sizes", "--chart"}, "only with --against");
+    const Collective collective = *collective_named(options.collective());
+    const auto without = [&](const char* what) {
+      return fmt::format("{} has no {}: leave it out", name_of(collective), what);
+    };
+    if (!has_root(collective)) refuse_options(command, {"--root"}, without("root"));
+    if (!reduces(collective)) refuse_options(command, {"--ops"}, without("operation"));
+    return;
+  }
+  refuse_options(command, {"--factor", "--types", "--ops", "--algorithm", "--root", "--in-place"},
+                 "not with --against, which compares f32, sums, root 0 and defaults");
+  if (!options.sizes.empty())
+    refuse_options(command, {"--min-bytes", "--max-bytes"}, "--sizes says it all: leave this out");
 }
 
 int perf_against(const PerfOptions& options) {
@@ -201,13 +253,20 @@ int perf_against(const PerfOptions& options) {
     throw InvalidArgument(
         "--buffers allocated: other libraries have no such memory; leave out --against");
   if (all.ranks.empty()) all.ranks = {default_ranks(options)};
+  perf::check_writable(options.json);
+  perf::check_writable(options.chart);
   return perf::compare(all);
 }
 
-int run_perf(const PerfOptions& options, const std::vector<std::string>& arguments) {
-  if (!options.against.empty()) return perf_against(options);
+int run_perf(const CLI::App& command, const PerfOptions& options,
+             const std::vector<std::string>& arguments) {
+  if (!options.against.empty()) {
+    refuse_idle_options(command, options);
+    return perf_against(options);
+  }
   if (options.collectives.size() > 1 || options.collective() == "all" || options.ranks.size() > 1)
     throw InvalidArgument("several collectives or numbers of ranks: only with --against");
+  refuse_idle_options(command, options);
   const Launch launch = detect_launch(process_environment());
   const bool launched = launch.size > 1 || std::getenv("CAPSTAN_RANK");
   const int wanted = options.ranks.empty() ? 0 : options.ranks.front();
@@ -238,6 +297,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
                    "not under "
                    "mpirun or srun. With --against a list")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(1, 4096));
   add_host_options(*command, options->where);
   command->add_option("-b,--min-bytes", options->smallest, "Smallest message")
@@ -248,9 +308,11 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       ->capture_default_str();
   command->add_option("--types", options->types, "Element types, comma-separated, or all")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   command->add_option("--ops", options->ops, "Operations, comma-separated, or all")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   command->add_option(
       "--algorithm", options->algorithm,
@@ -267,13 +329,16 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
           {"plain", perf::Buffers::plain}, {"allocated", perf::Buffers::allocated}}))
       ->default_str("plain");
   command
-      ->add_option("--rounds", options->measure.rounds, "Rounds; the median of their times counts")
+      ->add_option(
+          "--rounds", options->measure.rounds,
+          "Rounds, as far as --seconds has room for them; the median of their times counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command
       ->add_option("--seconds", options->measure.seconds,
-                   "Approximate duration of the measurement of one size")
-      ->check(CLI::PositiveNumber)
+                   "How long each size is measured, about; before that, calls run until the "
+                   "autotuner has decided, for four times as long at most")
+      ->check(positive_seconds())
       ->capture_default_str();
   command->add_flag("!--no-check", options->measure.check, "Do not check results");
   command->add_option("--json", options->json,
@@ -281,11 +346,13 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   command
       ->add_option("--against", options->against,
                    "Compare with these libraries, in turns on the same cores: openmpi, mpich, gloo")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command
       ->add_option("--sizes", options->sizes,
                    "With --against: these sizes instead of 8, 64, 1K ... 256M")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--chart", options->chart, "With --against: write an HTML page of diagrams");
   command->footer(
       "Examples:\n"
@@ -302,6 +369,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "busbw   bandwidth that each link must carry at least, as in nccl-tests: algbw x 2(n-1)/n "
       "for\n"
       "        all_reduce, x (n-1)/n for collectives of blocks, x 1 for the others\n"
+      "not settled   the autotuner was still trying candidates: raise --seconds\n"
       "start-up (in JSON start_up) counts from the start of the process, with the loading of its\n"
       "libraries, to the communicator and to the end of the first all-reduce of 8 bytes.\n\n"
       "--against starts all libraries, binds each rank to its own core, and runs one library at a\n"
@@ -311,7 +379,9 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "network), and the libraries and these programs must be at the same paths on all hosts.\n"
       "bound is a copy of each rank's share of the bytes, or between hosts bare sockets.\n"
       "Capstan's algorithm and protocol are printed beside lost cells, and always in JSON.");
-  command->callback([options, &status, &arguments] { status = run_perf(*options, arguments); });
+  command->callback([options, command, &status, &arguments] {
+    status = run_perf(*command, *options, arguments);
+  });
 }
 
 }  // namespace capstan::cli

@@ -3,6 +3,7 @@
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
+#include "core/cli/options.hpp"
 #include "core/launcher/daemon.hpp"
 #include "core/launcher/launcher.hpp"
 #include "core/launcher/remote_shell.hpp"
@@ -83,10 +84,10 @@ void add_run_command(CLI::App& app, int& status) {
                    "NAME=VALUE for the ranks, or NAME to pass on; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--timeout", options->timeout, "End the job after this many seconds")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_seconds());
   command->add_option("--grace", options->grace, "Seconds between SIGTERM and SIGKILL")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(seconds_from_zero());
   command->add_flag("--keep-going", options->launch.keep_going,
                     "Do not end the other ranks when one fails; the exit status still tells");
   command
@@ -96,7 +97,10 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_option("program", options->launch.command, "The program and its arguments, after --")
       ->required();
   command->footer(examples);
-  command->callback([options, &status] { status = launcher::launch(finished(*options)); });
+  command->callback([options, command, &status] {
+    check_host_options(*command, options->where);
+    status = launcher::launch(finished(*options));
+  });
 
   // Hidden command: `capstan run` starts it on other hosts.
   auto* daemon = app.add_subcommand("daemon", "Start ranks for a launcher on another host");

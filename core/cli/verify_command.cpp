@@ -1,12 +1,15 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "algorithms/registry.hpp"
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
+#include "core/cli/options.hpp"
 #include "core/ir/proof/prove.hpp"
 #include "core/ir/proof/shapes.hpp"
 #include "core/lowering/plan.hpp"
@@ -40,6 +43,9 @@ int number(const std::string& text, const char* option) {
   return value;
 }
 
+/// More than can be verified in a life.
+constexpr std::size_t longest_list = 100'000;
+
 /// "1-3,8" as 1, 2, 3, 8.
 std::vector<int> parse_list(const std::string& text, const char* option) {
   std::vector<int> values;
@@ -49,8 +55,12 @@ std::vector<int> parse_list(const std::string& text, const char* option) {
     const int first = number(part.substr(0, dash), option);
     const int last = dash == std::string::npos ? first : number(part.substr(dash + 1), option);
     if (first > last) throw InvalidArgument(fmt::format("{}: '{}' runs backwards", option, part));
-    for (int value = first; value <= last; ++value) values.push_back(value);
+    for (int value = first; value <= last && values.size() <= longest_list; ++value)
+      values.push_back(value);
   }
+  if (values.empty() || values.size() > longest_list)
+    throw InvalidArgument(fmt::format("{} '{}': from 1 to {} numbers are possible, such as 1-3,8",
+                                      option, text, longest_list));
   return values;
 }
 
@@ -209,9 +219,28 @@ std::vector<const Algorithm*> selected(const VerifyCommand& command) {
   if (!chosen.empty()) return chosen;
   const auto collective = collective_named(command.collective);
   if (collective) algorithm_named(*collective, command.algorithm);  // its error lists all names
-  throw InvalidArgument(
-      fmt::format("no collective has an algorithm '{}': `capstan verify` without options lists all",
-                  command.algorithm));
+  std::set<std::string_view> names;
+  for (const Collective each : all_collectives())
+    for (const Algorithm& algorithm : algorithms(each)) names.insert(algorithm.name);
+  throw InvalidArgument(fmt::format("no collective has an algorithm '{}': choose from {}",
+                                    command.algorithm, fmt::join(names, ", ")));
+}
+
+/// Options that would do nothing here.
+void refuse_idle_options(const CLI::App& app, const VerifyCommand& command,
+                         const std::vector<const Algorithm*>& chosen,
+                         const std::vector<Hosts>& worlds) {
+  const auto rooted = [](const Algorithm* each) { return has_root(each->collective); };
+  if (std::ranges::none_of(chosen, rooted))
+    refuse_options(
+        app, {"--root"},
+        fmt::format("{} has no root: leave it out", name_of(chosen.front()->collective)));
+  const int most = std::ranges::max(worlds, {}, &Hosts::ranks).ranks();
+  if (command.root >= most)
+    throw InvalidArgument(
+        fmt::format("--root {}: there are {} ranks at most, from 0", command.root, most));
+  if (command.show >= 0)
+    refuse_options(app, {"--json", "--in-place"}, "not with --show, which proves nothing");
 }
 
 void print_line(const Algorithm& algorithm, int ranks, const Result& result) {
@@ -234,19 +263,22 @@ nlohmann::json to_json(const Algorithm& algorithm, int ranks, const Result& resu
           {"ok", result.findings.empty()}};
 }
 
-int run(const VerifyCommand& command) {
+int run(const CLI::App& app, const VerifyCommand& command) {
+  const auto worlds = worlds_of(command);
+  const auto chosen = selected(command);
+  refuse_idle_options(app, command, chosen, worlds);
   nlohmann::json lines = nlohmann::json::array();
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  bool good = true;
+  bool good = true, any = false;
   if (!command.json && command.show < 0)
     fmt::print("#{:>16} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10} {:>8}  summary\n", "collective",
                "algorithm", "ranks", "proofs", "steps", "signals", "sent", "between");
-  const auto worlds = worlds_of(command);
-  for (const Algorithm* algorithm : selected(command))
+  for (const Algorithm* algorithm : chosen)
     for (const Hosts& hosts : worlds) {
       const int ranks = hosts.ranks();
       const auto shapes = shapes_for(command, algorithm->collective, ranks);
       if (ranks > algorithm->max_ranks || shapes.empty()) continue;
+      any = true;
       if (command.show >= 0) {
         show(*algorithm, hosts, shapes.back(), command.show);
         continue;
@@ -262,6 +294,10 @@ int run(const VerifyCommand& command) {
       else
         print_line(*algorithm, ranks, result), std::fflush(stdout);
     }
+  if (!any)
+    throw InvalidArgument(
+        fmt::format("{}: it is not defined for so many ranks: nothing was left to prove",
+                    chosen.front()->name));
   if (command.json) fmt::print("{}\n", lines.dump(2));
   return good ? 0 : 1;
 }
@@ -292,7 +328,8 @@ void add_verify_command(CLI::App& app, int& status) {
       ->check(CLI::Range(0, most_ranks - 1));
   command->add_flag("--in-place", options->in_place_only,
                     "Only with output and input in one place");
-  command->add_option("--show", options->show, "Print the steps of this rank instead");
+  command->add_option("--show", options->show, "Print the steps of this rank instead")
+      ->check(CLI::Range(0, most_ranks - 1));
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "Examples:\n"
@@ -308,7 +345,7 @@ void add_verify_command(CLI::App& app, int& status) {
       "peers\n"
       "that share no memory. 'signals' and 'sent' are messages and elements that the busiest rank\n"
       "sends at the last size, 'between' the elements that the busiest host sends to others.");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, command, &status] { status = run(*command, *options); });
 }
 
 }  // namespace capstan::cli

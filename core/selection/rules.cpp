@@ -27,12 +27,19 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
                                     part, why, example));
 }
 
+std::string collective_names() {
+  std::string names;
+  for (const Collective collective : all_collectives())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of(collective));
+  return names;
+}
+
 /// The collective that stands before the first ':', which is removed from `text`.
 Collective take_collective(std::string_view& text) {
   const std::size_t colon = text.find(':');
   const auto collective = collective_named(text.substr(0, colon));
   if (colon == std::string_view::npos || !collective)
-    refuse(text, "it does not start with the name of a collective and ':'");
+    refuse(text, fmt::format("it does not start with ':' behind one of {}", collective_names()));
   text.remove_prefix(colon + 1);
   return *collective;
 }

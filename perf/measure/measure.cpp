@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -98,13 +99,34 @@ std::uint64_t Bench::check(const Cell& cell) {
   return wrong;
 }
 
-/// Warms up until the autotuner has decided about calls like this one.
-void Bench::settle(const Cell& cell) {
-  constexpr int most = 5000;  // the autotuner needs half as many for short broadcasts
+/// Warms up until the autotuner has decided about calls like this one; false if it takes too long.
+/// Ranks agree on the time after every few calls, so that all stop at the same one.
+bool Bench::settle(const Cell& cell) {
+  constexpr double times_as_long = 4, looks = 8;
+  constexpr double most_calls = 1000;  // between two looks
+  const double limit = times_as_long * options_.seconds;
   const Request request = request_of(cell);
-  int calls = 0;
-  do world_.run(request);
-  while (!world_.is_settled(request) && ++calls < most);
+  double elapsed = 0;
+  for (double calls = 0, next = 1; elapsed < limit;) {
+    const auto start = std::chrono::steady_clock::now();
+    for (double i = 0; i < next; ++i) {
+      world_.run(request);
+      if (world_.is_settled(request)) return true;
+    }
+    elapsed +=
+        slowest(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    calls += next;
+    next = std::clamp(std::floor(limit * calls / elapsed / looks), 1.0, most_calls);
+  }
+  return false;
+}
+
+/// Seconds, from one call, or from several where these are short.
+double Bench::time_of_call(const Cell& cell) {
+  constexpr std::uint64_t several = 5;
+  const double one = slowest(time_calls(cell, 1));
+  if (one * several * several > options_.seconds) return one;
+  return slowest(time_calls(cell, several)) / several;
 }
 
 Measurement Bench::measure(const Cell& cell) {
@@ -117,20 +139,19 @@ Measurement Bench::measure(const Cell& cell) {
 
   // In place each call sums the result of the one before: zeros do not overflow.
   if (cell.in_place) std::memset(output_, 0, result.bytes().value());
-  settle(cell);
-  constexpr std::uint64_t estimate = 5;
-  const double per_call = slowest(time_calls(cell, estimate)) / estimate;
-  const double round = options_.seconds / options_.rounds;
-  const auto calls = static_cast<std::uint64_t>(std::clamp(round / per_call, 1.0, 20000.0));
+  result.settled = settle(cell);
+  const double calls_in_time = options_.seconds / time_of_call(cell);
+  const int rounds = static_cast<int>(std::clamp(calls_in_time, 1.0, double(options_.rounds)));
+  const auto calls = static_cast<std::uint64_t>(std::clamp(calls_in_time / rounds, 1.0, 20000.0));
 
   std::vector<double> times;
-  for (int i = 0; i < options_.rounds; ++i)
+  for (int i = 0; i < rounds; ++i)
     times.push_back(slowest(time_calls(cell, calls)) / static_cast<double>(calls) * 1e6);
   const Statistics statistics{std::move(times)};
   result.median = statistics.median();
   result.least = statistics.least();
   result.spread = statistics.spread();
-  result.calls = calls * static_cast<std::uint64_t>(options_.rounds);
+  result.calls = calls * static_cast<std::uint64_t>(rounds);
   result.algorithm = world_.algorithm(request_of(cell));
   result.explanation = world_.explain(request_of(cell));
   return result;

@@ -26,6 +26,7 @@ struct Measurement {
   double spread = 0;  ///< distance between the quartiles, as a share of the median
   std::uint64_t wrong = 0;
   std::uint64_t calls = 0;
+  bool settled = true;  ///< false: the autotuner was still trying candidates
 
   /// Bytes of the largest buffer, as nccl-tests counts them.
   Bytes bytes() const { return bytes_of(cell.contract(ranks).extent(), size_of(cell.type)); }
@@ -37,8 +38,11 @@ struct Measurement {
 };
 
 struct MeasureOptions {
+  /// How often the calls of a cell are timed; fewer times where single calls take too long.
   int rounds = 15;
-  double seconds = 0.25;  ///< about how long one cell takes
+  /// How long the timed calls of one cell take, about. Before them, calls run until the autotuner
+  /// has decided, for four times as long at most.
+  double seconds = 0.25;
   bool check = true;
   Buffers buffers = Buffers::plain;
 };
@@ -56,7 +60,8 @@ class Bench {
  private:
   Request request_of(const Cell& cell) const;
   double time_calls(const Cell& cell, std::uint64_t calls);
-  void settle(const Cell& cell);
+  bool settle(const Cell& cell);
+  double time_of_call(const Cell& cell);
   std::uint64_t check(const Cell& cell);
   double slowest(double seconds);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "capstan/error.hpp"
@@ -21,10 +22,11 @@ std::string table_head(Collective collective, int ranks, const std::string& wher
 std::string table_line(const Measurement& m) {
   return fmt::format(
       "{:>12} {:>12} {:>5} {:>8} {:>19} {:>11.2f} {:>11.2f} {:>7.1f} {:>8.2f} "
-      "{:>8.2f} {:>7}\n",
+      "{:>8.2f} {:>7}{}\n",
       m.bytes().value(), m.cell.contract(m.ranks).typical_count().value(), name_of(m.cell.type),
       reduces(m.cell.collective) ? name_of(m.cell.op) : "-", m.algorithm, m.median, m.least,
-      100 * m.spread, m.algorithm_bandwidth(), m.bus_bandwidth(), m.wrong);
+      100 * m.spread, m.algorithm_bandwidth(), m.bus_bandwidth(), m.wrong,
+      m.settled ? "" : "  not settled");
 }
 
 nlohmann::json to_json(const Measurement& m) {
@@ -44,7 +46,23 @@ nlohmann::json to_json(const Measurement& m) {
           {"algbw_gbps", m.algorithm_bandwidth()},
           {"busbw_gbps", m.bus_bandwidth()},
           {"wrong", m.wrong},
-          {"calls", m.calls}};
+          {"calls", m.calls},
+          {"settled", m.settled}};
+}
+
+namespace {
+
+[[noreturn]] void refuse_file(const std::string& file) {
+  throw SystemError(fmt::format("cannot write '{}': check the path", file));
+}
+
+}  // namespace
+
+void check_writable(const std::string& file) {
+  if (file.empty() || file == "-") return;
+  const bool is_new = !std::filesystem::exists(file);
+  if (!std::ofstream{file, std::ios::app}) refuse_file(file);
+  if (is_new) std::filesystem::remove(file);  // nothing has been measured yet
 }
 
 void write_document(const std::string& file, const std::string& text) {
@@ -54,7 +72,7 @@ void write_document(const std::string& file, const std::string& text) {
   }
   std::ofstream out{file};
   out << text << '\n';
-  if (!out.flush()) throw SystemError(fmt::format("cannot write '{}': check the path", file));
+  if (!out.flush()) refuse_file(file);
 }
 
 }  // namespace capstan::perf

@@ -14,6 +14,9 @@ std::string table_line(const Measurement& measurement);
 /// The same facts as JSON; times in microseconds, bandwidths in GB/s.
 nlohmann::json to_json(const Measurement& measurement);
 
+/// Throws SystemError if write_document() could not write this file; an empty name is no file.
+void check_writable(const std::string& file);
+
 /// Writes a document to a file, or to standard output if its name is "-". Throws SystemError.
 void write_document(const std::string& file, const std::string& text);
 

@@ -151,7 +151,7 @@ TEST(RemoteShell, ACommandIsReadOnceWhateverTheAgentMakesOfIt) {
 TEST(RemoteShell, RefusesWhatIsNoCommand) {
   for (const char* text : {"zz", "6", "00", "6c 73"}) {
     const auto result = run_command({CAPSTAN_PROGRAM, "shell", text});
-    EXPECT_EQ(result.status, 1) << text;
+    EXPECT_EQ(result.status, 2) << text;
     EXPECT_THAT(result.output, HasSubstr("not a command in hexadecimal")) << text;
   }
   EXPECT_THROW(launcher::rsh_script("ssh", "/usr/bin/capstan"), InvalidArgument);

@@ -280,7 +280,7 @@ TEST(HostsRun, AStoreThatCannotBeReachedIsAnErrorInTime) {
   EXPECT_THAT(result.output, AllOf(HasSubstr("\"eth7\": there is no such interface"),
                                    HasSubstr("eth0 10.77.0.1")));
   EXPECT_THAT(result.output, HasSubstr("no address of this host that is up is in it"));
-  EXPECT_EQ(count_of(result.output, "status 1\n"), 2) << result.output;
+  EXPECT_EQ(count_of(result.output, "status 2\n"), 2) << result.output;
 }
 
 // Other launchers: launchers_hosts_test.cpp has those of MPI and Slurm.

@@ -56,10 +56,61 @@ TEST(Verify, ShowsWhatARankOfAHostDoes) {
 TEST(Verify, RefusesMapsThatAreNone) {
   for (const char* map : {"2x", "x2", "2x2x2", "0x2", "0,a", "0,,1", "-1,0", "5000x5000"}) {
     const auto result = run_command({CAPSTAN_PROGRAM, "verify", "barrier", "--hosts", map});
-    EXPECT_EQ(result.status, 1) << map;
+    EXPECT_EQ(result.status, 2) << map;
     EXPECT_THAT(result.output, HasSubstr("--hosts")) << map;
   }
-  EXPECT_NE(run_command({CAPSTAN_PROGRAM, "verify", "--hosts", "2x2", "--ranks", "4"}).status, 0);
+  EXPECT_EQ(run_command({CAPSTAN_PROGRAM, "verify", "--hosts", "2x2", "--ranks", "4"}).status, 2);
+}
+
+/// What proves nothing is no success.
+TEST(Verify, SaysThatNothingIsLeftToProve) {
+  const auto refused = [](std::vector<std::string> options) {
+    options.insert(options.begin(), {CAPSTAN_PROGRAM, "verify"});
+    const auto result = run_command(options);
+    EXPECT_EQ(result.status, 2) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(refused({"--root", "9", "--ranks", "3"}),
+              HasSubstr("--root 9: there are 3 ranks at most"));
+  EXPECT_THAT(refused({"broadcast", "--root", "9", "--ranks", "3"}), HasSubstr("--root 9"));
+  EXPECT_THAT(refused({"all_reduce", "--algorithm", "direct", "--ranks", "1024"}),
+              HasSubstr("nothing was left to prove"));
+  EXPECT_THAT(refused({"--ranks", ""}), HasSubstr("--ranks"));
+  EXPECT_THAT(refused({"--ranks", "4-"}), HasSubstr("'' is not a whole number"));
+  EXPECT_THAT(refused({"--count", "0-2000000000"}), HasSubstr("--count '0-2000000000'"));
+}
+
+TEST(Verify, RefusesOptionsThatDoNothing) {
+  const auto refused = [](std::vector<std::string> options) {
+    options.insert(options.begin(), {CAPSTAN_PROGRAM, "verify", "all_gather", "--ranks", "2"});
+    const auto result = run_command(options);
+    EXPECT_EQ(result.status, 2) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(refused({"--root", "1"}), HasSubstr("--root: all_gather has no root"));
+  EXPECT_THAT(refused({"--show", "0", "--json"}), HasSubstr("--json: not with --show"));
+  EXPECT_THAT(refused({"--show", "0", "--in-place"}), HasSubstr("--in-place: not with --show"));
+}
+
+TEST(Verify, NamesTheChoices) {
+  const auto none = run_command({CAPSTAN_PROGRAM, "verify", "--algorithm", "quantum"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.output, HasSubstr("choose from binomial"));
+  const auto other = run_command({CAPSTAN_PROGRAM, "verify", "scan", "--algorithm", "ring"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.output, HasSubstr("scan has no algorithm 'ring': choose one of "));
+}
+
+TEST(Verify, RefusesAWrongAlgorithmAndFails) {
+  const auto result = run_command({BROKEN_CAPSTAN, "verify", "scan", "--ranks", "2-3"});
+  EXPECT_EQ(result.status, 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "REFUSED"), 2) << result.output;
+  const auto json = run_command({BROKEN_CAPSTAN, "verify", "scan", "--ranks", "2", "--json"});
+  EXPECT_EQ(json.status, 1) << json.output;
+  EXPECT_THAT(json.output, HasSubstr("\"ok\": false"));
+  const auto right = run_command({BROKEN_CAPSTAN, "verify", "exscan", "--ranks", "2"});
+  EXPECT_EQ(right.status, 0) << right.output;
+  EXPECT_THAT(right.output, HasSubstr("proven"));
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+#include "core/cli/options.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "capstan/error.hpp"
+
+namespace capstan::cli {
+namespace {
+
+CLI::Validator seconds(bool zero) {
+  const auto check = [zero](const std::string& text) -> std::string {
+    constexpr double most = 1e9;
+    double value = -1;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const bool enough = zero ? value >= 0 : value > 0;
+    if (error == std::errc{} && stop == end && enough && value <= most) return "";
+    return fmt::format("'{}' is not a time in seconds{}, such as 60 or 0.5", text,
+                       zero ? "" : " above 0");
+  };
+  return CLI::Validator{check, "SECONDS"};
+}
+
+}  // namespace
+
+CLI::Validator positive_seconds() {
+  return seconds(false);
+}
+
+CLI::Validator seconds_from_zero() {
+  return seconds(true);
+}
+
+void refuse_options(const CLI::App& command, std::initializer_list<const char*> names,
+                    const std::string& why) {
+  for (const char* name : names)
+    if (command.count(name) > 0) throw InvalidArgument(fmt::format("{}: {}", name, why));
+}
+
+}  // namespace capstan::cli
