@@ -139,6 +139,14 @@ TEST(HostProtocol, AnythingElseIsRefused) {
   EXPECT_THAT(refusal(std::string{"\1\0\0\0\xff", 5}, false), HasSubstr("cannot be read"));
   EXPECT_THAT(refusal(encode(nlohmann::json::array({1, 2})), false), HasSubstr("cannot be read"));
   EXPECT_THAT(refusal(encode({{"rank", 1}}), false), HasSubstr("cannot be read"));
+  // A parser that recurses would run out of stack, or the destructor of what it has made.
+  // An array of one item and endless ones, an endless map, endless bytes and text, a tag.
+  for (const char opening : {'\x81', '\x9f', '\xbf', '\x5f', '\x7f', '\xc1'}) {
+    std::string deep(1'000'000, opening);
+    for (int i = 0; i < 4; ++i)
+      deep.insert(deep.begin() + i, static_cast<char>(1'000'000 >> 8 * i));
+    EXPECT_THAT(refusal(deep, false), HasSubstr("cannot be read"));
+  }
   std::string cut = encode({{"is", "hello"}, {"version", "1"}});
   cut[0] = static_cast<char>(cut[0] - 1);
   EXPECT_THAT(refusal(cut, false), HasSubstr("cannot be read"));
