@@ -10,6 +10,7 @@
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/job_identity.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
+#include "core/bootstrap/method.hpp"
 
 namespace capstan {
 namespace {
@@ -74,7 +75,8 @@ const Variables torchrun{{"RANK", "5"},
                          {"MASTER_ADDR", "node0"},
                          {"MASTER_PORT", "29500"},
                          {"TORCHELASTIC_RUN_ID", "none"},
-                         {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+                         {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                         {"CAPSTAN_TRUSTED_NETWORK", "1"}};
 const Variables slurm{{"SLURM_PROCID", "4"},         {"SLURM_NTASKS", "7"},
                       {"SLURM_LOCALID", "0"},        {"SLURM_NODEID", "2"},
                       {"SLURM_JOB_ID", "77"},        {"SLURM_STEP_ID", "1"},
@@ -130,6 +132,30 @@ TEST(Launch, Torchrun) {
   const auto other = with(torchrun, {{"TORCHELASTIC_RUN_ID", "another"}});
   EXPECT_NE(detect(other).job, launch.job);
   EXPECT_NE(detect(other).store->secret.bytes(), launch.store->secret.bytes());
+}
+
+TEST(Launch, TorchrunNeedsASecretUnlessTheNetworkIsTrusted) {
+  const auto untrusted = without(torchrun, "CAPSTAN_TRUSTED_NETWORK");
+  EXPECT_THAT(complaint(untrusted),
+              AllOf(HasSubstr("rank 5: join at node0:29501"), HasSubstr("CAPSTAN_SECRET"),
+                    HasSubstr("CAPSTAN_TRUSTED_NETWORK=1")));
+  EXPECT_THAT(complaint(with(torchrun, {{"CAPSTAN_TRUSTED_NETWORK", "yes"}})),
+              HasSubstr("\"yes\""));
+  for (const char* remote : {"10.0.0.7", "fd00::7", "127.example.com"})
+    EXPECT_THAT(complaint(with(untrusted, {{"MASTER_ADDR", remote}})),
+                HasSubstr("without a secret"));
+  for (const char* local : {"127.0.0.1", "[::1]", "localhost"})
+    EXPECT_TRUE(detect(with(untrusted, {{"MASTER_ADDR", local}})).store) << local;
+  const auto secret = with(untrusted, {{"CAPSTAN_SECRET", "0123456789abcdef"}});
+  EXPECT_EQ(detect(secret).store->secret.bytes(), Secret::from_text("0123456789abcdef").bytes());
+}
+
+TEST(Launch, TorchrunOnOneHostMeetsAtALocalSocket) {
+  const auto one_host = with(without(torchrun, "CAPSTAN_TRUSTED_NETWORK"),
+                             {{"WORLD_SIZE", "6"}, {"LOCAL_WORLD_SIZE", "6"}, {"LOCAL_RANK", "5"}});
+  EXPECT_FALSE(detect(one_host).store);
+  EXPECT_EQ(choose_method(detect(one_host), Bootstrap::automatic).method, Method::this_host);
+  EXPECT_TRUE(detect(with(one_host, {{"CAPSTAN_SECRET", "0123456789abcdef"}})).store);
 }
 
 TEST(Launch, TorchVariablesByHand) {

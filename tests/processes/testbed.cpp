@@ -9,6 +9,7 @@ read -ra host <<<"$BED_HOSTS"
 read -ra v4 <<<"$BED_IPV4"
 read -ra v6 <<<"$BED_IPV6"
 program=${PROGRAM:-$JOINER}
+export CAPSTAN_TRUSTED_NETWORK=1
 on() { local to=$1; shift; $BED_EXEC "${host[$to]}" "$@"; }
 launch() { local hosts=$1; shift; on 0 "$CAPSTAN" run --hosts "$hosts" --agent "$BED_EXEC {host}" "$@"; }
 by_hand() {

@@ -8,6 +8,7 @@
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/job_identity.hpp"
 #include "core/bootstrap/launchers/pmi.hpp"
+#include "core/net/ip_address.hpp"
 
 namespace capstan {
 namespace {
@@ -188,15 +189,43 @@ TcpEndpoint master_of(const Variables& variables) {
                   *variables.text("MASTER_PORT"), port));
 }
 
+bool trusts_network(const Variables& variables) {
+  const auto text = variables.text("CAPSTAN_TRUSTED_NETWORK").value_or("0");
+  if (text == "0" || text == "1") return text == "1";
+  throw InvalidArgument(
+      fmt::format("CAPSTAN_TRUSTED_NETWORK is \"{}\": set it to 1 if nobody but this job's hosts "
+                  "reaches the port at which ranks meet, else to 0",
+                  text));
+}
+
+/// Whether only processes of this host reach the address.
+bool is_local(const std::string& host) {
+  const auto address = IpAddress::parse(host);
+  return address ? address->is_loopback() : host == "localhost";
+}
+
+/// The secret of a job that meets at `master`. Without CAPSTAN_SECRET it is made from the job's
+/// name, which whoever reaches the port can guess.
+Secret secret_at(const TcpEndpoint& master, const Variables& variables, const Launch& launch) {
+  if (variables.has("CAPSTAN_SECRET")) return secret_of(variables);
+  if (is_local(master.host) || trusts_network(variables)) return Secret::from_text(launch.job);
+  throw InvalidArgument(fmt::format(
+      "rank {}: join at {}: without a secret, whoever reaches this port could join as a rank. Give "
+      "all ranks the same CAPSTAN_SECRET, such as `openssl rand -hex 32` prints, or set "
+      "CAPSTAN_TRUSTED_NETWORK=1 if nobody but the job's hosts reaches the port",
+      launch.rank, to_string(master)));
+}
+
 Launch read_torchrun(const Variables& variables) {
   Launch launch = read(variables, torchrun_names);
   const TcpEndpoint master = master_of(variables);
   launch.job =
       fmt::format("torchrun {} at {}", variables.text("TORCHELASTIC_RUN_ID").value_or("without id"),
                   to_string(master));
-  const auto secret =
-      variables.has("CAPSTAN_SECRET") ? secret_of(variables) : Secret::from_text(launch.job);
-  launch.store = StoreLocation{master, secret, false};
+  // Ranks of one host meet at a local socket, which other users cannot connect to.
+  const bool on_one_host = launch.local_size == launch.size;
+  if (!on_one_host || variables.has("CAPSTAN_SECRET"))
+    launch.store = StoreLocation{master, secret_at(master, variables, launch), false};
   return launch;
 }
 

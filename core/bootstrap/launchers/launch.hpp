@@ -58,9 +58,10 @@ struct Launch {
 /// CAPSTAN_STORE=host:port or [address]:port with CAPSTAN_SECRET (16 characters or more) names the
 /// store under any of them; capstan run serves it itself, under the others rank 0 does. torchrun
 /// needs neither: rank 0 serves at MASTER_ADDR:MASTER_PORT, or at the port after it if torchrun's
-/// agent occupies that one (TORCHELASTIC_USE_AGENT_STORE). Without CAPSTAN_SECRET the secret then
-/// comes from the job's identity, which protects from accidents and not from attackers who reach
-/// the port.
+/// agent occupies that one (TORCHELASTIC_USE_AGENT_STORE). Without CAPSTAN_SECRET, ranks that are
+/// all on one host meet at a local socket instead. On several hosts, addresses other than loopback
+/// are then refused unless CAPSTAN_TRUSTED_NETWORK=1: the secret is made from the job's name, which
+/// protects from accidents and not from attackers who reach the port.
 ///
 /// PMIX_NAMESPACE and PMIX_RANK show that Open MPI or Slurm offers PMIx, PMI_RANK with PMI_FD (or
 /// PMI_PORT and PMI_ID) that MPICH or Slurm offers PMI.

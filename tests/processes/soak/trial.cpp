@@ -47,6 +47,7 @@ void Trial::start_ranks() {
                      {"WORLD_SIZE", std::to_string(scenario_.ranks())},
                      {"MASTER_ADDR", testbed_.address(0)},
                      {"MASTER_PORT", std::to_string(port_of(scenario_))},
+                     {"CAPSTAN_TRUSTED_NETWORK", "1"},
                      {"CAPSTAN_NETWORK", network_},
                      {"CAPSTAN_TIMEOUT", fmt::format("{}", scenario_.timeout.count() / 1000.0)},
                      {"CAPSTAN_PROGRESS_THREAD", scenario_.progress_thread ? "1" : "0"}});
