@@ -135,7 +135,7 @@ class Checker {
     const bool has_blocks =
         Contract{request_.collective, Shape{.count = Elements{1}}, ranks_}.extent() > Elements{1};
     if (given > most_elements() / (has_blocks ? static_cast<std::uint64_t>(ranks_) : 1))
-      refuse("{} elements{} exceed the memory of any process", given.value(),
+      refuse("the count of {} elements{} exceeds the memory of any process", given.value(),
              has_blocks ? " of each rank" : "");
     return given;
   }

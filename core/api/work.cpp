@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "core/api/report_thrown.hpp"
 
@@ -81,12 +82,17 @@ std::exception_ptr Work::error() const {
 }
 
 void Work::on_complete(Callback callback) const {
+  if (!callback)
+    throw InvalidArgument(fmt::format("on_complete of {}: the callback is empty", describe()));
   operation().when_ended([callback = std::move(callback)](Operation& ended) {
     const Work work{ended.shared_from_this()};
     try {
       callback(work);
     } catch (const std::exception& error) {
       report_thrown("a callback of " + work.describe(), error);
+    } catch (...) {
+      report_thrown("a callback of " + work.describe(),
+                    std::runtime_error{"what is no std::exception"});
     }
   });
 }

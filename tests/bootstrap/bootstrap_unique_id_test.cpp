@@ -120,10 +120,10 @@ TEST(UniqueId, GivingUpEarlyEndsTheWaitOfOthers) {
 }
 
 TEST(UniqueId, RefusesWhatCannotBeListenedOn) {
-  EXPECT_THROW(create_unique_id("0.0.0.0"), InvalidArgument);
-  EXPECT_THROW(create_unique_id("::"), InvalidArgument);
-  EXPECT_THROW(create_unique_id("192.0.2.77"), SystemError);
-  EXPECT_THROW(create_unique_id("host.invalid"), SystemError);
+  EXPECT_THROW((void)create_unique_id("0.0.0.0"), InvalidArgument);
+  EXPECT_THROW((void)create_unique_id("::"), InvalidArgument);
+  EXPECT_THROW((void)create_unique_id("192.0.2.77"), SystemError);
+  EXPECT_THROW((void)create_unique_id("host.invalid"), SystemError);
   EXPECT_THROW(join(example(), 2, 2, patience()), InvalidArgument);
   EXPECT_THROW(join(example(), 0, 0, patience()), InvalidArgument);
 }

@@ -339,6 +339,15 @@ std::vector<Refusal> every_public_call() {
   return calls;
 }
 
+TEST(Arguments, CallbacksAreFunctionsThatMayThrow) {
+  auto world = std::move(Communicator::local_world(1, bounded_settings()).front());
+  const Work work = world.start_barrier();
+  EXPECT_THAT(refusal_of([&] { work.on_complete(nullptr); }),
+              HasSubstr("on_complete of barrier(): the callback is empty"));
+  work.on_complete([](const Work&) { throw 42; });
+  work.wait();
+}
+
 TEST(Arguments, ACommunicatorThatWasMovedFromSaysSo) {
   auto world = Communicator::local_world(1, bounded_settings());
   Communicator moved = std::move(world.front());

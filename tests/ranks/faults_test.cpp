@@ -103,7 +103,8 @@ TEST(Faults, ABrokenConnectionIsToldToAll) {
 }
 
 TEST(Faults, APlanThatMakesNoSenseIsRefused) {
-  EXPECT_THROW(Communicator::local_world(2, with_faults("seed=1,delay=often")), InvalidArgument);
+  EXPECT_THROW((void)Communicator::local_world(2, with_faults("seed=1,delay=often")),
+               InvalidArgument);
 }
 
 }  // namespace

@@ -278,8 +278,9 @@ TEST(MessageRules, MessagesAndCollectivesDoNotMix) {
     const int right = (world.rank() + 1) % 3;
     for (int i = 0; i < 50; ++i) {
       std::vector<int> token{world.rank() * 100 + i}, got(1), other(1), sum{1};
+      const std::vector<int> minus{-1};
       Work sent = world.start_send(token, right, i);
-      Work in_group = group->start_send(std::vector<int>{-1}, right, i);
+      Work in_group = group->start_send(minus, right, i);
       world.all_reduce(sum);
       ASSERT_EQ(sum.front(), 3);
       group->receive(other, (world.rank() + 2) % 3, i);

@@ -53,13 +53,14 @@ TEST(Allocate, FailsOnAllRanksOrOnNone) {
   on_threads(3, settings, [](Communicator& world) {
     const bool greedy = world.rank() == 1;
     try {
-      world.allocate<float>(greedy ? 300'000 : 10);
+      (void)world.allocate<float>(greedy ? 300'000 : 10);
       ADD_FAILURE() << "rank 1 has exceeded its limit";
     } catch (const LimitReached& error) {
       EXPECT_THAT(error.what(), HasSubstr("rank 1"));
       EXPECT_THAT(error.what(), HasSubstr(greedy ? "CAPSTAN_BUFFER_LIMIT" : "see its error"));
     }
-    EXPECT_THROW(world.allocate<double>(std::numeric_limits<std::size_t>::max() / 2), LimitReached);
+    EXPECT_THROW((void)world.allocate<double>(std::numeric_limits<std::size_t>::max() / 2),
+                 LimitReached);
     std::vector<int> ones(10, 1);
     world.all_reduce(ones);  // goes on
     EXPECT_THAT(ones, Each(3));
@@ -95,7 +96,7 @@ TEST(Allocate, IsNoCallLikeOthers) {
   std::string other;
   std::vector<int> data(10);
   std::jthread thread{[&] { other = error_of([&] { world[1].all_reduce(data); }); }};
-  const std::string own = error_of([&] { world[0].allocate<int>(5); });
+  const std::string own = error_of([&] { (void)world[0].allocate<int>(5); });
   thread.join();
   for (const std::string& text : {own, other}) {
     EXPECT_THAT(text, HasSubstr("called allocate()"));

@@ -6,7 +6,8 @@
 namespace capstan {
 
 /// The collectives of a communicator, each in a blocking form and in one that starts it and returns
-/// a Work. `Self` has run(const Request&) and start(const Request&).
+/// a Work. `Self` has run(const Request&) and start(const Request&). What is started uses its
+/// ranges until it ends: temporary vectors and arrays are refused at compile time.
 ///
 /// p is the number of ranks. Arguments are contiguous ranges of elements (spans, vectors, arrays)
 /// of one type. Input and output are disjoint, or the collective is asked for in place: with one
@@ -28,15 +29,15 @@ class Collectives {
     const Request request;
     self().run(request);
   }
-  Work start_barrier() { return self().start(Request{}); }
+  [[nodiscard]] Work start_barrier() { return self().start(Request{}); }
 
   /// Every rank's data become the root's.
   template <MutableElementRange Data>
   void broadcast(Data&& data, int root) {
     self().run(request::in_place(Collective::broadcast, data, {}, root));
   }
-  template <MutableElementRange Data>
-  Work start_broadcast(Data&& data, int root) {
+  template <LastingMutableRange Data>
+  [[nodiscard]] Work start_broadcast(Data&& data, int root) {
     return self().start(request::in_place(Collective::broadcast, data, {}, root));
   }
   /// Every rank's output becomes the root's input; at other ranks the input may be empty.
@@ -44,8 +45,8 @@ class Collectives {
   void broadcast(In&& input, Out&& output, int root) {
     self().run(request::of(Collective::broadcast, input, output, {}, root));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_broadcast(In&& input, Out&& output, int root) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_broadcast(In&& input, Out&& output, int root) {
     return self().start(request::of(Collective::broadcast, input, output, {}, root));
   }
 
@@ -54,8 +55,8 @@ class Collectives {
   void reduce(In&& input, Out&& output, int root, Reducer reducer = {}) {
     self().run(request::of(Collective::reduce, input, output, std::move(reducer), root));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_reduce(In&& input, Out&& output, int root, Reducer reducer = {}) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_reduce(In&& input, Out&& output, int root, Reducer reducer = {}) {
     return self().start(request::of(Collective::reduce, input, output, std::move(reducer), root));
   }
 
@@ -64,16 +65,16 @@ class Collectives {
   void all_reduce(In&& input, Out&& output, Reducer reducer = {}) {
     self().run(request::of(Collective::all_reduce, input, output, std::move(reducer)));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_all_reduce(In&& input, Out&& output, Reducer reducer = {}) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_all_reduce(In&& input, Out&& output, Reducer reducer = {}) {
     return self().start(request::of(Collective::all_reduce, input, output, std::move(reducer)));
   }
   template <MutableElementRange Data>
   void all_reduce(Data&& data, Reducer reducer = {}) {
     self().run(request::in_place(Collective::all_reduce, data, std::move(reducer)));
   }
-  template <MutableElementRange Data>
-  Work start_all_reduce(Data&& data, Reducer reducer = {}) {
+  template <LastingMutableRange Data>
+  [[nodiscard]] Work start_all_reduce(Data&& data, Reducer reducer = {}) {
     return self().start(request::in_place(Collective::all_reduce, data, std::move(reducer)));
   }
 
@@ -82,8 +83,8 @@ class Collectives {
   void all_gather(In&& input, Out&& output) {
     self().run(request::of(Collective::all_gather, input, output));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_all_gather(In&& input, Out&& output) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_all_gather(In&& input, Out&& output) {
     return self().start(request::of(Collective::all_gather, input, output));
   }
   /// The same with blocks of these lengths, which all ranks pass alike.
@@ -91,8 +92,9 @@ class Collectives {
   void all_gather_v(In&& input, Out&& output, std::span<const std::size_t> lengths) {
     self().run(request::with_counts(request::of(Collective::all_gather_v, input, output), lengths));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_all_gather_v(In&& input, Out&& output, std::span<const std::size_t> lengths) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_all_gather_v(In&& input, Out&& output,
+                                        std::span<const std::size_t> lengths) {
     return self().start(
         request::with_counts(request::of(Collective::all_gather_v, input, output), lengths));
   }
@@ -102,8 +104,8 @@ class Collectives {
   void reduce_scatter(In&& input, Out&& output, Reducer reducer = {}) {
     self().run(request::of(Collective::reduce_scatter, input, output, std::move(reducer)));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_reduce_scatter(In&& input, Out&& output, Reducer reducer = {}) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_reduce_scatter(In&& input, Out&& output, Reducer reducer = {}) {
     return self().start(request::of(Collective::reduce_scatter, input, output, std::move(reducer)));
   }
   /// The same with blocks of these lengths, which all ranks pass alike.
@@ -113,9 +115,10 @@ class Collectives {
     self().run(request::with_counts(
         request::of(Collective::reduce_scatter_v, input, output, std::move(reducer)), lengths));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_reduce_scatter_v(In&& input, Out&& output, std::span<const std::size_t> lengths,
-                              Reducer reducer = {}) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_reduce_scatter_v(In&& input, Out&& output,
+                                            std::span<const std::size_t> lengths,
+                                            Reducer reducer = {}) {
     return self().start(request::with_counts(
         request::of(Collective::reduce_scatter_v, input, output, std::move(reducer)), lengths));
   }
@@ -125,8 +128,8 @@ class Collectives {
   void gather(In&& input, Out&& output, int root) {
     self().run(request::of(Collective::gather, input, output, {}, root));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_gather(In&& input, Out&& output, int root) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_gather(In&& input, Out&& output, int root) {
     return self().start(request::of(Collective::gather, input, output, {}, root));
   }
   /// The same with blocks of these lengths, which all ranks pass alike.
@@ -135,8 +138,9 @@ class Collectives {
     self().run(
         request::with_counts(request::of(Collective::gather_v, input, output, {}, root), lengths));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_gather_v(In&& input, Out&& output, std::span<const std::size_t> lengths, int root) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_gather_v(In&& input, Out&& output, std::span<const std::size_t> lengths,
+                                    int root) {
     return self().start(
         request::with_counts(request::of(Collective::gather_v, input, output, {}, root), lengths));
   }
@@ -146,8 +150,8 @@ class Collectives {
   void scatter(In&& input, Out&& output, int root) {
     self().run(request::of(Collective::scatter, input, output, {}, root));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_scatter(In&& input, Out&& output, int root) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_scatter(In&& input, Out&& output, int root) {
     return self().start(request::of(Collective::scatter, input, output, {}, root));
   }
   /// The same with blocks of these lengths, which all ranks pass alike.
@@ -156,8 +160,9 @@ class Collectives {
     self().run(
         request::with_counts(request::of(Collective::scatter_v, input, output, {}, root), lengths));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_scatter_v(In&& input, Out&& output, std::span<const std::size_t> lengths, int root) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_scatter_v(In&& input, Out&& output, std::span<const std::size_t> lengths,
+                                     int root) {
     return self().start(
         request::with_counts(request::of(Collective::scatter_v, input, output, {}, root), lengths));
   }
@@ -168,16 +173,16 @@ class Collectives {
   void all_to_all(In&& input, Out&& output) {
     self().run(request::of(Collective::all_to_all, input, output));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_all_to_all(In&& input, Out&& output) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_all_to_all(In&& input, Out&& output) {
     return self().start(request::of(Collective::all_to_all, input, output));
   }
   template <MutableElementRange Data>
   void all_to_all(Data&& data) {
     self().run(request::in_place(Collective::all_to_all, data));
   }
-  template <MutableElementRange Data>
-  Work start_all_to_all(Data&& data) {
+  template <LastingMutableRange Data>
+  [[nodiscard]] Work start_all_to_all(Data&& data) {
     return self().start(request::in_place(Collective::all_to_all, data));
   }
   /// The same with blocks of these lengths: what this rank sends to each and receives from each.
@@ -187,9 +192,10 @@ class Collectives {
                     std::span<const std::size_t> receive_lengths) {
     self().run(all_to_all_v_request(input, send_lengths, output, receive_lengths));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_all_to_all_v(In&& input, std::span<const std::size_t> send_lengths, Out&& output,
-                          std::span<const std::size_t> receive_lengths) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_all_to_all_v(In&& input, std::span<const std::size_t> send_lengths,
+                                        Out&& output,
+                                        std::span<const std::size_t> receive_lengths) {
     return self().start(all_to_all_v_request(input, send_lengths, output, receive_lengths));
   }
 
@@ -198,16 +204,16 @@ class Collectives {
   void scan(In&& input, Out&& output, Reducer reducer = {}) {
     self().run(request::of(Collective::scan, input, output, std::move(reducer)));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_scan(In&& input, Out&& output, Reducer reducer = {}) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_scan(In&& input, Out&& output, Reducer reducer = {}) {
     return self().start(request::of(Collective::scan, input, output, std::move(reducer)));
   }
   template <MutableElementRange Data>
   void scan(Data&& data, Reducer reducer = {}) {
     self().run(request::in_place(Collective::scan, data, std::move(reducer)));
   }
-  template <MutableElementRange Data>
-  Work start_scan(Data&& data, Reducer reducer = {}) {
+  template <LastingMutableRange Data>
+  [[nodiscard]] Work start_scan(Data&& data, Reducer reducer = {}) {
     return self().start(request::in_place(Collective::scan, data, std::move(reducer)));
   }
 
@@ -216,16 +222,16 @@ class Collectives {
   void exscan(In&& input, Out&& output, Reducer reducer = {}) {
     self().run(request::of(Collective::exscan, input, output, std::move(reducer)));
   }
-  template <ElementRange In, MutableElementRange Out>
-  Work start_exscan(In&& input, Out&& output, Reducer reducer = {}) {
+  template <LastingRange In, LastingMutableRange Out>
+  [[nodiscard]] Work start_exscan(In&& input, Out&& output, Reducer reducer = {}) {
     return self().start(request::of(Collective::exscan, input, output, std::move(reducer)));
   }
   template <MutableElementRange Data>
   void exscan(Data&& data, Reducer reducer = {}) {
     self().run(request::in_place(Collective::exscan, data, std::move(reducer)));
   }
-  template <MutableElementRange Data>
-  Work start_exscan(Data&& data, Reducer reducer = {}) {
+  template <LastingMutableRange Data>
+  [[nodiscard]] Work start_exscan(Data&& data, Reducer reducer = {}) {
     return self().start(request::in_place(Collective::exscan, data, std::move(reducer)));
   }
 

@@ -14,6 +14,7 @@
 #include "capstan/shared_buffer.hpp"
 #include "capstan/tensor.hpp"
 #include "capstan/unique_id.hpp"
+#include "capstan/version.hpp"
 
 namespace capstan {
 
@@ -51,15 +52,16 @@ class Communicator : public Collectives<Communicator> {
   /// Joins the world that a launcher has started: mpirun (Open MPI, MPICH), srun, torchrun or
   /// `capstan run`; alone when there is none. Throws BootstrapError when a rank does not join
   /// within settings.join_timeout, InvalidArgument when the launcher's variables make no sense.
-  static Communicator from_environment(const Settings& settings = Settings::from_environment());
+  [[nodiscard]] static Communicator from_environment(
+      const Settings& settings = Settings::from_environment());
 
   /// Joins a world that the program set up itself: one process calls create_unique_id() and passes
   /// the id round by its own means; then each calls this with a rank of its own, 0 .. size-1.
-  static Communicator join(const UniqueId& id, int rank, int size,
-                           const Settings& settings = Settings::from_environment());
+  [[nodiscard]] static Communicator join(const UniqueId& id, int rank, int size,
+                                         const Settings& settings = Settings::from_environment());
 
   /// A world of threads in this process; the n-th communicator is for the n-th thread.
-  static std::vector<Communicator> local_world(
+  [[nodiscard]] static std::vector<Communicator> local_world(
       int ranks, const Settings& settings = Settings::from_environment());
 
   /// One that has been moved from is empty: it may be assigned to and destroyed, all other
@@ -74,7 +76,7 @@ class Communicator : public Collectives<Communicator> {
 
   /// A call on untyped memory, for bindings: see Request and Collectives. run() blocks.
   void run(const Request& request);
-  Work start(const Request& request);
+  [[nodiscard]] Work start(const Request& request);
 
   using Collectives::all_gather;
   using Collectives::all_reduce;
@@ -92,19 +94,20 @@ class Communicator : public Collectives<Communicator> {
 
   /// In place.
   void all_reduce(const TensorView& data, const Reducer& reducer = {});
-  Work start_all_reduce(const TensorView& data, const Reducer& reducer = {});
+  [[nodiscard]] Work start_all_reduce(const TensorView& data, const Reducer& reducer = {});
   void broadcast(const TensorView& data, int root);
-  Work start_broadcast(const TensorView& data, int root);
+  [[nodiscard]] Work start_broadcast(const TensorView& data, int root);
   /// The output is as long as the input, but p times as long along `dimension`, where the inputs of
   /// the ranks follow one another.
   void all_gather(const TensorView& input, const TensorView& output, int dimension = 0);
-  Work start_all_gather(const TensorView& input, const TensorView& output, int dimension = 0);
+  [[nodiscard]] Work start_all_gather(const TensorView& input, const TensorView& output,
+                                      int dimension = 0);
   /// The input is p times as long as the output along `dimension`; each rank gets its slice of the
   /// sum.
   void reduce_scatter(const TensorView& input, const TensorView& output, int dimension = 0,
                       const Reducer& reducer = {});
-  Work start_reduce_scatter(const TensorView& input, const TensorView& output, int dimension = 0,
-                            const Reducer& reducer = {});
+  [[nodiscard]] Work start_reduce_scatter(const TensorView& input, const TensorView& output,
+                                          int dimension = 0, const Reducer& reducer = {});
 
   /// One all_reduce, in place, for many buffers: small ones, like the gradients of many layers,
   /// cost as much as one of their total length. The buffers are packed into one and unpacked again.
@@ -113,7 +116,8 @@ class Communicator : public Collectives<Communicator> {
     run_fused(pieces_of(buffers), *data_type_of<T>, reducer);
   }
   template <Element T>
-  Work start_all_reduce_fused(std::span<const std::span<T>> buffers, const Reducer& reducer = {}) {
+  [[nodiscard]] Work start_all_reduce_fused(std::span<const std::span<T>> buffers,
+                                            const Reducer& reducer = {}) {
     return start_fused(pieces_of(buffers), *data_type_of<T>, reducer);
   }
 
@@ -130,8 +134,8 @@ class Communicator : public Collectives<Communicator> {
   void send(Data&& data, int destination, int tag = 0) {
     start_send(data, destination, tag).wait();
   }
-  template <ElementRange Data>
-  Work start_send(Data&& data, int destination, int tag = 0) {
+  template <LastingRange Data>
+  [[nodiscard]] Work start_send(Data&& data, int destination, int tag = 0) {
     return start_exchange({Message::to(destination, data, tag)});
   }
   /// Returns when a message has been received. The buffer may be longer than the message.
@@ -140,8 +144,8 @@ class Communicator : public Collectives<Communicator> {
     return wait_for_message(start_receive(buffer, source, tag));
   }
   /// Work::message() gives the source, tag and size of the message.
-  template <MutableElementRange Data>
-  Work start_receive(Data&& buffer, int source = any_source, int tag = any_tag) {
+  template <LastingMutableRange Data>
+  [[nodiscard]] Work start_receive(Data&& buffer, int source = any_source, int tag = any_tag) {
     return start_exchange({Message::from(source, buffer, tag)});
   }
 
@@ -153,7 +157,7 @@ class Communicator : public Collectives<Communicator> {
   /// Many messages as one operation, which ends with the last of them and fails with the first
   /// failure. All are under way at once: no order of them can deadlock.
   void exchange(const std::vector<Message>& messages) { start_exchange(messages).wait(); }
-  Work start_exchange(const std::vector<Message>& messages);
+  [[nodiscard]] Work start_exchange(const std::vector<Message>& messages);
 
   /// Memory for `count` elements, zeros, that ranks on this host read in place: for buffers of 16
   /// KiB and more that are used again and again. All ranks call it, like a collective, each with a
@@ -165,7 +169,7 @@ class Communicator : public Collectives<Communicator> {
   /// agreement costs as much as a barrier. Throws LimitReached on every rank when one of them
   /// cannot have its memory: the communicator stays as it was.
   template <Element T>
-  SharedBuffer<T> allocate(std::size_t count) {
+  [[nodiscard]] SharedBuffer<T> allocate(std::size_t count) {
     const bool countable = count <= std::numeric_limits<std::size_t>::max() / sizeof(T);
     const std::size_t bytes =
         countable ? count * sizeof(T) : std::numeric_limits<std::size_t>::max();
@@ -176,11 +180,11 @@ class Communicator : public Collectives<Communicator> {
   /// `key` and, among equals, of rank. All ranks call it; a rank that passes a negative colour gets
   /// nothing. Groups are independent: their operations involve their members only, and groups may
   /// overlap with other groups and outlive this communicator.
-  std::optional<Communicator> split(int colour, int key = 0);
+  [[nodiscard]] std::optional<Communicator> split(int colour, int key = 0);
 
   /// A communicator of these ranks, in this order. All ranks of this communicator call it with the
   /// same list; ranks that are not in the list get nothing.
-  std::optional<Communicator> subgroup(std::span<const int> ranks);
+  [[nodiscard]] std::optional<Communicator> subgroup(std::span<const int> ranks);
 
   /// The rank in the world of this communicator's `rank`.
   int world_rank(int rank) const;

@@ -12,18 +12,38 @@
 
 namespace capstan {
 
-/// A contiguous range of elements that a collective reads: std::span, std::vector, std::array.
+/// A contiguous range of elements that a collective reads: std::span, std::vector, std::array,
+/// std::string. Types that are no Element are refused in one line, by element_type_of().
 template <class R>
-concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-                       Element<std::ranges::range_value_t<R>>;
+concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R>;
 
 /// An element range that a collective writes.
 template <class R>
 concept MutableElementRange =
     ElementRange<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
+/// An element range that still exists after the expression in which it is passed: a variable or a
+/// view, not a temporary vector. What runs in the background uses such ranges.
+template <class R>
+concept LastingRange = ElementRange<R> && std::ranges::borrowed_range<R>;
+template <class R>
+concept LastingMutableRange = MutableElementRange<R> && std::ranges::borrowed_range<R>;
+
 template <class A, class B>
-concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
+concept SameElements =
+    std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>> ||
+    (Element<std::ranges::range_value_t<A>> &&
+     data_type_of<std::ranges::range_value_t<A>> == data_type_of<std::ranges::range_value_t<B>>);
+
+template <class R>
+consteval DataType element_type_of() {
+  using T = std::ranges::range_value_t<R>;
+  static_assert(Element<T>,
+                "Capstan's elements are integers of 8, 32 and 64 bits, char, std::byte, float, "
+                "double, the small floats of capstan/types.hpp and std::complex: convert others, "
+                "or move them as bytes (std::as_bytes, std::as_writable_bytes)");
+  return data_type_of<T>.value_or(DataType::u8);
+}
 
 /// One collective call on untyped memory. Bindings use it directly; all typed functions of
 /// Communicator make one. Memory has the alignment of the element type.
@@ -65,7 +85,7 @@ template <ElementRange In, MutableElementRange Out>
 Request of(Collective collective, In&& input, Out&& output, Reducer reducer = {}, int root = 0) {
   Request request;
   request.collective = collective;
-  request.type = *data_type_of<std::ranges::range_value_t<In>>;
+  request.type = element_type_of<In>();
   request.input = std::ranges::data(input);
   request.input_count = Elements{std::ranges::size(input)};
   request.output = std::ranges::data(output);
@@ -79,7 +99,7 @@ template <MutableElementRange Data>
 Request in_place(Collective collective, Data&& data, Reducer reducer = {}, int root = 0) {
   Request request;
   request.collective = collective;
-  request.type = *data_type_of<std::ranges::range_value_t<Data>>;
+  request.type = element_type_of<Data>();
   request.input = request.output = std::ranges::data(data);
   request.input_count = request.output_count = Elements{std::ranges::size(data)};
   request.reducer = std::move(reducer);

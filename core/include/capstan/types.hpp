@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "capstan/quantity.hpp"
 
@@ -98,21 +99,25 @@ std::string_view name_of(ReduceOp op);
 std::optional<DataType> data_type_named(std::string_view name);
 std::optional<ReduceOp> reduce_op_named(std::string_view name);
 
+/// The DataType of an integer, by its size and sign: of all integers that have 8, 32 or 64 bits,
+/// whatever their name, `char` and `long long` among them, and of std::byte, which is u8. None for
+/// bool, 16-bit integers and characters of Unicode.
+template <class T>
+consteval std::optional<DataType> integer_type_of() {
+  if (std::is_same_v<T, std::byte>) return DataType::u8;
+  constexpr bool is_text = std::is_same_v<T, wchar_t> || std::is_same_v<T, char8_t> ||
+                           std::is_same_v<T, char16_t> || std::is_same_v<T, char32_t>;
+  if (!std::is_integral_v<T> || std::is_same_v<T, bool> || is_text) return std::nullopt;
+  const bool is_signed = std::is_signed_v<T>;
+  if (sizeof(T) == 1) return is_signed ? DataType::i8 : DataType::u8;
+  if (sizeof(T) == 4) return is_signed ? DataType::i32 : DataType::u32;
+  if (sizeof(T) == 8) return is_signed ? DataType::i64 : DataType::u64;
+  return std::nullopt;
+}
+
 /// Maps a C++ element type to its DataType: data_type_of<float> == DataType::f32.
 template <class T>
-inline constexpr std::optional<DataType> data_type_of = std::nullopt;
-template <>
-inline constexpr std::optional<DataType> data_type_of<std::int8_t> = DataType::i8;
-template <>
-inline constexpr std::optional<DataType> data_type_of<std::uint8_t> = DataType::u8;
-template <>
-inline constexpr std::optional<DataType> data_type_of<std::int32_t> = DataType::i32;
-template <>
-inline constexpr std::optional<DataType> data_type_of<std::uint32_t> = DataType::u32;
-template <>
-inline constexpr std::optional<DataType> data_type_of<std::int64_t> = DataType::i64;
-template <>
-inline constexpr std::optional<DataType> data_type_of<std::uint64_t> = DataType::u64;
+inline constexpr std::optional<DataType> data_type_of = integer_type_of<T>();
 template <>
 inline constexpr std::optional<DataType> data_type_of<Float16> = DataType::f16;
 template <>

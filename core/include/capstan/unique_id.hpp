@@ -20,7 +20,7 @@ struct UniqueId {
 /// or address of this host that all ranks can reach, until all have joined, and ends when all have
 /// left again or with this process. Throws SystemError if the server cannot listen on the address,
 /// InvalidArgument if it stands for all addresses (0.0.0.0 or ::). May be called from any thread.
-UniqueId create_unique_id(const std::string& address = "127.0.0.1");
+[[nodiscard]] UniqueId create_unique_id(const std::string& address = "127.0.0.1");
 
 /// 171 letters, digits, '-' and '_'.
 std::string to_string(const UniqueId& id);
