@@ -18,6 +18,11 @@ namespace capstan {
 /// that overlap in another way throw InvalidArgument before anything is sent. If ranks make
 /// different calls, each gets a Mismatch that names the ranks and their calls.
 ///
+/// Results are the same, bit by bit, on all ranks that get them, in every call and in every run:
+/// for the same inputs, ranks, hosts, settings and kinds of buffers (allocated ones, or others).
+/// They may differ where one of these does, as sums of floating-point numbers depend on their
+/// order.
+///
 /// As in MPI, only the barrier is sure to wait for all ranks; any other collective may. Data that a
 /// rank sends have arrived, or will arrive, when its call returns. A broadcast's root or a reduce's
 /// sender may run ahead of the others by some calls.
