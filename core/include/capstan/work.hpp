@@ -71,6 +71,7 @@ class Work {
   /// Calls `callback` once, when the operation has ended: at once, if it has ended already;
   /// otherwise on the thread that moves the operation on, with no lock held. The callback may start
   /// operations and wait for them. An exception of the callback is logged and goes no further.
+  /// Throws InvalidArgument if `callback` is empty.
   void on_complete(Callback callback) const;
 
   /// From now on the operation moves on while no thread waits: starts the progress thread if there
