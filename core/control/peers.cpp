@@ -1,5 +1,6 @@
 #include "core/control/peers.hpp"
 
+#include <cstddef>
 #include <thread>
 
 namespace capstan {
@@ -40,8 +41,11 @@ void Peers::show_end() {
   for (const Rank peer : posted_) {
     push(peer, &own.finished, sizeof own.finished);
     if (own.abort.kind.load(std::memory_order_relaxed) != 0) {
-      push(peer, &own.abort, sizeof own.abort);
-      push(peer, &own.abort.kind, sizeof own.abort.kind);
+      // What is in one push becomes visible in any order, but a word as a whole: the kind and the
+      // culprit.
+      static_assert(offsetof(AbortRecord, text) == 8);
+      push(peer, &own.abort.text, sizeof own.abort.text);
+      push(peer, &own.abort, offsetof(AbortRecord, text));
     }
     push(peer, &own.left, sizeof own.left);
   }
