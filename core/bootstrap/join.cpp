@@ -95,8 +95,11 @@ std::unique_ptr<Store> join_at(const Launch& launch, int sequence, Deadline dead
   const auto& [endpoint, secret, hosted_by_launcher] = *launch.store;
   auto scope = fmt::format("{}-{}", fingerprint(launch.job), sequence);
   auto settings = settings_for(launch, endpoint, secret, std::move(scope));
+  settings.any_user = hosted_by_launcher;
   if (hosted_by_launcher) return std::make_unique<StoreClient>(std::move(settings), deadline);
-  if (launch.rank == 0) settings.endpoint = listening_endpoint(launch, endpoint, options.interface);
+  if (launch.rank == 0)
+    settings.endpoint =
+        listening_endpoint(launch, std::get<TcpEndpoint>(endpoint), options.interface);
   return host_or_connect(std::move(settings), deadline);
 }
 

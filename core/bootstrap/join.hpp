@@ -13,14 +13,16 @@ namespace capstan {
 /// Connects this rank to the store of its job's next communicator, which rank 0 hosts unless the
 /// launcher does:
 ///
-///   capstan run               the launcher's store (CAPSTAN_STORE)
+///   capstan run               the launcher's store (CAPSTAN_STORE): on one host an abstract Unix
+///                             socket with a random name
 ///   CAPSTAN_STORE, torchrun   rank 0 listens there until all ranks have joined; at the interface
 ///                             that `settings` chooses, where that is a name of several addresses
 ///   PMIx, several hosts       rank 0 listens at its interface; address and a new secret go
 ///                             through the launcher (on one host, too: Bootstrap::pmix)
 ///   PMI, several hosts        the same (on one host, too: Bootstrap::pmi)
 ///   mpirun, srun, one host    rank 0 listens on the abstract Unix socket
-///                             @capstan-<user>-<hash of the job>-<sequence number>. The kernel
+///                             @capstan-<user>-<hash of the job>-<sequence number>, with random
+///                             text behind it where another user has taken that. The kernel
 ///                             vouches that both ends are of one user; nothing is left in the file
 ///                             system, and no port is opened.
 ///   a world of one            a store inside this process

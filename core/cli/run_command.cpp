@@ -90,10 +90,10 @@ void add_run_command(CLI::App& app, int& status) {
       ->check(seconds_from_zero());
   command->add_flag("--keep-going", options->launch.keep_going,
                     "Do not end the other ranks when one fails; the exit status still tells");
-  command
-      ->add_option("--store-port", options->launch.store_port,
-                   "Port of the bootstrap store; 0 lets the system choose")
-      ->capture_default_str();
+  command->add_option(
+      "--store-port", options->launch.store_port,
+      "Port where the ranks meet; 0, and several hosts, let the system choose. Without "
+      "it, ranks of this host meet at a local socket");
   command->add_option("program", options->launch.command, "The program and its arguments, after --")
       ->required();
   command->footer(examples);

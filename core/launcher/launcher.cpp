@@ -49,8 +49,8 @@ class Launcher {
       : options_(options),
         settings_(Settings::from_environment()),
         secret_(random_text()),
-        server_({.endpoint = TcpEndpoint{store_address(), options.store_port},
-                 .secret = Secret::from_text(secret_)}),
+        server_(
+            {.endpoint = store_endpoint(), .secret = Secret::from_text(secret_), .any_user = true}),
         job_({.size = options.ranks,
               .tag_lines = options.tag_lines,
               .timeout = options.timeout,
@@ -64,9 +64,11 @@ class Launcher {
   }
 
  private:
-  std::string store_address() const {
-    if (options_.hosts.empty()) return "127.0.0.1";
-    return choose_address(settings_.interface).address.text();
+  SocketEndpoint store_endpoint() const {
+    const bool one_host = options_.hosts.empty();
+    if (one_host && !options_.store_port) return AbstractEndpoint{"capstan-run-" + random_text()};
+    return TcpEndpoint{one_host ? "127.0.0.1" : choose_address(settings_.interface).address.text(),
+                       options_.store_port.value_or(0)};
   }
 
   void start_here() {

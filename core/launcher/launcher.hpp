@@ -18,7 +18,9 @@ struct LaunchOptions {
   bool bind = true;       ///< each rank to a core of its own as far as there are enough
   bool tag_lines = true;  ///< "[rank] " before each line of output
   std::vector<std::pair<std::string, std::string>> environment;
-  std::uint16_t store_port = 0;
+  /// Where the ranks meet, 0: the system chooses. Without one, ranks of one host meet at a local
+  /// socket.
+  std::optional<std::uint16_t> store_port = {};
   std::optional<std::chrono::milliseconds> timeout;
   /// Between SIGTERM and SIGKILL when a job is ended.
   std::chrono::milliseconds grace{3000};

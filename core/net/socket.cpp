@@ -5,9 +5,11 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -95,6 +97,25 @@ FileDescriptor listen_on(const SocketEndpoint& endpoint) {
   }
   throw SystemError(fmt::format("cannot listen on {}: {}: {}", to_string(endpoint),
                                 error_text(error), remedy_for_bind(error, endpoint)));
+}
+
+std::vector<std::string> abstract_names(std::string_view prefix) {
+  std::vector<std::string> names;
+  std::ifstream table{"/proc/self/net/unix"};
+  for (std::string line; std::getline(table, line);) {
+    const auto at = line.find(fmt::format(" @{}", prefix));
+    if (at != line.npos) names.push_back(line.substr(at + 2));
+  }
+  // A listening socket is in the table once more for each connection.
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
+}
+
+bool is_own_listener(const AbstractEndpoint& endpoint) {
+  const auto connected =
+      connect_to(resolve(endpoint).front(), Deadline::in(std::chrono::seconds{0}));
+  return connected.socket.valid() && peer_uid(connected.socket) == ::geteuid();
 }
 
 Accepted accept_from(const FileDescriptor& listener) {

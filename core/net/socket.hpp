@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "capstan/deadline.hpp"
 #include "core/net/endpoint.hpp"
@@ -33,6 +35,11 @@ bool start_listening(const FileDescriptor& socket, const SocketAddress& address)
 /// A listening socket on the first address that can be bound. Throws SystemError naming the
 /// address and what to do: another process has it, it is not this host's, it needs privileges.
 FileDescriptor listen_on(const SocketEndpoint& endpoint);
+
+/// The abstract names in use on this host that begin so; none where the kernel does not tell.
+std::vector<std::string> abstract_names(std::string_view prefix);
+/// Whether a process of this user listens on an abstract name.
+bool is_own_listener(const AbstractEndpoint& endpoint);
 
 /// A connection that another process has opened. Without one the socket is invalid and `error` an
 /// errno value.

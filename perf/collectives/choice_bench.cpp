@@ -51,9 +51,9 @@ struct Result {
 
 /// A further communicator of the same ranks.
 Communicator join_again(Communicator& world, const Settings& settings) {
-  // The launcher's store runs on the host of rank 0.
+  // The launcher's store runs on the host of rank 0; that of one host has no address.
   const char* store = std::getenv("CAPSTAN_STORE");
-  const std::string endpoint = store ? store : "127.0.0.1:0";
+  const std::string endpoint = store && *store != '@' ? store : "127.0.0.1:0";
   std::string host = endpoint.substr(0, endpoint.rfind(':'));
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
   UniqueId id{};

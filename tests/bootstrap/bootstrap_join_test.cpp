@@ -157,7 +157,7 @@ TEST(BootstrapJoin, WithoutRankZeroTheErrorSaysThatNobodyListens) {
 
 Launch at_port(const std::string& job, int rank, int size, std::uint16_t port, bool by_launcher) {
   Launch launch = member(job, rank, size);
-  launch.store = StoreLocation{{"127.0.0.1", port}, Secret::from_text(job), by_launcher};
+  launch.store = StoreLocation{TcpEndpoint{"127.0.0.1", port}, Secret::from_text(job), by_launcher};
   return launch;
 }
 
@@ -231,7 +231,7 @@ TEST(BootstrapJoin, OnOneHostTheInterfaceForOthersDoesNotMatter) {
     EXPECT_NO_THROW(join(launch, patience()));
   }};
   const auto store = join(launch, patience(), at_interface("eth99"));
-  EXPECT_EQ(dynamic_cast<HostedStore&>(*store).endpoint(), SocketEndpoint{launch.store->endpoint});
+  EXPECT_EQ(dynamic_cast<HostedStore&>(*store).endpoint(), launch.store->endpoint);
   other.join();
 }
 
@@ -239,7 +239,7 @@ TEST(BootstrapJoin, AnInterfaceWithoutTheNamedAddressIsRefused) {
   const Launch launch = at_port(fresh_job(), 0, 2, free_port(), false);
   const auto refused = [&](const std::string& interface, const std::string& host) {
     Launch at = launch;
-    at.store->endpoint.host = host;
+    std::get<TcpEndpoint>(at.store->endpoint).host = host;
     try {
       join(at, Deadline::in(50ms), at_interface(interface));
     } catch (const InvalidArgument& error) {
@@ -278,21 +278,39 @@ bool become_nobody() {
   return ::setresuid(65534, 65534, 65534) == 0;
 }
 
+/// A socket of another user that has a name, and listens there or not.
+FileDescriptor squatted(const std::string& name, bool listens) {
+  const AbstractEndpoint endpoint{name};
+  FileDescriptor socket = make_socket(AF_UNIX);
+  const SocketAddress address = resolve(endpoint).front();
+  if (::seteuid(65534) != 0) throw std::runtime_error("still root");
+  const bool bound = ::bind(socket.get(), address.get(), address.length) == 0 &&
+                     (!listens || ::listen(socket.get(), 10) == 0);
+  if (::seteuid(0) != 0 || !bound) throw std::runtime_error("cannot squat");
+  return socket;
+}
+
 TEST(BootstrapJoin, SocketOfAnotherUserIsNotTrusted) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to act as two users";
   const auto job = fresh_job();
   const auto name = "capstan-0-" + fingerprint(job) + "-0";
-  const auto results = in_processes({0, 1}, [&](int who) -> std::string {
-    if (who == 1) {
-      join(member(job, 1, 2), patience());
-      return "joined";
-    }
-    if (!become_nobody()) return "still root";
-    const FileDescriptor listener = listen_on(AbstractEndpoint{name});
-    return wait_for(listener, POLLIN, patience()) ? "asked" : "not asked";
-  });
-  EXPECT_EQ(results[0], "asked");
-  EXPECT_THAT(results[1], HasSubstr("user 65534 listens under this job's name, not user 0"));
+  const FileDescriptor squatter = squatted(name, true);
+  EXPECT_THAT(complaint<BootstrapError>(member(job, 1, 2)),
+              HasSubstr("user 65534 listens under this job's name, not user 0"));
+}
+
+/// Not even with names like that which rank 0 chooses instead.
+TEST(BootstrapJoin, AnotherUserCannotKeepRanksApartByTakingTheirName) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to act as two users";
+  for (const bool listens : {true, false}) {
+    const auto job = fresh_job();
+    const auto name = "capstan-0-" + fingerprint(job) + "-0";
+    const FileDescriptor squatter = squatted(name, listens);
+    const FileDescriptor another = squatted(name + "-0123456789abcdef", true);
+    const auto results =
+        in_processes({0, 1, 2}, [&](int rank) { return meet(member(job, rank, 3)); });
+    EXPECT_EQ(results, std::vector<std::string>(3, "met")) << listens;
+  }
 }
 
 TEST(BootstrapJoin, ClientOfAnotherUserIsTurnedAway) {

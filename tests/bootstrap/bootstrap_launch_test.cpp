@@ -93,9 +93,14 @@ TEST(Launch, CapstanRun) {
   expect_place(launch, 3, 8, 1, 4);
   EXPECT_EQ(launch.launcher, "capstan run");
   ASSERT_TRUE(launch.store);
-  EXPECT_EQ(launch.store->endpoint, (TcpEndpoint{"::1", 4711}));
+  EXPECT_EQ(launch.store->endpoint, SocketEndpoint(TcpEndpoint{"::1", 4711}));
   EXPECT_TRUE(launch.store->hosted_by_launcher);
   EXPECT_EQ(launch.store->secret.bytes(), Secret::from_text("0123456789abcdef").bytes());
+}
+
+TEST(Launch, CapstanRunMayServeALocalSocket) {
+  const Launch launch = detect(with(capstan_run, {{"CAPSTAN_STORE", "@capstan-run-1"}}));
+  EXPECT_EQ(launch.store->endpoint, SocketEndpoint(AbstractEndpoint{"capstan-run-1"}));
 }
 
 TEST(Launch, CapstanRunNeedsAStoreForMoreThanOneRank) {
@@ -127,7 +132,8 @@ TEST(Launch, Torchrun) {
   expect_place(launch, 5, 8, 1, 4);
   EXPECT_EQ(launch.launcher, "torchrun");
   ASSERT_TRUE(launch.store);
-  EXPECT_EQ(launch.store->endpoint, (TcpEndpoint{"node0", 29501})) << "the agent has 29500";
+  EXPECT_EQ(launch.store->endpoint, SocketEndpoint(TcpEndpoint{"node0", 29501}))
+      << "the agent has 29500";
   EXPECT_FALSE(launch.store->hosted_by_launcher);
   const auto other = with(torchrun, {{"TORCHELASTIC_RUN_ID", "another"}});
   EXPECT_NE(detect(other).job, launch.job);
@@ -166,7 +172,7 @@ TEST(Launch, TorchVariablesByHand) {
                           {"CAPSTAN_SECRET", "0123456789abcdef"}};
   const Launch launch = detect(by_hand);
   expect_place(launch, 1, 2, -1, -1);
-  EXPECT_EQ(launch.store->endpoint.port, 29500);
+  EXPECT_EQ(std::get<TcpEndpoint>(launch.store->endpoint).port, 29500);
   EXPECT_EQ(launch.store->secret.bytes(), Secret::from_text("0123456789abcdef").bytes());
   EXPECT_THAT(complaint(without(by_hand, "MASTER_ADDR")), HasSubstr("MASTER_ADDR is not set"));
   EXPECT_THAT(complaint(without(by_hand, "WORLD_SIZE")), HasSubstr("WORLD_SIZE is not set"));
@@ -188,7 +194,7 @@ TEST(Launch, SlurmStep) {
 TEST(Launch, MasterMayBeAnIpv6AddressWithOrWithoutBrackets) {
   for (const char* address : {"fd00::7", "[fd00::7]"})
     EXPECT_EQ(detect(with(torchrun, {{"MASTER_ADDR", address}})).store->endpoint,
-              (TcpEndpoint{"fd00::7", 29501}));
+              SocketEndpoint(TcpEndpoint{"fd00::7", 29501}));
 }
 
 TEST(Launch, PmixIsTheLaunchersOwn) {
@@ -250,7 +256,8 @@ TEST(Launch, NamedStoreIsHostedByRankZeroUnderOtherLaunchers) {
   for (const auto& launcher : {open_mpi, mpich, slurm, torchrun}) {
     const Launch launch = detect(with(launcher, store));
     ASSERT_TRUE(launch.store);
-    EXPECT_EQ(launch.store->endpoint, (TcpEndpoint{"node0", 4711})) << launch.launcher;
+    EXPECT_EQ(launch.store->endpoint, SocketEndpoint(TcpEndpoint{"node0", 4711}))
+        << launch.launcher;
     EXPECT_FALSE(launch.store->hosted_by_launcher);
   }
 }

@@ -131,9 +131,19 @@ TEST(Run, RankZeroReadsStandardInput) {
   EXPECT_EQ(result.output, "[0] hello\n");
 }
 
+/// A network of its own has no interface that is up, not even the loopback's.
+TEST(Run, RanksOfOneHostNeedNoNetwork) {
+  if (run_command({"unshare", "--net", "true"}).status != 0)
+    GTEST_SKIP() << "needs root, to make a network namespace";
+  const auto result = run_command(
+      {"unshare", "--net", CAPSTAN_PROGRAM, "run", "-n", "2", "--", WORKER_PROGRAM, "carries"});
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "right sums"), 2) << result.output;
+}
+
 TEST(Run, ATakenPortIsOneError) {
   const auto result =
-      run_command({CAPSTAN_PROGRAM, "run", "-n", "1", "--", "sh", "-c",
+      run_command({CAPSTAN_PROGRAM, "run", "-n", "1", "--store-port", "0", "--", "sh", "-c",
                    fmt::format("exec {} run -n 1 --store-port ${{CAPSTAN_STORE##*:}} -- true",
                                CAPSTAN_PROGRAM)});
   EXPECT_EQ(result.status, 1);

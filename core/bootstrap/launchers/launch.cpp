@@ -119,6 +119,8 @@ Secret secret_of(const Variables& variables) {
 std::optional<StoreLocation> named_store(const Variables& variables, bool hosted_by_launcher) {
   const auto text = variables.text("CAPSTAN_STORE");
   if (!text) return std::nullopt;
+  if (hosted_by_launcher && text->starts_with('@'))
+    return StoreLocation{AbstractEndpoint{text->substr(1)}, secret_of(variables), true};
   return StoreLocation{parse_endpoint(*text, "CAPSTAN_STORE"), secret_of(variables),
                        hosted_by_launcher};
 }

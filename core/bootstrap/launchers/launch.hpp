@@ -19,7 +19,7 @@ Environment process_environment();
 
 /// A store that the launcher or the user has decided on.
 struct StoreLocation {
-  TcpEndpoint endpoint;
+  SocketEndpoint endpoint;  ///< abstract only where the launcher serves it
   Secret secret;
   /// The launcher serves it (capstan run). Otherwise rank 0 does.
   bool hosted_by_launcher;

@@ -130,7 +130,8 @@ void ServerLoop::check_user(Accepted accepted) {
   const auto uid = local ? peer_uid(accepted.socket) : ::geteuid();
   auto peer =
       local ? fmt::format("a process of user {}", uid) : to_string(accepted.from.endpoint());
-  if (uid != ::geteuid()) return warnings_.warn(peer, "this store serves its own user only");
+  if (uid != ::geteuid() && !settings_.any_user)
+    return warnings_.warn(peer, "this store serves its own user only");
   admit(std::move(accepted.socket), std::move(peer));
 }
 

@@ -103,7 +103,8 @@ StoreClient::StoreClient(Settings settings, Deadline deadline) : settings_(std::
   }
 }
 
-/// Tries all addresses of the endpoint; throws the last one's NotYet.
+/// Tries all addresses of the endpoint, and then those of a server that had to append to its name;
+/// throws the last one's NotYet.
 void StoreClient::connect(Deadline deadline) {
   std::vector<SocketAddress> addresses;
   try {
@@ -111,10 +112,14 @@ void StoreClient::connect(Deadline deadline) {
   } catch (const SystemError& error) {
     throw NotYet(error.what());  // a name server may fail for a moment
   }
+  const auto* local = std::get_if<AbstractEndpoint>(&settings_.endpoint);
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     try {
       return try_connect(addresses[i], deadline.clamp(Deadline::in(attempt_time)));
     } catch (const NotYet&) {
+      if (local && i == 0)
+        for (const std::string& name : abstract_names(local->name + "-"))
+          addresses.push_back(resolve(AbstractEndpoint{name}).front());
       if (i + 1 == addresses.size()) throw;
     }
   }
@@ -150,13 +155,12 @@ std::string StoreClient::explain(int error, const SocketAddress& address) const 
 
 /// Any user of this host could listen under the name of a Unix socket.
 void StoreClient::check_owner() const {
-  if (!std::holds_alternative<AbstractEndpoint>(settings_.endpoint)) return;
-  if (const auto uid = peer_uid(socket_); uid != ::geteuid()) {
-    failed("join", fmt::format("user {} listens under this job's name, not user {}: that process "
-                               "is not part of the job; start the job again, which gives it "
-                               "another name",
-                               uid, ::geteuid()));
-  }
+  if (settings_.any_user || !std::holds_alternative<AbstractEndpoint>(settings_.endpoint)) return;
+  if (const auto uid = peer_uid(socket_); uid != ::geteuid())
+    throw NotYet(
+        fmt::format("user {} listens under this job's name, not user {}, and is no part "
+                    "of the job",
+                    uid, ::geteuid()));
 }
 
 void StoreClient::shake_hands(Deadline deadline) {

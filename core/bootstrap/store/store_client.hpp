@@ -23,6 +23,8 @@ class StoreClient final : public Store {
   struct Settings {
     SocketEndpoint endpoint;
     Secret secret;
+    /// On an abstract socket, too: the secret alone decides.
+    bool any_user = false;
     /// The communicator; clients of different scopes share nothing. At most 64 bytes.
     std::string scope = {};
     /// The rank of this client; -1 for a client that is no rank.

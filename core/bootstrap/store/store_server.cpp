@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "capstan/error.hpp"
 #include "core/bootstrap/store/server_loop.hpp"
 
 namespace capstan {
@@ -27,10 +28,20 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+FileDescriptor listen_for_clients(const SocketEndpoint& endpoint) {
+  const auto* local = std::get_if<AbstractEndpoint>(&endpoint);
+  try {
+    return listen_on(endpoint);
+  } catch (const SystemError&) {
+    if (!local || is_own_listener(*local)) throw;
+  }
+  return listen_on(AbstractEndpoint{local->name + "-" + random_text().substr(0, 32)});
+}
+
 }  // namespace
 
 StoreServer::StoreServer(Settings settings) : owner_(::getpid()) {
-  FileDescriptor listener = listen_on(settings.endpoint);
+  FileDescriptor listener = listen_for_clients(settings.endpoint);
   endpoint_ = local_address(listener).endpoint();
   settings.endpoint = endpoint_;
   loop_ = std::make_unique<ServerLoop>(std::move(listener), std::move(settings));

@@ -17,17 +17,21 @@ namespace capstan {
 class ServerLoop;
 
 /// Serves a store from a thread of its own. Clients (StoreClient) must prove that they know
-/// `secret`; on an abstract Unix socket they must be of the same user, too. A client that sends
-/// anything else than the protocol, stays silent during the handshake or stops in the middle of a
-/// message is disconnected with a warning in the log. Memory is bounded: one message per connection, 128
-/// bytes before the client has proved itself, and 256 MiB of values.
+/// `secret`; on an abstract Unix socket they must be of the same user, too, unless any are let in.
+/// A client that sends anything else than the protocol, stays silent during the handshake or stops
+/// in the middle of a message is disconnected with a warning in the log. Memory is bounded: one
+/// message per connection, 128 bytes before the client has proved itself, and 256 MiB of values.
 ///
 /// All functions may be called from any thread.
 class StoreServer {
  public:
   struct Settings {
+    /// Where another user has taken the name of an abstract socket, random text is appended to it.
+    /// Clients find it by its begin.
     SocketEndpoint endpoint = TcpEndpoint{};
     Secret secret;
+    /// On an abstract socket, too: the secret alone decides, as it is for nobody to guess.
+    bool any_user = false;
     /// Serve every scope (communicator) that clients ask for, as a launcher does. Otherwise only
     /// those opened with open_scope(), and the listener closes by itself when all ranks of all
     /// open scopes have joined.
