@@ -41,8 +41,9 @@ void Peers::show_end() {
   for (const Rank peer : posted_) {
     push(peer, &own.finished, sizeof own.finished);
     if (own.abort.kind.load(std::memory_order_relaxed) != 0) {
-      // What is in one push becomes visible in any order, but a word as a whole: the kind and the
-      // culprit.
+      // The peer reads the text once it sees the kind, so the text goes first. The bytes of one
+      // push become visible in any order; only an aligned word, as of kind and culprit, does as a
+      // whole.
       static_assert(offsetof(AbortRecord, text) == 8);
       push(peer, &own.abort.text, sizeof own.abort.text);
       push(peer, &own.abort, offsetof(AbortRecord, text));

@@ -72,9 +72,9 @@ void Engine::check_tasks(std::chrono::steady_clock::time_point now) {
         names_of(report.awaited), report.position));
 }
 
-/// Of the exception that is being handled. One that is not the library's own comes from an
-/// operation of the program or for want of memory: the call is left half done, so that it fails
-/// everywhere.
+/// The failure for the exception that is being handled. An exception that is not the library's own
+/// comes from an operation of the program, or from a lack of memory. It leaves the call half done,
+/// so the call fails on all ranks.
 Failure Engine::current_failure() const {
   const auto in_call = [&](const char* text) {
     return Failure{Failure::Kind::aborted, Rank{},
