@@ -124,9 +124,8 @@ std::vector<Shape> shapes_for(const VerifyCommand& command, Collective collectiv
   return shapes;
 }
 
-std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
-                                   const Shape& shape) {
-  std::vector<Schedule> schedules;
+ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape) {
+  ByRank<Schedule> schedules;
   for (int rank = 0; rank < hosts.ranks(); ++rank)
     schedules.push_back(algorithm.schedule(Group::world(hosts, Rank{rank}), shape));
   return schedules;
@@ -143,7 +142,7 @@ struct Result {
     ++proofs;
     findings.insert(findings.end(), summary.findings.begin(), summary.findings.end());
   }
-  void measure(const std::vector<Schedule>& schedules, const Hosts& hosts) {
+  void measure(const ByRank<Schedule>& schedules, const Hosts& hosts) {
     sent = signals = between = 0;
     std::vector<std::uint64_t> by_host(static_cast<std::size_t>(hosts.count()));
     for (const Schedule& schedule : schedules)

@@ -31,17 +31,17 @@ class PartMap {
 
 class Binder {
  public:
-  explicit Binder(const Binding& to) : to_(to), ranks_(to.hosts.ranks()), self_(to.self.value()) {}
+  explicit Binder(const Binding& to) : to_(to), ranks_(to.hosts.ranks()), self_(to.self) {}
 
   BoundProgram bind(Program program, const Shape& block) const {
-    std::vector<PartMap> inputs, outputs;  // by rank
-    for (int rank = 0; rank < ranks_; ++rank) {
+    ByRank<PartMap> inputs, outputs;
+    for (const Rank rank : all_ranks(ranks_)) {
       const bool wanted = rank == self_ || reads_buffers(to_.protocol);
       inputs.push_back(wanted ? map_of(block, &Contract::input_blocks, rank) : PartMap{});
       outputs.push_back(wanted ? map_of(block, &Contract::output_blocks, rank) : PartMap{});
     }
     BoundProgram bound;
-    bound.readers = std::make_shared<const std::vector<int>>(readers_of(program));
+    bound.readers = std::make_shared<const std::vector<Rank>>(readers_of(program));
     bound.phase_end.assign(static_cast<std::size_t>(program.phases), 0);
     for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
       bind(program, i, inputs, outputs, bound);
@@ -57,15 +57,15 @@ class Binder {
  private:
   using BlocksOf = std::optional<Blocks> (Contract::*)(int) const;
 
-  PartMap map_of(const Shape& block, BlocksOf blocks_of, int rank) const {
-    const auto parts = (to_.call.contract(ranks_).*blocks_of)(rank);
+  PartMap map_of(const Shape& block, BlocksOf blocks_of, Rank rank) const {
+    const auto parts = (to_.call.contract(ranks_).*blocks_of)(rank.value());
     if (!parts || block == to_.call.shape) return {};
-    return {*(Contract{to_.call.collective, block, ranks_}.*blocks_of)(rank), *parts};
+    return {*(Contract{to_.call.collective, block, ranks_}.*blocks_of)(rank.value()), *parts};
   }
 
   /// One operation becomes several where its operands reach over the ends of parts.
-  void bind(const Program& program, std::uint32_t index, const std::vector<PartMap>& inputs,
-            const std::vector<PartMap>& outputs, BoundProgram& bound) const {
+  void bind(const Program& program, std::uint32_t index, const ByRank<PartMap>& inputs,
+            const ByRank<PartMap>& outputs, BoundProgram& bound) const {
     const Op& op = program.ops[index];
     const auto operands = std::span{program.operands}.subspan(
         op.first_operand, has_operands(op.code) ? op.destination_count + op.source_count : 0);
@@ -75,7 +75,7 @@ class Binder {
       const auto first = static_cast<std::uint32_t>(bound.operands.size());
       for (Operand operand : operands) {
         operand.offset += done;
-        const auto owner = static_cast<std::size_t>(owner_of(operand));
+        const Rank owner = owner_of(operand);
         if (operand.place == Place::input || operand.place == Place::peer_input)
           operand.offset = inputs[owner].find(operand.offset, piece);
         if (operand.place == Place::output || operand.place == Place::peer_output)
@@ -129,8 +129,8 @@ class Binder {
     return std::ranges::any_of(sources, &BoundOperand::in_staging);
   }
 
-  int owner_of(const Operand& operand) const {
-    return is_buffer_of_peer(operand.place) ? operand.owner.value() : self_;
+  Rank owner_of(const Operand& operand) const {
+    return is_buffer_of_peer(operand.place) ? operand.owner : self_;
   }
 
   BoundOp bind(const Op& op, std::uint32_t index, std::uint32_t first_operand,
@@ -144,7 +144,7 @@ class Binder {
             .source_count = op.source_count,
             .first_operand = first_operand,
             .divisor = divide ? static_cast<std::uint32_t>(ranks_) : 1,
-            .peer = op.peer.value(),
+            .peer = op.peer,
             .source_op = index,
             .count = length.value()};
   }
@@ -153,7 +153,7 @@ class Binder {
     const Bytes element = to_.call.element();
     const bool in_staging = operand.place == Place::staging,
                at_peer = is_buffer_of_peer(operand.place);
-    const int owner = in_staging || at_peer ? operand.owner.value() : self_;
+    const Rank owner = in_staging || at_peer ? operand.owner : self_;
     const Bytes in_its_staging = to_.layout.between_regions(to_.slots) * operand.region +
                                  staging_bytes(operand.offset, to_.protocol, element);
     const Bytes offset = in_staging ? in_its_staging : bytes_of(operand.offset, element);
@@ -166,7 +166,8 @@ class Binder {
   }
 
   const Binding& to_;
-  const int ranks_, self_;
+  const int ranks_;
+  const Rank self_;
 };
 
 }  // namespace

@@ -395,12 +395,10 @@ Program lower(const ScheduleOf& schedule_of, Rank self, Protocol protocol, const
   return Lowering{group, self}.run();
 }
 
-std::vector<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts,
-                               Protocol protocol) {
+ByRank<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts, Protocol protocol) {
   LoweringGroup group(schedule_of, protocol, hosts);
-  std::vector<Program> programs;
-  for (int rank = 0; rank < hosts.ranks(); ++rank)
-    programs.push_back(Lowering{group, Rank{rank}}.run());
+  ByRank<Program> programs;
+  for (const Rank rank : all_ranks(hosts.ranks())) programs.push_back(Lowering{group, rank}.run());
   return programs;
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "capstan/by_rank.hpp"
 #include "capstan/collective.hpp"
 #include "capstan/hosts.hpp"
 #include "core/lowering/program.hpp"
@@ -37,7 +38,6 @@ using ScheduleOf = std::function<const Schedule&(Rank)>;
 /// call.
 Program lower(const ScheduleOf& schedule_of, Rank self, Protocol protocol, const Hosts& hosts);
 /// The programs of all ranks. Cheaper than lower() for each, as facts about schedules are shared.
-std::vector<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts,
-                               Protocol protocol);
+ByRank<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts, Protocol protocol);
 
 }  // namespace capstan

@@ -17,10 +17,9 @@ namespace {
 Elements largest_staging(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                          const Shape& shape) {
   Elements largest;
-  for (int rank = 0; rank < hosts.ranks(); ++rank)
+  for (const Rank rank : all_ranks(hosts.ranks()))
     largest = std::max(
-        largest,
-        staging_extent(algorithm.schedule(Group::world(hosts, Rank{rank}), shape), protocol));
+        largest, staging_extent(algorithm.schedule(Group::world(hosts, rank), shape), protocol));
   return largest;
 }
 
@@ -121,23 +120,23 @@ SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, E
 
 /// Adds the peers on other hosts that a program sends to, or whose staging buffers it reads.
 void note_remote(const Program& program, const Hosts& hosts, Plan& plan) {
-  const auto note = [](std::vector<int>& peers, int peer) {
+  const auto note = [](std::vector<Rank>& peers, Rank peer) {
     if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(peer);
   };
   if (hosts.single()) return;
   for (const Op& op : program.ops)
     if (op.code != OpCode::gather && op.code != OpCode::wait &&
         !hosts.together(program.self, op.peer))
-      note(plan.pushed_to, op.peer.value());
-  for (const int writer : writers_to(program))
-    if (!hosts.together(program.self, Rank{writer})) note(plan.remote_writers, writer);
+      note(plan.pushed_to, op.peer);
+  for (const Rank writer : writers_to(program))
+    if (!hosts.together(program.self, writer)) note(plan.remote_writers, writer);
 }
 
 /// The lengths of the buffers of all ranks.
 Bytes buffers_of_all(const Call& call, int ranks) {
   Elements all;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const BufferLengths lengths = call.contract(ranks).lengths(rank);
+  for (const Rank rank : all_ranks(ranks)) {
+    const BufferLengths lengths = call.contract(ranks).lengths(rank.value());
     all += lengths.input + lengths.output;
   }
   return bytes_of(all, call.element());
@@ -211,16 +210,12 @@ Plan assemble(const Call& call, const Choice& choice, const Hosts& hosts, Rank s
 }
 
 /// The programs for a block of this shape, of all ranks.
-std::vector<Program> lower_block_for_all(const Algorithm& algorithm, Protocol protocol,
-                                         const Hosts& hosts, const Shape& shape) {
-  std::vector<Schedule> schedules;
-  for (int rank = 0; rank < hosts.ranks(); ++rank)
-    schedules.push_back(algorithm.schedule(Group::world(hosts, Rank{rank}), shape));
-  return lower_all(
-      [&](Rank rank) -> const Schedule& {
-        return schedules[static_cast<std::size_t>(rank.value())];
-      },
-      hosts, protocol);
+ByRank<Program> lower_block_for_all(const Algorithm& algorithm, Protocol protocol,
+                                    const Hosts& hosts, const Shape& shape) {
+  ByRank<Schedule> schedules;
+  for (const Rank rank : all_ranks(hosts.ranks()))
+    schedules.push_back(algorithm.schedule(Group::world(hosts, rank), shape));
+  return lower_all([&](Rank rank) -> const Schedule& { return schedules[rank]; }, hosts, protocol);
 }
 
 }  // namespace
@@ -290,10 +285,10 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
   });
 }
 
-std::vector<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hosts,
-                             Elements block, const SlotLayout& layout, Bytes long_read) {
+ByRank<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hosts, Elements block,
+                        const SlotLayout& layout, Bytes long_read) {
   const auto shapes = block_shapes(call, block);
-  std::vector<std::vector<Program>> programs;  // of each shape, by rank
+  std::vector<ByRank<Program>> programs;  // of each shape
   Elements staging;
   for (std::size_t b = 0; b < shapes.size(); ++b) {
     if (b > 0 && shapes[b] == shapes[b - 1]) continue;
@@ -306,11 +301,11 @@ std::vector<Plan> make_plans(const Call& call, const Choice& choice, const Hosts
       .slots = layout.pool().kind_for(staging_bytes(staging, choice.protocol, call.element()),
                                       in_packets(choice.protocol), shapes.size() > 1),
       .long_read = long_read};
-  std::vector<Plan> plans;
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(hosts.ranks()); ++rank) {
+  ByRank<Plan> plans;
+  for (const Rank rank : all_ranks(hosts.ranks())) {
     auto of_shape = programs.begin();
-    plans.push_back(assemble(call, choice, hosts, Rank{static_cast<std::int32_t>(rank)}, division,
-                             layout, [&](const Shape&) { return (*of_shape++)[rank]; }));
+    plans.push_back(assemble(call, choice, hosts, rank, division, layout,
+                             [&](const Shape&) { return (*of_shape++)[rank]; }));
   }
   return plans;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
+#include "capstan/by_rank.hpp"
 #include "core/lowering/call.hpp"
 #include "core/lowering/lower.hpp"
 #include "core/lowering/slots.hpp"
@@ -16,16 +17,16 @@ namespace capstan {
 /// of Place, then the segments of all ranks, in which staging buffers lie, then the writable
 /// aliases of these segments (see Link::writable_alias). Buffers of peers have no base.
 struct BoundOperand {
-  static constexpr std::uint32_t segment_of(int rank) {
-    return static_cast<std::uint32_t>(Place::staging) + static_cast<std::uint32_t>(rank);
+  static constexpr std::uint32_t segment_of(Rank rank) {
+    return static_cast<std::uint32_t>(Place::staging) + static_cast<std::uint32_t>(rank.value());
   }
-  static constexpr std::uint32_t writable_alias(int rank, int ranks) {
-    return segment_of(ranks + rank);
+  static constexpr std::uint32_t writable_alias(Rank rank, int ranks) {
+    return segment_of(rank) + static_cast<std::uint32_t>(ranks);
   }
 
   Place place;
   std::uint32_t base;
-  std::int32_t owner;  ///< of staging buffers and of peers' buffers
+  Rank owner;  ///< of staging buffers and of peers' buffers
   std::uint64_t offset;
 
   bool in_staging() const { return place == Place::staging; }
@@ -42,7 +43,7 @@ struct BoundOp {
   std::uint32_t source_count;
   std::uint32_t first_operand;
   std::uint32_t divisor;  ///< for the kernel: > 1 where an average is completed
-  std::int32_t peer;
+  Rank peer;
   std::uint32_t source_op;  ///< index in the program that this operation was made from
   std::uint64_t count;      ///< elements
 
@@ -86,8 +87,8 @@ struct Plan {
   /// have to be finished in order.
   std::uint64_t last_reading_phase = 0;
   Bytes input_bytes{}, output_bytes{};  ///< of the caller's buffers
-  std::vector<int> pushed_to{};         ///< peers on other hosts that the rank sends to
-  std::vector<int> remote_writers{};    ///< peers on other hosts whose staging buffers are read
+  std::vector<Rank> pushed_to{};        ///< peers on other hosts that the rank sends to
+  std::vector<Rank> remote_writers{};   ///< peers on other hosts whose staging buffers are read
 
   /// Round t runs phase k of block t-k, for each k.
   std::uint64_t rounds() const { return blocks + phases - 1; }
@@ -134,8 +135,8 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
                const PlanLimits& limits, const SlotLayout& layout);
 
 /// The plans of all ranks for a call in blocks of `block` elements. Cheaper than one by one.
-std::vector<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hosts,
-                             Elements block, const SlotLayout& layout, Bytes long_read);
+ByRank<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hosts, Elements block,
+                        const SlotLayout& layout, Bytes long_read);
 
 /// Whether an algorithm may run in this protocol. Packets are for equal blocks only. Buffers are
 /// read only within one host, and only for algorithms that send mostly out of buffers.

@@ -7,8 +7,8 @@
 namespace capstan {
 namespace {
 
-void note(std::vector<int>& ranks, Rank rank) {
-  if (std::ranges::find(ranks, rank.value()) == ranks.end()) ranks.push_back(rank.value());
+void note(std::vector<Rank>& ranks, Rank rank) {
+  if (std::ranges::find(ranks, rank) == ranks.end()) ranks.push_back(rank);
 }
 
 std::string to_string(const Operand& operand, Elements length) {
@@ -21,19 +21,19 @@ std::string to_string(const Operand& operand, Elements length) {
 
 }  // namespace
 
-std::vector<int> readers_of(const Program& program) {
-  std::vector<int> readers;
+std::vector<Rank> readers_of(const Program& program) {
+  std::vector<Rank> readers;
   bool writes = false;
   for (const Op& op : program.ops) {
     writes = writes ||
              (has_operands(op.code) && program.destinations(op).back().place == Place::staging);
     if (op.code == OpCode::signal || op.code == OpCode::notify) note(readers, op.peer);
   }
-  return writes ? readers : std::vector<int>{};
+  return writes ? readers : std::vector<Rank>{};
 }
 
-std::vector<int> writers_to(const Program& program) {
-  std::vector<int> writers;
+std::vector<Rank> writers_to(const Program& program) {
+  std::vector<Rank> writers;
   for (const Op& op : program.ops) {
     if (op.code == OpCode::wait) note(writers, op.peer);
     if (!has_operands(op.code)) continue;

@@ -93,10 +93,10 @@ struct Program {
 
 /// The ranks that the program signals about its own staging buffer. Empty if the program writes
 /// nothing there.
-std::vector<int> readers_of(const Program& program);
+std::vector<Rank> readers_of(const Program& program);
 
 /// The ranks whose signals or packets the program awaits.
-std::vector<int> writers_to(const Program& program);
+std::vector<Rank> writers_to(const Program& program);
 
 /// The last phase in which the program reads a staging buffer.
 int last_reading_phase(const Program& program);

@@ -36,11 +36,11 @@ SlotRotation::SlotRotation(const SlotLayout& layout, Bytes begin) {
 }
 
 const SlotReaders& SlotRotation::nobody() {
-  static const auto none = std::make_shared<const std::vector<int>>();
+  static const auto none = std::make_shared<const std::vector<Rank>>();
   return none;
 }
 
 FinishNotices::FinishNotices(int ranks, const SlotPool& pool)
-    : pool_(pool), read_(static_cast<std::size_t>(ranks)), told_(static_cast<std::size_t>(ranks)) {}
+    : pool_(pool), read_(ranks), told_(ranks) {}
 
 }  // namespace capstan

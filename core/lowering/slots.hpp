@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "capstan/quantity.hpp"
 #include "capstan/types.hpp"
 #include "core/lowering/protocol.hpp"
@@ -166,7 +167,7 @@ class SlotLayout {
 };
 
 /// The ranks that read what a rank has written to a slot.
-using SlotReaders = std::shared_ptr<const std::vector<int>>;
+using SlotReaders = std::shared_ptr<const std::vector<Rank>>;
 
 /// The slots of one rank, and for each the ranks that must finish before it is written again.
 ///
@@ -252,8 +253,8 @@ class FinishNotices {
   explicit FinishNotices(int ranks, const SlotPool& pool = standard_slots);
 
   /// Records that staging buffers of `writers` have been read, up to so many blocks.
-  void note_read(const std::vector<int>& writers, std::uint64_t blocks) {
-    for (const int writer : writers) read_[static_cast<std::size_t>(writer)] = blocks;
+  void note_read(const std::vector<Rank>& writers, std::uint64_t blocks) {
+    for (const Rank writer : writers) read_[writer] = blocks;
   }
   /// Whether writers are told at the end of this call.
   bool tells_after(SlotKind kind, std::uint64_t blocks, bool synchronizes) {
@@ -264,17 +265,17 @@ class FinishNotices {
   }
   /// Whether a notice to this writer is due. From now on the writer counts as told of so many
   /// finished blocks.
-  bool is_due(int writer, std::uint64_t finished) {
-    std::uint64_t& told = told_[static_cast<std::size_t>(writer)];
-    if (told >= read_[static_cast<std::size_t>(writer)]) return false;
+  bool is_due(Rank writer, std::uint64_t finished) {
+    std::uint64_t& told = told_[writer];
+    if (told >= read_[writer]) return false;
     told = finished;
     return true;
   }
 
  private:
   const SlotPool pool_;
-  std::vector<std::uint64_t> read_, told_;  // blocks, by writer
-  int withheld_ = 0;                        // small calls since the last notice
+  ByRank<std::uint64_t> read_, told_;  // blocks, by writer
+  int withheld_ = 0;                   // small calls since the last notice
 };
 
 }  // namespace capstan

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -30,8 +31,7 @@ constexpr Elements elements_in(Bytes bytes) {
 constexpr Bytes staging_region{1 << 22};
 
 /// Plans for an average, so that the marks of complete sums show in the divisors of operations.
-std::vector<Plan> plans_of(const LoweredCall& lowered, const Hosts& hosts,
-                           const SlotLayout& layout) {
+ByRank<Plan> plans_of(const LoweredCall& lowered, const Hosts& hosts, const SlotLayout& layout) {
   const Call call{.collective = lowered.algorithm->collective,
                   .type = element_type,
                   .op = ReduceOp::average,
@@ -51,17 +51,17 @@ class Scripts : public proof::BlockLayout {
         options_(options),
         hosts_(hosts),
         layout_(hosts.ranks(), staging_region, options.slots),
-        ranks_(static_cast<std::size_t>(hosts.ranks()),
+        ranks_(hosts.ranks(),
                RankState{SlotRotation{layout_}, FinishNotices{hosts.ranks(), options.slots}}) {
-    std::vector<Plan> plans;
+    ByRank<Plan> plans;
     for (std::size_t i = 0; i < calls.size(); ++i) {
       if (i == 0 || calls[i] != calls[i - 1]) plans = changed_plans(calls[i]);
       add(static_cast<int>(i), plans);
     }
   }
 
-  std::vector<std::vector<Effect>> take() {
-    std::vector<std::vector<Effect>> scripts;
+  ByRank<std::vector<Effect>> take() {
+    ByRank<std::vector<Effect>> scripts;
     for (RankState& rank : ranks_) scripts.push_back(std::move(rank.script));
     return scripts;
   }
@@ -86,7 +86,7 @@ class Scripts : public proof::BlockLayout {
     std::uint64_t slot_offset;  // of the slot that the block uses
   };
 
-  std::vector<Plan> changed_plans(const LoweredCall& call) const {
+  ByRank<Plan> changed_plans(const LoweredCall& call) const {
     auto plans = plans_of(call, hosts_, layout_);
     for (Plan& plan : plans)
       if (options_.change_program) std::ranges::for_each(plan.programs, options_.change_program);
@@ -109,15 +109,14 @@ class Scripts : public proof::BlockLayout {
     return kind;
   }
 
-  void add(int number, const std::vector<Plan>& plans) {
-    const Plan& first = plans.front();
+  void add(int number, const ByRank<Plan>& plans) {
+    const Plan& first = plans[Rank{0}];
     BlockLayout::add(first.call.collective, first.call.shape, hosts_.ranks(),
                      first.guarantees.ordered);
-    for (std::size_t r = 0; r < plans.size(); ++r) {
-      const Rank self{static_cast<std::int32_t>(r)};
-      if (options_.change_rotation) options_.change_rotation(self, number, ranks_[r].slots);
-      scratch_ = std::max(scratch_, elements_in(plans[r].scratch));
-      add_call({plans[r], self, number, ranks_[r]});
+    for (const Rank self : all_ranks(plans.size())) {
+      if (options_.change_rotation) options_.change_rotation(self, number, ranks_[self].slots);
+      scratch_ = std::max(scratch_, elements_in(plans[self].scratch));
+      add_call({plans[self], self, number, ranks_[self]});
     }
   }
 
@@ -129,8 +128,7 @@ class Scripts : public proof::BlockLayout {
         static_cast<int>(plan.blocks), static_cast<int>(plan.phases), [&](int block, int phase) {
           add_phase(call, static_cast<std::uint64_t>(block), static_cast<std::uint64_t>(phase));
         });
-    for (const int peer : plan.pushed_to)
-      emit(call, {.kind = Effect::Kind::flush, .peer = Rank{peer}});
+    for (const Rank peer : plan.pushed_to) emit(call, {.kind = Effect::Kind::flush, .peer = peer});
     end_call(call);
     emit(call, {.kind = Effect::Kind::leave, .synchronizes = plan.guarantees.synchronizes});
   }
@@ -165,9 +163,8 @@ class Scripts : public proof::BlockLayout {
   }
 
   void tell_writers(const Running& call) {
-    for (Rank peer; peer.value() < hosts_.ranks(); peer = Rank{peer.value() + 1})
-      if (!hosts_.together(call.self, peer) &&
-          call.rank.notices.is_due(peer.value(), call.rank.finished))
+    for (const Rank peer : all_ranks(hosts_.ranks()))
+      if (!hosts_.together(call.self, peer) && call.rank.notices.is_due(peer, call.rank.finished))
         emit(call, {.kind = Effect::Kind::tell, .peer = peer});
   }
 
@@ -185,7 +182,7 @@ class Scripts : public proof::BlockLayout {
                   .completes = op.divisor > 1,
                   .block = static_cast<int>(call.rank.slots.first_block() + place.block),
                   .step = static_cast<int>(program.source.ops[op.source_op].step),
-                  .peer = Rank{op.peer}};
+                  .peer = op.peer};
     effect.text = texts_.emplace_back(to_string(program.source, program.source.ops[op.source_op]));
     if (has_operands(op.code)) {
       effect.length = Elements{op.count};
@@ -244,8 +241,8 @@ class Scripts : public proof::BlockLayout {
     const bool at_peer = operand.in_peer_buffer();
     const auto buffer = at_peer ? static_cast<int>(operand.place) - static_cast<int>(peer_input)
                                 : static_cast<int>(operand.base);
-    const Memory memory{static_cast<Memory::Kind>(buffer),
-                        at_peer ? Rank{operand.owner} : call.self, 0, call.number};
+    const Memory memory{static_cast<Memory::Kind>(buffer), at_peer ? operand.owner : call.self, 0,
+                        call.number};
     const Elements offset = elements_in(Bytes{operand.offset});
     // One scratch for all blocks: it must not carry anything from one phase to the next.
     if (memory.kind == Memory::Kind::scratch) return {{memory.kind, memory.owner, 0, 0}, offset};
@@ -253,14 +250,15 @@ class Scripts : public proof::BlockLayout {
   }
 
   Piece staging_piece(const Running& call, const BoundOperand& operand, const Place& place) const {
-    const Rank owner{static_cast<int>(operand.base - BoundOperand::segment_of(0)) % hosts_.ranks()};
+    const Rank owner{static_cast<int>(operand.base - BoundOperand::segment_of(Rank{0})) %
+                     hosts_.ranks()};
     const Bytes between = layout_.between_regions(call.plan.slots);
     const std::uint64_t region = operand.offset / between.value();
     const Bytes offset{operand.offset - region * between.value()};
     const bool packets = in_packets(call.plan.protocol);
     return {{packets ? Memory::Kind::packets : Memory::Kind::staging, owner,
              static_cast<int>(region), static_cast<int>(place.slot_offset),
-             hosts_.together(owner, call.self) ? -1 : call.self.value()},
+             hosts_.together(owner, call.self) ? std::nullopt : std::optional{call.self}},
             packets ? element_at_packet(offset) : elements_in(offset)};
   }
 
@@ -277,7 +275,7 @@ class Scripts : public proof::BlockLayout {
   const LoweredProofOptions& options_;
   const Hosts& hosts_;
   const SlotLayout layout_;
-  std::vector<RankState> ranks_;
+  ByRank<RankState> ranks_;
   std::deque<std::string> texts_;  // of effects
   Elements scratch_{};
 };

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "capstan/by_rank.hpp"
 #include "capstan/error.hpp"
 
 namespace capstan {
@@ -33,8 +34,8 @@ bool simulates(const Hosts& hosts) {
 /// The shortest buffer of any rank that is not empty.
 Bytes shortest_buffer(const Call& call, int ranks) {
   Elements shortest = call.contract(ranks).extent();
-  for (int rank = 0; rank < ranks; ++rank) {
-    const BufferLengths lengths = call.contract(ranks).lengths(rank);
+  for (const Rank rank : all_ranks(ranks)) {
+    const BufferLengths lengths = call.contract(ranks).lengths(rank.value());
     for (const Elements length : {lengths.input, lengths.output})
       if (length > Elements{0}) shortest = std::min(shortest, length);
   }
@@ -60,8 +61,8 @@ class Predictor {
         call_(typical(call)),
         model_(model),
         contract_(call_.contract(ranks_)) {
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const BufferLengths lengths = contract_.lengths(rank);
+    for (const Rank rank : all_ranks(ranks_)) {
+      const BufferLengths lengths = contract_.lengths(rank.value());
       const Bytes own = bytes_of(lengths.input + lengths.output, call_.element());
       of_rank_ = std::max(of_rank_, own);
       of_all_ += own;
@@ -76,13 +77,11 @@ class Predictor {
  private:
   double simulated(Protocol protocol) {
     if (schedules_.empty())
-      for (int rank = 0; rank < ranks_; ++rank)
-        schedules_.push_back(algorithm_.schedule(Group::world(hosts_, Rank{rank}), call_.shape));
-    const auto schedule_of = [&](Rank rank) -> const Schedule& {
-      return schedules_[static_cast<std::size_t>(rank.value())];
-    };
+      for (const Rank rank : all_ranks(ranks_))
+        schedules_.push_back(algorithm_.schedule(Group::world(hosts_, rank), call_.shape));
+    const auto schedule_of = [&](Rank rank) -> const Schedule& { return schedules_[rank]; };
     const double crowding =
-        hosts_.single() ? 0 : model_.phase_contention * (schedules_.front().phases() - 1);
+        hosts_.single() ? 0 : model_.phase_contention * (schedules_[Rank{0}].phases() - 1);
     return (1 + crowding) *
            simulate(lower_all(schedule_of, hosts_, protocol), hosts_,
                     {.element = call_.element(),
@@ -122,7 +121,7 @@ class Predictor {
   const LinkModel& model_;
   const Contract contract_;
   Bytes of_rank_{}, of_all_{}, shortest_{};
-  std::vector<Schedule> schedules_;
+  ByRank<Schedule> schedules_;
 };
 
 /// The candidates of one algorithm: in all protocols in which it runs, or in `wanted` only.

@@ -17,7 +17,7 @@ namespace {
 /// have ended.
 class Simulation {
  public:
-  Simulation(const std::vector<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
+  Simulation(const ByRank<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
              const LinkModel& model)
       : programs_(programs),
         hosts_(hosts),
@@ -34,8 +34,8 @@ class Simulation {
         model_(model),
         ranks_(programs.size(),
                State{SlotRotation{SlotLayout{hosts.ranks(), Bytes{}, pool_of(slot_kind_)}}}) {
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
-      ranks_[r].readers = std::make_shared<const std::vector<int>>(readers_of(programs[r]));
+    for (const Rank r : all_ranks(programs_.size()))
+      ranks_[r].readers = std::make_shared<const std::vector<Rank>>(readers_of(programs[r]));
   }
 
   /// The time per call in nanoseconds, once the first calls have filled the pipeline.
@@ -51,7 +51,7 @@ class Simulation {
  private:
   static constexpr std::size_t calls = 10, to_fill = 5;
 
-  using Area = std::tuple<int, int, Elements>;  // owner, region and offset on its staging buffer
+  using Area = std::tuple<Rank, int, Elements>;  // owner, region and offset on its staging buffer
   struct Signal {
     double sent;
     double bytes;  // pushed data in the same message
@@ -61,11 +61,11 @@ class Simulation {
     SlotReaders readers{};
     double now = 0;
     std::size_t op = 0;
-    std::map<int, std::vector<Signal>> signals{};  // sent, by peer
-    std::map<Rank, double> pushed{};               // bytes since the last message to a peer
-    std::map<Rank, std::vector<Area>> areas{};     // of packets pushed since that message
-    std::map<int, std::size_t> taken{};            // signals waited for, by peer
-    std::optional<Rank> sender{};                  // of the last packet read in this call
+    std::map<Rank, std::vector<Signal>> signals{};  // sent, by peer
+    std::map<Rank, double> pushed{};                // bytes since the last message to a peer
+    std::map<Rank, std::vector<Area>> areas{};      // of packets pushed since that message
+    std::map<Rank, std::size_t> taken{};            // signals waited for, by peer
+    std::optional<Rank> sender{};                   // of the last packet read in this call
   };
 
   void run_call() {
@@ -74,14 +74,14 @@ class Simulation {
     posted_.clear();
     messages_.clear();
     reads_.clear();
-    for (std::size_t r = 0; r < ranks_.size(); ++r) begin_call(r);
+    for (const Rank r : all_ranks(programs_.size())) begin_call(r);
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t r = 0; r < ranks_.size(); ++r)
+      for (const Rank r : all_ranks(programs_.size()))
         while (step(r)) moved = true;
     }
     auto& times = finished_.emplace_back();
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    for (const Rank r : all_ranks(programs_.size())) {
       end_call(r);
       times.push_back(ranks_[r].now);
     }
@@ -89,11 +89,11 @@ class Simulation {
 
   /// The kind of slots, computed as for a call of one block: streams have slots of full length
   /// anyway.
-  static SlotKind kind_of(const std::vector<Program>& programs, Bytes element) {
+  static SlotKind kind_of(const ByRank<Program>& programs, Bytes element) {
     Elements largest;
     for (const Program& program : programs)
       largest = std::max(largest, std::ranges::max(program.staging));
-    const bool packets = programs.front().packets;
+    const bool packets = programs[Rank{0}].packets;
     const auto protocol = packets ? Protocol::inline_packets : Protocol::staged;
     return standard_slots.kind_for(staging_bytes(largest, protocol, element), packets, false);
   }
@@ -105,7 +105,7 @@ class Simulation {
 
   /// Takes the next slot if the rank writes to its staging buffer. The rank waits until the slot's
   /// last readers have finished.
-  void begin_call(std::size_t r) {
+  void begin_call(Rank r) {
     State& rank = ranks_[r];
     rank.op = 0;
     rank.sender.reset();
@@ -116,11 +116,11 @@ class Simulation {
     rank.slots.write(slot, 0, rank.readers);
   }
 
-  void wait_for_readers(std::size_t r, const SlotRotation::Slot& slot) {
+  void wait_for_readers(Rank r, const SlotRotation::Slot& slot) {
     State& rank = ranks_[r];
-    for (const int reader : *slot.readers) {
-      const double finished = finished_[slot.must_finish - 1][static_cast<std::size_t>(reader)];
-      if (together(r, Rank{reader}))
+    for (const Rank reader : *slot.readers) {
+      const double finished = finished_[slot.must_finish - 1][reader];
+      if (together(r, reader))
         rank.now = std::max(rank.now, finished + model_.miss);
       else if (tells_)
         rank.now = std::max(rank.now, finished + model_.latency) + model_.o_recv;
@@ -129,17 +129,17 @@ class Simulation {
 
   /// Charges the notices to writers on other hosts that this rank has finished. Small calls send
   /// them so rarely that they are left out.
-  void end_call(std::size_t r) {
+  void end_call(Rank r) {
     State& rank = ranks_[r];
     rank.slots.end_call(slot_kind_, 1, synchronizes_);
     if (!tells_) return;
-    for (const int writer : writers_to(programs_[r]))
-      if (!together(r, Rank{writer})) rank.now += model_.o_send;
+    for (const Rank writer : writers_to(programs_[r]))
+      if (!together(r, writer)) rank.now += model_.o_send;
   }
 
   double latest() const { return std::ranges::max(ranks_, {}, &State::now).now; }
 
-  bool step(std::size_t r) {
+  bool step(Rank r) {
     State& rank = ranks_[r];
     const Program& program = programs_[r];
     if (rank.op == program.ops.size()) return false;
@@ -155,11 +155,11 @@ class Simulation {
         break;
       case OpCode::signal:
         if (together(r, op.peer)) rank.now += model_.signal;
-        rank.signals[op.peer.value()].push_back(together(r, op.peer) ? Signal{rank.now, 0}
-                                                                     : send(rank, op.peer));
+        rank.signals[op.peer].push_back(together(r, op.peer) ? Signal{rank.now, 0}
+                                                             : send(rank, op.peer));
         break;
       case OpCode::wait:
-        if (!wait(r, op.peer.value())) return false;
+        if (!wait(r, op.peer)) return false;
         break;
       case OpCode::notify:
         if (!together(r, op.peer)) send_packets(rank, op.peer);
@@ -169,22 +169,20 @@ class Simulation {
     return true;
   }
 
-  bool wait(std::size_t r, int peer) {
+  bool wait(Rank r, Rank peer) {
     State& rank = ranks_[r];
-    const auto& sent = ranks_[static_cast<std::size_t>(peer)].signals[static_cast<int>(r)];
+    const auto& sent = ranks_[peer].signals[r];
     std::size_t& taken = rank.taken[peer];
     if (taken == sent.size()) return false;
     const Signal& signal = sent[taken++];
-    if (together(r, Rank{peer}))
+    if (together(r, peer))
       rank.now = std::max(rank.now + model_.miss, signal.sent + model_.flag + time_slice_);
     else
       rank.now = receive(rank.now, signal);
     return true;
   }
 
-  bool together(std::size_t r, Rank peer) const {
-    return hosts_.together(Rank{static_cast<std::int32_t>(r)}, peer);
-  }
+  bool together(Rank r, Rank peer) const { return hosts_.together(r, peer); }
 
   void push(State& rank, const Program& program, const Op& op) {
     const double bytes = program.packets
@@ -196,7 +194,7 @@ class Simulation {
   }
 
   static Area area_of(const Operand& operand) {
-    return {operand.owner.value(), operand.region, operand.offset};
+    return {operand.owner, operand.region, operand.offset};
   }
 
   double first_sent(double bytes) const { return std::min(bytes, 2048.0) * model_.first_send_byte; }
@@ -278,7 +276,7 @@ class Simulation {
 
   void read_staging(State& rank, const Operand& source, double bytes) {
     const double alone = model_.miss + bytes * model_.staging_read_byte + first_bytes(bytes);
-    read(rank, {Place::staging, source.owner.value()}, alone, model_.contention);
+    read(rank, {Place::staging, source.owner}, alone, model_.contention);
   }
 
   void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
@@ -295,12 +293,12 @@ class Simulation {
                        : fresh ? model_.read_fresh_byte * pages_
                                : model_.read_byte * model_.dram_read_factor * pages_;
     const double alone = calls + bytes * (in_dram_ ? far : near);
-    read(rank, {Place::peer_input, source.owner.value()}, alone,
+    read(rank, {Place::peer_input, source.owner}, alone,
          huge_ ? model_.huge_contention : model_.buffer_contention);
   }
 
   /// Ranks that read the same memory at the same time contend for it.
-  void read(State& rank, std::pair<Place, int> memory, double alone, double contention) {
+  void read(State& rank, std::pair<Place, Rank> memory, double alone, double contention) {
     auto& others = reads_[memory];
     const auto overlapping = std::ranges::count_if(others, [&](const Interval& other) {
       return other.begin < rank.now + alone && rank.now < other.end;
@@ -310,7 +308,7 @@ class Simulation {
     rank.now += time;
   }
 
-  bool gather_packets(std::size_t r, const Op& op) {
+  bool gather_packets(Rank r, const Op& op) {
     State& rank = ranks_[r];
     const Program& program = programs_[r];
     const auto packets = static_cast<double>(packets_for(op.length, element_));
@@ -327,14 +325,13 @@ class Simulation {
     return true;
   }
 
-  bool is_here(std::size_t r, const Operand& source) const {
+  bool is_here(Rank r, const Operand& source) const {
     if (source.place != Place::staging) return true;
-    const Rank self{static_cast<std::int32_t>(r)};
     return together(r, source.owner) ? packets_.contains(area_of(source))
-                                     : posted_.contains({self, area_of(source)});
+                                     : posted_.contains({r, area_of(source)});
   }
 
-  void read_packets(std::size_t r, const Operand& source, double packets) {
+  void read_packets(Rank r, const Operand& source, double packets) {
     State& rank = ranks_[r];
     if (together(r, source.owner)) {
       const bool again = std::exchange(rank.sender, source.owner) == source.owner;
@@ -344,13 +341,12 @@ class Simulation {
                  packets * times_read_[area_of(source)]++ * model_.polled_packet;
       return;
     }
-    const Rank self{static_cast<std::int32_t>(r)};
-    auto& message = messages_[posted_[{self, area_of(source)}]];
+    auto& message = messages_[posted_[{r, area_of(source)}]];
     if (message) rank.now = receive(rank.now, *std::exchange(message, std::nullopt));
     rank.now += packets * model_.packet_write;  // reading them costs about as much
   }
 
-  const std::vector<Program>& programs_;
+  const ByRank<Program>& programs_;
   const Hosts& hosts_;
   const Bytes element_;
   const bool synchronizes_;
@@ -363,12 +359,12 @@ class Simulation {
   const PeerMappedBuffers seen_;
   const double time_slice_;
   const LinkModel& model_;
-  std::vector<State> ranks_;
-  std::vector<std::vector<double>> finished_;  // by call and rank: the time of its end
+  ByRank<State> ranks_;
+  std::vector<ByRank<double>> finished_;  // by call: the time of its end
   struct Interval {
     double begin, end;
   };
-  std::map<std::pair<Place, int>, std::vector<Interval>> reads_;  // this call, by owner of memory
+  std::map<std::pair<Place, Rank>, std::vector<Interval>> reads_;  // this call, by owner of memory
   // The packets of this call, by area.
   std::map<Area, double> packets_;  // the time when they were written
   std::map<Area, int> times_read_;
@@ -378,7 +374,7 @@ class Simulation {
 
 }  // namespace
 
-double simulate(const std::vector<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
+double simulate(const ByRank<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
                 const LinkModel& model) {
   return Simulation{programs, hosts, call, model}.run();
 }

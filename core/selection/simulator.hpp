@@ -1,7 +1,6 @@
 #pragma once
 
-#include <vector>
-
+#include "capstan/by_rank.hpp"
 #include "capstan/hosts.hpp"
 #include "core/lowering/call.hpp"
 #include "core/lowering/program.hpp"
@@ -22,7 +21,7 @@ struct SimulatedCall {
 
 /// Predicted time of one call, in nanoseconds, among equal calls that follow one another.
 /// `programs` are the programs of all ranks for one block. A pure function.
-double simulate(const std::vector<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
+double simulate(const ByRank<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
                 const LinkModel& model);
 
 }  // namespace capstan

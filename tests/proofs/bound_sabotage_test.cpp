@@ -92,7 +92,8 @@ TEST(BoundSabotage, ASourceThatIsReroutedToTheWrongPeer) {
     return text(proven_with(calls, 3, [](BoundProgram& program) {
       if (program.source.self != Rank{0}) return;
       for (BoundOperand& operand : program.operands)
-        if (operand.in_staging() && operand.owner == 1) operand.base = BoundOperand::segment_of(2);
+        if (operand.in_staging() && operand.owner == Rank{1})
+          operand.base = BoundOperand::segment_of(Rank{2});
     }));
   };
   EXPECT_THAT(rerouted(Collective::all_gather, Protocol::staged),

@@ -11,16 +11,16 @@
 namespace capstan {
 
 /// The schedules of all ranks of a world.
-inline std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
-                                          const Shape& shape) {
-  std::vector<Schedule> schedules;
-  for (int rank = 0; rank < hosts.ranks(); ++rank)
-    schedules.push_back(algorithm.schedule(Group::world(hosts, Rank{rank}), shape));
+inline ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
+                                     const Shape& shape) {
+  ByRank<Schedule> schedules;
+  for (const Rank rank : all_ranks(hosts.ranks()))
+    schedules.push_back(algorithm.schedule(Group::world(hosts, rank), shape));
   return schedules;
 }
 
-inline std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
-                                          Elements count) {
+inline ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
+                                     Elements count) {
   return schedules_of(algorithm, hosts, Shape{.count = count});
 }
 

@@ -29,12 +29,13 @@ Interleaving::Options options_of(const Algorithm& algorithm, bool in_place) {
 
 /// Runs until the first failure; empty when there is none.
 std::string first_failure(const Algorithm& algorithm, const Shape& shape,
-                          const std::vector<Schedule>& schedules, bool in_place, int runs) {
-  const Contract contract{algorithm.collective, shape, static_cast<int>(schedules.size())};
+                          const ByRank<Schedule>& schedules, bool in_place, int runs) {
+  const Contract contract{algorithm.collective, shape, schedules.size()};
   for (int seed = 1; seed <= runs; ++seed) {
-    const auto failure = Interleaving{contract, schedules, options_of(algorithm, in_place),
-                                      static_cast<std::uint64_t>(seed)}
-                             .run();
+    const auto failure =
+        Interleaving{contract, schedules.elements(), options_of(algorithm, in_place),
+                     static_cast<std::uint64_t>(seed)}
+            .run();
     if (!failure.empty()) return failure + " with seed " + std::to_string(seed);
   }
   return "";
@@ -72,7 +73,7 @@ TEST_P(Interleavings, AMutantThatGoesWrongIsRefused) {
     const auto options = options_of(algorithm, random() % 2 == 0);
     const Shape shape = random_shape(algorithm.collective, ranks, random);
     auto schedules = schedules_of(algorithm, ranks, shape);
-    const std::size_t victim = random() % schedules.size();
+    const Rank victim{static_cast<int>(random() % static_cast<unsigned>(ranks))};
     Mutant mutant{schedules[victim]};
     const std::string change = mutant.mutate(random, ranks) + ", " + mutant.mutate(random, ranks);
     const auto changed = mutant.build(ranks);
@@ -87,8 +88,8 @@ TEST_P(Interleavings, AMutantThatGoesWrongIsRefused) {
                                          .synchronizes = options.synchronizes,
                                          .ordered = options.ordered})
                      .ok())
-        << "rank " << victim << " of " << ranks << ", root " << shape.root << ", " << change << ": "
-        << failure;
+        << "rank " << victim.value() << " of " << ranks << ", root " << shape.root << ", " << change
+        << ": " << failure;
   }
   EXPECT_GT(wrong, rounds / 8) << "too few mutants go wrong to tell";
 }

@@ -45,7 +45,7 @@ Shape full_shape(Collective collective, int ranks) {
   return shape;
 }
 
-bool refused(const Algorithm& algorithm, const Shape& shape, const std::vector<Schedule>& bad) {
+bool refused(const Algorithm& algorithm, const Shape& shape, const ByRank<Schedule>& bad) {
   return !prove_schedules(algorithm.collective, shape, bad,
                           {.synchronizes = algorithm.guarantees.synchronizes})
               .ok();
@@ -66,13 +66,13 @@ TEST(Mutants, EveryDroppedStepOfEveryAlgorithmIsRefused) {
     for (const Hosts& hosts : worlds_for(*algorithm)) {
       const Shape shape = full_shape(algorithm->collective, hosts.ranks());
       const auto good = schedules_of(*algorithm, hosts, shape);
-      for (std::size_t rank = 0; rank < good.size(); ++rank)
+      for (const Rank rank : all_ranks(good.size()))
         for (std::size_t at = 0; at < good[rank].steps().size(); ++at) {
           auto bad = good;
           bad[rank] = mutant(good[rank], at, false);
           EXPECT_TRUE(refused(*algorithm, shape, bad))
               << full_name(*algorithm) << " on " << hosts.ranks() << " ranks of " << hosts.count()
-              << " hosts without step " << at << " of rank " << rank << ": "
+              << " hosts without step " << at << " of rank " << rank.value() << ": "
               << to_string(good[rank], good[rank].steps()[at]);
         }
     }
@@ -83,7 +83,7 @@ TEST(Mutants, EveryDoubledSignalOrWaitIsRefused) {
     const int ranks = sanitized ? 3 : 5;
     const Shape shape = full_shape(algorithm->collective, ranks);
     const auto good = schedules_of(*algorithm, ranks, shape);
-    for (std::size_t rank = 0; rank < good.size(); ++rank)
+    for (const Rank rank : all_ranks(good.size()))
       for (std::size_t at = 0; at < good[rank].steps().size(); ++at) {
         const Verb verb = good[rank].steps()[at].verb;
         if (verb != Verb::signal && verb != Verb::wait) continue;

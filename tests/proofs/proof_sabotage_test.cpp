@@ -21,9 +21,9 @@ using ::testing::HasSubstr;
 constexpr Elements count{8};
 
 /// Schedules of `ranks` ranks, written by `write(builder, group)`.
-std::vector<Schedule> build(int ranks,
-                            const std::function<void(ScheduleBuilder&, const Group&)>& write) {
-  std::vector<Schedule> schedules;
+ByRank<Schedule> build(int ranks,
+                       const std::function<void(ScheduleBuilder&, const Group&)>& write) {
+  ByRank<Schedule> schedules;
   for (int rank = 0; rank < ranks; ++rank) {
     const Group group = Group::world(ranks, Rank{rank});
     ScheduleBuilder s{group, count, count};
@@ -263,7 +263,7 @@ TEST(Sabotage, AStreamNeedsThreeSlots) {
 }
 
 /// A rank that only sends runs ahead of those that only listen.
-std::vector<Schedule> one_way() {
+ByRank<Schedule> one_way() {
   return build(2, [](ScheduleBuilder& s, const Group& group) {
     const Span landing = s.scratch(count);
     if (group.position() == 0) s.send(group.right(), landing, s.input());

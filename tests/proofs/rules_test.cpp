@@ -26,7 +26,7 @@ using Writer = std::function<void(ScheduleBuilder& s, int position, Rank peer, S
 
 std::vector<proof::Finding> findings_of(const Writer& write,
                                         const proof::ProofOptions& options = {}) {
-  std::vector<Schedule> schedules;
+  ByRank<Schedule> schedules;
   for (int position = 0; position < 2; ++position) {
     const Group group = Group::world(2, Rank{position});
     ScheduleBuilder s{group, count, count};

@@ -159,7 +159,7 @@ std::vector<bool> takes_lines(Collective collective, std::uint64_t count, int ra
   const Plan plan = make_plan(call, choice, ranks, Rank{0}, limits(Bytes{8 << 20}), layout);
   std::vector<bool> found;
   for (const BoundOperand& operand : plan.program(0).operands)
-    if (operand.in_staging() && operand.owner != 0)
+    if (operand.in_staging() && operand.owner != Rank{0})
       found.push_back(operand.base == BoundOperand::writable_alias(operand.owner, ranks));
   return found;
 }

@@ -24,8 +24,8 @@ Call call_of(Collective collective, std::uint64_t count, ReduceOp op = ReduceOp:
 }
 
 /// The plans of all ranks, in blocks of so many elements.
-std::vector<Plan> plans_of(const Call& call, const char* algorithm, Protocol protocol,
-                           const Hosts& hosts, std::uint64_t block) {
+ByRank<Plan> plans_of(const Call& call, const char* algorithm, Protocol protocol,
+                      const Hosts& hosts, std::uint64_t block) {
   const Choice choice{.algorithm = &algorithm_named(call.collective, algorithm),
                       .protocol = protocol};
   return make_plans(call, choice, hosts, Elements{block}, SlotLayout{hosts.ranks(), Bytes{1 << 20}},
@@ -55,11 +55,11 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> output_pieces(const BoundPr
 TEST(Bind, BlocksOfAGatherGoToTheRanksPartsOfTheOutput) {
   // Parts of 7 elements; a block has 3 of each.
   const auto plans = plans_of(call_of(Collective::all_gather, 7), "direct", Protocol::staged, 3, 3);
-  EXPECT_EQ(plans[0].blocks, 3u);
-  ASSERT_EQ(plans[0].programs.size(), 2u) << "the last block is shorter";
-  EXPECT_THAT(output_pieces(plans[1].program(0)),
+  EXPECT_EQ(plans[Rank{0}].blocks, 3u);
+  ASSERT_EQ(plans[Rank{0}].programs.size(), 2u) << "the last block is shorter";
+  EXPECT_THAT(output_pieces(plans[Rank{1}].program(0)),
               ElementsAre(std::pair{0, 3}, std::pair{7, 3}, std::pair{14, 3}));
-  EXPECT_THAT(output_pieces(plans[1].program(2)),
+  EXPECT_THAT(output_pieces(plans[Rank{1}].program(2)),
               ElementsAre(std::pair{0, 1}, std::pair{7, 1}, std::pair{14, 1}));
 }
 
@@ -70,7 +70,7 @@ TEST(Bind, OperationsOverTheEndsOfPartsAreCut) {
       plans_of(call_of(Collective::all_gather, 6), "recursive_doubling", Protocol::staged, 4, 24);
   const auto cut =
       plans_of(call_of(Collective::all_gather, 6), "recursive_doubling", Protocol::staged, 4, 3);
-  for (std::size_t rank = 0; rank < 4; ++rank) {
+  for (const Rank rank : all_ranks(4)) {
     EXPECT_GT(cut[rank].program(0).ops.size(), whole[rank].program(0).ops.size());
     std::uint64_t elements = 0;
     for (const auto& [offset, length] : output_pieces(cut[rank].program(0))) {
@@ -83,7 +83,7 @@ TEST(Bind, OperationsOverTheEndsOfPartsAreCut) {
 
 TEST(Bind, OffsetsAreInBytesAndBasesNameSegments) {
   const auto plans = plans_of(call_of(Collective::all_reduce, 40), "flat", Protocol::staged, 3, 40);
-  const BoundProgram& program = plans[2].program(0);
+  const BoundProgram& program = plans[Rank{2}].program(0);
   const auto sum = std::ranges::find_if(
       program.ops, [](const BoundOp& op) { return op.code == OpCode::gather && !op.is_copy(); });
   ASSERT_NE(sum, program.ops.end());
@@ -99,19 +99,19 @@ TEST(Bind, TheSecondRegionOfASlotLiesBehindTheFirstOnesOfAll) {
       plans_of(call_of(Collective::all_reduce, 4000), "direct", Protocol::staged, hosts, 1000);
   const SlotLayout layout{4, Bytes{1 << 20}};
   bool seen = false;
-  for (const BoundOperand& operand : plans[0].program(0).operands)
+  for (const BoundOperand& operand : plans[Rank{0}].program(0).operands)
     if (operand.in_staging() && operand.offset >= layout.between_regions(SlotKind::staging).value())
       seen = true;
   EXPECT_TRUE(seen);
-  EXPECT_EQ(plans[0].slots, SlotKind::staging) << "a stream";
+  EXPECT_EQ(plans[Rank{0}].slots, SlotKind::staging) << "a stream";
 }
 
 /// Reads of peers' staging buffers of so many elements by rank 0: whether through writable aliases.
 std::vector<bool> aliased(Collective collective, std::uint64_t count) {
   std::vector<bool> found;
   const auto plans = plans_of(call_of(collective, count), "flat", Protocol::staged, 3, count * 3);
-  for (const BoundOperand& operand : plans[0].program(0).operands)
-    if (operand.in_staging() && operand.owner != 0)
+  for (const BoundOperand& operand : plans[Rank{0}].program(0).operands)
+    if (operand.in_staging() && operand.owner != Rank{0})
       found.push_back(operand.base == BoundOperand::writable_alias(operand.owner, 3));
   return found;
 }
@@ -135,21 +135,23 @@ TEST(Bind, PacketsTakeWholeLines) {
 
 TEST(Bind, NoticesAfterWhichNothingIsAwaitedAreDropped) {
   const Call call = call_of(Collective::all_reduce, 2);
-  const auto notices = [&](const Hosts& hosts, std::size_t rank) {
+  const auto notices = [&](const Hosts& hosts, Rank rank) {
     const auto plans = plans_of(call, "recursive_doubling", Protocol::inline_packets, hosts, 2);
     return std::pair{count_of(plans[rank].program(0), OpCode::notify),
                      static_cast<std::size_t>(std::ranges::count(plans[rank].program(0).source.ops,
                                                                  OpCode::notify, &Op::code))};
   };
-  EXPECT_EQ(notices(4, 0), (std::pair<std::size_t, std::size_t>{2, 2}))
+  EXPECT_EQ(notices(4, Rank{0}), (std::pair<std::size_t, std::size_t>{2, 2}))
       << "each is followed by a packet that is awaited";
-  EXPECT_EQ(notices(two_hosts, 0), (std::pair<std::size_t, std::size_t>{2, 2}));
+  EXPECT_EQ(notices(two_hosts, Rank{0}), (std::pair<std::size_t, std::size_t>{2, 2}));
   const auto sender =
       plans_of(call_of(Collective::broadcast, 2), "flat", Protocol::inline_packets, 3, 2);
-  EXPECT_EQ(count_of(sender[0].program(0), OpCode::notify), 0u) << "the end of the call wakes all";
+  EXPECT_EQ(count_of(sender[Rank{0}].program(0), OpCode::notify), 0u)
+      << "the end of the call wakes all";
   const auto across =
       plans_of(call_of(Collective::broadcast, 2), "flat", Protocol::inline_packets, two_hosts, 2);
-  EXPECT_EQ(count_of(across[0].program(0), OpCode::notify), 3u) << "which does not reach hosts";
+  EXPECT_EQ(count_of(across[Rank{0}].program(0), OpCode::notify), 3u)
+      << "which does not reach hosts";
 }
 
 TEST(Bind, PhasesEndWhereTheirOperationsDo) {
@@ -171,7 +173,7 @@ TEST(Bind, AnAverageIsDividedWhereItIsComplete) {
     std::vector<std::uint32_t> found;
     const auto plans =
         plans_of(call_of(Collective::all_reduce, 6, op), "direct", Protocol::staged, 3, 6);
-    for (const BoundOp& bound : plans[0].program(0).ops)
+    for (const BoundOp& bound : plans[Rank{0}].program(0).ops)
       if (bound.divisor != 1) found.push_back(bound.divisor);
     return found;
   };
@@ -181,7 +183,7 @@ TEST(Bind, AnAverageIsDividedWhereItIsComplete) {
 
 TEST(Bind, AnErasedOperationShortensItsPhaseAndThoseAfterIt) {
   auto plans = plans_of(call_of(Collective::all_reduce, 4000), "direct", Protocol::staged, 4, 1000);
-  BoundProgram program = plans[1].program(0);
+  BoundProgram program = plans[Rank{1}].program(0);
   const auto ends = program.phase_end;
   ASSERT_GE(ends.size(), 2u);
   const BoundOp next = program.ops[ends[0]];

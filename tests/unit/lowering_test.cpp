@@ -19,15 +19,12 @@ struct Traffic {
 
 Traffic traffic(Collective collective, const char* algorithm, const Hosts& hosts,
                 const Shape& shape) {
-  std::vector<Schedule> schedules;
+  ByRank<Schedule> schedules;
   for (int rank = 0; rank < hosts.ranks(); ++rank)
     schedules.push_back(
         algorithm_named(collective, algorithm).schedule(Group::world(hosts, Rank{rank}), shape));
-  const auto programs = lower_all(
-      [&](Rank rank) -> const Schedule& {
-        return schedules[static_cast<std::size_t>(rank.value())];
-      },
-      hosts, Protocol::staged);
+  const auto programs = lower_all([&](Rank rank) -> const Schedule& { return schedules[rank]; },
+                                  hosts, Protocol::staged);
   Traffic traffic{std::vector<std::uint64_t>(static_cast<std::size_t>(hosts.count()))};
   std::set<std::pair<Rank, Rank>> pairs;
   for (const Program& program : programs)

@@ -22,9 +22,11 @@ class PacketLaneTest : public ::testing::Test {
     plan.element = Bytes{sizeof(float)};
     plan.packet_elements = elements_per_packet(plan.element);
     plan.digest = digest;
-    program.operands = {
-        {.place = Place::output, .base = 1, .owner = 1, .offset = 0},
-        {.place = Place::staging, .base = BoundOperand::segment_of(0), .owner = 0, .offset = 0}};
+    program.operands = {{.place = Place::output, .base = 1, .owner = Rank{1}, .offset = 0},
+                        {.place = Place::staging,
+                         .base = BoundOperand::segment_of(Rank{0}),
+                         .owner = Rank{0},
+                         .offset = 0}};
     op.code = OpCode::gather;
     op.destination_count = op.source_count = op.divisor = 1;
     op.count = count;

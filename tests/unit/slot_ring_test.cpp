@@ -69,16 +69,17 @@ class SlotRingTest : public ::testing::Test {
   ExecutorWorld world{3};
   Writer writer{world};
   CallLog logs[3] = {CallLog{world.peers(0)}, CallLog{world.peers(1)}, CallLog{world.peers(2)}};
-  const SlotReaders readers = std::make_shared<const std::vector<int>>(std::vector<int>{1, 2});
+  const SlotReaders readers =
+      std::make_shared<const std::vector<Rank>>(std::vector{Rank{1}, Rank{2}});
 };
 
 TEST_F(SlotRingTest, ASlotIsUsedAgainWhenAllItsReadersHaveFinished) {
   fill();
   EXPECT_FALSE(writer.begin(readers));
-  EXPECT_THAT(writer.slots.unfinished_readers(), ElementsAre(1, 2));
+  EXPECT_THAT(writer.slots.unfinished_readers(), ElementsAre(Rank{1}, Rank{2}));
   finish(2, 1);
   EXPECT_FALSE(writer.slots.acquire(readers, 0, false));
-  EXPECT_THAT(writer.slots.unfinished_readers(), ElementsAre(1));
+  EXPECT_THAT(writer.slots.unfinished_readers(), ElementsAre(Rank{1}));
   finish(1, 1);
   EXPECT_TRUE(writer.slots.acquire(readers, 0, false));
 }
@@ -94,7 +95,7 @@ TEST_F(SlotRingTest, TheNextSlotHasToBeFinishedToo) {
 
 TEST_F(SlotRingTest, WhatIsNotWrittenNeedsNoSlot) {
   fill();
-  EXPECT_TRUE(writer.begin(std::make_shared<const std::vector<int>>()));
+  EXPECT_TRUE(writer.begin(std::make_shared<const std::vector<Rank>>()));
 }
 
 TEST_F(SlotRingTest, ACallThatSynchronizesFreesTheSlotsOfAllBefore) {

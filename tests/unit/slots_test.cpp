@@ -12,7 +12,7 @@ namespace {
 const SlotLayout layout{4, Bytes{1 << 20}};
 
 SlotReaders readers() {
-  return std::make_shared<const std::vector<int>>(std::vector{1, 2});
+  return std::make_shared<const std::vector<Rank>>(std::vector{Rank{1}, Rank{2}});
 }
 
 TEST(Slots, AreOfTheSmallestKindThatFits) {
@@ -124,11 +124,11 @@ TEST(Slots, ACallThatSynchronizesFreesWhatWasWrittenBeforeIt) {
 
 TEST(Slots, WritersOnOtherHostsAreToldOnceOfEachRead) {
   FinishNotices notices{3};
-  EXPECT_FALSE(notices.is_due(1, 5)) << "nothing of it has been read";
-  notices.note_read({1}, 6);
-  EXPECT_TRUE(notices.is_due(1, 6));
-  EXPECT_FALSE(notices.is_due(1, 7));
-  EXPECT_FALSE(notices.is_due(2, 7));
+  EXPECT_FALSE(notices.is_due(Rank{1}, 5)) << "nothing of it has been read";
+  notices.note_read({Rank{1}}, 6);
+  EXPECT_TRUE(notices.is_due(Rank{1}, 6));
+  EXPECT_FALSE(notices.is_due(Rank{1}, 7));
+  EXPECT_FALSE(notices.is_due(Rank{2}, 7));
 }
 
 TEST(Slots, SmallCallsWithholdTheirNotices) {

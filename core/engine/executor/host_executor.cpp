@@ -114,8 +114,8 @@ void HostExecutor::next_phase() {
 /// True when the block may be written to its slot: the slot's last readers have finished.
 inline bool HostExecutor::acquire_slot() {
   if (call_.slot_acquired) return true;
-  return call_.slot_acquired =
-             slots_.acquire(call_.program->readers, call_.block, call_.plan->guarantees.bounded_skew);
+  return call_.slot_acquired = slots_.acquire(call_.program->readers, call_.block,
+                                              call_.plan->guarantees.bounded_skew);
 }
 
 inline bool HostExecutor::run_ops(std::uint32_t end) {
@@ -133,14 +133,14 @@ inline bool HostExecutor::execute(const HostOp& op) {
     case OpCode::push:
       return push(op);
     case OpCode::flush:
-      return flush(Rank{op.peer});
+      return flush(op.peer);
     case OpCode::signal:
-      signals_.send(Rank{op.peer});
+      signals_.send(op.peer);
       return true;
     case OpCode::wait:
-      return signals_.wait(Rank{op.peer});
+      return signals_.wait(op.peer);
     case OpCode::notify:
-      peers_.wake(Rank{op.peer});
+      peers_.wake(op.peer);
       return true;
   }
   return true;
@@ -166,9 +166,9 @@ bool HostExecutor::push(const HostOp& op) {
                                   : op.count * element.value();
   const Bytes offset{static_cast<std::uint64_t>(call_.address(seen) - peers_.own_segment())};
   if (source.base == seen.base)
-    transport_.push(Rank{op.peer}, offset, Bytes{count});
+    transport_.push(op.peer, offset, Bytes{count});
   else
-    transport_.push_from(Rank{op.peer}, offset, call_.address(source), Bytes{count});
+    transport_.push_from(op.peer, offset, call_.address(source), Bytes{count});
   return true;
 }
 
@@ -184,7 +184,7 @@ bool HostExecutor::flush(Rank peer) {
 /// Flushes all pushes before the call ends: the caller may then change its buffers, and may not
 /// make another call for a long time.
 bool HostExecutor::flush_buffers() {
-  return std::ranges::all_of(call_.plan->pushed_to, [&](int peer) { return flush(Rank{peer}); });
+  return std::ranges::all_of(call_.plan->pushed_to, [&](Rank peer) { return flush(peer); });
 }
 
 inline void HostExecutor::end_call() {

@@ -40,7 +40,7 @@ bool PacketLane::copy_packets(const RunningCall& call, const HostOp& op) {
   std::byte* to = packet_address(call, destination);
   std::uint64_t index = index_, left = op.count * element - index * each;
   for (; left > 0; ++index) {
-    if (received && !receive(Rank{source.owner}, from, 0)) {
+    if (received && !receive(source.owner, from, 0)) {
       index_ = index;
       return false;
     }
@@ -62,7 +62,7 @@ bool PacketLane::reduce_packet(RunningCall& call, const HostOp& op, std::uint64_
   const std::ptrdiff_t prefetch = prefetch_distance(*call.plan);
   for (std::uint32_t i = 0; i < op.source_count; ++i) {
     const std::byte* const at = packet_address(call, sources[i]);
-    if (sources[i].in_staging() && !receive(Rank{sources[i].owner}, at, prefetch)) return false;
+    if (sources[i].in_staging() && !receive(sources[i].owner, at, prefetch)) return false;
     call.sources[i] = at;
   }
 

@@ -33,7 +33,7 @@ class PacketLane {
     const BoundOperand& destination = call.program->operands[op.first_operand];
     const BoundOperand& source = (&destination)[1];
     const std::byte* const from = call.address(source);
-    if (source.in_staging() && !receive(Rank{source.owner}, from, prefetch_distance(*call.plan)))
+    if (source.in_staging() && !receive(source.owner, from, prefetch_distance(*call.plan)))
       return false;
     std::byte* const to = call.address(destination);
     if (to != from) copy_payload(to, from, op.count * call.plan->element.value());

@@ -46,7 +46,7 @@ bool PeerMemory::locate(const RunningCall& call, const HostOp& op) {
       mapped_[i] = call.address(operand);
       continue;
     }
-    const Rank owner{operand.owner};
+    const Rank owner = operand.owner;
     const PeerBuffer& buffer = at_owner_[i] = buffer_of(call, operand);
     if (!log_.agrees(owner) || !peers_.buffers_valid(owner) || buffer.moves()) return false;
     mapped_[i] = transport_.shares_addresses()
@@ -142,7 +142,7 @@ bool PeerMemory::fetch_pieces(RunningCall& call, const HostOp& op, std::uint64_t
 bool PeerMemory::fetch(const RunningCall& call, const HostOp& op, std::size_t which,
                        std::uint64_t at, void* to, std::uint64_t bytes) {
   const BoundOperand& operand = call.operands_of(op)[which];
-  const Rank owner{operand.owner};
+  const Rank owner = operand.owner;
   PeerBuffer& from = at_owner_[which];
   while (peers_.buffers_valid(owner)) {
     const bool read = transport_.read_remote(owner, from.address + at, to, Bytes{bytes});
@@ -158,14 +158,14 @@ bool PeerMemory::fetch(const RunningCall& call, const HostOp& op, std::size_t wh
 /// done: see ExposedBuffers::hold().
 bool PeerMemory::store(const RunningCall& call, const HostOp& op, std::size_t which,
                        std::uint64_t at, const void* from, std::uint64_t bytes) {
-  const Rank owner{call.operands_of(op)[which].owner};
+  const Rank owner = call.operands_of(op)[which].owner;
   return peers_.buffers_valid(owner) &&
          transport_.write_remote(owner, at_owner_[which].address + at, from, Bytes{bytes});
 }
 
 /// The current block's part of an operand in its owner's memory.
 PeerBuffer PeerMemory::buffer_of(const RunningCall& call, const BoundOperand& operand) const {
-  const Rank owner{operand.owner};
+  const Rank owner = operand.owner;
   PeerBuffer buffer =
       operand.place == Place::peer_input ? log_.input_of(owner) : log_.output_of(owner);
   if (buffer.moves()) return buffer;
@@ -178,7 +178,7 @@ std::uint64_t PeerMemory::times_abandoned(const RunningCall& call, const HostOp&
   std::uint64_t times = 0;
   for (const BoundOperand& operand : call.operands_of(op))
     if (operand.in_peer_buffer())
-      times += flag_of(peers_.segment(Rank{operand.owner}), layout_, peers_.self())
+      times += flag_of(peers_.segment(operand.owner), layout_, peers_.self())
                    .abandoned.load(std::memory_order_seq_cst);
   return times;
 }
@@ -194,7 +194,7 @@ bool PeerMemory::buffers_still_valid(const RunningCall& call, const HostOp& op,
   bool used = false;  // by load, store or write_remote; fetch() checks for itself
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i].in_peer_buffer()) continue;
-    if (!peers_.buffers_valid(Rank{operands[i].owner})) return false;
+    if (!peers_.buffers_valid(operands[i].owner)) return false;
     used = used || mapped_[i] || i < op.destination_count;
   }
   if (!used) return true;

@@ -26,24 +26,24 @@ std::string position_of(const RunningCall& call, std::uint64_t number) {
 }
 
 /// The peers that an operation waits for; `packets` belongs to the same call.
-std::vector<int> awaited_by(const HostOp& op, const RunningCall& call, const PacketLane& packets,
-                            Rank self) {
+std::vector<Rank> awaited_by(const HostOp& op, const RunningCall& call, const PacketLane& packets,
+                             Rank self) {
   if (op.code == OpCode::wait || op.code == OpCode::flush) return {op.peer};
   if (op.code != OpCode::gather) return {};
-  std::vector<int> ranks;
+  std::vector<Rank> ranks;
   for (const BoundOperand& operand : call.operands_of(op)) {
     const bool is_packet =
-        in_packets(call.plan->protocol) && operand.in_staging() && Rank{operand.owner} != self;
+        in_packets(call.plan->protocol) && operand.in_staging() && operand.owner != self;
     const bool is_missing = is_packet && !packets.has_arrived(call, operand);
     if (is_missing || operand.in_peer_buffer()) ranks.push_back(operand.owner);
   }
   return ranks;
 }
 
-std::vector<Rank> sorted(std::vector<int> ranks) {
+std::vector<Rank> sorted(std::vector<Rank> ranks) {
   std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return {ranks.begin(), ranks.end()};
+  return ranks;
 }
 
 }  // namespace
@@ -58,9 +58,9 @@ Executor::Report HostExecutor::report() const {
 std::vector<Rank> HostExecutor::awaited() const {
   if (!call_.plan) return {};
   if (call_.all_run()) {
-    std::vector<int> unsent;
+    std::vector<Rank> unsent;
     std::ranges::copy_if(call_.plan->pushed_to, std::back_inserter(unsent),
-                         [&](int peer) { return !transport_.pushed(Rank{peer}); });
+                         [&](Rank peer) { return !transport_.pushed(peer); });
     return sorted(unsent);
   }
   if (!call_.slot_acquired) return sorted(slots_.unfinished_readers());

@@ -23,11 +23,10 @@ bool SlotRing::finishes(Rank reader) {
   return true;
 }
 
-std::vector<int> SlotRing::unfinished_readers() const {
-  std::vector<int> ranks;
-  for (const int reader : *slot_->readers)
-    if (peers_.control(Rank{reader}).finished.blocks.load(std::memory_order_acquire) <
-        slot_->must_finish)
+std::vector<Rank> SlotRing::unfinished_readers() const {
+  std::vector<Rank> ranks;
+  for (const Rank reader : *slot_->readers)
+    if (peers_.control(reader).finished.blocks.load(std::memory_order_acquire) < slot_->must_finish)
       ranks.push_back(reader);
   return ranks;
 }
@@ -42,7 +41,7 @@ void SlotRing::finish_block(const Plan& plan, std::uint64_t block) {
 /// Sends notices to writers on other hosts, which need them before they write to the slots again.
 void SlotRing::tell_writers() {
   for (const Rank peer : peers_.posted()) {
-    if (!notices_.is_due(peer.value(), finished_.blocks.load(std::memory_order_relaxed))) continue;
+    if (!notices_.is_due(peer, finished_.blocks.load(std::memory_order_relaxed))) continue;
     peers_.show(peer, finished_);
     peers_.wake(peer);
   }

@@ -49,7 +49,7 @@ class SlotRing {
     return true;
   }
   /// The ranks that have yet to read what is in the current slot.
-  std::vector<int> unfinished_readers() const;
+  std::vector<Rank> unfinished_readers() const;
 
   /// Tells peers that this rank has read a block, and so all before it, while the call goes on.
   void finish_block(const Plan& plan, std::uint64_t block);
@@ -66,10 +66,8 @@ class SlotRing {
  private:
   /// Mostly known_finished_ tells, and no segment of a reader is read.
   bool readers_have_finished() {
-    for (const int rank : *slot_->readers) {
-      const Rank reader{rank};
+    for (const Rank reader : *slot_->readers)
       if (known_finished_[reader] < slot_->must_finish && !finishes(reader)) return false;
-    }
     return true;
   }
   bool finishes(Rank reader);

@@ -2,12 +2,18 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <ranges>
 #include <utility>
 #include <vector>
 
 #include "capstan/quantity.hpp"
 
 namespace capstan {
+
+/// The ranks of a group in order: 0 .. ranks-1.
+inline auto all_ranks(int ranks) {
+  return std::views::iota(0, ranks) | std::views::transform([](int rank) { return Rank{rank}; });
+}
 
 /// A list with one element for each rank of a group, indexed by `Rank`: code that keeps a value per
 /// peer needs no casts, and cannot index by anything else. Not checked: the index must be below

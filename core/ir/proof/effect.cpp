@@ -25,13 +25,12 @@ std::string_view name_of(Flaw flaw) {
 
 std::string to_string(const Memory& memory) {
   constexpr std::string_view names[] = {"input", "output", "scratch", "staging", "packets"};
-  return rank_name(memory.owner.value()) + " " +
-         std::string{names[static_cast<std::size_t>(memory.kind)]} +
-         (memory.viewer < 0 ? "" : " as seen by " + rank_name(memory.viewer));
+  return rank_name(memory.owner) + " " + std::string{names[static_cast<std::size_t>(memory.kind)]} +
+         (memory.viewer ? " as seen by " + rank_name(*memory.viewer) : "");
 }
 
-std::string rank_name(int rank) {
-  return "rank " + std::to_string(rank);
+std::string rank_name(Rank rank) {
+  return "rank " + std::to_string(rank.value());
 }
 
 }  // namespace capstan::proof

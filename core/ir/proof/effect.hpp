@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,15 +50,15 @@ struct Memory {
   Rank owner{};
   int region = 0;  ///< staging buffers and packets
   int instance = 0;
-  int viewer =
-      -1;  ///< staging buffers and packets: the mirror of them at this rank, on another host
+  /// Staging buffers and packets: the mirror of them at this rank, on another host.
+  std::optional<Rank> viewer{};
 
   auto operator<=>(const Memory&) const = default;
 };
 
 std::string to_string(const Memory& memory);
 /// "rank 3".
-std::string rank_name(int rank);
+std::string rank_name(Rank rank);
 
 /// A piece of memory; its length is the effect's.
 struct Piece {
@@ -88,7 +89,7 @@ struct Effect {
   int block = 0;  ///< numbered through all calls; enter: the instance of input and output
   int step = -1;
   Rank peer{};
-  std::vector<int> peers{};  ///< acquire; empty: all ranks
+  std::vector<Rank> peers{};  ///< acquire; empty: all ranks
   Elements length{};
   std::vector<Piece> destinations{}, sources{};
   std::string_view text{};  ///< for messages; the text must outlive the machine

@@ -1,6 +1,7 @@
 #include "core/ir/proof/machine.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -9,13 +10,13 @@ namespace {
 
 constexpr std::size_t most_findings = 20;
 
-void merge(std::vector<int>& into, const std::vector<int>& from) {
-  for (std::size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], from[i]);
+void merge(ByRank<int>& into, const ByRank<int>& from) {
+  for (const Rank rank : all_ranks(into.size())) into[rank] = std::max(into[rank], from[rank]);
 }
 
 }  // namespace
 
-Machine::Machine(std::vector<std::vector<Effect>> scripts, const Layout& layout)
+Machine::Machine(ByRank<std::vector<Effect>> scripts, const Layout& layout)
     : scripts_(std::move(scripts)),
       layout_(layout),
       next_(scripts_.size()),
@@ -24,13 +25,13 @@ Machine::Machine(std::vector<std::vector<Effect>> scripts, const Layout& layout)
       left_(scripts_.size()),
       blocks_(scripts_.size()),
       finished_(scripts_.size()),
-      woken_(scripts_.size() * scripts_.size()) {}
+      woken_(scripts_.size(), ByRank<int>(scripts_.size())) {}
 
 void Machine::run() {
   bool moved = true;
   while (moved && findings_.size() < most_findings) {
     moved = false;
-    for (int rank = 0; rank < static_cast<int>(scripts_.size()); ++rank)
+    for (const Rank rank : ranks())
       while (step(rank)) moved = true;
   }
   report_deadlock();
@@ -45,17 +46,15 @@ void Machine::report(Flaw flaw, Rank rank, int step, std::string message) {
     findings_.push_back({flaw, rank, step, std::string{name_of(flaw)} + ": " + message});
 }
 
-Machine::Clock& Machine::tick(int rank) {
-  const auto r = static_cast<std::size_t>(rank);
-  ++clocks_[r][r];
-  return clocks_[r];
+Machine::Clock& Machine::tick(Rank rank) {
+  ++clocks_[rank][rank];
+  return clocks_[rank];
 }
 
 /// Runs one effect; false when the rank is at its end or has to wait.
-bool Machine::step(int rank) {
-  const auto r = static_cast<std::size_t>(rank);
-  if (next_[r] == scripts_[r].size() || findings_.size() >= most_findings) return false;
-  const Effect& effect = scripts_[r][next_[r]];
+bool Machine::step(Rank rank) {
+  if (next_[rank] == scripts_[rank].size() || findings_.size() >= most_findings) return false;
+  const Effect& effect = scripts_[rank][next_[rank]];
   switch (effect.kind) {
     case Effect::Kind::wait:
       if (!wait(rank, effect)) return false;
@@ -71,9 +70,9 @@ bool Machine::step(int rank) {
       flush(rank, effect);
       break;
     case Effect::Kind::signal: {
-      const auto pair = std::pair{rank, effect.peer.value()};
+      const auto pair = std::pair{rank, effect.peer};
       signals_[pair].push_back({tick(rank), std::exchange(unannounced_[pair], {})});
-      wake(rank, effect.peer.value());
+      wake(rank, effect.peer);
       break;
     }
     case Effect::Kind::enter:
@@ -90,106 +89,102 @@ bool Machine::step(int rank) {
       break;
     case Effect::Kind::notify:
       tick(rank);
-      wake(rank, effect.peer.value());
+      wake(rank, effect.peer);
       break;
     case Effect::Kind::acquire:
       if (!acquire(rank, effect)) return false;
       break;
   }
-  ++next_[r];
+  ++next_[rank];
   return true;
 }
 
-void Machine::enter(int rank, const Effect& effect) {
-  const auto r = static_cast<std::size_t>(rank);
+void Machine::enter(Rank rank, const Effect& effect) {
   const Clock& now = tick(rank);
-  entered_[r].try_emplace(effect.call, now[r]);
-  blocks_[r][effect.call].push_back(effect.block);
-  const Piece input{{.owner = Rank{rank}, .instance = effect.block}};
+  entered_[rank].try_emplace(effect.call, now[rank]);
+  blocks_[rank][effect.call].push_back(effect.block);
+  const Piece input{{.owner = rank, .instance = effect.block}};
   const Elements length = layout_.extent(input.memory);
   Cell* given = cells(input, length);
   for (Elements i; i < length; i += Elements{1}, ++given) {
-    given->value = values_.contribution({effect.block, Rank{rank}, i});
-    given->written = {.rank = rank, .time = now[r]};
+    given->value = values_.contribution({effect.block, rank, i});
+    given->written = {.rank = rank, .time = now[rank]};
   }
 }
 
-void Machine::leave(int rank, const Effect& effect) {
-  const auto r = static_cast<std::size_t>(rank);
+void Machine::leave(Rank rank, const Effect& effect) {
   const Clock& now = tick(rank);
-  left_[r][effect.call] = now[r];
+  left_[rank][effect.call] = now[rank];
   check_buffers_are_free(rank, effect.call, now);
   if (!effect.synchronizes) return;
-  for (std::size_t peer = 0; peer < scripts_.size(); ++peer) {
+  for (const Rank peer : ranks()) {
     const auto entry = entered_[peer].find(effect.call);
     if (entry == entered_[peer].end() || now[peer] < entry->second)
-      report(Flaw::unsynchronized, Rank{rank}, -1,
+      report(Flaw::unsynchronized, rank, -1,
              rank_name(rank) + " may return from call " + std::to_string(effect.call) + " before " +
-                 rank_name(static_cast<int>(peer)) + " has entered it");
+                 rank_name(peer) + " has entered it");
   }
 }
 
-void Machine::wake(int rank, int peer) {
-  const auto r = static_cast<std::size_t>(rank);
-  last_wake(rank, peer) = clocks_[r][r];
+void Machine::wake(Rank rank, Rank peer) {
+  woken_[rank][peer] = clocks_[rank][rank];
 }
 
 /// Finishes a block, and wakes the peers that share memory with `rank`.
-void Machine::finish(int rank, const Effect& effect) {
-  finished_[static_cast<std::size_t>(rank)][effect.block] = tick(rank);
-  for (int peer = 0; peer < static_cast<int>(scripts_.size()); ++peer)
-    if (layout_.shares_memory(Rank{rank}, Rank{peer})) wake(rank, peer);
+void Machine::finish(Rank rank, const Effect& effect) {
+  finished_[rank][effect.block] = tick(rank);
+  for (const Rank peer : ranks())
+    if (layout_.shares_memory(rank, peer)) wake(rank, peer);
 }
 
-void Machine::tell(int rank, const Effect& effect) {
-  const Finishes& finished = finished_[static_cast<std::size_t>(rank)];
+void Machine::tell(Rank rank, const Effect& effect) {
+  const Finishes& finished = finished_[rank];
   const Clock& now = tick(rank);
-  if (!finished.empty())
-    told_[{rank, effect.peer.value()}].try_emplace(finished.rbegin()->first, now);
-  wake(rank, effect.peer.value());
+  if (!finished.empty()) told_[{rank, effect.peer}].try_emplace(finished.rbegin()->first, now);
+  wake(rank, effect.peer);
 }
 
-std::vector<int> Machine::readers_of(const Effect& acquire) const {
-  std::vector<int> peers = acquire.peers;
-  for (int peer = 0; acquire.peers.empty() && peer < static_cast<int>(scripts_.size()); ++peer)
-    peers.push_back(peer);
+std::vector<Rank> Machine::readers_of(const Effect& acquire) const {
+  std::vector<Rank> peers = acquire.peers;
+  if (peers.empty()) std::ranges::copy(ranks(), std::back_inserter(peers));
   return peers;
 }
 
 /// The clock at which the peer first made known to `rank` that it has finished the block; null if
 /// it has not. A notice of a later block covers all blocks before.
-const Machine::Clock* Machine::known_finish(int rank, int peer, int block) const {
-  const auto p = static_cast<std::size_t>(peer);
-  const Finishes* known = &finished_[p];
-  if (!layout_.shares_memory(Rank{peer}, Rank{rank})) {
+const Machine::Clock* Machine::known_finish(Rank rank, Rank peer, int block) const {
+  const Finishes* known = &finished_[peer];
+  if (!layout_.shares_memory(peer, rank)) {
     const auto told = told_.find({peer, rank});
     if (told == told_.end()) return nullptr;
     known = &told->second;
   }
   const Clock* first = nullptr;
   for (auto entry = known->lower_bound(block); entry != known->end(); ++entry)
-    if (!first || entry->second[p] < (*first)[p]) first = &entry->second;
+    if (!first || entry->second[peer] < (*first)[peer]) first = &entry->second;
   return first;
 }
 
-bool Machine::acquire(int rank, const Effect& effect) {
-  const std::vector<int> peers = readers_of(effect);
-  const auto is_known = [&](int peer) { return known_finish(rank, peer, effect.block) != nullptr; };
+bool Machine::acquire(Rank rank, const Effect& effect) {
+  const std::vector<Rank> peers = readers_of(effect);
+  const auto is_known = [&](Rank peer) {
+    return known_finish(rank, peer, effect.block) != nullptr;
+  };
   if (!std::ranges::all_of(peers, is_known)) return false;
   Clock& now = tick(rank);
-  for (const int peer : peers) merge(now, *known_finish(rank, peer, effect.block));
+  for (const Rank peer : peers) merge(now, *known_finish(rank, peer, effect.block));
   return true;
 }
 
-bool Machine::wait(int rank, const Effect& effect) {
-  const int peer = effect.peer.value();
+bool Machine::wait(Rank rank, const Effect& effect) {
+  const Rank peer = effect.peer;
   const auto pair = std::pair{peer, rank};
   auto& sent = signals_[pair];
   std::size_t& taken = taken_[pair];
   if (taken == sent.size()) return false;
   const Signal& signal = sent[taken++];
   Clock& now = tick(rank);
-  for (const Put& put : signal.puts) land(put, peer, rank, now[static_cast<std::size_t>(rank)]);
+  for (const Put& put : signal.puts) land(put, peer, rank, now[rank]);
   merge(now, signal.clock);
   return true;
 }
@@ -200,12 +195,12 @@ const Machine::Clock* Machine::publication(const Effect& effect, const Piece& so
 }
 
 /// Whether the owner of `source` has woken `rank` since it published the packets.
-bool Machine::is_awake_for(int rank, const Piece& source, const Clock& published) {
-  const int owner = source.memory.owner.value();
-  return owner == rank || last_wake(owner, rank) >= published[static_cast<std::size_t>(owner)];
+bool Machine::is_awake_for(Rank rank, const Piece& source, const Clock& published) {
+  const Rank owner = source.memory.owner;
+  return owner == rank || woken_[owner][rank] >= published[owner];
 }
 
-bool Machine::packets_ready(int rank, const Effect& effect) {
+bool Machine::packets_ready(Rank rank, const Effect& effect) {
   return std::ranges::all_of(effect.sources, [&](const Piece& source) {
     if (source.memory.kind != Memory::Kind::packets) return true;
     const Clock* const published = publication(effect, source);
@@ -213,7 +208,7 @@ bool Machine::packets_ready(int rank, const Effect& effect) {
   });
 }
 
-void Machine::transfer(int rank, const Effect& effect) {
+void Machine::transfer(Rank rank, const Effect& effect) {
   Clock& now = tick(rank);
   for (const Piece& source : effect.sources)
     if (source.memory.kind == Memory::Kind::packets)
@@ -221,8 +216,7 @@ void Machine::transfer(int rank, const Effect& effect) {
   if (copies_to_itself(effect)) return;  // in place: nothing is touched
   check_overlap(rank, effect);
   const auto result = read(rank, effect);
-  const Access access{
-      .rank = rank, .time = now[static_cast<std::size_t>(rank)], .step = effect.step};
+  const Access access{.rank = rank, .time = now[rank], .step = effect.step};
   for (const Piece& destination : effect.destinations) {
     check_owner_has_entered(rank, effect, destination.memory);
     check_owner_is_in(rank, effect, destination.memory);
@@ -240,36 +234,35 @@ bool Machine::copies_to_itself(const Effect& effect) const {
   return from.memory == to.memory && from.offset == to.offset;
 }
 
-void Machine::put(int rank, const Effect& effect) {
+void Machine::put(Rank rank, const Effect& effect) {
   const Clock& now = tick(rank);
   const Put put{&effect, now, read(rank, effect)};
-  unannounced_[{rank, effect.peer.value()}].push_back(put);
-  unflushed_[{rank, effect.peer.value()}].push_back(put);
+  unannounced_[{rank, effect.peer}].push_back(put);
+  unflushed_[{rank, effect.peer}].push_back(put);
 }
 
 /// Puts may be in flight until here: their sources must not have changed.
-void Machine::flush(int rank, const Effect& effect) {
+void Machine::flush(Rank rank, const Effect& effect) {
   tick(rank);
-  for (const Put& put : std::exchange(unflushed_[{rank, effect.peer.value()}], {}))
+  for (const Put& put : std::exchange(unflushed_[{rank, effect.peer}], {}))
     if (read(rank, *put.effect) != put.values)
-      report(Flaw::race, Rank{rank}, put.effect->step,
+      report(Flaw::race, rank, put.effect->step,
              std::string{put.effect->text} + " of " + rank_name(rank) +
                  " may send what is written later");
 }
 
 /// The put's data arrive at the latest possible moment: when a wait takes the signal after the put.
-void Machine::land(const Put& put, int issuer, int taken_by, int time) {
+void Machine::land(const Put& put, Rank issuer, Rank taken_by, int time) {
   const Effect& effect = *put.effect;
-  const auto peer = static_cast<std::size_t>(taken_by);
   const Memory& memory = effect.destinations.front().memory;
   if (memory.kind == Memory::Kind::input || memory.kind == Memory::Kind::output) {
-    const auto entry = entered_[peer].find(effect.call);
+    const auto entry = entered_[taken_by].find(effect.call);
     const std::string what = std::string{effect.text} + " of " + rank_name(issuer);
-    if (entry == entered_[peer].end() || put.issued[peer] < entry->second)
-      report(Flaw::race, Rank{issuer}, effect.step,
+    if (entry == entered_[taken_by].end() || put.issued[taken_by] < entry->second)
+      report(Flaw::race, issuer, effect.step,
              what + " may land before " + rank_name(taken_by) + " has entered the call");
-    else if (left_[peer].contains(effect.call))
-      report(Flaw::race, Rank{issuer}, effect.step,
+    else if (left_[taken_by].contains(effect.call))
+      report(Flaw::race, issuer, effect.step,
              what + " may land after " + rank_name(taken_by) + " has returned from the call");
   }
   const Access access{.rank = taken_by,
@@ -282,30 +275,29 @@ void Machine::land(const Put& put, int issuer, int taken_by, int time) {
 
 void Machine::report_deadlock() {
   if (findings_.size() >= most_findings) return;
-  for (int rank = 0; rank < static_cast<int>(scripts_.size()); ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    if (next_[r] == scripts_[r].size()) continue;
-    const Effect& effect = scripts_[r][next_[r]];
-    report(Flaw::deadlock, Rank{rank}, effect.step,
+  for (const Rank rank : ranks()) {
+    if (next_[rank] == scripts_[rank].size()) continue;
+    const Effect& effect = scripts_[rank][next_[rank]];
+    report(Flaw::deadlock, rank, effect.step,
            rank_name(rank) + " waits for ever at step " + std::to_string(effect.step) + " (" +
                std::string{effect.text} + "), call " + std::to_string(effect.call) +
                reason_to_wait(rank, effect));
   }
 }
 
-std::string Machine::reason_to_wait(int rank, const Effect& effect) {
+std::string Machine::reason_to_wait(Rank rank, const Effect& effect) {
   if (effect.kind == Effect::Kind::acquire) return reason_to_acquire(rank, effect);
   if (effect.kind == Effect::Kind::transfer) return reason_without_packets(rank, effect);
-  const auto sent = signals_.find({effect.peer.value(), rank});
+  const auto sent = signals_.find({effect.peer, rank});
   return ": it has had all " + std::to_string(sent == signals_.end() ? 0 : sent->second.size()) +
          " signals that the peer has sent so far";
 }
 
-std::string Machine::reason_to_acquire(int rank, const Effect& effect) const {
+std::string Machine::reason_to_acquire(Rank rank, const Effect& effect) const {
   const std::string block = " block " + std::to_string(effect.block);
-  for (const int peer : readers_of(effect)) {
+  for (const Rank peer : readers_of(effect)) {
     if (known_finish(rank, peer, effect.block)) continue;
-    const Finishes& finished = finished_[static_cast<std::size_t>(peer)];
+    const Finishes& finished = finished_[peer];
     if (finished.lower_bound(effect.block) == finished.end())
       return ": " + rank_name(peer) + " never finishes" + block;
     return ": " + rank_name(peer) + ", on another host, has finished" + block +
@@ -314,10 +306,10 @@ std::string Machine::reason_to_acquire(int rank, const Effect& effect) const {
   return "";
 }
 
-std::string Machine::reason_without_packets(int rank, const Effect& effect) {
+std::string Machine::reason_without_packets(Rank rank, const Effect& effect) {
   for (const Piece& source : effect.sources) {
     if (source.memory.kind != Memory::Kind::packets) continue;
-    const std::string owner = rank_name(source.memory.owner.value());
+    const std::string owner = rank_name(source.memory.owner);
     const Clock* const published = publication(effect, source);
     if (!published) return ": " + owner + " never writes its packets";
     if (!is_awake_for(rank, source, *published))
@@ -329,13 +321,13 @@ std::string Machine::reason_without_packets(int rank, const Effect& effect) {
 void Machine::report_unheard() {
   for (const auto& [pair, sent] : signals_)
     if (taken_[pair] < sent.size())
-      report(Flaw::imbalance, Rank{pair.second}, -1,
+      report(Flaw::imbalance, pair.second, -1,
              rank_name(pair.first) + " signals " + rank_name(pair.second) + " " +
                  std::to_string(sent.size()) + " times, which waits for it " +
                  std::to_string(taken_[pair]) + " times");
   for (const auto& [pair, puts] : unannounced_)
     if (!puts.empty())
-      report(Flaw::imbalance, Rank{pair.first}, puts.front().effect->step,
+      report(Flaw::imbalance, pair.first, puts.front().effect->step,
              std::string{puts.front().effect->text} + " of " + rank_name(pair.first) +
                  " is followed by no signal");
 }

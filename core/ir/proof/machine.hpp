@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "core/ir/proof/effect.hpp"
 #include "core/ir/proof/value.hpp"
 
@@ -24,7 +25,7 @@ namespace capstan::proof {
 class Machine {
  public:
   /// `layout` is kept by reference.
-  Machine(std::vector<std::vector<Effect>> scripts, const Layout& layout);
+  Machine(ByRank<std::vector<Effect>> scripts, const Layout& layout);
 
   /// Runs all ranks to the end or into a deadlock.
   void run();
@@ -36,13 +37,14 @@ class Machine {
   Values& values() { return values_; }
 
  private:
-  using Clock = std::vector<int>;  // by rank: how many of its effects are known to have happened
+  using Clock = ByRank<int>;  // how many effects of each rank are known to have happened
+  static constexpr Rank nobody{-1};
 
   struct Access {
-    int rank = -1;
-    int time = 0;         // on the clock of `rank`: a rank that has reached it knows the access
-    int issuer = -1;      // of a put: a rank that knows that the issuer ...
-    int issuer_call = 0;  // ... has left this call knows that the put has ended
+    Rank rank = nobody;
+    int time = 0;          // on the clock of `rank`: a rank that has reached it knows the access
+    Rank issuer = nobody;  // of a put: a rank that knows that the issuer ...
+    int issuer_call = 0;   // ... has left this call knows that the put has ended
     int step = -1;
   };
   struct Cell {
@@ -60,65 +62,63 @@ class Machine {
     std::vector<Put> puts;  // that land before the signal is seen
   };
 
-  bool step(int rank);
-  bool wait(int rank, const Effect& effect);
-  bool packets_ready(int rank, const Effect& effect);
+  bool step(Rank rank);
+  bool wait(Rank rank, const Effect& effect);
+  bool packets_ready(Rank rank, const Effect& effect);
   const Clock* publication(const Effect& effect, const Piece& source) const;
-  bool is_awake_for(int rank, const Piece& source, const Clock& published);
-  void finish(int rank, const Effect& effect);
-  void tell(int rank, const Effect& effect);
-  void wake(int rank, int peer);
-  int& last_wake(int from, int to) {
-    return woken_[static_cast<std::size_t>(from) * scripts_.size() + static_cast<std::size_t>(to)];
-  }
-  void transfer(int rank, const Effect& effect);
+  bool is_awake_for(Rank rank, const Piece& source, const Clock& published);
+  void finish(Rank rank, const Effect& effect);
+  void tell(Rank rank, const Effect& effect);
+  void wake(Rank rank, Rank peer);
+  void transfer(Rank rank, const Effect& effect);
   bool copies_to_itself(const Effect& effect) const;
-  void check_overlap(int rank, const Effect& effect);
-  void put(int rank, const Effect& effect);
-  void flush(int rank, const Effect& effect);
-  void land(const Put& put, int issuer, int taken_by, int time);
-  void enter(int rank, const Effect& effect);
-  void leave(int rank, const Effect& effect);
-  void check_owner_is_in(int rank, const Effect& effect, const Memory& memory);
-  void check_owner_has_entered(int rank, const Effect& effect, const Memory& memory);
-  void check_buffers_are_free(int rank, int call, const Clock& now);
-  bool acquire(int rank, const Effect& effect);
-  std::vector<int> readers_of(const Effect& effect) const;
-  const Clock* known_finish(int rank, int peer, int block) const;
+  void check_overlap(Rank rank, const Effect& effect);
+  void put(Rank rank, const Effect& effect);
+  void flush(Rank rank, const Effect& effect);
+  void land(const Put& put, Rank issuer, Rank taken_by, int time);
+  void enter(Rank rank, const Effect& effect);
+  void leave(Rank rank, const Effect& effect);
+  void check_owner_is_in(Rank rank, const Effect& effect, const Memory& memory);
+  void check_owner_has_entered(Rank rank, const Effect& effect, const Memory& memory);
+  void check_buffers_are_free(Rank rank, int call, const Clock& now);
+  bool acquire(Rank rank, const Effect& effect);
+  std::vector<Rank> readers_of(const Effect& effect) const;
+  const Clock* known_finish(Rank rank, Rank peer, int block) const;
   void report_deadlock();
-  std::string reason_to_wait(int rank, const Effect& effect);
-  std::string reason_to_acquire(int rank, const Effect& effect) const;
-  std::string reason_without_packets(int rank, const Effect& effect);
+  std::string reason_to_wait(Rank rank, const Effect& effect);
+  std::string reason_to_acquire(Rank rank, const Effect& effect) const;
+  std::string reason_without_packets(Rank rank, const Effect& effect);
   void report_unheard();
 
-  std::vector<ValueId> read(int rank, const Effect& effect);
+  std::vector<ValueId> read(Rank rank, const Effect& effect);
   void write(const Effect& effect, const Piece& piece, const std::vector<ValueId>& values,
              const Clock& known, const Access& access);
-  ValueId combine(int rank, const Effect& effect, ValueId a, ValueId b);
-  ValueId complete(int rank, const Effect& effect, ValueId value);
-  bool in_range(int rank, const Effect& effect, const Piece& piece);
+  ValueId combine(Rank rank, const Effect& effect, ValueId a, ValueId b);
+  ValueId complete(Rank rank, const Effect& effect, ValueId value);
+  bool in_range(Rank rank, const Effect& effect, const Piece& piece);
   bool before(const Access& access, const Clock& known) const;
-  void race(const Effect& effect, const Access& other, int rank, const Memory& memory,
+  void race(const Effect& effect, const Access& other, Rank rank, const Memory& memory,
             std::size_t element, const char* what);
   Cell* cells(const Piece& piece, Elements length);
-  Clock& tick(int rank);
+  auto ranks() const { return all_ranks(scripts_.size()); }
+  Clock& tick(Rank rank);
 
-  const std::vector<std::vector<Effect>> scripts_;
+  const ByRank<std::vector<Effect>> scripts_;
   const Layout& layout_;
   Values values_;
-  std::vector<std::size_t> next_;  // by rank: the effect to run
-  std::vector<Clock> clocks_;
+  ByRank<std::size_t> next_;  // the effect to run
+  ByRank<Clock> clocks_;
   std::map<Memory, std::vector<Cell>> memory_;
-  std::map<std::pair<int, int>, std::vector<Signal>> signals_;  // by (from, to)
-  std::map<std::pair<int, int>, std::size_t> taken_;
-  std::map<std::pair<int, int>, std::vector<Put>> unannounced_, unflushed_;
+  std::map<std::pair<Rank, Rank>, std::vector<Signal>> signals_;  // by (from, to)
+  std::map<std::pair<Rank, Rank>, std::size_t> taken_;
+  std::map<std::pair<Rank, Rank>, std::vector<Put>> unannounced_, unflushed_;
   std::map<std::tuple<Memory, Elements, int>, Clock> published_;  // by place and block
-  std::vector<std::map<int, int>> entered_, left_;                // by rank: call -> time
-  std::vector<std::map<int, std::vector<int>>> blocks_;           // by rank: call -> its blocks
+  ByRank<std::map<int, int>> entered_, left_;                     // call -> time
+  ByRank<std::map<int, std::vector<int>>> blocks_;                // call -> its blocks
   using Finishes = std::map<int, Clock>;                          // block -> clock
-  std::vector<Finishes> finished_;                                // by rank
-  std::map<std::pair<int, int>, Finishes> told_;                  // by (from, to)
-  std::vector<int> woken_;  // by (from, to): time of the last wake-up, on the clock of `from`
+  ByRank<Finishes> finished_;
+  std::map<std::pair<Rank, Rank>, Finishes> told_;  // by (from, to)
+  ByRank<ByRank<int>> woken_;  // by from, to: time of the last wake-up, on the clock of `from`
   std::vector<Finding> findings_;
 };
 

@@ -8,39 +8,38 @@
 namespace capstan::proof {
 
 /// Other ranks may use a caller's buffers only while the caller is in the call.
-void Machine::check_owner_is_in(int rank, const Effect& effect, const Memory& memory) {
+void Machine::check_owner_is_in(Rank rank, const Effect& effect, const Memory& memory) {
   const bool of_caller = memory.kind == Memory::Kind::input || memory.kind == Memory::Kind::output;
-  const int owner = memory.owner.value();
-  if (of_caller && owner != rank && left_[static_cast<std::size_t>(owner)].contains(effect.call))
-    report(Flaw::race, Rank{rank}, effect.step,
+  const Rank owner = memory.owner;
+  if (of_caller && owner != rank && left_[owner].contains(effect.call))
+    report(Flaw::race, rank, effect.step,
            std::string{effect.text} + " of " + rank_name(rank) + " may use " + to_string(memory) +
                " after " + rank_name(owner) + " has returned from the call");
 }
 
 /// A peer's output may be written only after the peer has entered the call: before, the memory
 /// belongs to an earlier call.
-void Machine::check_owner_has_entered(int rank, const Effect& effect, const Memory& memory) {
-  const auto owner = static_cast<std::size_t>(memory.owner.value());
-  if (memory.kind != Memory::Kind::output || memory.owner == Rank{rank}) return;
+void Machine::check_owner_has_entered(Rank rank, const Effect& effect, const Memory& memory) {
+  const Rank owner = memory.owner;
+  if (memory.kind != Memory::Kind::output || memory.owner == rank) return;
   const auto entry = entered_[owner].find(effect.call);
-  if (entry == entered_[owner].end() ||
-      clocks_[static_cast<std::size_t>(rank)][owner] < entry->second)
-    report(Flaw::race, Rank{rank}, effect.step,
+  if (entry == entered_[owner].end() || clocks_[rank][owner] < entry->second)
+    report(Flaw::race, rank, effect.step,
            std::string{effect.text} + " of " + rank_name(rank) + " may write before " +
-               rank_name(memory.owner.value()) + " has entered the call");
+               rank_name(memory.owner) + " has entered the call");
 }
 
 /// From here on the caller may change its buffers: all accesses of peers must have happened before.
-void Machine::check_buffers_are_free(int rank, int call, const Clock& now) {
-  for (const int block : blocks_[static_cast<std::size_t>(rank)][call])
+void Machine::check_buffers_are_free(Rank rank, int call, const Clock& now) {
+  for (const int block : blocks_[rank][call])
     for (const auto kind : {Memory::Kind::input, Memory::Kind::output}) {
-      const Piece buffer{{.kind = kind, .owner = Rank{rank}, .instance = block}};
+      const Piece buffer{{.kind = kind, .owner = rank, .instance = block}};
       const Elements length = layout_.extent(buffer.memory);
       const Cell* cell = cells(buffer, length);
       for (Elements i; i < length; i += Elements{1}, ++cell) {
         const auto require_before = [&](const Access& access, const char* what) {
           if (!before(access, now))
-            report(Flaw::race, Rank{access.rank}, access.step,
+            report(Flaw::race, access.rank, access.step,
                    "step " + std::to_string(access.step) + " of " + rank_name(access.rank) + what +
                        std::to_string(i.value()) + " of " + to_string(buffer.memory) + " after " +
                        rank_name(rank) + " has returned from the call");
@@ -52,22 +51,21 @@ void Machine::check_buffers_are_free(int rank, int call, const Clock& now) {
 }
 
 /// A kernel may write an element that it reads, but not one that it has yet to read.
-void Machine::check_overlap(int rank, const Effect& effect) {
+void Machine::check_overlap(Rank rank, const Effect& effect) {
   for (const Piece& to : effect.destinations)
     for (const Piece& from : effect.sources) {
       const Piece a = layout_.home(to), b = layout_.home(from);
       const bool overlap = a.memory == b.memory && a.offset < b.offset + effect.length &&
                            b.offset < a.offset + effect.length;
       if (overlap && a.offset != b.offset)
-        report(Flaw::race, Rank{rank}, effect.step,
+        report(Flaw::race, rank, effect.step,
                std::string{effect.text} + " of " + rank_name(rank) +
                    " overwrites what it has yet to read");
     }
 }
 
-std::vector<ValueId> Machine::read(int rank, const Effect& effect) {
-  const auto r = static_cast<std::size_t>(rank);
-  const Clock& known = clocks_[r];
+std::vector<ValueId> Machine::read(Rank rank, const Effect& effect) {
+  const Clock& known = clocks_[rank];
   std::vector<ValueId> result(effect.length.value(), Values::nothing);
   for (std::size_t s = 0; s < effect.sources.size(); ++s) {
     const Piece& source = effect.sources[s];
@@ -77,14 +75,14 @@ std::vector<ValueId> Machine::read(int rank, const Effect& effect) {
     for (std::size_t i = 0; i < result.size(); ++i) {
       Cell& cell = memory[i];
       if (cell.value == Values::nothing)
-        report(Flaw::uninitialized, Rank{rank}, effect.step,
+        report(Flaw::uninitialized, rank, effect.step,
                std::string{effect.text} + " of " + rank_name(rank) + " reads element " +
                    std::to_string(source.offset.value() + i) + " of " + to_string(source.memory) +
                    ", which nobody has written");
       if (!before(cell.written, known))
         race(effect, cell.written, rank, source.memory, source.offset.value() + i,
              "reads what is being written by");
-      cell.read.push_back({.rank = rank, .time = known[r], .step = effect.step});
+      cell.read.push_back({.rank = rank, .time = known[rank], .step = effect.step});
       result[i] = s == 0 ? cell.value : combine(rank, effect, result[i], cell.value);
     }
   }
@@ -93,17 +91,17 @@ std::vector<ValueId> Machine::read(int rank, const Effect& effect) {
   return result;
 }
 
-ValueId Machine::complete(int rank, const Effect& effect, ValueId value) {
+ValueId Machine::complete(Rank rank, const Effect& effect, ValueId value) {
   if (values_.is_complete(value))
-    report(Flaw::reduced_twice, Rank{rank}, effect.step,
+    report(Flaw::reduced_twice, rank, effect.step,
            std::string{effect.text} + " of " + rank_name(rank) +
                " completes an element that was complete");
   return values_.completed(value);
 }
 
-ValueId Machine::combine(int rank, const Effect& effect, ValueId a, ValueId b) {
+ValueId Machine::combine(Rank rank, const Effect& effect, ValueId a, ValueId b) {
   if (values_.is_complete(a) || values_.is_complete(b))
-    report(Flaw::reduced_twice, Rank{rank}, effect.step,
+    report(Flaw::reduced_twice, rank, effect.step,
            std::string{effect.text} + " of " + rank_name(rank) +
                " adds to an element that was complete");
   return values_.sum(a, b);
@@ -111,10 +109,10 @@ ValueId Machine::combine(int rank, const Effect& effect, ValueId a, ValueId b) {
 
 void Machine::write(const Effect& effect, const Piece& piece, const std::vector<ValueId>& values,
                     const Clock& known, const Access& access) {
-  const int writer = access.issuer >= 0 ? access.issuer : access.rank;
+  const Rank writer = access.issuer != nobody ? access.issuer : access.rank;
   if (!in_range(writer, effect, piece)) return;
   if (piece.memory.kind == Memory::Kind::input)
-    report(Flaw::input_written, Rank{writer}, effect.step,
+    report(Flaw::input_written, writer, effect.step,
            std::string{effect.text} + " of " + rank_name(writer) + " writes to an input");
   Cell* const memory = cells(piece, effect.length);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -132,28 +130,27 @@ void Machine::write(const Effect& effect, const Piece& piece, const std::vector<
 }
 
 bool Machine::before(const Access& access, const Clock& known) const {
-  if (access.rank < 0) return true;  // never accessed
-  if (known[static_cast<std::size_t>(access.rank)] >= access.time) return true;
-  if (access.issuer < 0) return false;
-  const auto issuer = static_cast<std::size_t>(access.issuer);
-  const auto end = left_[issuer].find(access.issuer_call);
-  return end != left_[issuer].end() && known[issuer] >= end->second;
+  if (access.rank == nobody) return true;  // never accessed
+  if (known[access.rank] >= access.time) return true;
+  if (access.issuer == nobody) return false;
+  const auto end = left_[access.issuer].find(access.issuer_call);
+  return end != left_[access.issuer].end() && known[access.issuer] >= end->second;
 }
 
-void Machine::race(const Effect& effect, const Access& other, int rank, const Memory& memory,
+void Machine::race(const Effect& effect, const Access& other, Rank rank, const Memory& memory,
                    std::size_t element, const char* what) {
-  const int who = other.issuer >= 0 ? other.issuer : other.rank;
-  report(Flaw::race, Rank{rank}, effect.step,
+  const Rank who = other.issuer != nobody ? other.issuer : other.rank;
+  report(Flaw::race, rank, effect.step,
          "step " + std::to_string(effect.step) + " of " + rank_name(rank) + " (" +
              std::string{effect.text} + ") " + what + " step " + std::to_string(other.step) +
              " of " + rank_name(who) + ": " + to_string(memory) + ", element " +
              std::to_string(element));
 }
 
-bool Machine::in_range(int rank, const Effect& effect, const Piece& piece) {
+bool Machine::in_range(Rank rank, const Effect& effect, const Piece& piece) {
   const Elements extent = layout_.extent(piece.memory);
   if (piece.offset + effect.length <= extent) return true;
-  report(Flaw::out_of_range, Rank{rank}, effect.step,
+  report(Flaw::out_of_range, rank, effect.step,
          std::string{effect.text} + " of " + rank_name(rank) + " goes beyond the " +
              std::to_string(extent.value()) + " elements of " + to_string(piece.memory));
   return false;

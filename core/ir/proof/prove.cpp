@@ -14,8 +14,7 @@ std::string describe(const Values& values, ValueId value) {
     if (!text.empty()) text += " + ";
     if (text.size() > 200) return text + "...";
     if (times > 1) text += std::to_string(times) + " x ";
-    text += "rank " + std::to_string(contribution.rank.value()) + "[" +
-            std::to_string(contribution.index.value()) + "]";
+    text += rank_name(contribution.rank) + "[" + std::to_string(contribution.index.value()) + "]";
   }
   return text;
 }
@@ -60,18 +59,18 @@ void for_each_phase(int blocks, int phases,
 void BlockLayout::add(Collective collective, const Shape& shape, int ranks, bool ordered) {
   Block& block = blocks_.emplace_back(Block{collective, shape, ranks, ordered, {}, {}});
   const Contract contract{collective, block.shape, ranks};
-  for (int rank = 0; rank < ranks; ++rank) {
-    block.lengths.push_back(contract.lengths(rank));
-    block.placements.push_back(contract.in_place(rank));
+  for (const Rank rank : all_ranks(ranks)) {
+    block.lengths.push_back(contract.lengths(rank.value()));
+    block.placements.push_back(contract.in_place(rank.value()));
   }
 }
 
 Elements BlockLayout::extent(const Memory& memory) const {
-  const auto owner = static_cast<std::size_t>(memory.owner.value());
+  const Rank owner = memory.owner;
   if (memory.kind != Memory::Kind::input && memory.kind != Memory::Kind::output)
     return extent_of_other(memory);
   const auto& lengths = blocks_[static_cast<std::size_t>(memory.instance)].lengths;
-  if (owner >= lengths.size()) return Elements{0};
+  if (owner.value() >= lengths.size()) return Elements{0};
   return memory.kind == Memory::Kind::input ? lengths[owner].input : lengths[owner].output;
 }
 
@@ -79,7 +78,7 @@ Piece BlockLayout::home(const Piece& piece) const {
   const bool input = piece.memory.kind == Memory::Kind::input;
   if (!in_place_ || (!input && piece.memory.kind != Memory::Kind::output)) return piece;
   const auto& block = blocks_[static_cast<std::size_t>(piece.memory.instance)];
-  const auto& placement = block.placements[static_cast<std::size_t>(piece.memory.owner.value())];
+  const auto& placement = block.placements[piece.memory.owner];
   Piece home = piece;
   home.memory.kind = Memory::Kind::output;
   home.offset += input ? placement.input : placement.output;
@@ -89,22 +88,22 @@ Piece BlockLayout::home(const Piece& piece) const {
 void BlockLayout::check_results(Machine& machine) const {
   if (!machine.findings().empty()) return;  // after a flaw results mean little
   for (int block = 0; block < static_cast<int>(blocks_.size()); ++block)
-    for (int rank = 0; rank < blocks_[static_cast<std::size_t>(block)].ranks; ++rank) {
-      const Elements length =
-          blocks_[static_cast<std::size_t>(block)].lengths[static_cast<std::size_t>(rank)].output;
+    for (const Rank rank : all_ranks(blocks_[static_cast<std::size_t>(block)].ranks)) {
+      const Elements length = blocks_[static_cast<std::size_t>(block)].lengths[rank].output;
       for (Elements i; i < length; i += Elements{1}) check_result(machine, block, rank, i);
     }
 }
 
-void BlockLayout::check_result(Machine& machine, int number, int rank, Elements index) const {
+void BlockLayout::check_result(Machine& machine, int number, Rank rank, Elements index) const {
   const Block& block = blocks_[static_cast<std::size_t>(number)];
-  const auto promise = Contract{block.collective, block.shape, block.ranks}.promise(rank, index);
-  const ValueId value = machine.value_at(
-      {{.kind = Memory::Kind::output, .owner = Rank{rank}, .instance = number}, index});
+  const auto promise =
+      Contract{block.collective, block.shape, block.ranks}.promise(rank.value(), index);
+  const ValueId value =
+      machine.value_at({{.kind = Memory::Kind::output, .owner = rank, .instance = number}, index});
   Values& values = machine.values();
   const bool is_promised = promise.first <= promise.last;
   const ValueId untouched =
-      in_place_ ? values.contribution({number, Rank{rank}, index}) : Values::nothing;
+      in_place_ ? values.contribution({number, rank, index}) : Values::nothing;
   std::optional<Wrong> wrong;
   if (is_promised)
     wrong = wrong_value(values, value, number, promise);
@@ -118,9 +117,9 @@ void BlockLayout::check_result(Machine& machine, int number, int rank, Elements 
   if (!wrong && block.ordered && !values.is_ordered(value))
     wrong = {Flaw::out_of_order, "a sum that is not in the order of ranks"};
   if (!wrong) return;
-  machine.report(wrong->flaw, Rank{rank}, -1,
-                 "rank " + std::to_string(rank) + " output[" + std::to_string(index.value()) +
-                     "] of block " + std::to_string(number) + " holds " + wrong->what + ": " +
+  machine.report(wrong->flaw, rank, -1,
+                 rank_name(rank) + " output[" + std::to_string(index.value()) + "] of block " +
+                     std::to_string(number) + " holds " + wrong->what + ": " +
                      describe(values, value));
 }
 
@@ -181,23 +180,23 @@ std::vector<Effect> script_of(const Schedule& schedule, const std::vector<std::s
 
 class ScheduleLayout : public BlockLayout {
  public:
-  ScheduleLayout(const std::vector<Schedule>& schedules, bool in_place)
+  ScheduleLayout(const ByRank<Schedule>& schedules, bool in_place)
       : BlockLayout(in_place), schedules_(schedules) {}
 
  private:
   Elements extent_of_other(const Memory& memory) const override {
-    const auto owner = static_cast<std::size_t>(memory.owner.value());
-    return owner < schedules_.size() ? schedules_[owner].extents().scratch : Elements{0};
+    return memory.owner.value() < schedules_.size() ? schedules_[memory.owner].extents().scratch
+                                                    : Elements{0};
   }
 
-  const std::vector<Schedule>& schedules_;
+  const ByRank<Schedule>& schedules_;
 };
 
 }  // namespace
 
-Result prove_schedules(Collective collective, const Shape& shape,
-                       const std::vector<Schedule>& schedules, const ProofOptions& options) {
-  std::vector<std::vector<Effect>> scripts;
+Result prove_schedules(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules,
+                       const ProofOptions& options) {
+  ByRank<std::vector<Effect>> scripts;
   std::deque<std::vector<std::string>> texts;
   for (const Schedule& schedule : schedules) {
     auto& of_steps = texts.emplace_back();
@@ -206,13 +205,12 @@ Result prove_schedules(Collective collective, const Shape& shape,
   }
   ScheduleLayout layout{schedules, options.in_place};
   for (int block = 0; block < options.calls * options.blocks; ++block)
-    layout.add(collective, shape, static_cast<int>(schedules.size()), options.ordered);
+    layout.add(collective, shape, schedules.size(), options.ordered);
   Machine machine{std::move(scripts), layout};
   for (const Schedule& schedule : schedules)
-    if (schedule.extents().scratch != schedules.front().extents().scratch)
+    if (schedule.extents().scratch != schedules[Rank{0}].extents().scratch)
       machine.report(Flaw::extents, schedule.self(), -1,
-                     "rank " + std::to_string(schedule.self().value()) +
-                         " has scratch of another length than rank 0");
+                     rank_name(schedule.self()) + " has scratch of another length than rank 0");
   machine.run();
   layout.check_results(machine);
   return {machine.findings()};

@@ -3,6 +3,7 @@
 #include <functional>
 #include <vector>
 
+#include "capstan/by_rank.hpp"
 #include "capstan/collective.hpp"
 #include "capstan/schedule.hpp"
 #include "core/ir/proof/machine.hpp"
@@ -42,10 +43,10 @@ class BlockLayout : public Layout {
     Shape shape;
     int ranks;
     bool ordered;
-    std::vector<BufferLengths> lengths;           // by rank
-    std::vector<Contract::Placement> placements;  // by rank
+    ByRank<BufferLengths> lengths;
+    ByRank<Contract::Placement> placements;
   };
-  void check_result(Machine& machine, int block, int rank, Elements index) const;
+  void check_result(Machine& machine, int block, Rank rank, Elements index) const;
 
   bool in_place_;
   std::vector<Block> blocks_;
@@ -63,8 +64,8 @@ struct ProofOptions {
 
 /// Proves that the schedules of all ranks together do what the collective promises, in every
 /// interleaving and however late puts land: no deadlock, no race, every contribution in its place
-/// exactly once, also when calls follow one another. `schedules[r]` belongs to rank r.
-Result prove_schedules(Collective collective, const Shape& shape,
-                       const std::vector<Schedule>& schedules, const ProofOptions& options = {});
+/// exactly once, also when calls follow one another.
+Result prove_schedules(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules,
+                       const ProofOptions& options = {});
 
 }  // namespace capstan::proof
