@@ -80,9 +80,11 @@ class Checker {
 
   void check_stream() const {
     if (request_.stream)
-      refuse(
-          "streams of devices are not supported: pass no stream, and wait for the stream's work on "
-          "the buffers before the call");
+      throw InvalidArgument(
+          fmt::format("rank {}: {}: streams of devices are not supported: pass no stream, and wait "
+                      "for the stream's work on the buffers before the call",
+                      rank_, name_of(request_.collective)),
+          ErrorCode::not_supported);
   }
 
   void check_root() const {

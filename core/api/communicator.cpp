@@ -24,6 +24,12 @@ Communicator Communicator::join(const UniqueId& id, int rank, int size, const Se
   return Communicator{std::make_unique<Impl>(join_world(id, rank, size, settings))};
 }
 
+Communicator Communicator::join(std::shared_ptr<Store> store, int rank, int size,
+                                const Settings& settings, const std::string& prefix) {
+  return Communicator{
+      std::make_unique<Impl>(join_world(std::move(store), rank, size, prefix, settings))};
+}
+
 std::vector<Communicator> Communicator::local_world(int ranks, const Settings& settings) {
   std::vector<Communicator> world;
   for (auto& member : make_thread_world(ranks, settings))
@@ -158,6 +164,15 @@ void Communicator::run_checked(const Request& request) {
 
 Work Communicator::start(const Request& request) {
   return start_queued(prepare(request));
+}
+
+void Communicator::abort(const std::string& reason) {
+  Impl::of(*this).engine.abort(reason);
+}
+
+std::exception_ptr Communicator::async_error() const {
+  const auto failure = Impl::of(*this).engine.failure();
+  return failure ? failure->exception() : nullptr;
 }
 
 std::optional<Communicator> Communicator::split(int colour, int key) {

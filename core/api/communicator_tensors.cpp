@@ -164,6 +164,56 @@ Packing packing_for(DeviceStaging& staging, int rank, std::string_view call,
           call_of(rank, fmt::format("{} of {}", call, to_string(tensor)))};
 }
 
+TensorRequest in_place(Collective collective, const TensorView& data, const Reducer& reducer,
+                       int root = 0) {
+  return {.collective = collective, .inputs = {data}, .reducer = reducer, .root = root};
+}
+TensorRequest along(Collective collective, const TensorView& input, const TensorView& output,
+                    int dimension, const Reducer& reducer = {}) {
+  return {.collective = collective,
+          .inputs = {input},
+          .outputs = {output},
+          .reducer = reducer,
+          .dimension = dimension};
+}
+
+/// Refuses collectives that tensors do not have, and numbers of tensors that they do not take.
+void require_numbers(int rank, const TensorRequest& request) {
+  using enum Collective;
+  const bool in_place = request.collective == all_reduce || request.collective == broadcast;
+  if (!in_place && request.collective != all_gather && request.collective != reduce_scatter)
+    throw InvalidArgument(
+        fmt::format("rank {}: a call on tensors is an all_reduce, broadcast, all_gather or "
+                    "reduce_scatter: use a Request for other collectives",
+                    rank),
+        ErrorCode::not_supported);
+  const std::size_t inputs = request.inputs.size(), outputs = request.outputs.size();
+  if (outputs != (in_place ? 0 : 1) || (request.collective != all_reduce && inputs != 1))
+    throw InvalidArgument(
+        fmt::format("rank {}: {} of {} input and {} output tensors: TensorRequest says how many",
+                    rank, name_of(request.collective), inputs, outputs));
+}
+
+/// The type that all tensors have. Where there are none, the type does not matter.
+DataType type_of_all(int rank, std::string_view call, const TensorRequest& request) {
+  const auto& user = request.reducer.user();
+  if (request.inputs.empty()) return user ? user->type : DataType::u8;
+  const DataType type = request.inputs.front().type;
+  for (const TensorView& tensor : request.inputs)
+    if (tensor.type != type)
+      throw InvalidArgument(fmt::format("rank {}: {}: the tensors {} and {} differ in type", rank,
+                                        call, to_string(request.inputs.front()),
+                                        to_string(tensor)));
+  return type;
+}
+
+Bytes add_sizes(int rank, std::string_view call, Bytes total, Bytes more) {
+  if (more > addressable - total)
+    throw InvalidArgument(
+        fmt::format("rank {}: {}: together they exceed the memory of any process", rank, call));
+  return total + more;
+}
+
 }  // namespace
 
 Communicator::Prepared Communicator::prepare_in_place(Collective collective, const TensorView& data,
@@ -175,7 +225,7 @@ Communicator::Prepared Communicator::prepare_in_place(Collective collective, con
   const TensorView sent = packed ? dense(data, packed.data()) : data;
   Prepared prepared = prepare(request_of(collective, sent, sent, reducer, root));
   Task& task = prepared.main;
-  task.call.tensor = data.shape;
+  if (data.shape.size() > 1) task.call.tensor = data.shape;  // else the count says as much
   prepared.output.data = data.data;
   if (!packed) return prepared;
   pack_input(task, packed, [=] { packed.copy(sent, data); });
@@ -238,86 +288,96 @@ Communicator::Prepared Communicator::prepare_scatter(const TensorView& input,
   return prepared;
 }
 
-Communicator::Prepared Communicator::prepare_fused(std::vector<Piece> pieces, DataType type,
-                                                   const Reducer& reducer) const {
+/// Several tensors of one type as one call in memory of its own.
+Communicator::Prepared Communicator::prepare_fused(const TensorRequest& request) const {
+  const std::string call = fmt::format("all_reduce of {} tensors", request.inputs.size());
+  const DataType type = type_of_all(rank(), call, request);
   Bytes total{};
-  for (const Piece& piece : pieces) {
-    if (piece.size() > (addressable - total).value() || (!piece.data() && !piece.empty()))
-      throw InvalidArgument(fmt::format(
-          "rank {}: all_reduce of {} buffers: one of {} bytes is null or exceeds the memory of any "
-          "process: pass its memory",
-          rank(), pieces.size(), piece.size()));
-    total += Bytes{piece.size()};
+  bool device = false;
+  for (const TensorView& tensor : request.inputs) {
+    require_reachable(rank(), call, tensor);
+    total = add_sizes(rank(), call, total, bytes_of(tensor));
+    device = device || (tensor.count() > Elements{0} && on_device(tensor.data));
   }
-  const bool device = std::ranges::any_of(
-      pieces, [](const Piece& piece) { return !piece.empty() && on_device(piece.data()); });
   const Packing packed =
-      device ? Packing{*Impl::of(*this).staging, total,
-                       call_of(rank(), fmt::format("all_reduce of {} buffers", pieces.size()))}
-             : Packing{total};
+      device ? Packing{*Impl::of(*this).staging, total, call_of(rank(), call)} : Packing{total};
   const Elements count{total.value() / size_of(type).value()};
-  Prepared prepared = prepare({.collective = Collective::all_reduce,
-                               .type = type,
-                               .input = packed.data(),
-                               .input_count = count,
-                               .output = packed.data(),
-                               .output_count = count,
-                               .reducer = reducer});
-  const auto each_piece = [packed, pieces = std::move(pieces)](const auto& visit) {
+  Prepared prepared = prepare(Request{.collective = Collective::all_reduce,
+                                      .type = type,
+                                      .input = packed.data(),
+                                      .input_count = count,
+                                      .output = packed.data(),
+                                      .output_count = count,
+                                      .reducer = request.reducer});
+  const auto each_tensor = [packed, tensors = request.inputs](const auto& visit) {
     packed.copy([&](const CopyRun& copy_run) {
       std::byte* at = packed.data();
-      for (const Piece& piece : pieces) {
-        visit(copy_run, piece, at);
-        at += piece.size();
+      for (const TensorView& tensor : tensors) {
+        visit(copy_run, tensor, dense(tensor, at));
+        at += bytes_of(tensor).value();
       }
     });
   };
-  pack_input(prepared.main, packed, [each_piece] {
-    each_piece([](const CopyRun& copy_run, const Piece& piece, std::byte* at) {
-      copy_run(at, piece.data(), piece.size());
+  pack_input(prepared.main, packed, [each_tensor] {
+    each_tensor([](const CopyRun& copy_run, const TensorView& tensor, const TensorView& place) {
+      copy(place, tensor, copy_run);
     });
   });
-  unpack_output(prepared.main, packed, [each_piece] {
-    each_piece([](const CopyRun& copy_run, const Piece& piece, std::byte* at) {
-      copy_run(piece.data(), at, piece.size());
+  unpack_output(prepared.main, packed, [each_tensor] {
+    each_tensor([](const CopyRun& copy_run, const TensorView& tensor, const TensorView& place) {
+      copy(tensor, place, copy_run);
     });
   });
   return prepared;
 }
 
-void Communicator::run_fused(std::vector<Piece> pieces, DataType type, const Reducer& reducer) {
-  run_queued(prepare_fused(std::move(pieces), type, reducer));
+Communicator::Prepared Communicator::prepare(const TensorRequest& request) const {
+  const auto& [collective, inputs, outputs, reducer, root, dimension] = request;
+  require_numbers(rank(), request);
+  switch (collective) {
+    case Collective::all_gather:
+      return prepare_gather(inputs.front(), outputs.front(), dimension);
+    case Collective::reduce_scatter:
+      return prepare_scatter(inputs.front(), outputs.front(), dimension, reducer);
+    default:
+      return inputs.size() == 1 ? prepare_in_place(collective, inputs.front(), root, reducer)
+                                : prepare_fused(request);
+  }
 }
-Work Communicator::start_fused(std::vector<Piece> pieces, DataType type, const Reducer& reducer) {
-  return start_queued(prepare_fused(std::move(pieces), type, reducer));
+
+void Communicator::run(const TensorRequest& request) {
+  run_queued(prepare(request));
+}
+Work Communicator::start(const TensorRequest& request) {
+  return start_queued(prepare(request));
 }
 
 void Communicator::all_reduce(const TensorView& data, const Reducer& reducer) {
-  run_queued(prepare_in_place(Collective::all_reduce, data, 0, reducer));
+  run(in_place(Collective::all_reduce, data, reducer));
 }
 Work Communicator::start_all_reduce(const TensorView& data, const Reducer& reducer) {
-  return start_queued(prepare_in_place(Collective::all_reduce, data, 0, reducer));
+  return start(in_place(Collective::all_reduce, data, reducer));
 }
 void Communicator::broadcast(const TensorView& data, int root) {
-  run_queued(prepare_in_place(Collective::broadcast, data, root, {}));
+  run(in_place(Collective::broadcast, data, {}, root));
 }
 Work Communicator::start_broadcast(const TensorView& data, int root) {
-  return start_queued(prepare_in_place(Collective::broadcast, data, root, {}));
+  return start(in_place(Collective::broadcast, data, {}, root));
 }
 void Communicator::all_gather(const TensorView& input, const TensorView& output, int dimension) {
-  run_queued(prepare_gather(input, output, dimension));
+  run(along(Collective::all_gather, input, output, dimension));
 }
 Work Communicator::start_all_gather(const TensorView& input, const TensorView& output,
                                     int dimension) {
-  return start_queued(prepare_gather(input, output, dimension));
+  return start(along(Collective::all_gather, input, output, dimension));
 }
 void Communicator::reduce_scatter(const TensorView& input, const TensorView& output, int dimension,
                                   const Reducer& reducer) {
-  run_queued(prepare_scatter(input, output, dimension, reducer));
+  run(along(Collective::reduce_scatter, input, output, dimension, reducer));
 }
 Work Communicator::start_reduce_scatter(const TensorView& input, const TensorView& output,
                                         int dimension, const Reducer& reducer) {
-  return start_queued(prepare_scatter(input, output, dimension, reducer));
+  return start(along(Collective::reduce_scatter, input, output, dimension, reducer));
 }
 
 }  // namespace capstan

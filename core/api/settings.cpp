@@ -98,6 +98,7 @@ Settings Settings::from_environment() {
   read_seconds("CAPSTAN_JOIN_TIMEOUT", settings.join_timeout);
   read_seconds("CAPSTAN_TIMEOUT", settings.timeout);
   read_bootstrap(settings.bootstrap);
+  if (const auto text = variable("CAPSTAN_SECRET")) settings.secret = *text;
   if (const auto text = variable("CAPSTAN_INTERFACE")) settings.interface = *text;
   read_bytes("CAPSTAN_CHUNK", settings.chunk, Bytes{4 << 10}, Bytes{64 << 20},
              "a size from 4k to 64m, for example 256k");

@@ -12,6 +12,7 @@
 #include "core/bootstrap/method.hpp"
 #include "core/bootstrap/store/hosted_store.hpp"
 #include "core/bootstrap/store/local_store.hpp"
+#include "core/bootstrap/store/program_store.hpp"
 #include "core/bootstrap/store/store_address.hpp"
 #include "core/bootstrap/store/store_client.hpp"
 #include "core/bootstrap/unique_id_registry.hpp"
@@ -229,6 +230,14 @@ std::unique_ptr<Store> join(const UniqueId& id, int rank, int size, Deadline dea
                                                                  .rank = rank,
                                                                  .size = size},
                                            deadline);
+}
+
+std::unique_ptr<Store> join(std::shared_ptr<Store> store, int rank, int size,
+                            const std::string& prefix, const Settings& settings) {
+  check(rank, size);
+  return std::make_unique<ProgramStore>(
+      std::move(store),
+      ProgramStore::Options{.prefix = prefix, .rank = rank, .secret = settings.secret});
 }
 
 }  // namespace capstan

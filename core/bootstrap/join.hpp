@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "capstan/deadline.hpp"
 #include "capstan/settings.hpp"
@@ -41,5 +42,9 @@ std::unique_ptr<Store> join(const Launch& launch, Deadline deadline, const Setti
 /// Connects rank `rank` of `size` to the store behind a unique id. Throws as above, and
 /// InvalidArgument for an id that is damaged.
 std::unique_ptr<Store> join(const UniqueId& id, int rank, int size, Deadline deadline);
+
+/// The view that rank `rank` of `size` has of a store of the program: see ProgramStore.
+std::unique_ptr<Store> join(std::shared_ptr<Store> store, int rank, int size,
+                            const std::string& prefix, const Settings& settings);
 
 }  // namespace capstan

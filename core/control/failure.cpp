@@ -21,6 +21,14 @@ void Failure::raise() const {
   throw Aborted(text);
 }
 
+std::exception_ptr Failure::exception() const {
+  try {
+    raise();
+  } catch (const Error&) {
+    return std::current_exception();
+  }
+}
+
 Failure Failure::of(const std::exception& error) {
   if (const auto* lost = dynamic_cast<const PeerLost*>(&error))
     return {Kind::peer_lost, lost->lost(), error.what()};

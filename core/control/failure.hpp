@@ -19,6 +19,8 @@ struct Failure {
 
   /// Throws the exception type of this kind.
   [[noreturn]] void raise() const;
+  /// What raise() throws.
+  std::exception_ptr exception() const;
 
   /// The failure that an exception describes.
   static Failure of(const std::exception& error);

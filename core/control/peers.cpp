@@ -19,10 +19,12 @@ Peers::Peers(Transport& transport, Transport& bell, const shared::SharedMemory& 
     links_.push_back(&transport.link(peer));
     if (peer == self_) continue;
     others_.push_back(peer);
-    if (mapped(peer))
+    if (mapped(peer)) {
+      mapped_.push_back(peer);
       mapped_bells_.push_back(bells_[peer]);
-    else
+    } else {
       posted_.push_back(peer);
+    }
   }
 }
 

@@ -41,6 +41,8 @@ class Peers {
   bool mapped(Rank peer) const { return link(peer).mapped; }
   /// The peers whose segments are not mapped.
   const std::vector<Rank>& posted() const { return posted_; }
+  /// The peers whose segments are mapped: they may be read by any thread.
+  const std::vector<Rank>& mapped() const { return mapped_; }
 
   /// Sends a part of this rank's segment, with the next wake, to a peer that has not mapped it.
   void show(Rank peer, const void* begin, std::size_t bytes) {
@@ -113,7 +115,7 @@ class Peers {
   ByRank<const Link*> links_;
   ByRank<const Link*> bells_;              // in the world
   std::vector<const Link*> mapped_bells_;  // of peers whose segments are mapped
-  std::vector<Rank> others_, posted_;
+  std::vector<Rank> others_, posted_, mapped_;
 };
 
 }  // namespace capstan

@@ -86,6 +86,12 @@ class Engine {
   void expect_shared_buffers();
   bool expects_shared_buffers() const { return shared_buffers_.load(std::memory_order_relaxed); }
 
+  /// Fails the communicator on all ranks, unless it has failed already. Any thread.
+  void abort(const std::string& reason);
+  /// The failure of this rank or, as far as this rank sees it, of a peer. Any thread; waits for
+  /// nothing but, with ranks on other hosts, the lock.
+  std::optional<Failure> failure();
+
   /// Moves tasks and messages on as far as arrivals allow; true if anything moved.
   bool poll();
   /// Receives what has arrived, though no task here waits for it: peers may need that to go on.
@@ -148,6 +154,7 @@ class Engine {
   std::optional<std::string> watched_departure(Rank peer);
   Failure current_failure() const;
   void fail(const Failure& failure);
+  void push_out_failure();
   void fail_all(const std::exception_ptr& error);
 
   const std::shared_ptr<Progress> progress_;

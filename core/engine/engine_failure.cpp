@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "capstan/error.hpp"
 #include "core/engine/engine.hpp"
 #include "core/engine/progress.hpp"
@@ -92,7 +95,42 @@ Failure Engine::current_failure() const {
   }
 }
 
+void Engine::abort(const std::string& reason) {
+  {
+    const Progress::Lock lock{*progress_};
+    if (failure_) return;
+    fail({Failure::Kind::aborted, Rank{},
+          fmt::format("rank {} aborted the communicator: {}", self_.value(), reason)});
+  }
+  push_out_failure();
+  progress_->announce();
+}
+
+/// Sends the failure to other hosts: no later call of this rank may do that.
+void Engine::push_out_failure() {
+  constexpr std::chrono::milliseconds patience{100};  // a host that is gone takes nothing
+  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto is_out = [this] {
+    const Progress::Lock lock{*progress_};
+    serve();
+    return std::ranges::all_of(peers_.posted(),
+                               [this](Rank peer) { return transport_->pushed(peer); });
+  };
+  while (!is_out() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+}
+
+std::optional<Failure> Engine::failure() {
+  if (auto own = read(peers_.own_control().abort)) return own;
+  if (auto theirs = watchdog_.failure_among(peers_.mapped())) return theirs;
+  if (peers_.posted().empty()) return std::nullopt;
+  const Progress::Lock lock{*progress_};
+  serve();
+  return watchdog_.failure_among(peers_.posted());
+}
+
+/// The first failure counts.
 void Engine::fail(const Failure& failure) {
+  if (failure_) return;
   failure_ = failure;
   publish(peers_.own_control().abort, failure);
   peers_.show_end();

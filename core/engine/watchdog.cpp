@@ -7,8 +7,13 @@
 namespace capstan {
 
 void Watchdog::check_aborts() const {
-  for (const Rank peer : peers_.others())
-    if (const auto failure = read(peers_.control(peer).abort)) failure->raise();
+  if (const auto failure = failure_among(peers_.others())) failure->raise();
+}
+
+std::optional<Failure> Watchdog::failure_among(const std::vector<Rank>& peers) const {
+  for (const Rank peer : peers)
+    if (auto failure = read(peers_.control(peer).abort)) return failure;
+  return std::nullopt;
 }
 
 void Watchdog::check_departures(std::uint64_t blocks, const std::string& position) const {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/control/failure.hpp"
 #include "core/control/peers.hpp"
@@ -16,6 +18,8 @@ class Watchdog {
   /// Throws the failure of a peer that has given up, so that all ranks report the same cause. Reads
   /// memory only.
   void check_aborts() const;
+  /// The failure of one of these peers that has given up, if there is one.
+  std::optional<Failure> failure_among(const std::vector<Rank>& peers) const;
 
   /// Throws PeerLost when a peer is gone that has not finished `blocks` blocks. A peer that has
   /// finished them may leave: no rank waits for it. Costs a system call per peer.

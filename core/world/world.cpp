@@ -192,12 +192,25 @@ Member naming(int rank, int size, Join join) {
   try {
     return join();
   } catch (const TimedOut& error) {
-    throw BootstrapError(text(error));
+    throw BootstrapError(text(error), ErrorCode::join_timed_out);
   } catch (const BootstrapError& error) {
-    throw BootstrapError(text(error));
+    throw BootstrapError(text(error), error.code());
   } catch (const SystemError& error) {
     throw SystemError(text(error));
   }
+}
+
+/// The world of the ranks that meet in the store which `open` gives.
+template <class Open>
+Member join_through(Open open, int rank, int size, Deadline deadline, const Settings& settings) {
+  if (size < 1 || rank < 0 || rank >= size)
+    throw InvalidArgument(
+        fmt::format("cannot join as rank {} of {}: ranks are 0 to size-1", rank, size));
+  return naming(rank, size, [&] {
+    const auto store = open();
+    return size == 1 ? build_alone(settings)
+                     : build({*store, Rank{rank}, size, deadline}, settings);
+  });
 }
 
 }  // namespace
@@ -212,15 +225,16 @@ Member join_launched_world(const Launch& launch, const Settings& settings) {
 }
 
 Member join_world(const UniqueId& id, int rank, int size, const Settings& settings) {
-  if (size < 1 || rank < 0 || rank >= size)
-    throw InvalidArgument(
-        fmt::format("cannot join as rank {} of {}: ranks are 0 to size-1", rank, size));
   const Deadline deadline = Deadline::in(settings.join_timeout);
-  return naming(rank, size, [&] {
-    const auto store = join(id, rank, size, deadline);
-    return size == 1 ? build_alone(settings)
-                     : build({*store, Rank{rank}, size, deadline}, settings);
-  });
+  return join_through([&] { return join(id, rank, size, deadline); }, rank, size, deadline,
+                      settings);
+}
+
+Member join_world(std::shared_ptr<Store> store, int rank, int size, const std::string& prefix,
+                  const Settings& settings) {
+  const Deadline deadline = Deadline::in(settings.join_timeout);
+  return join_through([&] { return join(std::move(store), rank, size, prefix, settings); }, rank,
+                      size, deadline, settings);
 }
 
 std::vector<Member> make_thread_world(int ranks, const Settings& settings) {

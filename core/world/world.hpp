@@ -2,9 +2,11 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "capstan/settings.hpp"
+#include "capstan/store.hpp"
 #include "capstan/unique_id.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/engine/engine.hpp"
@@ -24,6 +26,10 @@ Member join_launched_world(const Launch& launch, const Settings& settings);
 
 /// The world of the ranks that have got `id`.
 Member join_world(const UniqueId& id, int rank, int size, const Settings& settings);
+
+/// The world of the ranks that meet under `prefix` in a store of the program.
+Member join_world(std::shared_ptr<Store> store, int rank, int size, const std::string& prefix,
+                  const Settings& settings);
 
 /// A world of threads of this process, entry r for rank r.
 std::vector<Member> make_thread_world(int ranks, const Settings& settings);

@@ -24,7 +24,7 @@ TEST(Barrier, NamesTheRankThatNeverCameOnEveryOther) {
   for (int rank : {0, 1, 3}) {
     ranks.emplace_back([&, rank] {
       StoreClient store{rank_of(server, rank, 4), patience()};
-      store.put_text("here/" + std::to_string(rank), "");
+      put_text(store, "here/" + std::to_string(rank), "");
       for (int peer : {0, 1, 3}) store.get("here/" + std::to_string(peer), patience());
       texts[static_cast<std::size_t>(rank)] =
           message_of<TimedOut>([&] { barrier(store, "start", rank, 4, while_all_come()); });
@@ -75,8 +75,8 @@ TEST(LocalStore, PutsGetsAndTimesOut) {
   LocalStore store;
   EXPECT_EQ(store.try_get("key"), std::nullopt);
   EXPECT_THAT(message_of<TimedOut>([&] { store.get("key", soon()); }), HasSubstr("\"key\""));
-  std::jthread writer{[&] { store.put_text("key", "value"); }};
-  EXPECT_EQ(store.get_text("key", patience()), "value");
+  std::jthread writer{[&] { put_text(store, "key", "value"); }};
+  EXPECT_EQ(get_text(store, "key", patience()), "value");
   barrier(store, "alone", 0, 1, patience());
 }
 

@@ -78,7 +78,7 @@ TEST(Store, WatchesNoConnectionThatOnlyAForkedChildHolds) {
   StoreServer server{on_loopback()};
   const int before = watched_descriptors();
   auto client = std::make_unique<StoreClient>(client_of(server));
-  client->put_text("key", "value");
+  put_text(*client, "key", "value");
   EXPECT_EQ(watched_descriptors(), before + 1);
   const ChildWithCopies child{server};
   client.reset();
@@ -90,7 +90,7 @@ TEST(Store, WatchesNoConnectionThatOnlyAForkedChildHolds) {
 TEST(Store, ClientsSeeTheEndThoughAForkedChildHoldsACopy) {
   StoreServer server{on_loopback()};
   StoreClient client = client_of(server);
-  client.put_text("key", "value");
+  put_text(client, "key", "value");
   const ChildWithCopies child{server};
   server.stop();
   EXPECT_THAT(message_of<BootstrapError>([&] { client.try_get("key"); }),

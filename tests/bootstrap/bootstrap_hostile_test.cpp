@@ -108,8 +108,8 @@ Bytes frame(std::uint16_t version, std::uint16_t type, std::uint32_t length, con
 
 void expect_healthy(const StoreServer& server) {
   StoreClient client{{.endpoint = server.endpoint(), .secret = secret()}, patience()};
-  client.put_text("health", "good");
-  EXPECT_EQ(client.get_text("health", patience()), "good");
+  put_text(client, "health", "good");
+  EXPECT_EQ(get_text(client, "health", patience()), "good");
 }
 
 TEST(HostileClient, RandomBytesAreRefused) {

@@ -84,9 +84,9 @@ std::vector<std::string> in_processes(const std::vector<int>& ranks,
 /// Joins, exchanges something with all, and leaves: "met" if all was right.
 std::string meet(const Launch& launch) {
   const auto store = join(launch, patience());
-  store->put_text(std::to_string(launch.rank), "from " + std::to_string(launch.rank));
+  put_text(*store, std::to_string(launch.rank), "from " + std::to_string(launch.rank));
   for (int peer = 0; peer < launch.size; ++peer) {
-    const auto text = store->get_text(std::to_string(peer), patience());
+    const auto text = get_text(*store, std::to_string(peer), patience());
     if (text != "from " + std::to_string(peer)) return "wrong: " + text;
   }
   barrier(*store, "end", launch.rank, launch.size, patience());
@@ -117,8 +117,8 @@ TEST(BootstrapJoin, OneAfterTheOtherAndAtOnce) {
       if (const auto result = meet(launch); result != "met") return result;
     }
     const auto a = join(launch, patience()), b = join(launch, patience());
-    if (rank == 0) a->put_text("key", "a"), b->put_text("key", "b");
-    const auto both = b->get_text("key", patience()) + a->get_text("key", patience());
+    if (rank == 0) put_text(*a, "key", "a"), put_text(*b, "key", "b");
+    const auto both = get_text(*b, "key", patience()) + get_text(*a, "key", patience());
     barrier(*b, "end", rank, 3, patience());
     barrier(*a, "end", rank, 3, patience());
     return both;
@@ -137,7 +137,7 @@ TEST(BootstrapJoin, EveryOtherRankNamesTheOneThatNeverJoined) {
   const auto job = fresh_job();
   const auto results = in_processes({0, 1, 3}, [&](int rank) -> std::string {
     const auto store = join(member(job, rank, 4), patience());
-    store->put_text("here/" + std::to_string(rank), "");
+    put_text(*store, "here/" + std::to_string(rank), "");
     for (int peer : {0, 1, 3}) store->get("here/" + std::to_string(peer), patience());
     barrier(*store, "start", rank, 4, Deadline::in(2s));
     return "passed";

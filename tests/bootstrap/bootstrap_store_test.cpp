@@ -31,10 +31,10 @@ std::vector<std::byte> pattern(std::size_t size, std::size_t seed) {
 TEST(Store, ReturnsWhatWasPut) {
   StoreServer server{on_loopback()};
   StoreClient writer = client_of(server), reader = client_of(server);
-  writer.put_text("greeting", "hello");
-  EXPECT_EQ(reader.get_text("greeting", patience()), "hello");
-  writer.put_text("greeting", "good-bye");
-  EXPECT_EQ(reader.get_text("greeting", patience()), "good-bye");
+  put_text(writer, "greeting", "hello");
+  EXPECT_EQ(get_text(reader, "greeting", patience()), "hello");
+  put_text(writer, "greeting", "good-bye");
+  EXPECT_EQ(get_text(reader, "greeting", patience()), "good-bye");
   writer.put("empty", {});
   EXPECT_TRUE(reader.get("empty", patience()).empty());
   EXPECT_EQ(reader.try_get("absent"), std::nullopt);
@@ -46,8 +46,8 @@ TEST(Store, ServesIPv6) {
   try {
     StoreServer server{settings};
     StoreClient client = client_of(server);
-    client.put_text("key", "value");
-    EXPECT_EQ(client.get_text("key", patience()), "value");
+    put_text(client, "key", "value");
+    EXPECT_EQ(get_text(client, "key", patience()), "value");
     EXPECT_THAT(to_string(server.endpoint()), HasSubstr("[::1]:"));
   } catch (const SystemError& error) {
     GTEST_SKIP() << "this host has no IPv6 loopback: " << error.what();
@@ -62,7 +62,7 @@ TEST(Store, CarriesTheLargestValueAndRefusesLarger) {
   client.put(longest, largest);
   EXPECT_EQ(client.get(longest, patience()), largest);
   EXPECT_THROW(client.put("k", pattern(wire::max_value + 1, 7)), InvalidArgument);
-  EXPECT_THROW(client.put_text(longest + "k", ""), InvalidArgument);
+  EXPECT_THROW(put_text(client, longest + "k", ""), InvalidArgument);
   EXPECT_THROW(client.try_get(""), InvalidArgument);
   EXPECT_EQ(client.try_get(longest), largest) << "the connection survives a refused argument";
 }
@@ -74,7 +74,7 @@ TEST(Store, GetWaitsForThePut) {
   for (int i = 0; i < 8; ++i) {
     readers.emplace_back([&, i] {
       StoreClient client = client_of(server);
-      client.put_text("ready/" + std::to_string(i), "");
+      put_text(client, "ready/" + std::to_string(i), "");
       right += client.get("late", patience()) == pattern(40000, 3) ? 1 : 0;
     });
   }
@@ -112,7 +112,7 @@ TEST(Store, ScopesShareNothing) {
   StoreClient one{settings, patience()};
   settings.scope = "two";
   StoreClient two{settings, patience()};
-  one.put_text("key", "1");
+  put_text(one, "key", "1");
   EXPECT_EQ(two.try_get("key"), std::nullopt);
 }
 
@@ -129,8 +129,8 @@ TEST(Store, TimeOutNamesTheKeyAndTheMissingRanks) {
                             HasSubstr("rank 3 never joined"), HasSubstr("rank 1 left early")));
     break;
   }
-  zero.put_text("still", "usable");
-  EXPECT_EQ(two.get_text("still", patience()), "usable");
+  put_text(zero, "still", "usable");
+  EXPECT_EQ(get_text(two, "still", patience()), "usable");
 }
 
 TEST(Store, WrongSecretIsNamedAsSuch) {
@@ -191,7 +191,7 @@ TEST(Store, ClientWaitsForAServerThatStartsLater) {
   std::atomic<bool> done{false};
   std::jthread client{[&] {
     StoreClient store{{.endpoint = endpoint, .secret = secret()}, patience()};
-    store.put_text("key", "value");
+    put_text(store, "key", "value");
     done = true;
   }};
   std::this_thread::sleep_for(20ms);  // so that it usually finds nobody at first
@@ -207,8 +207,8 @@ TEST(Store, ClosedListenerKeepsItsConnections) {
   StoreClient client = client_of(server);
   server.close_listener();
   EXPECT_FALSE(server.listening());
-  client.put_text("key", "value");
-  EXPECT_EQ(client.get_text("key", patience()), "value");
+  put_text(client, "key", "value");
+  EXPECT_EQ(get_text(client, "key", patience()), "value");
   const StoreClient::Settings late{.endpoint = server.endpoint(), .secret = secret()};
   EXPECT_THAT(message_of<BootstrapError>([&] { StoreClient{late, soon()}; }),
               HasSubstr("connection refused"));
@@ -223,7 +223,7 @@ TEST(Store, ListenerClosesWhenAllRanksHaveJoined) {
     StoreClient zero{rank_of(server, 0, 2), patience()};
     EXPECT_TRUE(server.listening());
     StoreClient one{rank_of(server, 1, 2), patience()};
-    one.put_text("key", "");  // answered only after the listener was dealt with
+    put_text(one, "key", "");  // answered only after the listener was dealt with
     EXPECT_FALSE(server.listening());
     EXPECT_FALSE(server.open_scope("another"));
     EXPECT_FALSE(server.finished());
@@ -240,7 +240,7 @@ TEST(Store, ScopeThatIsNotOpenIsTriedAgain) {
       HasSubstr("does not serve this communicator"));
   std::jthread opener{[&] { server.open_scope(""); }};
   StoreClient client{rank_of(server, 1, 2), patience()};
-  client.put_text("key", "value");
+  put_text(client, "key", "value");
 }
 
 TEST(Store, StoppingServerAnswersWhoeverWaits) {
@@ -250,10 +250,10 @@ TEST(Store, StoppingServerAnswersWhoeverWaits) {
     other.get("about to wait", patience());
     server.stop();
   }};
-  client.put_text("about to wait", "");
+  put_text(client, "about to wait", "");
   EXPECT_THAT(message_of<BootstrapError>([&] { client.get("never", patience()); }),
               HasSubstr("the process"));
-  EXPECT_THROW(client.put_text("key", ""), BootstrapError);
+  EXPECT_THROW(put_text(client, "key", ""), BootstrapError);
 }
 
 /// A server in a process of its own, which can be killed.
@@ -301,7 +301,7 @@ TEST(Store, DeathOfTheServerEndsAWaitingGet) {
     other.get("about to wait", patience());
     server.kill();
   }};
-  waiting.put_text("about to wait", "");
+  put_text(waiting, "about to wait", "");
   EXPECT_THAT(message_of<BootstrapError>([&] { waiting.get("never", Deadline::never()); }),
               AllOf(HasSubstr("rank 1"), HasSubstr("has ended or dropped this rank")));
   killer.join();

@@ -64,8 +64,8 @@ TEST(UniqueId, RanksMeet) {
   for (int rank = 0; rank < 5; ++rank) {
     ranks.emplace_back([&, rank] {
       const auto store = join(id, rank, 5, patience());
-      if (rank == 3) store->put_text("key", "from rank 3");
-      seen[static_cast<std::size_t>(rank)] = store->get_text("key", patience());
+      if (rank == 3) put_text(*store, "key", "from rank 3");
+      seen[static_cast<std::size_t>(rank)] = get_text(*store, "key", patience());
       barrier(*store, "end", rank, 5, patience());
     });
   }
@@ -84,7 +84,7 @@ TEST(UniqueId, ServesOneCommunicator) {
 TEST(UniqueId, TwoAtOnceAreApart) {
   const UniqueId a = create_unique_id(), b = create_unique_id("localhost");
   const auto in_a = join(a, 0, 2, patience()), in_b = join(b, 0, 2, patience());
-  in_a->put_text("key", "a");
+  put_text(*in_a, "key", "a");
   EXPECT_EQ(in_b->try_get("key"), std::nullopt);
 }
 
@@ -107,7 +107,7 @@ TEST(UniqueId, GivingUpEarlyEndsTheWaitOfOthers) {
   std::jthread waiter{[&] {
     try {
       const auto store = join(id, 1, 3, patience());
-      store->put_text("here", "");
+      put_text(*store, "here", "");
       store->get("never", patience());
     } catch (const BootstrapError& error) {
       text = error.what();

@@ -20,11 +20,11 @@ namespace {
 void join_once(const Launch& launch, const Settings& settings) {
   const auto deadline = Deadline::in(settings.join_timeout);
   const auto store = join(launch, deadline, settings);
-  store->put_text(fmt::format("host/{}", launch.rank), host_identity());
+  put_text(*store, fmt::format("host/{}", launch.rank), host_identity());
   barrier(*store, "joined", launch.rank, launch.size, deadline);
   std::set<std::string> hosts;
   for (int peer = 0; peer < launch.size; ++peer)
-    hosts.insert(store->get_text(fmt::format("host/{}", peer), deadline));
+    hosts.insert(get_text(*store, fmt::format("host/{}", peer), deadline));
   barrier(*store, "left", launch.rank, launch.size, deadline);
 
   std::array<char, 256> name{};

@@ -331,6 +331,11 @@ std::vector<Refusal> every_public_call() {
   add("probe", [](auto& w) { (void)w.probe(); });
   add("try_probe", [](auto& w) { (void)w.try_probe(); });
   add("exchange of nothing", [](auto& w) { w.exchange({}); });
+  add("tensor request", [](auto& w) { w.run(TensorRequest{}); });
+  add("start of a tensor request", [](auto& w) { (void)w.start(TensorRequest{}); });
+  add("abort", [](auto& w) { w.abort("reason"); });
+  add("async_error", [](auto& w) { (void)w.async_error(); });
+  add("allocate_bytes", [](auto& w) { (void)w.allocate_bytes(1); });
   add("allocate", [](auto& w) { (void)w.template allocate<float>(1); });
   add("split", [](auto& w) { (void)w.split(0); });
   add("subgroup", [](auto& w) { (void)w.subgroup(std::vector<int>{0}); });

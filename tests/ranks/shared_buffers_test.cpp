@@ -47,6 +47,30 @@ TEST(Allocate, GivesZerosOfAnyNumber) {
   });
 }
 
+/// For bindings, which know a type at run time only.
+TEST(Allocate, GivesUntypedMemoryThatOutlivesItsCommunicator) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    std::shared_ptr<std::byte> memory, none;
+    {
+      auto group = world.split(0);
+      memory = group->allocate_bytes(80'000);
+      none = group->allocate_bytes(0);
+    }
+    EXPECT_EQ(none, nullptr);
+    ASSERT_NE(memory, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0u);
+    Request request;
+    request.collective = Collective::all_reduce;
+    request.type = DataType::i64;
+    request.input = request.output = memory.get();
+    request.input_count = request.output_count = Elements{10'000};
+    const std::span<std::int64_t> numbers{reinterpret_cast<std::int64_t*>(memory.get()), 10'000};
+    std::ranges::fill(numbers, world.rank() + 1);
+    world.run(request);
+    EXPECT_THAT(numbers, Each(3));
+  });
+}
+
 TEST(Allocate, FailsOnAllRanksOrOnNone) {
   auto settings = bounded_settings();
   settings.buffer_limit = Bytes{1 << 20};

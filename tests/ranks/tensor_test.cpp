@@ -165,6 +165,71 @@ TEST(Fused, ManyBuffersInOneOperation) {
   });
 }
 
+/// Several tensors of one type, with strides and without, some of them empty.
+TEST(Fused, TensorsOfAnyLayout) {
+  on_threads(3, bounded_settings(), [](Communicator& world) {
+    const auto own = static_cast<double>(world.rank());
+    std::vector<double> dense(6, 1 + own), every_second(10, 10 + own), none;
+    TensorRequest request;
+    request.inputs = {TensorView{dense.data(), {2, 3}}, TensorView{every_second.data(), {5}, {2}},
+                      TensorView{none.data(), {0}}};
+    world.run(request);
+    EXPECT_THAT(dense, Each(6));
+    for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(every_second[i], i % 2 ? 10 + own : 33) << i;
+    request.reducer = ReduceOp::max;
+    world.start(request).wait();
+    EXPECT_THAT(dense, Each(6));
+    request.inputs.clear();
+    world.run(request);
+  });
+}
+
+TEST(TensorRequests, MakeAllFourCalls) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    const int r = world.rank();
+    std::vector<int> mine{r, r + 10}, all(4), half(2);
+    const TensorView own{mine.data(), {2, 1}}, both{all.data(), {2, 2}};
+    world.run(TensorRequest{
+        .collective = Collective::all_gather, .inputs = {own}, .outputs = {both}, .dimension = 1});
+    EXPECT_EQ(all, (std::vector{0, 1, 10, 11}));
+    world
+        .start(TensorRequest{.collective = Collective::reduce_scatter,
+                             .inputs = {both},
+                             .outputs = {TensorView{half.data(), {1, 2}}}})
+        .wait();
+    EXPECT_EQ(half, r == 0 ? (std::vector{0, 2}) : (std::vector{20, 22}));
+    world.run(TensorRequest{.collective = Collective::broadcast, .inputs = {own}, .root = 1});
+    EXPECT_EQ(mine, (std::vector{1, 11}));
+    world.run(TensorRequest{.inputs = {own}});
+    EXPECT_EQ(mine, (std::vector{2, 22}));
+  });
+}
+
+TEST(TensorRequests, OthersAreRefused) {
+  auto world = std::move(Communicator::local_world(1).front());
+  std::vector<float> data(4);
+  std::vector<int> whole(4);
+  const TensorView tensor{data.data(), {4}}, other{whole.data(), {4}};
+  const auto code = [&](const TensorRequest& request) {
+    try {
+      world.run(request);
+    } catch (const InvalidArgument& error) {
+      return error.code();
+    }
+    return ErrorCode::internal;
+  };
+  using enum Collective;
+  constexpr auto invalid = ErrorCode::invalid_argument;
+  EXPECT_EQ(code({.collective = scan, .inputs = {tensor}}), ErrorCode::not_supported);
+  EXPECT_EQ(code({.collective = Collective{99}, .inputs = {tensor}}), ErrorCode::not_supported);
+  EXPECT_EQ(code({.inputs = {tensor}, .outputs = {tensor}}), invalid);
+  EXPECT_EQ(code({.inputs = {tensor, other}}), invalid);
+  EXPECT_EQ(code({.collective = broadcast, .inputs = {tensor, tensor}}), invalid);
+  EXPECT_EQ(code({.collective = broadcast}), invalid);
+  EXPECT_EQ(code({.collective = all_gather, .inputs = {tensor}}), invalid);
+  EXPECT_EQ(code({.collective = reduce_scatter, .outputs = {tensor}}), invalid);
+}
+
 /// The input is sent in place, the output is unpacked. After a cancellation both belong to the
 /// caller again.
 TEST(Tensors, ACancelledGatherReadsItsInputNoMore) {

@@ -65,8 +65,8 @@ TEST_F(RankOne, GathersAllInTheOrderOfRanks) {
 }
 
 TEST_F(RankOne, GathersTextOfAnyLength) {
-  store.put_text("host/0", "a");
-  store.put_text("host/2", "");
+  put_text(store, "host/0", "a");
+  put_text(store, "host/2", "");
   EXPECT_THAT(exchange.gather_text("host", "bb").elements(), ElementsAre("a", "bb", ""));
 }
 

@@ -45,11 +45,11 @@ void lead(const Barrier& b) {
     for (int r = 1; r < b.size; ++r) b.store.get(b.arrived(r), b.deadline);
   } catch (const TimedOut&) {
     if (const auto ranks = b.absent(); !ranks.empty()) {
-      b.store.put_text(b.verdict(), list_ranks(ranks));
+      put_text(b.store, b.verdict(), list_ranks(ranks));
       b.fail(list_ranks(ranks), "never joined");
     }
   }
-  b.store.put_text(b.verdict(), "");
+  put_text(b.store, b.verdict(), "");
 }
 
 /// Other ranks need the store until they have read the result, so rank 0 waits for them.
@@ -83,7 +83,7 @@ void follow(const Barrier& b) {
       b.deadline.is_never() ? b.deadline : Deadline::in(b.deadline.remaining() + patience);
   std::string who;
   try {
-    who = b.store.get_text(b.verdict(), deadline);
+    who = get_text(b.store, b.verdict(), deadline);
   } catch (const TimedOut& error) {
     fail_without_verdict(b, error);
   }
@@ -93,12 +93,12 @@ void follow(const Barrier& b) {
 
 }  // namespace
 
-void Store::put_text(std::string_view key, std::string_view value) {
-  put(key, std::as_bytes(std::span{value.data(), value.size()}));
+void put_text(Store& store, std::string_view key, std::string_view value) {
+  store.put(key, std::as_bytes(std::span{value.data(), value.size()}));
 }
 
-std::string Store::get_text(std::string_view key, Deadline deadline) {
-  const auto value = get(key, deadline);
+std::string get_text(Store& store, std::string_view key, Deadline deadline) {
+  const auto value = store.get(key, deadline);
   return {reinterpret_cast<const char*>(value.data()), value.size()};
 }
 

@@ -93,11 +93,13 @@ StoreClient::StoreClient(Settings settings, Deadline deadline) : settings_(std::
       reason = error.what();
     }
     if (deadline.expired()) {
-      failed("join", fmt::format("{} ({} attempts within {}): check that the process which hosts "
-                                 "the store runs, that all ranks name the same address, and that "
-                                 "this host has a way to it (CAPSTAN_INTERFACE, on the host of the "
-                                 "store, or CAPSTAN_STORE chooses another)",
-                                 reason, attempts, deadline.budget()));
+      failed("join",
+             fmt::format("{} ({} attempts within {}): check that the process which hosts "
+                         "the store runs, that all ranks name the same address, and that "
+                         "this host has a way to it (CAPSTAN_INTERFACE, on the host of the "
+                         "store, or CAPSTAN_STORE chooses another)",
+                         reason, attempts, deadline.budget()),
+             ErrorCode::join_timed_out);
     }
     sleep_within(pause, deadline);
   }
@@ -180,7 +182,8 @@ void StoreClient::shake_hands(Deadline deadline) {
   if (!proofs.trusts(*welcome)) {
     failed("join",
            "the server does not know the job's secret: another job's store, or an "
-           "impostor, listens there");
+           "impostor, listens there",
+           ErrorCode::wrong_secret);
   }
 }
 
@@ -195,7 +198,8 @@ void StoreClient::refused(const wire::Refusal& refusal) const {
     case wire::FailureReason::wrong_secret:
       failed("join",
              "wrong secret: give all ranks of the job the same one (CAPSTAN_SECRET), and "
-             "check that the store there is this job's");
+             "check that the store there is this job's",
+             ErrorCode::wrong_secret);
     case wire::FailureReason::rank_taken:
       failed("join", fmt::format("{}: two processes have the same rank, or two jobs share a store",
                                  refusal.text));
@@ -296,9 +300,9 @@ wire::StoreMessage StoreClient::receive(Deadline deadline) {
   }
 }
 
-void StoreClient::failed(const std::string& call, const std::string& what) const {
+void StoreClient::failed(const std::string& call, const std::string& what, ErrorCode code) const {
   throw BootstrapError(
-      fmt::format("{}{} at store {}: {}", self(), call, to_string(settings_.endpoint), what));
+      fmt::format("{}{} at store {}: {}", self(), call, to_string(settings_.endpoint), what), code);
 }
 
 void StoreClient::unexpected(const std::string& call) {

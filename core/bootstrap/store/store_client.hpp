@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
+#include "capstan/error_code.hpp"
 #include "core/bootstrap/store/store.hpp"
 #include "core/bootstrap/store/wire.hpp"
 #include "core/net/file_descriptor.hpp"
@@ -56,7 +57,8 @@ class StoreClient final : public Store {
                          Deadline deadline);
   void send(const wire::StoreMessage& message, Deadline deadline);
   wire::StoreMessage receive(Deadline deadline);
-  [[noreturn]] void failed(const std::string& call, const std::string& what) const;
+  [[noreturn]] void failed(const std::string& call, const std::string& what,
+                           ErrorCode code = ErrorCode::bootstrap_failed) const;
   [[noreturn]] void unexpected(const std::string& call);
   std::string self() const;
 

@@ -87,10 +87,14 @@ inline bool HostExecutor::run_block() {
 }
 
 /// Round t runs phase k of block t-k, for each k: a block's first phase overlaps the waits of the
-/// blocks before it.
+/// blocks before it. A long stream runs in parts, between which other threads get the rank's lock:
+/// to abort or cancel, they need not wait for its end.
 bool HostExecutor::run_stream() {
-  for (; call_.round < call_.plan->rounds(); next_phase())
+  constexpr int phases_in_a_row = 64;
+  for (int phases = 0; call_.round < call_.plan->rounds(); next_phase(), ++phases) {
+    if (phases == phases_in_a_row) return false;
     if (call_.has_block && !run_phase()) return false;
+  }
   return true;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -12,7 +13,9 @@
 #include "capstan/message.hpp"
 #include "capstan/settings.hpp"
 #include "capstan/shared_buffer.hpp"
+#include "capstan/store.hpp"
 #include "capstan/tensor.hpp"
+#include "capstan/tensor_request.hpp"
 #include "capstan/unique_id.hpp"
 #include "capstan/version.hpp"
 
@@ -60,6 +63,21 @@ class Communicator : public Collectives<Communicator> {
   [[nodiscard]] static Communicator join(const UniqueId& id, int rank, int size,
                                          const Settings& settings = Settings::from_environment());
 
+  /// The same through a store of the program, which all ranks pass with the same prefix; a prefix
+  /// serves one communicator. The store is used until this returns, rank 0 last, so that rank 0 may
+  /// end a store that it hosts.
+  ///
+  /// Ranks trust what they read in the store. With Settings::secret they prove to each other that
+  /// they know it, and whoever else has access to the store can only keep them from meeting.
+  /// Without a secret everybody who can read the store can join and read the data of the ranks, so
+  /// use a store that others cannot reach. Throws BootstrapError when a rank does not come in time
+  /// (ErrorCode::join_timed_out), when secrets differ (ErrorCode::wrong_secret), and for what the
+  /// store throws; InvalidArgument for a null store, or a prefix that a rank `rank` has used
+  /// before.
+  [[nodiscard]] static Communicator join(std::shared_ptr<Store> store, int rank, int size,
+                                         const Settings& settings = Settings::from_environment(),
+                                         const std::string& prefix = "capstan");
+
   /// A world of threads in this process; the n-th communicator is for the n-th thread.
   [[nodiscard]] static std::vector<Communicator> local_world(
       int ranks, const Settings& settings = Settings::from_environment());
@@ -77,6 +95,23 @@ class Communicator : public Collectives<Communicator> {
   /// A call on untyped memory, for bindings: see Request and Collectives. run() blocks.
   void run(const Request& request);
   [[nodiscard]] Work start(const Request& request);
+
+  /// A call on tensors, for bindings: see TensorRequest.
+  void run(const TensorRequest& request);
+  [[nodiscard]] Work start(const TensorRequest& request);
+
+  /// Ends the communicator on all ranks. All that waits in a call of it fails with Aborted and the
+  /// reason, here at once and on other ranks within a tenth of a second, and so do later calls; a
+  /// peer's call for which all data have arrived already may still succeed. May be called from any
+  /// thread at any time, also while other threads wait; not from an operation of the program
+  /// (UserOperation). Does nothing after a failure. Concerns this communicator alone, not groups
+  /// made from it. Peers see the first 1000 bytes of `reason`.
+  void abort(const std::string& reason);
+  /// The failure of this communicator: null while there is none. It is the error that this rank or
+  /// a peer has met or adopted: PeerLost, TimedOut, Mismatch or Aborted. Waits for nothing and may
+  /// be called from any thread at any time. A failure that a call of this rank is still to notice
+  /// is found once any rank has: peers look every 20 ms while they wait.
+  std::exception_ptr async_error() const;
 
   using Collectives::all_gather;
   using Collectives::all_reduce;
@@ -113,12 +148,12 @@ class Communicator : public Collectives<Communicator> {
   /// cost as much as one of their total length. The buffers are packed into one and unpacked again.
   template <Element T>
   void all_reduce_fused(std::span<const std::span<T>> buffers, const Reducer& reducer = {}) {
-    run_fused(pieces_of(buffers), *data_type_of<T>, reducer);
+    run(fused_request(buffers, reducer));
   }
   template <Element T>
   [[nodiscard]] Work start_all_reduce_fused(std::span<const std::span<T>> buffers,
                                             const Reducer& reducer = {}) {
-    return start_fused(pieces_of(buffers), *data_type_of<T>, reducer);
+    return start(fused_request(buffers, reducer));
   }
 
   // Messages between two ranks. As in MPI, messages from one rank with the same tag are received in
@@ -175,6 +210,10 @@ class Communicator : public Collectives<Communicator> {
         countable ? count * sizeof(T) : std::numeric_limits<std::size_t>::max();
     return {allocate_bytes(bytes), count};
   }
+  /// The same for elements of any type, for bindings: memory of so many bytes, aligned to a cache
+  /// line at least. It goes back when the last copy of the pointer goes; see SharedBuffer. Null for
+  /// 0 bytes.
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_bytes(std::size_t bytes);
 
   /// Groups the ranks that pass the same colour into a communicator of their own, in the order of
   /// `key` and, among equals, of rank. All ranks call it; a rank that passes a negative colour gets
@@ -206,21 +245,22 @@ class Communicator : public Collectives<Communicator> {
   explicit Communicator(std::unique_ptr<Impl> impl);
   std::optional<Communicator> form(const std::vector<int>& members);
 
-  std::shared_ptr<std::byte> allocate_bytes(std::size_t bytes);
-
   /// A call with the transfers before and after it.
   struct Prepared;
-  using Piece = std::span<std::byte>;
   template <Element T>
-  static std::vector<Piece> pieces_of(std::span<const std::span<T>> buffers) {
-    std::vector<Piece> pieces;
-    for (const std::span<T>& buffer : buffers) pieces.push_back(std::as_writable_bytes(buffer));
-    return pieces;
+  static TensorRequest fused_request(std::span<const std::span<T>> buffers,
+                                     const Reducer& reducer) {
+    TensorRequest request;
+    request.reducer = reducer;
+    for (const std::span<T>& buffer : buffers)
+      request.inputs.emplace_back(
+          buffer.data(), *data_type_of<T>,
+          std::vector<std::int64_t>{static_cast<std::int64_t>(buffer.size())});
+    return request;
   }
   Prepared prepare(const Request& request) const;
-  void run_fused(std::vector<Piece> pieces, DataType type, const Reducer& reducer);
-  Work start_fused(std::vector<Piece> pieces, DataType type, const Reducer& reducer);
-  Prepared prepare_fused(std::vector<Piece> pieces, DataType type, const Reducer& reducer) const;
+  Prepared prepare(const TensorRequest& request) const;
+  Prepared prepare_fused(const TensorRequest& request) const;
   Prepared prepare_in_place(Collective collective, const TensorView& data, int root,
                             const Reducer& reducer) const;
   Prepared prepare_gather(const TensorView& input, const TensorView& output, int dimension) const;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "capstan/error_code.hpp"
 #include "capstan/quantity.hpp"
 
 namespace capstan {
@@ -13,38 +14,48 @@ namespace capstan {
 /// call, and what to do about it.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message, ErrorCode code = ErrorCode::internal)
+      : std::runtime_error(message), code_(code) {}
+
+  /// The kind of error as a number that never changes.
+  ErrorCode code() const { return code_; }
+
+ private:
+  ErrorCode code_;
 };
 
 /// The caller passed something that cannot work: sizes, names, settings, environment.
 class InvalidArgument : public Error {
  public:
-  using Error::Error;
+  explicit InvalidArgument(const std::string& message, ErrorCode code = ErrorCode::invalid_argument)
+      : Error(message, code) {}
 };
 
 /// The operating system, the network or a device refused something that is needed.
 class SystemError : public Error {
  public:
-  using Error::Error;
+  explicit SystemError(const std::string& message) : Error(message, ErrorCode::system_error) {}
 };
 
 /// Memory cannot be allocated, pinned or registered because a limit is reached: the caller's or the
 /// system's.
 class LimitReached : public Error {
  public:
-  using Error::Error;
+  explicit LimitReached(const std::string& message) : Error(message, ErrorCode::limit_reached) {}
 };
 
 /// Ranks could not find or would not trust each other: a rank never joined, the secret was wrong.
 class BootstrapError : public Error {
  public:
-  using Error::Error;
+  explicit BootstrapError(const std::string& message, ErrorCode code = ErrorCode::bootstrap_failed)
+      : Error(message, code) {}
 };
 
 /// A peer is gone: its process died or it left the communicator while others still needed it.
 class PeerLost : public Error {
  public:
-  PeerLost(Rank lost, const std::string& message) : Error(message), lost_(lost) {}
+  PeerLost(Rank lost, const std::string& message)
+      : Error(message, ErrorCode::peer_lost), lost_(lost) {}
   Rank lost() const { return lost_; }
 
  private:
@@ -54,45 +65,46 @@ class PeerLost : public Error {
 /// A deadline passed while waiting for a peer that is still alive.
 class TimedOut : public Error {
  public:
-  using Error::Error;
+  explicit TimedOut(const std::string& message) : Error(message, ErrorCode::timed_out) {}
 };
 
 /// Ranks called different things (other collective, count, type, operation or algorithm).
 class Mismatch : public Error {
  public:
-  using Error::Error;
+  explicit Mismatch(const std::string& message) : Error(message, ErrorCode::mismatch) {}
 };
 
 /// A message is longer than the buffer that was to receive it. The message is lost; later messages
 /// are not.
 class Truncated : public Error {
  public:
-  using Error::Error;
+  explicit Truncated(const std::string& message) : Error(message, ErrorCode::truncated) {}
 };
 
 /// This rank or a peer aborted the communicator.
 class Aborted : public Error {
  public:
-  using Error::Error;
+  explicit Aborted(const std::string& message) : Error(message, ErrorCode::aborted) {}
 };
 
 /// The operation was cancelled, by a call of cancel() or by a stop token.
 class Cancelled : public Error {
  public:
-  using Error::Error;
+  explicit Cancelled(const std::string& message) : Error(message, ErrorCode::cancelled) {}
 };
 
 /// The deadline that a caller gave for an operation passed; the operation has been cancelled.
 class DeadlineExceeded : public Error {
  public:
-  using Error::Error;
+  explicit DeadlineExceeded(const std::string& message)
+      : Error(message, ErrorCode::deadline_exceeded) {}
 };
 
 /// An operation failed for another reason, which is kept as its cause.
 class OperationFailed : public Error {
  public:
   OperationFailed(const std::string& message, std::exception_ptr cause)
-      : Error(message), cause_(std::move(cause)) {}
+      : Error(message, ErrorCode::operation_failed), cause_(std::move(cause)) {}
   const std::exception_ptr& cause() const { return cause_; }
 
  private:

@@ -48,11 +48,37 @@ consteval DataType element_type_of() {
 /// One collective call on untyped memory. Bindings use it directly; all typed functions of
 /// Communicator make one. Memory has the alignment of the element type.
 ///
+/// Lengths in elements, for p ranks, of which this one is r; n is the same on all ranks. A buffer
+/// that a rank does not use (-, or "root" elsewhere) is not looked at, nor is its count.
+///
+///   collective               input_count       output_count          counts, receive_counts
+///   barrier                  -                 -
+///   broadcast                n, root           n
+///   reduce                   n                 n, root
+///   all_reduce, scan         n                 n
+///   exscan                   n                 n (rank 0's stays as it is)
+///   all_gather               n                 p·n
+///   reduce_scatter           p·n               n
+///   gather                   n                 p·n, root
+///   scatter                  p·n, root         n
+///   all_to_all               p·n               p·n
+///   all_gather_v             counts[r]         sum of counts         counts: the same on all ranks
+///   reduce_scatter_v         sum of counts     counts[r]             the same
+///   gather_v                 counts[r]         sum of counts, root   the same
+///   scatter_v                sum, root         counts[r]             the same
+///   all_to_all_v             sum of counts     sum, receive_counts   of this rank: counts[i] go to
+///                                                                    rank i, receive_counts[i]
+///                                                                    come from it
+///
+/// Blocks follow one another in the order of ranks. `reducer` counts where elements are combined
+/// (reduce, all_reduce, reduce_scatter, reduce_scatter_v, scan, exscan), `root` where there is one;
+/// other members are ignored.
+///
 /// A call is in place if the buffers share memory: with `input == output` where they are equally
-/// long, otherwise with the shorter one being this rank's block of the longer one. A null pointer
-/// stands for no elements and never for "in place": with any other count it is refused with
-/// InvalidArgument. A buffer that this rank does not use (the output of a reduce, but at the root)
-/// is not looked at.
+/// long, otherwise with the shorter one being this rank's block of the longer one. The root of a
+/// broadcast passes its data as both. A null pointer stands for no elements and never for "in
+/// place": with any other count it is refused with InvalidArgument. An all_to_all_v is never in
+/// place.
 struct Request {
   Collective collective = Collective::barrier;
   DataType type = DataType::u8;

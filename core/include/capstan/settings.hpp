@@ -28,6 +28,12 @@ struct Settings {
   /// How start-up finds the other ranks. CAPSTAN_BOOTSTRAP: auto, tcp, pmix or pmi.
   Bootstrap bootstrap = Bootstrap::automatic;
 
+  /// A secret that the ranks share when they meet in a store of the program (Communicator::join):
+  /// what they put there is encrypted with it, so that whoever else can read or write the store can
+  /// neither join nor read along. The same on all ranks; 16 characters or more. Empty: everybody
+  /// who can read the store can join. CAPSTAN_SECRET.
+  std::string secret;
+
   /// The interface under which ranks on other hosts reach this host: the interface's name, its
   /// address, or a network that contains the address, for example eth0, 192.0.2.7, 192.0.2.0/24 or
   /// ::/0 (any IPv6); or several with commas between them, the best first. A network fits hosts

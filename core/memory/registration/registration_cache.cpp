@@ -59,7 +59,7 @@ RegistrationCache::Lease RegistrationCache::acquire(const void* address, Bytes l
 
 void RegistrationCache::check_process() const {
   if (::getpid() != process_)
-    throw Error(fmt::format(
+    throw SystemError(fmt::format(
         "register memory: this process was forked from {}, whose registrations it does not have: "
         "create a communicator after fork()",
         process_));
