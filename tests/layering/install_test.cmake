@@ -39,7 +39,7 @@ if(NOT EXISTS ${BUILD}/CMakeCache.txt)
       -D CMAKE_CXX_COMPILER=${COMPILER} -D BUILD_SHARED_LIBS=${shared} -D CAPSTAN_BUILD_TESTS=OFF
       -D CAPSTAN_BUILD_PERF=OFF)
 endif()
-run(COMMAND ${CMAKE_COMMAND} --build ${BUILD} --target capstan capstan_cli --parallel)
+run(COMMAND ${CMAKE_COMMAND} --build ${BUILD} --target capstan capstan_cli capstan_bindings --parallel)
 run(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 run(COMMAND ${prefix}/bin/capstan --help)
 
@@ -65,9 +65,20 @@ run(COMMAND ${COMPILER} -std=c++20 ${SOURCE}/docs/example/all_reduce.cpp ${flags
     -Wl,-rpath,${libraries} -o ${WORK}/all_reduce)
 expect_sums(${WORK}/all_reduce)
 
+# In C, by pkg-config.
+run(COMMAND pkg-config --cflags --libs capstan-c OUTPUT flags)
+separate_arguments(flags UNIX_COMMAND "${flags}")
+find_program(C_COMPILER NAMES cc gcc REQUIRED)
+run(COMMAND ${C_COMPILER} -std=c11 ${SOURCE}/docs/example/all_reduce.c ${flags}
+    -Wl,-rpath,${libraries} -o ${WORK}/all_reduce_c)
+expect_sums(${WORK}/all_reduce_c)
+
 # The public headers and no others; headers_test.cmake compiles each of them alone.
 file(GLOB_RECURSE public RELATIVE ${SOURCE}/core/include ${SOURCE}/core/include/*.hpp)
+list(APPEND public capstan.h)
+list(SORT public)
 file(GLOB_RECURSE installed RELATIVE ${prefix}/include ${prefix}/include/*)
+list(SORT installed)
 if(NOT public STREQUAL installed OR NOT installed MATCHES "capstan/communicator.hpp")
   message(FATAL_ERROR "installed headers: ${installed}\npublic headers: ${public}")
 endif()

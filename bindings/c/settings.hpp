@@ -1,0 +1,11 @@
+#pragma once
+
+#include "bindings/c/capstan.h"
+#include "capstan/settings.hpp"
+
+namespace capstan::c {
+
+/// The environment's settings, but for what is set here; null: nothing is.
+Settings to_settings(const capstan_settings* given);
+
+}  // namespace capstan::c

@@ -1,0 +1,558 @@
+/* One rank: every function of capstan.h, with results checked. */
+#define _POSIX_C_SOURCE 200809L
+#include <capstan.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "check.h"
+
+enum { MOST_RANKS = 8, MOST = 5000 };
+
+static int32_t rank, size;
+static int background; /* whether BOTH starts operations and waits for them */
+
+static int32_t* in;
+static int32_t* out;
+
+/* Distinct for each rank and index. */
+static int32_t value(int r, size_t i) {
+  return r * 1000003 + (int32_t)i + 1;
+}
+
+static int32_t sum_until(int ranks, size_t i) {
+  int32_t sum = 0;
+  for (int r = 0; r < ranks; ++r) sum += value(r, i);
+  return sum;
+}
+
+static void fill(size_t count) {
+  for (size_t i = 0; i < count; ++i) in[i] = value(rank, i);
+  for (size_t i = 0; i < MOST_RANKS * MOST; ++i) out[i] = -1;
+}
+
+#define BOTH(name, ...)                                       \
+  do {                                                        \
+    if (background) {                                         \
+      capstan_work* started = NULL;                           \
+      OK(capstan_start_##name(world, __VA_ARGS__, &started)); \
+      OK(capstan_wait(started));                              \
+      OK(capstan_release(started));                           \
+    } else {                                                  \
+      OK(capstan_##name(world, __VA_ARGS__));                 \
+    }                                                         \
+  } while (0)
+
+static void whole_buffers(capstan_communicator* world, size_t n, int32_t root) {
+  fill(n);
+  BOTH(broadcast, rank == root ? in : NULL, out, n, CAPSTAN_I32, root);
+  for (size_t i = 0; i < n; ++i) CHECK(out[i] == value(root, i));
+
+  fill(n);
+  BOTH(reduce, in, rank == root ? out : NULL, n, CAPSTAN_I32, CAPSTAN_SUM, root);
+  for (size_t i = 0; i < n; ++i) CHECK(out[i] == (rank == root ? sum_until(size, i) : -1));
+
+  fill(n);
+  BOTH(all_reduce, in, out, n, CAPSTAN_I32, CAPSTAN_SUM);
+  for (size_t i = 0; i < n; ++i) CHECK(out[i] == sum_until(size, i));
+  BOTH(all_reduce, in, in, n, CAPSTAN_I32, CAPSTAN_MAX);
+  for (size_t i = 0; i < n; ++i) CHECK(in[i] == value(size - 1, i));
+
+  fill(n);
+  BOTH(scan, in, out, n, CAPSTAN_I32, CAPSTAN_SUM);
+  for (size_t i = 0; i < n; ++i) CHECK(out[i] == sum_until(rank + 1, i));
+
+  fill(n);
+  BOTH(exscan, in, out, n, CAPSTAN_I32, CAPSTAN_SUM);
+  for (size_t i = 0; i < n; ++i) CHECK(out[i] == (rank == 0 ? -1 : sum_until(rank, i)));
+}
+
+static void equal_blocks(capstan_communicator* world, size_t n, int32_t root) {
+  const size_t all = n * (size_t)size;
+  fill(n);
+  BOTH(all_gather, in, out, n, CAPSTAN_I32);
+  for (size_t i = 0; i < all; ++i) CHECK(out[i] == value((int)(i / n), i % n));
+  fill(n);
+  memcpy(out + (size_t)rank * n, in, n * sizeof *in); /* in place, by the rank's own block */
+  BOTH(all_gather, out + (size_t)rank * n, out, n, CAPSTAN_I32);
+  for (size_t i = 0; i < all; ++i) CHECK(out[i] == value((int)(i / n), i % n));
+
+  fill(all);
+  BOTH(reduce_scatter, in, out, n, CAPSTAN_I32, CAPSTAN_SUM);
+  for (size_t i = 0; i < n; ++i) CHECK(out[i] == sum_until(size, (size_t)rank * n + i));
+
+  fill(n);
+  BOTH(gather, in, rank == root ? out : NULL, n, CAPSTAN_I32, root);
+  for (size_t i = 0; i < all; ++i)
+    CHECK(out[i] == (rank == root ? value((int)(i / n), i % n) : -1));
+
+  fill(all);
+  BOTH(scatter, rank == root ? in : NULL, out, n, CAPSTAN_I32, root);
+  for (size_t i = 0; i < n; ++i) CHECK(out[i] == value(root, (size_t)rank * n + i));
+
+  fill(all);
+  BOTH(all_to_all, in, out, n, CAPSTAN_I32);
+  for (size_t i = 0; i < all; ++i) CHECK(out[i] == value((int)(i / n), (size_t)rank * n + i % n));
+}
+
+/* Rank r's block has n + r elements. */
+static void unequal_blocks(capstan_communicator* world, size_t n, int32_t root) {
+  size_t counts[MOST_RANKS], starts[MOST_RANKS + 1] = {0}, to[MOST_RANKS], from[MOST_RANKS];
+  for (int r = 0; r < size; ++r) {
+    counts[r] = n + (size_t)r;
+    starts[r + 1] = starts[r] + counts[r];
+    to[r] = counts[r]; /* what rank r gets of each rank */
+    from[r] = n + (size_t)rank;
+  }
+  const size_t own = counts[rank], all = starts[size];
+  fill(own);
+  BOTH(all_gather_v, in, out, counts, CAPSTAN_I32);
+  for (int r = 0; r < size; ++r)
+    for (size_t i = 0; i < counts[r]; ++i) CHECK(out[starts[r] + i] == value(r, i));
+
+  fill(all);
+  BOTH(reduce_scatter_v, in, out, counts, CAPSTAN_I32, CAPSTAN_SUM);
+  for (size_t i = 0; i < own; ++i) CHECK(out[i] == sum_until(size, starts[rank] + i));
+
+  fill(own);
+  BOTH(gather_v, in, rank == root ? out : NULL, counts, CAPSTAN_I32, root);
+  for (int r = 0; r < size; ++r)
+    for (size_t i = 0; i < counts[r]; ++i)
+      CHECK(out[starts[r] + i] == (rank == root ? value(r, i) : -1));
+
+  fill(all);
+  BOTH(scatter_v, rank == root ? in : NULL, out, counts, CAPSTAN_I32, root);
+  for (size_t i = 0; i < own; ++i) CHECK(out[i] == value(root, starts[rank] + i));
+
+  fill(all);
+  BOTH(all_to_all_v, in, to, out, from, CAPSTAN_I32);
+  for (int r = 0; r < size; ++r)
+    for (size_t i = 0; i < own; ++i) CHECK(out[(size_t)r * own + i] == value(r, starts[rank] + i));
+}
+
+static void barriers(capstan_communicator* world) {
+  capstan_work* work = NULL;
+  OK(capstan_barrier(world));
+  OK(capstan_start_barrier(world, &work));
+  OK(capstan_wait(work));
+  OK(capstan_release(work));
+}
+
+static void collectives(capstan_communicator* world) {
+  static const size_t counts[] = {0, 1, 2, 3, 100, 999, MOST - MOST_RANKS};
+  barriers(world);
+  for (background = 0; background < 2; ++background)
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i) {
+      const int32_t root = (int32_t)i % size;
+      whole_buffers(world, counts[i], root);
+      if (counts[i] > 0) equal_blocks(world, counts[i], root);
+      unequal_blocks(world, counts[i], root);
+    }
+}
+
+/* accumulator = accumulator * next + *context, which is associative for no numbers, but tells
+ * order. */
+static void take_last(void* accumulator, const void* next, size_t count, void* context) {
+  atomic_fetch_add((atomic_int*)context, 1);
+  memcpy(accumulator, next, count * sizeof(double));
+}
+
+static void operations_of_the_program(capstan_communicator* world) {
+  atomic_int calls = 0;
+  double own[3] = {rank, rank + 0.5, -rank}, result[3] = {0};
+  capstan_operation* last = NULL;
+  OK(capstan_create_operation("last", CAPSTAN_F64, 0, take_last, &calls, &last));
+  capstan_request request = CAPSTAN_REQUEST_INIT;
+  request.collective = CAPSTAN_ALL_REDUCE;
+  request.type = CAPSTAN_F64;
+  request.input = own;
+  request.output = result;
+  request.count = 3;
+  request.operation = last;
+  OK(capstan_run(world, &request));
+  CHECK(result[0] == size - 1 && result[1] == size - 0.5 && result[2] == 1 - size);
+  CHECK(size == 1 || atomic_load(&calls) > 0);
+
+  request.operation = NULL;
+  request.scales = 1;
+  request.factor = rank == 0 ? 2 : 1;
+  capstan_work* work = NULL;
+  OK(capstan_start(world, &request, &work));
+  OK(capstan_wait(work));
+  double sum = 0;
+  for (int r = 0; r < size; ++r) sum += r;
+  CHECK(result[0] == sum);
+  OK(capstan_release(work));
+  OK(capstan_destroy_operation(last));
+  OK(capstan_destroy_operation(NULL));
+}
+
+static void tensors(capstan_communicator* world) {
+  float first[4] = {1, 2, 3, 4}, second[6];
+  for (int i = 0; i < 6; ++i) second[i] = (float)(10 * rank + i);
+  const int64_t shape[2] = {2, 2}, length = 3, step = 2;
+  capstan_tensor inputs[2] = {
+      {.data = first, .type = CAPSTAN_F32, .dimensions = 2, .shape = shape},
+      {.data = second, .type = CAPSTAN_F32, .dimensions = 1, .shape = &length, .strides = &step}};
+  capstan_tensor_request request = CAPSTAN_TENSOR_REQUEST_INIT;
+  request.collective = CAPSTAN_ALL_REDUCE;
+  request.inputs = inputs;
+  request.input_count = 2;
+  OK(capstan_run_tensors(world, &request));
+  for (int i = 0; i < 4; ++i) CHECK(first[i] == (float)(size * (i + 1)));
+  for (int i = 0; i < 6; ++i)
+    CHECK(second[i] == (float)(i % 2 ? 10 * rank + i : 5 * size * (size - 1) + size * i));
+
+  float gathered[4 * MOST_RANKS];
+  const int64_t wide[2] = {2, 2 * size};
+  const capstan_tensor output = {
+      .data = gathered, .type = CAPSTAN_F32, .dimensions = 2, .shape = wide};
+  request.collective = CAPSTAN_ALL_GATHER;
+  request.input_count = 1;
+  request.outputs = &output;
+  request.output_count = 1;
+  request.dimension = 1;
+  capstan_work* work = NULL;
+  OK(capstan_start_tensors(world, &request, &work));
+  OK(capstan_wait(work));
+  OK(capstan_release(work));
+  for (int i = 0; i < 4 * size; ++i) CHECK(gathered[i] == first[(i / (2 * size)) * 2 + i % 2]);
+}
+
+/* Each rank sends to the next. */
+static void messages(capstan_communicator* world) {
+  const int32_t next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  int64_t sent[2] = {rank, 7}, received[5] = {-1, -1, -1, -1, -1};
+  capstan_message_info info = {0, 0, 0};
+  capstan_work* work = NULL;
+
+  OK(capstan_start_send(world, sent, 2, CAPSTAN_I64, next, 5, &work));
+  OK(capstan_receive(world, received, 5, CAPSTAN_I64, CAPSTAN_ANY_SOURCE, CAPSTAN_ANY_TAG, &info));
+  OK(capstan_wait(work));
+  OK(capstan_release(work));
+  CHECK(info.source == previous && info.tag == 5 && info.bytes == 16);
+  CHECK(received[0] == previous && received[1] == 7 && received[2] == -1);
+
+  OK(capstan_start_receive(world, received, 5, CAPSTAN_I64, previous, 6, &work));
+  OK(capstan_send(world, sent, 1, CAPSTAN_I64, next, 6));
+  OK(capstan_wait(work));
+  OK(capstan_received(work, &info));
+  CHECK(info.source == previous && info.tag == 6 && info.bytes == 8);
+  OK(capstan_release(work));
+
+  capstan_message both[2] = {{.sends = 1, .peer = next, .tag = 1, .type = CAPSTAN_I64},
+                             {.sends = 0, .peer = previous, .tag = 1, .type = CAPSTAN_I64}};
+  both[0].data = sent;
+  both[0].count = 2;
+  both[1].data = received;
+  both[1].count = 5;
+  received[0] = -1;
+  OK(capstan_exchange(world, both, 2));
+  CHECK(received[0] == previous);
+  OK(capstan_start_exchange(world, both, 2, &work));
+  OK(capstan_wait(work));
+  OK(capstan_release(work));
+
+  OK(capstan_start_send(world, sent, 1, CAPSTAN_I64, next, 9, &work));
+  OK(capstan_probe(world, previous, 9, &info));
+  CHECK(info.bytes == 8);
+  int32_t found = 0;
+  OK(capstan_try_probe(world, previous, 9, &found, &info));
+  CHECK(found == 1 && info.tag == 9);
+  OK(capstan_try_probe(world, previous, 10, &found, &info));
+  CHECK(found == 0);
+  CHECK(capstan_receive(world, received, 0, CAPSTAN_I64, previous, 9, NULL) == CAPSTAN_TRUNCATED);
+  CHECK(capstan_last_status() == CAPSTAN_TRUNCATED);
+  OK(capstan_wait(work));
+  OK(capstan_release(work));
+}
+
+static void count_end(void* context, capstan_status status, const char* error) {
+  CHECK(status != CAPSTAN_OK || strcmp(error, "") == 0);
+  atomic_fetch_add((atomic_int*)context, status == CAPSTAN_OK ? 1 : 100);
+}
+
+static void works(capstan_communicator* world) {
+  atomic_int ends = 0;
+  int32_t ended = 0, cancelled = -1;
+  size_t index = 99;
+  capstan_work* works[2] = {NULL, NULL};
+  int32_t first[2] = {1, 1}, second[2] = {2, 2};
+  OK(capstan_start_all_reduce(world, first, first, 2, CAPSTAN_I32, CAPSTAN_SUM, &works[0]));
+  OK(capstan_start_all_reduce(world, second, second, 2, CAPSTAN_I32, CAPSTAN_SUM, &works[1]));
+  CHECK(strstr(capstan_describe(works[0]), "all_reduce(2 x i32, sum)") != NULL);
+  OK(capstan_on_complete(works[0], count_end, &ends));
+  OK(capstan_wait_any(works, 2, -1, &index));
+  CHECK(index < 2);
+  OK(capstan_wait_all(works, 2, 60, &ended));
+  CHECK(ended == 1);
+  OK(capstan_test(works[0], &ended));
+  CHECK(ended == 1 && first[0] == size && second[1] == 2 * size);
+  OK(capstan_on_complete(works[1], count_end, &ends)); /* at once */
+  CHECK(atomic_load(&ends) == 2);
+  OK(capstan_cancel(works[1], &cancelled));
+  CHECK(cancelled == 0);
+  CHECK(capstan_received(works[1], &(capstan_message_info){0, 0, 0}) == CAPSTAN_INVALID_ARGUMENT);
+  OK(capstan_release(works[0]));
+  OK(capstan_release(works[1]));
+  OK(capstan_release(NULL));
+
+  /* A receive that nobody answers: it does not end, and can be cancelled. */
+  capstan_work* receive = NULL;
+  OK(capstan_start_receive(world, first, 2, CAPSTAN_I32, 0, 77, &receive));
+  OK(capstan_ensure_progress(receive));
+  OK(capstan_on_complete(receive, count_end, &ends));
+  OK(capstan_wait_for(receive, 0.001, &ended));
+  CHECK(ended == 0);
+  OK(capstan_wait_any(&receive, 1, 0.001, &index));
+  CHECK(index == 1);
+  OK(capstan_cancel(receive, &cancelled));
+  CHECK(cancelled == 1 && atomic_load(&ends) == 102);
+  CHECK(capstan_wait(receive) == CAPSTAN_CANCELLED);
+  OK(capstan_release(receive));
+}
+
+static void groups(capstan_communicator* world) {
+  int32_t there = -1, own_rank = -1, own_size = -1;
+  capstan_communicator *parity = NULL, *first = NULL, *nobody = NULL;
+  OK(capstan_split(world, rank % 2, -rank, &parity));
+  OK(capstan_rank(parity, &own_rank));
+  OK(capstan_size(parity, &own_size));
+  CHECK(own_size == (size + 1 - rank % 2) / 2);
+  OK(capstan_world_rank(parity, own_rank, &there));
+  CHECK(there == rank);
+  OK(capstan_rank_of(parity, rank, &there));
+  CHECK(there == own_rank);
+  OK(capstan_rank_of(parity, rank + 1, &there));
+  CHECK(there == -1);
+  int32_t sum = 1;
+  OK(capstan_all_reduce(parity, &sum, &sum, 1, CAPSTAN_I32, CAPSTAN_SUM));
+  CHECK(sum == own_size);
+  OK(capstan_destroy(parity));
+
+  const int32_t zero = 0;
+  OK(capstan_subgroup(world, &zero, 1, &first));
+  CHECK((first != NULL) == (rank == 0));
+  OK(capstan_destroy(first));
+  OK(capstan_split(world, -1, 0, &nobody));
+  CHECK(nobody == NULL);
+}
+
+static void memory(capstan_communicator* world) {
+  void *shared = NULL, *none = &shared;
+  OK(capstan_allocate(world, 100000, &shared));
+  OK(capstan_allocate(world, 0, &none));
+  CHECK(none == NULL && shared != NULL);
+  int32_t* const numbers = shared;
+  for (int i = 0; i < 25000; ++i) {
+    CHECK(numbers[i] == 0);
+    numbers[i] = rank + i;
+  }
+  OK(capstan_all_reduce(world, numbers, numbers, 25000, CAPSTAN_I32, CAPSTAN_MAX));
+  for (int i = 0; i < 25000; ++i) CHECK(numbers[i] == size - 1 + i);
+  OK(capstan_free(shared));
+  OK(capstan_free(NULL));
+  CHECK(capstan_free(shared) == CAPSTAN_INVALID_ARGUMENT);
+}
+
+static void explanations(const capstan_communicator* world) {
+  capstan_request request = CAPSTAN_REQUEST_INIT;
+  request.collective = CAPSTAN_ALL_REDUCE;
+  request.type = CAPSTAN_F32;
+  request.input = request.output = in;
+  request.count = 1000;
+  char* text = NULL;
+  OK(capstan_explain(world, &request, CAPSTAN_TEXT, &text));
+  CHECK(strchr(text, '(') != NULL && text[0] != '{');
+  OK(capstan_free_text(text));
+  OK(capstan_explain(world, &request, CAPSTAN_JSON, &text));
+  CHECK(text[0] == '{' && strstr(text, "\"algorithm\":\"") != NULL);
+  CHECK(strstr(text, "\"collective\":\"all_reduce\"") != NULL);
+  CHECK(strstr(text, "\"input_count\":1000") != NULL);
+  OK(capstan_free_text(text));
+  OK(capstan_free_text(NULL));
+}
+
+/* A second world of the same ranks, by an id that rank 0 makes; rank 0 aborts it. */
+static void join_and_abort(capstan_communicator* world) {
+  capstan_unique_id id;
+  char text[CAPSTAN_UNIQUE_ID_TEXT];
+  if (rank == 0) {
+    OK(capstan_create_unique_id(NULL, &id));
+    OK(capstan_unique_id_to_text(&id, text, sizeof text));
+  }
+  OK(capstan_broadcast(world, text, text, sizeof text, CAPSTAN_U8, 0));
+  OK(capstan_unique_id_from_text(text, &id));
+  capstan_settings settings = CAPSTAN_SETTINGS_INIT;
+  settings.timeout = 60;
+  settings.autotune = CAPSTAN_OFF;
+  settings.algorithm = "all_reduce:direct";
+  capstan_communicator* second = NULL;
+  OK(capstan_join(&id, rank, size, &settings, &second));
+  int32_t sum = 1;
+  OK(capstan_all_reduce(second, &sum, &sum, 1, CAPSTAN_I32, CAPSTAN_SUM));
+  CHECK(sum == size);
+  OK(capstan_async_error(second));
+  OK(capstan_barrier(world)); /* all have asked */
+  if (size > 1) {
+    if (rank == 0) OK(capstan_abort(second, "the test says so"));
+    capstan_status status = CAPSTAN_OK;
+    while (status == CAPSTAN_OK) status = capstan_barrier(second);
+    CHECK(status == CAPSTAN_ABORTED);
+    CHECK(strstr(capstan_last_error(), "the test says so") != NULL);
+    CHECK(capstan_last_lost_rank() == -1);
+    CHECK(capstan_async_error(second) == CAPSTAN_ABORTED);
+  }
+  OK(capstan_destroy(second));
+}
+
+/* A store among the threads of this process. */
+struct entry {
+  char key[256];
+  void* bytes;
+  size_t size;
+};
+struct store {
+  pthread_mutex_t mutex;
+  struct entry entries[256];
+  int count;
+};
+
+static struct entry* find(struct store* store, const char* key) {
+  for (int i = 0; i < store->count; ++i)
+    if (strcmp(store->entries[i].key, key) == 0) return &store->entries[i];
+  return NULL;
+}
+
+static capstan_status put(void* context, const char* key, const void* bytes, size_t count) {
+  struct store* const store = context;
+  pthread_mutex_lock(&store->mutex);
+  struct entry* entry = find(store, key);
+  if (!entry) {
+    CHECK(store->count < 256);
+    entry = &store->entries[store->count++];
+    strncpy(entry->key, key, sizeof entry->key - 1);
+  }
+  free(entry->bytes);
+  entry->bytes = malloc(count + 1);
+  if (count > 0) memcpy(entry->bytes, bytes, count);
+  entry->size = count;
+  pthread_mutex_unlock(&store->mutex);
+  return CAPSTAN_OK;
+}
+
+static int answer_if_there(struct store* store, const char* key, capstan_store_value* value) {
+  pthread_mutex_lock(&store->mutex);
+  const struct entry* const entry = find(store, key);
+  if (entry) OK(capstan_answer(value, entry->bytes, entry->size));
+  pthread_mutex_unlock(&store->mutex);
+  return entry != NULL;
+}
+
+static capstan_status try_get(void* context, const char* key, capstan_store_value* value) {
+  answer_if_there(context, key, value);
+  return CAPSTAN_OK;
+}
+
+static capstan_status get(void* context, const char* key, double seconds,
+                          capstan_store_value* value) {
+  const struct timespec pause = {0, 1000000};
+  for (double waited = 0; waited < seconds; waited += 0.001) {
+    if (answer_if_there(context, key, value)) return CAPSTAN_OK;
+    nanosleep(&pause, NULL);
+  }
+  return CAPSTAN_TIMED_OUT;
+}
+
+static struct store the_store;
+
+static void* join_in_store(void* argument) {
+  const int32_t own = *(const int32_t*)argument;
+  capstan_store store = CAPSTAN_STORE_INIT;
+  store.context = &the_store;
+  store.put = put;
+  store.get = get;
+  store.try_get = try_get;
+  capstan_settings settings = CAPSTAN_SETTINGS_INIT;
+  settings.secret = "sixteen characters and more";
+  settings.join_timeout = 60;
+  capstan_communicator* pair = NULL;
+  OK(capstan_join_store(&store, own, 2, "pair", &settings, &pair));
+  int32_t sum = own + 1;
+  OK(capstan_all_reduce(pair, &sum, &sum, 1, CAPSTAN_I32, CAPSTAN_SUM));
+  CHECK(sum == 3);
+  OK(capstan_barrier(pair));
+  OK(capstan_destroy(pair));
+  return NULL;
+}
+
+static void* use_local_world(void* argument) {
+  int32_t own = -1;
+  capstan_communicator* const member = argument;
+  OK(capstan_rank(member, &own));
+  int32_t numbers[3] = {0, 0, 0};
+  OK(capstan_all_gather(member, &own, numbers, 1, CAPSTAN_I32));
+  CHECK(numbers[1] == 1 && numbers[2] == 2);
+  return NULL;
+}
+
+static void threads(void) {
+  pthread_t thread[3];
+  const int32_t ranks[2] = {0, 1};
+  pthread_mutex_init(&the_store.mutex, NULL);
+  for (int i = 0; i < 2; ++i)
+    pthread_create(&thread[i], NULL, join_in_store, (void*)(uintptr_t)&ranks[i]);
+  for (int i = 0; i < 2; ++i) pthread_join(thread[i], NULL);
+  for (int i = 0; i < the_store.count; ++i) free(the_store.entries[i].bytes);
+
+  capstan_communicator* members[3];
+  OK(capstan_local_world(3, NULL, members));
+  for (int i = 0; i < 3; ++i) pthread_create(&thread[i], NULL, use_local_world, members[i]);
+  for (int i = 0; i < 3; ++i) pthread_join(thread[i], NULL);
+  for (int i = 0; i < 3; ++i) OK(capstan_destroy(members[i]));
+}
+
+static void names(void) {
+  int32_t major = -1, minor = -1, patch = -1;
+  OK(capstan_version(&major, &minor, &patch));
+  CHECK(major >= 0 && minor >= 0 && patch >= 0);
+  OK(capstan_version(NULL, NULL, NULL));
+  CHECK(strcmp(capstan_type_name(CAPSTAN_BF16), "bf16") == 0);
+  CHECK(strcmp(capstan_op_name(CAPSTAN_LOGICAL_XOR), "logical_xor") == 0);
+  CHECK(strcmp(capstan_collective_name(CAPSTAN_ALL_TO_ALL_V), "all_to_all_v") == 0);
+  CHECK(strcmp(capstan_type_name(99), "unknown") == 0);
+  CHECK(strcmp(capstan_op_name(-1), "unknown") == 0);
+  CHECK(strcmp(capstan_status_name(CAPSTAN_OK), "ok") == 0);
+  CHECK(strcmp(capstan_status_name(CAPSTAN_PEER_LOST), "peer_lost") == 0);
+  CHECK(strcmp(capstan_status_name(501), "unknown") == 0);
+  CHECK(capstan_type_size(CAPSTAN_C128) == 16 && capstan_type_size(14) == 0);
+  CHECK(capstan_last_status() == CAPSTAN_OK && strcmp(capstan_last_error(), "") == 0);
+}
+
+int main(void) {
+  capstan_communicator* world = NULL;
+  names();
+  OK(capstan_from_environment(NULL, &world));
+  OK(capstan_rank(world, &rank));
+  OK(capstan_size(world, &size));
+  in = malloc(sizeof *in * MOST_RANKS * MOST);
+  out = malloc(sizeof *out * MOST_RANKS * MOST);
+  CHECK(in && out && size <= MOST_RANKS);
+  collectives(world);
+  operations_of_the_program(world);
+  tensors(world);
+  messages(world);
+  works(world);
+  groups(world);
+  memory(world);
+  fill(1000);
+  explanations(world);
+  join_and_abort(world);
+  threads();
+  OK(capstan_barrier(world));
+  OK(capstan_destroy(world));
+  OK(capstan_destroy(NULL));
+  free(in);
+  free(out);
+  return 0;
+}
