@@ -84,7 +84,9 @@ std::string column_mismatch(int rank, int peer, Elements sent, Elements expected
 }
 
 bool needs_devices(const Request& request) {
-  return on_device(request.input) || (request.output != request.input && on_device(request.output));
+  return devices_possible.load(std::memory_order_relaxed) &&
+         (on_device(request.input) ||
+          (request.output != request.input && on_device(request.output)));
 }
 
 using Lengths = Answers<std::vector<Elements>>;
@@ -147,19 +149,27 @@ Work Communicator::start_queued(Prepared prepared) {
   return Work{operation};
 }
 
-void Communicator::run(const Request& request) {
-  if (needs_devices(request) || !Impl::of(*this).engine.run_repeated(request)) run_checked(request);
+namespace {
+
+/// Runs a request that is not remembered. False: it consists of more than one call on the caller's
+/// buffers, and has to be queued.
+bool run_new(Engine& engine, Progress::Lock& lock, const Request& request) {
+  if (request.collective == Collective::all_to_all_v || request.reducer.scales()) return false;
+  const CheckedCall checked = check(request, engine.rank(), engine.size());
+  engine.run(lock, checked.call, checked.input, checked.output, &request);
+  return true;
 }
 
-void Communicator::run_checked(const Request& request) {
-  if (request.collective == Collective::all_to_all_v || request.reducer.scales() ||
-      needs_devices(request))
-    return run_queued(prepare(request));
+}  // namespace
+
+void Communicator::run(const Request& request) {
   Engine& engine = Impl::of(*this).engine;
-  const std::uint64_t generation = engine.generation();  // callbacks may call meanwhile
-  const CheckedCall checked = check(request, rank(), size());
-  if (const CachedPlan* const plan = engine.run(checked.call, checked.input, checked.output))
-    engine.remember({request, checked.input, checked.output, plan}, generation);
+  if (needs_devices(request) || !engine.run(request, &run_new)) run_checked(request);
+}
+
+/// In its turn, behind the calls that are under way.
+void Communicator::run_checked(const Request& request) {
+  run_queued(prepare(request));
 }
 
 Work Communicator::start(const Request& request) {

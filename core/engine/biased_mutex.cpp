@@ -18,15 +18,18 @@ bool membarrier(int command) {
 /// mutex.
 constexpr int most_moves = 100;
 
-}  // namespace
+bool can_move_bias() {
+  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  return registered;
+}
 
-const bool BiasedMutex::has_membarrier = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}  // namespace
 
 /// Called with the mutex held. Returns when no other thread is inside.
 void BiasedMutex::move_bias(Owner* next) {
   Owner* const last = owner_.exchange(next, std::memory_order_seq_cst);
   if (!last || last == next) return;
-  if (has_membarrier) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
   while (last->inside.load(std::memory_order_acquire)) ::sched_yield();
 }
 
@@ -35,7 +38,7 @@ BiasedMutex::Owner* BiasedMutex::take() {
   mutex_.lock();
   awaited_.fetch_sub(1, std::memory_order_relaxed);
   if (is_shared()) return nullptr;
-  if (++moves_ > most_moves) {
+  if (++moves_ > most_moves || !can_move_bias()) {
     move_bias(nullptr);
     shared_.store(true, std::memory_order_relaxed);
     return nullptr;

@@ -8,8 +8,8 @@ namespace capstan {
 
 /// A mutex that is cheap for one thread that takes it again and again: no atomic read-modify-write,
 /// which would wait for all stores before it ("biased locking"). Another thread moves the bias to
-/// itself with membarrier(2). After some such moves, or share(), it is a plain mutex. Not
-/// recursive.
+/// itself with membarrier(2). After some such moves, or share(), or where the kernel has no such
+/// call, it is a plain mutex. Not recursive.
 class BiasedMutex {
  public:
   /// The part of a thread.
@@ -23,7 +23,8 @@ class BiasedMutex {
     Owner* const own = owner_.load(std::memory_order_acquire);
     if (own && own->thread == this_thread()) [[likely]] {
       own->inside.store(true, std::memory_order_relaxed);
-      order_before_membarrier();
+      // Before the load, for a thread that has called membarrier(2) in between.
+      std::atomic_signal_fence(std::memory_order_seq_cst);
       if (owner_.load(std::memory_order_relaxed) == own) [[likely]]
         return own;
       own->inside.store(false, std::memory_order_release);
@@ -47,20 +48,10 @@ class BiasedMutex {
 
  private:
   static const void* this_thread() { return __builtin_thread_pointer(); }
-  /// The owner's store to `inside` comes before its load of `owner_` for a thread that has called
-  /// membarrier(2) in between. Where the kernel has no such call, a fence does it.
-  static void order_before_membarrier() {
-    if (has_membarrier) [[likely]]
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-    else
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
 
   [[gnu::noinline]] Owner* take();
   Owner& owner_of_this_thread();
   void move_bias(Owner* next);
-
-  static const bool has_membarrier;
 
   std::atomic<Owner*> owner_ = nullptr;  // null: nobody has the bias
   std::atomic<bool> shared_ = false;

@@ -108,20 +108,27 @@ const CachedPlan* Engine::plan_again(const CachedPlan& plan) {
   return PlanCache::runs_again(plan) ? &plan : next_plan(plan.plan.call, tasks_.end());
 }
 
-const CachedPlan* Engine::run(const Call& call, const void* input, void* output) {
-  const auto agreement = expects_shared_buffers() ? visibility_agreement(call) : nullptr;
-  if (!agreement) return run_call(call, input, output);
-  const PeerMappedBuffers own = peer_mapped(call, input, output);
-  Call agreed = call;
-  run_call(*agreement, &own, &agreed.peer_mapped);
-  run_call(agreed, input, output);
-  return nullptr;
+void Engine::run(const Call& call, const void* input, void* output) {
+  Progress::Lock lock{*progress_};
+  run(lock, call, input, output, nullptr);
 }
 
-bool Engine::run_repeated(const Request& request) {
+void Engine::run(Progress::Lock& lock, const Call& call, const void* input, void* output,
+                 const Request* request) {
+  const auto agreement = expects_shared_buffers() ? plans_.visibility_agreement(call) : nullptr;
+  if (!agreement) return run_call(lock, call, input, output, request);
+  const PeerMappedBuffers own = peer_mapped(call, input, output);
+  Call agreed = call;
+  run_call(lock, *agreement, &own, &agreed.peer_mapped, nullptr);
+  lock.unlock();
+  Progress::Lock again{*progress_};
+  run_call(again, agreed, input, output, nullptr);
+}
+
+bool Engine::run(const Request& request, RunNew run_new) {
   Progress::Lock lock{*progress_};
   const RepeatedCalls::Entry* const known = plans_.lookup(request);
-  if (!known) return false;
+  if (!known) return run_new(*this, lock, request);
   if (failure_) failure_->raise();
   const auto [plan, input, output] = std::tuple{known->plan, known->input, known->output};
   const CachedPlan* const next = plan_again(*plan);
@@ -130,42 +137,26 @@ bool Engine::run_repeated(const Request& request) {
   return true;
 }
 
-void Engine::remember(RepeatedCalls::Entry call, std::uint64_t generation) {
-  const Progress::Lock lock{*progress_};
-  plans_.remember(std::move(call), generation);
+void Engine::run_call(Progress::Lock& lock, const Call& call, const void* input, void* output,
+                      const Request* request) {
+  if (failure_) failure_->raise();
+  const CachedPlan* const plan = plan_at_end(call);
+  if (request && plan && !plan->measured) plans_.remember(*request, input, output, plan);
+  if (!plan || !tasks_.empty() || !run_unqueued(*plan, input, output))
+    push_and_wait(lock, call, plan, input, output);
 }
 
 /// Queues a call behind the calls before it, or a call that has begun but not ended, and waits for
-/// its end.
-void Engine::push_and_wait(Progress::Lock& lock, const Call& call, const CachedPlan* plan,
-                           const void* input, void* output) {
+/// its end. Not inlined: most calls end without becoming a task, and need no room for one on the
+/// stack.
+[[gnu::noinline]] void Engine::push_and_wait(Progress::Lock& lock, const Call& call,
+                                             const CachedPlan* plan, const void* input,
+                                             void* output) {
   Outcome outcome;
-  push_task(call, plan, input, output, outcome);
-  lock.unlock();
-  wait_for(outcome);
-}
-
-const CachedPlan* Engine::run_call(const Call& call, const void* input, void* output) {
-  Outcome outcome;
-  const CachedPlan* plan = nullptr;
-  {
-    const Progress::Lock lock{*progress_};
-    if (failure_) failure_->raise();
-    plan = plan_at_end(call);
-    const CachedPlan* const lasting = plan && !plan->measured ? plan : nullptr;
-    if (plan && tasks_.empty() && run_unqueued(*plan, input, output)) return lasting;
-    push_task(call, plan, input, output, outcome);
-    plan = lasting;
-  }
-  wait_for(outcome);
-  return plan;
-}
-
-/// Not inlined: most calls end without becoming a task, and need no room for one on the stack.
-[[gnu::noinline]] void Engine::push_task(const Call& call, const CachedPlan* plan,
-                                         const void* input, void* output, Outcome& outcome) {
   tasks_.push_back(
       {.call = call, .plan = plan, .input = input, .output = output, .outcome = &outcome});
+  lock.unlock();
+  wait_for(outcome);
 }
 
 /// True when the call has ended; otherwise the caller queues it as the first task. An error fails

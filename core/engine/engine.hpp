@@ -54,14 +54,15 @@ class Engine {
   const MachineView& machine() const { return machine_; }
   const Settings& settings() const { return settings_; }
   /// Runs a call to its end: at once if the queue is empty, else in turn. Throws the call's error.
-  /// Returns the plan by which the same call may run again, until generation() changes; null: not
-  /// known yet.
-  const CachedPlan* run(const Call& call, const void* input, void* output);
-  std::uint64_t generation() const { return plans_.generation(); }
-  /// The call may be repeated by this plan, unless the generation has changed since.
-  void remember(RepeatedCalls::Entry call, std::uint64_t generation);
-  /// Runs a request that has been remembered: the fast path. False if it has not.
-  bool run_repeated(const Request& request);
+  void run(const Call& call, const void* input, void* output);
+  /// The same under the lock of progress(), which is given up where the call has to wait. Remembers
+  /// the request that the call was made from, if the call may be repeated.
+  void run(Progress::Lock& lock, const Call& call, const void* input, void* output,
+           const Request* request);
+  /// Runs a request that has been remembered, or else calls `run_new` and returns its result. One
+  /// lock is held from the look-up to the end of a call that need not wait.
+  using RunNew = bool (*)(Engine&, Progress::Lock&, const Request&);
+  bool run(const Request& request, RunNew run_new);
   /// Puts a task into the queue and waits for its end. Throws the call's error.
   void run_queued(Task task);
   /// Puts a task into the queue. It moves on whenever Progress polls.
@@ -120,17 +121,15 @@ class Engine {
   const CachedPlan* plan_again(const CachedPlan& plan);
 
   // Agreements before a call.
-  std::shared_ptr<const Call> visibility_agreement(const Call& call);
   Call with_visibility(Call call, const void* input, const void* output);
   PeerMappedBuffers peer_mapped(const Call& call, const void* input, const void* output) const;
   Task agree_on_visibility(const Call& agreement, Task& task);
   Task agree_on_times(TunedCalls& calls, const Call& call);
 
   // Running.
-  const CachedPlan* run_call(const Call& call, const void* input, void* output);
+  void run_call(Progress::Lock& lock, const Call& call, const void* input, void* output,
+                const Request* request);
   bool run_unqueued(const CachedPlan& plan, const void* input, void* output);
-  void push_task(const Call& call, const CachedPlan* plan, const void* input, void* output,
-                 Outcome& outcome);
   [[gnu::noinline]] void push_and_wait(Progress::Lock& lock, const Call& call,
                                        const CachedPlan* plan, const void* input, void* output);
   void wait_for(const Outcome& outcome);

@@ -8,11 +8,6 @@
 
 namespace capstan {
 
-std::shared_ptr<const Call> Engine::visibility_agreement(const Call& call) {
-  const Progress::Lock lock{*progress_};
-  return plans_.visibility_agreement(call);
-}
-
 /// Which buffers of this rank the peers have mapped.
 PeerMappedBuffers Engine::peer_mapped(const Call& call, const void* input,
                                       const void* output) const {

@@ -26,11 +26,6 @@ std::size_t CallHash::operator()(const Call& call) const {
 PlanCache::PlanCache(PlanContext context, Hooks hooks)
     : context_(std::move(context)), hooks_(std::move(hooks)) {}
 
-void PlanCache::forget_repeated() {
-  ++generation_;
-  repeated_.forget_plans();
-}
-
 const CachedPlan* PlanCache::find(const Call& call) {
   if (last_ && last_->plan.call == call) return last_;
   const auto known = plans_.find(call);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -55,7 +54,7 @@ struct PlanContext {
 /// and says when ranks have to agree on something first.
 ///
 /// All ranks of a communicator ask in the same order and get the same answers. Used under the lock
-/// of Progress, but for generation().
+/// of Progress.
 class PlanCache {
  public:
   /// Functions of the owner.
@@ -71,13 +70,11 @@ class PlanCache {
     const RepeatedCalls::Entry* const known = repeated_.find(request);
     return known && known->plan ? known : nullptr;
   }
-  /// Changes when plans that were known may no longer be used.
-  std::uint64_t generation() const { return generation_; }
-  /// Stores a plan for lookup(), unless the generation has changed since the plan was handed out.
-  void remember(RepeatedCalls::Entry call, std::uint64_t generation) {
-    if (generation == generation_) repeated_.remember(std::move(call));
+  /// Stores a plan that next() has just handed out, for lookup().
+  void remember(const Request& request, const void* input, void* output, const CachedPlan* plan) {
+    repeated_.remember(request, input, output, plan);
   }
-  void forget_repeated();
+  void forget_repeated() { repeated_.forget_plans(); }
 
   /// How the next call of the program runs.
   struct Decision {
@@ -123,7 +120,6 @@ class PlanCache {
   const PlanContext context_;
   const Hooks hooks_;
 
-  std::atomic<std::uint64_t> generation_ = 0;
   const CachedPlan* last_ = nullptr;  // of plans_: often the next one
   std::unordered_map<Call, std::unique_ptr<const CachedPlan>, CallHash> plans_;
   std::vector<std::unique_ptr<const CachedPlan>> retired_;  // from plans_, maybe in use

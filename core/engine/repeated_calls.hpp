@@ -3,7 +3,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <utility>
 
 #include "capstan/request.hpp"
 
@@ -30,9 +29,12 @@ class RepeatedCalls {
     return last_->request == request ? last_ : find_elsewhere(request);
   }
   /// Replaces the entry in the same place.
-  void remember(Entry entry) {
-    last_ = &place_of(entry.request);
-    *last_ = std::move(entry);
+  void remember(const Request& request, const void* input, void* output, const CachedPlan* plan) {
+    last_ = &place_of(request);
+    last_->request = request;
+    last_->input = input;
+    last_->output = output;
+    last_->plan = plan;
   }
   /// No plan may be used any more.
   void forget_plans() {
