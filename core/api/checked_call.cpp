@@ -36,34 +36,6 @@ class Checker {
                                       fmt::format(text, std::forward<Args>(args)...)));
   }
 
-  bool at_root() const { return request_.root == rank_; }
-
-  bool uses_input() const {
-    switch (request_.collective) {
-      case Collective::barrier:
-        return false;
-      case Collective::broadcast:
-      case Collective::scatter:
-      case Collective::scatter_v:
-        return at_root();
-      default:
-        return true;
-    }
-  }
-
-  bool uses_output() const {
-    switch (request_.collective) {
-      case Collective::barrier:
-        return false;
-      case Collective::reduce:
-      case Collective::gather:
-      case Collective::gather_v:
-        return at_root();
-      default:
-        return true;
-    }
-  }
-
   void check_kinds() const {
     const auto is_one_of = [](auto kind, const auto& all) {
       return static_cast<std::size_t>(kind) < all.size();
@@ -183,21 +155,35 @@ class Checker {
     return {sum(request_.counts), sum(request_.receive_counts)};
   }
 
+  /// The lengths of this rank's buffers in a call with one element per block: none for a buffer
+  /// that the rank does not use at all.
+  BufferLengths unit_lengths() const {
+    const auto p = static_cast<std::size_t>(ranks_);
+    Shape unit{.count = Elements{1}, .root = request_.root};
+    if (has_counts(request_.collective)) unit.counts.assign(p * p, Elements{1});
+    return Contract{request_.collective, unit, ranks_}.lengths(rank_);
+  }
+  bool uses_input() const { return unit_lengths().input > Elements{0}; }
+  bool uses_output() const { return unit_lengths().output > Elements{0}; }
+
   /// Buffers that this rank does not use are not checked.
   void check_buffers(const Call& call) const {
     const auto [input, output] = lengths(call);
-    if (uses_output()) check_buffer("output", request_.output, request_.output_count, output);
-    if (uses_input()) check_buffer("input", request_.input, request_.input_count, input);
+    const auto fits = [](const void* data, Elements given, Elements needed) {
+      return given == needed && (data || given == Elements{0});
+    };
+    if (!fits(request_.output, request_.output_count, output) && uses_output())
+      refuse_buffer("output", request_.output_count, output);
+    if (!fits(request_.input, request_.input_count, input) && uses_input())
+      refuse_buffer("input", request_.input_count, input);
   }
 
-  void check_buffer(std::string_view name, const void* data, Elements given,
-                    Elements needed) const {
+  [[noreturn]] void refuse_buffer(std::string_view name, Elements given, Elements needed) const {
     if (given != needed)
       refuse("the {} holds {} elements, but {} are needed {}{}", name, given.value(),
              needed.value(), reason_for_length(name), in_place_hint());
-    if (!data && given > Elements{0})
-      refuse("the {} is null, but is to hold {} elements: pass its memory{}", name, given.value(),
-             in_place_hint());
+    refuse("the {} is null, but is to hold {} elements: pass its memory{}", name, given.value(),
+           in_place_hint());
   }
 
   std::string reason_for_length(std::string_view name) const {
@@ -216,7 +202,7 @@ class Checker {
   CheckedCall place(Call call) const {
     const Bytes element = call.element();
     const auto [input, output] = lengths(call);
-    CheckedCall checked{call, request_.input, request_.output, bytes_of(input, element),
+    CheckedCall checked{std::move(call), request_.input, request_.output, bytes_of(input, element),
                         bytes_of(output, element)};
     const auto shift = [&](Elements offset) { return bytes_of(offset, element).value(); };
     const auto* const from = static_cast<const std::byte*>(request_.input);
@@ -224,7 +210,7 @@ class Checker {
     const bool overlap = from < to + checked.output_bytes.value() &&
                          to < from + checked.input_bytes.value() && input > Elements{0} &&
                          output > Elements{0};
-    if (overlap && call.collective == Collective::all_to_all_v)
+    if (overlap && request_.collective == Collective::all_to_all_v)
       refuse("input and output overlap: it is not done in place, pass memory that is disjoint");
     if (!overlap) return checked;
     const Contract::Placement own = checked.call.contract(ranks_).in_place(rank_);

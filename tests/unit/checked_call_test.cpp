@@ -72,5 +72,34 @@ TEST(CheckedCall, OverlappingBuffersAreRefused) {
   EXPECT_THAT(refusal_of(request), HasSubstr("overlap"));
 }
 
+/// Buffers that only the root has: those of others are not looked at, even where they make no
+/// sense.
+TEST(CheckedCall, ABufferThatTheRankDoesNotUseIsNotLookedAt) {
+  struct Rooted {
+    Collective collective;
+    bool input;  ///< it is the input that only the root has
+  };
+  std::array<float, 8> memory{};
+  for (const auto& [collective, input] :
+       {Rooted{Collective::broadcast, true}, Rooted{Collective::scatter, true},
+        Rooted{Collective::scatter_v, true}, Rooted{Collective::reduce, false},
+        Rooted{Collective::gather, false}, Rooted{Collective::gather_v, false}}) {
+    Request request;
+    request.collective = collective;
+    request.type = DataType::f32;
+    request.input = request.output = memory.data();
+    request.input_count = request.output_count = Elements{2};
+    if (has_counts(collective)) request.counts.assign(ranks, Elements{2});
+    (input ? request.input_count : request.output_count) = Elements{99};
+    if (input) request.input = nullptr;
+    if (!input) request.output = nullptr;
+    EXPECT_EQ(refusal_of(request), "accepted") << name_of(collective);
+    request.root = rank;
+    EXPECT_THAT(refusal_of(request),
+                HasSubstr(input ? "the input holds 99" : "the output holds 99"))
+        << name_of(collective);
+  }
+}
+
 }  // namespace
 }  // namespace capstan
