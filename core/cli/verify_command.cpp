@@ -136,11 +136,13 @@ struct Result {
   std::uint64_t sent = 0, signals = 0;  ///< by the busiest rank, at the last size
   std::uint64_t between = 0;  ///< sent to other hosts by the busiest host, at the last size
   std::size_t proofs = 0;
-  std::vector<proof::Finding> findings;
+  std::vector<std::string> findings;
 
-  void add(const proof::Result& summary) {
+  /// `proven`: the call, see name_of_case.
+  void add(const proof::Result& summary, const std::string& proven) {
     ++proofs;
-    findings.insert(findings.end(), summary.findings.begin(), summary.findings.end());
+    for (const proof::Finding& finding : summary.findings)
+      findings.push_back(fmt::format("{}: {}", proven, finding.message));
   }
   void measure(const ByRank<Schedule>& schedules, const Hosts& hosts) {
     sent = signals = between = 0;
@@ -168,6 +170,22 @@ struct Result {
   }
 };
 
+/// "all_reduce by ring on 4 ranks, root 1, count 7, in place, staged": all that is needed to prove
+/// it again. `form` is a protocol, or "schedule".
+std::string name_of_case(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,
+                         bool in_place, std::string_view form) {
+  std::string count = fmt::format("count {}", shape.count.value());
+  if (has_counts(algorithm.collective)) {
+    count = "counts";
+    for (const Elements each : shape.counts) count += fmt::format(" {}", each.value());
+  }
+  return fmt::format("{} by {} on {} ranks{}{}, {}{}, {}", name_of(algorithm.collective),
+                     algorithm.name, hosts.ranks(),
+                     hosts.single() ? "" : fmt::format(" of {} hosts", hosts.count()),
+                     has_root(algorithm.collective) ? fmt::format(", root {}", shape.root) : "",
+                     count, in_place ? ", in place" : "", form);
+}
+
 /// The schedule and its lowered protocols, in place and not, calls back to back.
 Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<Shape>& shapes,
               bool in_place_only) {
@@ -180,12 +198,14 @@ Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<
                                         {.in_place = in_place,
                                          .synchronizes = algorithm.guarantees.synchronizes,
                                          .bounded_skew = algorithm.guarantees.bounded_skew,
-                                         .ordered = algorithm.guarantees.ordered}));
+                                         .ordered = algorithm.guarantees.ordered}),
+                 name_of_case(algorithm, hosts, shape, in_place, "schedule"));
       for (const Protocol protocol : all_protocols) {
         const bool apart = in_place && overwrites_input(algorithm.collective);
         if (!runs_in(algorithm, protocol, hosts) || (reads_buffers(protocol) && apart)) continue;
         const LoweredCall call{&algorithm, protocol, shape};
-        result.add(prove_programs({call, call, call, call, call}, hosts, {.in_place = in_place}));
+        result.add(prove_programs({call, call, call, call, call}, hosts, {.in_place = in_place}),
+                   name_of_case(algorithm, hosts, shape, in_place, name_of(protocol)));
       }
     }
     result.measure(schedules, hosts);
@@ -247,7 +267,7 @@ void print_line(const Algorithm& algorithm, int ranks, const Result& result) {
              name_of(algorithm.collective), algorithm.name, ranks, result.proofs, result.steps,
              result.signals, result.sent, result.between,
              result.findings.empty() ? "proven" : "REFUSED");
-  for (const auto& finding : result.findings) fmt::print("    {}\n", finding.message);
+  for (const std::string& finding : result.findings) fmt::print("    {}\n", finding);
 }
 
 nlohmann::json to_json(const Algorithm& algorithm, int ranks, const Result& result) {
@@ -259,7 +279,8 @@ nlohmann::json to_json(const Algorithm& algorithm, int ranks, const Result& resu
           {"signals", result.signals},
           {"sent", result.sent},
           {"between_hosts", result.between},
-          {"ok", result.findings.empty()}};
+          {"ok", result.findings.empty()},
+          {"findings", result.findings}};
 }
 
 int run(const CLI::App& app, const VerifyCommand& command) {

@@ -97,8 +97,7 @@ class Scripts : public proof::BlockLayout {
 
   Elements extent_of_other(const Memory& memory) const override {
     if (memory.kind == Memory::Kind::scratch) return scratch_;
-    const Bytes region = layout_.region(kind_at(static_cast<std::uint64_t>(memory.instance)));
-    return memory.kind == Memory::Kind::staging ? elements_in(region) : element_at_packet(region);
+    return elements_in(layout_.region(kind_at(static_cast<std::uint64_t>(memory.instance))));
   }
 
   SlotKind kind_at(std::uint64_t slot_offset) const {
@@ -230,10 +229,18 @@ class Scripts : public proof::BlockLayout {
     effect.length = Elements{1};
     for (Elements i; i < length; i += Elements{1}) {
       emit(call, effect);
+      const bool at_end = (i.value() + 1) % elements_per_packet(element) == 0;
       for (auto* pieces : {&effect.destinations, &effect.sources})
-        for (Piece& piece : *pieces) piece.offset += Elements{1};
+        for (Piece& piece : *pieces)
+          piece.offset += at_end && piece.memory.kind == Memory::Kind::packets ? past_tag : next;
     }
   }
+
+  /// Packets are memory like any other, in which nobody writes an element where the tags are. The
+  /// operation fills the payload of one packet after the other, from the place of its operand on.
+  static constexpr Elements next{1};
+  static constexpr Elements past_tag{elements_in(Bytes{packet_bytes - packet_payload_bytes}) +
+                                     next};
 
   /// The memory at an operand's base, and the element at its offset there.
   Piece piece_of(const Running& call, const BoundOperand& operand, const Place& place) const {
@@ -259,15 +266,7 @@ class Scripts : public proof::BlockLayout {
     return {{packets ? Memory::Kind::packets : Memory::Kind::staging, owner,
              static_cast<int>(region), static_cast<int>(place.slot_offset),
              hosts_.together(owner, call.self) ? std::nullopt : std::optional{call.self}},
-            packets ? element_at_packet(offset) : elements_in(offset)};
-  }
-
-  /// The element of a staging buffer that is the first of the packet at `offset`.
-  static Elements element_at_packet(Bytes offset) {
-    const std::uint64_t packet = offset.value() / packet_bytes,
-                        each_unit = packets_for(staging_unit, element);
-    return staging_unit * (packet / each_unit) +
-           Elements{packet % each_unit * elements_per_packet(element)};
+            elements_in(offset)};
   }
 
   static constexpr auto peer_input = capstan::Place::peer_input;

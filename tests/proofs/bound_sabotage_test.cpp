@@ -51,6 +51,22 @@ TEST(BoundSabotage, ADroppedNoticeTooMany) {
   EXPECT_THAT(text(found), HasSubstr("has written its packets and never wakes rank"));
 }
 
+/// The plainest message comes first, and does not drown in races.
+TEST(BoundSabotage, ADroppedWait) {
+  const auto calls = repeated(call_of(Collective::all_reduce, "direct", Protocol::staged, 64), 5);
+  const auto found = proven_with(calls, 6, [](BoundProgram& program) {
+    if (program.source.self == Rank{0})
+      erase_ops(program, [dropped = 0](const BoundOp& op) mutable {
+        return op.code == OpCode::wait && op.peer == Rank{1} && dropped++ == 0;
+      });
+  });
+  ASSERT_FALSE(found.ok());
+  EXPECT_THAT(found.findings.front().message,
+              HasSubstr("rank 1 signals rank 0 10 times, which waits for it 5 times"));
+  const auto races = std::ranges::count(found.findings, Flaw::race, &proof::Finding::flaw);
+  EXPECT_THAT(races, ::testing::AllOf(::testing::Gt(0), ::testing::Le(6))) << text(found);
+}
+
 /// Between hosts packets may be kept back until their reader is woken.
 TEST(BoundSabotage, ANoticeThatBringsPacketsToAnotherHost) {
   const auto calls = repeated(call_of(Collective::broadcast, "flat", Protocol::inline_packets), 3);
@@ -58,6 +74,39 @@ TEST(BoundSabotage, ANoticeThatBringsPacketsToAnotherHost) {
     erase_ops(program, [](const BoundOp& op) { return op.code == OpCode::notify; });
   });
   EXPECT_THAT(text(found), HasSubstr("rank 0 has written its packets and never wakes rank 1"));
+}
+
+/// An operation fills packet after packet, without a gap between units of its area. So the packet
+/// at which the area's second unit would begin holds other elements than that unit's.
+TEST(BoundSabotage, PacketsThatAreReadFromTheMiddleOfAnArea) {
+  constexpr std::uint64_t unit = staging_unit.value();
+  const auto calls =
+      repeated(call_of(Collective::broadcast, "flat", Protocol::inline_packets, 2 * unit), 2);
+  const auto read_by_units = [](BoundProgram& program) {
+    if (program.source.self != Rank{1}) return;
+    BoundOp second = program.ops.front();
+    ASSERT_EQ(second.count, 2 * unit);
+    program.ops.front().count = second.count = unit;
+    const auto first = program.operands.begin() + second.first_operand;
+    std::vector<BoundOperand> operands(first, first + 2);
+    operands[0].offset += unit * 8;
+    operands[1].offset += staging_bytes(staging_unit, Protocol::inline_packets, Bytes{8}).value();
+    second.first_operand = static_cast<std::uint32_t>(program.operands.size());
+    program.operands.insert(program.operands.end(), operands.begin(), operands.end());
+    program.ops.insert(program.ops.begin() + 1, second);
+    for (std::uint32_t& end : program.phase_end) ++end;
+  };
+  EXPECT_FALSE(proven_with(calls, 2, read_by_units).ok());
+}
+
+/// The offset inside a packet counts, too.
+TEST(BoundSabotage, PacketsThatAreReadFromTheirSecondElement) {
+  const auto calls =
+      repeated(call_of(Collective::broadcast, "flat", Protocol::inline_packets, 8), 2);
+  const auto found = proven_with(calls, 2, [](BoundProgram& program) {
+    if (program.source.self == Rank{1}) program.operands[1].offset += 8;
+  });
+  EXPECT_FALSE(found.ok());
 }
 
 /// In blocks of a stream, an operation is cut at the ends of the ranks' parts.

@@ -8,7 +8,7 @@
 namespace capstan::proof {
 namespace {
 
-constexpr std::size_t most_findings = 20;
+constexpr std::size_t most_findings = 20, most_races = 5;
 
 void merge(ByRank<int>& into, const ByRank<int>& from) {
   for (const Rank rank : all_ranks(into.size())) into[rank] = std::max(into[rank], from[rank]);
@@ -29,21 +29,32 @@ Machine::Machine(ByRank<std::vector<Effect>> scripts, const Layout& layout)
 
 void Machine::run() {
   bool moved = true;
-  while (moved && findings_.size() < most_findings) {
+  while (moved && !has_many_findings()) {
     moved = false;
     for (const Rank rank : ranks())
       while (step(rank)) moved = true;
   }
+  if (has_many_findings()) return report_further_races();
   report_deadlock();
-  if (findings_.empty()) report_unheard();
+  if (std::ranges::all_of(ranks(), [&](Rank rank) { return has_ended(rank); })) report_unheard();
+  report_further_races();
+}
+
+/// The counts of signals are known at the end only, so races do not end the run.
+bool Machine::has_many_findings() const {
+  return findings_.size() >= most_findings;
 }
 
 void Machine::report(Flaw flaw, Rank rank, int step, std::string message) {
-  const bool known = std::ranges::any_of(findings_, [&](const Finding& f) {
-    return f.flaw == flaw && f.rank == rank && f.step == step;
-  });
-  if (!known && findings_.size() < most_findings)
-    findings_.push_back({flaw, rank, step, std::string{name_of(flaw)} + ": " + message});
+  if (!reported_.emplace(flaw, rank, step).second || has_many_findings()) return;
+  if (flaw == Flaw::race && ++races_ > most_races) return;
+  findings_.push_back({flaw, rank, step, std::string{name_of(flaw)} + ": " + message});
+}
+
+void Machine::report_further_races() {
+  if (races_ > most_races)
+    findings_.push_back({Flaw::race, Rank{}, -1,
+                         "race: " + std::to_string(races_ - most_races) + " more at other steps"});
 }
 
 Machine::Clock& Machine::tick(Rank rank) {
@@ -53,7 +64,7 @@ Machine::Clock& Machine::tick(Rank rank) {
 
 /// Runs one effect; false when the rank is at its end or has to wait.
 bool Machine::step(Rank rank) {
-  if (next_[rank] == scripts_[rank].size() || findings_.size() >= most_findings) return false;
+  if (has_ended(rank) || has_many_findings()) return false;
   const Effect& effect = scripts_[rank][next_[rank]];
   switch (effect.kind) {
     case Effect::Kind::wait:
@@ -274,9 +285,8 @@ void Machine::land(const Put& put, Rank issuer, Rank taken_by, int time) {
 }
 
 void Machine::report_deadlock() {
-  if (findings_.size() >= most_findings) return;
   for (const Rank rank : ranks()) {
-    if (next_[rank] == scripts_[rank].size()) continue;
+    if (has_ended(rank)) continue;
     const Effect& effect = scripts_[rank][next_[rank]];
     report(Flaw::deadlock, rank, effect.step,
            rank_name(rank) + " waits for ever at step " + std::to_string(effect.step) + " (" +
@@ -319,6 +329,7 @@ std::string Machine::reason_without_packets(Rank rank, const Effect& effect) {
 }
 
 void Machine::report_unheard() {
+  const auto others = std::exchange(findings_, {});
   for (const auto& [pair, sent] : signals_)
     if (taken_[pair] < sent.size())
       report(Flaw::imbalance, pair.second, -1,
@@ -330,6 +341,7 @@ void Machine::report_unheard() {
       report(Flaw::imbalance, pair.first, puts.front().effect->step,
              std::string{puts.front().effect->text} + " of " + rank_name(pair.first) +
                  " is followed by no signal");
+  findings_.insert(findings_.end(), others.begin(), others.end());
 }
 
 }  // namespace capstan::proof

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -27,9 +28,11 @@ class Machine {
   /// `layout` is kept by reference.
   Machine(ByRank<std::vector<Effect>> scripts, const Layout& layout);
 
-  /// Runs all ranks to the end or into a deadlock.
+  /// Runs all ranks to the end, into a deadlock, or until there are many findings. Signals that
+  /// nobody waits for come first: they are the likely cause of what follows.
   void run();
 
+  /// Of races, the first few, and how many more there are.
   const std::vector<Finding>& findings() const { return findings_; }
   void report(Flaw flaw, Rank rank, int step, std::string message);
   /// The value of an element at the end.
@@ -84,11 +87,14 @@ class Machine {
   bool acquire(Rank rank, const Effect& effect);
   std::vector<Rank> readers_of(const Effect& effect) const;
   const Clock* known_finish(Rank rank, Rank peer, int block) const;
+  bool has_many_findings() const;
+  bool has_ended(Rank rank) const { return next_[rank] == scripts_[rank].size(); }
   void report_deadlock();
   std::string reason_to_wait(Rank rank, const Effect& effect);
   std::string reason_to_acquire(Rank rank, const Effect& effect) const;
   std::string reason_without_packets(Rank rank, const Effect& effect);
   void report_unheard();
+  void report_further_races();
 
   std::vector<ValueId> read(Rank rank, const Effect& effect);
   void write(const Effect& effect, const Piece& piece, const std::vector<ValueId>& values,
@@ -120,6 +126,8 @@ class Machine {
   std::map<std::pair<Rank, Rank>, Finishes> told_;  // by (from, to)
   ByRank<ByRank<int>> woken_;  // by from, to: time of the last wake-up, on the clock of `from`
   std::vector<Finding> findings_;
+  std::set<std::tuple<Flaw, Rank, int>> reported_;  // one finding for each flaw of a step
+  std::size_t races_ = 0;
 };
 
 }  // namespace capstan::proof
