@@ -1,0 +1,196 @@
+// `capstan perf` as its users see it.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "capstan/collective.hpp"
+#include "tests/processes/processes.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+TEST(Perf, BadOptionsAreRefusedOnce) {
+  const auto algorithm =
+      run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "--algorithm", "quantum"});
+  EXPECT_EQ(algorithm.status, 2);
+  EXPECT_THAT(algorithm.output, HasSubstr("choose one of flat,"));
+  const auto size = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "lots"});
+  EXPECT_EQ(size.status, 2);
+  EXPECT_THAT(size.output, HasSubstr("--min-bytes"));
+  EXPECT_EQ(occurrences(size.output, "capstan: "), 1) << size.output;
+}
+
+std::string refused_by_perf(std::vector<std::string> options) {
+  options.insert(options.begin(), {CAPSTAN_PROGRAM, "perf", "-n", "2"});
+  const auto result = run_command(options);
+  EXPECT_EQ(result.status, 2) << result.output;
+  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("median")));
+  return result.output;
+}
+
+TEST(Perf, NamesTheChoices) {
+  EXPECT_THAT(refused_by_perf({"all_shrink"}), HasSubstr("all_reduce"));
+  EXPECT_THAT(refused_by_perf({"--types", "f33"}), HasSubstr("'f33': choose from i8, "));
+  EXPECT_THAT(refused_by_perf({"--ops", "summ"}), HasSubstr("'summ': choose from sum, "));
+  EXPECT_THAT(refused_by_perf({"--algorithm", "ring/telepathy"}), HasSubstr("staged"));
+  EXPECT_THAT(refused_by_perf({"--buffers", "borrowed"}), HasSubstr("allocated"));
+  const auto rule =
+      run_command({CAPSTAN_PROGRAM, "perf", "-n", "1"}, {{"CAPSTAN_ALGORITHM", "ring"}});
+  EXPECT_EQ(rule.status, 2) << rule.output;
+  EXPECT_THAT(rule.output, HasSubstr("all_to_all_v"));
+}
+
+TEST(Perf, RefusesOptionsThatDoNothing) {
+  EXPECT_THAT(refused_by_perf({"--sizes", "8"}), HasSubstr("--sizes: only with --against"));
+  EXPECT_THAT(refused_by_perf({"--chart", "c"}), HasSubstr("--chart: only with --against"));
+  EXPECT_THAT(refused_by_perf({"--root", "1"}), HasSubstr("--root: all_reduce has no root"));
+  EXPECT_THAT(refused_by_perf({"broadcast", "--ops", "max"}), HasSubstr("--ops: broadcast has no"));
+  EXPECT_THAT(refused_by_perf({"broadcast", "--root", "2"}), HasSubstr("there are 2 ranks"));
+  EXPECT_THAT(refused_by_perf({"--agent", "ssh {host}"}), HasSubstr("--agent: it is for other"));
+  for (const char* option : {"--factor", "--types", "--ops", "--algorithm", "--root"})
+    EXPECT_THAT(refused_by_perf({"--against", "gloo", option, "4"}),
+                HasSubstr(fmt::format("{}: not with --against", option)));
+  EXPECT_THAT(refused_by_perf({"--against", "gloo", "--sizes", "8", "-e", "8"}),
+              HasSubstr("--max-bytes: --sizes says it all"));
+}
+
+TEST(Perf, AFileThatCannotBeWrittenIsFoundBeforeAnythingIsMeasured) {
+  const auto result = run_command(
+      {CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "8", "--json", "/no/such/folder/results"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.output, HasSubstr("cannot write '/no/such/folder/results'"));
+  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("# all_reduce over")));
+}
+
+TEST(Perf, ASweepEndsWithTheLargestSize) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "8", "-e", "1000", "-f", "5",
+                   "--rounds", "2", "--seconds", "0.001", "--json", "-"});
+  EXPECT_EQ(result.status, 0) << result.output;
+  for (const char* size : {"8", "40", "200", "1000"})
+    EXPECT_EQ(occurrences(result.output, fmt::format("\"bytes\": {},", size)), 1) << result.output;
+}
+
+TEST(Perf, ASizeTakesNotMuchLongerThanAskedForAndSaysWhatThatMeans) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "16M", "-e", "16M",
+                                   "--rounds", "1000", "--seconds", "0.001", "--json", "-"});
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("\"settled\": false"));
+  EXPECT_THAT(result.output, HasSubstr("\"calls\": 1,"));
+  const auto table = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "16M", "-e", "16M",
+                                  "--no-check", "--seconds", "0.001"});
+  EXPECT_EQ(table.status, 0) << table.output;
+  EXPECT_THAT(table.output, HasSubstr("  not settled\n"));
+  const auto chosen =
+      run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "16M", "-e", "16M", "--no-check",
+                   "--seconds", "0.001", "--algorithm", "direct/staged"});
+  EXPECT_EQ(chosen.status, 0) << chosen.output;
+  EXPECT_THAT(chosen.output, ::testing::Not(HasSubstr("not settled")));
+}
+
+TEST(Perf, WrongValuesAreAFailure) {
+  const auto result = run_command({BROKEN_CAPSTAN, "perf", "scan", "-n", "2", "-b", "8", "-e", "8",
+                                   "--rounds", "2", "--seconds", "0.01"});
+  EXPECT_EQ(result.status, 1) << result.output;
+  EXPECT_THAT(result.output, ContainsRegex("# wrong values: [1-9]"));
+}
+
+TEST(Perf, MeasuresWhatHasLengthsOfItsOwnForEachRank) {
+  for (const Collective collective : all_collectives()) {
+    if (!has_counts(collective)) continue;
+    for (const char* ranks : {"2", "3"}) {
+      const auto result =
+          run_command({CAPSTAN_PROGRAM, "perf", std::string{name_of(collective)}, "-n", ranks, "-b",
+                       "64", "-e", "64K", "-f", "32", "--rounds", "2", "--seconds", "0.01"});
+      EXPECT_EQ(result.status, 0) << name_of(collective) << " on " << ranks << result.output;
+      EXPECT_THAT(result.output, HasSubstr("# wrong values: 0"));
+      EXPECT_THAT(result.output, ContainsRegex(" 6553[26] "));
+    }
+  }
+}
+
+TEST(Perf, RanksThatSeeOtherCachesCutCallsAlike) {
+  const auto result =
+      run({"-n", "2", "--bind", "none"},
+          "export HWLOC_SYNTHETIC=\"pack:1 l3:1(size=$((32 - 28 * CAPSTAN_RANK))MB) "
+          "l2:64(size=512KB) core:1 pu:1\"; exec " CAPSTAN_PROGRAM
+          " perf -b 8M -e 8M --algorithm direct/write_output --seconds 0.05");
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("wrong values: 0"));
+}
+
+TEST(Perf, ComparesWithAPeer) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "perf", "all_reduce,broadcast,barrier", "-n", "2", "--against",
+                   "openmpi", "--sizes", "8,64K", "--rounds", "2", "--seconds", "0.01"});
+  if (result.output.find("was not built") != std::string::npos)
+    GTEST_SKIP() << "no libopenmpi-dev, or built with sanitizers";
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("2 ranks, openmpi-sm: coll_sm_priority"));
+  EXPECT_THAT(result.output, HasSubstr("(geometric mean)"));
+  EXPECT_THAT(result.output, HasSubstr("# cells lost: "));
+  for (const char* parts : {"reduce and broadcast", "reduce_scatter and all_gather"})
+    EXPECT_THAT(result.output,
+                ContainsRegex(fmt::format("# all_reduce takes [0-9.]+ to [0-9.]+ times as long as "
+                                          "{} in its place",
+                                          parts)));
+  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("left out")));
+  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("wrong")));
+}
+
+TEST(Perf, ComparesWithPartsOnOddNumbersOfRanks) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "perf", "all_reduce", "-n", "3", "--against", "gloo", "--sizes",
+                   "8,4K", "--rounds", "2", "--seconds", "0.01", "--json", "-"});
+  if (result.output.find("was not built") != std::string::npos)
+    GTEST_SKIP() << "no libgloo-dev, or built with sanitizers";
+  EXPECT_EQ(result.status, 0) << result.output;
+  const auto begin = result.output.find("\"cliff_checks\"");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string checks = result.output.substr(begin, result.output.find(']') - begin);
+  EXPECT_THAT(checks, HasSubstr("all_reduce of 8 on 3 ranks"));
+  EXPECT_EQ(checks.find("\"reduce_scatter and all_gather\""),
+            checks.rfind("\"reduce_scatter and all_gather\""))
+      << "of 4 KiB only";
+  EXPECT_THAT(checks, HasSubstr("\"reduce_scatter and all_gather\""));
+}
+
+TEST(Perf, KnowsItsPeers) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "perf", "--against", "telepathy"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.output, HasSubstr("choose from openmpi, mpich, gloo"));
+}
+
+TEST(Perf, WritesJson) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "64", "--json", "-",
+                                   "--rounds", "2", "--seconds", "0.01"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.output, HasSubstr("\"median_us\""));
+  EXPECT_THAT(result.output, HasSubstr("\"first_collective_ms\""));
+}
+
+TEST(Perf, SaysHowLongItTookToStart) {
+  const auto result = run_command(
+      {CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "8", "--rounds", "2", "--seconds", "0.01"});
+  EXPECT_EQ(result.status, 0);
+  const auto line = result.output.find("# start-up: ready ");
+  ASSERT_NE(line, std::string::npos) << result.output;
+  double ready = 0, first = 0;
+  EXPECT_EQ(std::sscanf(result.output.c_str() + line,
+                        "# start-up: ready %lf ms after the start of the process, first collective "
+                        "ended after %lf ms",
+                        &ready, &first),
+            2)
+      << result.output;
+  EXPECT_GT(ready, 0);
+  EXPECT_GE(first, ready);
+}
+
+}  // namespace
+}  // namespace capstan
