@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/lowering/arrivals.hpp"
 #include "core/lowering/exports.hpp"
 
 namespace capstan {
@@ -12,31 +13,6 @@ namespace {
 
 bool contains(const Span& outer, const Span& inner) {
   return outer.buffer == inner.buffer && outer.offset <= inner.offset && inner.end() <= outer.end();
-}
-
-/// Bytes that a signal announces: the place that the sender published them in, and their landing,
-/// the receiver's own span that the schedule puts them in.
-struct Arrival {
-  Span landing;
-  Operand staging;
-};
-
-/// What each signal from `sender` to `receiver` announces, in order of the signals.
-std::vector<std::vector<Arrival>> arrivals_between(const Schedule& sender, const Exports& exports,
-                                                   Rank receiver) {
-  auto next_export = exports.puts.begin();
-  std::vector<std::vector<Arrival>> signals(1);
-  for (const Step& step : sender.steps()) {
-    if (step.verb == Verb::put) {
-      const Export& area = *next_export++;
-      if (step.peer == receiver && !area.delivered)
-        signals.back().push_back({step.destination, area.operand(sender.self())});
-    } else if (step.verb == Verb::signal && step.peer == receiver) {
-      signals.emplace_back();
-    }
-  }
-  signals.pop_back();
-  return signals;
 }
 
 /// Facts about the schedules of a group. Each is computed once, for the programs of all ranks.
@@ -275,13 +251,12 @@ class Lowering {
   }
 
   const std::vector<Arrival>& next_arrivals(Rank peer) {
-    auto [entry, is_new] = heard_.try_emplace(peer);
-    SignalsFrom& heard = entry->second;
-    if (is_new)
-      heard.signals =
-          arrivals_between(group_.schedule_of(peer), group_.exports(peer), program_.self);
-    static const std::vector<Arrival> nothing;  // a wait without a signal: the verifier refuses it
-    return heard.next < heard.signals.size() ? heard.signals[heard.next++] : nothing;
+    auto heard = heard_.find(peer);
+    if (heard == heard_.end()) {
+      SignalsFrom signals{group_.schedule_of(peer), group_.exports(peer), program_.self};
+      heard = heard_.emplace(peer, std::move(signals)).first;
+    }
+    return heard->second.next();
   }
 
   /// Replaces each span that lies in a landing by the staging area that holds its bytes.
@@ -355,10 +330,6 @@ class Lowering {
     program_.ops.push_back(op);
   }
 
-  struct SignalsFrom {
-    std::vector<std::vector<Arrival>> signals;
-    std::size_t next = 0;
-  };
   struct Pushed {
     Rank peer;
     Operand source;

@@ -1,8 +1,10 @@
-// What lowering makes of puts between hosts.
+// What lowering makes of puts: between hosts, and of landings and signals that few algorithms have.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "algorithms/registry.hpp"
@@ -10,6 +12,8 @@
 
 namespace capstan {
 namespace {
+
+using ::testing::ElementsAre;
 
 /// What goes over the network in one call.
 struct Traffic {
@@ -131,6 +135,72 @@ TEST(Lowering, WhatIsOnAnotherHostIsPushedFromWhereItIs) {
   const auto sum = std::ranges::find(program.ops, OpCode::gather, &Op::code);
   EXPECT_LT(push, flush);
   EXPECT_LT(flush, sum);
+}
+
+constexpr Elements length{8};
+
+/// The operations of both ranks of a world, whose schedules `write(builder, rank)` writes, as text.
+ByRank<std::vector<std::string>> lowered(Protocol protocol,
+                                         const std::function<void(ScheduleBuilder&, Rank)>& write) {
+  ByRank<Schedule> schedules;
+  for (const Rank rank : all_ranks(2)) {
+    ScheduleBuilder builder{Group::world(2, rank), length, length};
+    write(builder, rank);
+    schedules.push_back(std::move(builder).build());
+  }
+  ByRank<std::vector<std::string>> texts(2);
+  for (const Program& program :
+       lower_all([&](Rank rank) -> const Schedule& { return schedules[rank]; }, 2, protocol))
+    for (const Op& op : program.ops) texts[program.self].push_back(to_string(program, op));
+  return texts;
+}
+
+TEST(Lowering, ALandingThatIsOverwrittenInPartIsCopiedToScratchFirst) {
+  const Range half{Elements{0}, length / 2};
+  const auto ops = lowered(Protocol::staged, [&](ScheduleBuilder& s, Rank rank) {
+    const Span landing = s.scratch(length);
+    if (rank == Rank{1}) return s.send(Rank{0}, landing, s.input());
+    s.wait(Rank{1});
+    s.copy(landing.part(half), s.input(half));
+    s.copy(s.output(), landing);
+  });
+  EXPECT_THAT(ops[Rank{0}],
+              ElementsAre("wait rank 1", "copy rank 1 staging[0,8) -> scratch[0,8)",
+                          "copy input[0,4) -> scratch[0,4)", "copy scratch[0,8) -> output[0,8)"));
+}
+
+TEST(Lowering, ALandingThatIsReadAcrossItsEndIsCopiedToScratchFirst) {
+  const auto ops = lowered(Protocol::staged, [&](ScheduleBuilder& s, Rank rank) {
+    const Span both = s.scratch(length);
+    const Range left{Elements{0}, length / 2}, right{length / 2, length / 2};
+    if (rank == Rank{1}) return s.send(Rank{0}, both.part(right), s.input(right));
+    s.copy(both.part(left), s.input(left));
+    s.wait(Rank{1});
+    s.copy(s.output(), both);
+  });
+  EXPECT_THAT(ops[Rank{0}], ElementsAre("copy input[0,4) -> scratch[0,4)", "wait rank 1",
+                                        "copy rank 1 staging[0,4) -> scratch[4,8)",
+                                        "copy scratch[0,8) -> output[0,8)"));
+}
+
+/// An owner whose input was read waits for its reader, unless the schedule has the reader signal
+/// later anyway.
+TEST(Lowering, ALaterSignalOfAReaderSaysThatItHasRead) {
+  const auto ops_with = [](bool signals_later) {
+    return lowered(Protocol::read_input, [&](ScheduleBuilder& s, Rank rank) {
+      const Span landing = s.scratch(length);
+      if (rank == Rank{1}) s.send(Rank{0}, landing, s.input());
+      if (rank == Rank{0}) s.wait(Rank{1});
+      if (rank == Rank{0}) s.copy(s.output(), landing);
+      if (signals_later) rank == Rank{0} ? s.signal(Rank{1}) : s.wait(Rank{0});
+    });
+  };
+  for (const bool signals_later : {true, false}) {  // appended, where the schedule has none
+    const auto ops = ops_with(signals_later);
+    EXPECT_THAT(ops[Rank{0}], ElementsAre("wait rank 1", "copy rank 1 input[0,8) -> output[0,8)",
+                                          "signal rank 1"));
+    EXPECT_THAT(ops[Rank{1}], ElementsAre("signal rank 0", "wait rank 0"));
+  }
 }
 
 }  // namespace
