@@ -31,6 +31,31 @@ if(CAPSTAN_SANITIZE)
   endif()
 endif()
 
+# An installed program finds libraries where it was linked.
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+
+# What a program or a shared library lets others see is what the public headers declare
+# (capstan/export.hpp).
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+# Hardening: bounds of the C library's functions, canaries, jump targets, tables that are read-only once
+# the program runs.
+include(CheckCXXCompilerFlag)
+if(NOT CAPSTAN_SANITIZE)
+  set(_optimized $<CONFIG:Release,RelWithDebInfo,MinSizeRel>)
+  add_compile_options($<${_optimized}:-U_FORTIFY_SOURCE> $<${_optimized}:-D_FORTIFY_SOURCE=2>
+                      -fstack-protector-strong)
+  check_cxx_compiler_flag(-fcf-protection CAPSTAN_HAS_CF_PROTECTION) # x86 only
+  if(CAPSTAN_HAS_CF_PROTECTION)
+    add_compile_options(-fcf-protection)
+  endif()
+  add_link_options(-Wl,-z,relro,-z,now)
+endif()
+# Where a call of 8 bytes does not pass, indices are checked as well.
+add_library(capstan_assertions INTERFACE)
+target_compile_definitions(capstan_assertions INTERFACE _GLIBCXX_ASSERTIONS)
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without this, ccache doesn't trust a precompiled header.
@@ -45,3 +70,9 @@ mark_as_advanced(CAPSTAN_LLD)
 if(CAPSTAN_LLD AND CAPSTAN_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_link_options(-fuse-ld=lld)
 endif()
+
+# capstan_run_path(TARGET): of one that is installed, the same in the build tree. A path that CMake changes
+# when it installs ends in a colon until then, and libraries would be loaded from the current folder.
+function(capstan_run_path target)
+  set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+endfunction()

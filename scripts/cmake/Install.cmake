@@ -5,13 +5,6 @@ include(CMakePackageConfigHelpers)
 
 set(_package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/capstan)
 
-target_include_directories(capstan INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include>
-                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_compile_features(capstan PUBLIC cxx_std_20)
-# No <target>_EXPORTS macro: objects of the static and of the shared library are the same, so that
-# ccache has to build them once only.
-set_target_properties(capstan PROPERTIES VERSION ${PROJECT_VERSION} DEFINE_SYMBOL ""
-                                         SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 if(NOT CAPSTAN_INSTALL)
   return()
 endif()
@@ -56,20 +49,21 @@ function(capstan_find_private_dependencies)
     endif()
   endforeach()
   list(JOIN finds "\n" finds)
-  list(JOIN modules " " modules)
   set(CAPSTAN_FIND_DEPENDENCIES "${finds}" PARENT_SCOPE)
-  set(CAPSTAN_PKG_CONFIG_MODULES "${modules}" PARENT_SCOPE)
+  set(CAPSTAN_PKG_CONFIG_MODULES ${modules} PARENT_SCOPE)
 endfunction()
 
 capstan_find_private_dependencies()
 if(BUILD_SHARED_LIBS)
   # The library carries its own dependencies.
   set(CAPSTAN_FIND_DEPENDENCIES "")
-  set(CAPSTAN_REQUIRES "")
   set(CAPSTAN_LIBS "")
 else()
-  set(CAPSTAN_REQUIRES "${CAPSTAN_PKG_CONFIG_MODULES}")
-  set(CAPSTAN_LIBS "-pthread")
+  # The libraries themselves, not modules that are required: these would pass their flags on to
+  # programs, whose sources never see their headers.
+  execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --libs ${CAPSTAN_PKG_CONFIG_MODULES}
+                  OUTPUT_VARIABLE CAPSTAN_LIBS OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  string(APPEND CAPSTAN_LIBS " -pthread")
 endif()
 
 # The .pc file finds its prefix from where it lies, so that an installed tree can be moved.
@@ -82,9 +76,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/capstanConfigVers
                                  COMPATIBILITY SameMinorVersion)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/capstan.pc.in ${PROJECT_BINARY_DIR}/package/capstan.pc @ONLY)
 
-install(TARGETS capstan EXPORT capstan)
-set_target_properties(capstan_cli PROPERTIES
-                      INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS ${CAPSTAN_PACKAGED} EXPORT capstan)
 install(TARGETS capstan_cli)
 install(EXPORT capstan NAMESPACE capstan:: FILE capstanTargets.cmake
         DESTINATION ${_package_directory})
@@ -94,3 +86,4 @@ install(FILES ${PROJECT_BINARY_DIR}/package/capstanConfig.cmake
 install(FILES ${PROJECT_BINARY_DIR}/package/capstan.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+include(BillOfMaterials)

@@ -13,6 +13,8 @@ function(run)
   endif()
 endfunction()
 
+include(${CMAKE_CURRENT_LIST_DIR}/package_checks.cmake)
+
 # Both ranks add 1 + 2.
 function(expect_sums program)
   run(COMMAND ${prefix}/bin/capstan run -n 2 -- ${program} OUTPUT output)
@@ -39,9 +41,22 @@ if(NOT EXISTS ${BUILD}/CMakeCache.txt)
       -D CMAKE_CXX_COMPILER=${COMPILER} -D BUILD_SHARED_LIBS=${shared} -D CAPSTAN_BUILD_TESTS=OFF
       -D CAPSTAN_BUILD_PERF=OFF)
 endif()
-run(COMMAND ${CMAKE_COMMAND} --build ${BUILD} --target capstan capstan_cli capstan_bindings --parallel)
+set(library capstan)
+if(KIND STREQUAL "shared")
+  set(library capstan_shared)
+endif()
+run(COMMAND ${CMAKE_COMMAND} --build ${BUILD} --target ${library} capstan_cli capstan_bindings --parallel)
 run(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 run(COMMAND ${prefix}/bin/capstan --help)
+file(GLOB_RECURSE installed ${prefix}/bin/* ${prefix}/libexec/* ${prefix}/lib*/*.so)
+foreach(file ${BUILD}/bin/capstan ${installed})
+  check_run_path(${file})
+endforeach()
+check_bill_of_materials(${prefix}/share/capstan/capstan.spdx.json ${prefix}/bin/capstan)
+if(KIND STREQUAL "shared")
+  file(GLOB_RECURSE library ${prefix}/*/libcapstan.so)
+  check_exports(${library} ${prefix}/include)
+endif()
 
 # By find_package.
 run(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/docs/example -B ${WORK}/example -G Ninja
@@ -58,11 +73,12 @@ endif()
 file(GLOB_RECURSE module ${prefix}/*/capstan.pc)
 get_filename_component(modules ${module} DIRECTORY)
 set(ENV{PKG_CONFIG_PATH} ${modules})
+check_compile_flags(${prefix})
 run(COMMAND pkg-config --cflags --libs capstan OUTPUT flags)
 separate_arguments(flags UNIX_COMMAND "${flags}")
 run(COMMAND pkg-config --variable=libdir capstan OUTPUT libraries)
 string(STRIP "${libraries}" libraries)
-run(COMMAND ${COMPILER} -std=c++20 ${SOURCE}/docs/example/all_reduce.cpp ${flags}
+run(COMMAND ${COMPILER} ${SOURCE}/docs/example/all_reduce.cpp ${flags}
     -Wl,-rpath,${libraries} -o ${WORK}/all_reduce)
 expect_sums(${WORK}/all_reduce)
 

@@ -3,9 +3,10 @@
 #include <span>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/span.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// How a buffer is cut into one block per rank; blocks are adjacent and may be empty.
 class Blocks {

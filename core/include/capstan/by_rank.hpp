@@ -6,9 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/quantity.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// The ranks of a group in order: 0 .. ranks-1.
 inline auto all_ranks(int ranks) {

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "capstan/blocks.hpp"
+#include "capstan/export.hpp"
 #include "capstan/quantity.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// The operation that a call carries out, as in MPI. Names that end in _v take a count per rank.
 enum class Collective : std::uint8_t {

@@ -1,9 +1,10 @@
 #pragma once
 
+#include "capstan/export.hpp"
 #include "capstan/request.hpp"
 #include "capstan/work.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// The collectives of a communicator, each in a blocking form and in one that starts it and returns
 /// a Work. `Self` has run(const Request&) and start(const Request&). What is started uses its

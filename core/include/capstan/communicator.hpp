@@ -10,6 +10,7 @@
 
 #include "capstan/collectives.hpp"
 #include "capstan/error.hpp"
+#include "capstan/export.hpp"
 #include "capstan/message.hpp"
 #include "capstan/settings.hpp"
 #include "capstan/shared_buffer.hpp"
@@ -19,7 +20,7 @@
 #include "capstan/unique_id.hpp"
 #include "capstan/version.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// A fixed set of ranks that call collectives together: all that a program needs of Capstan.
 ///

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <string>
 
-namespace capstan {
+#include "capstan/export.hpp"
+
+namespace CAPSTAN_EXPORT capstan {
 
 /// A point in time on the steady clock by which an action has to be done. Keeps the time limit that
 /// it was made from, so that an error can say "within 30 s".

@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "capstan/error_code.hpp"
+#include "capstan/export.hpp"
 #include "capstan/quantity.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// Base of every error that Capstan reports. `what()` says what happened, on which rank, in which
 /// call, and what to do about it.

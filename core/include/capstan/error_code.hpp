@@ -5,7 +5,9 @@
 #include <span>
 #include <string_view>
 
-namespace capstan {
+#include "capstan/export.hpp"
+
+namespace CAPSTAN_EXPORT capstan {
 
 /// The kind of an error as a number, for bindings and logs. Numbers never change. A multiple of
 /// 100 is one exception class of capstan/error.hpp; the numbers after it are special cases of that

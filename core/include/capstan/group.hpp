@@ -3,10 +3,11 @@
 #include <memory>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/hosts.hpp"
 #include "capstan/quantity.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// An ordered list of ranks, seen by one of its members. Algorithms count in positions within the
 /// group (0 .. size-1) and name peers by indexing it, so that the same algorithm runs over the

@@ -2,9 +2,10 @@
 
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/quantity.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// A map from the ranks of a communicator to hosts. Ranks on one host share memory.
 class Hosts {

@@ -2,10 +2,11 @@
 
 #include <ranges>
 
+#include "capstan/export.hpp"
 #include "capstan/message_info.hpp"
 #include "capstan/request.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// One message of an exchange; see Communicator::exchange(). It refers to its buffer, which has to
 /// exist until the exchange has ended: temporary vectors and arrays are refused at compile time.

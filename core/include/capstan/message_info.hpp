@@ -1,8 +1,9 @@
 #pragma once
 
+#include "capstan/export.hpp"
 #include "capstan/quantity.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 inline constexpr int any_source = -1, any_tag = -1;
 

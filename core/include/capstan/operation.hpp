@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
+#include "capstan/export.hpp"
 #include "capstan/message_info.hpp"
 #include "capstan/types.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 class Operation;
 

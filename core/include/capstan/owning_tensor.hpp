@@ -3,9 +3,10 @@
 #include <initializer_list>
 #include <memory>
 
+#include "capstan/export.hpp"
 #include "capstan/tensor.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// An array of any number of dimensions that owns its memory: in the host's memory, dense, the last
 /// dimension runs fastest, 64-byte aligned. A copy copies the elements. One that has been moved

@@ -3,7 +3,9 @@
 #include <compare>
 #include <cstdint>
 
-namespace capstan {
+#include "capstan/export.hpp"
+
+namespace CAPSTAN_EXPORT capstan {
 
 /// An integer that counts one kind of thing, so that elements, bytes and ranks cannot be mixed up.
 template <class Tag, class Rep>

@@ -6,9 +6,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "capstan/export.hpp"
 #include "capstan/types.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// A reduction operation that the user has defined.
 struct UserOperation {

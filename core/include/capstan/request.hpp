@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "capstan/collective.hpp"
+#include "capstan/export.hpp"
 #include "capstan/reducer.hpp"
 #include "capstan/types.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// A contiguous range of elements that a collective reads: std::span, std::vector, std::array,
 /// std::string. Types that are no Element are refused in one line, by element_type_of().

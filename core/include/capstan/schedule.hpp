@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/group.hpp"
 #include "capstan/span.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// The verb of a step. `reduce` reads any number of sources at once, so that several arrivals are
 /// combined in one pass and the order of rounding is part of the schedule; `copy` is a reduce of

@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <string>
 
+#include "capstan/export.hpp"
 #include "capstan/quantity.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// How ranks on several hosts find their store when its address is not set.
 enum class Bootstrap {

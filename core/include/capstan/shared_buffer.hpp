@@ -5,9 +5,10 @@
 #include <span>
 #include <utility>
 
+#include "capstan/export.hpp"
 #include "capstan/types.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// Elements in memory that the library has allocated (Communicator::allocate): ranks on the same
 /// host read it in place, without a system call or a copy. It is a range like any other: whole or

@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <string_view>
 
+#include "capstan/export.hpp"
 #include "capstan/quantity.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// A contiguous range of elements: its offset and its length.
 struct Range {

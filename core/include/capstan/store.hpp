@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
+#include "capstan/export.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// A key-value store through which the ranks of one communicator meet: they exchange data there
 /// before any transport exists. Implement it over a store that the program has already, for example

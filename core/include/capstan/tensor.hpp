@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "capstan/error.hpp"
+#include "capstan/export.hpp"
 #include "capstan/types.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// The kind of device that memory is on; the numbers are DLPack's.
 enum class DeviceType : std::int32_t {

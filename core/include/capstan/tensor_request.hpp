@@ -3,10 +3,11 @@
 #include <vector>
 
 #include "capstan/collective.hpp"
+#include "capstan/export.hpp"
 #include "capstan/reducer.hpp"
 #include "capstan/tensor.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// One collective call on tensors, for bindings; the functions of Communicator that take tensors or
 /// many buffers make one. p is the number of ranks.

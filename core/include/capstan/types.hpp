@@ -8,9 +8,10 @@
 #include <string_view>
 #include <type_traits>
 
+#include "capstan/export.hpp"
 #include "capstan/quantity.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// Element types. f16 is IEEE binary16, bf16 is the upper half of an IEEE binary32, f8_e4m3 (no
 /// infinity) and f8_e5m2 are the 8-bit floats of the Open Compute Project ("OFP8", 2023), c64 and

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace capstan {
+#include "capstan/export.hpp"
+
+namespace CAPSTAN_EXPORT capstan {
 
 /// All that a rank needs to find and trust the others of one communicator: 128 bytes that a
 /// program passes round by means of its own, as bytes or as text. Every process that has the id can

@@ -11,9 +11,10 @@
 #include <utility>
 
 #include "capstan/error.hpp"
+#include "capstan/export.hpp"
 #include "capstan/operation.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// A handle of an operation that was started: cheap to copy, all copies mean the same operation.
 ///

@@ -4,8 +4,9 @@
 #include <memory>
 
 #include "capstan/async/execute.hpp"
+#include "capstan/export.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// Calls handlers when operations end: handlers of all operations, of those that were started with
 /// one id, and of one operation.

@@ -6,9 +6,10 @@
 #include <stop_token>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/work.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// A function that starts an operation.
 template <class F>

@@ -5,9 +5,10 @@
 #include <optional>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/work.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// Operations in flight that a program waits for together, in the order in which they were put in.
 /// Thread-safe. A wait is for the operations that are in the queue when the wait begins, and holds

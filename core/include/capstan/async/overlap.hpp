@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "capstan/async/execute.hpp"
+#include "capstan/export.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 /// Starts an operation, computes while it is under way, waits for it, and returns the result of the
 /// computation. Without a progress thread the operation moves on only before and after the

@@ -1,0 +1,27 @@
+# capstan::capstan, the library that others link: capstan itself, or with BUILD_SHARED_LIBS a shared
+# library of the same objects, which are compiled once. It exports what the public headers declare.
+include(GNUInstallDirs)
+
+set(CAPSTAN_PACKAGED capstan)
+if(BUILD_SHARED_LIBS)
+  set(CAPSTAN_PACKAGED capstan_shared)
+  add_library(capstan_shared SHARED $<TARGET_OBJECTS:capstan>)
+  set(_exports ${CMAKE_CURRENT_LIST_DIR}/exports.map)
+  get_target_property(_libraries capstan LINK_LIBRARIES)
+  list(FILTER _libraries EXCLUDE REGEX "^::@|capstan_options") # ::@ marks the folder that linked
+  target_link_libraries(capstan_shared PRIVATE ${_libraries})
+  target_link_options(capstan_shared PRIVATE LINKER:--version-script=${_exports})
+  # Before 1.0 each minor version is incompatible with the one before.
+  set(_soversion ${PROJECT_VERSION_MAJOR})
+  if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(_soversion 0.${PROJECT_VERSION_MINOR})
+  endif()
+  set_target_properties(capstan_shared PROPERTIES
+    OUTPUT_NAME capstan EXPORT_NAME capstan VERSION ${PROJECT_VERSION} SOVERSION ${_soversion}
+    LINKER_LANGUAGE CXX LINK_DEPENDS ${_exports})
+  capstan_run_path(capstan_shared)
+endif()
+add_library(capstan::capstan ALIAS ${CAPSTAN_PACKAGED})
+target_include_directories(${CAPSTAN_PACKAGED} INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(${CAPSTAN_PACKAGED} PUBLIC cxx_std_20)
