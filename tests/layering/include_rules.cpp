@@ -151,6 +151,9 @@ const std::vector<Rule>& rules() {
         {"bindings/*",
          joined(and_vocabulary(joined(requests, front)), {"bindings"}),
          {"fmt", "nlohmann"}},
+        {"bindings/python",
+         and_vocabulary(joined(requests, front)),
+         {"fmt", "pybind11", "dlpack"}},
         {"perf",
          joined(below_cli, {"perf/compare", "perf/measure"}),
          {"fmt", "CLI", "nlohmann", "hwy", "benchmark", "mpi", "gloo"}},
@@ -179,7 +182,8 @@ const std::vector<Rule>& rules() {
 const std::set<std::string_view> known_libraries = {
     "fmt",    "spdlog", "CLI",   "nlohmann",   "hwloc",      "hwy",
     "sodium", "gtest",  "gmock", "capstan",    "rapidcheck", "benchmark",
-    "mpi",    "gloo",   "pmix",  "infiniband", "rdma"};
+    "mpi",    "gloo",   "pmix",  "infiniband", "rdma",       "pybind11",
+    "dlpack"};
 
 const std::set<std::string_view> impure_headers = {
     "atomic",  "barrier",    "chrono",       "condition_variable",

@@ -1,0 +1,78 @@
+"""Capstan: collectives and messages between the ranks of a program.
+
+    import capstan as cs, numpy as np
+    comm = cs.init()                       # mpirun, srun, torchrun, capstan run, or one rank alone
+    x = np.ones(1 << 20, np.float32)
+    comm.all_reduce(x)                     # in place; out= for another array
+    work = comm.all_reduce(x, op="max", wait=False)
+    work.wait(timeout=5)
+    parts = comm.all_gather(x)             # shape (comm.size, *x.shape)
+
+Arrays are numpy arrays, PyTorch tensors, array.array, memoryview, and all else that has the buffer
+protocol, DLPack or an array interface. Every rank makes the same calls in the same order. The GIL is
+free while a call waits.
+"""
+
+from ._communicator import Explanation, init, run_local
+from ._engine import (
+    Aborted,
+    BootstrapError,
+    Cancelled,
+    Communicator,
+    DeadlineExceeded,
+    Error,
+    InvalidArgument,
+    LimitReached,
+    MessageInfo,
+    Mismatch,
+    Operation,
+    OperationFailed,
+    PeerLost,
+    SystemError,
+    TimedOut,
+    Truncated,
+    Work,
+    __version__,
+    dtype_of,
+    dtypes,
+    join,
+    local_world,
+    operation,
+    ops,
+    scaled_sum,
+    typed,
+    unique_id,
+)
+
+__all__ = [
+    "Aborted",
+    "BootstrapError",
+    "Cancelled",
+    "Communicator",
+    "DeadlineExceeded",
+    "Error",
+    "Explanation",
+    "InvalidArgument",
+    "LimitReached",
+    "MessageInfo",
+    "Mismatch",
+    "Operation",
+    "OperationFailed",
+    "PeerLost",
+    "SystemError",
+    "TimedOut",
+    "Truncated",
+    "Work",
+    "__version__",
+    "dtype_of",
+    "dtypes",
+    "init",
+    "join",
+    "local_world",
+    "operation",
+    "ops",
+    "run_local",
+    "scaled_sum",
+    "typed",
+    "unique_id",
+]

@@ -1,0 +1,130 @@
+"""What of a communicator is written in Python."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, TypeVar
+
+from ._engine import Communicator, _init, join, local_world, unique_id
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a call runs as it does."""
+
+    collective: str
+    bytes: int
+    algorithm: str
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def init(*, comm: Any = None, **settings: Any) -> Communicator:
+    """Joins the world that a launcher has started; a world of one where there is none.
+
+    mpirun (Open MPI, MPICH), srun, torchrun and `capstan run` are found by themselves. `comm` is a
+    communicator of mpi4py: the same ranks then meet by its means. Settings are those of
+    capstan/settings.hpp by name, for example timeout=30 (seconds).
+    """
+    if comm is None:
+        return _init(**settings)
+    identity = unique_id() if comm.Get_rank() == 0 else None
+    return join(comm.bcast(identity, root=0), comm.Get_rank(), comm.Get_size(), **settings)
+
+
+def run_local(function: Callable[[Communicator], Result], ranks: int, **settings: Any) -> list[Result]:
+    """Runs function(comm) on `ranks` threads, a rank each, and returns the results by rank.
+
+    For notebooks and tests. When one rank raises, its communicator is closed, so that the others
+    end, and the error is raised here.
+    """
+    results: list[Any] = [None] * ranks
+    errors: list[BaseException] = []
+
+    def run(comm: Communicator) -> None:
+        rank = comm.rank
+        try:
+            results[rank] = function(comm)
+        except BaseException as error:
+            errors.append(error)
+            comm.close()
+
+    threads = [
+        threading.Thread(target=run, args=(comm,), name=f"rank {comm.rank}")
+        for comm in local_world(ranks, **settings)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+def _explain(
+    self: Communicator, collective: str, bytes: int, dtype: str = "f32", op: Any = "sum", root: int = 0
+) -> Explanation:
+    """The algorithm and protocol of a call of so many bytes, and the reason."""
+    algorithm, text = self._explain(collective, bytes, dtype, op, root)
+    return Explanation(collective, bytes, algorithm, text)
+
+
+def _allocate(self: Communicator, shape: Any, dtype: Any = "float32") -> Any:
+    """A numpy array of zeros in memory that ranks of one host read in place.
+
+    All ranks call it, each with a shape of its own. For arrays of 16 KiB and more that are used
+    again and again.
+    """
+    import numpy
+
+    kind = numpy.dtype(dtype)
+    lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+    memory = self._allocate(math.prod(lengths) * kind.itemsize)
+    return numpy.frombuffer(memoryview(memory), kind).reshape(lengths)
+
+
+@contextlib.contextmanager
+def _group(self: Communicator) -> Iterator[None]:
+    """Sends and receives inside are one exchange, which ends with the block: no order deadlocks."""
+    self._open_group()
+    try:
+        yield
+    except BaseException:
+        self._drop_group()
+        raise
+    self._close_group(True)
+
+
+def _enter(self: Communicator) -> Communicator:
+    return self
+
+
+def _exit(self: Communicator, *_: Any) -> None:
+    self.close()
+
+
+def _show(self: Communicator) -> str:
+    return "<capstan.Communicator, closed>" if self.closed else f"<capstan.Communicator rank {self.rank} of {self.size}>"
+
+
+def _complete() -> None:
+    for name, function in {
+        "explain": _explain,
+        "allocate": _allocate,
+        "group": _group,
+        "__enter__": _enter,
+        "__exit__": _exit,
+        "__repr__": _show,
+    }.items():
+        setattr(Communicator, name, function)
+
+
+_complete()

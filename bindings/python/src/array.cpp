@@ -1,0 +1,278 @@
+#include "array.hpp"
+
+#include <dlpack/dlpack.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace capstan::python {
+namespace {
+
+struct ElementType {
+  DataType type;
+  bool is_bool = false;
+};
+
+/// Integers are told apart by their size, as the letters of C's types have several.
+std::optional<ElementType> integer(bool is_signed, std::size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return ElementType{is_signed ? DataType::i8 : DataType::u8};
+    case 4:
+      return ElementType{is_signed ? DataType::i32 : DataType::u32};
+    case 8:
+      return ElementType{is_signed ? DataType::i64 : DataType::u64};
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Of a format of the struct module, for example "<f".
+std::optional<ElementType> element_type(std::string_view format, std::size_t bytes) {
+  if (!format.empty() && (format[0] == '<' || format[0] == '=' || format[0] == '@'))
+    format.remove_prefix(1);
+  if (format == "Zf") return ElementType{DataType::c64};
+  if (format == "Zd") return ElementType{DataType::c128};
+  if (format.size() != 1) return std::nullopt;
+  switch (format[0]) {
+    case '?':
+      return ElementType{DataType::u8, true};
+    case 'e':
+      return ElementType{DataType::f16};
+    case 'f':
+      return ElementType{DataType::f32};
+    case 'd':
+      return ElementType{DataType::f64};
+    case 'b':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
+      return integer(true, bytes);
+    case 'c':
+    case 'B':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+      return integer(false, bytes);
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Of a typestr of the array interface, for example "<f4".
+std::size_t element_bytes(const std::string& name) {
+  return name.size() < 3 ? 0 : std::stoul(name.substr(2));
+}
+
+std::optional<ElementType> element_type_of_interface(const std::string& name) {
+  if (name.size() < 3 || name[0] == '>') return std::nullopt;
+  const std::size_t bytes = element_bytes(name);
+  switch (name[1]) {
+    case 'b':
+      return ElementType{DataType::u8, true};
+    case 'i':
+      return integer(true, bytes);
+    case 'u':
+      return integer(false, bytes);
+    case 'f':
+      if (bytes == 2) return ElementType{DataType::f16};
+      if (bytes == 4) return ElementType{DataType::f32};
+      if (bytes == 8) return ElementType{DataType::f64};
+      return std::nullopt;
+    case 'c':
+      if (bytes == 8) return ElementType{DataType::c64};
+      if (bytes == 16) return ElementType{DataType::c128};
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string type_name(py::handle object) {
+  return py::str(py::type::handle_of(object).attr("__name__"));
+}
+
+[[noreturn]] void refuse_elements(py::handle object, std::string_view format) {
+  throw py::type_error(
+      fmt::format("elements of format '{}' of this {} cannot be moved: use integers of 8, 32 or 64 "
+                  "bits, floats of 16, 32 or 64, complex numbers, or capstan.typed(array, 'bf16')",
+                  format, type_name(object)));
+}
+
+/// The type that the program asks for, or the array's own.
+std::optional<ElementType> chosen(std::optional<DataType> asked, std::size_t bytes,
+                                  std::optional<ElementType> own) {
+  if (!asked) return own;
+  if (size_of(*asked).value() != bytes)
+    throw py::type_error(fmt::format("{} has {} bytes, and the array's elements have {}",
+                                     name_of(*asked), size_of(*asked).value(), bytes));
+  return ElementType{*asked};
+}
+
+/// In elements, as TensorView has them.
+std::vector<std::int64_t> element_strides(const std::vector<std::int64_t>& bytes,
+                                          std::size_t size) {
+  std::vector<std::int64_t> strides;
+  for (const std::int64_t stride : bytes)
+    strides.push_back(stride / static_cast<std::int64_t>(size));
+  return strides;
+}
+
+}  // namespace
+
+Array::Array(Array&& other) noexcept {
+  *this = std::move(other);
+}
+
+Array& Array::operator=(Array&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  data_ = other.data_;
+  count_ = other.count_;
+  type_ = other.type_;
+  is_dense_ = other.is_dense_;
+  is_bool_ = other.is_bool_;
+  buffer_ = std::exchange(other.buffer_, {});
+  owner_ = std::move(other.owner_);
+  dlpack_ = std::exchange(other.dlpack_, nullptr);
+  tensor_ = std::move(other.tensor_);
+  return *this;
+}
+
+Array::~Array() {
+  release();
+}
+
+void Array::release() noexcept {
+  if (buffer_.obj) PyBuffer_Release(&buffer_);
+  if (auto* tensor = static_cast<DLManagedTensor*>(std::exchange(dlpack_, nullptr));
+      tensor && tensor->deleter)
+    tensor->deleter(tensor);
+}
+
+Array Array::readable(py::handle object) {
+  return of(object, false);
+}
+
+Array Array::writable(py::handle object) {
+  return of(object, true);
+}
+
+Array Array::of(py::handle object, bool writes, Type type) {
+  if (py::isinstance<Typed>(object)) {
+    const auto& typed = object.cast<const Typed&>();
+    return of(typed.array, writes, typed.type);
+  }
+  if (auto array = from_buffer(object, writes, type)) return std::move(*array);
+  if (auto array = from_interface(object, "__cuda_array_interface__", writes, type))
+    return std::move(*array);
+  if (auto array = from_dlpack(object, type)) return std::move(*array);
+  if (auto array = from_interface(object, "__array_interface__", writes, type))
+    return std::move(*array);
+  throw py::type_error(
+      fmt::format("a {} has no memory to move: pass a numpy array, a tensor, an array.array, a "
+                  "memoryview, or another object with the buffer protocol or DLPack",
+                  type_name(object)));
+}
+
+std::optional<Array> Array::from_buffer(py::handle object, bool writes, Type type) {
+  if (!PyObject_CheckBuffer(object.ptr())) return std::nullopt;
+  Array array;
+  const int flags = PyBUF_FORMAT | PyBUF_STRIDES | (writes ? PyBUF_WRITABLE : 0);
+  if (PyObject_GetBuffer(object.ptr(), &array.buffer_, flags) != 0) {
+    array.buffer_ = {};
+    // numpy refuses to export some types, bf16 of ml_dtypes among them, which DLPack may have.
+    if (PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError) &&
+        !writes) {
+      PyErr_Clear();
+      return std::nullopt;
+    }
+    throw py::error_already_set();
+  }
+  const Py_buffer& buffer = array.buffer_;
+  const std::string_view format = buffer.format ? buffer.format : "B";
+  const auto bytes = static_cast<std::size_t>(buffer.itemsize);
+  const auto element = chosen(type, bytes, element_type(format, bytes));
+  if (!element) refuse_elements(object, format);
+  array.data_ = buffer.buf;
+  array.type_ = element->type;
+  array.is_bool_ = element->is_bool;
+  array.count_ = static_cast<std::size_t>(buffer.len / buffer.itemsize);
+  array.is_dense_ = PyBuffer_IsContiguous(&buffer, 'C') != 0;
+  return array;
+}
+
+std::optional<Array> Array::from_dlpack(py::handle object, Type type) {
+  if (!py::hasattr(object, "__dlpack__")) return std::nullopt;
+  const py::object capsule = object.attr("__dlpack__")();
+  auto* managed =
+      static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  if (!managed) throw py::error_already_set();
+  Array array;
+  array.dlpack_ = managed;
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  if (type) {
+    DLDataType& own = managed->dl_tensor.dtype;
+    const std::size_t bytes = own.bits / 8U * own.lanes;
+    chosen(type, bytes, {});
+    own = {kDLUInt, 8, 1};  // of any size, as only shape and strides are read
+  }
+  array.tensor_ = TensorView::from_dlpack(managed->dl_tensor);
+  if (type) array.tensor_->type = *type;
+  array.data_ = array.tensor_->data;
+  array.type_ = array.tensor_->type;
+  array.count_ = array.tensor_->count().value();
+  array.is_dense_ = array.tensor_->is_dense();
+  return array;
+}
+
+std::optional<Array> Array::from_interface(py::handle object, const char* name, bool writes,
+                                           Type type) {
+  if (!py::hasattr(object, name)) return std::nullopt;
+  const py::dict interface = object.attr(name);
+  const auto typestr = interface["typestr"].cast<std::string>();
+  const auto element =
+      chosen(type, element_bytes(typestr), element_type_of_interface(typestr));
+  if (!element) refuse_elements(object, typestr);
+  const py::tuple data = interface["data"];
+  if (writes && data[1].cast<bool>()) throw py::buffer_error("the array is read-only");
+  std::vector<std::int64_t> shape, strides;
+  for (const py::handle length : py::tuple(interface["shape"]))
+    shape.push_back(length.cast<std::int64_t>());
+  if (interface.contains("strides") && !interface["strides"].is_none())
+    for (const py::handle stride : py::tuple(interface["strides"]))
+      strides.push_back(stride.cast<std::int64_t>());
+
+  Array array;
+  array.owner_ = py::reinterpret_borrow<py::object>(object);
+  array.type_ = element->type;
+  array.is_bool_ = element->is_bool;
+  array.tensor_ = TensorView{reinterpret_cast<void*>(data[0].cast<std::uintptr_t>()), element->type,
+                             shape, element_strides(strides, size_of(element->type).value())};
+  array.data_ = array.tensor_->data;
+  array.count_ = array.tensor_->count().value();
+  array.is_dense_ = array.tensor_->is_dense();
+  return array;
+}
+
+std::vector<std::int64_t> Array::shape() const {
+  if (tensor_) return tensor_->shape;
+  if (!buffer_.obj) return {static_cast<std::int64_t>(count_)};
+  return {buffer_.shape, buffer_.shape + buffer_.ndim};
+}
+
+TensorView Array::view() const {
+  if (tensor_) return *tensor_;
+  std::vector<std::int64_t> strides;
+  if (!is_dense_)
+    strides = element_strides({buffer_.strides, buffer_.strides + buffer_.ndim},
+                              size_of(type_).value());
+  return {data_, type_, shape(), std::move(strides)};
+}
+
+}  // namespace capstan::python

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "capstan/tensor.hpp"
+
+namespace capstan::python {
+
+namespace py = pybind11;
+
+/// The memory of a Python object while a call uses it: the buffer protocol (numpy, array.array,
+/// memoryview, bytearray), DLPack (PyTorch, JAX, CuPy) or an array interface. Holds the export, so
+/// that the owner can neither free nor resize the memory. Needs the GIL for all but reads.
+class Array {
+ public:
+  /// Of no elements.
+  Array() = default;
+  /// Throws a Python TypeError or BufferError that says what `object` should be.
+  static Array readable(py::handle object);
+  static Array writable(py::handle object);
+
+  Array(Array&&) noexcept;
+  Array& operator=(Array&&) noexcept;
+  ~Array();
+
+  void* data() const { return data_; }
+  DataType type() const { return type_; }
+  std::size_t count() const { return count_; }
+  /// Elements lie one after another, in C order.
+  bool is_dense() const { return is_dense_; }
+  /// Elements are Python's or numpy's booleans, held as u8.
+  bool is_bool() const { return is_bool_; }
+  std::vector<std::int64_t> shape() const;
+  TensorView view() const;
+
+ private:
+  /// With `type`, elements of that size are taken to be of that type.
+  using Type = std::optional<DataType>;
+  static Array of(py::handle object, bool writes, Type type = {});
+  static std::optional<Array> from_buffer(py::handle object, bool writes, Type type);
+  static std::optional<Array> from_dlpack(py::handle object, Type type);
+  static std::optional<Array> from_interface(py::handle object, const char* name, bool writes,
+                                             Type type);
+  void release() noexcept;
+
+  void* data_ = nullptr;
+  std::size_t count_ = 0;
+  DataType type_ = DataType::u8;
+  bool is_dense_ = true, is_bool_ = false;
+  Py_buffer buffer_{};     ///< the export; buffer_.obj is null without one
+  py::object owner_;       ///< of memory that no buffer exports
+  void* dlpack_ = nullptr;  ///< a DLManagedTensor, which is deleted at the end
+  std::optional<TensorView> tensor_;  ///< where no buffer has shape and strides
+};
+
+/// An array whose elements are of another type than its own: bf16 in an array of uint16.
+struct Typed {
+  py::object array;
+  DataType type;
+};
+
+}  // namespace capstan::python

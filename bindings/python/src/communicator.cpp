@@ -1,0 +1,497 @@
+// capstan.Communicator: collectives and messages on arrays of Python.
+
+#include "communicator.hpp"
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+
+#include <numeric>
+#include <utility>
+
+#include "errors.hpp"
+#include "module.hpp"
+
+namespace capstan::python {
+namespace {
+
+using Counts = std::vector<std::size_t>;
+using Object = py::object;
+
+/// A request's arrays, and what it gives.
+struct Call {
+  Request request;
+  std::vector<Array> arrays{};
+  Object result = py::none();
+
+  void set_input(Array array) {
+    request.type = array.type();
+    request.input = array.data();
+    request.input_count = Elements{array.count()};
+    arrays.push_back(std::move(array));
+  }
+  void set_output(Array array, Object owner) {
+    request.type = array.type();
+    request.output = array.data();
+    request.output_count = Elements{array.count()};
+    arrays.push_back(std::move(array));
+    result = std::move(owner);
+  }
+};
+
+/// Sums of booleans would leave values that are no booleans.
+void check_operation(const Array& array, const Reducer& reducer) {
+  if (!array.is_bool() || reducer.user()) return;
+  const ReduceOp op = reducer.op();
+  const bool keeps_booleans = op != ReduceOp::sum && op != ReduceOp::average;
+  if (!keeps_booleans)
+    throw py::type_error(fmt::format("booleans have no {}: use 'logical_or', 'logical_and', or an "
+                                     "array of integers",
+                                     name_of(op)));
+}
+
+Array dense(Array array, const char* call, const char* role) {
+  if (!array.is_dense())
+    throw py::buffer_error(fmt::format("{}: the {} is not contiguous: pass a contiguous copy "
+                                       "(numpy.ascontiguousarray, tensor.contiguous())",
+                                       call, role));
+  return array;
+}
+
+Array input_of(py::handle object, const char* call) {
+  return dense(Array::readable(object), call, "input");
+}
+
+Array output_of(py::handle object, const char* call) {
+  return dense(Array::writable(object), call, "output");
+}
+
+/// An array of the same library, element type and device as `like`.
+Object empty(py::handle like, const std::vector<std::int64_t>& shape) {
+  return py::module_::import("capstan._arrays").attr("empty")(like, py::cast(shape));
+}
+
+std::vector<std::int64_t> gathered_shape(const Array& block, int ranks) {
+  auto shape = block.shape();
+  shape.insert(shape.begin(), ranks);
+  return shape;
+}
+
+std::vector<std::int64_t> scattered_shape(const Array& whole, int ranks) {
+  auto shape = whole.shape();
+  if (shape.empty() || shape[0] % ranks != 0)
+    throw InvalidArgument(
+        fmt::format("the first dimension, {}, is not divisible by the {} ranks: pass `out` and "
+                    "`counts`",
+                    shape.empty() ? 1 : shape[0], ranks));
+  shape[0] /= ranks;
+  if (shape[0] == 1 && shape.size() > 1) shape.erase(shape.begin());
+  return shape;
+}
+
+std::int64_t total(const Counts& counts) {
+  return static_cast<std::int64_t>(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+}
+
+Request request_of(Collective collective, Reducer reducer = {}, int root = 0) {
+  Request request;
+  request.collective = collective;
+  request.reducer = std::move(reducer);
+  request.root = root;
+  return request;
+}
+
+// Calls that may have a count for each rank have it in the _v form.
+Request request_of(Collective plain, Collective with_counts, const std::optional<Counts>& counts,
+                   Reducer reducer = {}, int root = 0) {
+  Request request = request_of(counts ? with_counts : plain, std::move(reducer), root);
+  if (counts) request.counts = request::counts(*counts);
+  return request;
+}
+
+Object carry_out(Endpoint& self, Call call, bool wait) {
+  return self.call(call.request, std::move(call.arrays), std::move(call.result), wait);
+}
+
+/// all_reduce, scan, exscan: in place unless there is an output.
+Object reduce_everywhere(Endpoint& self, Collective collective, Object array, Reducer reducer,
+                         const Object& out, bool wait) {
+  const char* name = name_of(collective).data();
+  Call call{request_of(collective, std::move(reducer))};
+  if (out.is_none()) {
+    call.set_output(output_of(array, name), array);
+    call.request.input = call.request.output;
+    call.request.input_count = call.request.output_count;
+  } else {
+    call.set_input(input_of(array, name));
+    call.set_output(output_of(out, name), out);
+  }
+  check_operation(call.arrays.front(), call.request.reducer);
+  return carry_out(self, std::move(call), wait);
+}
+
+Object all_reduce(Endpoint& self, const Object& array, const Object& op, const Object& out,
+                  bool wait) {
+  Reducer reducer = reducer_of(op);
+  if (out.is_none()) {
+    Array strided = Array::writable(array);
+    if (!strided.is_dense()) {
+      check_operation(strided, reducer);
+      Communicator& world = self.communicator();
+      std::vector<Array> arrays;
+      const TensorView view = strided.view();
+      arrays.push_back(std::move(strided));
+      return self.started([&] { return world.start_all_reduce(view, reducer); }, std::move(arrays),
+                          array, wait);
+    }
+  }
+  return reduce_everywhere(self, Collective::all_reduce, array, std::move(reducer), out, wait);
+}
+
+Object scan(Endpoint& self, const Object& array, const Object& op, const Object& out, bool wait) {
+  return reduce_everywhere(self, Collective::scan, array, reducer_of(op), out, wait);
+}
+
+Object exscan(Endpoint& self, const Object& array, const Object& op, const Object& out, bool wait) {
+  return reduce_everywhere(self, Collective::exscan, array, reducer_of(op), out, wait);
+}
+
+Object broadcast(Endpoint& self, const Object& array, int root, bool wait) {
+  Array data = Array::writable(array);
+  if (!data.is_dense()) {
+    Communicator& world = self.communicator();
+    const TensorView view = data.view();
+    std::vector<Array> arrays;
+    arrays.push_back(std::move(data));
+    return self.started([&] { return world.start_broadcast(view, root); }, std::move(arrays), array,
+                        wait);
+  }
+  Call call{request_of(Collective::broadcast, {}, root)};
+  call.set_output(std::move(data), array);
+  call.request.input = call.request.output;
+  call.request.input_count = call.request.output_count;
+  return carry_out(self, std::move(call), wait);
+}
+
+Object reduce(Endpoint& self, const Object& array, int root, const Object& op, const Object& out,
+              bool wait) {
+  Call call{request_of(Collective::reduce, reducer_of(op), root)};
+  Array input = input_of(array, "reduce");
+  check_operation(input, call.request.reducer);
+  if (self.communicator().rank() == root) {
+    const Object output = out.is_none() ? empty(array, input.shape()) : out;
+    call.set_output(output_of(output, "reduce"), output);
+  }
+  call.set_input(std::move(input));
+  return carry_out(self, std::move(call), wait);
+}
+
+Object all_gather(Endpoint& self, const Object& array, const Object& out,
+                  const std::optional<Counts>& counts, bool wait) {
+  Call call{request_of(Collective::all_gather, Collective::all_gather_v, counts)};
+  Array input = input_of(array, "all_gather");
+  Object output = out;
+  if (output.is_none())
+    output = empty(array, counts ? std::vector{total(*counts)}
+                                 : gathered_shape(input, self.communicator().size()));
+  call.set_output(output_of(output, "all_gather"), output);
+  call.set_input(std::move(input));
+  return carry_out(self, std::move(call), wait);
+}
+
+Object gather(Endpoint& self, const Object& array, int root, const Object& out,
+              const std::optional<Counts>& counts, bool wait) {
+  Call call{request_of(Collective::gather, Collective::gather_v, counts, {}, root)};
+  Array input = input_of(array, "gather");
+  if (self.communicator().rank() == root) {
+    Object output = out;
+    if (output.is_none())
+      output = empty(array, counts ? std::vector{total(*counts)}
+                                   : gathered_shape(input, self.communicator().size()));
+    call.set_output(output_of(output, "gather"), output);
+  }
+  call.set_input(std::move(input));
+  return carry_out(self, std::move(call), wait);
+}
+
+Object reduce_scatter(Endpoint& self, const Object& array, const Object& op, const Object& out,
+                      const std::optional<Counts>& counts, bool wait) {
+  Call call{request_of(Collective::reduce_scatter, Collective::reduce_scatter_v, counts,
+                       reducer_of(op))};
+  Array input = input_of(array, "reduce_scatter");
+  check_operation(input, call.request.reducer);
+  const Communicator& world = self.communicator();
+  Object output = out;
+  if (output.is_none()) {
+    const auto mine = static_cast<std::size_t>(world.rank());
+    output = empty(array, counts && mine < counts->size()
+                              ? std::vector{static_cast<std::int64_t>((*counts)[mine])}
+                              : scattered_shape(input, world.size()));
+  }
+  call.set_output(output_of(output, "reduce_scatter"), output);
+  call.set_input(std::move(input));
+  return carry_out(self, std::move(call), wait);
+}
+
+Object scatter(Endpoint& self, const Object& array, int root, const Object& out,
+               const std::optional<Counts>& counts, bool wait) {
+  Call call{request_of(Collective::scatter, Collective::scatter_v, counts, {}, root)};
+  const Communicator& world = self.communicator();
+  Object output = out;
+  if (world.rank() == root) {
+    Array input = input_of(array, "scatter");
+    if (output.is_none())
+      output = empty(array, counts ? std::vector{static_cast<std::int64_t>(
+                                         counts->at(static_cast<std::size_t>(root)))}
+                                   : scattered_shape(input, world.size()));
+    call.set_input(std::move(input));
+  } else if (output.is_none()) {
+    throw InvalidArgument(fmt::format(
+        "scatter: rank {} is not the root, {}, so it has to pass `out`", world.rank(), root));
+  }
+  call.set_output(output_of(output, "scatter"), output);
+  return carry_out(self, std::move(call), wait);
+}
+
+Object all_to_all(Endpoint& self, const Object& array, const Object& out,
+                  const std::optional<Counts>& send_counts,
+                  const std::optional<Counts>& receive_counts, bool wait) {
+  if (send_counts.has_value() != receive_counts.has_value())
+    throw InvalidArgument("all_to_all: pass both send_counts and receive_counts, or neither");
+  Call call{request_of(Collective::all_to_all, Collective::all_to_all_v, send_counts)};
+  if (receive_counts) call.request.receive_counts = request::counts(*receive_counts);
+  Array input = input_of(array, "all_to_all");
+  Object output = out;
+  if (output.is_none())
+    output = empty(array, receive_counts ? std::vector{total(*receive_counts)} : input.shape());
+  call.set_output(output_of(output, "all_to_all"), output);
+  call.set_input(std::move(input));
+  return carry_out(self, std::move(call), wait);
+}
+
+Object barrier(Endpoint& self, bool wait) {
+  return carry_out(self, Call{Request{}}, wait);
+}
+
+/// All arrays in one call, in place.
+Object all_reduce_fused(Endpoint& self, const py::sequence& list, const Object& op, bool wait) {
+  const Reducer reducer = reducer_of(op);
+  std::vector<Array> arrays;
+  for (const py::handle object : list) {
+    arrays.push_back(output_of(object, "all_reduce_fused"));
+    check_operation(arrays.back(), reducer);
+    if (arrays.back().type() != arrays.front().type())
+      throw py::type_error("all_reduce_fused: all arrays have one element type");
+  }
+  if (arrays.empty()) throw InvalidArgument("all_reduce_fused: there is no array");
+  Communicator& world = self.communicator();
+  TensorRequest request;
+  request.reducer = reducer;
+  for (const Array& array : arrays) request.inputs.push_back(array.view());
+  return self.started([&] { return world.start(request); }, std::move(arrays), list, wait);
+}
+
+Object send(Endpoint& self, const Object& array, int to, int tag, bool wait) {
+  Array data = input_of(array, "send");
+  const Message message{true, to, tag, data.type(), data.data(), Elements{data.count()}};
+  return self.transfer(message, std::move(data), wait);
+}
+
+Object receive(Endpoint& self, const Object& array, int source, int tag, bool wait) {
+  Array data = output_of(array, "recv");
+  const Message message{false, source, tag, data.type(), data.data(), Elements{data.count()}};
+  return self.transfer(message, std::move(data), wait);
+}
+
+MessageInfo probe(Endpoint& self, int source, int tag) {
+  Communicator& world = self.communicator();
+  while (true) {
+    std::optional<MessageInfo> found;
+    {
+      const py::gil_scoped_release others_run;
+      found = world.try_probe(source, tag);
+    }
+    if (found) return *found;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
+/// Memory that ranks of one host read in place, as a writable buffer.
+struct Shared {
+  std::shared_ptr<std::byte> memory;
+  std::size_t bytes;
+};
+
+Shared allocate(Endpoint& self, std::size_t bytes) {
+  Communicator& world = self.communicator();
+  const py::gil_scoped_release others_run;
+  return {world.allocate_bytes(bytes), bytes};
+}
+
+/// As an exception that is raised, or None.
+Object async_error(const Endpoint& self) {
+  const std::exception_ptr error = self.communicator().async_error();
+  if (!error) return py::none();
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return exception_of(known);
+  }
+}
+
+std::optional<Endpoint> group_of(std::optional<Communicator> made) {
+  if (!made) return std::nullopt;
+  return Endpoint{std::move(*made)};
+}
+
+void bind_collectives(py::class_<Endpoint>& c) {
+  const auto wait = py::arg("wait") = true;
+  const auto op = py::arg("op") = "sum";
+  const auto out = py::arg("out") = py::none();
+  const auto root = py::arg("root") = 0;
+  const auto counts = py::arg("counts") = py::none();
+  c.def("barrier", &barrier, py::kw_only(), wait, "Returns when all ranks have called it.")
+      .def("broadcast", &broadcast, py::arg("array"), root, py::kw_only(), wait,
+           "Every rank's array becomes the root's. Returns the array.")
+      .def("reduce", &reduce, py::arg("array"), root, op, py::kw_only(), out, wait,
+           "Combines all ranks' arrays at the root, which gets the result; others get None.")
+      .def("all_reduce", &all_reduce, py::arg("array"), op, py::kw_only(), out, wait,
+           "Combines all ranks' arrays: in place, or into `out`. Returns the result.")
+      .def("all_reduce_fused", &all_reduce_fused, py::arg("arrays"), op, py::kw_only(), wait,
+           "One all_reduce, in place, for many arrays of one type, such as gradients.")
+      .def("all_gather", &all_gather, py::arg("array"), py::kw_only(), out, counts, wait,
+           "All ranks' arrays one after another: shape (size, *array.shape), or flat with `counts`, "
+           "the\nlength of each rank's array.")
+      .def("gather", &gather, py::arg("array"), root, py::kw_only(), out, counts, wait,
+           "As all_gather, at the root only; others get None.")
+      .def("reduce_scatter", &reduce_scatter, py::arg("array"), op, py::kw_only(), out, counts, wait,
+           "Combines all ranks' arrays; rank r gets part r of `size` equal parts, or of `counts`.")
+      .def("scatter", &scatter, py::arg("array") = py::none(), root, py::kw_only(), out, counts,
+           wait, "Rank r gets part r of the root's array. Ranks that are not the root pass `out`.")
+      .def("all_to_all", &all_to_all, py::arg("array"), py::kw_only(), out,
+           py::arg("send_counts") = py::none(), py::arg("receive_counts") = py::none(), wait,
+           "Part i of the array goes to rank i; part i of the result comes from rank i.")
+      .def("scan", &scan, py::arg("array"), op, py::kw_only(), out, wait,
+           "Combines the arrays of ranks 0 to this one.")
+      .def("exscan", &exscan, py::arg("array"), op, py::kw_only(), out, wait,
+           "Combines the arrays of the ranks before this one; rank 0's result stays as it is.");
+}
+
+void bind_messages(py::class_<Endpoint>& c) {
+  const auto wait = py::arg("wait") = true;
+  c.def("send", &send, py::arg("array"), py::arg("to"), py::arg("tag") = 0, py::kw_only(), wait,
+        "Sends the array to a rank. Returns when it may be changed again.")
+      .def("recv", &receive, py::arg("array"), py::arg("source") = any_source,
+           py::arg("tag") = any_tag, py::kw_only(), wait,
+           "Receives into the array, which may be longer than the message. Returns a MessageInfo.")
+      .def("probe", &probe, py::arg("source") = any_source, py::arg("tag") = any_tag,
+           "Waits for a message and says what it is, without receiving it.")
+      .def(
+          "try_probe",
+          [](Endpoint& self, int source, int tag) {
+            const py::gil_scoped_release others_run;
+            return self.communicator().try_probe(source, tag);
+          },
+          py::arg("source") = any_source, py::arg("tag") = any_tag,
+          "As probe, but None where there is no message yet.")
+      .def("_open_group", &Endpoint::open_group)
+      .def("_close_group", &Endpoint::close_group, py::arg("wait"))
+      .def("_drop_group", &Endpoint::drop_group);
+}
+
+void bind_groups(py::class_<Endpoint>& c) {
+  c.def(
+       "split",
+       [](Endpoint& self, int colour, int key) {
+         const py::gil_scoped_release others_run;
+         return group_of(self.communicator().split(colour, key));
+       },
+       py::arg("colour"), py::arg("key") = 0,
+       "A communicator of the ranks that pass the same colour. All ranks call it; with a negative "
+       "colour\na rank gets None.")
+      .def(
+          "subgroup",
+          [](Endpoint& self, const std::vector<int>& ranks) {
+            const py::gil_scoped_release others_run;
+            return group_of(self.communicator().subgroup(ranks));
+          },
+          py::arg("ranks"),
+          "A communicator of these ranks, in this order. All ranks call it; others get None.")
+      .def(
+          "world_rank", [](Endpoint& self, int rank) { return self.communicator().world_rank(rank); },
+          py::arg("rank"), "The rank in the world of a rank of this communicator.")
+      .def(
+          "rank_of",
+          [](Endpoint& self, int world_rank) { return self.communicator().rank_of(world_rank); },
+          py::arg("world_rank"), "The rank here of a rank of the world, or None.")
+      .def("_allocate", &allocate, py::arg("bytes"));
+}
+
+Request described(const std::string& collective, std::uint64_t bytes, const std::string& type,
+                  const Object& op, int root, int ranks) {
+  const auto found = collective_named(collective);
+  if (!found) throw InvalidArgument(fmt::format("there is no collective '{}'", collective));
+  const auto element = data_type_named(type);
+  if (!element) throw InvalidArgument(fmt::format("there is no element type '{}'", type));
+  if (has_counts(*found))
+    throw InvalidArgument(fmt::format("{}: ask for the form without counts", collective));
+  Request request = request_of(*found, reducer_of(op), root);
+  request.type = *element;
+  const Shape shape{Elements{bytes / size_of(*element).value()}, root, {}};
+  const Contract contract{*found, shape, ranks};
+  static std::byte there;
+  request.input_count = contract.lengths(0).input;
+  request.output_count = contract.lengths(0).output;
+  request.input = request.output = &there;
+  return request;
+}
+
+}  // namespace
+
+void bind_communicator(py::module_& m) {
+  py::class_<MessageInfo>(m, "MessageInfo", "What a receive or a probe has found.")
+      .def_readonly("source", &MessageInfo::source)
+      .def_readonly("tag", &MessageInfo::tag)
+      .def_property_readonly("bytes", [](const MessageInfo& self) { return self.size.value(); })
+      .def("__repr__", [](const MessageInfo& self) {
+        return fmt::format("MessageInfo(source={}, tag={}, bytes={})", self.source, self.tag,
+                           self.size.value());
+      });
+
+  py::class_<Shared>(m, "_SharedMemory", py::buffer_protocol()).def_buffer([](Shared& self) {
+    return py::buffer_info(reinterpret_cast<std::uint8_t*>(self.memory.get()),
+                           static_cast<py::ssize_t>(self.bytes));
+  });
+
+  py::class_<Endpoint> c(m, "Communicator", py::dynamic_attr());
+  c.def_property_readonly("rank", [](const Endpoint& self) { return self.communicator().rank(); })
+      .def_property_readonly("size", [](const Endpoint& self) { return self.communicator().size(); })
+      .def_property_readonly("closed", &Endpoint::is_closed)
+      .def("close", &Endpoint::close,
+           "Leaves. Peers that still need this rank get a PeerLost. May be called twice.")
+      .def(
+          "abort",
+          [](const Endpoint& self, const std::string& reason) {
+            Communicator& world = self.communicator();
+            const py::gil_scoped_release others_run;
+            world.abort(reason);
+          },
+          py::arg("reason"),
+          "Ends the communicator on all ranks: what waits raises Aborted with the reason. From any "
+          "thread.")
+      .def("async_error", &async_error,
+           "The failure of the communicator as an exception, or None. Waits for nothing.")
+      .def(
+          "_explain",
+          [](const Endpoint& self, const std::string& collective, std::uint64_t bytes,
+             const std::string& type, const Object& op, int root) {
+            const Communicator& world = self.communicator();
+            const Request request = described(collective, bytes, type, op, root, world.size());
+            return std::pair{world.algorithm(request), world.explain(request)};
+          });
+  bind_collectives(c);
+  bind_messages(c);
+  bind_groups(c);
+  bind_worlds(m);
+}
+
+}  // namespace capstan::python

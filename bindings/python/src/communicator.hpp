@@ -1,0 +1,64 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "array.hpp"
+#include "capstan/communicator.hpp"
+#include "work.hpp"
+
+namespace capstan::python {
+
+/// A communicator with what Python adds: calls that start an operation or wait for it, and messages
+/// that are collected into one exchange.
+class Endpoint {
+ public:
+  explicit Endpoint(Communicator communicator)
+      : communicator_(std::make_unique<Communicator>(std::move(communicator))) {}
+  Endpoint(Endpoint&&) = default;
+  ~Endpoint() { close(); }
+
+  /// Throws InvalidArgument after close().
+  Communicator& communicator() const;
+  /// Leaves: peers that still need this rank get a PeerLost. May be called twice.
+  void close();
+  bool is_closed() const { return !communicator_; }
+
+  /// Carries out a call on `arrays`. Returns `result`, or a Work that will give it.
+  py::object call(const Request& request, std::vector<Array> arrays, py::object result, bool wait);
+  /// The same for whatever starts an operation. `start` may still look at `arrays`.
+  template <class Start>
+  py::object started(Start start, std::vector<Array>&& arrays, py::object result, bool wait) {
+    Work work = without_gil(start);
+    if (!wait) return py::cast(pending(std::move(work), std::move(result), std::move(arrays)));
+    wait_interruptibly(work, std::nullopt);
+    return result;
+  }
+
+  /// Sends or receives, or puts the message into the group that is open.
+  py::object transfer(const Message& message, Array array, bool wait);
+  void open_group();
+  py::object close_group(bool wait);
+  void drop_group();
+
+ private:
+  template <class F>
+  static auto without_gil(F function) {
+    const py::gil_scoped_release others_run;
+    return function();
+  }
+
+  std::unique_ptr<Communicator> communicator_;
+  bool grouping_ = false;
+  std::vector<Message> group_;
+  std::vector<Array> group_arrays_;
+};
+
+/// "sum", a ReduceOp or a Reducer.
+Reducer reducer_of(py::handle op);
+
+}  // namespace capstan::python

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "communicator.hpp"
+
+namespace capstan::python {
+namespace {
+
+/// Whether this thread is the one that runs Python's signal handlers.
+bool handles_signals() {
+  static const unsigned long main_thread =
+      py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
+  return PyThread_get_thread_ident() == main_thread;
+}
+
+}  // namespace
+
+Communicator& Endpoint::communicator() const {
+  if (!communicator_)
+    throw InvalidArgument("this communicator has been closed: make another one");
+  return *communicator_;
+}
+
+void Endpoint::close() {
+  if (!communicator_) return;
+  // A callback that the destructor waits for may need the GIL.
+  const py::gil_scoped_release others_run;
+  communicator_.reset();
+}
+
+py::object Endpoint::call(const Request& request, std::vector<Array> arrays, py::object result,
+                          bool wait) {
+  Communicator& world = communicator();
+  if (wait && !handles_signals()) {
+    without_gil([&] { world.run(request); });
+    return result;
+  }
+  return started([&] { return world.start(request); }, std::move(arrays), std::move(result), wait);
+}
+
+py::object Endpoint::transfer(const Message& message, Array array, bool wait) {
+  if (grouping_) {
+    group_.push_back(message);
+    group_arrays_.push_back(std::move(array));
+    return py::none();
+  }
+  std::vector<Array> arrays;
+  arrays.push_back(std::move(array));
+  Communicator& world = communicator();
+  Work work = without_gil([&] { return world.start_exchange({message}); });
+  if (!wait) return py::cast(pending(std::move(work), py::none(), std::move(arrays)));
+  wait_interruptibly(work, std::nullopt);
+  if (message.sends) return py::none();
+  return py::cast(work.message());
+}
+
+void Endpoint::open_group() {
+  if (grouping_)
+    throw InvalidArgument("a group of messages is open already: groups do not nest");
+  communicator();
+  grouping_ = true;
+}
+
+py::object Endpoint::close_group(bool wait) {
+  grouping_ = false;
+  const auto messages = std::exchange(group_, {});
+  auto arrays = std::exchange(group_arrays_, {});
+  if (messages.empty()) return py::none();
+  Communicator& world = communicator();
+  return started([&] { return world.start_exchange(messages); }, std::move(arrays), py::none(),
+                 wait);
+}
+
+void Endpoint::drop_group() {
+  grouping_ = false;
+  group_.clear();
+  group_arrays_.clear();
+}
+
+}  // namespace capstan::python

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace capstan::python {
+
+// Each adds its classes and functions to the module capstan._engine.
+void bind_errors(pybind11::module_& module);
+void bind_arrays(pybind11::module_& module);
+void bind_work(pybind11::module_& module);
+void bind_communicator(pybind11::module_& module);
+void bind_worlds(pybind11::module_& module);
+
+}  // namespace capstan::python

@@ -1,0 +1,123 @@
+// Operations in flight: capstan.Work.
+
+#include "work.hpp"
+
+#include <fmt/format.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <utility>
+
+#include "module.hpp"
+
+namespace capstan::python {
+namespace {
+
+/// How often a wait looks for signals.
+constexpr std::chrono::milliseconds between_looks{50};
+
+bool wait_for(const Work& work, std::chrono::nanoseconds limit) {
+  const py::gil_scoped_release others_run;
+  return work.wait_for(limit);
+}
+
+std::optional<std::chrono::nanoseconds> limit_of(std::optional<double> seconds) {
+  if (!seconds) return std::nullopt;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(std::max(0.0, *seconds)));
+}
+
+py::object wait(const Pending& pending, std::optional<double> timeout) {
+  if (!wait_interruptibly(pending.work, limit_of(timeout))) {
+    PyErr_SetString(PyExc_TimeoutError,
+                    fmt::format("{} has not ended within {} s; it goes on", pending.work.describe(),
+                                *timeout)
+                        .c_str());
+    throw py::error_already_set();
+  }
+  return pending.result;
+}
+
+/// Lets a waiting asyncio task go on, from whichever thread moves the operation on.
+void when_done(const Pending& pending, py::function callback) {
+  const auto held = freed_with_gil(std::pair{std::move(callback), pending});
+  const py::gil_scoped_release others_run;
+  pending.work.ensure_progress();
+  pending.work.on_complete([held](const Work&) {
+    if (Py_IsInitialized() == 0) return;
+    const py::gil_scoped_acquire gil;
+    try {
+      held->first(held->second);
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("a callback of a capstan.Work");
+    }
+  });
+}
+
+/// Awaiting goes through a future of the running asyncio loop.
+py::object await(py::object self) {
+  const py::object loop = py::module_::import("asyncio").attr("get_running_loop")();
+  const py::object future = loop.attr("create_future")();
+  const py::object settle = py::module_::import("capstan._futures").attr("settle");
+  self.attr("on_complete")(
+      py::cpp_function([loop, future, settle](const py::object& work) {
+        loop.attr("call_soon_threadsafe")(settle, future, work);
+      }));
+  return future.attr("__await__")();
+}
+
+}  // namespace
+
+bool wait_interruptibly(const Work& work, std::optional<std::chrono::nanoseconds> limit) {
+  const auto deadline = limit ? Deadline::in(*limit) : Deadline::never();
+  while (true) {
+    const auto slice = std::min<std::chrono::nanoseconds>(between_looks, deadline.remaining());
+    if (wait_for(work, slice)) return true;
+    if (PyErr_CheckSignals() != 0) {
+      const py::error_already_set interrupt;
+      const py::gil_scoped_release others_run;
+      work.cancel();
+      throw interrupt;
+    }
+    if (deadline.expired()) return false;
+  }
+}
+
+Pending pending(Work work, py::object result, std::vector<Array> arrays) {
+  Pending made{std::move(work), std::move(result), freed_with_gil(std::move(arrays))};
+  const py::gil_scoped_release others_run;
+  made.work.on_complete([held = made.arrays](const Work&) {});
+  return made;
+}
+
+void bind_work(py::module_& m) {
+  py::class_<Pending>(m, "Work",
+                      "An operation in flight. It moves on while a thread waits for any operation "
+                      "of its rank,\nor by the progress thread. Awaitable in asyncio.")
+      .def("wait", &wait, py::arg("timeout") = py::none(),
+           "Returns the operation's result when it has ended; raises its error. Raises "
+           "TimeoutError after\n`timeout` seconds: the operation then goes on.")
+      .def_property_readonly(
+          "done", [](const Pending& self) { return wait_for(self.work, {}); },
+          "Whether the operation has ended. Asking moves it on.")
+      .def("cancel",
+           [](const Pending& self) {
+             const py::gil_scoped_release others_run;
+             return self.work.cancel();
+           },
+           "Gives the arrays back; wait() then raises Cancelled. Other ranks get their results.\n"
+           "False: it had ended, or a peer is using the arrays.")
+      .def("on_complete", &when_done, py::arg("callback"),
+           "Calls callback(work) once, when the operation has ended, on any thread. Starts the "
+           "progress thread.")
+      .def("__await__", &await)
+      .def("__repr__", [](const Pending& self) {
+        return fmt::format("<capstan.Work {}: {}>", self.work.describe(),
+                           !self.work.is_completed()  ? "in flight"
+                           : self.work.is_cancelled() ? "cancelled"
+                           : self.work.error()        ? "failed"
+                                                      : "done");
+      });
+}
+
+}  // namespace capstan::python

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "array.hpp"
+#include "capstan/work.hpp"
+
+namespace capstan::python {
+
+/// Frees with the GIL what a thread without it may be the last to hold.
+template <class T>
+std::shared_ptr<T> freed_with_gil(T value) {
+  return {new T(std::move(value)), [](T* held) {
+            if (Py_IsInitialized() == 0) return;  // the interpreter is gone, and memory with it
+            const py::gil_scoped_acquire gil;
+            delete held;
+          }};
+}
+
+/// Waits until `work` has ended. Signals are looked at meanwhile: Ctrl-C cancels the operation and
+/// raises KeyboardInterrupt. Called with the GIL, which is free during the wait. False when `limit`
+/// passes before.
+bool wait_interruptibly(const Work& work, std::optional<std::chrono::nanoseconds> limit);
+
+/// An operation in flight, for Python: a Work, what it will give, and the arrays that it uses.
+struct Pending {
+  Work work;
+  py::object result;
+  std::shared_ptr<std::vector<Array>> arrays;
+};
+
+/// The arrays stay exported until the operation has ended, whether the handle lives or not.
+Pending pending(Work work, py::object result, std::vector<Array> arrays);
+
+}  // namespace capstan::python

@@ -1,0 +1,162 @@
+"""What a program that does something wrong, or whose peers do, gets to know."""
+
+import array
+
+import numpy as np
+import pytest
+
+import capstan as cs
+
+
+@pytest.fixture
+def alone():
+    with cs.local_world(1)[0] as comm:
+        yield comm
+
+
+def test_errors_are_classes_of_python_too():
+    assert issubclass(cs.InvalidArgument, (cs.Error, ValueError))
+    assert issubclass(cs.TimedOut, TimeoutError) and issubclass(cs.PeerLost, ConnectionError)
+    assert issubclass(cs.LimitReached, MemoryError) and issubclass(cs.Error, RuntimeError)
+    assert cs.Error.ranks == [] and cs.Error.code == "internal"
+
+
+@pytest.mark.parametrize(
+    "wrong, text",
+    [
+        (lambda c: c.all_reduce([1, 2]), "list has no memory"),
+        (lambda c: c.all_reduce(None), "NoneType has no memory"),
+        (lambda c: c.all_reduce(np.ones(2, np.int16)), "format 'h'"),
+        (lambda c: c.all_reduce(np.ones(2, ">f4")), "format '>f'"),
+        (lambda c: c.all_reduce(np.ones(2, bool)), "logical_or"),
+        (lambda c: c.all_reduce(np.ones(2), op=3), "`op` is a name"),
+        (lambda c: c.all_reduce(cs.typed(np.ones(2), "bf16")), "bf16 has 2 bytes"),
+    ],
+)
+def test_what_is_no_array_is_a_type_error(alone, wrong, text):
+    with pytest.raises(TypeError, match=text):
+        wrong(alone)
+
+
+@pytest.mark.parametrize(
+    "wrong, text",
+    [
+        (lambda c: c.all_reduce(np.ones(2), op="mean"), "no operation 'mean'.*sum"),
+        (lambda c: c.all_reduce(np.ones(2), out=np.ones(3)), "all_reduce"),
+        (lambda c: c.broadcast(np.ones(2), root=3), "root"),
+        (lambda c: c.send(np.ones(2), to=1), "ranks are 0 to 0"),
+        (lambda c: c.all_to_all(np.ones(2), send_counts=[2]), "both send_counts and receive_counts"),
+        (lambda c: c.explain("all_sum", bytes=8), "no collective 'all_sum'"),
+        (lambda c: cs.typed(np.ones(2), "f128"), "no element type 'f128'.*bf16"),
+        (lambda c: c.all_reduce_fused([]), "no array"),
+    ],
+)
+def test_arguments_that_cannot_work_are_invalid(alone, wrong, text):
+    with pytest.raises(cs.InvalidArgument, match=text):
+        wrong(alone)
+    alone.all_reduce(np.ones(2))
+
+
+def test_settings_are_known_by_name():
+    with pytest.raises(TypeError, match="no setting 'time_out'.*timeout"):
+        cs.init(time_out=3)
+
+
+def test_read_only_arrays_are_no_outputs(alone):
+    constant = np.ones(3)
+    constant.flags.writeable = False
+    with pytest.raises((ValueError, BufferError), match="read-only|writable"):
+        alone.all_reduce(constant)
+    with pytest.raises(BufferError):
+        alone.broadcast(b"bytes")
+    result = np.zeros(3)
+    alone.all_reduce(constant, out=result)
+    assert result.tolist() == [1, 1, 1]
+
+
+def test_arrays_in_use_cannot_be_resized():
+    comm, other = cs.local_world(2)
+    numbers = array.array("i", [1, 2, 3])
+    work = comm.all_reduce(numbers, wait=False)
+    with pytest.raises(BufferError):
+        numbers.append(4)
+    work.cancel()
+    comm.close()
+    other.close()
+
+
+def test_a_closed_communicator_says_so(alone):
+    alone.close()
+    alone.close()
+    assert alone.closed and "closed" in repr(alone)
+    with pytest.raises(cs.InvalidArgument, match="closed"):
+        alone.barrier()
+
+
+def test_a_mismatch_is_an_error_on_all_ranks():
+    def call(comm):
+        with pytest.raises(cs.Mismatch) as caught:
+            comm.all_reduce(np.ones(2 + comm.rank, np.float32))
+        return str(caught.value)
+
+    for text in cs.run_local(call, 2, timeout=60):
+        assert "2 x f32" in text and "3 x f32" in text
+
+
+def test_a_peer_that_leaves_is_named():
+    def call(comm):
+        if comm.rank == 1:
+            comm.close()
+            return None
+        with pytest.raises(cs.PeerLost) as caught:
+            comm.all_reduce(np.ones(2, np.float32))
+        assert caught.value.ranks == [1] and caught.value.code == "peer_lost"
+        assert isinstance(comm.async_error(), cs.PeerLost)
+
+    cs.run_local(call, 2, timeout=60)
+
+
+def test_an_abort_ends_what_waits_on_all_ranks():
+    def call(comm):
+        assert comm.async_error() is None
+        if comm.rank == 1:
+            comm.abort("enough of it")
+        with pytest.raises(cs.Aborted, match="enough of it") as caught:
+            while True:
+                comm.all_reduce(np.ones(2, np.float32))
+        assert caught.value.code == "aborted"
+
+    cs.run_local(call, 2, timeout=60)
+
+
+def test_an_operation_that_raises_ends_the_call_on_all_ranks():
+    def broken(into, other):
+        raise RuntimeError("no such sum")
+
+    def call(comm):
+        with pytest.raises(cs.Error, match="no such sum"):
+            for _ in range(3):
+                comm.all_reduce(np.ones(2, np.float32), op=cs.operation(broken, "f32"))
+
+    cs.run_local(call, 2, timeout=60)
+
+
+def test_groups_do_not_nest_and_are_dropped_on_errors(alone):
+    with pytest.raises(cs.InvalidArgument, match="nest"), alone.group():
+        with alone.group():
+            pass
+    with pytest.raises(ZeroDivisionError), alone.group():
+        alone.send(np.ones(1), to=0)
+        1 / 0
+    with alone.group():
+        pass
+
+
+def test_the_error_of_one_rank_ends_run_local():
+    def call(comm):
+        if comm.rank == 1:
+            raise KeyError("rank 1")
+        comm.barrier()
+
+    with pytest.raises((KeyError, cs.PeerLost)):
+        cs.run_local(call, 3, timeout=60)
