@@ -1,7 +1,9 @@
 #include "core/net/listener.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace capstan {
@@ -11,6 +13,12 @@ constexpr int most_at_once = 64;
 constexpr auto pause_time = std::chrono::milliseconds{100};
 
 }  // namespace
+
+std::size_t most_strangers(std::size_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
+  return std::min<std::size_t>(wanted, std::max<std::size_t>(limit.rlim_cur / 8, 16));
+}
 
 void Listener::watch(bool on) {
   if (on == watched_) return;

@@ -10,6 +10,11 @@
 
 namespace capstan {
 
+/// How many connections of strangers, who have not proved themselves, a process may hold at a time:
+/// as many as `wanted`, but no more than an eighth of the descriptors that it may have (at least
+/// 16), so that strangers cannot use them up.
+std::size_t most_strangers(std::size_t wanted);
+
 /// A listening socket that a poller watches. When descriptors or memory run out, the socket is not
 /// watched for a moment: the connections that wait would wake the caller without end.
 class Listener {

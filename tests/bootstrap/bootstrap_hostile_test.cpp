@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <climits>
 #include <functional>
 #include <random>
 #include <string>
@@ -215,6 +216,50 @@ TEST(HostileClient, ConnectionsAreBounded) {
   EXPECT_EQ(std::get<wire::Refusal>(surplus.receive()).reason, wire::FailureReason::full);
   members.pop_back();
   expect_healthy(server);  // a client tries again until there is room
+}
+
+/// What a client with the secret is told that says it is `rank` of `size`; empty: it is let in.
+std::string refusal_of(const StoreServer& server, int rank, int size) {
+  try {
+    StoreClient{{.endpoint = server.endpoint(), .secret = secret(), .rank = rank, .size = size},
+                patience()};
+  } catch (const BootstrapError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// The store names missing ranks, so it must not make a list of as many as a client thinks of.
+TEST(HostileClient, AMemberCannotClaimMoreRanksThanAJobCanHave) {
+  StoreServer server{impatient()};
+  EXPECT_THAT(refusal_of(server, 0, INT32_MAX),
+              HasSubstr("2147483647 ranks; 1048576 are the most"));
+  EXPECT_THAT(refusal_of(server, INT32_MAX - 1, INT32_MAX), HasSubstr("are the most"));
+  StoreClient first{{.endpoint = server.endpoint(), .secret = secret(), .rank = 0, .size = 1 << 20},
+                    patience()};
+  try {
+    first.get("nothing", Deadline::in(1ms));
+    ADD_FAILURE() << "nobody has put this key";
+  } catch (const TimedOut& error) {
+    EXPECT_THAT(error.what(), HasSubstr("1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 and "
+                                        "1048559 more never joined"));
+  }
+}
+
+TEST(HostileClient, StrangersHaveALimitOfTheirOwn) {
+  auto settings = impatient();
+  settings.handshake_timeout = 600s;  // only the limit can end them
+  settings.max_strangers = 16;
+  StoreServer server{settings};
+  RawConnection member{server.endpoint()};
+  member.join();
+  std::vector<std::unique_ptr<RawConnection>> strangers;
+  for (int i = 0; i < 100; ++i)
+    strangers.push_back(std::make_unique<RawConnection>(server.endpoint()));
+  for (int i = 0; i < 84; ++i) EXPECT_TRUE(strangers[static_cast<std::size_t>(i)]->closed()) << i;
+  expect_healthy(server);
+  member.send(wire::TryGet{"health"});
+  EXPECT_TRUE(std::holds_alternative<wire::Value>(member.receive())) << "members stay";
 }
 
 /// Listens, accepts one connection and gives it to `serve`.

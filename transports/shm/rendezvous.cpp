@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/net/listener.hpp"
 #include "core/net/system_call.hpp"
 #include "transports/shm/memfd.hpp"
 
@@ -162,7 +163,7 @@ void Rendezvous::admit_newcomers() {
 }
 
 void Rendezvous::make_room_for_newcomer() {
-  if (newcomers_.size() < peers_.size() + spare_newcomers) return;
+  if (newcomers_.size() < most_strangers(peers_.size() + spare_newcomers)) return;
   const auto oldest = newcomers_.begin();
   if (*oldest) refuse(**oldest, "others came and it has not said which rank it is");
   newcomers_.erase(oldest);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -35,10 +36,7 @@ void Acceptor::accept_from_listener(std::uint32_t which) {
 }
 
 void Acceptor::admit(FileDescriptor socket, std::string from) {
-  if (guests_.size() >= static_cast<std::size_t>(setup_.ranks) + spare_guests) {
-    setup_.warnings.warn(guests_.begin()->second.from, "too many others have come since");
-    drop(guests_.begin());  // a rank tries again
-  }
+  make_room_for_stranger();
   const Deadline due = Deadline::in(setup_.handshake_timeout);
   const std::uint32_t id = next_id_++;
   tune(socket, setup_.peer_timeout);
@@ -46,6 +44,16 @@ void Acceptor::admit(FileDescriptor socket, std::string from) {
   setup_.wake_at(due);
   guests_.emplace(id, Guest{std::move(socket), std::move(from), due});
   serve(id);
+}
+
+/// Drops the oldest of too many guests that have not proved to be a rank. A rank tries again.
+void Acceptor::make_room_for_stranger() {
+  const auto is_stranger = [](const auto& guest) { return !guest.second.peer; };
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(guests_, is_stranger));
+  if (count < most_strangers(static_cast<std::size_t>(setup_.ranks) + spare_guests)) return;
+  const auto oldest = std::ranges::find_if(guests_, is_stranger);
+  setup_.warnings.warn(oldest->second.from, "too many others have come since");
+  drop(oldest);
 }
 
 Acceptor::Guests::iterator Acceptor::drop(Guests::iterator guest) {

@@ -39,6 +39,7 @@ class Acceptor {
   using Guests = std::map<std::uint32_t, Guest>;  // the oldest first
 
   void admit(FileDescriptor socket, std::string from);
+  void make_room_for_stranger();
   bool receive(Guest& guest);
   bool react(Guest& guest, const HandshakeMessage& message);
   bool check(Guest& guest, const Claim& claim);

@@ -37,12 +37,14 @@ const std::vector<std::byte>* Scope::find(std::string_view key) const {
 }
 
 std::string Scope::absentees() const {
-  std::vector<int> never, left;
-  for (int r = 0; r < size_; ++r) {
+  const std::size_t missing = static_cast<std::size_t>(size_) - joined_.size();
+  std::vector<int> never, left;  // of the missing ranks only those that the text can name
+  for (int r = 0; never.size() < std::min(missing, most_listed_ranks); ++r) {
     if (!joined_.contains(r)) never.push_back(r);
   }
   std::ranges::set_difference(joined_, present_, std::back_inserter(left));
-  std::string text = never.empty() ? "every rank has joined" : list_ranks(never) + " never joined";
+  std::string text =
+      missing == 0 ? "every rank has joined" : list_ranks(never, missing) + " never joined";
   if (!left.empty()) text += fmt::format("; {} left early", list_ranks(left));
   return text;
 }
@@ -56,7 +58,7 @@ void ScopeTable::close(const std::string& name) {
 }
 
 Scope* ScopeTable::admit(const std::string& name) {
-  if (any_scope_) open(name);
+  if (any_scope_ && scopes_.size() < max_scopes) open(name);
   const auto found = scopes_.find(name);
   if (found == scopes_.end()) return nullptr;
   // A launcher's scope admits tools at any time. A scope that its host opened closes once complete.

@@ -23,6 +23,7 @@ class Scope {
   int size() const { return size_; }
   bool is_present(int rank) const { return present_.contains(rank); }
 
+  /// Rank -1 is no rank. Otherwise 0 <= rank < size, and all give the same size.
   void enter(int rank, int size);
   void leave(int rank);
 
@@ -65,6 +66,7 @@ class ScopeTable {
   void forget(const std::string& name);
 
   static constexpr std::size_t max_bytes = std::size_t{256} << 20;
+  static constexpr std::size_t max_scopes = std::size_t{1} << 16;
   bool any_scope_;
   std::size_t bytes_ = 0;
   std::map<std::string, std::unique_ptr<Scope>> scopes_;

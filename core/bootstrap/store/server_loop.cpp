@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <ranges>
 #include <span>
 
 #include "capstan/error.hpp"
@@ -140,6 +141,7 @@ void ServerLoop::admit(FileDescriptor socket, std::string peer) {
     warnings_.warn(peer, fmt::format("{} connections are the most", settings_.max_connections));
     return turn_away(socket);
   }
+  make_room_for_stranger();
   const int fd = socket.get();
   auto c =
       std::make_unique<Connection>(std::move(socket), std::move(peer), scopes_, settings_.secret);
@@ -147,6 +149,19 @@ void ServerLoop::admit(FileDescriptor socket, std::string peer) {
   next_check_ = next_check_.clamp(c->due);
   poller_.add(fd, tag_of(c->socket), Poller::input | Poller::peer_closed);
   connections_.emplace(fd, std::move(c));
+}
+
+/// Of those without a proof, the one whose time is up next came first.
+void ServerLoop::make_room_for_stranger() {
+  const auto is_stranger = [](const auto& entry) { return !entry.second->session.authenticated(); };
+  const auto count = std::ranges::count_if(connections_, is_stranger);
+  if (static_cast<std::size_t>(count) < most_strangers(settings_.max_strangers)) return;
+  auto strangers = connections_ | std::views::filter(is_stranger);
+  const auto oldest = std::ranges::min_element(
+      strangers, {}, [](const auto& entry) { return entry.second->due.when(); });
+  warnings_.warn(oldest->second->peer, "too many others have come since, none with a proof");
+  oldest->second->phase = Phase::broken;
+  reap();
 }
 
 void ServerLoop::turn_away(const FileDescriptor& socket) {

@@ -61,6 +61,7 @@ class ServerLoop {
   void check_user(Accepted accepted);
   void admit(FileDescriptor socket, std::string peer);
   void turn_away(const FileDescriptor& socket);
+  void make_room_for_stranger();
 
   void receive(Connection& c);
   void receive_frame(Connection& c);

@@ -71,6 +71,11 @@ std::optional<wire::Refusal> ServerSession::objection(const wire::Membership& me
   if (member.rank < -1 || member.rank >= member.size) {
     return wire::Refusal{malformed, fmt::format("rank {} of {}", member.rank, member.size)};
   }
+  if (member.size > wire::max_ranks) {
+    return wire::Refusal{malformed, fmt::format("rank {} says that the communicator has {} ranks; "
+                                                "{} are the most",
+                                                member.rank, member.size, wire::max_ranks)};
+  }
   if (scope->size() != 0 && scope->size() != member.size) {
     return wire::Refusal{wrong_size, fmt::format("rank {} says that the communicator has {} ranks, "
                                                  "others said {}",

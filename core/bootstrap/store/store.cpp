@@ -110,16 +110,15 @@ void barrier(Store& store, std::string_view name, int rank, int size, Deadline d
   see_off(b);
 }
 
-std::string list_ranks(std::span<const int> ranks) {
-  constexpr std::size_t most = 16;
-  if (ranks.size() == 1) return fmt::format("rank {}", ranks[0]);
-  const std::size_t listed = std::min(ranks.size(), most);
+std::string list_ranks(std::span<const int> ranks, std::size_t count) {
+  if (count == 1) return fmt::format("rank {}", ranks[0]);
+  const std::size_t listed = std::min(ranks.size(), most_listed_ranks);
   std::string text = "ranks ";
   for (std::size_t i = 0; i < listed; ++i) {
-    const bool last = i + 1 == ranks.size();
+    const bool last = i + 1 == count;
     text += fmt::format("{}{}", i == 0 ? "" : last ? " and " : ", ", ranks[i]);
   }
-  if (listed < ranks.size()) text += fmt::format(" and {} more", ranks.size() - listed);
+  if (listed < count) text += fmt::format(" and {} more", count - listed);
   return text;
 }
 

@@ -24,7 +24,12 @@ std::string get_text(Store& store, std::string_view key, Deadline deadline);
 /// that it hosts.
 void barrier(Store& store, std::string_view name, int rank, int size, Deadline deadline);
 
-/// "rank 3", "ranks 3 and 5", "ranks 1, 2, 3 and 40 more"; at most 16 are listed.
-std::string list_ranks(std::span<const int> ranks);
+/// "rank 3", "ranks 3 and 5", "ranks 1, 2, 3 and 40 more".
+inline constexpr std::size_t most_listed_ranks = 16;
+/// `ranks` are the first of `count`, as many as are listed.
+std::string list_ranks(std::span<const int> ranks, std::size_t count);
+inline std::string list_ranks(std::span<const int> ranks) {
+  return list_ranks(ranks, ranks.size());
+}
 
 }  // namespace capstan

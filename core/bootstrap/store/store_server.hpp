@@ -21,6 +21,8 @@ class ServerLoop;
 /// A client that sends anything else than the protocol, stays silent during the handshake or stops
 /// in the middle of a message is disconnected with a warning in the log. Memory is bounded: one
 /// message per connection, 128 bytes before the client has proved itself, and 256 MiB of values.
+/// Clients that have not proved themselves yet have a limit of their own; the oldest of too many is
+/// disconnected, and tries again if it is a rank.
 ///
 /// All functions may be called from any thread.
 class StoreServer {
@@ -37,6 +39,8 @@ class StoreServer {
     /// open scopes have joined.
     bool any_scope = true;
     std::size_t max_connections = 4096;
+    /// Connections without a proof; fewer where the process may have few descriptors.
+    std::size_t max_strangers = 256;
     std::chrono::milliseconds handshake_timeout{5000};  ///< from accept to the proof
     std::chrono::milliseconds transfer_timeout{10000};  ///< for one message, either way
   };

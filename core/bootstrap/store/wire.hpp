@@ -24,6 +24,7 @@ namespace capstan::wire {
 inline constexpr std::size_t max_key = 256;
 inline constexpr std::size_t max_value = 64 * 1024;
 inline constexpr std::size_t max_scope = 64;
+inline constexpr std::int32_t max_ranks = 1 << 20;  ///< of a scope
 /// The longest payload before a client is known to hold the secret, and afterwards.
 inline constexpr std::size_t max_handshake_payload = handshake::max_payload;
 inline constexpr std::size_t max_payload = 2 + max_key + max_value;
