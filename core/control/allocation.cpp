@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -83,9 +84,13 @@ void Allocation::share() {
 }
 
 View View::of(int pid, int descriptor, Bytes size, std::uint64_t token) {
-  const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
-  const FileDescriptor fd{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
   View view;
+  if (!is_segment_size(size)) return view;
+  const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
+  struct stat status{};
+  // Opening what is no file, a device for example, could do something to it.
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return view;
+  const FileDescriptor fd{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
   if (!fd.valid() || shm::unsafe_to_map(fd.get(), with_tail(size))) return view;
   view.size_ = size;
   try {

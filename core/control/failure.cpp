@@ -46,11 +46,15 @@ void publish(AbortRecord& record, const Failure& failure) {
   record.kind.store(static_cast<std::uint32_t>(failure.kind), std::memory_order_seq_cst);
 }
 
-std::optional<Failure> read(const AbortRecord& record) {
-  const auto kind = static_cast<Failure::Kind>(record.kind.load(std::memory_order_acquire));
-  if (kind == Failure::Kind::none) return std::nullopt;
+std::optional<Failure> read(const AbortRecord& record, int ranks) {
+  const std::uint32_t kind = record.kind.load(std::memory_order_acquire);
+  if (kind == 0) return std::nullopt;
   const char* end = std::find(record.text, record.text + AbortRecord::text_bytes, '\0');
-  return Failure{kind, Rank{record.culprit}, std::string(record.text, end)};
+  Failure failure{Failure::Kind::aborted, Rank{record.culprit}, std::string(record.text, end)};
+  const bool is_rank = failure.culprit.value() >= 0 && failure.culprit.value() < ranks;
+  if (kind <= static_cast<std::uint32_t>(Failure::Kind::aborted) && is_rank)
+    failure.kind = static_cast<Failure::Kind>(kind);
+  return failure;
 }
 
 }  // namespace capstan

@@ -29,7 +29,7 @@ struct Failure {
 /// Publishes a failure in the segment of this rank. Does nothing after the first.
 void publish(AbortRecord& record, const Failure& failure);
 
-/// The failure that a peer has published, if any.
-std::optional<Failure> read(const AbortRecord& record);
+/// The failure that a peer among `ranks` has published, if any.
+std::optional<Failure> read(const AbortRecord& record, int ranks);
 
 }  // namespace capstan

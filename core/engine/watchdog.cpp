@@ -12,7 +12,7 @@ void Watchdog::check_aborts() const {
 
 std::optional<Failure> Watchdog::failure_among(const std::vector<Rank>& peers) const {
   for (const Rank peer : peers)
-    if (auto failure = read(peers_.control(peer).abort)) return failure;
+    if (auto failure = read(peers_.control(peer).abort, peers_.count())) return failure;
   return std::nullopt;
 }
 

@@ -55,21 +55,28 @@ Purpose purpose_of(const CallMark& mark) {
   return static_cast<Purpose>(field_of(mark, purpose_shift) & 3);
 }
 
+/// The name of a value that another rank has published, which may be none of them.
+template <class Enum>
+std::string_view name_among(std::span<const Enum> all, std::uint64_t value,
+                            std::string_view unknown) {
+  return value < all.size() ? name_of(all[value]) : unknown;
+}
+
 /// A count, or a description of several counts.
 std::string describe(const CallMark& mark) {
   const auto collective = static_cast<Collective>(field_of(mark, collective_shift));
-  const auto type = static_cast<DataType>(field_of(mark, type_shift));
-  const auto op = static_cast<ReduceOp>(field_of(mark, op_shift));
+  const auto type = name_among(all_data_types(), field_of(mark, type_shift), "an unknown type");
+  const auto op = name_among(all_reduce_ops(), field_of(mark, op_shift), "an unknown operation");
   const auto& [signature, count, root, tensor] = mark;
-  std::string text{name_of(collective)};
+  std::string text{
+      name_among(all_collectives(), field_of(mark, collective_shift), "an unknown collective")};
   if (collective == Collective::barrier) return text + "()";
-  text += has_counts(collective)
-              ? fmt::format("(counts #{:08x} of {}", count & 0xffff'ffff, name_of(type))
-              : fmt::format("({} x {}", count, name_of(type));
+  text += has_counts(collective) ? fmt::format("(counts #{:08x} of {}", count & 0xffff'ffff, type)
+                                 : fmt::format("({} x {}", count, type);
   if (reduces(collective) && root >> user_shift)
     text += fmt::format(", operation of the program #{:08x}", root >> user_shift);
   else if (reduces(collective))
-    text += fmt::format(", {}", name_of(op));
+    text += fmt::format(", {}", op);
   if (has_root(collective)) text += fmt::format(", root {}", root & 0xffff'ffff);
   return text + describe_tensor(tensor) + ")";
 }
@@ -107,7 +114,10 @@ std::string to_string(const Call& call) {
 }
 
 std::string to_string(const CallMark& mark) {
-  const auto known = algorithms(static_cast<Collective>(field_of(mark, collective_shift)));
+  const std::uint64_t collective = field_of(mark, collective_shift);
+  const auto known = collective < all_collectives().size()
+                         ? algorithms(static_cast<Collective>(collective))
+                         : decltype(algorithms(Collective{})){};
   const std::size_t index = field_of(mark, algorithm_shift);
   switch (purpose_of(mark)) {
     case Purpose::allocate:

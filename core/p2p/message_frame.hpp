@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/net/foreign.hpp"
+
 namespace capstan {
 
 /// The header of each frame between two ranks; for some kinds a payload follows.
@@ -29,6 +31,9 @@ struct MessageFrame {
   std::uint32_t unused = 0;
 };
 static_assert(sizeof(MessageFrame) == 48);
+
+/// Refuses a frame of a peer that no peer sends. `ring` are the bytes of its ring.
+void check(const MessageFrame& frame, const Foreign& peer, std::uint64_t ring);
 
 /// The bytes that follow a frame, in one range or two, at the sender or where they have arrived.
 struct Payload {

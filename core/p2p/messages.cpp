@@ -157,11 +157,8 @@ void Messages::handle(Rank source, const MessageFrame& frame, const Payload& pay
     case MessageFrame::Kind::offer:
       return arrive(source, frame, payload);
     case MessageFrame::Kind::acknowledged:
-      if (const auto found = offered_.find(frame.id); found != offered_.end()) {
-        const TransferPointer transfer = found->second;
-        offered_.erase(found);
+      if (const TransferPointer transfer = take_offer(source, frame.id))
         finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
-      }
       return;
     case MessageFrame::Kind::stream:
       return stream(source, frame);
@@ -257,12 +254,20 @@ bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
   return read && peers_.buffers_valid(incoming.source);
 }
 
+/// An offer to a peer, which has answered it; null if it has ended otherwise.
+Messages::TransferPointer Messages::take_offer(Rank peer, std::uint64_t id) {
+  const auto found = offered_.find(id);
+  if (found == offered_.end()) return nullptr;
+  const TransferPointer transfer = found->second;
+  Foreign{self_, peer}.require(Rank{transfer->peer} == peer, "the offer that it has been made", id);
+  offered_.erase(found);
+  return transfer;
+}
+
 /// Sends a message in fragments: its receiver cannot read this rank's memory.
 void Messages::stream(Rank peer, const MessageFrame& asked) {
-  const auto found = offered_.find(asked.id);
-  if (found == offered_.end()) return;
-  const TransferPointer transfer = found->second;
-  offered_.erase(found);
+  const TransferPointer transfer = take_offer(peer, asked.id);
+  if (!transfer) return;
   const std::uint64_t most = options_.ring.value() / 4;
   for (std::uint64_t sent = 0; sent < transfer->size; sent += most) {
     const std::uint64_t length = std::min(most, transfer->size - sent);
@@ -280,9 +285,9 @@ void Messages::receive_fragment(Rank source, const MessageFrame& frame, const Pa
   });
   if (found == incoming_.end()) return;
   MessageTransfer& transfer = *found->transfer;
-  if (frame.payload > found->frame.size - transfer.done)
-    throw Aborted(fmt::format("rank {} got more of a message of rank {} than was offered",
-                              self_.value(), source.value()));
+  const Foreign theirs{self_, source};
+  theirs.require(found->streams, "the message that it was asked for", frame.id);
+  theirs.at_most("the length of a fragment", frame.payload, found->frame.size - transfer.done);
   payload.copy_to(transfer.data + transfer.done);
   transfer.done += frame.payload;
   transfer.since = {};

@@ -124,6 +124,7 @@ class Messages {
               const Payload& payload);
   void receive_fragment(Rank source, const MessageFrame& frame, const Payload& payload);
   void stream(Rank peer, const MessageFrame& frame);
+  TransferPointer take_offer(Rank peer, std::uint64_t id);
   void watch_sources();
   void check_sends(Time now, std::chrono::milliseconds timeout);
   static Time::duration waited(Time& since, Time now);

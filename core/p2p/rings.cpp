@@ -1,12 +1,10 @@
 #include "core/p2p/rings.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
-#include "capstan/error.hpp"
+#include "capstan/types.hpp"
 #include "core/control/peers.hpp"
 
 namespace capstan {
@@ -21,6 +19,18 @@ struct Rings::Tail {
 };
 
 // The area holds a tail for the ring from each peer, then head and bytes of the ring to each peer.
+void check(const MessageFrame& frame, const Foreign& peer, std::uint64_t ring) {
+  using Kind = MessageFrame::Kind;
+  const Kind kind = peer.enumerator("the kind of a message", static_cast<std::uint64_t>(frame.kind),
+                                    Kind::fragment);
+  peer.at_most("the type of a message", frame.type, all_data_types().size());
+  peer.require(frame.tag >= 0, "the tag of a message", static_cast<std::uint64_t>(frame.tag));
+  peer.at_most("the length of a message's frame", frame.payload, ring - sizeof frame);
+  const bool whole = kind != Kind::eager || frame.payload == frame.size;
+  const bool alone = kind == Kind::eager || kind == Kind::fragment || frame.payload == 0;
+  peer.require(whole && alone, "the length of a message's frame", frame.payload);
+}
+
 Bytes Rings::tail(Rank peer) const {
   return Bytes{sizeof(Tail) * static_cast<std::uint64_t>(peer.value())};
 }
@@ -56,6 +66,8 @@ bool Rings::write(Rank peer, const MessageFrame& frame, const std::byte* payload
   const auto consumed =
       of<Tail>(peer, tail(peers_.self())).consumed.load(std::memory_order_acquire);
   const std::uint64_t used = produced_[peer] - consumed;
+  Foreign{peers_.self(), peer}.require(used <= size_, "the count of bytes that it has consumed",
+                                       consumed);
   if (size_ - used < sizeof frame + frame.payload) return false;
   put(peer, &frame, sizeof frame);
   put(peer, payload, frame.payload);
@@ -94,20 +106,16 @@ bool Rings::read(Rank peer,
   const auto produced =
       of<Head>(peer, head(peers_.self())).produced.load(std::memory_order_acquire);
   if (consumed == produced) return false;
-  const auto require = [&](bool possible) {
-    if (!possible)
-      throw Aborted(fmt::format(
-          "rank {} found a message of rank {} that cannot be: its memory has been overwritten",
-          peers_.self().value(), peer.value()));
-  };
-  require(produced - consumed <= size_);
+  const Foreign theirs{peers_.self(), peer};
+  const std::string_view count = "the count of bytes that it has sent";
+  theirs.require(produced - consumed <= size_, count, produced);
   while (consumed < produced) {
-    require(produced - consumed >= sizeof(MessageFrame));
+    theirs.require(produced - consumed >= sizeof(MessageFrame), count, produced);
     MessageFrame frame;
     range(peer, consumed, sizeof frame).copy_to(reinterpret_cast<std::byte*>(&frame));
+    check(frame, theirs, size_);
     const std::uint64_t length = sizeof frame + std::uint64_t{frame.payload};
-    require(length <= produced - consumed);
-    require(frame.kind != MessageFrame::Kind::eager || frame.payload == frame.size);
+    theirs.require(length <= produced - consumed, count, produced);
     handle(frame, range(peer, consumed + sizeof frame, frame.payload));
     consumed += length;
   }

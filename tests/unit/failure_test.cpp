@@ -39,7 +39,7 @@ class WordwiseTransport final : public Transport {
       const auto before = order_ == Order::forwards ? i : (length.value() - 1 - i) / word * word;
       const auto at = offset.value() + before;
       std::memcpy(mirror_ + at, own_ + at, std::min(word, length.value() - before));
-      if (const auto failure = read(mirror().abort)) seen_.push_back(*failure);
+      if (const auto failure = read(mirror().abort, 8)) seen_.push_back(*failure);
     }
   }
   void progress() override {}

@@ -9,6 +9,7 @@
 #include "core/net/listener.hpp"
 #include "core/net/system_call.hpp"
 #include "transports/shm/memfd.hpp"
+#include "transports/shm/sleeper.hpp"
 
 namespace capstan::shm {
 namespace {
@@ -256,6 +257,8 @@ std::string Rendezvous::reason_to_distrust(const Peer& peer, std::size_t rank,
   const auto& fds = incoming.descriptors;
   if (auto flaw = unsafe_to_map(fds[0].get(), Bytes{peer.address.segment})) return *flaw;
   if (auto flaw = unsafe_to_map(fds[1].get(), Bytes{1})) return *flaw;
+  if (count > 2)
+    if (auto flaw = unsafe_to_ring(fds[2].get())) return *flaw;
   return {};
 }
 

@@ -165,9 +165,12 @@ bool copy_across(Copy copy, pid_t pid, std::uint64_t remote, void* local, std::u
   return true;
 }
 
+/// Checks afterwards that the peer lives: another process may have got its pid, and a peer that
+/// lives then has had it all the time.
 bool ShmTransport::read_remote(Rank peer, std::uint64_t address, void* to, Bytes size) {
-  return copy_across(::process_vm_readv, peers_[index(peer)].liveness.pid(), address, to,
-                     size.value());
+  const shm::Liveness& liveness = peers_[index(peer)].liveness;
+  return copy_across(::process_vm_readv, liveness.pid(), address, to, size.value()) &&
+         !liveness.ended();
 }
 
 /// Checks first that the peer lives: another process may have got its pid.

@@ -1,8 +1,10 @@
 #include "transports/shm/sleeper.hpp"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -46,6 +48,14 @@ void futex(Doorbell& word, Scope scope, int operation, std::uint32_t value,
 FileDescriptor make_bell() {
   return FileDescriptor{checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd",
                                 "raise ulimit -n if descriptors ran out")};
+}
+
+std::optional<std::string> unsafe_to_ring(int fd) {
+  struct stat status{};
+  if (::fstat(fd, &status) != 0 || (status.st_mode & S_IFMT) != 0)  // as of anonymous inodes
+    return "it handed over a bell that is no event";
+  if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) return "it handed over a bell that can block";
+  return std::nullopt;
 }
 
 void ring_doorbell(Doorbell& doorbell, Scope scope, int bell) {

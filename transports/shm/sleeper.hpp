@@ -3,6 +3,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "core/net/file_descriptor.hpp"
 
@@ -17,6 +19,9 @@ enum class Scope { process, host };
 /// An eventfd that ringing makes readable instead of waking a futex, so that a sleeper can watch
 /// other descriptors, too. Throws SystemError.
 FileDescriptor make_bell();
+/// Why a descriptor that a peer has handed over is no bell, or nothing. Ringing what is none could
+/// block, or write into a file.
+std::optional<std::string> unsafe_to_ring(int fd);
 
 /// Wakes the thread that sleeps on `doorbell`, if any; `bell` is its eventfd, or -1. Thread-safe.
 void ring_doorbell(Doorbell& doorbell, Scope scope, int bell);
