@@ -77,7 +77,7 @@ TcpEndpoint listening_endpoint(const Launch& launch, const TcpEndpoint& endpoint
       to_string(endpoint), interface, chosen.interface, chosen.text(), chosen.text()));
 }
 
-std::unique_ptr<Store> host_or_connect(StoreClient::Settings settings, Deadline deadline) {
+std::unique_ptr<JobStore> host_or_connect(StoreClient::Settings settings, Deadline deadline) {
   if (settings.rank == 0) return std::make_unique<HostedStore>(std::move(settings), deadline);
   return std::make_unique<StoreClient>(std::move(settings), deadline);
 }
@@ -91,7 +91,7 @@ StoreClient::Settings settings_for(const Launch& launch, SocketEndpoint endpoint
           .size = launch.size};
 }
 
-std::unique_ptr<Store> join_at(const Launch& launch, int sequence, Deadline deadline,
+std::unique_ptr<JobStore> join_at(const Launch& launch, int sequence, Deadline deadline,
                                const Settings& options) {
   const auto& [endpoint, secret, hosted_by_launcher] = *launch.store;
   auto scope = fmt::format("{}-{}", fingerprint(launch.job), sequence);
@@ -123,7 +123,7 @@ auto ask_launcher(const Launch& launch, Call call) {
 
 /// Rank 0 opens a store and puts its address and secret, or the reason why there is no store, into
 /// the launcher's key-value store.
-std::unique_ptr<Store> host_by_launcher(const Launch& launch, LauncherKvs& kvs,
+std::unique_ptr<JobStore> host_by_launcher(const Launch& launch, LauncherKvs& kvs,
                                         const std::string& key, Deadline deadline,
                                         const Settings& options) {
   StoreAddress address;
@@ -145,7 +145,7 @@ std::unique_ptr<Store> host_by_launcher(const Launch& launch, LauncherKvs& kvs,
   std::rethrow_exception(obstacle);
 }
 
-std::unique_ptr<Store> connect_by_launcher(const Launch& launch, LauncherKvs& kvs,
+std::unique_ptr<JobStore> connect_by_launcher(const Launch& launch, LauncherKvs& kvs,
                                            const std::string& key, Deadline deadline) {
   const StoreAddress address =
       ask_launcher(launch, [&] { return parse_store_address(kvs.get(key, deadline)); });
@@ -158,7 +158,7 @@ std::unique_ptr<Store> connect_by_launcher(const Launch& launch, LauncherKvs& kv
       settings_for(launch, address.endpoint, Secret::from_text(address.secret), key), deadline);
 }
 
-std::unique_ptr<Store> join_by_launcher(Method method, const Launch& launch, int sequence,
+std::unique_ptr<JobStore> join_by_launcher(Method method, const Launch& launch, int sequence,
                                         Deadline deadline, const Settings& options) {
   const std::string key = fmt::format("capstan.{}", sequence);
   const auto kvs = launcher_kvs(method, launch);
@@ -166,7 +166,7 @@ std::unique_ptr<Store> join_by_launcher(Method method, const Launch& launch, int
   return connect_by_launcher(launch, *kvs, key, deadline);
 }
 
-std::unique_ptr<Store> join_on_this_host(const Launch& launch, int sequence, Deadline deadline) {
+std::unique_ptr<JobStore> join_on_this_host(const Launch& launch, int sequence, Deadline deadline) {
   AbstractEndpoint endpoint{
       fmt::format("capstan-{}-{}-{}", ::geteuid(), fingerprint(launch.job), sequence)};
   // The kernel keeps other users out; this secret keeps jobs apart.
@@ -176,7 +176,7 @@ std::unique_ptr<Store> join_on_this_host(const Launch& launch, int sequence, Dea
 
 /// A store behind a unique id. If this rank leaves before all ranks have joined, it stops the
 /// server, so that the others get an error at once.
-class IdentifiedStore final : public Store {
+class IdentifiedStore final : public JobStore {
  public:
   IdentifiedStore(const UniqueId& id, StoreClient::Settings settings, Deadline deadline)
       : id_(id), client_(std::move(settings), deadline) {}
@@ -193,6 +193,7 @@ class IdentifiedStore final : public Store {
   std::optional<std::vector<std::byte>> try_get(std::string_view key) override {
     return client_.try_get(key);
   }
+  const Secret& secret() const override { return client_.secret(); }
 
  private:
   UniqueId id_;
@@ -201,7 +202,7 @@ class IdentifiedStore final : public Store {
 
 }  // namespace
 
-std::unique_ptr<Store> join(const Launch& launch, Deadline deadline, const Settings& settings) {
+std::unique_ptr<JobStore> join(const Launch& launch, Deadline deadline, const Settings& settings) {
   check(launch.rank, launch.size);
   const int sequence = next_sequence_number(launch);
   const Method method = choose_method(launch, settings.bootstrap).method;
@@ -220,7 +221,7 @@ std::unique_ptr<Store> join(const Launch& launch, Deadline deadline, const Setti
   return nullptr;
 }
 
-std::unique_ptr<Store> join(const UniqueId& id, int rank, int size, Deadline deadline) {
+std::unique_ptr<JobStore> join(const UniqueId& id, int rank, int size, Deadline deadline) {
   check(rank, size);
   const auto [endpoint, secret] = unseal(id);
   return std::make_unique<IdentifiedStore>(id,
@@ -232,7 +233,7 @@ std::unique_ptr<Store> join(const UniqueId& id, int rank, int size, Deadline dea
                                            deadline);
 }
 
-std::unique_ptr<Store> join(std::shared_ptr<Store> store, int rank, int size,
+std::unique_ptr<JobStore> join(std::shared_ptr<Store> store, int rank, int size,
                             const std::string& prefix, const Settings& settings) {
   check(rank, size);
   return std::make_unique<ProgramStore>(

@@ -120,7 +120,7 @@ void Engine::push_out_failure() {
 }
 
 std::optional<Failure> Engine::failure() {
-  if (auto own = read(peers_.own_control().abort)) return own;
+  if (auto own = read(peers_.own_control().abort, peers_.count())) return own;
   if (auto theirs = watchdog_.failure_among(peers_.mapped())) return theirs;
   if (peers_.posted().empty()) return std::nullopt;
   const Progress::Lock lock{*progress_};

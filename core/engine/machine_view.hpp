@@ -3,6 +3,7 @@
 #include "capstan/hosts.hpp"
 #include "capstan/settings.hpp"
 #include "core/control/segment.hpp"
+#include "core/net/job_key.hpp"
 #include "topology/cpu_set.hpp"
 
 namespace capstan {
@@ -13,6 +14,7 @@ struct MachineView {
   bool threads = false;            ///< ranks are threads of one process
   Hosts hosts{1};                  ///< of the ranks
   Network network = Network::tcp;  ///< between hosts
+  JobKey key = JobKey::random();   ///< of the world: by it ranks recognise each other there
   bool shares_cores = false;       ///< some ranks of some host share a core
   Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
   bool reads_peers = false;        ///< every rank can read every other's memory

@@ -33,6 +33,17 @@ Digest prove(Speaker speaker, const Nonce& initiator, const Nonce& acceptor,
   return secret.proof(signed_bytes.take());
 }
 
+SessionKeys session_keys(const Nonce& initiator, const Nonce& acceptor,
+                         std::span<const std::byte> claims, const Secret& secret) {
+  ByteWriter transcript;
+  transcript.raw(initiator);
+  transcript.raw(acceptor);
+  transcript.raw(claims);
+  const auto context = transcript.take();
+  return {secret.child("capstan session of initiator v1", context),
+          secret.child("capstan session of acceptor v1", context)};
+}
+
 Initiator::Initiator() : nonce_(random_value<Nonce>()) {}
 
 bool Initiator::trusts(const Welcome& welcome) const {

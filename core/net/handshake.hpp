@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/net/message.hpp"
+#include "core/net/sealed.hpp"
 #include "core/net/secret.hpp"
 
 /// On a new connection, two processes prove to each other that they know the same secret:
@@ -25,8 +26,8 @@
 /// the wire. As each proof names its speaker, none can be sent back; as both nonces are new, none
 /// can be replayed.
 ///
-/// Proofs settle who may connect. Later messages are neither encrypted nor signed, so they are as
-/// private as the network that they cross.
+/// Proofs settle who may connect. Both ends then share keys for this connection alone, one for each
+/// direction, by which later messages can be sealed (sealed.hpp).
 ///
 /// Messages are pure data; message.hpp carries them.
 namespace capstan::handshake {
@@ -102,6 +103,17 @@ enum class Speaker { initiator, acceptor };
 Digest prove(Speaker speaker, const Nonce& initiator, const Nonce& acceptor,
              std::span<const std::byte> claims, const Secret& secret);
 
+/// The keys of a connection, which depend on all that was said in its handshake.
+struct SessionKeys {
+  Secret of_initiator;  ///< for what it sends
+  Secret of_acceptor;
+
+  SealedPair for_initiator() const { return {Sealer{of_initiator}, Unsealer{of_acceptor}}; }
+  SealedPair for_acceptor() const { return {Sealer{of_acceptor}, Unsealer{of_initiator}}; }
+};
+SessionKeys session_keys(const Nonce& initiator, const Nonce& acceptor,
+                         std::span<const std::byte> claims, const Secret& secret);
+
 template <class Claims>
 std::vector<std::byte> encoded(const Claims& claims) {
   ByteWriter w;
@@ -120,16 +132,20 @@ class Initiator {
   Claim<Claims> claim(const Challenge& challenge, Claims claims, const Secret& secret) {
     const auto bytes = encoded(claims);
     expected_ = prove(Speaker::acceptor, nonce_, challenge.nonce, bytes, secret);
+    keys_ = session_keys(nonce_, challenge.nonce, bytes, secret);
     return {prove(Speaker::initiator, nonce_, challenge.nonce, bytes, secret), std::move(claims)};
   }
   /// The claim has been made.
   bool claimed() const { return expected_.has_value(); }
   /// Whether the acceptor has proved that it knows the secret.
   bool trusts(const Welcome& welcome) const;
+  /// The keys of the connection. Throws std::bad_optional_access before the claim.
+  const SessionKeys& keys() const { return keys_.value(); }
 
  private:
   Nonce nonce_;
   std::optional<Digest> expected_;
+  std::optional<SessionKeys> keys_;
 };
 
 /// The end that has accepted the connection. Answers the Hello with challenge(), and a Claim that
@@ -148,6 +164,12 @@ class Acceptor {
   template <class Claims>
   Welcome welcome(const Claim<Claims>& claim, const Secret& secret) const {
     return {proof_of(Speaker::acceptor, encoded(claim.claims), secret)};
+  }
+  /// The keys of the connection, after a claim that it trusts().
+  template <class Claims>
+  SessionKeys keys(const Claim<Claims>& claim, const Secret& secret) const {
+    return session_keys(nonces_.value().initiator, nonces_.value().acceptor, encoded(claim.claims),
+                        secret);
   }
 
  private:

@@ -10,6 +10,8 @@
 namespace capstan {
 namespace {
 
+static_assert(crypto_shorthash_siphashx24_BYTES == sizeof(Tag) &&
+              crypto_shorthash_siphashx24_KEYBYTES <= sizeof(Secret::Bytes));
 static_assert(crypto_auth_KEYBYTES == sizeof(Secret::Bytes) && crypto_auth_BYTES == sizeof(Digest));
 
 void start_sodium() {
@@ -61,6 +63,33 @@ Digest Secret::proof(std::span<const std::byte> message) const {
   Digest out;
   crypto_auth(raw(out.data()), raw(message.data()), message.size(), raw(bytes_.data()));
   return out;
+}
+
+Tag Secret::tag(std::span<const std::byte> message) const {
+  Tag out;
+  crypto_shorthash_siphashx24(raw(out.data()), raw(message.data()), message.size(),
+                              raw(bytes_.data()));
+  return out;
+}
+
+Secret Secret::child(std::string_view purpose, std::span<const std::byte> context) const {
+  start_sodium();
+  const auto length = static_cast<std::uint64_t>(purpose.size());
+  crypto_generichash_state state;
+  Bytes out;
+  crypto_generichash_init(&state, raw(bytes_.data()), bytes_.size(), out.size());
+  for (const auto part : {std::as_bytes(std::span{&length, 1}),
+                          std::as_bytes(std::span{purpose.data(), purpose.size()}), context})
+    crypto_generichash_update(&state, raw(part.data()), part.size());
+  crypto_generichash_final(&state, raw(out.data()), out.size());
+  Secret secret{out};
+  sodium_memzero(out.data(), out.size());
+  sodium_memzero(&state, sizeof state);
+  return secret;
+}
+
+bool same_tag(const Tag& a, const Tag& b) {
+  return sodium_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 bool same_proof(const Digest& a, const Digest& b) {

@@ -13,6 +13,8 @@ namespace capstan {
 using Nonce = std::array<std::byte, 32>;
 /// A keyed hash (HMAC-SHA-512-256).
 using Digest = std::array<std::byte, 32>;
+/// A keyed hash of a short message (SipHash, 128 bits).
+using Tag = std::array<std::byte, 16>;
 
 /// A key that two processes share. It never crosses the wire: both ends prove that they know it by
 /// keyed hashes of nonces that each of them drew. Wiped when destroyed.
@@ -35,6 +37,11 @@ class Secret {
   const Bytes& bytes() const { return bytes_; }
   /// The keyed hash of `message`.
   Digest proof(std::span<const std::byte> message) const;
+  /// The same, much faster for messages that are short and many.
+  Tag tag(std::span<const std::byte> message) const;
+  /// A secret derived from this one. Every other purpose or context gives another secret, and none
+  /// of them tells anything about this one or each other.
+  Secret child(std::string_view purpose, std::span<const std::byte> context) const;
 
  private:
   explicit Secret(const Bytes& bytes) : bytes_(bytes) {}
@@ -43,6 +50,7 @@ class Secret {
 
 /// Compares in constant time.
 bool same_proof(const Digest& a, const Digest& b);
+bool same_tag(const Tag& a, const Tag& b);
 
 /// 32 random bytes as 64 hexadecimal digits, for a secret that has to travel as text.
 std::string random_text();

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "capstan/error.hpp"
+#include "core/net/foreign.hpp"
 #include "core/world/make_transport.hpp"
 #include "core/world/world.hpp"
 
@@ -73,7 +74,8 @@ class Formation {
   Announcement open() {
     if (members_.empty()) return {};
     if (!threads_) {
-      transport_ = make_transport(Rank{position_}, hosts(), parent_.machine().network,
+      transport_ = make_transport(Rank{position_}, hosts(),
+                                  {parent_.machine().network, parent_.machine().key},
                                   layout_.total(), parent_.settings());
       return announce(transport_->address());
     }
@@ -89,6 +91,8 @@ class Formation {
     std::vector<Address> addresses;
     for (const Rank member : members_) {
       const Announcement& theirs = announcements[member];
+      Foreign{Rank{parent_.rank()}, member}.at_most("the length of its address", theirs.length,
+                                                    sizeof theirs.address);
       addresses.emplace_back(theirs.address, theirs.address + theirs.length);
     }
     if (threads_) return take(addresses.front());
@@ -122,7 +126,7 @@ class Formation {
 
   void take(const Address& address) {
     std::uint64_t number = 0;
-    std::memcpy(&number, address.data(), sizeof number);
+    std::memcpy(&number, address.data(), std::min(address.size(), sizeof number));
     const auto handoff = Handoffs::of_process().find(number);
     if (!handoff) throw BootstrapError("the group's first member has given up");
     transport_ = std::move(handoff->transports[static_cast<std::size_t>(position_)]);

@@ -42,26 +42,30 @@ std::string take_in_turn(const std::string& list, int first, int count) {
 }
 
 /// A transport to ranks on other hosts, with one connection to each.
-std::unique_ptr<Transport> make_rail(Network network, Rank self, int ranks, Bytes segment,
-                                     const Settings& settings, const Borrowed& memory) {
-  if (network == Network::verbs) {
-    const VerbsOptions options{.devices = parts_of(settings.rdma_devices)};
+std::unique_ptr<Transport> make_rail(const NetworkChoice& network, Rank self, int ranks,
+                                     Bytes segment, const Settings& settings,
+                                     const Borrowed& memory) {
+  if (network.kind == Network::verbs) {
+    const VerbsOptions options{.key = network.key, .devices = parts_of(settings.rdma_devices)};
     return make_verbs_transport(self, ranks, segment, options, memory);
   }
-  if (network == Network::ofi) {
-    const OfiOptions options{.provider = settings.provider,
+  if (network.kind == Network::ofi) {
+    const OfiOptions options{.key = network.key,
+                             .provider = settings.provider,
                              .domain = settings.rdma_devices,
                              .interface = settings.interface};
     return make_ofi_transport(self, ranks, segment, options, memory);
   }
-  const TcpOptions options{.interface = settings.interface,
+  const TcpOptions options{.key = network.key,
+                           .interface = settings.interface,
                            .congestion_control = settings.tcp_congestion};
   return make_tcp_transport(self, ranks, segment, options, memory);
 }
 
 /// A transport to ranks on other hosts, over all rails. `shared` has network_segment() bytes.
-std::unique_ptr<Transport> make_network_transport(Network network, Rank self, int ranks,
-                                                  Bytes segment, const Settings& settings,
+std::unique_ptr<Transport> make_network_transport(const NetworkChoice& network, Rank self,
+                                                  int ranks, Bytes segment,
+                                                  const Settings& settings,
                                                   std::byte* shared = nullptr) {
   if (settings.rails == 1) return make_rail(network, self, ranks, segment, settings, shared);
   const auto make = [&](int rail, Bytes whole, const Borrowed& memory) {
@@ -124,8 +128,9 @@ Settings settings_at(int position, Settings settings) {
   return settings;
 }
 
-std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network network,
-                                          Bytes segment, const Settings& settings) {
+std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts,
+                                          const NetworkChoice& network, Bytes segment,
+                                          const Settings& settings) {
   if (!settings.faults.empty())
     return with_faults(self, hosts.ranks(), segment, settings, [&](Bytes inner) {
       return make_network_transport(network, self, hosts.ranks(), inner, settings);

@@ -6,12 +6,19 @@
 
 #include "capstan/hosts.hpp"
 #include "capstan/settings.hpp"
+#include "core/net/job_key.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {
 
 // The transports that make up the links of a communicator: shared memory within a host, the network
 // between hosts.
+
+/// The network between hosts, and the key by which ranks recognise each other there.
+struct NetworkChoice {
+  Network kind;
+  JobKey key;
+};
 
 /// The hosts that settings.virtual_hosts describes; one host for each rank if faults are injected;
 /// otherwise a single host.
@@ -34,8 +41,10 @@ Settings settings_of_rail(int rail, Settings settings);
 
 /// The transport of one rank, to be connected. Throws InvalidArgument when this build or this
 /// machine lacks something that the settings ask for, SystemError.
-std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts, Network network,
-                                          Bytes segment, const Settings& settings);
+/// Ranks on other hosts have to prove that they know the key.
+std::unique_ptr<Transport> make_transport(Rank self, const Hosts& hosts,
+                                          const NetworkChoice& network, Bytes segment,
+                                          const Settings& settings);
 
 /// Connected transports for ranks that are threads of this process, in order.
 std::vector<std::unique_ptr<Transport>> make_transports_of_threads(const Hosts& hosts,

@@ -16,11 +16,12 @@ namespace capstan {
 /// once. All functions throw what the store throws.
 class StoreExchange final : public Exchange {
  public:
-  StoreExchange(Store& store, Rank self, int ranks, Deadline deadline)
+  StoreExchange(JobStore& store, Rank self, int ranks, Deadline deadline)
       : store_(store), self_(self), ranks_(ranks), deadline_(deadline) {}
 
   Rank self() const { return self_; }
   int ranks() const override { return ranks_; }
+  const Secret& secret() const { return store_.secret(); }
   Deadline deadline() const { return deadline_; }
 
   /// The answers of all ranks, whose lengths may differ.
@@ -49,7 +50,7 @@ class StoreExchange final : public Exchange {
  private:
   static void copy_answer(const std::vector<std::byte>& answer, std::span<std::byte> to);
 
-  Store& store_;
+  JobStore& store_;
   const Rank self_;
   const int ranks_;
   const Deadline deadline_;

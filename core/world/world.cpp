@@ -63,6 +63,11 @@ Network agree_on_network(StoreExchange& exchange, const Hosts& hosts, const Sett
   return holds_everywhere(exchange, has_rdma(settings), "rdma") ? Network::verbs : Network::tcp;
 }
 
+/// The nonce is new for each world and known to its ranks alone, as the store is sealed.
+JobKey agree_on_key(StoreExchange& exchange) {
+  return {exchange.secret(), exchange.from_first("nonce", random_value<Nonce>())};
+}
+
 /// Sizes that keep data in caches. Rank 0 decides them, so that all ranks lay out their segments
 /// alike and cut calls into the same blocks: ranks that are bound differently have other caches.
 struct Caches {
@@ -89,6 +94,7 @@ MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) 
   const Settings own_settings = settings_at(position, settings);
   return {.hosts = hosts,
           .network = agree_on_network(exchange, hosts, own_settings),
+          .key = agree_on_key(exchange),
           .chunk = caches.chunk,
           .cached_buffers = caches.buffers,
           .oversubscribed = oversubscribed(neighbours),
@@ -169,8 +175,8 @@ Member build(StoreExchange exchange, const Settings& common) {
   const SegmentLayout layout = segment_layout(exchange.ranks(), machine, settings);
   agree_on_layout(exchange, layout, settings.rails);
 
-  auto transport =
-      make_transport(exchange.self(), machine.hosts, machine.network, layout.total(), settings);
+  auto transport = make_transport(exchange.self(), machine.hosts, {machine.network, machine.key},
+                                  layout.total(), settings);
   const auto addresses = exchange.gather("address", transport->address());
   transport->connect(addresses.elements(), exchange.deadline());
   agree_on_abilities(machine, exchange, *transport, settings);

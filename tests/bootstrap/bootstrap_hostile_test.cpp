@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <climits>
 #include <functional>
 #include <random>
@@ -15,12 +16,14 @@
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/bootstrap/store/wire.hpp"
 #include "core/net/socket.hpp"
+#include "tests/relay.hpp"
 
 namespace capstan {
 namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Bytes = std::vector<std::byte>;
 
 Deadline patience() {
@@ -53,10 +56,17 @@ class RawConnection {
       if (n < 0 && (errno != EAGAIN || !wait_for(socket_, POLLOUT, patience()))) return;
     }
   }
-  void send(const wire::StoreMessage& message) { send(wire::encode(message)); }
+  void send(const wire::StoreMessage& message) { send(conversation_.encode(message)); }
+  /// After join(): a payload that may be none, sealed as it should be.
+  void send_sealed(std::uint16_t type, const Bytes& payload) {
+    ByteWriter inner;
+    inner.number(type);
+    inner.raw(payload);
+    send(framed(wire::protocol, wire::sealed_type, out_->seal(inner.take())));
+  }
   wire::StoreMessage receive() {
     while (true) {
-      if (auto message = reader_.take()) return *message;
+      if (auto message = conversation_.take()) return *message;
       if (!read_some()) throw std::runtime_error("closed");
     }
   }
@@ -75,20 +85,25 @@ class RawConnection {
     const auto challenge = std::get<wire::Challenge>(receive());
     send(proofs.claim(challenge, wire::Membership{-1, 0, ""}, secret()));
     std::get<wire::Welcome>(receive());
+    conversation_.seal(proofs.keys().for_initiator(), wire::max_payload);
+    out_ = proofs.keys().for_initiator().out;
   }
+  /// After join(): a whole sealed frame.
+  Bytes sealed(const wire::StoreMessage& message) { return conversation_.encode(message); }
 
  private:
   bool read_some() {
     if (!wait_for(socket_, POLLIN, patience())) return false;
-    const auto space = reader_.space();
+    const auto space = conversation_.space();
     const auto n = ::recv(socket_.get(), space.data(), space.size(), 0);
     if (n <= 0) return false;
-    reader_.commit(static_cast<std::size_t>(n));
+    conversation_.commit(static_cast<std::size_t>(n));
     return true;
   }
 
   FileDescriptor socket_;
-  wire::StoreReader reader_{wire::max_payload};
+  wire::Conversation conversation_{wire::max_payload};
+  std::optional<Sealer> out_;
 };
 
 Bytes random_payload(std::mt19937& random, std::size_t most) {
@@ -133,8 +148,11 @@ TEST(HostileClient, RandomFramesAreRefusedBeforeAndAfterTheProof) {
     const auto payload = random_payload(random, 200);
     const auto type = static_cast<std::uint16_t>(random() % 15);
     const auto length = static_cast<std::uint32_t>(payload.size() + (i % 3 == 0 ? 9 : 0));
-    attacker.send(frame(wire::protocol.version, type, length, payload));
-    attacker.send(wire::Challenge{});  // out of turn in any case
+    if (i % 4 == 1)
+      attacker.send_sealed(type, payload);
+    else
+      attacker.send(frame(wire::protocol.version, type, length, payload));
+    attacker.send(wire::encode(wire::Challenge{}));  // out of turn in any case
     EXPECT_TRUE(attacker.closed());
   }
   expect_healthy(server);
@@ -157,7 +175,7 @@ TEST(HostileClient, OtherVersionIsToldSo) {
   StoreServer server{impatient()};
   RawConnection stranger{server.endpoint()};
   stranger.send(frame(wire::protocol.version + 1, 1, 32, Bytes(32)));
-  EXPECT_THAT(std::get<wire::Refusal>(stranger.receive()).text, HasSubstr("version 2"));
+  EXPECT_THAT(std::get<wire::Refusal>(stranger.receive()).text, HasSubstr("version 3"));
   EXPECT_TRUE(stranger.closed());
 }
 
@@ -187,6 +205,81 @@ TEST(HostileClient, NothingWorksWithoutTheProof) {
     EXPECT_TRUE(std::holds_alternative<wire::Refusal>(stranger.receive()));
     EXPECT_TRUE(stranger.closed());
   }
+}
+
+TEST(HostileClient, AfterTheProofNothingIsTakenInClear) {
+  StoreServer server{impatient()};
+  for (const wire::StoreMessage& request :
+       {wire::StoreMessage{wire::Put{"key", {}}}, wire::StoreMessage{wire::TryGet{"key"}}}) {
+    RawConnection member{server.endpoint()};
+    member.join();
+    member.send(wire::encode(request));
+    EXPECT_THAT(std::get<wire::Refusal>(member.receive()).text, HasSubstr("in clear"));
+    EXPECT_TRUE(member.closed());
+  }
+  expect_healthy(server);
+}
+
+TEST(HostileClient, SealedMessagesAreTakenOnceAndInOrder) {
+  StoreServer server{impatient()};
+  const auto expect_refused = [&](const auto& attack) {
+    RawConnection member{server.endpoint()};
+    member.join();
+    const Bytes first = member.sealed(wire::Put{"key", Bytes(1)});
+    const Bytes second = member.sealed(wire::Put{"key", Bytes(2)});
+    attack(member, first, second);
+    wire::StoreMessage answer = member.receive();
+    if (std::holds_alternative<wire::Done>(answer)) answer = member.receive();
+    EXPECT_TRUE(std::holds_alternative<wire::Refusal>(answer));
+    EXPECT_TRUE(member.closed());
+  };
+  expect_refused([](RawConnection& c, const Bytes& first, const Bytes&) {
+    c.send(first);
+    c.send(first);  // again
+  });
+  expect_refused([](RawConnection& c, const Bytes&, const Bytes& second) { c.send(second); });
+  expect_refused([](RawConnection& c, Bytes first, const Bytes&) {
+    first.back() ^= std::byte{1};
+    c.send(first);
+  });
+  RawConnection one{server.endpoint()}, other{server.endpoint()};
+  one.join();
+  other.join();
+  other.send(one.sealed(wire::Put{"key", Bytes(1)}));
+  EXPECT_TRUE(std::holds_alternative<wire::Refusal>(other.receive()));
+  expect_healthy(server);
+}
+
+TEST(HostileClient, WhoListensLearnsNothing) {
+  StoreServer server{impatient()};
+  const Relay relay{server.endpoint()};
+  StoreClient client{{.endpoint = relay.endpoint(), .secret = secret(), .scope = "scope"},
+                     patience()};
+  put_text(client, "the key of this", "the value of this");
+  EXPECT_EQ(get_text(client, "the key of this", patience()), "the value of this");
+  const std::string heard = relay.record();
+  EXPECT_THAT(heard, HasSubstr("scope")) << "the handshake is in clear";
+  EXPECT_THAT(heard, Not(HasSubstr("the key")));
+  EXPECT_THAT(heard, Not(HasSubstr("the value")));
+}
+
+TEST(HostileClient, WhatSomebodyOnTheWireHasChangedIsRefused) {
+  StoreServer server{impatient()};
+  for (const Relay::Way way : {Relay::forth, Relay::back}) {
+    std::atomic<bool> changes = false;
+    const Relay relay{server.endpoint(), [&](Relay::Way which, std::vector<std::byte>& bytes) {
+                        if (changes && which == way) bytes.back() ^= std::byte{1};
+                      }};
+    StoreClient client{{.endpoint = relay.endpoint(), .secret = secret()}, patience()};
+    put_text(client, "key", "good");
+    changes = true;
+    EXPECT_THROW(put_text(client, "other", "value"), BootstrapError);
+    if (way == Relay::forth) {
+      StoreClient witness{{.endpoint = server.endpoint(), .secret = secret()}, patience()};
+      EXPECT_EQ(witness.try_get("other"), std::nullopt);
+    }
+  }
+  expect_healthy(server);
 }
 
 TEST(HostileClient, SilenceAndHalfMessagesEndInBoundedTime) {
@@ -337,7 +430,7 @@ TEST(HostileServer, OtherVersionIsNamedAsSuch) {
     c.send(frame(wire::protocol.version + 1, 2, 32, Bytes(32)));
     c.closed();
   }};
-  EXPECT_THAT(newer.complaint(), HasSubstr("version 2 of the Capstan store protocol"));
+  EXPECT_THAT(newer.complaint(), HasSubstr("version 3 of the Capstan store protocol"));
 }
 
 std::vector<wire::StoreMessage> one_of_each() {
@@ -358,7 +451,7 @@ std::vector<wire::StoreMessage> one_of_each() {
 }
 
 TEST(Wire, EveryMessageSurvivesTheTripInPieces) {
-  wire::StoreReader reader{wire::max_payload};
+  wire::Conversation reader{wire::max_payload};
   for (const auto& message : one_of_each()) {
     const auto bytes = wire::encode(message);
     std::optional<wire::StoreMessage> arrived;
@@ -378,7 +471,7 @@ TEST(Wire, EveryMessageSurvivesTheTripInPieces) {
 TEST(Wire, TruncatedAndExtendedPayloadsAreRefused) {
   for (const auto& message : one_of_each()) {
     const auto bytes = wire::encode(message);
-    const Bytes payload(bytes.begin() + wire::StoreReader::header_size, bytes.end());
+    const Bytes payload(bytes.begin() + PayloadReader::header_size, bytes.end());
     const auto type = static_cast<std::uint16_t>(message.index() + 1);
     const bool open_ended =
         std::holds_alternative<wire::Put>(message) || std::holds_alternative<wire::Value>(message);

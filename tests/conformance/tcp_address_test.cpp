@@ -40,7 +40,7 @@ TEST(TcpAddress, SurvivesEncoding) {
 TEST(TcpAddress, IsDifferentEachTime) {
   const auto a = make_tcp_transport(Rank{0}, 1, Bytes{64}, on_loopback());
   const auto b = make_tcp_transport(Rank{0}, 1, Bytes{64}, on_loopback());
-  EXPECT_NE(decoded_tcp(a->address()).token, decoded_tcp(b->address()).token);
+  EXPECT_NE(decoded_tcp(a->address()).id, decoded_tcp(b->address()).id);
   EXPECT_NE(endpoint_of(*a).port, endpoint_of(*b).port);
 }
 

@@ -75,9 +75,10 @@ Identity good_identity() {
   return {.segment = pair_segment.value(), .from = 1, .to = 0, .ranks = 2};
 }
 
-/// What rank 1, whose address it knows, proves to rank 0.
-Secret shared_secret(TcpPair& pair) {
-  return tcp::secret_of(decoded_tcp(pair[1].address()).token, decoded_tcp(pair[0].address()).token);
+/// What rank 1 proves to rank 0.
+Secret shared_secret(TcpPair& pair, const JobKey& key = test_key()) {
+  return tcp::secret_of(key, {1, decoded_tcp(pair[1].address()).id},
+                        {0, decoded_tcp(pair[0].address()).id});
 }
 
 /// Claims to be `identity`. The answer.
@@ -198,18 +199,18 @@ TEST(TcpHostile, StrangersAreRefusedAndToldWhy) {
   pair.greet();
 }
 
-TEST(TcpHostile, OneWithoutTheTokenIsRefused) {
+TEST(TcpHostile, OneWithoutTheSecretIsRefused) {
   CapturedOutput output;
   TcpPair pair;
   pair.connect();
   Stranger stranger{pair[0]};
   const auto answer = claim(stranger, pair, good_identity(), Secret::random());
-  EXPECT_EQ(reason_of(answer), RefusalReason::wrong_token);
-  EXPECT_THAT(output.text(), HasSubstr("lacks the token"));
+  EXPECT_EQ(reason_of(answer), RefusalReason::wrong_secret);
+  EXPECT_THAT(output.text(), HasSubstr("lacks the secret"));
   pair.greet();
 }
 
-// A stranger without the token learns nothing about segments.
+// A stranger without the secret learns nothing about segments.
 TEST(TcpHostile, TheProofIsCheckedBeforeTheSegment) {
   CapturedOutput output;
   TcpPair pair;
@@ -217,7 +218,7 @@ TEST(TcpHostile, TheProofIsCheckedBeforeTheSegment) {
   Stranger stranger{pair[0]};
   Identity bad = good_identity();
   bad.segment = 17;
-  EXPECT_EQ(reason_of(claim(stranger, pair, bad, Secret::random())), RefusalReason::wrong_token);
+  EXPECT_EQ(reason_of(claim(stranger, pair, bad, Secret::random())), RefusalReason::wrong_secret);
   pair.greet();
 }
 
@@ -234,12 +235,12 @@ TEST(TcpHostile, AClaimOfAnotherConnectionIsRefused) {
   ASSERT_TRUE(challenge && second.hear(drive));
   second.say(
       proofs.claim(std::get<tcp::Challenge>(*challenge), good_identity(), shared_secret(pair)));
-  EXPECT_EQ(reason_of(second.hear(drive)), RefusalReason::wrong_token);
+  EXPECT_EQ(reason_of(second.hear(drive)), RefusalReason::wrong_secret);
   pair.greet();
 }
 
 // A rank proves itself to an acceptor first. The acceptor that only sends the proof back does not
-// know the token.
+// know the secret.
 TEST(TcpHostile, AReflectedProofIsRefused) {
   CapturedOutput output;
   TcpPair pair;
@@ -268,7 +269,8 @@ TEST(TcpHostile, AReflectedProofIsRefused) {
         return pair[0].departed(Rank{1}).has_value();
       },
       "the impostor to be found out");
-  EXPECT_THAT(*pair[0].departed(Rank{1}), AllOf(HasSubstr("rank 1"), HasSubstr("lacks the token")));
+  EXPECT_THAT(*pair[0].departed(Rank{1}),
+              AllOf(HasSubstr("rank 1"), HasSubstr("does not know the secret")));
 }
 
 TEST(TcpHostile, GarbageOfAllKindsDoesNoHarm) {
@@ -329,17 +331,35 @@ TEST(TcpHostile, OnlySoManyStrangersAreHeldAtOnce) {
 
 // --- Ranks that are not what they should be ---
 
-TEST(TcpHostile, AListenerWithoutTheTokenIsNoPeer) {
+TEST(TcpHostile, AListenerWithoutTheSecretIsNoPeer) {
   CapturedOutput output;
   TcpPair pair;
   std::vector<Address> addresses = pair.addresses();
   pair[1].connect(addresses, Deadline::in(patience));
   tcp::TcpAddress changed = decoded_tcp(addresses[1]);
-  changed.token[0] ^= std::byte{1};
+  changed.id[0] ^= std::byte{1};
   addresses[1] = changed.encode();
   pair[0].connect(addresses, Deadline::in(patience));
   pair.raise_flag(0, 1);
-  EXPECT_THAT(pair.await_departure(0), AllOf(HasSubstr("rank 1"), HasSubstr("token")));
+  EXPECT_THAT(pair.await_departure(0), AllOf(HasSubstr("rank 1"), HasSubstr("secret")));
+}
+
+// Who has recorded the start-up of a world knows all addresses. So does who has recorded another
+// world of the same secret, and its proofs: the nonce of the key is another one.
+TEST(TcpHostile, AddressesOfAllRanksAreNotEnoughToBeOne) {
+  CapturedOutput output;
+  TcpPair pair;
+  pair.connect();
+  Nonce other_run{};
+  other_run[0] = std::byte{1};
+  const JobKey recorded{Secret::from_text("the secret of these tests"), other_run};
+  for (const JobKey& key : {recorded, JobKey{Secret::from_text(""), Nonce{}}}) {
+    Stranger stranger{pair[0]};
+    EXPECT_EQ(reason_of(claim(stranger, pair, good_identity(), shared_secret(pair, key))),
+              RefusalReason::wrong_secret);
+    stranger.say(frame(0, 8, 8));
+  }
+  pair.greet();
 }
 
 TEST(TcpHostile, AnotherSizeOfSegmentIsReported) {

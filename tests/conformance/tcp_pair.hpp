@@ -19,6 +19,7 @@ inline constexpr Bytes pair_segment{1 << 16};
 
 inline TcpOptions on_loopback() {
   TcpOptions options;
+  options.key = test_key();
   options.interface = "127.0.0.1";
   return options;
 }

@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/net/job_key.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::conformance {
@@ -31,6 +32,11 @@ namespace capstan::conformance {
 inline constexpr std::chrono::seconds patience{100};
 /// Ends a rank that hangs where it cannot check a deadline.
 inline constexpr unsigned watchdog_seconds = 150;
+
+/// The key of all worlds of tests, whose ranks make their transports by themselves.
+inline JobKey test_key() {
+  return {Secret::from_text("the secret of these tests"), Nonce{}};
+}
 
 template <class Condition>
 void wait_until(Condition&& condition, std::string_view what) {

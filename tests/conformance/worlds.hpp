@@ -69,6 +69,7 @@ inline Member::Maker make_shm(ShmFacilities facilities) {
 /// Options for the loopback interface, whatever else the host has.
 inline auto make_tcp(bool lazy) {
   TcpOptions options;
+  options.key = test_key();
   options.interface = "127.0.0.1";
   options.lazy = lazy;
   return [options](const Member& member, Bytes segment, const Borrowed& memory) {
@@ -118,6 +119,7 @@ inline void load_libfabric() {
 inline auto make_ofi(std::string provider, OfiPushes pushes) {
   load_libfabric();
   OfiOptions options;
+  options.key = test_key();
   options.provider = std::move(provider);
   options.pushes = pushes;
   return [options](const Member& member, Bytes segment, const Borrowed& memory) {
@@ -132,6 +134,7 @@ inline World ofi_world(std::string name, std::string provider, OfiPushes pushes)
 /// The ranks use all devices in turn, so that data cross the wire. The long timeout is for peers
 /// that are slow because they are many or emulated.
 inline auto make_verbs(VerbsOptions options) {
+  options.key = test_key();
   for (const VerbsDevice& device : verbs_devices()) options.devices.push_back(device.name);
   options.peer_timeout = std::chrono::seconds{4};
   return [options](const Member& member, Bytes segment, const Borrowed& memory) {

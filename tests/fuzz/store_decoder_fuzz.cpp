@@ -21,16 +21,15 @@ constexpr std::size_t type_offset = 6, length_offset = 8;  // in a frame's heade
 void check_round_trip(const wire::StoreMessage& message) {
   const auto frame = wire::encode(message);
   const auto type = static_cast<std::uint16_t>(message.index() + 1);
-  if (wire::decode(type, std::span{frame}.subspan(wire::StoreReader::header_size)) != message)
+  if (wire::decode(type, std::span{frame}.subspan(PayloadReader::header_size)) != message)
     std::abort();
 }
 
 void read_all(std::span<const std::byte> input, std::size_t piece, std::size_t limit) {
-  wire::StoreReader reader{limit};
+  wire::Conversation reader{limit};
   while (!input.empty()) {
     const auto space = reader.space();
-    if (space.empty() || space.size() > std::max(limit, wire::StoreReader::header_size))
-      std::abort();
+    if (space.empty() || space.size() > std::max(limit, PayloadReader::header_size)) std::abort();
     const auto count = std::min({space.size(), input.size(), piece});
     std::copy_n(input.begin(), count, space.begin());
     input = input.subspan(count);

@@ -17,8 +17,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// A map. A key that is missing will never be put.
-class FakeStore final : public Store {
+class FakeStore final : public JobStore {
  public:
+  const Secret& secret() const override { return secret_; }
   void put(std::string_view key, std::span<const std::byte> value) override {
     values_[std::string{key}] = {value.begin(), value.end()};
   }
@@ -30,6 +31,7 @@ class FakeStore final : public Store {
   std::optional<std::vector<std::byte>> try_get(std::string_view) override { return {}; }
 
  private:
+  Secret secret_ = Secret::random();
   std::map<std::string, std::vector<std::byte>> values_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "capstan/error.hpp"
 #include "transports/verbs/gid.hpp"
+#include "transports/verbs/greeter.hpp"
 #include "transports/verbs/verbs_address.hpp"
 #include "transports/verbs/verbs_transport.hpp"
 
@@ -76,7 +77,7 @@ TEST(VerbsAddress, SurvivesTheExchange) {
   EXPECT_LE(bytes.size(), 400u) << "for any number of ranks";
   const auto decoded = VerbsAddress::decode(bytes);
   ASSERT_TRUE(decoded);
-  EXPECT_EQ(decoded->token, address.token);
+  EXPECT_EQ(decoded->id, address.id);
   EXPECT_EQ(decoded->greeter, 17u);
   EXPECT_EQ(decoded->host(), address.host());
 }
@@ -98,8 +99,22 @@ TEST(VerbsAddress, IsRefusedWhenItIsNone) {
   EXPECT_TRUE(is_refused([](VerbsAddress& bad) { bad.host_name.back() = 'x'; }));
 }
 
-TEST(VerbsAddress, TokensDiffer) {
-  EXPECT_NE(an_address().token, an_address().token);
+TEST(VerbsAddress, IdsDiffer) {
+  EXPECT_NE(an_address().id, an_address().id);
+}
+
+TEST(VerbsGreeting, IsSealedAsAWhole) {
+  const Secret key = Secret::random();
+  const Greeting good = Greeting{.from = 3, .answered = 1, .end = {.queue_pair = 9}}.sealed(key);
+  EXPECT_TRUE(good.is_sealed(key));
+  EXPECT_FALSE(good.is_sealed(Secret::random()));
+  EXPECT_FALSE(Greeting{}.is_sealed(key));
+  Greeting bad = good;
+  bad.end.mirror ^= 8;
+  EXPECT_FALSE(bad.is_sealed(key));
+  bad = good;
+  bad.from = 2;
+  EXPECT_FALSE(bad.is_sealed(key));
 }
 
 TEST(VerbsAddress, SaysWhatKeepsTwoApart) {

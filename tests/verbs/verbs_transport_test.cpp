@@ -200,15 +200,12 @@ TEST_F(VerbsTransport, RanksWithOtherPiecesAreRefused) {
   });
 }
 
-TEST_F(VerbsTransport, WhoDoesNotKnowTheTokenIsNotHeard) {
+TEST_F(VerbsTransport, WhoDoesNotKnowTheKeyIsNotHeard) {
   run(2, [](const Member& member) {
-    const auto transport = member.make(Bytes{64});
-    auto addresses = member.exchange(transport->address());
-    if (member.id() == 1) {  // a stranger who knows everything but the token
-      auto address = *verbs::VerbsAddress::decode(addresses[0]);
-      address.token.back() ^= std::byte{1};  // the first bytes are the key of datagrams
-      addresses[0] = address.encode();
-    }
+    VerbsOptions options;  // rank 1 is a stranger who knows everything but the key
+    if (member.id() == 0) options.key = test_key();
+    const auto transport = make_verbs_transport(member.self(), 2, Bytes{64}, options);
+    const auto addresses = member.exchange(transport->address());
     EXPECT_THAT(failure_of([&] { transport->connect(addresses, Deadline::in(1500ms)); }),
                 HasSubstr(fmt::format("rank {} (process", 1 - member.id())));
     member.meet();

@@ -14,6 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr std::string_view frame_keys = "capstan ofi frames v2";
 constexpr std::size_t spare_receives = 4;  // per peer, for frames outside the window
 constexpr std::uint64_t frames_for_all = 4096;
 // Bytes that a socket takes at once, however little it has sent so far. On Linux the send buffer of
@@ -39,6 +40,7 @@ std::unique_ptr<OfiEndpoint> open_endpoint(Rank self, const OfiOptions& options)
 
 Exchange::Exchange(Rank self, int ranks, std::span<std::byte> segment, const OfiOptions& options)
     : self_(self),
+      key_(options.key),
       segment_(segment),
       endpoint_(open_endpoint(self, options)),
       liveness_listener_(ranks),
@@ -106,14 +108,18 @@ void Exchange::add_peer(Rank rank, const Address& address, std::byte* mirror) {
   }
   const fi_addr_t to = endpoint_->insert(where->endpoint());
   Registration memory = endpoint_->register_target(mirror, Bytes{segment_.size()}, rules_.writes);
-  const Sender::Route out{
-      .peer = rank, .address = to, .header = {.token = where->token, .sender = self_.value()}};
+  const JobKey::End here{self_.value(), address_.id}, there{rank.value(), where->id};
+  const Sender::Route out{.peer = rank,
+                          .address = to,
+                          .header = {.sender = self_.value()},
+                          .key = key_.between(frame_keys, here, there)};
   const Receiver::Route in{.peer = rank,
                            .address = to,
                            .mirror = mirror,
                            .segment = segment_.size(),
                            .descriptor = memory.descriptor()};
-  peers_[rank] = std::make_unique<Peer>(*endpoint_, pool_, rules_, out, in, *where, address_);
+  peers_[rank] = std::make_unique<Peer>(*endpoint_, pool_, rules_, out, in,
+                                        key_.between(frame_keys, there, here), *where, address_);
   Peer& peer = *peers_[rank];
   peer.sender.introduce(endpoint_->remote_memory(mirror, memory));
   peer.mirror = std::move(memory);
@@ -276,13 +282,18 @@ void Exchange::handle(const Completion& completion) {
 void Exchange::on_message(Frame& frame, std::size_t size) {
   const FrameHeader header = frame.header();
   const Rank rank{header.sender};
-  const bool known = size >= sizeof(header) && header.token == address_.token &&
-                     header.sender >= 0 && header.sender < peers_.size() && peers_[rank];
+  const bool known = size >= sizeof(header) && header.sender >= 0 &&
+                     header.sender < peers_.size() && peers_[rank] &&
+                     Frame::is_sealed({frame.data, size}, peers_[rank]->incoming);
   if (!known) {
     warnings_.warn("a message", "it is from outside the job");
     return pool_.give_back(frame);
   }
   Peer& peer = *peers_[rank];
+  if (header.kind == FrameHeader::Kind::data && header.number <= peer.receiver.taken()) {
+    warnings_.warn("a message", "somebody has repeated it");
+    return pool_.give_back(frame);
+  }
   mark_busy(rank);
   peer.sender.acknowledged(header.applied);
   switch (header.kind) {

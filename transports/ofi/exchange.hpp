@@ -63,13 +63,16 @@ class Exchange {
  private:
   struct Peer {
     Peer(OfiEndpoint& endpoint, FramePool& pool, const Rules& rules, const Sender::Route& out,
-         const Receiver::Route& in, const OfiAddress& where, const OfiAddress& here)
+         const Receiver::Route& in, const Secret& key, const OfiAddress& where,
+         const OfiAddress& here)
         : address(where),
+          incoming(key),
           sender(endpoint, pool, rules, out),
           receiver(endpoint, pool, in),
           watch(where, here) {}
 
     OfiAddress address;
+    Secret incoming;  // the key of its frames
     Registration mirror;
     Sender sender;
     Receiver receiver;
@@ -100,6 +103,7 @@ class Exchange {
   std::optional<std::string> departure_of(Peer& peer);
 
   const Rank self_;
+  const JobKey key_;
   const std::span<std::byte> segment_;
   std::unique_ptr<OfiEndpoint> endpoint_;
   LivenessListener liveness_listener_;

@@ -19,6 +19,10 @@ namespace capstan::ofi {
 /// Frames of kind `data` are numbered from 1 for each pair of ranks and applied in that order. A
 /// receiver reports in its own frames how many it has applied (`applied`). A sender has at most a
 /// window of frames in flight that are not reported as applied, so that no receiver is overrun.
+///
+/// Each frame carries a keyed hash of its bytes. The key is derived for the direction between two
+/// ranks, so strangers can neither make nor change frames; those that they repeat are recognised by
+/// their numbers, or say nothing new.
 inline constexpr std::size_t frame_size = 8192;
 
 struct FrameHeader {
@@ -30,7 +34,7 @@ struct FrameHeader {
   static constexpr std::uint16_t goodbye = 1;      // flag: the last frame; the sender leaves
   static constexpr std::uint16_t answer_soon = 2;  // flag: report when this frame has been applied
 
-  Token token{};  // the receiver's
+  Tag tag{};  // keyed hash of all that follows: see Frame::seal
   std::int32_t sender = 0;
   Kind kind = Kind::data;
   std::uint16_t flags = 0;
@@ -58,6 +62,17 @@ struct Frame : Operation {
     return result;
   }
   void set_header(const FrameHeader& header) { std::memcpy(data, &header, sizeof(header)); }
+  /// Makes the frame one that who has the key made. To be called last.
+  void seal(const Secret& key) {
+    const Tag tag = key.tag(sealed_bytes({data, size}));
+    std::memcpy(data, tag.data(), tag.size());
+  }
+  /// Whether `bytes`, at least a header, were sealed with this key.
+  static bool is_sealed(std::span<const std::byte> bytes, const Secret& key) {
+    Tag tag;
+    std::memcpy(tag.data(), bytes.data(), tag.size());
+    return same_tag(tag, key.tag(sealed_bytes(bytes)));
+  }
   std::size_t room() const { return frame_size - size; }
   void clear() { size = sizeof(FrameHeader); }
 
@@ -73,6 +88,10 @@ struct Frame : Operation {
     size += sizeof(record);
     std::memcpy(data + size, bytes, record.length);
     size += (record.length + 7) / 8 * 8;
+  }
+
+  static std::span<const std::byte> sealed_bytes(std::span<const std::byte> frame) {
+    return frame.subspan(sizeof(Tag));
   }
 
   std::byte* const data;

@@ -14,7 +14,7 @@
 namespace capstan::ofi {
 namespace {
 
-constexpr std::uint64_t current_format = 0x3130'6966'6f70'6163;  // "capofi01"
+constexpr std::uint64_t current_format = 0x3230'6966'6f70'6163;  // "capofi02"
 
 template <std::size_t N>
 void store_text(std::array<char, N>& field, std::string_view text) {
@@ -57,7 +57,7 @@ OfiAddress OfiAddress::of_this_process(Bytes segment, std::string_view provider,
   address.format = current_format;
   address.segment = segment.value();
   address.host = network_identity();
-  address.token = random_value<Token>();
+  address.id = random_value<JobKey::TransportId>();
   address.pid = ::getpid();
   address.watch_port = watch_port;
   address.name_length = static_cast<std::uint16_t>(endpoint.size());

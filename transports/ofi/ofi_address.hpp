@@ -10,12 +10,10 @@
 #include <type_traits>
 
 #include "capstan/quantity.hpp"
-#include "core/net/random.hpp"
+#include "core/net/job_key.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::ofi {
-
-/// Proves that a message comes from the job: only processes that were given the Address know it.
 
 /// An IPv6 address, or an IPv4 address mapped into one. All zeros: none.
 using MappedIp = std::array<std::uint8_t, 16>;
@@ -43,7 +41,7 @@ struct OfiAddress {
   std::uint64_t format = 0;
   std::uint64_t segment = 0;  // bytes
   std::uint64_t host = 0;     // the same for ranks of one host and network namespace
-  Token token{};
+  JobKey::TransportId id{};
   std::int32_t pid = 0;
   std::uint16_t watch_port = 0;  // of its LivenessListener
   std::uint16_t name_length = 0;

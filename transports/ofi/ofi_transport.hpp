@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/net/job_key.hpp"
 #include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"
 
@@ -18,6 +19,8 @@ enum class OfiPushes {
 
 /// Restricts the choice of the provider. The defaults choose automatically.
 struct OfiOptions {
+  /// The same for all ranks, or they refuse each other. By default nobody else has it.
+  JobKey key = JobKey::random();
   /// A provider's name as `fi_info -l` shows it ("tcp;ofi_rxm"), or its part before ";". Empty: the
   /// best. "shm" has to be named, as it reaches ranks of this host alone.
   std::string provider;

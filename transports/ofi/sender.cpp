@@ -214,6 +214,7 @@ long Sender::send_frame(Frame& frame, std::uint64_t applied) {
   frame.set_header(header);
   frame.kind = Operation::Kind::send;
   frame.peer = route_.peer;
+  frame.seal(route_.key);
   const long result =
       endpoint_.send(route_.address, frame.data, frame.size, frame.descriptor, frame);
   if (result != 0) return result;
@@ -254,6 +255,7 @@ long Sender::send_control(std::uint64_t applied) {
   frame.set_header(header);
   frame.kind = Operation::Kind::send;
   frame.peer = route_.peer;
+  frame.seal(route_.key);
   const long result =
       endpoint_.send(route_.address, frame.data, frame.size, frame.descriptor, frame);
   if (result != 0) return pool_.give_back(frame), result;

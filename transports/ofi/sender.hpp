@@ -43,7 +43,8 @@ class Sender {
   struct Route {
     Rank peer;
     fi_addr_t address = FI_ADDR_UNSPEC;
-    FrameHeader header;  // sender and token
+    FrameHeader header;  // names the sender
+    Secret key;          // of frames to the peer
   };
 
   Sender(OfiEndpoint& endpoint, FramePool& pool, const Rules& rules, Route route);

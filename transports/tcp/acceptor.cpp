@@ -116,10 +116,10 @@ bool Acceptor::check(Guest& guest, const Claim& claim) {
                   fmt::format("it says that it is rank {} of {}, and looks for rank {}",
                               identity.from, identity.ranks, identity.to));
   }
-  const Secret secret = secret_of(setup_.address_of(from)->token, setup_.own.token);
+  const Secret secret = setup_.secret_between(from, setup_.self);
   if (!guest.proofs.trusts(claim, secret)) {
-    return refuse(guest, RefusalReason::wrong_token,
-                  fmt::format("it says that it is rank {}, but lacks the token", from.value()));
+    return refuse(guest, RefusalReason::wrong_secret,
+                  fmt::format("it says that it is rank {}, but lacks the secret", from.value()));
   }
   if (identity.segment != setup_.segment.value()) {
     return refuse(guest, RefusalReason::wrong_segment,

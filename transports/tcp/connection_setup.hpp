@@ -12,6 +12,7 @@
 #include "core/net/file_descriptor.hpp"
 #include "core/net/poller.hpp"
 #include "core/net/rate_limited_warnings.hpp"
+#include "transports/tcp/handshake.hpp"
 #include "transports/tcp/tcp_address.hpp"
 
 namespace capstan::tcp {
@@ -33,6 +34,7 @@ struct ConnectionSetup {
   std::string congestion_control{};
   std::chrono::milliseconds connect_timeout{};
   std::chrono::milliseconds handshake_timeout{};
+  JobKey key;
   TcpAddress own;
   std::vector<HostAddress> local;
   Poller& poller;
@@ -49,6 +51,13 @@ struct ConnectionSetup {
 
   static std::size_t index(Rank peer) { return static_cast<std::size_t>(peer.value()); }
   const std::optional<TcpAddress>& address_of(Rank peer) const { return peers[index(peer)]; }
+  /// What both ends of a connection that `initiator` has opened to `acceptor` prove to know.
+  Secret secret_between(Rank initiator, Rank acceptor) const {
+    return secret_of(key, end_of(initiator), end_of(acceptor));
+  }
+  JobKey::End end_of(Rank rank) const {
+    return {rank.value(), rank == self ? own.id : address_of(rank)->id};
+  }
   bool is_settled(Rank peer) const { return settled[index(peer)]; }
   /// Whether this rank, and not `peer`, chooses which of several connections between them is used.
   bool leads(Rank peer) const { return self < peer; }

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 namespace capstan::tcp {
 namespace {
 
@@ -19,8 +16,8 @@ std::string text_of(RefusalReason reason, std::uint64_t segment) {
       return "it is another rank, or of another job";
     case RefusalReason::wrong_segment:
       return fmt::format("its segment has {} bytes: give all ranks the same size", segment);
-    case RefusalReason::wrong_token:
-      return "it does not accept this rank's token";
+    case RefusalReason::wrong_secret:
+      return "it does not accept this rank's proof of the job's secret";
     case RefusalReason::crossed:
       return "it has another connection to this rank";
   }
@@ -52,10 +49,8 @@ std::optional<HandshakeMessage> HandshakeReader::take() {
   return decode_message<HandshakeMessage>(payload->type, payload->bytes);
 }
 
-Secret secret_of(const Token& initiator, const Token& acceptor) {
-  std::array<std::byte, 2 * sizeof(Token)> both;
-  std::ranges::copy(acceptor, std::ranges::copy(initiator, both.begin()).out);
-  return Secret::derive(both, "capstan tcp handshake v1");
+Secret secret_of(const JobKey& key, const JobKey::End& initiator, const JobKey::End& acceptor) {
+  return key.between("capstan tcp handshake v2", initiator, acceptor);
 }
 
 Refusal refusal(RefusalReason reason, std::uint64_t segment) {

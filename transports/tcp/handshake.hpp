@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "core/net/handshake.hpp"
-#include "core/net/random.hpp"
+#include "core/net/job_key.hpp"
 
 /// Two ranks recognise each other on a new connection by the handshake of core/net/handshake.hpp,
-/// whose initiator is the rank that opened the connection. The secret is derived from the tokens in
-/// both ranks' addresses, which only the job knows.
+/// whose initiator is the rank that opened the connection. The secret is derived from the key of
+/// their world for this pair of ranks and of transports.
 ///
 /// Both ranks may open a connection at the same time. The lower rank alone then chooses the
 /// connection that is used: the first on which the higher rank has proved itself. As acceptor the
@@ -35,7 +35,7 @@ enum class RefusalReason : std::uint16_t {
   other_version,  ///< of this protocol
   wrong_rank,     ///< the acceptor is another rank, or knows no such initiator
   wrong_segment,  ///< the acceptor's has another size
-  wrong_token,    ///< the proof does not match
+  wrong_secret,   ///< the proof does not match
   crossed,        ///< the acceptor uses another connection to the initiator
 };
 constexpr RefusalReason last_of(RefusalReason) {
@@ -60,7 +60,7 @@ void read(ByteReader& r, Identity& m);
 /// The protocol's id. It differs between byte orders, as frames are in the machine's byte order.
 inline constexpr ProtocolId protocol{
     .magic = {'C', 'P', 'T', std::endian::native == std::endian::little ? 'L' : 'B'},
-    .version = 2,
+    .version = 3,
     .name = "Capstan's TCP protocol",
 };
 
@@ -74,7 +74,7 @@ class HandshakeReader : public PayloadReader {
 std::vector<std::byte> encode(const HandshakeMessage& message);
 
 /// The secret that both ends of a connection prove to know.
-Secret secret_of(const Token& initiator, const Token& acceptor);
+Secret secret_of(const JobKey& key, const JobKey::End& initiator, const JobKey::End& acceptor);
 
 /// The answer to a claim, or to bytes that are none, with a text for the rank that is refused.
 /// `segment` is the acceptor's, in bytes.

@@ -32,7 +32,7 @@ Listeners listen_on_all(std::span<const HostAddress> local, const std::string& c
                     error_text(error)));
   }
   result.address.host = network_identity();
-  result.address.token = random_value<Token>();
+  result.address.id = random_value<JobKey::TransportId>();
   return result;
 }
 

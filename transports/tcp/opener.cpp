@@ -151,7 +151,7 @@ bool Opener::claim(Attempt& attempt, const Challenge& challenge) {
                           .from = setup_.self.value(),
                           .to = attempt.peer.value(),
                           .ranks = setup_.ranks};
-  const Secret secret = secret_of(setup_.own.token, setup_.address_of(attempt.peer)->token);
+  const Secret secret = setup_.secret_between(setup_.self, attempt.peer);
   return send(attempt, attempt.proofs.claim(challenge, identity, secret));
 }
 
@@ -159,8 +159,8 @@ bool Opener::check(Attempt& attempt, const Welcome& welcome) {
   if (!attempt.proofs.trusts(welcome)) {
     setup_.warnings.warn(
         attempt.endpoint.text(),
-        fmt::format("it is not rank {}, as it lacks the token", attempt.peer.value()));
-    return fail(attempt, "it lacks the token of that rank");
+        fmt::format("it is not rank {}, as it lacks the secret", attempt.peer.value()));
+    return fail(attempt, "it does not know the secret of the job");
   }
   if (setup_.leads(attempt.peer) && !send(attempt, Choice{})) return false;
   return settle(attempt);

@@ -9,7 +9,7 @@
 namespace capstan::tcp {
 namespace {
 
-constexpr std::uint64_t current_format = 0x3130'7063'7470'6163;  // "captcp01"
+constexpr std::uint64_t current_format = 0x3230'7063'7470'6163;  // "captcp02"
 
 }  // namespace
 

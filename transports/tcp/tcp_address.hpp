@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "core/net/endpoint.hpp"
+#include "core/net/job_key.hpp"
 #include "core/net/network.hpp"
-#include "core/net/random.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::tcp {
 
-/// The content of an Address: the endpoints of one rank, and the token by which it is recognised.
+/// The content of an Address: the endpoints of one rank. Nothing in it is secret.
 struct TcpAddress {
   static constexpr std::size_t most_endpoints = 8;
 
@@ -34,7 +34,7 @@ struct TcpAddress {
 
   std::uint64_t format = 0;
   std::uint64_t host = 0;  // tells hosts, and network namespaces of one host, apart
-  Token token{};
+  JobKey::TransportId id{};
   std::uint64_t count = 0;
   std::array<Entry, most_endpoints> entries{};
 };

@@ -104,6 +104,7 @@ TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions
              .congestion_control = options.congestion_control,
              .connect_timeout = options.connect_timeout,
              .handshake_timeout = options.handshake_timeout,
+             .key = options.key,
              .own = listeners.address,
              .local = std::move(local),
              .poller = poller_},

@@ -6,21 +6,28 @@
 namespace capstan::verbs {
 namespace {
 
-constexpr std::uint64_t current_format = 0x3130'6767'7370'6163;  // "capsgg01"
 constexpr std::size_t sends = 32;
 
-/// The queue key: the device drops datagrams with another one. Its topmost bit is reserved.
-std::uint32_t key_of(const Token& token) {
+/// The queue key: the device drops datagrams with another one. It keeps stray datagrams away, not
+/// attackers, as every datagram holds it. Its topmost bit is reserved.
+std::uint32_t key_of(const JobKey::TransportId& id) {
   std::uint32_t key = 0;
-  std::memcpy(&key, token.data(), sizeof(key));
+  std::memcpy(&key, id.data(), sizeof(key));
   return key & 0x7fff'ffff;
 }
 
 }  // namespace
 
-Greeter::Greeter(const Device& device, int ranks, const Token& token)
+Greeting Greeting::sealed(const Secret& key) const {
+  Greeting result = *this;
+  result.tag = {};
+  result.tag = key.tag(std::as_bytes(std::span{&result, 1}));
+  return result;
+}
+
+Greeter::Greeter(const Device& device, int ranks, const JobKey::TransportId& id)
     : device_(&device),
-      token_(token),
+      id_(id),
       slots_(device.domain.get(),
              std::clamp<std::size_t>(static_cast<std::size_t>(ranks) * 2, 32, 1024) + sends,
              IBV_ACCESS_LOCAL_WRITE),
@@ -48,7 +55,7 @@ void Greeter::make_ready() {
   ibv_qp_attr state{};
   state.qp_state = IBV_QPS_INIT;
   state.port_num = device_->port_number;
-  state.qkey = key_of(token_);
+  state.qkey = key_of(id_);
   require_success(::ibv_modify_qp(queue_pair_.get(), &state,
                                   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
                   "ibv_modify_qp to INIT");
@@ -68,7 +75,7 @@ void Greeter::offer(std::size_t slot) {
   require_success(::ibv_post_recv(queue_pair_.get(), &request, &refused), "ibv_post_recv");
 }
 
-void Greeter::greet(Rank rank, const VerbsAddress& peer, Greeting greeting) {
+void Greeter::greet(Rank rank, const VerbsAddress& peer, const Greeting& greeting) {
   if (!handles_[rank]) {
     ibv_ah_attr route = device_->route_to(peer);
     ibv_ah* handle = ::ibv_create_ah(device_->domain.get(), &route);
@@ -78,8 +85,6 @@ void Greeter::greet(Rank rank, const VerbsAddress& peer, Greeting greeting) {
   if (free_.empty()) return;
   const std::size_t slot = free_.back();
   free_.pop_back();
-  greeting.format = current_format;
-  greeting.token = peer.token;
   slots_[slot].greeting = greeting;
   ibv_sge place{.addr = reinterpret_cast<std::uint64_t>(&slots_[slot].greeting),
                 .length = sizeof(Greeting),
@@ -91,7 +96,7 @@ void Greeter::greet(Rank rank, const VerbsAddress& peer, Greeting greeting) {
   request.opcode = IBV_WR_SEND;
   request.send_flags = IBV_SEND_SIGNALED;
   request.wr.ud = {
-      .ah = handles_[rank].get(), .remote_qpn = peer.greeter, .remote_qkey = key_of(peer.token)};
+      .ah = handles_[rank].get(), .remote_qpn = peer.greeter, .remote_qkey = key_of(peer.id)};
   ibv_send_wr* refused = nullptr;
   require_success(::ibv_post_send(queue_pair_.get(), &request, &refused), "ibv_post_send");
 }
@@ -107,7 +112,7 @@ std::optional<Greeting> Greeter::receive() {
     const Greeting greeting = slots_[slot].greeting;
     offer(slot);
     if (completion.status == IBV_WC_SUCCESS && completion.byte_len == sizeof(Slot) &&
-        greeting.format == current_format && greeting.token == token_) {
+        greeting.format == Greeting::current_format) {
       return greeting;
     }
   }

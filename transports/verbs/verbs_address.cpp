@@ -11,7 +11,7 @@
 namespace capstan::verbs {
 namespace {
 
-constexpr std::uint64_t current_format = 0x3130'6276'7370'6163;  // "capsvb01"
+constexpr std::uint64_t current_format = 0x3230'6276'7370'6163;  // "capsvb02"
 
 }  // namespace
 
@@ -21,7 +21,7 @@ VerbsAddress VerbsAddress::of_this_process(Bytes segment, Bytes piece) {
   address.segment = segment.value();
   address.piece = piece.value();
   address.pid = ::getpid();
-  address.token = random_value<Token>();
+  address.id = random_value<JobKey::TransportId>();
   ::gethostname(address.host_name.data(), address.host_name.size() - 1);
   return address;
 }

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "core/net/random.hpp"
+#include "core/net/job_key.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::verbs {
@@ -19,7 +19,7 @@ struct VerbsAddress {
   std::uint64_t segment = 0;  // bytes
   std::uint64_t piece = 0;    // bytes
   std::array<std::uint8_t, 16> gid{};
-  Token token{};
+  JobKey::TransportId id{};
   std::uint32_t greeter = 0;  // number of the queue pair that takes datagrams
   std::int32_t pid = 0;
   std::uint16_t lid = 0;      // InfiniBand

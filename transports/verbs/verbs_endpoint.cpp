@@ -66,7 +66,7 @@ VerbsEndpoint::VerbsEndpoint(Rank self, int ranks, std::span<std::byte> segment,
       registrar_(device_.domain.get()),
       sources_(registrar_, {.bytes = options.cached_sources}),
       peers_(ranks),
-      greeter_(std::make_unique<Greeter>(device_, ranks, address_.token)) {
+      greeter_(std::make_unique<Greeter>(device_, ranks, address_.id)) {
   const int flags = checked(::fcntl(descriptor(), F_GETFL), "fcntl");
   checked(::fcntl(descriptor(), F_SETFL, flags | O_NONBLOCK), "fcntl");
   device_.describe(address_);
@@ -162,13 +162,22 @@ std::string VerbsEndpoint::no_way_to(Rank rank, const SystemError& error) const 
                      self_.value(), describe(rank), error.what(), device_.name);
 }
 
+/// The key of greetings of `from` to `to`, one of which is this rank.
+Secret VerbsEndpoint::key_between(Rank from, Rank to) const {
+  const auto end = [&](Rank rank) {
+    return JobKey::End{rank.value(), rank == self_ ? address_.id : peers_[rank].address.id};
+  };
+  return options_.key.between("capstan verbs greeting v2", end(from), end(to));
+}
+
 void VerbsEndpoint::greet(Rank rank) {
   Peer& peer = peers_[rank];
   try {
     greeter_->greet(rank, peer.address,
-                    {.from = self_.value(),
-                     .answered = peer.known ? 1u : 0u,
-                     .end = peer.connection->end_info()});
+                    Greeting{.from = self_.value(),
+                             .answered = peer.known ? 1u : 0u,
+                             .end = peer.connection->end_info()}
+                        .sealed(key_between(self_, rank)));
   } catch (const SystemError& error) {
     throw BootstrapError(no_way_to(rank, error));
   }
@@ -177,6 +186,8 @@ void VerbsEndpoint::greet(Rank rank) {
 void VerbsEndpoint::handle_greeting(const Greeting& greeting) {
   const Rank rank{greeting.from};
   if (greeting.from < 0 || greeting.from >= peers_.size() || !peers_[rank].connection) return;
+  if (!greeting.is_sealed(key_between(rank, self_)))
+    return warnings_.warn("a greeting", "it is from outside the job");
   Peer& peer = peers_[rank];
   if (!peer.known) {
     try {

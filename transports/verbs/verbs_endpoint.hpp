@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -7,6 +9,7 @@
 #include "capstan/by_rank.hpp"
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
+#include "core/net/rate_limited_warnings.hpp"
 #include "transports/verbs/connection.hpp"
 #include "transports/verbs/greeter.hpp"
 
@@ -59,6 +62,7 @@ class VerbsEndpoint {
   };
 
   SendQueue::Shape shape_for(Rank rank) const;
+  Secret key_between(Rank from, Rank to) const;
   void greet(Rank rank);
   void handle_greeting(const Greeting& greeting);
   void take(const ibv_wc& completion);
@@ -81,6 +85,7 @@ class VerbsEndpoint {
   ByRank<Peer> peers_;
   std::unordered_map<std::uint32_t, Rank> by_queue_pair_;  // rank of the peer
   std::unique_ptr<Greeter> greeter_;                       // until all are connected
+  RateLimitedWarnings warnings_{fmt::format("rank {}: verbs: dropped", self_.value())};
 };
 
 }  // namespace capstan::verbs

@@ -5,12 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "core/net/job_key.hpp"
 #include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {
 
 struct VerbsOptions {
+  /// The same for all ranks, or they refuse each other. By default nobody else has it.
+  JobKey key = JobKey::random();
   /// Devices to use, "mlx5_0" or with a port "mlx5_0:2"; rank r uses entry r modulo their number.
   /// Empty: the first port that is up.
   std::vector<std::string> devices;
@@ -51,9 +54,9 @@ std::string verbs_obstacle(const VerbsOptions& options = {});
 /// last write of each wake notifies the peer, so that it can sleep.
 ///
 /// The address has the same size for any number of ranks; connect() makes one queue pair per peer.
-/// Only ranks of the job can connect, as addresses hold a secret token. Memory of the segment and
-/// of the mirrors is pinned (ulimit -l) in pieces when used, the first piece of each mirror at
-/// once.
+/// Only ranks of the job can connect: they sign what they need for it with the key. Memory of the
+/// segment and of the mirrors is pinned (ulimit -l) in pieces when used, the first piece of each
+/// mirror at once.
 ///
 /// A forked child may destroy its copy but not use it. Throws InvalidArgument for impossible sizes
 /// and options, and SystemError when there is no usable device.

@@ -15,7 +15,7 @@ std::shared_ptr<StoreServer> host_scope(const SocketEndpoint& endpoint, const Se
 
 /// The store of the rank that hosts it: when destroyed, the scope closes, and with its last scope
 /// the server stops.
-class HostedStore final : public Store {
+class HostedStore final : public JobStore {
  public:
   /// Hosts the scope that `settings` names, then joins it. Port 0: the system chooses one.
   HostedStore(StoreClient::Settings settings, Deadline deadline);
@@ -26,6 +26,7 @@ class HostedStore final : public Store {
   void put(std::string_view key, std::span<const std::byte> value) override;
   std::vector<std::byte> get(std::string_view key, Deadline deadline) override;
   std::optional<std::vector<std::byte>> try_get(std::string_view key) override;
+  const Secret& secret() const override { return client_.secret(); }
 
   /// The endpoint to which other ranks connect.
   const SocketEndpoint& endpoint() const { return scope_.endpoint(); }

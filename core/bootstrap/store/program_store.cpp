@@ -51,7 +51,8 @@ ProgramStore::ProgramStore(std::shared_ptr<Store> store, const Options& options)
     : store_(std::move(store)),
       prefix_(options.prefix),
       rank_(options.rank),
-      secret_(secret_of(options)) {
+      secret_(secret_of(options)),
+      shared_(secret_.value_or(Secret::from_text(""))) {
   if (!store_)
     throw InvalidArgument(fmt::format("rank {}: join: there is no store: pass one", rank_));
   if (prefix_.empty() || prefix_.size() > longest_prefix)

@@ -11,7 +11,7 @@ namespace capstan {
 
 /// A store of the program, as one rank of one communicator sees it: keys have a prefix, values are
 /// encrypted where the ranks share a secret, and what the store throws becomes a BootstrapError.
-class ProgramStore final : public Store {
+class ProgramStore final : public JobStore {
  public:
   struct Options {
     std::string prefix;
@@ -27,6 +27,7 @@ class ProgramStore final : public Store {
   void put(std::string_view key, std::span<const std::byte> value) override;
   std::vector<std::byte> get(std::string_view key, Deadline deadline) override;
   std::optional<std::vector<std::byte>> try_get(std::string_view key) override;
+  const Secret& secret() const override { return shared_; }
 
  private:
   std::string full(std::string_view key) const;
@@ -40,6 +41,7 @@ class ProgramStore final : public Store {
   const std::string prefix_;
   const int rank_;
   const std::optional<Secret> secret_;
+  const Secret shared_;
 };
 
 }  // namespace capstan

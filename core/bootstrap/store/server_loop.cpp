@@ -186,14 +186,14 @@ void ServerLoop::receive(Connection& c) {
 /// Reads one frame at most, so that every connection gets its turn.
 void ServerLoop::receive_frame(Connection& c) {
   while (true) {
-    const auto count = receive_some(c.socket, c.reader.space());
+    const auto count = receive_some(c.socket, c.conversation.space());
     if (count < 0 && would_block(errno)) return;
     if (count <= 0) {
       c.phase = Phase::broken;
       return;
     }
-    c.reader.commit(static_cast<std::size_t>(count));
-    if (const auto message = c.reader.take()) return react(c, c.session.on(*message));
+    c.conversation.commit(static_cast<std::size_t>(count));
+    if (const auto message = c.conversation.take()) return react(c, c.session.on(*message));
   }
 }
 
@@ -210,8 +210,8 @@ void ServerLoop::discard_input(Connection& c) {
 
 void ServerLoop::react(Connection& c, ServerSession::Reaction reaction) {
   if (!reaction.warning.empty()) warnings_.warn(c.peer, reaction.warning);
-  if (c.session.authenticated()) c.reader.set_limit(wire::max_payload);
   if (reaction.reply) send(c, *reaction.reply);
+  if (reaction.keys) c.conversation.seal(reaction.keys->for_acceptor(), wire::max_payload);
   if (reaction.stored) answer_waiters(*c.session.scope());
 }
 
@@ -226,7 +226,7 @@ void ServerLoop::answer_waiters(const Scope& scope) {
 }
 
 void ServerLoop::send(Connection& c, const wire::StoreMessage& message) {
-  c.output = wire::encode(message);
+  c.output = c.conversation.encode(message);
   c.sent = 0;
   c.last_words = std::holds_alternative<wire::Refusal>(message);
   flush(c);
@@ -253,7 +253,7 @@ ServerLoop::Phase ServerLoop::phase_of(const Connection& c) const {
   if (c.last_words) return Phase::closing;
   if (c.session.waiting()) return Phase::waiting;
   if (!c.session.authenticated()) return Phase::handshaking;
-  return c.reader.inside_message() ? Phase::receiving : Phase::idle;
+  return c.conversation.inside_message() ? Phase::receiving : Phase::idle;
 }
 
 void ServerLoop::enter_phase(Connection& c) {

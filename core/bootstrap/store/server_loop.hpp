@@ -47,7 +47,7 @@ class ServerLoop {
     FileDescriptor socket;
     std::string peer;
     ServerSession session;
-    wire::StoreReader reader{wire::max_handshake_payload};
+    wire::Conversation conversation{wire::max_handshake_payload};
     std::vector<std::byte> output;
     std::size_t sent = 0;
     bool last_words = false;  ///< close once the output has been sent

@@ -60,7 +60,7 @@ Reaction ServerSession::on_join(const wire::Join& join) {
   scope_ = scope;
   rank_ = member.rank;
   scope->enter(member.rank, member.size);
-  return reply(proofs_.welcome(join, secret_));
+  return {.reply = proofs_.welcome(join, secret_), .keys = proofs_.keys(join, secret_)};
 }
 
 std::optional<wire::Refusal> ServerSession::objection(const wire::Membership& member,

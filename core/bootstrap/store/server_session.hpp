@@ -21,6 +21,7 @@ class ServerSession {
     std::optional<wire::StoreMessage> reply;
     std::string warning = {};  ///< worth a warning in the log if not empty
     bool stored = false;       ///< a value has changed, which may end the waits of other clients
+    std::optional<handshake::SessionKeys> keys = {};  ///< seal what follows the reply
   };
 
   ServerSession(ScopeTable& scopes, const Secret& secret) : scopes_(scopes), secret_(secret) {}

@@ -6,12 +6,21 @@
 
 #include "capstan/deadline.hpp"
 #include "capstan/store.hpp"
+#include "core/net/secret.hpp"
 
 namespace capstan {
 
 // Every call of the library's own stores throws BootstrapError when the store is gone (the process
 // that hosted it ended), and InvalidArgument for a key or value of a forbidden size. A get that
 // times out names the ranks that never joined or have left.
+
+/// A store by which the ranks of a job meet.
+class JobStore : public Store {
+ public:
+  /// The secret that the ranks share. Where they share none, it is no secret, and the store is as
+  /// private as its program made it.
+  virtual const Secret& secret() const = 0;
+};
 
 void put_text(Store& store, std::string_view key, std::string_view value);
 std::string get_text(Store& store, std::string_view key, Deadline deadline);

@@ -132,7 +132,7 @@ void StoreClient::try_connect(const SocketAddress& address, Deadline deadline) {
   if (connected.error == ETIMEDOUT) throw Unanswered(explain(ETIMEDOUT, address));
   if (!connected.socket.valid()) throw NotYet(explain(connected.error, address));
   socket_ = std::move(connected.socket);
-  reader_ = wire::StoreReader{wire::max_payload};
+  conversation_ = wire::Conversation{wire::max_payload};
   if (address.family() != AF_UNIX) tune(socket_, dead_host_time);
   check_owner();
   try {
@@ -185,6 +185,7 @@ void StoreClient::shake_hands(Deadline deadline) {
            "impostor, listens there",
            ErrorCode::wrong_secret);
   }
+  conversation_.seal(proofs.keys().for_initiator(), wire::max_payload);
 }
 
 void StoreClient::refused(const wire::Refusal& refusal) const {
@@ -271,7 +272,7 @@ wire::StoreMessage StoreClient::ask(const std::string& call, const wire::StoreMe
 }
 
 void StoreClient::send(const wire::StoreMessage& message, Deadline deadline) {
-  const auto frame = wire::encode(message);
+  const auto frame = conversation_.encode(message);
   for (std::size_t sent = 0; sent < frame.size();) {
     const auto count = send_some(socket_, std::span{frame}.subspan(sent));
     if (count >= 0) {
@@ -286,10 +287,10 @@ void StoreClient::send(const wire::StoreMessage& message, Deadline deadline) {
 
 wire::StoreMessage StoreClient::receive(Deadline deadline) {
   while (true) {
-    if (auto message = reader_.take()) return std::move(*message);
-    const auto count = receive_some(socket_, reader_.space());
+    if (auto message = conversation_.take()) return std::move(*message);
+    const auto count = receive_some(socket_, conversation_.space());
     if (count > 0) {
-      reader_.commit(static_cast<std::size_t>(count));
+      conversation_.commit(static_cast<std::size_t>(count));
     } else if (count == 0) {
       throw ConnectionLost("the connection was closed");
     } else if (would_block(errno)) {

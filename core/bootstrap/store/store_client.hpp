@@ -19,7 +19,7 @@ namespace capstan {
 ///
 /// A call that gets no answer ends the connection; every later call then throws BootstrapError,
 /// too.
-class StoreClient final : public Store {
+class StoreClient final : public JobStore {
  public:
   struct Settings {
     SocketEndpoint endpoint;
@@ -44,6 +44,7 @@ class StoreClient final : public Store {
   void put(std::string_view key, std::span<const std::byte> value) override;
   std::vector<std::byte> get(std::string_view key, Deadline deadline) override;
   std::optional<std::vector<std::byte>> try_get(std::string_view key) override;
+  const Secret& secret() const override { return settings_.secret; }
 
  private:
   void connect(Deadline deadline);
@@ -64,7 +65,7 @@ class StoreClient final : public Store {
 
   Settings settings_;
   FileDescriptor socket_;
-  wire::StoreReader reader_{wire::max_payload};
+  wire::Conversation conversation_{wire::max_payload};
 };
 
 }  // namespace capstan

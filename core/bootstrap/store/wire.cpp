@@ -72,10 +72,29 @@ StoreMessage decode(std::uint16_t type, std::span<const std::byte> payload) {
   return decode_message<StoreMessage>(type, payload);
 }
 
-std::optional<StoreMessage> StoreReader::take() {
-  const auto payload = take_payload();
+void Conversation::seal(SealedPair seals, std::size_t limit) {
+  seals_ = std::move(seals);
+  reader_.set_limit(limit);
+}
+
+std::vector<std::byte> Conversation::encode(const StoreMessage& message) {
+  const auto frame = wire::encode(message);
+  if (!seals_) return frame;
+  ByteWriter inner;
+  inner.number(static_cast<std::uint16_t>(message.index() + 1));
+  inner.raw(std::span{frame}.subspan(PayloadReader::header_size));
+  return framed(protocol, sealed_type, seals_->out.seal(inner.take()));
+}
+
+std::optional<StoreMessage> Conversation::take() {
+  const auto payload = reader_.take_payload();
   if (!payload) return std::nullopt;
-  return decode_message<StoreMessage>(payload->type, payload->bytes);
+  if (!seals_) return decode(payload->type, payload->bytes);
+  if (payload->type != sealed_type) bad_content("a message in clear where all are sealed");
+  const auto opened = seals_->in.open(payload->bytes);
+  ByteReader inner{opened};
+  const auto type = inner.number<std::uint16_t>();
+  return decode(type, inner.rest());
 }
 
 void check_key(std::string_view key) {

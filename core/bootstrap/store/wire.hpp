@@ -18,7 +18,9 @@
 ///   Put | Get | TryGet                   ->
 ///                                        <-    Done | Value | Absent | Failure     and so on
 ///
-/// with one request at a time; a Get is answered when the key is there or its time is up.
+/// with one request at a time; a Get is answered when the key is there or its time is up. All that
+/// follows the Welcome is sealed with the keys of the handshake (core/net/sealed.hpp): a Sealed
+/// message holds the type and the payload of one of the others.
 namespace capstan::wire {
 
 inline constexpr std::size_t max_key = 256;
@@ -27,11 +29,11 @@ inline constexpr std::size_t max_scope = 64;
 inline constexpr std::int32_t max_ranks = 1 << 20;  ///< of a scope
 /// The longest payload before a client is known to hold the secret, and afterwards.
 inline constexpr std::size_t max_handshake_payload = handshake::max_payload;
-inline constexpr std::size_t max_payload = 2 + max_key + max_value;
+inline constexpr std::size_t max_payload = 2 + max_key + max_value + 2 + seal_overhead;
 
 inline constexpr ProtocolId protocol{
     .magic = {'C', 'P', 'S', 'T'},
-    .version = 1,
+    .version = 2,
     .name = "the Capstan store protocol",
 };
 
@@ -101,6 +103,8 @@ struct Value {
 
 using StoreMessage = std::variant<Hello, Challenge, Join, Welcome, Refusal, Put, Get, TryGet, Done,
                                   Absent, Value, Failure>;
+/// The type of a message that holds another one, sealed.
+inline constexpr std::uint16_t sealed_type = std::variant_size_v<StoreMessage> + 1;
 
 /// A whole frame, header included. Texts are cut to handshake::max_text bytes.
 std::vector<std::byte> encode(const StoreMessage& message);
@@ -111,12 +115,26 @@ StoreMessage decode(std::uint16_t type, std::span<const std::byte> payload);
 void check_key(std::string_view key);
 void check_value(std::string_view key, std::span<const std::byte> value);
 
-/// Collects messages from a connection.
-class StoreReader : public PayloadReader {
+/// The messages of one end of a connection: in clear up to the Welcome, and sealed from then on.
+class Conversation {
  public:
-  explicit StoreReader(std::size_t limit) : PayloadReader(protocol, limit) {}
-  /// The message, if it is complete. Throws MalformedMessage.
+  /// `limit` is that of a payload.
+  explicit Conversation(std::size_t limit) : reader_(protocol, limit) {}
+
+  /// Seals all later messages, and takes sealed ones only.
+  void seal(SealedPair seals, std::size_t limit);
+
+  /// A whole frame, header included.
+  std::vector<std::byte> encode(const StoreMessage& message);
+  /// Takes the bytes that arrive: see PayloadReader. Throw MalformedMessage.
+  std::span<std::byte> space() { return reader_.space(); }
+  void commit(std::size_t count) { reader_.commit(count); }
   std::optional<StoreMessage> take();
+  bool inside_message() const { return reader_.inside_message(); }
+
+ private:
+  PayloadReader reader_;
+  std::optional<SealedPair> seals_;
 };
 
 }  // namespace capstan::wire
