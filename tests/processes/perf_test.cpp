@@ -117,10 +117,10 @@ TEST(Perf, MeasuresWhatHasLengthsOfItsOwnForEachRank) {
 
 TEST(Perf, RanksThatSeeOtherCachesCutCallsAlike) {
   const auto result =
-      run({"-n", "2", "--bind", "none"},
-          "export HWLOC_SYNTHETIC=\"pack:1 l3:1(size=$((32 - 28 * CAPSTAN_RANK))MB) "
-          "l2:64(size=512KB) core:1 pu:1\"; exec " CAPSTAN_PROGRAM
-          " perf -b 8M -e 8M --algorithm direct/write_output --seconds 0.05");
+      run_command({CAPSTAN_PROGRAM, "run", "-n", "2", "--bind", "none", "--", "sh", "-c",
+                   "export HWLOC_SYNTHETIC=\"pack:1 l3:1(size=$((32 - 28 * CAPSTAN_RANK))MB) "
+                   "l2:64(size=512KB) core:1 pu:1\"; exec " CAPSTAN_PROGRAM
+                   " perf -b 8M -e 8M --algorithm direct/write_output --seconds 0.05"});
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("wrong values: 0"));
 }

@@ -35,9 +35,9 @@ class SharedFile {
     if (owner) {
       file_ = FileDescriptor{::memfd_create("capstan-bound", MFD_CLOEXEC)};
       static_cast<void>(!::ftruncate(file_.get(), sizeof(Shared)));
-      store.put_text(key, fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get()));
+      put_text(store, key, fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get()));
     } else {
-      const auto path = store.get_text(key, Deadline::in(std::chrono::seconds{60}));
+      const auto path = get_text(store, key, Deadline::in(std::chrono::seconds{60}));
       file_ = FileDescriptor{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
     }
     memory_ = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);

@@ -33,7 +33,7 @@ std::vector<std::vector<ListenerAddress>> all_listeners(Store& store, const Laun
                                                         const Deadline& deadline) {
   std::vector<std::vector<ListenerAddress>> hosts;
   for (int rank = 0; rank < launch.size; ++rank) {
-    std::istringstream text{store.get_text(fmt::format("bound/listener/{}", rank), deadline)};
+    std::istringstream text{get_text(store, fmt::format("bound/listener/{}", rank), deadline)};
     ListenerAddress listener;
     text >> listener.local_rank >> listener.endpoint >> listener.token;
     if (listener.local_rank == 0 || hosts.empty()) hosts.emplace_back();
@@ -86,7 +86,7 @@ class WireBound : public Library {
     const FileDescriptor listener = listen_on(TcpEndpoint{address, 0});
     const ListenerAddress own{launch.local_rank, to_string(local_address(listener).endpoint()),
                               random_text()};
-    store.put_text(fmt::format("bound/listener/{}", launch.rank),
+    put_text(store, fmt::format("bound/listener/{}", launch.rank),
                    fmt::format("{} {} {}", own.local_rank, own.endpoint, own.token));
     const auto hosts = all_listeners(store, launch, deadline);
     find_place(hosts, own);

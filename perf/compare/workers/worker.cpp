@@ -47,12 +47,12 @@ std::string machine_of_this_process() {
 /// network namespaces that stand for hosts share the cores of one machine.
 void bind_to_own_core(Store& store, const Launch& launch) {
   const std::string own = machine_of_this_process();
-  store.put_text(worker_protocol::machine_key(launch.rank), own);
+  put_text(store, worker_protocol::machine_key(launch.rank), own);
   const auto deadline = Deadline::in(worker_protocol::time_to_join);
   int neighbours = 0;
   std::size_t place = 0;
   for (int rank = 0; rank < launch.size; ++rank) {
-    if (store.get_text(worker_protocol::machine_key(rank), deadline) != own) continue;
+    if (get_text(store, worker_protocol::machine_key(rank), deadline) != own) continue;
     if (rank == launch.rank) place = static_cast<std::size_t>(neighbours);
     ++neighbours;
   }
