@@ -38,7 +38,7 @@ class Communicator::Impl {
   std::shared_ptr<DeviceStaging> staging;
 
  private:
-  [[noreturn, gnu::cold]] static void refuse_moved_from();
+  [[noreturn, gnu::cold, gnu::visibility("hidden")]] static void refuse_moved_from();
 };
 
 struct Communicator::Prepared {
