@@ -1,157 +1,15 @@
 /* One rank: every function of capstan.h, with results checked. */
-#define _POSIX_C_SOURCE 200809L
-#include <capstan.h>
+#include "ranks.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "check.h"
+int32_t rank, size;
+int32_t* in;
+int32_t* out;
 
-enum { MOST_RANKS = 8, MOST = 5000 };
-
-static int32_t rank, size;
-static int background; /* whether BOTH starts operations and waits for them */
-
-static int32_t* in;
-static int32_t* out;
-
-/* Distinct for each rank and index. */
-static int32_t value(int r, size_t i) {
-  return r * 1000003 + (int32_t)i + 1;
-}
-
-static int32_t sum_until(int ranks, size_t i) {
-  int32_t sum = 0;
-  for (int r = 0; r < ranks; ++r) sum += value(r, i);
-  return sum;
-}
-
-static void fill(size_t count) {
-  for (size_t i = 0; i < count; ++i) in[i] = value(rank, i);
-  for (size_t i = 0; i < MOST_RANKS * MOST; ++i) out[i] = -1;
-}
-
-#define BOTH(name, ...)                                       \
-  do {                                                        \
-    if (background) {                                         \
-      capstan_work* started = NULL;                           \
-      OK(capstan_start_##name(world, __VA_ARGS__, &started)); \
-      OK(capstan_wait(started));                              \
-      OK(capstan_release(started));                           \
-    } else {                                                  \
-      OK(capstan_##name(world, __VA_ARGS__));                 \
-    }                                                         \
-  } while (0)
-
-static void whole_buffers(capstan_communicator* world, size_t n, int32_t root) {
-  fill(n);
-  BOTH(broadcast, rank == root ? in : NULL, out, n, CAPSTAN_I32, root);
-  for (size_t i = 0; i < n; ++i) CHECK(out[i] == value(root, i));
-
-  fill(n);
-  BOTH(reduce, in, rank == root ? out : NULL, n, CAPSTAN_I32, CAPSTAN_SUM, root);
-  for (size_t i = 0; i < n; ++i) CHECK(out[i] == (rank == root ? sum_until(size, i) : -1));
-
-  fill(n);
-  BOTH(all_reduce, in, out, n, CAPSTAN_I32, CAPSTAN_SUM);
-  for (size_t i = 0; i < n; ++i) CHECK(out[i] == sum_until(size, i));
-  BOTH(all_reduce, in, in, n, CAPSTAN_I32, CAPSTAN_MAX);
-  for (size_t i = 0; i < n; ++i) CHECK(in[i] == value(size - 1, i));
-
-  fill(n);
-  BOTH(scan, in, out, n, CAPSTAN_I32, CAPSTAN_SUM);
-  for (size_t i = 0; i < n; ++i) CHECK(out[i] == sum_until(rank + 1, i));
-
-  fill(n);
-  BOTH(exscan, in, out, n, CAPSTAN_I32, CAPSTAN_SUM);
-  for (size_t i = 0; i < n; ++i) CHECK(out[i] == (rank == 0 ? -1 : sum_until(rank, i)));
-}
-
-static void equal_blocks(capstan_communicator* world, size_t n, int32_t root) {
-  const size_t all = n * (size_t)size;
-  fill(n);
-  BOTH(all_gather, in, out, n, CAPSTAN_I32);
-  for (size_t i = 0; i < all; ++i) CHECK(out[i] == value((int)(i / n), i % n));
-  fill(n);
-  memcpy(out + (size_t)rank * n, in, n * sizeof *in); /* in place, by the rank's own block */
-  BOTH(all_gather, out + (size_t)rank * n, out, n, CAPSTAN_I32);
-  for (size_t i = 0; i < all; ++i) CHECK(out[i] == value((int)(i / n), i % n));
-
-  fill(all);
-  BOTH(reduce_scatter, in, out, n, CAPSTAN_I32, CAPSTAN_SUM);
-  for (size_t i = 0; i < n; ++i) CHECK(out[i] == sum_until(size, (size_t)rank * n + i));
-
-  fill(n);
-  BOTH(gather, in, rank == root ? out : NULL, n, CAPSTAN_I32, root);
-  for (size_t i = 0; i < all; ++i)
-    CHECK(out[i] == (rank == root ? value((int)(i / n), i % n) : -1));
-
-  fill(all);
-  BOTH(scatter, rank == root ? in : NULL, out, n, CAPSTAN_I32, root);
-  for (size_t i = 0; i < n; ++i) CHECK(out[i] == value(root, (size_t)rank * n + i));
-
-  fill(all);
-  BOTH(all_to_all, in, out, n, CAPSTAN_I32);
-  for (size_t i = 0; i < all; ++i) CHECK(out[i] == value((int)(i / n), (size_t)rank * n + i % n));
-}
-
-/* Rank r's block has n + r elements. */
-static void unequal_blocks(capstan_communicator* world, size_t n, int32_t root) {
-  size_t counts[MOST_RANKS], starts[MOST_RANKS + 1] = {0}, to[MOST_RANKS], from[MOST_RANKS];
-  for (int r = 0; r < size; ++r) {
-    counts[r] = n + (size_t)r;
-    starts[r + 1] = starts[r] + counts[r];
-    to[r] = counts[r]; /* what rank r gets of each rank */
-    from[r] = n + (size_t)rank;
-  }
-  const size_t own = counts[rank], all = starts[size];
-  fill(own);
-  BOTH(all_gather_v, in, out, counts, CAPSTAN_I32);
-  for (int r = 0; r < size; ++r)
-    for (size_t i = 0; i < counts[r]; ++i) CHECK(out[starts[r] + i] == value(r, i));
-
-  fill(all);
-  BOTH(reduce_scatter_v, in, out, counts, CAPSTAN_I32, CAPSTAN_SUM);
-  for (size_t i = 0; i < own; ++i) CHECK(out[i] == sum_until(size, starts[rank] + i));
-
-  fill(own);
-  BOTH(gather_v, in, rank == root ? out : NULL, counts, CAPSTAN_I32, root);
-  for (int r = 0; r < size; ++r)
-    for (size_t i = 0; i < counts[r]; ++i)
-      CHECK(out[starts[r] + i] == (rank == root ? value(r, i) : -1));
-
-  fill(all);
-  BOTH(scatter_v, rank == root ? in : NULL, out, counts, CAPSTAN_I32, root);
-  for (size_t i = 0; i < own; ++i) CHECK(out[i] == value(root, starts[rank] + i));
-
-  fill(all);
-  BOTH(all_to_all_v, in, to, out, from, CAPSTAN_I32);
-  for (int r = 0; r < size; ++r)
-    for (size_t i = 0; i < own; ++i) CHECK(out[(size_t)r * own + i] == value(r, starts[rank] + i));
-}
-
-static void barriers(capstan_communicator* world) {
-  capstan_work* work = NULL;
-  OK(capstan_barrier(world));
-  OK(capstan_start_barrier(world, &work));
-  OK(capstan_wait(work));
-  OK(capstan_release(work));
-}
-
-static void collectives(capstan_communicator* world) {
-  static const size_t counts[] = {0, 1, 2, 3, 100, 999, MOST - MOST_RANKS};
-  barriers(world);
-  for (background = 0; background < 2; ++background)
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i) {
-      const int32_t root = (int32_t)i % size;
-      whole_buffers(world, counts[i], root);
-      if (counts[i] > 0) equal_blocks(world, counts[i], root);
-      unequal_blocks(world, counts[i], root);
-    }
-}
-
-/* accumulator = accumulator * next + *context, which is associative for no numbers, but tells
- * order. */
+/* Keeps the last one: associative, and not commutative. */
 static void take_last(void* accumulator, const void* next, size_t count, void* context) {
   atomic_fetch_add((atomic_int*)context, 1);
   memcpy(accumulator, next, count * sizeof(double));
@@ -406,86 +264,6 @@ static void join_and_abort(capstan_communicator* world) {
   OK(capstan_destroy(second));
 }
 
-/* A store among the threads of this process. */
-struct entry {
-  char key[256];
-  void* bytes;
-  size_t size;
-};
-struct store {
-  pthread_mutex_t mutex;
-  struct entry entries[256];
-  int count;
-};
-
-static struct entry* find(struct store* store, const char* key) {
-  for (int i = 0; i < store->count; ++i)
-    if (strcmp(store->entries[i].key, key) == 0) return &store->entries[i];
-  return NULL;
-}
-
-static capstan_status put(void* context, const char* key, const void* bytes, size_t count) {
-  struct store* const store = context;
-  pthread_mutex_lock(&store->mutex);
-  struct entry* entry = find(store, key);
-  if (!entry) {
-    CHECK(store->count < 256);
-    entry = &store->entries[store->count++];
-    strncpy(entry->key, key, sizeof entry->key - 1);
-  }
-  free(entry->bytes);
-  entry->bytes = malloc(count + 1);
-  if (count > 0) memcpy(entry->bytes, bytes, count);
-  entry->size = count;
-  pthread_mutex_unlock(&store->mutex);
-  return CAPSTAN_OK;
-}
-
-static int answer_if_there(struct store* store, const char* key, capstan_store_value* value) {
-  pthread_mutex_lock(&store->mutex);
-  const struct entry* const entry = find(store, key);
-  if (entry) OK(capstan_answer(value, entry->bytes, entry->size));
-  pthread_mutex_unlock(&store->mutex);
-  return entry != NULL;
-}
-
-static capstan_status try_get(void* context, const char* key, capstan_store_value* value) {
-  answer_if_there(context, key, value);
-  return CAPSTAN_OK;
-}
-
-static capstan_status get(void* context, const char* key, double seconds,
-                          capstan_store_value* value) {
-  const struct timespec pause = {0, 1000000};
-  for (double waited = 0; waited < seconds; waited += 0.001) {
-    if (answer_if_there(context, key, value)) return CAPSTAN_OK;
-    nanosleep(&pause, NULL);
-  }
-  return CAPSTAN_TIMED_OUT;
-}
-
-static struct store the_store;
-
-static void* join_in_store(void* argument) {
-  const int32_t own = *(const int32_t*)argument;
-  capstan_store store = CAPSTAN_STORE_INIT;
-  store.context = &the_store;
-  store.put = put;
-  store.get = get;
-  store.try_get = try_get;
-  capstan_settings settings = CAPSTAN_SETTINGS_INIT;
-  settings.secret = "sixteen characters and more";
-  settings.join_timeout = 60;
-  capstan_communicator* pair = NULL;
-  OK(capstan_join_store(&store, own, 2, "pair", &settings, &pair));
-  int32_t sum = own + 1;
-  OK(capstan_all_reduce(pair, &sum, &sum, 1, CAPSTAN_I32, CAPSTAN_SUM));
-  CHECK(sum == 3);
-  OK(capstan_barrier(pair));
-  OK(capstan_destroy(pair));
-  return NULL;
-}
-
 static void* use_local_world(void* argument) {
   int32_t own = -1;
   capstan_communicator* const member = argument;
@@ -498,13 +276,6 @@ static void* use_local_world(void* argument) {
 
 static void threads(void) {
   pthread_t thread[3];
-  const int32_t ranks[2] = {0, 1};
-  pthread_mutex_init(&the_store.mutex, NULL);
-  for (int i = 0; i < 2; ++i)
-    pthread_create(&thread[i], NULL, join_in_store, (void*)(uintptr_t)&ranks[i]);
-  for (int i = 0; i < 2; ++i) pthread_join(thread[i], NULL);
-  for (int i = 0; i < the_store.count; ++i) free(the_store.entries[i].bytes);
-
   capstan_communicator* members[3];
   OK(capstan_local_world(3, NULL, members));
   for (int i = 0; i < 3; ++i) pthread_create(&thread[i], NULL, use_local_world, members[i]);
@@ -548,6 +319,7 @@ int main(void) {
   fill(1000);
   explanations(world);
   join_and_abort(world);
+  join_in_store(world);
   threads();
   OK(capstan_barrier(world));
   OK(capstan_destroy(world));
