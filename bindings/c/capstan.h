@@ -23,6 +23,13 @@
 #define CAPSTAN_C_API
 #endif
 
+/* Starts a struct that may grow: its size, and zeros. */
+#if defined(__cplusplus) && __cplusplus < 202002L
+#define CAPSTAN_INIT(type) {sizeof(type)}
+#else
+#define CAPSTAN_INIT(type) {.size = sizeof(type)}
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -183,7 +190,7 @@ typedef struct capstan_settings {
   uint64_t pinned_memory;
   uint64_t buffer_limit;
 } capstan_settings;
-#define CAPSTAN_SETTINGS_INIT {.size = sizeof(capstan_settings)}
+#define CAPSTAN_SETTINGS_INIT CAPSTAN_INIT(capstan_settings)
 
 /* ---------------------------------------------------------------- communicators */
 
@@ -226,7 +233,7 @@ typedef struct capstan_store {
   /* Passes the value to capstan_answer() if the key is there now. */
   capstan_status (*try_get)(void* context, const char* key, capstan_store_value* value);
 } capstan_store;
-#define CAPSTAN_STORE_INIT {.size = sizeof(capstan_store)}
+#define CAPSTAN_STORE_INIT CAPSTAN_INIT(capstan_store)
 /* Only within get and try_get; the bytes are copied. */
 CAPSTAN_C_API capstan_status capstan_answer(capstan_store_value* value, const void* data,
                                             size_t bytes);
@@ -281,7 +288,8 @@ typedef struct capstan_work capstan_work;
 
 /* Returns when it has ended: CAPSTAN_OK, its error, or CAPSTAN_CANCELLED. */
 CAPSTAN_C_API capstan_status capstan_wait(capstan_work* work);
-/* The same for so many seconds; *ended is 0 when the time has passed before. */
+/* The same for so many seconds (negative: no limit). *ended is 0 when the time has passed before,
+ * and 1 otherwise, also beside the error of the operation. */
 CAPSTAN_C_API capstan_status capstan_wait_for(capstan_work* work, double seconds, int32_t* ended);
 /* Moves operations on without waiting; *ended as above. */
 CAPSTAN_C_API capstan_status capstan_test(capstan_work* work, int32_t* ended);
@@ -452,7 +460,7 @@ typedef struct capstan_request {
   int32_t scales;                     /* 1: a sum of inputs times each rank's own factor */
   double factor;
 } capstan_request;
-#define CAPSTAN_REQUEST_INIT {.size = sizeof(capstan_request)}
+#define CAPSTAN_REQUEST_INIT CAPSTAN_INIT(capstan_request)
 CAPSTAN_C_API capstan_status capstan_run(capstan_communicator* communicator,
                                          const capstan_request* request);
 CAPSTAN_C_API capstan_status capstan_start(capstan_communicator* communicator,
@@ -486,7 +494,7 @@ typedef struct capstan_tensor_request {
   int32_t scales;
   double factor;
 } capstan_tensor_request;
-#define CAPSTAN_TENSOR_REQUEST_INIT {.size = sizeof(capstan_tensor_request)}
+#define CAPSTAN_TENSOR_REQUEST_INIT CAPSTAN_INIT(capstan_tensor_request)
 CAPSTAN_C_API capstan_status capstan_run_tensors(capstan_communicator* communicator,
                                                  const capstan_tensor_request* request);
 CAPSTAN_C_API capstan_status capstan_start_tensors(capstan_communicator* communicator,

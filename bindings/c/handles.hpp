@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -121,25 +122,42 @@ inline DataType checked_type(capstan_type type) {
   return checked<DataType>(type, all_data_types().size(), "the type");
 }
 
+/// The size of a struct in the first version of the interface, whatever members come later.
+template <class Struct>
+inline constexpr std::size_t first_size = 0;
+template <>
+inline constexpr std::size_t first_size<capstan_settings> =
+    offsetof(capstan_settings, buffer_limit) + sizeof(std::uint64_t);
+template <>
+inline constexpr std::size_t first_size<capstan_store> =
+    offsetof(capstan_store, try_get) + sizeof(void*);
+template <>
+inline constexpr std::size_t first_size<capstan_request> =
+    offsetof(capstan_request, factor) + sizeof(double);
+template <>
+inline constexpr std::size_t first_size<capstan_tensor_request> =
+    offsetof(capstan_tensor_request, factor) + sizeof(double);
+
 /// A struct that may be shorter or longer than this library's: of an older or a newer header. What
-/// a newer one has beyond is all zero, or asks for what this library cannot do.
+/// an older one lacks is zero. What a newer one has beyond is zero, or asks for what this library
+/// cannot do.
 template <class Struct>
 Struct versioned(const Struct* given, const char* name) {
   std::size_t size = 0;
   std::memcpy(&size, &required(given, name), sizeof size);
-  constexpr std::size_t oldest = sizeof(Struct), longest = 64 * sizeof(Struct);
-  if (size < oldest || size > longest)
+  constexpr std::size_t longest = 64 * sizeof(Struct);
+  if (size < first_size<Struct> || size > longest)
     refuse("{}: its size is {}: start from the _INIT macro of capstan.h", name, size);
   const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
   for (std::size_t i = sizeof(Struct); i < size; ++i)
     if (bytes[i] != 0)
       throw InvalidArgument(
-          fmt::format("{}: a member that this version of Capstan does not have is "
-                      "set: install the version of your capstan.h",
+          fmt::format("{}: a member that this version of Capstan does not have is set: install the "
+                      "version of your capstan.h",
                       name),
           ErrorCode::not_supported);
-  Struct known;
-  std::memcpy(&known, given, sizeof known);
+  Struct known{};
+  std::memcpy(&known, given, std::min(size, sizeof known));
   return known;
 }
 
