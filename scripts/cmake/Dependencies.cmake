@@ -42,6 +42,7 @@ endif()
 if(PkgConfig_FOUND)
   pkg_check_modules(LIBFABRIC QUIET libfabric)
 endif()
+find_package(TBB QUIET)
 
 if(_missing)
   list(JOIN _missing " " _missing)

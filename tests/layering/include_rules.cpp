@@ -85,8 +85,9 @@ Names rooms_until(std::string_view last) {
 }
 
 /// Everything that a program of the project may include.
-const Names below_cli = joined(joined(joined(rooms, vocabulary), joined(requests, front)),
-                               {"core/api", "core/launcher"});
+const Names below_cli =
+    joined(joined(joined(rooms, vocabulary), joined(requests, front)),
+           {"core/api", "core/launcher", "core/include/capstan/values", "core/values"});
 
 /// `names` and the vocabulary.
 Names and_vocabulary(const Names& names) {
@@ -144,6 +145,11 @@ const std::vector<Rule>& rules() {
          {"fmt", "sodium", "pmix"}},
         {"core/world", and_vocabulary(joined(requests, rooms_until("core/world"))), {"fmt"}},
         {"core/api", joined(and_vocabulary(joined(requests, front)), rooms), {"fmt"}},
+        {"core/include/capstan/values", and_vocabulary(joined(requests, front)), {}},
+        {"core/values",
+         and_vocabulary(
+             joined(joined(requests, front), {"core/include/capstan/values", "topology"})),
+         {"fmt", "nlohmann", "tbb"}},
         {"core/launcher",
          and_vocabulary(joined(requests, {"core/bootstrap", "core/net", "topology"})),
          {"fmt", "nlohmann"}},
@@ -156,7 +162,7 @@ const std::vector<Rule>& rules() {
          {"fmt", "pybind11", "dlpack"}},
         {"perf",
          joined(below_cli, {"perf/compare", "perf/measure"}),
-         {"fmt", "CLI", "nlohmann", "hwy", "benchmark", "mpi", "gloo"}},
+         {"fmt", "CLI", "nlohmann", "hwy", "benchmark", "mpi", "gloo", "tbb"}},
         {"perf/measure", below_cli, {"fmt", "nlohmann"}},
         {"perf/compare",
          joined(below_cli, {"perf/measure", "perf"}),
@@ -183,7 +189,7 @@ const std::set<std::string_view> known_libraries = {
     "fmt",    "spdlog", "CLI",   "nlohmann",   "hwloc",      "hwy",
     "sodium", "gtest",  "gmock", "capstan",    "rapidcheck", "benchmark",
     "mpi",    "gloo",   "pmix",  "infiniband", "rdma",       "pybind11",
-    "dlpack"};
+    "dlpack", "tbb"};
 
 const std::set<std::string_view> impure_headers = {
     "atomic",  "barrier",    "chrono",       "condition_variable",
