@@ -106,6 +106,8 @@ Settings Settings::from_environment() {
              Bytes{std::uint64_t{1} << 40}, "a size from 4k to 1024g, for example 4g");
   read_bytes("CAPSTAN_BUFFER_LIMIT", settings.buffer_limit, Bytes{4 << 10},
              Bytes{std::uint64_t{1} << 46}, "a size from 4k on, for example 8g");
+  read_bytes("CAPSTAN_UNEXPECTED_MESSAGES", settings.unexpected_messages, Bytes{0},
+             Bytes{std::uint64_t{1} << 46}, "a size, for example 64m, or 0: every send waits");
   read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
   read_switch("CAPSTAN_HUGE_PAGES", settings.huge_pages);

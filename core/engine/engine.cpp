@@ -45,7 +45,9 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, ByRank<int> wo
       executor_(peers_, layout, spins_),
       watchdog_(peers_),
       messages_(peers_, layout.messages(),
-                {.ring = message_ring(machine.hosts), .read_remote = settings.single_copy}),
+                {.ring = message_ring(machine.hosts),
+                 .read_remote = settings.single_copy,
+                 .unexpected = settings.unexpected_messages}),
       plans_(plan_context(layout), plan_hooks()) {
   progress_->add(*this);
   if (settings.progress_thread) progress_->ensure_progress();
@@ -216,11 +218,13 @@ bool Engine::poll() {
   }
 }
 
-void Engine::serve() {
+bool Engine::serve() {
   try {
     receive_from_hosts();  // also sends, even after a failure: peers have to learn of it
-  } catch (const Error& error) {
-    if (!failure_) fail(Failure::of(error));
+    return !failure_ && messages_.advance();
+  } catch (...) {
+    if (!failure_) fail(current_failure());
+    return true;
   }
 }
 

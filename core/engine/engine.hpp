@@ -95,8 +95,9 @@ class Engine {
 
   /// Moves tasks and messages on as far as arrivals allow; true if anything moved.
   bool poll();
-  /// Receives what has arrived, though no task here waits for it: peers may need that to go on.
-  void serve();
+  /// Receives what has arrived, though nothing here waits for it: peers may need that to go on.
+  /// True if a message, or a part of one, was received or sent.
+  bool serve();
   /// There is something to move on.
   bool busy() const { return !tasks_.empty() || !messages_.idle(); }
   /// Checks peers and the time, and fails what is pending if need be. Called now and then while

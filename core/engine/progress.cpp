@@ -21,7 +21,6 @@ constexpr auto spin_before_yield = 1ms;
 constexpr std::chrono::microseconds shortest_absence = 5us, longest_absence = 2ms;
 constexpr auto remembered = 50ms;
 constexpr auto yield_before_sleep = 2ms;
-constexpr auto longest_sleep = 20ms;
 constexpr auto check_interval = 20ms;
 // When two threads wait at once, each may end the operation that the other waits for.
 constexpr auto longest_sleep_among_several = 1ms;
@@ -45,7 +44,7 @@ class Progress::Backoff {
     }
     if (now - since_ > yield_before_sleep) {
       const auto several = progress.drivers_.load() > 1;
-      const auto most = several ? longest_sleep_among_several : longest_sleep;
+      const auto most = several ? longest_sleep_among_several : longest_sleep.load();
       if (progress.sleep(std::min<std::chrono::nanoseconds>(most, deadline.remaining()))) reset();
     } else if (oversubscribed_ || progress.shares_core(now) || now - since_ > spin_before_yield) {
       progress.yield(now);
@@ -119,12 +118,17 @@ bool Progress::poll() {
   return moved;
 }
 
-/// Idle engines receive what has arrived, too: peers may need that to go on.
-void Progress::serve_idle() {
-  const Lock lock{*this};
-  bell_->progress();
-  for (std::size_t i = 0; i < engines_.size(); ++i)
-    if (!engines_[i]->busy()) engines_[i]->serve();
+/// All engines receive what has arrived, whatever they wait for: peers may need that to go on. Done
+/// only where poll() finds nothing, after it has looked thousands of times.
+bool Progress::serve() {
+  bool moved = false;
+  {
+    const Lock lock{*this};
+    bell_->progress();
+    for (std::size_t i = 0; i < engines_.size(); ++i) moved |= engines_[i]->serve();
+  }
+  announce();
+  return moved;
 }
 
 bool Progress::busy() const {
@@ -178,11 +182,13 @@ bool Progress::sleep(std::chrono::nanoseconds at_most) {
     return false;
   }
   bell_->prepare_to_sleep();
-  if (poll()) {
+  if (poll() || serve()) {
     bell_->cancel_sleep();
     return true;
   }
+  const auto began = Clock::now();
   bell_->sleep(at_most);
+  if (at_most >= longest_sleep.load() && Clock::now() - began >= at_most) ++sleeps_that_ran_out;
   return false;
 }
 
@@ -202,7 +208,7 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
       }
       if (done()) break;
       if (deadline.expired()) return false;
-      serve_idle();
+      serve();
       backoff.pause(*this, deadline);
     }
     return true;
@@ -243,6 +249,7 @@ void Progress::run_thread(const std::stop_token& stop) {
         continue;
       }
       if (idle()) break;
+      serve();
       backoff.pause(*this, Deadline::never());
     }
   }

@@ -35,6 +35,11 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   Progress(std::shared_ptr<Transport> bell, Options options);
   ~Progress() override;
 
+  /// A sleep ends after this time at the latest, so that peers are checked. It hides wake-ups that
+  /// are missing. Tests therefore make it long, and count the sleeps that nobody has ended.
+  inline static std::atomic<std::chrono::milliseconds> longest_sleep{std::chrono::milliseconds{20}};
+  inline static std::atomic<std::uint64_t> sleeps_that_ran_out{0};
+
   Transport& bell() { return *bell_; }
   bool has_thread() const { return threaded_.load(std::memory_order_relaxed); }
 
@@ -76,7 +81,7 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   void yield(Clock::time_point now);
   bool shares_core(Clock::time_point now);
   bool poll();
-  void serve_idle();
+  bool serve();
   bool busy() const;  // under the lock
   bool idle();
   void check();

@@ -12,11 +12,15 @@
 namespace capstan {
 namespace {
 
-constexpr std::uint64_t pull_at_once = 1 << 20;
-
 template <class Error, class... Args>
 std::exception_ptr error_of(fmt::format_string<Args...> text, Args&&... args) {
   return std::make_exception_ptr(Error(fmt::format(text, std::forward<Args>(args)...)));
+}
+
+MessageFrame frame_of(const Messages::MessageTransfer& transfer) {
+  return {.tag = transfer.tag,
+          .size = transfer.size,
+          .type = transfer.type ? 1 + static_cast<std::uint32_t>(*transfer.type) : 0};
 }
 
 }  // namespace
@@ -26,13 +30,14 @@ Messages::Messages(Peers& peers, Bytes offset, const Options& options)
       self_(peers.self()),
       ranks_(peers.count()),
       options_(options),
-      rings_(peers, offset, options.ring),
+      rings_(peers, offset + Credits::area(peers.count()), options.ring),
+      credits_(peers, offset, options.unexpected),
       outgoing_(ranks_),
       sending_(ranks_),
       full_since_(ranks_) {}
 
 Bytes Messages::area(int ranks, Bytes ring) {
-  return Rings::area(ranks, ring);
+  return Credits::area(ranks) + Rings::area(ranks, ring);
 }
 
 void Messages::check_arguments(const MessageTransfer& transfer, const char* call) const {
@@ -52,29 +57,27 @@ void Messages::send(TransferPointer transfer) {
   ++pending_;
   const Rank peer{transfer->peer};
   if (peer == self_) return send_to_self(transfer);
-  MessageFrame frame{.tag = transfer->tag,
-                     .size = transfer->size,
-                     .type = transfer->type ? 1 + static_cast<std::uint32_t>(*transfer->type) : 0};
-  if (transfer->size <= options_.eager.value()) {
+  MessageFrame frame = frame_of(*transfer);
+  if (transfer->size <= options_.eager.value() &&
+      credits_.take(peer, stored_bytes(transfer->size))) {
     frame.payload = static_cast<std::uint32_t>(transfer->size);
     const std::byte* data = transfer->data;
     queue(peer, {frame, data, std::move(transfer)});
   } else {
-    frame.kind = MessageFrame::Kind::offer;
-    frame.id = transfer->id = next_id_++;
-    frame.address = reinterpret_cast<std::uint64_t>(transfer->data);
-    frame.allocation = peers_.allocation_of(transfer->data, Bytes{transfer->size});
-    offered_[frame.id] = std::move(transfer);
+    offer(transfer, frame);
     queue(peer, {frame});
   }
   write_frames(peer);
 }
 
+/// A message to this rank itself is copied whatever its length, if it can be stored.
 void Messages::send_to_self(const TransferPointer& transfer) {
-  const MessageFrame frame{
-      .tag = transfer->tag,
-      .size = transfer->size,
-      .type = transfer->type ? 1 + static_cast<std::uint32_t>(*transfer->type) : 0};
+  MessageFrame frame = frame_of(*transfer);
+  if (first_posted(self_, frame.tag) == posted_.end() &&
+      !credits_.has_room(self_, stored_bytes(frame.size))) {
+    offer(transfer, frame);
+    return arrive(self_, frame, {});
+  }
   arrive(self_, frame, {.first = {transfer->data, transfer->size}});
   finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
 }
@@ -88,6 +91,10 @@ void Messages::receive(TransferPointer transfer) {
   if (found == unexpected_.end()) return posted_.push_back(std::move(transfer));
   const Unexpected message = std::move(*found);
   unexpected_.erase(found);
+  if (message.frame.kind == MessageFrame::Kind::eager) {
+    credits_.drop(message.source, stored_bytes(message.frame.size));
+    credits_.give_back(message.source, stored_bytes(message.frame.size));
+  }
   accept(transfer, message.source, message.frame, {.first = message.payload});
 }
 
@@ -157,9 +164,7 @@ void Messages::handle(Rank source, const MessageFrame& frame, const Payload& pay
     case MessageFrame::Kind::offer:
       return arrive(source, frame, payload);
     case MessageFrame::Kind::acknowledged:
-      if (const TransferPointer transfer = take_offer(source, frame.id))
-        finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
-      return;
+      return end_offer(source, frame.id);
     case MessageFrame::Kind::stream:
       return stream(source, frame);
     case MessageFrame::Kind::fragment:
@@ -171,18 +176,31 @@ void Messages::handle(Rank source, const MessageFrame& frame, const Payload& pay
 
 /// Gives a message to the first receive that matches it, or stores it as unexpected.
 void Messages::arrive(Rank source, const MessageFrame& frame, const Payload& payload) {
-  const auto found = std::ranges::find_if(posted_, [&](const TransferPointer& transfer) {
-    return matches(*transfer, source, frame.tag);
-  });
-  if (found != posted_.end()) {
-    const TransferPointer transfer = *found;
-    posted_.erase(found);
-    return accept(transfer, source, frame, payload);
+  const auto found = first_posted(source, frame.tag);
+  if (found == posted_.end()) return store(source, frame, payload);
+  const TransferPointer transfer = *found;
+  posted_.erase(found);
+  if (frame.kind == MessageFrame::Kind::eager) credits_.give_back(source, stored_bytes(frame.size));
+  accept(transfer, source, frame, payload);
+}
+
+std::list<Messages::TransferPointer>::const_iterator Messages::first_posted(Rank source,
+                                                                            int tag) const {
+  return std::ranges::find_if(
+      posted_, [&](const TransferPointer& transfer) { return matches(*transfer, source, tag); });
+}
+
+void Messages::store(Rank source, const MessageFrame& frame, const Payload& payload) {
+  Unexpected message{source, frame, {}};
+  if (frame.kind == MessageFrame::Kind::eager) {
+    const Bytes bytes = stored_bytes(frame.size);
+    Foreign{self_, source}.require(credits_.has_room(source, bytes),
+                                   "the length of a message without credit", frame.size);
+    credits_.store(source, bytes);
+    message.payload.resize(frame.size);
+    payload.copy_to(message.payload.data());
   }
-  Unexpected& message = unexpected_.emplace_back(Unexpected{source, frame, {}});
-  if (frame.kind != MessageFrame::Kind::eager) return;
-  message.payload.resize(frame.size);
-  payload.copy_to(message.payload.data());
+  unexpected_.push_back(std::move(message));
 }
 
 void Messages::accept(const TransferPointer& transfer, Rank source, const MessageFrame& frame,
@@ -192,6 +210,7 @@ void Messages::accept(const TransferPointer& transfer, Rank source, const Messag
     payload.copy_to(transfer->data);
     return finish(transfer, nullptr, source.value(), frame.tag, frame.size);
   }
+  if (source == self_) return take_own(transfer, frame);
   transfer->since = {};
   incoming_.push_back({transfer, source, frame});
 }
@@ -211,86 +230,13 @@ bool Messages::refuse(const TransferPointer& transfer, Rank source, const Messag
         "first, or pass a larger buffer",
         self_.value(), transfer->size, source.value(), frame.tag, frame.size);
   if (!error) return false;
-  if (frame.kind == MessageFrame::Kind::offer)
-    queue(source, {MessageFrame{.kind = MessageFrame::Kind::acknowledged, .id = frame.id}});
-  finish(transfer, error, source.value(), frame.tag, frame.size);
-  return true;
-}
-
-/// Reads the next part of an offer; true if there was any progress.
-bool Messages::pull(Incoming& incoming) {
-  if (incoming.streams) return false;
-  MessageTransfer& transfer = *incoming.transfer;
-  const std::uint64_t length = std::min(pull_at_once, incoming.frame.size - transfer.done);
-  if (read_offer(incoming, length)) {
-    transfer.done += length;
-    transfer.since = {};
+  if (frame.kind == MessageFrame::Kind::offer && source != self_) {
+    incoming_.push_back({.transfer = transfer, .source = source, .frame = frame, .error = error});
     return true;
   }
-  if (!peers_.buffers_valid(incoming.source)) return false;  // check() ends it with the cause
-  incoming.streams = true;
-  transfer.done = 0;
-  queue(incoming.source,
-        {MessageFrame{.kind = MessageFrame::Kind::stream, .id = incoming.frame.id}});
+  if (frame.kind == MessageFrame::Kind::offer) end_offer(self_, frame.id);
+  finish(transfer, error, source.value(), frame.tag, frame.size);
   return true;
-}
-
-/// Reads the next bytes of an offered message. False if the sender's memory cannot be read, or may
-/// have been given back to its owner meanwhile.
-bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
-  if (!options_.read_remote || !peers_.mapped(incoming.source)) return false;
-  const MessageTransfer& transfer = *incoming.transfer;
-  const Peers::UsingPeerBuffers using_them{peers_};
-  if (!peers_.buffers_valid(incoming.source)) return false;
-  const std::uint64_t from = incoming.frame.address + transfer.done;
-  std::byte* const to = transfer.data + transfer.done;
-  const std::byte* const seen =
-      peers_.view(incoming.source, incoming.frame.allocation, from, Bytes{length});
-  if (seen) std::memcpy(to, seen, length);
-  const bool read =
-      seen || peers_.transport().read_remote(incoming.source, from, to, Bytes{length});
-  // A sender that could not wait for this rank has published its failure before it went on.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return read && peers_.buffers_valid(incoming.source);
-}
-
-/// An offer to a peer, which has answered it; null if it has ended otherwise.
-Messages::TransferPointer Messages::take_offer(Rank peer, std::uint64_t id) {
-  const auto found = offered_.find(id);
-  if (found == offered_.end()) return nullptr;
-  const TransferPointer transfer = found->second;
-  Foreign{self_, peer}.require(Rank{transfer->peer} == peer, "the offer that it has been made", id);
-  offered_.erase(found);
-  return transfer;
-}
-
-/// Sends a message in fragments: its receiver cannot read this rank's memory.
-void Messages::stream(Rank peer, const MessageFrame& asked) {
-  const TransferPointer transfer = take_offer(peer, asked.id);
-  if (!transfer) return;
-  const std::uint64_t most = options_.ring.value() / 4;
-  for (std::uint64_t sent = 0; sent < transfer->size; sent += most) {
-    const std::uint64_t length = std::min(most, transfer->size - sent);
-    const bool last = sent + length == transfer->size;
-    queue(peer, {MessageFrame{.kind = MessageFrame::Kind::fragment,
-                              .id = asked.id,
-                              .payload = static_cast<std::uint32_t>(length)},
-                 transfer->data + sent, last ? transfer : nullptr});
-  }
-}
-
-void Messages::receive_fragment(Rank source, const MessageFrame& frame, const Payload& payload) {
-  const auto found = std::ranges::find_if(incoming_, [&](const Incoming& incoming) {
-    return incoming.source == source && incoming.frame.id == frame.id;
-  });
-  if (found == incoming_.end()) return;
-  MessageTransfer& transfer = *found->transfer;
-  const Foreign theirs{self_, source};
-  theirs.require(found->streams, "the message that it was asked for", frame.id);
-  theirs.at_most("the length of a fragment", frame.payload, found->frame.size - transfer.done);
-  payload.copy_to(transfer.data + transfer.done);
-  transfer.done += frame.payload;
-  transfer.since = {};
 }
 
 bool Messages::advance() {
@@ -300,18 +246,14 @@ bool Messages::advance() {
       handle(peer, frame, payload);
     });
   for (auto incoming = incoming_.begin(); incoming != incoming_.end();) {
-    const std::uint64_t size = incoming->frame.size;
-    if (incoming->transfer->done < size) moved |= pull(*incoming);
-    if (incoming->transfer->done < size) {
+    if (!incoming->complete()) moved |= pull(*incoming);
+    if (!incoming->complete() || !acknowledge(*incoming)) {
       ++incoming;
       continue;
     }
-    const Incoming complete = std::move(*incoming);
+    const Incoming ended = std::move(*incoming);
     incoming = incoming_.erase(incoming);
-    if (!complete.streams)
-      queue(complete.source,
-            {MessageFrame{.kind = MessageFrame::Kind::acknowledged, .id = complete.frame.id}});
-    finish(complete.transfer, nullptr, complete.source.value(), complete.frame.tag, size);
+    finish(ended);
     moved = true;
   }
   if (queued_ > 0)

@@ -13,6 +13,7 @@
 #include "capstan/by_rank.hpp"
 #include "capstan/message_info.hpp"
 #include "capstan/types.hpp"
+#include "core/p2p/credits.hpp"
 #include "core/p2p/rings.hpp"
 
 namespace capstan {
@@ -26,6 +27,11 @@ class Peers;
 /// its own buffer (rendezvous) or, where it cannot, asks for fragments through the ring. As in MPI,
 /// messages of one sender with the same tag arrive in the order in which they were sent, receives
 /// match them in the order in which they were posted, and unexpected messages are stored.
+///
+/// What a rank stores is bounded (Options::unexpected). Its peers send a short message eagerly as
+/// long as they have credit; without credit they offer it, and the data stay with them until a
+/// receive matches. Both kinds travel in one ring, so that their order is kept. A sender never
+/// waits for credit, so that flow control adds no way to deadlock.
 ///
 /// Nothing here blocks. Used by one thread at a time.
 class Messages {
@@ -59,12 +65,17 @@ class Messages {
     Bytes ring{64 << 10};
     Bytes eager{8 << 10};     ///< longer messages are offered
     bool read_remote = true;  ///< off: offered messages always travel in fragments
+    /// The most bytes of unexpected messages that a rank stores. Equal on all ranks.
+    Bytes unexpected{64 << 20};
   };
 
   /// The area starts at `offset` in every rank's segment.
   Messages(Peers& peers, Bytes offset, const Options& options);
 
   static Bytes area(int ranks, Bytes ring);
+  /// What storing an unexpected message takes from Options::unexpected: its data, and what is kept
+  /// about it.
+  static Bytes stored_bytes(std::uint64_t size) { return Bytes{size + 128}; }
 
   /// Throws InvalidArgument for a rank that does not exist and for a tag out of range.
   void check_arguments(const MessageTransfer& transfer) const {
@@ -113,6 +124,8 @@ class Messages {
     Rank source;
     MessageFrame frame;
     bool streams = false;
+    std::exception_ptr error{};  // the message does not fit: it is dropped
+    bool complete() const { return error || transfer->done == frame.size; }
   };
 
   bool write_frames(Rank peer);
@@ -129,7 +142,14 @@ class Messages {
   void check_sends(Time now, std::chrono::milliseconds timeout);
   static Time::duration waited(Time& since, Time now);
   void send_to_self(const TransferPointer& transfer);
+  void offer(const TransferPointer& transfer, MessageFrame& frame);
+  void end_offer(Rank peer, std::uint64_t id);
+  bool acknowledge(const Incoming& incoming);
+  void finish(const Incoming& incoming);
+  void store(Rank source, const MessageFrame& frame, const Payload& payload);
   bool refuse(const TransferPointer& transfer, Rank source, const MessageFrame& frame);
+  std::list<TransferPointer>::const_iterator first_posted(Rank source, int tag) const;
+  void take_own(const TransferPointer& transfer, const MessageFrame& frame);
   void finish(const TransferPointer& transfer, std::exception_ptr error, int source, int tag,
               std::uint64_t size);
   void queue(Rank peer, Outgoing outgoing);
@@ -145,6 +165,7 @@ class Messages {
   const int ranks_;
   const Options options_;
   Rings rings_;
+  Credits credits_;
 
   ByRank<std::deque<Outgoing>> outgoing_;  // frames that wait for room in the ring
   /// Sends whose frames are in the ring, but have not left this host yet. Such a send finishes when

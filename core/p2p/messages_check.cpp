@@ -51,6 +51,7 @@ void Messages::check(Time now, std::chrono::milliseconds timeout,
     return reasons[culprit] ? peer_lost(self_, culprit, *reasons[culprit], transfer) : nullptr;
   };
 
+  std::vector<Incoming> complete;
   std::vector<std::pair<TransferPointer, std::exception_ptr>> failed;
   const auto fail_if = [&](const TransferPointer& transfer, const std::exception_ptr& error) {
     if (error) failed.emplace_back(transfer, error);
@@ -65,7 +66,12 @@ void Messages::check(Time now, std::chrono::milliseconds timeout,
     return fail_if_lost_or_late(transfer, transfer->peer);
   });
   std::erase_if(incoming_, [&](const Incoming& incoming) {
-    return fail_if_lost_or_late(incoming.transfer, incoming.source.value());
+    if (!incoming.complete())
+      return fail_if_lost_or_late(incoming.transfer, incoming.source.value());
+    // It is here, and only its sender does not look for the acknowledgement.
+    if (!is_gone(incoming.source) && waited(incoming.transfer->since, now) <= timeout) return false;
+    complete.push_back(incoming);
+    return true;
   });
   std::erase_if(offered_, [&](const auto& offer) {
     return fail_if(offer.second, lost(*offer.second, offer.second->peer));
@@ -79,6 +85,7 @@ void Messages::check(Time now, std::chrono::milliseconds timeout,
     for (const auto& transfer : take_sending(peer))
       fail_if(transfer, lost(*transfer, peer.value()));
   }
+  for (const Incoming& incoming : complete) finish(incoming);
   for (const auto& [transfer, error] : failed)
     finish(transfer, error, transfer->peer, transfer->tag, 0);
   check_sends(now, timeout);

@@ -102,15 +102,18 @@ MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) 
           .position = position};
 }
 
-/// Everything in a segment must agree between ranks, above all its layout.
-void agree_on_layout(StoreExchange& exchange, const SegmentLayout& layout, int rails) {
-  const std::string own = fmt::format("{} bytes for {} rails", layout.total().value(), rails);
+/// Everything in a segment must agree between ranks, above all its layout, and what peers store.
+void agree_on_layout(StoreExchange& exchange, const SegmentLayout& layout,
+                     const Settings& settings) {
+  const std::string own =
+      fmt::format("{} bytes for {} rails, {} bytes of unexpected messages", layout.total().value(),
+                  settings.rails, settings.unexpected_messages.value());
   const auto all = exchange.gather_text("layout", own);
   for (int peer = 0; peer < exchange.ranks(); ++peer)
     if (const std::string& theirs = all[Rank{peer}]; theirs != own)
       throw Mismatch(
           fmt::format("rank {} and rank {} need different segments ({}, and {}): give all ranks "
-                      "the same CAPSTAN_CHUNK and CAPSTAN_RAILS",
+                      "the same CAPSTAN_CHUNK, CAPSTAN_RAILS and CAPSTAN_UNEXPECTED_MESSAGES",
                       exchange.self().value(), peer, own, theirs));
 }
 
@@ -173,7 +176,7 @@ Member build(StoreExchange exchange, const Settings& common) {
   MachineView machine = agree_on_machine(exchange, common);
   const Settings settings = settings_at(machine.position, common);
   const SegmentLayout layout = segment_layout(exchange.ranks(), machine, settings);
-  agree_on_layout(exchange, layout, settings.rails);
+  agree_on_layout(exchange, layout, settings);
 
   auto transport = make_transport(exchange.self(), machine.hosts, {machine.network, machine.key},
                                   layout.total(), settings);

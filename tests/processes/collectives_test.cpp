@@ -12,6 +12,7 @@
 #include "tests/processes/processes.hpp"
 #include "tests/sanitizers.hpp"
 #include "tests/variants_of.hpp"
+#include "transports/ofi/ofi_transport.hpp"
 
 namespace capstan {
 namespace {
@@ -155,6 +156,35 @@ TEST_F(Processes, AHundredThousandMessages) {
   const auto fragments =
       run_ranks(5, "messages", sanitized ? "4000" : "10000", {{"CAPSTAN_SINGLE_COPY", "0"}});
   EXPECT_EQ(fragments.status, 0) << fragments.output;
+}
+
+/// Of 800 MB in messages, one rank stores as much as it may. Over a network it is less: each
+/// message that waits at its sender takes a round trip.
+TEST_F(Processes, MessagesThatNobodyAsksForTakeLittleMemory) {
+  constexpr int limit = 4, others = 30;
+  for (const auto& [hosts, network] : {std::pair{"0", "tcp"}, {"2", "tcp"}, {"2", "ofi"}}) {
+    if (network == std::string{"ofi"} && !ofi_report().available) continue;
+    const char* const messages = sanitized ? "2000" : *hosts == '0' ? "100000" : "6000";
+    const auto result = run_ranks(2, "flood", messages,
+                                  {{"CAPSTAN_UNEXPECTED_MESSAGES", std::to_string(limit) + "m"},
+                                   {"CAPSTAN_VIRTUAL_HOSTS", hosts},
+                                   {"CAPSTAN_NETWORK", network}});
+    EXPECT_EQ(result.status, 0) << result.output;
+    const auto found = result.output.find("stored ");
+    ASSERT_NE(found, std::string::npos) << result.output;
+    if (sanitized) continue;
+    EXPECT_LE(std::atoi(result.output.c_str() + found + 7), limit + others);
+  }
+}
+
+TEST_F(Processes, OneLimitOfUnexpectedMessagesHoldsForAllRanks) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
+                   fmt::format("CAPSTAN_UNEXPECTED_MESSAGES=$((1 + CAPSTAN_RANK))m {} rank; true",
+                               WORKER_PROGRAM)});
+  EXPECT_EQ(occurrences(result.output, "Mismatch:"), 2) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("the same CAPSTAN_CHUNK, CAPSTAN_RAILS and "
+                                       "CAPSTAN_UNEXPECTED_MESSAGES"));
 }
 
 TEST_F(Processes, ASenderThatDiesIsNamed) {

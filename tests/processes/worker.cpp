@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <fstream>
 #include <span>
 #include <string>
 #include <thread>
@@ -271,6 +272,35 @@ int tell_what_carries(Communicator& world) {
   return 0;
 }
 
+/// KiB of this process's own memory, at most so far.
+long most_memory() {
+  std::ifstream status{"/proc/self/status"};
+  std::string word;
+  long kilobytes = 0;
+  while (status >> word)
+    if (word == "VmHWM:") status >> kilobytes;
+  return kilobytes;
+}
+
+/// Rank 0 sends so many messages that nobody receives while the others are in a barrier.
+int flood(Communicator& world, int messages) {
+  const int last = world.size() - 1;
+  std::vector<std::uint8_t> data(8000, 7);
+  std::vector<Work> sends;
+  const long before = most_memory();
+  if (world.rank() == 0)
+    for (int i = 0; i < messages; ++i) sends.push_back(world.start_send(data, last));
+  world.barrier();
+  if (world.rank() == last) {
+    std::ranges::fill(data, 0);
+    for (int i = 0; i < messages; ++i) world.receive(data, 0);
+    fmt::print("stored {} MiB\n", (most_memory() - before) >> 10);
+  }
+  for (const Work& work : sends) work.wait();
+  world.barrier();
+  return std::ranges::count(data, 7) == 8000 || world.rank() != last ? 0 : 1;
+}
+
 int run(const std::string& what, const char* argument) {
   if (what == "silent") {  // a rank that never joins
     if (std::string{std::getenv("CAPSTAN_RANK")} == argument) {
@@ -304,6 +334,7 @@ int run(const std::string& what, const char* argument) {
     if (!trouble.empty()) fmt::print("rank {}: {}\n", world.rank(), trouble);
     return trouble.empty() ? 0 : 1;
   }
+  if (what == "flood") return flood(world, std::atoi(argument));
   if (what == "rest") return send_and_rest(world);
   if (what == "receive") {  // from a rank that kills itself
     std::vector<int> buffer(100'000);

@@ -10,23 +10,30 @@
 #include "core/engine/executor/host_executor.hpp"
 #include "core/engine/executor/host_plan.hpp"
 #include "core/lowering/plan.hpp"
+#include "tests/unit/interrupted_transport.hpp"
 #include "transports/loopback/loopback_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
 
 namespace capstan {
 
-/// How the ranks of a test see each other's segments.
-enum class Memory { shared, mirrored };
+/// How the ranks of a test see each other's segments. `interrupted`: shared, but buffers of peers
+/// are read by Transport::read_remote(), and ExecutorWorld::at_read is called during each read.
+enum class Memory { shared, mirrored, interrupted };
 
 /// Ranks without a communicator, all driven by the thread of the test: what a part of the executor
 /// waits for comes only when the test lets the peer do it.
 class ExecutorWorld {
  public:
-  explicit ExecutorWorld(int ranks, Memory memory = Memory::shared)
-      : hosts_(memory == Memory::shared ? Hosts{ranks} : Hosts{hosts_of_their_own(ranks)}),
-        layout_(ranks, SlotLayout{ranks, Bytes{64 << 10}}, Bytes{0}),
-        transports_(memory == Memory::shared ? make_thread_transports(ranks, layout_.total())
-                                             : make_loopback_transports(ranks, layout_.total())) {
+  InterruptedTransport::Interruption at_read;
+
+  explicit ExecutorWorld(int ranks, Memory memory = Memory::shared, Bytes message_area = {})
+      : hosts_(memory == Memory::mirrored ? Hosts{hosts_of_their_own(ranks)} : Hosts{ranks}),
+        layout_(ranks, SlotLayout{ranks, Bytes{64 << 10}}, message_area),
+        transports_(memory == Memory::mirrored ? make_loopback_transports(ranks, layout_.total())
+                                               : make_thread_transports(ranks, layout_.total())) {
+    if (memory == Memory::interrupted)
+      for (auto& transport : transports_)
+        transport = std::make_unique<InterruptedTransport>(std::move(transport), at_read);
     std::vector<Address> addresses;
     for (const auto& transport : transports_) addresses.push_back(transport->address());
     for (const auto& transport : transports_) transport->connect(addresses, Deadline::never());

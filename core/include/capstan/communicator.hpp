@@ -159,11 +159,16 @@ class Communicator : public Collectives<Communicator> {
 
   // Messages between two ranks. As in MPI, messages from one rank with the same tag are received in
   // the order in which they were sent. Receiver and sender use one type (else the receiver gets a
-  // Mismatch); a message that is longer than the buffer is Truncated. Short messages are sent at
-  // once. A long message waits for its receiver, which reads the sender's buffer in place where it
-  // can. Work::cancel() of a long send from host memory may be refused, as the receiver may be
-  // reading the buffer. For the same reason a send that no rank receives within the time-out fails
-  // the communicator; a receive without a message fails alone.
+  // Mismatch); a message that is longer than the buffer is Truncated. A rank takes messages in
+  // wherever it waits, also in collectives.
+  //
+  // A message of up to 8 KiB is sent at once: its receiver stores it until a receive asks for it,
+  // up to Settings::unexpected_messages. A longer one, and any beyond that limit, waits at the
+  // sender for its receive, which reads the sender's buffer in place where it can. So, as in MPI, a
+  // correct program takes any blocking send to wait for its receive. Work::cancel() of a send that
+  // waits, from host memory, may be refused, as the receiver may be reading the buffer. For the
+  // same reason a send that no rank receives within the time-out fails the communicator; a receive
+  // without a message fails alone.
 
   /// Returns when the data may be changed again.
   template <ElementRange Data>

@@ -113,6 +113,14 @@ struct Settings {
   /// memory. CAPSTAN_BUFFER_LIMIT, bytes with an optional k, m or g.
   Bytes buffer_limit{0};
 
+  /// The most bytes of messages that a rank stores because no receive has asked for them yet; each
+  /// other rank has an equal share. Beyond it, a short message waits at its sender, as a long one
+  /// always does: a blocking send then returns when the message is received. Each message counts
+  /// with 128 bytes more than its data. What a rank sends to itself is stored apart, up to the same
+  /// limit. 0: every send waits for its receive. The same on all ranks.
+  /// CAPSTAN_UNEXPECTED_MESSAGES, bytes with an optional k, m or g.
+  Bytes unexpected_messages{64 << 20};
+
   /// Treats the ranks as spread evenly over so many virtual hosts, so that runs over several hosts
   /// can be tried on one: ranks of different virtual hosts use the network between them. 0: the
   /// real hosts. The same on all ranks. CAPSTAN_VIRTUAL_HOSTS.
