@@ -81,12 +81,16 @@ class RawConnection {
   /// Becomes a client that has proved itself.
   void join() {
     handshake::Initiator proofs;
-    send(proofs.hello());
-    const auto challenge = std::get<wire::Challenge>(receive());
-    send(proofs.claim(challenge, wire::Membership{-1, 0, ""}, secret()));
-    std::get<wire::Welcome>(receive());
+    std::get<wire::Welcome>(ask_to_join({-1, 0, ""}, proofs));
     conversation_.seal(proofs.keys().for_initiator(), wire::max_payload);
     out_ = proofs.keys().for_initiator().out;
+  }
+  /// What the server says to this claim, of one that knows the secret.
+  wire::StoreMessage ask_to_join(const wire::Membership& claims, handshake::Initiator& proofs) {
+    send(proofs.hello());
+    const auto challenge = std::get<wire::Challenge>(receive());
+    send(proofs.claim(challenge, claims, secret()));
+    return receive();
   }
   /// After join(): a whole sealed frame.
   Bytes sealed(const wire::StoreMessage& message) { return conversation_.encode(message); }
@@ -193,6 +197,21 @@ TEST(HostileClient, ReplayedProofIsRefused) {
   join.claims.scope = "another";  // the proof covers all that is claimed
   first.send(join);
   EXPECT_EQ(std::get<wire::Refusal>(first.receive()).reason, wire::FailureReason::wrong_secret);
+}
+
+TEST(HostileClient, ARankOutsideItsCommunicatorIsRefused) {
+  StoreServer server{impatient()};
+  for (const auto& [rank, size] : {std::pair{2, 2}, {3, 2}, {-2, 2}, {0, 0}, {1 << 30, 2}}) {
+    RawConnection member{server.endpoint()};
+    handshake::Initiator proofs;
+    const auto answer = member.ask_to_join({rank, size, ""}, proofs);
+    ASSERT_TRUE(std::holds_alternative<wire::Refusal>(answer)) << rank << " of " << size;
+    EXPECT_TRUE(member.closed());
+  }
+  RawConnection last{server.endpoint()};
+  handshake::Initiator proofs;
+  EXPECT_TRUE(std::holds_alternative<wire::Welcome>(last.ask_to_join({1, 2, ""}, proofs)));
+  expect_healthy(server);
 }
 
 TEST(HostileClient, NothingWorksWithoutTheProof) {

@@ -202,6 +202,9 @@ TEST_F(PinnedMemoryTest, SpansAndVectorsArePinnedAsAWhole) {
 TEST_F(PinnedMemoryTest, NothingAndNull) {
   EXPECT_TRUE(pinned.allocate(Bytes{0}).empty());
   EXPECT_TRUE(pinned.pin(nullptr, Bytes{0}).empty());
+  EXPECT_TRUE(pinned.pin(own(1), Bytes{0}).empty());
+  EXPECT_TRUE(account->locked.empty());
+  EXPECT_EQ(pinned.total_pinned(), Bytes{0});
   EXPECT_THROW(pinned.pin(nullptr, Bytes{1}), InvalidArgument);
 }
 

@@ -61,6 +61,22 @@ TEST(Handshake, AChangedClaimIsRefused) {
   EXPECT_FALSE(acceptor.trusts(claim, secret()));
 }
 
+TEST(Handshake, EveryByteOfAProofCounts) {
+  Initiator initiator;
+  Acceptor acceptor;
+  const TestClaim claim =
+      initiator.claim(acceptor.challenge(initiator.hello()), Name{"rank 1"}, secret());
+  const Welcome welcome = acceptor.welcome(claim, secret());
+  for (std::size_t i = 0; i < claim.proof.size(); ++i) {
+    TestClaim wrong_claim = claim;
+    Welcome wrong_welcome = welcome;
+    wrong_claim.proof[i] ^= std::byte{1};
+    wrong_welcome.proof[i] ^= std::byte{1};
+    EXPECT_FALSE(acceptor.trusts(wrong_claim, secret())) << i;
+    EXPECT_FALSE(initiator.trusts(wrong_welcome)) << i;
+  }
+}
+
 TEST(Handshake, AProofSentBackIsRefused) {
   Initiator initiator;
   Acceptor acceptor;

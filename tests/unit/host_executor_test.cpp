@@ -7,6 +7,7 @@
 #include <string>
 
 #include "capstan/error.hpp"
+#include "core/control/failure.hpp"
 #include "tests/unit/executor_world.hpp"
 
 namespace capstan {
@@ -226,6 +227,29 @@ TEST_F(TwoRanks, NobodyWritesToBuffersThatAreHeld) {
 TEST_F(TwoRanks, BetweenCallsThereIsNothingToWithdraw) {
   executors[0].withdraw_buffers();
   EXPECT_EQ(executors[0].report().position, "between calls");
+}
+
+/// An owner that gives up takes its buffers back, perhaps in the middle of a read.
+TEST(HostExecutorInterrupted, WhatIsReadWhileItsOwnerGivesUpIsNotTaken) {
+  for (const bool interrupted : {false, true}) {
+    Executors two{2, Memory::interrupted};
+    two.world.at_read = [&](Rank owner) {
+      if (interrupted)
+        publish(two.world.peers(owner.value()).own_control().abort,
+                {Failure::Kind::aborted, owner, "gives up"});
+    };
+    const auto plans =
+        two.plans(f32_call(Collective::broadcast, 5000), "direct", Protocol::read_input);
+    const Buffer data(5000, 7);
+    Buffer outputs[2] = {data, Buffer(5000)};
+    for (int rank : {0, 1}) two[rank].start(plans[rank], data.data(), outputs[rank].data());
+    bool ended = false;
+    for (int turn = 0; turn < 100 && !ended; ++turn) {
+      two[0].advance();
+      ended = two[1].advance();
+    }
+    EXPECT_EQ(ended, !interrupted);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,72 @@
+// Settings from the environment.
+
+#include "capstan/settings.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "capstan/error.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+/// Sets a variable as long as it lives.
+struct Variable {
+  Variable(const char* given, const char* value) : name(given) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name); }
+  Variable(const Variable&) = delete;
+  const char* name;
+};
+
+/// The error of a value, which names the variable; "accepted" if there is none.
+std::string refusal(const char* name, const char* value) {
+  const Variable variable{name, value};
+  try {
+    Settings::from_environment();
+    return "accepted";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr(std::string{name} + "='" + value + "'"));
+    return error.what();
+  }
+}
+
+TEST(SettingsFromTheEnvironment, TimesAreSeconds) {
+  for (const char* name : {"CAPSTAN_TIMEOUT", "CAPSTAN_JOIN_TIMEOUT"})
+    for (const char* value : {"60x", "x", "60 ", "1e10", "0", "-1", "nan", "inf", "1,5"})
+      EXPECT_THAT(refusal(name, value), HasSubstr("expected a time in seconds"));
+  const Variable timeout{"CAPSTAN_TIMEOUT", "0.0001"}, join{"CAPSTAN_JOIN_TIMEOUT", "1e9"};
+  EXPECT_EQ(Settings::from_environment().timeout, 1ms) << "rounded up: never without a limit";
+  EXPECT_EQ(Settings::from_environment().join_timeout, 1'000'000'000s);
+}
+
+TEST(SettingsFromTheEnvironment, SizesHaveBounds) {
+  for (const char* value : {"4095", "65m", "64mm", "-4k", "4 k", "k"})
+    EXPECT_THAT(refusal("CAPSTAN_CHUNK", value), HasSubstr("expected a size from 4k to 64m"));
+  for (const char* value : {"-1", "64x", "1 m"})
+    EXPECT_THAT(refusal("CAPSTAN_UNEXPECTED_MESSAGES", value), HasSubstr("expected a size"));
+  EXPECT_EQ(Settings::from_environment().unexpected_messages, Bytes{64 << 20});
+  const Variable chunk{"CAPSTAN_CHUNK", "64m"}, messages{"CAPSTAN_UNEXPECTED_MESSAGES", "0"};
+  EXPECT_EQ(Settings::from_environment().chunk, Bytes{64 << 20});
+  EXPECT_EQ(Settings::from_environment().unexpected_messages, Bytes{0});
+}
+
+TEST(SettingsFromTheEnvironment, NumbersAndSwitchesAreWhole) {
+  for (const char* value : {"0", "9", "2x", "1.5", ""})
+    if (*value)
+      EXPECT_THAT(refusal("CAPSTAN_RAILS", value), HasSubstr("a number from 1 to 8"));
+    else
+      EXPECT_EQ(refusal("CAPSTAN_RAILS", value), "accepted") << "as if it were not set";
+  for (const char* value : {"yes", "2", "10", "true"})
+    EXPECT_THAT(refusal("CAPSTAN_AUTOTUNE", value), HasSubstr("0 or 1"));
+  const Variable rails{"CAPSTAN_RAILS", "8"}, off{"CAPSTAN_AUTOTUNE", "0"};
+  EXPECT_EQ(Settings::from_environment().rails, 8);
+  EXPECT_FALSE(Settings::from_environment().autotune);
+}
+
+}  // namespace
+}  // namespace capstan
