@@ -4,10 +4,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "capstan/export.hpp"
 #include "capstan/values/async.hpp"
 #include "capstan/values/when_all.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 namespace detail {
 
@@ -104,4 +106,5 @@ auto operator-(const Async<T>& a) {
   return compute([](const T& x) { return -x; }, a);
 }
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

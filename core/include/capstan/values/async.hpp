@@ -5,10 +5,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "capstan/export.hpp"
 #include "capstan/values/buffers.hpp"
 #include "capstan/values/scheduler.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// A value whose accesses order themselves. Tasks get at it through buffers, each of which takes
 /// its place in the order when it is made; what is read between two writes runs in parallel.
@@ -150,4 +152,5 @@ void async_assign(const Async<T>& from, Async<T>& to) {
   schedule(detail::copy_task(from.read(), to.emplace()));
 }
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

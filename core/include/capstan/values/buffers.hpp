@@ -6,9 +6,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "capstan/export.hpp"
 #include "capstan/values/task.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 namespace detail {
 class BufferWait;
@@ -259,4 +261,5 @@ class EmplaceBuffer : public BufferBase {
   }
 };
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

@@ -2,7 +2,10 @@
 
 #include <string>
 
-namespace capstan::values {
+#include "capstan/export.hpp"
+
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// What tasks did, as text: the graph of tasks and of epochs of values, for Graphviz, and a trace
 /// of events for ui.perfetto.dev (or chrome://tracing), where each thread has a row.
@@ -24,4 +27,5 @@ DebugDag debug_dag();
 /// Writes PATH.dot and PATH.json. Throws SystemError.
 void write_debug_dag(const std::string& path);
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

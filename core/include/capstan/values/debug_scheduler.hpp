@@ -5,9 +5,11 @@
 #include <deque>
 #include <random>
 
+#include "capstan/export.hpp"
 #include "capstan/values/scheduler.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// Runs tasks on the thread that calls run_all() or waits, one after another, in an order that
 /// depends only on the program and the seed. Finds deadlocks. Only schedule() and the end of a wait
@@ -50,4 +52,5 @@ class DebugScheduler final : public Scheduler {
   const Registration registration_{*this};
 };
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

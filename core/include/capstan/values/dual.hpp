@@ -6,11 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/values/arithmetic.hpp"
 #include "capstan/values/reverse_value.hpp"
 #include "capstan/values/tensor_math.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 namespace detail {
 
@@ -329,4 +331,5 @@ inline Dual<Tensor> sum(const Dual<Tensor>& x) {
   return result;
 }
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

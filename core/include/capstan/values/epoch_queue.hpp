@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/values/errors.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// What graphs of tasks show of a value: where it is, its type, and its place among all values and
 /// tasks that the process has made, from 1 on (threads take numbers in blocks).
@@ -195,4 +197,5 @@ class Value final : public EpochQueue {
 };
 
 }  // namespace detail
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

@@ -4,8 +4,10 @@
 #include <string>
 
 #include "capstan/error.hpp"
+#include "capstan/export.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// A value was read that has not been written: it was made without one, or the buffer that was to
 /// write it was dropped. what() names the value and its epoch.
@@ -34,4 +36,5 @@ class Deadlock : public Error {
   using Error::Error;
 };
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

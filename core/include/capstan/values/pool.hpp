@@ -2,9 +2,11 @@
 
 #include <memory>
 
+#include "capstan/export.hpp"
 #include "capstan/values/scheduler.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// Threads that run tasks, each from a queue of its own; a thread without work steals from others.
 /// Threads are spread over the machine's NUMA nodes and bound to the one that they are on. A task
@@ -48,4 +50,5 @@ class Pool final : public Scheduler {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

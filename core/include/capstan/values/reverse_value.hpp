@@ -3,10 +3,12 @@
 #include <optional>
 #include <utility>
 
+#include "capstan/export.hpp"
 #include "capstan/values/async.hpp"
 #include "capstan/values/when_all.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// A value whose time runs backwards: what is read is what the program writes further on. So
 /// results can be used, by tasks, before it is said how they are computed, as gradients are.
@@ -101,4 +103,5 @@ class ReverseValue {
   std::optional<ReadBuffer<T>> result_;
 };
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

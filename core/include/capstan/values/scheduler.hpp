@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/values/buffers.hpp"
 #include "capstan/values/task.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// Runs tasks that are ready; what is ready, epochs say. A task stays with the scheduler that it
 /// was scheduled on: that one resumes it, whichever thread ends its wait.
@@ -125,4 +127,5 @@ inline void schedule(AsyncTask task) {
   current_scheduler().schedule(std::move(task));
 }
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

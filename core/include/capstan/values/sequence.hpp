@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "capstan/communicator.hpp"
+#include "capstan/export.hpp"
 #include "capstan/values/dual.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// The right to start operations on a communicator, of which one task at a time has it.
 class Turn {
@@ -103,4 +105,5 @@ class Sequence {
   std::shared_ptr<Order> order_;
 };
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/values/epoch_queue.hpp"
 #include "capstan/work.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 class AsyncTask;
 class BufferBase;
@@ -309,7 +311,8 @@ inline auto reschedule() {
 /// Whether this thread is running a task.
 bool in_task();
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan
 
 template <class... Args>
 struct std::coroutine_traits<capstan::values::AsyncTask, Args...> {

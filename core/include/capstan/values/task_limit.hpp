@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/values/async.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// Bounds the tasks in flight, and so the memory of a program that issues tasks faster than they
 /// run. For one thread.
@@ -25,4 +27,5 @@ class TaskLimit {
   std::size_t next_ = 0;
 };
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

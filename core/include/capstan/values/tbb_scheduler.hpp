@@ -2,9 +2,11 @@
 
 #include <memory>
 
+#include "capstan/export.hpp"
 #include "capstan/values/scheduler.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 /// Runs tasks on the threads of oneTBB, in an arena for each NUMA node, so that they share these
 /// with what else of the program uses oneTBB. A task with a preferred node runs in the arena of
@@ -36,4 +38,5 @@ class TbbScheduler final : public Scheduler {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan

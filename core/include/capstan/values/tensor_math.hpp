@@ -1,8 +1,9 @@
 #pragma once
 
+#include "capstan/export.hpp"
 #include "capstan/owning_tensor.hpp"
 
-namespace capstan {
+namespace CAPSTAN_EXPORT capstan {
 
 // Arithmetic of tensors of f32 and f64, element by element, for values::Async and values::Dual.
 // Both operands have one type and shape; a number stands for a tensor of it. Other types, and
@@ -63,4 +64,4 @@ Tensor filled_like(const Tensor& shape, double value);
 /// The only element of a tensor of one, as a number.
 double to_number(const Tensor& x);
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

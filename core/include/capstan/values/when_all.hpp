@@ -6,10 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "capstan/export.hpp"
 #include "capstan/values/buffers.hpp"
 #include "capstan/values/scheduler.hpp"
 
-namespace capstan::values {
+namespace CAPSTAN_EXPORT capstan {
+namespace values {
 
 namespace detail {
 
@@ -117,4 +119,5 @@ inline auto when_all(std::vector<AsyncTask> tasks) {
       [all = std::move(tasks)]() mutable { return detail::AllTasks{std::move(all)}; }};
 }
 
-}  // namespace capstan::values
+}  // namespace values
+}  // namespace CAPSTAN_EXPORT capstan
