@@ -34,10 +34,10 @@ const Names vocabulary = {
     "core/include/capstan/blocks",     "core/include/capstan/by_rank",
     "core/include/capstan/collective", "core/include/capstan/deadline",
     "core/include/capstan/error",      "core/include/capstan/error_code",
-    "core/include/capstan/group",      "core/include/capstan/hosts",
-    "core/include/capstan/quantity",   "core/include/capstan/schedule",
-    "core/include/capstan/span",       "core/include/capstan/store",
-    "core/include/capstan/types",
+    "core/include/capstan/export",     "core/include/capstan/group",
+    "core/include/capstan/hosts",      "core/include/capstan/quantity",
+    "core/include/capstan/schedule",   "core/include/capstan/span",
+    "core/include/capstan/store",      "core/include/capstan/types",
 };
 
 /// What a call and its handle are made of: the engine and what stands on it may include them.
@@ -94,7 +94,7 @@ Names and_vocabulary(const Names& names) {
   return joined(vocabulary, names);
 }
 
-/// The longest folder that matches counts.
+/// The longest folder that matches counts, the first of equals.
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> all = [] {
     std::vector<Rule> rules;
@@ -154,12 +154,13 @@ const std::vector<Rule>& rules() {
          and_vocabulary(joined(requests, {"core/bootstrap", "core/net", "topology"})),
          {"fmt", "nlohmann"}},
         {"bindings", and_vocabulary(joined(requests, front)), {"fmt"}},
+        {"bindings/python", and_vocabulary(joined(requests, front)), {"fmt", "pybind11", "dlpack"}},
+        {"bindings/torch",
+         and_vocabulary(joined(requests, front)),
+         {"fmt", "pybind11", "torch", "ATen", "c10"}},
         {"bindings/*",
          joined(and_vocabulary(joined(requests, front)), {"bindings"}),
          {"fmt", "nlohmann"}},
-        {"bindings/python",
-         and_vocabulary(joined(requests, front)),
-         {"fmt", "pybind11", "dlpack"}},
         {"perf",
          joined(below_cli, {"perf/compare", "perf/measure"}),
          {"fmt", "CLI", "nlohmann", "hwy", "benchmark", "mpi", "gloo", "tbb"}},
@@ -186,10 +187,9 @@ const std::vector<Rule>& rules() {
 }
 
 const std::set<std::string_view> known_libraries = {
-    "fmt",    "spdlog", "CLI",   "nlohmann",   "hwloc",      "hwy",
-    "sodium", "gtest",  "gmock", "capstan",    "rapidcheck", "benchmark",
-    "mpi",    "gloo",   "pmix",  "infiniband", "rdma",       "pybind11",
-    "dlpack", "tbb"};
+    "fmt",   "spdlog",   "CLI",        "nlohmann",  "hwloc", "hwy",  "sodium", "gtest",
+    "gmock", "capstan",  "rapidcheck", "benchmark", "mpi",   "gloo", "pmix",   "infiniband",
+    "rdma",  "pybind11", "dlpack",     "tbb",       "torch", "ATen", "c10"};
 
 const std::set<std::string_view> impure_headers = {
     "atomic",  "barrier",    "chrono",       "condition_variable",

@@ -1,0 +1,86 @@
+// What all calls of a group share, batches, and the end.
+
+#include "group.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "errors.hpp"
+
+namespace capstan::pytorch {
+
+Group::Group(std::shared_ptr<Communicator> communicator, std::chrono::milliseconds timeout)
+    : Base(communicator->rank(), communicator->size()),
+      communicator_(std::move(communicator)),
+      longest_(timeout),
+      timeout_(timeout) {}
+
+std::shared_ptr<Communicator> Group::communicator() {
+  const std::lock_guard lock(mutex_);
+  if (!communicator_) refuse("this process group has been shut down: make a new one");
+  return communicator_;
+}
+
+HandlePtr Group::handle(c10d::OpType type, const char* title, std::chrono::milliseconds limit) {
+  if (batch_) return batch_;
+  const auto sequence = c10d::isP2POp(type) ? sequence_.load() : ++sequence_;
+  const auto own = limit > kNoTimeout ? limit : timeout_.load();
+  return c10::make_intrusive<Handle>(rank_, type, title, sequence, own);
+}
+
+void Group::start(Handle& handle, const Request& request) {
+  translating([&] { handle.add(communicator()->start(request)); });
+}
+
+WorkPtr Group::launched(const HandlePtr& handle) {
+  if (handle != batch_) Handle::launch(handle);
+  return handle;
+}
+
+void Group::check_size(std::size_t tensors, const char* call) const {
+  if (tensors != static_cast<std::size_t>(size_))
+    refuse(fmt::format("{} takes a list of one tensor per rank: {}, not {}", call, size_, tensors));
+}
+
+#if TORCH_VERSION_MAJOR >= 2
+void Group::startCoalescing() {
+  if (batch_) refuse("a batch of operations is open already: end it first");
+  batch_ = handle(c10d::OpType::COALESCED, "capstan:batch", c10d::kUnsetTimeout);
+}
+
+WorkPtr Group::endCoalescing() {
+  if (!batch_) refuse("no batch of operations is open");
+  const HandlePtr batch = std::exchange(batch_, nullptr);
+  const auto messages = std::exchange(batch_messages_, {});
+  if (!messages.empty()) translating([&] { batch->add(communicator()->start_exchange(messages)); });
+  return launched(batch);
+}
+#endif
+
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 6)
+void Group::setTimeout(std::chrono::milliseconds timeout) {
+  if (timeout > longest_)
+    refuse(
+        fmt::format("the time-out of a group of the backend capstan can be shortened, but not "
+                    "beyond the {} s that the group was made with: pass timeout= there",
+                    longest_.count() / 1000.0));
+  timeout_ = timeout;
+}
+
+void Group::shutdown() {
+  std::shared_ptr<Communicator> last;  // destroyed after the lock
+  const std::lock_guard lock(mutex_);
+  last.swap(communicator_);
+}
+
+void Group::abort() {
+  if (const auto last = [this] {
+        const std::lock_guard lock(mutex_);
+        return communicator_;
+      }())
+    last->abort(fmt::format("the program has called abort() on rank {}", rank_));
+}
+#endif
+
+}  // namespace capstan::pytorch

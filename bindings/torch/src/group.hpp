@@ -1,0 +1,108 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "capstan/communicator.hpp"
+#include "handle.hpp"
+#include "versions.hpp"
+
+namespace capstan::pytorch {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using TensorList = std::vector<at::Tensor>;
+
+/// The backend "capstan" of torch.distributed: the collectives and messages of c10d over one
+/// communicator. What it does not override PyTorch's base class refuses. All functions are
+/// thread-safe but those of a batch (startCoalescing() to endCoalescing()), which one thread uses.
+class Group final : public Base {
+ public:
+  /// `timeout` is the group's: how long an operation waits for a peer.
+  Group(std::shared_ptr<Communicator> communicator, std::chrono::milliseconds timeout);
+
+  const std::string getBackendName() const override { return "capstan"; }
+
+  WorkPtr broadcast(TensorList& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(TensorList& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(TensorList& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(TensorList& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(std::vector<TensorList>& outputs, TensorList& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(std::vector<TensorList>& outputs, TensorList& inputs,
+                              const c10d::AllgatherOptions& options) override;
+  WorkPtr gather(std::vector<TensorList>& outputs, TensorList& inputs,
+                 const c10d::GatherOptions& options) override;
+  WorkPtr scatter(TensorList& outputs, std::vector<TensorList>& inputs,
+                  const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(TensorList& outputs, std::vector<TensorList>& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
+                        std::vector<std::int64_t>& output_splits,
+                        std::vector<std::int64_t>& input_splits,
+                        const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(TensorList& outputs, TensorList& inputs,
+                   const c10d::AllToAllOptions& options) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  /// Rank 0 names the ranks that have not come in time.
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) override;
+
+  WorkPtr send(TensorList& tensors, int destination, int tag) override;
+  WorkPtr recv(TensorList& tensors, int source, int tag) override;
+  WorkPtr recvAnysource(TensorList& tensors, int tag) override;
+
+  /// Ranks count alike from the start, so there is nothing to agree on.
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
+
+#if TORCH_VERSION_MAJOR >= 2
+  WorkPtr allgather_into_tensor_coalesced(TensorList& outputs, TensorList& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(TensorList& outputs, TensorList& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+#endif
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 6)
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  /// Lets go of the communicator: calls in flight end as they can, later ones are refused.
+  void shutdown() override;
+  void abort() override;
+#endif
+ private:
+  std::shared_ptr<Communicator> communicator();
+  /// A handle for a call; within a batch the batch's.
+  HandlePtr handle(c10d::OpType type, const char* title, std::chrono::milliseconds limit);
+  void start(Handle& handle, const Request& request);
+  WorkPtr launched(const HandlePtr& handle);
+  WorkPtr message(c10d::OpType type, const char* title, bool sends, TensorList& tensors, int peer,
+                  int tag);
+  void start_all_gather(Handle& handle, const at::Tensor& output, const at::Tensor& input);
+  void start_reduce_scatter(Handle& handle, const at::Tensor& output, const at::Tensor& input,
+                            const c10d::ReduceOp& op);
+  void start_all_to_all(Handle& handle, const at::Tensor& output, const at::Tensor& input,
+                        std::vector<Elements> sent, std::vector<Elements> received);
+  void all_reduce_fused(Handle& handle, const TensorList& tensors, const c10d::ReduceOp& op);
+  void wait_for_ranks(std::chrono::milliseconds limit, bool wait_for_all);
+  void report_to_first(std::chrono::milliseconds limit);
+  void check_size(std::size_t tensors, const char* call) const;
+
+  std::mutex mutex_;  // of the pointer
+  std::shared_ptr<Communicator> communicator_;
+  const std::chrono::milliseconds longest_;  ///< the engine's own limit
+  std::atomic<std::chrono::milliseconds> timeout_;
+  std::atomic<std::uint64_t> sequence_ = 0;
+  HandlePtr batch_;  ///< between startCoalescing() and endCoalescing()
+  std::vector<Message> batch_messages_;
+};
+
+}  // namespace capstan::pytorch

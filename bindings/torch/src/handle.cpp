@@ -1,0 +1,119 @@
+#include "handle.hpp"
+
+#include <ATen/core/ivalue.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "errors.hpp"
+
+namespace capstan::pytorch {
+
+Handle::~Handle() {
+  if (launched_) return;
+  for (const capstan::Work& work : works_) work.withdraw();
+}
+
+void Handle::give(std::vector<at::Tensor> outputs) {
+  std::move(outputs.begin(), outputs.end(), std::back_inserter(outputs_));
+}
+
+void Handle::launch(const HandlePtr& handle) {
+  handle->launched_ = true;
+  // One more, so that the last is counted here if all end at once.
+  handle->running_ = handle->works_.size() + 1;
+  for (const capstan::Work& work : handle->works_)
+    work.on_complete([handle](const capstan::Work&) { handle->one_ended(); });
+  handle->one_ended();
+}
+
+void Handle::one_ended() {
+  if (--running_ > 0) return;
+  if (isSuccess()) settle();
+  if (recordFunctionEndCallback_) recordFunctionEndCallback_();
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  {
+    const std::lock_guard lock(future_mutex_);
+    ended_ = true;
+    future = future_;
+  }
+  if (future) complete(*future);
+}
+
+void Handle::settle() {
+  std::call_once(settled_, [this] { tensors_.settle(); });
+}
+
+bool Handle::all_ended() const {
+  return launched_ && std::all_of(works_.begin(), works_.end(),
+                                  [](const capstan::Work& work) { return work.is_completed(); });
+}
+
+bool Handle::isCompleted() {
+  if (!launched_) return false;
+  if (!works_.empty() && !capstan::Work::wait_all(works_, Deadline::in({}))) return false;
+  if (isSuccess()) settle();
+  return true;
+}
+
+bool Handle::isSuccess() const {
+  return all_ended() && !exception();
+}
+
+std::exception_ptr Handle::exception() const {
+  for (const capstan::Work& work : works_) {
+    if (const auto error = work.error()) return translated(error);
+    if (work.is_cancelled())
+      return std::make_exception_ptr(
+          std::runtime_error(fmt::format("{} was aborted by this rank", work.describe())));
+  }
+  return nullptr;
+}
+
+int Handle::sourceRank() const {
+  const auto message = works_.size() == 1 ? works_.front().message() : std::nullopt;
+  if (!message) fail("sourceRank() is for a receive that has completed");
+  return message->source;
+}
+
+bool Handle::wait(std::chrono::milliseconds timeout) {
+  if (!launched_) refuse("this work is part of a batch that has not been started: end it first");
+  const auto limit = timeout > kNoTimeout ? timeout : limit_;
+  const auto deadline = limit > kNoTimeout ? Deadline::in(limit) : Deadline::never();
+  translating([&] {
+    for (const capstan::Work& work : works_)
+      if (!work.wait_until(deadline))
+        throw TimedOut(fmt::format("rank {}: {} has not ended within {}; it goes on", rank_,
+                                   work.describe(), deadline.budget()));
+  });
+  settle();
+  return true;
+}
+
+void Handle::abort() {
+  for (const capstan::Work& work : works_) work.cancel();
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Handle::getFuture() {
+  bool ended = false;
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  {
+    const std::lock_guard lock(future_mutex_);
+    if (future_) return future_;
+    future = future_ =
+        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    ended = ended_;
+  }
+  if (ended) complete(*future);
+  for (const capstan::Work& work : works_) work.ensure_progress();
+  return future;
+}
+
+void Handle::complete(c10::ivalue::Future& future) {
+  if (const auto error = exception())
+    future.setError(error);
+  else
+    future.markCompleted(c10::IValue(outputs_));
+}
+
+}  // namespace capstan::pytorch

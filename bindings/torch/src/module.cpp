@@ -1,0 +1,49 @@
+// The extension module capstan_torch._backend.
+
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <memory>
+
+#include "capstan/communicator.hpp"
+#include "errors.hpp"
+#include "group.hpp"
+#include "store.hpp"
+
+namespace capstan::pytorch {
+
+namespace {
+
+/// Destroys without the GIL: the progress thread may wait for it in a callback of a future.
+void destroy(Communicator* communicator) {
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    const py::gil_scoped_release others_run;
+    delete communicator;
+  } else {
+    delete communicator;
+  }
+}
+
+c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                std::chrono::milliseconds timeout) {
+  const py::gil_scoped_release others_run;
+  return translating([&]() -> c10::intrusive_ptr<Base> {
+    Settings settings = Settings::from_environment();
+    settings.timeout = settings.join_timeout = timeout;
+    auto joined =
+        Communicator::join(std::make_shared<StoreAdapter>(store), rank, size, settings, "capstan");
+    const std::shared_ptr<Communicator> shared(new Communicator(std::move(joined)), &destroy);
+    return c10::make_intrusive<Group>(shared, timeout);
+  });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_backend, m) {
+  py::module_::import("torch.distributed");
+  m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
+        "The backend of one rank. Returns when all ranks have called it.");
+  m.attr("version") = capstan::version();
+}
+
+}  // namespace capstan::pytorch

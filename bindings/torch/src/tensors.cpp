@@ -1,0 +1,208 @@
+#include "tensors.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "errors.hpp"
+
+namespace capstan::pytorch {
+
+namespace {
+
+std::optional<DataType> type_of(at::ScalarType type) {
+  switch (type) {
+    case at::kBool:
+    case at::kByte:
+      return DataType::u8;
+    case at::kChar:
+      return DataType::i8;
+    case at::kInt:
+      return DataType::i32;
+    case at::kLong:
+      return DataType::i64;
+    case at::kHalf:
+      return DataType::f16;
+    case at::kBFloat16:
+      return DataType::bf16;
+    case at::kFloat:
+      return DataType::f32;
+    case at::kDouble:
+      return DataType::f64;
+    case at::kComplexFloat:
+      return DataType::c64;
+    case at::kComplexDouble:
+      return DataType::c128;
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
+    case at::kFloat8_e4m3fn:
+      return DataType::f8_e4m3;
+    case at::kFloat8_e5m2:
+      return DataType::f8_e5m2;
+    case at::kUInt32:
+      return DataType::u32;
+    case at::kUInt64:
+      return DataType::u64;
+#endif
+    default:
+      return std::nullopt;
+  }
+}
+
+template <class Supplement>
+double factor_in(const Supplement& supplement) {
+  const auto& tensor = [&]() -> const at::Tensor& {
+    if constexpr (requires { supplement.tensor_factor; })
+      return supplement.tensor_factor;
+    else {
+      static const at::Tensor none;
+      return supplement.tensor_factors.empty() ? none : supplement.tensor_factors.front();
+    }
+  }();
+  return tensor.defined() ? tensor.template item<double>() : supplement.double_factor;
+}
+
+double factor_of(const c10d::ReduceOp& op) {
+  const auto* supplement = static_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
+  if (supplement == nullptr) refuse("PREMUL_SUM has no factor");
+  return factor_in(*supplement);
+}
+
+Reducer reducer_of(const c10d::ReduceOp& op) {
+  switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
+    case c10d::ReduceOp::SUM:
+      return ReduceOp::sum;
+    case c10d::ReduceOp::AVG:
+      return ReduceOp::average;
+    case c10d::ReduceOp::PRODUCT:
+      return ReduceOp::product;
+    case c10d::ReduceOp::MIN:
+      return ReduceOp::min;
+    case c10d::ReduceOp::MAX:
+      return ReduceOp::max;
+    case c10d::ReduceOp::BAND:
+      return ReduceOp::bit_and;
+    case c10d::ReduceOp::BOR:
+      return ReduceOp::bit_or;
+    case c10d::ReduceOp::BXOR:
+      return ReduceOp::bit_xor;
+    case c10d::ReduceOp::PREMUL_SUM:
+      return Reducer::premultiplied_sum(factor_of(op));
+    default:
+      refuse("this ReduceOp is none that Capstan knows");
+  }
+}
+
+}  // namespace
+
+Memory memory_to_move(const at::Tensor& tensor) {
+  if (const auto type = type_of(tensor.scalar_type()))
+    return {*type, tensor.data_ptr(), Elements{static_cast<std::uint64_t>(tensor.numel())}};
+  return {DataType::u8, tensor.data_ptr(), Elements{tensor.nbytes()}};
+}
+
+Memory memory_to_reduce(const at::Tensor& tensor) {
+  if (!type_of(tensor.scalar_type()))
+    refuse(
+        fmt::format("Capstan cannot combine elements of type {}: convert the tensor, for example "
+                    "with .to(torch.int32)",
+                    c10::toString(tensor.scalar_type())));
+  return memory_to_move(tensor);
+}
+
+Reducer reducer_of(const c10d::ReduceOp& op, at::ScalarType type) {
+  const Reducer reducer = reducer_of(op);
+  const bool sums = reducer.op() == ReduceOp::sum || reducer.op() == ReduceOp::average;
+  if (type == at::kBool && sums)
+    refuse(
+        "sums of bool are not defined: pass ReduceOp.MAX for \"any rank\", ReduceOp.MIN for "
+        "\"all ranks\", or convert the tensor to count");
+  return reducer;
+}
+
+void check_reachable(const at::Tensor& tensor) {
+  if (!tensor.defined()) refuse("a tensor is undefined");
+  if (!tensor.device().is_cpu())
+    refuse(
+        fmt::format("the backend capstan takes tensors on the CPU, not on {}: use it as "
+                    "\"cpu:capstan\" beside the backend for that device",
+                    tensor.device().str()));
+  if (tensor.layout() != at::kStrided || tensor.is_quantized())
+    refuse(
+        "sparse and quantized tensors are not supported: pass tensor.to_dense() or "
+        "tensor.dequantize()");
+}
+
+at::Tensor& only(std::vector<at::Tensor>& tensors, const char* call) {
+  if (tensors.size() != 1)
+    refuse(fmt::format("{} takes one tensor per rank, not {}", call, tensors.size()));
+  check_reachable(tensors.front());
+  return tensors.front();
+}
+
+void check_same_type(const at::Tensor& a, const at::Tensor& b, const char* call) {
+  if (a.scalar_type() != b.scalar_type())
+    refuse(fmt::format("{}: the tensors have different types, {} and {}", call,
+                       c10::toString(a.scalar_type()), c10::toString(b.scalar_type())));
+}
+
+at::Tensor Tensors::kept(at::Tensor tensor) {
+  kept_.push_back(tensor);
+  return tensor;
+}
+
+at::Tensor Tensors::input(const at::Tensor& tensor) {
+  check_reachable(tensor);
+  const at::NoGradGuard no_gradients;
+  return kept(tensor.contiguous());
+}
+
+at::Tensor Tensors::output(const at::Tensor& tensor) {
+  check_reachable(tensor);
+  if (tensor.is_contiguous()) return kept(tensor);
+  const at::Tensor dense = at::empty(tensor.sizes(), tensor.options());
+  copies_.emplace_back(tensor, dense);
+  return kept(dense);
+}
+
+at::Tensor Tensors::in_place(const at::Tensor& tensor) {
+  check_reachable(tensor);
+  const at::Tensor dense = input(tensor);
+  if (!tensor.is_contiguous()) copies_.emplace_back(tensor, dense);
+  return dense;
+}
+
+at::Tensor Tensors::inputs(const std::vector<at::Tensor>& tensors) {
+  const at::NoGradGuard no_gradients;
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : tensors) {
+    check_reachable(tensor);
+    check_same_type(tensors.front(), tensor, "a list of inputs");
+    flat.push_back(tensor.reshape({-1}));
+  }
+  return kept(at::cat(flat));
+}
+
+at::Tensor Tensors::outputs(const std::vector<at::Tensor>& tensors) {
+  std::int64_t count = 0;
+  for (const at::Tensor& tensor : tensors) {
+    check_reachable(tensor);
+    check_same_type(tensors.front(), tensor, "a list of outputs");
+    count += tensor.numel();
+  }
+  const at::Tensor flat = at::empty({count}, tensors.front().options());
+  std::int64_t first = 0;
+  for (const at::Tensor& tensor : tensors) {
+    copies_.emplace_back(tensor, flat.narrow(0, first, tensor.numel()).view(tensor.sizes()));
+    first += tensor.numel();
+  }
+  return kept(flat);
+}
+
+void Tensors::settle() {
+  const at::NoGradGuard no_gradients;
+  for (const auto& [to, from] : copies_) to.copy_(from);
+  copies_.clear();
+}
+
+}  // namespace capstan::pytorch

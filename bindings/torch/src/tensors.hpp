@@ -1,0 +1,58 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "capstan/message.hpp"
+#include "capstan/reducer.hpp"
+#include "capstan/types.hpp"
+#include "versions.hpp"
+
+namespace capstan::pytorch {
+
+/// The memory of a dense tensor on the host.
+struct Memory {
+  DataType type;
+  void* data;
+  Elements count;
+};
+
+/// To be moved: elements of a type that Capstan does not know, like int16, travel as bytes.
+Memory memory_to_move(const at::Tensor& tensor);
+/// To be combined with other ranks' elements. Refuses types that Capstan has no arithmetic for.
+Memory memory_to_reduce(const at::Tensor& tensor);
+
+/// The operation for elements of `type`. bool is a byte of 0 or 1, whose sums would not be one.
+Reducer reducer_of(const c10d::ReduceOp& op, at::ScalarType type);
+
+/// The one tensor of a list, as backends get them. `call` is for the error.
+at::Tensor& only(std::vector<at::Tensor>& tensors, const char* call);
+/// Refuses what Capstan cannot reach: tensors on other devices, sparse and quantized ones.
+void check_reachable(const at::Tensor& tensor);
+/// Refuses tensors of different types.
+void check_same_type(const at::Tensor& a, const at::Tensor& b, const char* call);
+
+/// The tensors of one operation. They live until it has ended, whether the program still has them
+/// or not. A tensor that does not lie dense is replaced by a dense copy, and several tensors by
+/// one; settle() copies results back.
+class Tensors {
+ public:
+  at::Tensor input(const at::Tensor& tensor);
+  at::Tensor output(const at::Tensor& tensor);
+  /// Both read and written.
+  at::Tensor in_place(const at::Tensor& tensor);
+  /// One tensor with the elements of all of them, in order.
+  at::Tensor inputs(const std::vector<at::Tensor>& tensors);
+  at::Tensor outputs(const std::vector<at::Tensor>& tensors);
+
+  /// Called once, when the operation has succeeded.
+  void settle();
+
+ private:
+  at::Tensor kept(at::Tensor tensor);
+
+  std::vector<at::Tensor> kept_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // to, from
+};
+
+}  // namespace capstan::pytorch

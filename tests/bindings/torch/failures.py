@@ -1,0 +1,50 @@
+"""Errors. They end the group, so each check makes one of its own."""
+
+import datetime
+import os
+
+import torch
+import torch.distributed as dist
+from collectives import rank, refused, size
+
+
+def check_monitored_barrier():
+    group = dist.new_group(timeout=datetime.timedelta(seconds=100))
+    for _ in range(2):
+        group.monitored_barrier(datetime.timedelta(seconds=100))
+    if size() == 1:
+        return
+    short = datetime.timedelta(seconds=1)
+    if rank() == 0:
+        refused(lambda: group.monitored_barrier(short, True), f"rank {size() - 1} has not come")
+    elif rank() < size() - 1:
+        refused(lambda: group.monitored_barrier(datetime.timedelta(seconds=100), True), "in time")
+    dist.barrier()
+
+
+def check_unknown_options():
+    from torch._C._distributed_c10d import ProcessGroup
+
+    options = getattr(ProcessGroup, "Options", None)
+    if options is None:
+        return
+    refused(lambda: dist.new_group(pg_options=object()), "no options")
+
+
+def check_mismatch():
+    if size() == 1:
+        return
+    group = dist.new_group()
+    refused(lambda: dist.all_reduce(torch.ones(3 + rank()), group=group), "all_reduce")
+
+
+def check_lost_peer():
+    """The last rank dies; the others learn which."""
+    if size() == 1:
+        return
+    group = dist.new_group()
+    last = size() - 1
+    if rank() == last:
+        os._exit(0)
+    refused(lambda: dist.all_reduce(torch.ones(3), group=group), f"rank {last}")
+    os._exit(0)
