@@ -176,7 +176,7 @@ const std::vector<Rule>& rules() {
          {"fmt", "CLI", "nlohmann", "hwy", "hwloc", "sodium", "gtest", "gmock", "rapidcheck", "mpi",
           "infiniband", "rdma"}},
         {"tests/bindings",
-         joined(and_vocabulary(joined(requests, front)), {"tests"}),
+         joined(and_vocabulary(joined(requests, front)), {"tests", "bindings/*"}),
          {"fmt", "gtest", "gmock", "capstan"}},
         {"docs", {}, {"capstan"}},
     };

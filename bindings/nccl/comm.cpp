@@ -1,0 +1,178 @@
+#include "bindings/nccl/comm.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <unordered_map>
+#include <utility>
+
+/// A handle is an address, and nothing is stored there: what a program does with a handle that it
+/// has freed is found by a look-up.
+struct ncclComm {};
+
+namespace capstan::nccl {
+namespace {
+
+struct Handles {
+  std::mutex mutex;
+  std::unordered_map<ncclComm_t, std::shared_ptr<Comm>> open;
+};
+
+/// Never destroyed, as programs free communicators in any order at their end.
+Handles& handles() {
+  static auto* const all = new Handles;
+  return *all;
+}
+
+}  // namespace
+
+Comm::~Comm() {
+  if (maker_.joinable()) maker_.join();
+}
+
+void Comm::open(Make make, bool in_background) {
+  making_ = true;
+  auto run = [this, make = std::move(make)] {
+    try {
+      auto world = std::make_unique<Communicator>(make());
+      const std::scoped_lock lock{mutex_};
+      world_ = std::move(world);
+    } catch (...) {
+      fail(std::current_exception());
+    }
+    making_ = false;
+  };
+  if (in_background)
+    maker_ = std::thread{std::move(run)};
+  else
+    run();
+}
+
+Communicator& Comm::world() {
+  if (making_)
+    throw InvalidArgument(
+        "this communicator is still being made: wait until ncclCommGetAsyncError no longer gives "
+        "ncclInProgress");
+  const std::scoped_lock lock{mutex_};
+  if (failure_) std::rethrow_exception(failure_);
+  if (finalized_) throw InvalidArgument("this communicator has been finalized: destroy it");
+  return *world_;
+}
+
+ncclResult_t Comm::state() {
+  if (making_) return ncclInProgress;
+  std::vector<Work> works;
+  {
+    const std::scoped_lock lock{mutex_};
+    works = works_;
+  }
+  if (!Work::wait_all(works, Deadline::in(std::chrono::nanoseconds::zero()))) return ncclInProgress;
+  flush();
+  return ncclSuccess;
+}
+
+std::exception_ptr Comm::failure() {
+  const std::scoped_lock lock{mutex_};
+  if (failure_ || !world_) return failure_;
+  return world_->async_error();
+}
+
+void Comm::fail(std::exception_ptr error) {
+  const std::scoped_lock lock{mutex_};
+  if (!failure_) failure_ = std::move(error);
+}
+
+void Comm::add(std::vector<Work> works) {
+  const std::scoped_lock lock{mutex_};
+  works_.insert(works_.end(), works.begin(), works.end());
+}
+
+void Comm::flush() {
+  std::vector<Work> works;
+  {
+    const std::scoped_lock lock{mutex_};
+    works = std::exchange(works_, {});
+  }
+  for (const Work& work : works) {
+    try {
+      work.wait();
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+}
+
+void Comm::abort(const std::string& reason) {
+  if (maker_.joinable() && making_) {
+    // Start-up has a time limit of its own, and nobody waits for it.
+    maker_.detach();
+    return;
+  }
+  if (aborted_.exchange(true)) return;
+  const std::scoped_lock lock{mutex_};
+  if (world_) world_->abort(reason);
+}
+
+ncclRedOp_t Comm::add_factor(std::function<double()> factor) {
+  const std::scoped_lock lock{mutex_};
+  factors_.push_back(std::move(factor));
+  return static_cast<ncclRedOp_t>(ncclNumOps + static_cast<int>(factors_.size()) - 1);
+}
+
+void Comm::remove_factor(ncclRedOp_t op) {
+  const std::scoped_lock lock{mutex_};
+  const auto index = static_cast<std::size_t>(op - ncclNumOps);
+  if (op < ncclNumOps || index >= factors_.size() || !factors_[index])
+    throw InvalidArgument(fmt::format("operation {} was not made for this communicator",
+                                      static_cast<int>(op)));
+  factors_[index] = nullptr;
+}
+
+Reducer Comm::reducer(ncclRedOp_t op) {
+  switch (static_cast<int>(op)) {
+    case ncclSum:
+      return ReduceOp::sum;
+    case ncclProd:
+      return ReduceOp::product;
+    case ncclMax:
+      return ReduceOp::max;
+    case ncclMin:
+      return ReduceOp::min;
+    case ncclAvg:
+      return ReduceOp::average;
+    default:
+      break;
+  }
+  const std::scoped_lock lock{mutex_};
+  const auto index = static_cast<std::size_t>(op - ncclNumOps);
+  if (op < ncclNumOps || index >= factors_.size() || !factors_[index])
+    throw InvalidArgument(fmt::format("there is no operation {} of this communicator",
+                                      static_cast<int>(op)));
+  return Reducer::premultiplied_sum(factors_[index]());
+}
+
+ncclComm_t handle_of(std::shared_ptr<Comm> comm) {
+  auto* const handle = new ncclComm;
+  const std::scoped_lock lock{handles().mutex};
+  handles().open.emplace(handle, std::move(comm));
+  return handle;
+}
+
+std::shared_ptr<Comm> comm_of(ncclComm_t handle) {
+  const std::scoped_lock lock{handles().mutex};
+  const auto found = handles().open.find(handle);
+  if (found == handles().open.end())
+    throw InvalidArgument(handle ? "the communicator has been freed, or was never made"
+                                 : "the communicator is null");
+  return found->second;
+}
+
+std::shared_ptr<Comm> release(ncclComm_t handle) {
+  auto comm = comm_of(handle);
+  const std::scoped_lock lock{handles().mutex};
+  handles().open.erase(handle);
+  // The address is not given to another communicator while this one lives in calls of other threads.
+  return comm;
+}
+
+}  // namespace capstan::nccl

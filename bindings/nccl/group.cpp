@@ -1,0 +1,164 @@
+// Groups of calls: what a thread calls between ncclGroupStart and ncclGroupEnd happens together at
+// the end.
+
+#include "bindings/nccl/group.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bindings/nccl/result.hpp"
+
+namespace capstan::nccl {
+namespace {
+
+struct Call {
+  std::shared_ptr<Comm> comm;
+  cudaStream_t stream;
+  std::function<Work(Communicator&)> start;  ///< empty: an exchange of these messages
+  std::vector<Message> messages{};
+};
+
+struct Group {
+  int depth = 0;
+  std::vector<Call> calls;
+  std::vector<std::function<void()>> creations;
+};
+
+Group& group() {
+  thread_local Group one;
+  return one;
+}
+
+/// Calls run on the host, after all that the stream holds.
+void wait_for_stream(cudaStream_t stream) {
+  if (!stream) return;
+  using Synchronize = int (*)(cudaStream_t);
+  static const auto synchronize =
+      reinterpret_cast<Synchronize>(::dlsym(RTLD_DEFAULT, "cudaStreamSynchronize"));
+  if (!synchronize)
+    throw InvalidArgument("the call has a stream, but no libcudart is loaded: pass a null stream");
+  if (const int error = synchronize(stream); error != 0)
+    throw SystemError(fmt::format("cudaStreamSynchronize failed with {}", error));
+}
+
+Work start(const Call& call) {
+  Communicator& world = call.comm->world();
+  return call.start ? call.start(world) : world.start_exchange(call.messages);
+}
+
+/// Starts all calls, of several communicators in turn, before it waits for any. Throws the first
+/// error after all have ended.
+ncclResult_t run(const std::vector<Call>& calls) {
+  for (const Call& call : calls) wait_for_stream(call.stream);
+  std::vector<Work> works;
+  std::exception_ptr error;
+  bool in_flight = false;
+  for (const Call& call : calls) {
+    try {
+      Work work = start(call);
+      if (call.comm->options().blocking)
+        works.push_back(std::move(work));
+      else
+        call.comm->add({std::move(work)}), in_flight = true;
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  }
+  Work::wait_all(works);
+  for (const Work& work : works) {
+    try {
+      work.wait();
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+  return in_flight ? ncclInProgress : ncclSuccess;
+}
+
+/// Ranks of one process meet only if each waits on a thread of its own.
+void run(const std::vector<std::function<void()>>& creations) {
+  std::vector<std::exception_ptr> errors(creations.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < creations.size(); ++i)
+    threads.emplace_back([&, i] {
+      try {
+        creations[i]();
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+ncclResult_t submit(std::shared_ptr<Comm> comm, cudaStream_t stream,
+                    std::function<Work(Communicator&)> start) {
+  Call call{std::move(comm), stream, std::move(start)};
+  if (group().depth == 0) return run({call});
+  group().calls.push_back(std::move(call));
+  return ncclSuccess;
+}
+
+ncclResult_t submit(std::shared_ptr<Comm> comm, cudaStream_t stream, const Message& message) {
+  if (group().depth == 0) return run({Call{std::move(comm), stream, nullptr, {message}}});
+  auto& calls = group().calls;
+  const auto exchange = std::ranges::find_if(calls, [&](const Call& call) {
+    return !call.start && call.comm == comm && call.stream == stream;
+  });
+  if (exchange != calls.end())
+    exchange->messages.push_back(message);
+  else
+    calls.push_back({std::move(comm), stream, nullptr, {message}});
+  return ncclSuccess;
+}
+
+ncclResult_t create(std::function<void()> make) {
+  if (group().depth == 0)
+    make();
+  else
+    group().creations.push_back(std::move(make));
+  return ncclSuccess;
+}
+
+void open_group() {
+  ++group().depth;
+}
+
+void drop_group() {
+  group().calls.clear();
+  group().creations.clear();
+}
+
+ncclResult_t close_group() {
+  if (group().depth == 0) return refused("ncclGroupEnd without ncclGroupStart");
+  if (--group().depth > 0) return ncclSuccess;
+  const auto creations = std::exchange(group().creations, {});
+  const auto calls = std::exchange(group().calls, {});
+  run(creations);
+  return run(calls);
+}
+
+}  // namespace capstan::nccl
+
+using namespace capstan::nccl;
+
+extern "C" ncclResult_t pncclGroupStart() {
+  open_group();
+  return ncclSuccess;
+}
+
+extern "C" ncclResult_t pncclGroupEnd() {
+  return guarded([] { return close_group(); });
+}
+
+CAPSTAN_NCCL_EXPORT(GroupStart);
+CAPSTAN_NCCL_EXPORT(GroupEnd);

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "bindings/nccl/comm.hpp"
+
+namespace capstan::nccl {
+
+/// Runs a call of the program: at once, or at the end of the thread's outermost group.
+ncclResult_t submit(std::shared_ptr<Comm> comm, cudaStream_t stream,
+                    std::function<Work(Communicator&)> start);
+/// The same of a message. Messages of one communicator and group are one exchange.
+ncclResult_t submit(std::shared_ptr<Comm> comm, cudaStream_t stream, const Message& message);
+
+/// Makes communicators. In a group they are made together at its end, each on a thread of its own.
+/// `write` stores the handle, or null.
+ncclResult_t create(std::function<void()> make);
+
+void open_group();
+ncclResult_t close_group();
+/// Drops what the group holds.
+void drop_group();
+
+}  // namespace capstan::nccl
