@@ -162,6 +162,11 @@ class Transport {
   /// call.
   virtual std::optional<std::string> departed(Rank peer) = 0;
 
+  /// The communicator has failed: the destructor, which otherwise sees to it that peers get what
+  /// was sent, waits no longer than `farewell` for them.
+  virtual void end_soon() {}
+  static constexpr std::chrono::milliseconds farewell{100};
+
  protected:
   /// The slow part of wake(): wakes the peer of this link, and sends it what was pushed.
   virtual void ring(const Link& link) = 0;

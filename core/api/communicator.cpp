@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "core/api/checked_call.hpp"
 #include "core/api/communicator_prepared.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/engine/engine.hpp"
+#include "core/engine/process_exit.hpp"
 #include "core/engine/progress.hpp"
 #include "core/world/allocate.hpp"
 #include "core/world/world.hpp"
@@ -42,7 +44,25 @@ void Communicator::Impl::refuse_moved_from() {
       "this communicator has been moved from and is empty: use the one that it was moved to");
 }
 
-Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+/// A forked child destroys nothing: threads that are not there would be waited for, and libraries
+/// that do not work in children called. Neither does exit() where other threads may be in a call.
+/// The object stays reachable, so that no tool takes it for lost.
+void Communicator::Dispose::operator()(Impl* impl) const noexcept {
+  static std::atomic<Impl*> kept = nullptr;
+  const bool inherited = !impl->process.is_this();
+  const bool used = !inherited && process_exits() && impl->engine.progress()->is_used_by_others();
+  if (!inherited && !used) {
+    delete impl;
+    return;
+  }
+  impl->next_kept = kept.exchange(impl);
+  try {
+    if (used) impl->engine.leave_at_exit();
+  } catch (const Error&) {  // peers see the end of the process
+  }
+}
+
+Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(impl.release()) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
@@ -218,7 +238,9 @@ std::optional<Communicator> Communicator::form(const std::vector<int>& members) 
 }
 
 std::shared_ptr<std::byte> Communicator::allocate_bytes(std::size_t bytes) {
-  return shared::allocate(Impl::of(*this).engine, Bytes{bytes});
+  Engine& engine = Impl::of(*this).engine;
+  engine.progress()->require_own_process();
+  return shared::allocate(engine, Bytes{bytes});
 }
 
 int Communicator::world_rank(int rank) const {

@@ -10,6 +10,7 @@
 #include "core/engine/engine.hpp"
 #include "core/engine/progress.hpp"
 #include "core/engine/task.hpp"
+#include "core/net/own_process.hpp"
 #include "core/world/world.hpp"
 
 // Shared by the files that implement Communicator.
@@ -36,6 +37,8 @@ class Communicator::Impl {
   Member member;
   Engine& engine;
   std::shared_ptr<DeviceStaging> staging;
+  const OwnProcess process{};
+  Impl* next_kept = nullptr;  ///< of those that were dropped and not destroyed
 
  private:
   [[noreturn, gnu::cold, gnu::visibility("hidden")]] static void refuse_moved_from();

@@ -3,6 +3,7 @@
 namespace capstan {
 
 void Operation::when_ended(Callback callback) {
+  if (!ended()) driver_->require_own_process();
   {
     const std::lock_guard lock{mutex_};
     if (!ended()) return callbacks_.push_back(std::move(callback));
@@ -10,18 +11,27 @@ void Operation::when_ended(Callback callback) {
   callback(*this);
 }
 
+/// Returns the callbacks that are to run; none if it had ended already.
+std::vector<Operation::Callback> Operation::set_end(State state, std::exception_ptr error,
+                                                    std::optional<MessageInfo> message) {
+  std::vector<Callback> callbacks;
+  const std::lock_guard lock{mutex_};
+  if (ended()) return callbacks;
+  error_ = std::move(error);
+  message_ = message;
+  callbacks.swap(callbacks_);
+  state_.store(state, std::memory_order_release);
+  return callbacks;
+}
+
 void Operation::end(State state, std::exception_ptr error, std::optional<MessageInfo> message) {
   const auto self = shared_from_this();  // a callback may drop the last handle
-  std::vector<Callback> callbacks;
-  {
-    const std::lock_guard lock{mutex_};
-    if (ended()) return;
-    error_ = std::move(error);
-    message_ = message;
-    callbacks.swap(callbacks_);
-    state_.store(state, std::memory_order_release);
-  }
-  for (Callback& callback : callbacks) callback(*this);
+  for (Callback& callback : set_end(state, std::move(error), message)) callback(*this);
+}
+
+void Operation::fail_silently(std::exception_ptr error) {
+  const auto self = shared_from_this();  // a callback may own the last handle
+  set_end(State::failed, std::move(error), std::nullopt);
 }
 
 }  // namespace capstan

@@ -38,7 +38,7 @@ void commit_pages(int fd, std::uint64_t offset, std::uint64_t length) {
 
 }  // namespace
 
-Allocation::Allocation(Bytes size, Kind kind) : size_(size), kind_(kind), owner_(::getpid()) {
+Allocation::Allocation(Bytes size, Kind kind) : size_(size), kind_(kind) {
   require_segment_size(with_tail(size));
   if (kind == Kind::shared)
     share();
@@ -47,8 +47,8 @@ Allocation::Allocation(Bytes size, Kind kind) : size_(size), kind_(kind), owner_
 }
 
 Allocation::~Allocation() {
-  const bool is_copy = owner_ != ::getpid();  // in a forked child: the parent still uses it
-  if (kind_ == Kind::own || is_copy) return;
+  // The parent of a forked child still uses it.
+  if (kind_ == Kind::own || !process_.is_this()) return;
   tail().is_free.store(1, std::memory_order_release);
   ::madvise(mapping_.data(), whole_pages(size_).value(), MADV_REMOVE);
 }
@@ -59,7 +59,7 @@ Tail& Allocation::tail() const {
 
 /// Allocates all pages now: a lack of memory is an error here instead of a signal later.
 void Allocation::commit_own() {
-  mapping_ = Mapping::anonymous(size_);
+  mapping_ = Mapping::anonymous(size_, Mapping::InChildren::the_memory);
   ::madvise(mapping_.data(), size_.value(), MADV_HUGEPAGE);
   if (::madvise(mapping_.data(), whole_pages(size_).value(), MADV_POPULATE_WRITE) != 0 &&
       errno == ENOMEM)
@@ -70,7 +70,7 @@ void Allocation::commit_own() {
 /// first, so that the kernel can collapse it while there is nothing to copy.
 void Allocation::share() {
   // Writable for all: peers write results there, and the owner needs it to remove the pages.
-  shm::Memfd memory = shm::Memfd::create(with_tail(size_));
+  shm::Memfd memory = shm::Memfd::create(with_tail(size_), Mapping::InChildren::the_memory);
   descriptor_ = std::move(memory.fd);
   mapping_ = std::move(memory.mapping);
   for (Bytes at{0}; at + huge_page <= size_; at += huge_page)

@@ -9,6 +9,7 @@
 
 #include "capstan/quantity.hpp"
 #include "core/net/file_descriptor.hpp"
+#include "core/net/own_process.hpp"
 #include "transports/common/mapping.hpp"
 
 namespace capstan::shared {
@@ -27,7 +28,7 @@ enum class Kind : std::uint8_t {
 /// Memory of this process: zeros, in pages near the thread that allocates it, huge pages from 2 MiB
 /// on where the kernel has them. Shared memory can be passed to other processes as a descriptor. It
 /// has no name in the file system, and its size is sealed, so that a process that maps it never
-/// faults there, even when its owner has ended.
+/// faults there, even when its owner has ended. Forked children can read it.
 class Allocation {
  public:
   /// Takes as long as writing the memory once. Throws SystemError: memory or descriptors have run
@@ -51,7 +52,7 @@ class Allocation {
 
   const Bytes size_;
   const Kind kind_;
-  const pid_t owner_;
+  const OwnProcess process_;
   FileDescriptor descriptor_;
   Mapping mapping_;
 };

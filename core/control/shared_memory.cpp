@@ -27,8 +27,9 @@ SharedMemory::Made SharedMemory::make(Bytes size, Kind kind) {
   try {
     // In this order: forget the address, free the memory, release its share of the limit.
     made.allocation = {new Allocation(size, kind),
-                       [weak = weak_from_this(), size](Allocation* own) {
-                         const auto memory = weak.lock();
+                       [weak = weak_from_this(), size, process = OwnProcess{}](Allocation* own) {
+                         // In a forked child another thread's lock may be held for ever.
+                         const auto memory = process.is_this() ? weak.lock() : nullptr;
                          if (memory) memory->forget(own->bytes().data());
                          delete own;
                          if (memory) memory->release(size);

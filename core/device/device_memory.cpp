@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
+#include "core/net/own_process.hpp"
 
 namespace capstan {
 namespace {
@@ -54,16 +55,23 @@ void abandon(std::shared_ptr<void> memory) {
   abandoned.push_back(std::move(memory));
 }
 
+/// A forked child asks no driver before it makes a communicator of its own: drivers that its parent
+/// has used do not work there.
+class NoDevicesInChildren final : private ChangedByFork {
+  void become_child() noexcept override { devices_possible = false; }
+};
+
 }  // namespace
 
 void look_for_devices() {
+  [[maybe_unused]] static auto* const never_destroyed = new NoDevicesInChildren;
   static std::mutex mutex;
   constexpr std::unique_ptr<DeviceDriver> (*makers[])(const SystemView&) = {make_cuda_driver,
                                                                             make_hip_driver};
   const std::lock_guard lock{mutex};
   for (std::size_t i = 0; i < drivers.size(); ++i) {
-    if (drivers[i].load(std::memory_order_relaxed)) continue;
-    drivers[i].store(makers[i]({}).release(), std::memory_order_release);
+    if (!drivers[i].load(std::memory_order_relaxed))
+      drivers[i].store(makers[i]({}).release(), std::memory_order_release);
     if (drivers[i].load(std::memory_order_relaxed)) devices_possible = true;
   }
 }

@@ -20,7 +20,8 @@ void look_for_devices();
 /// The drivers that have been found: "CUDA", "HIP", "CUDA and HIP", or an empty text.
 std::string device_drivers();
 
-/// Whether a driver has been found. Programs without one pay only for reading this.
+/// Whether a driver has been found. Programs without one pay only for reading this. False again in
+/// forked children that have made no communicator.
 inline std::atomic<bool> devices_possible = false;
 
 /// Memory that only a device can access.

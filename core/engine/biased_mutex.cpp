@@ -34,6 +34,7 @@ void BiasedMutex::move_bias(Owner* next) {
 }
 
 BiasedMutex::Owner* BiasedMutex::take() {
+  require_own_process();
   awaited_.fetch_add(1, std::memory_order_relaxed);
   mutex_.lock();
   awaited_.fetch_sub(1, std::memory_order_relaxed);
@@ -51,10 +52,17 @@ BiasedMutex::Owner* BiasedMutex::take() {
 }
 
 void BiasedMutex::share() {
+  require_own_process();
   const std::lock_guard lock{mutex_};
   if (is_shared()) return;
   move_bias(nullptr);
   shared_.store(true, std::memory_order_relaxed);
+}
+
+bool BiasedMutex::is_used_by_others() {
+  const std::lock_guard lock{mutex_};
+  const auto another = [](const Owner& owner) { return owner.thread != this_thread(); };
+  return is_shared() || std::ranges::any_of(threads_, another);
 }
 
 BiasedMutex::Owner& BiasedMutex::owner_of_this_thread() {

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <tuple>
 
 #include "capstan/error.hpp"
+#include "core/engine/process_exit.hpp"
 #include "core/engine/progress.hpp"
 #include "topology/machine.hpp"
 
@@ -49,8 +51,8 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, ByRank<int> wo
                  .read_remote = settings.single_copy,
                  .unexpected = settings.unexpected_messages}),
       plans_(plan_context(layout), plan_hooks()) {
-  progress_->add(*this);
   if (settings.progress_thread) progress_->ensure_progress();
+  progress_->add(*this);
 }
 
 Engine::~Engine() {
@@ -61,9 +63,27 @@ Engine::~Engine() {
     peers_.own_control().left.store(1, std::memory_order_seq_cst);
     fail_all(std::make_exception_ptr(Aborted(text + " while this operation was pending")));
     peers_.show_end();
+    if (failure_) transport_->end_soon();
   }
   progress_->remove(*this);
-  progress_->announce();
+  process_exits() ? progress_->announce_silently() : progress_->announce();
+}
+
+void Engine::leave_at_exit() {
+  {
+    const Progress::Lock lock{*progress_};
+    peers_.own_control().left.store(1, std::memory_order_seq_cst);
+    peers_.show_end();
+    const Deadline longest = Deadline::in(std::chrono::seconds{2});
+    const auto sent = [&](Rank peer) { return transport_->pushed(peer); };
+    while (!std::ranges::all_of(peers_.posted(), sent) && !longest.expired())
+      transport_->progress();
+  }
+  progress_->leave_at_exit();
+}
+
+void Engine::watch_for_exit() {
+  if (!std::exchange(watches_exit_, true)) capstan::watch_for_exit();
 }
 
 PlanContext Engine::plan_context(const SegmentLayout& layout) const {
@@ -86,7 +106,11 @@ PlanContext Engine::plan_context(const SegmentLayout& layout) const {
 }
 
 PlanCache::Hooks Engine::plan_hooks() {
-  return {.plan_made = [this](const Plan& plan) { executor_.prepare(plan); },
+  return {.plan_made =
+              [this](const Plan& plan) {
+                watch_for_exit();
+                executor_.prepare(plan);
+              },
           .buffers_may_have_changed = [this] { recurring_.look_again(); },
           .plans_in_use = [this] { return !tasks_.empty(); }};
 }

@@ -45,6 +45,9 @@ class Engine {
   Engine(const Engine&) = delete;
   /// Fails what is pending with Aborted.
   ~Engine();
+  /// Says that this rank has left, as the destructor does, and leaves all else as it is: exit()
+  /// destroys the communicator, and other threads may be in its calls.
+  void leave_at_exit();
 
   int rank() const { return self_.value(); }
   int size() const { return ranks_; }
@@ -147,7 +150,8 @@ class Engine {
     if (!peers_.posted().empty()) transport_->progress();
   }
 
-  // Failure.
+  // The end.
+  void watch_for_exit();
   void check_peers();
   void check_tasks(std::chrono::steady_clock::time_point now);
   std::optional<std::string> departed(Rank peer);
@@ -178,6 +182,7 @@ class Engine {
   bool running_ = false;  // it has begun
   int calls_since_check_ = 0;
   PlanCache plans_;
+  bool watches_exit_ = false;
 
   std::unordered_map<const Operation*, std::vector<Messages::TransferPointer>> exchanges_;
 

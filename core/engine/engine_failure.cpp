@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <thread>
 
 #include "capstan/error.hpp"
 #include "core/engine/engine.hpp"
 #include "core/engine/progress.hpp"
+#include "core/net/limits.hpp"
 
 namespace capstan {
 namespace {
@@ -88,6 +90,8 @@ Failure Engine::current_failure() const {
     throw;
   } catch (const Error& error) {
     return Failure::of(error);
+  } catch (const std::bad_alloc&) {
+    return in_call(out_of_memory("it got no memory").what());
   } catch (const std::exception& error) {
     return in_call(error.what());
   } catch (...) {
@@ -132,6 +136,7 @@ std::optional<Failure> Engine::failure() {
 void Engine::fail(const Failure& failure) {
   if (failure_) return;
   failure_ = failure;
+  if (progress_->is_inherited()) return;  // an operation of the program has forked
   publish(peers_.own_control().abort, failure);
   peers_.show_end();
   try {

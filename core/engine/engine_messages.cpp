@@ -20,6 +20,7 @@ void Engine::start(const std::vector<Messages::TransferPointer>& transfers,
   {
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
+    watch_for_exit();
     for (const auto& transfer : transfers) messages_.check_arguments(*transfer);
     exchanges_[operation.get()] = transfers;
     for (const auto& transfer : transfers)

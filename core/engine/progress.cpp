@@ -4,7 +4,10 @@
 
 #include <algorithm>
 
+#include "capstan/error.hpp"
 #include "core/engine/engine.hpp"
+#include "core/engine/process_exit.hpp"
+#include "core/net/limits.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {
@@ -24,6 +27,10 @@ constexpr auto yield_before_sleep = 2ms;
 constexpr auto check_interval = 20ms;
 // When two threads wait at once, each may end the operation that the other waits for.
 constexpr auto longest_sleep_among_several = 1ms;
+/// Time that exit() may take before threads that it has left in calls get an error.
+constexpr auto longest_exit = 5s;
+/// Time that a callback on the progress thread may take when the process exits.
+constexpr auto longest_callback_at_exit = 1s;
 
 }  // namespace
 
@@ -75,6 +82,11 @@ Progress::Progress(std::shared_ptr<Transport> bell, Options options)
 
 Progress::~Progress() = default;
 
+void Progress::become_child() noexcept {
+  threaded_.store(false, std::memory_order_relaxed);
+  kept_ = weak_from_this().lock();
+}
+
 void Progress::add(Engine& engine) {
   const Lock lock{*this};
   engines_.push_back(&engine);
@@ -88,16 +100,39 @@ void Progress::remove(Engine& engine) {
     last = engines_.empty();
   }
   if (!last || !thread_.joinable()) return;
-  thread_.request_stop();
-  {
-    const std::lock_guard lock{mutex_.plain()};
-  }
-  work_.notify_all();
+  stop_thread();
   // A callback on the thread itself may have dropped the last communicator.
   if (thread_.get_id() == std::this_thread::get_id())
     thread_.detach();
   else
     thread_.join();
+}
+
+void Progress::stop_thread() {
+  thread_.request_stop();
+  {
+    const std::lock_guard lock{mutex_.plain()};
+  }
+  work_.notify_all();
+}
+
+void Progress::leave_at_exit() {
+  {
+    const Lock lock{*this};
+    if (++left_engines_ < engines_.size()) return;
+    exiting_thread_ = std::this_thread::get_id();
+    left_at_exit_ = true;
+  }
+  if (!thread_.joinable() || thread_.get_id() == exiting_thread_) return;
+  stop_thread();
+  const Deadline longest = Deadline::in(longest_callback_at_exit);
+  while (!thread_ended_ && !longest.expired()) std::this_thread::sleep_for(100us);
+  if (thread_ended_) thread_.join();
+}
+
+void Progress::await_exit() const {
+  if (std::this_thread::get_id() != exiting_thread_) std::this_thread::sleep_for(longest_exit);
+  throw Aborted("exit() has destroyed this communicator while this operation was pending");
 }
 
 bool Progress::poll() {
@@ -124,7 +159,10 @@ bool Progress::serve() {
   bool moved = false;
   {
     const Lock lock{*this};
-    bell_->progress();
+    try {
+      bell_->progress();
+    } catch (const Error&) {  // the engine that it concerns meets it again
+    }
     for (std::size_t i = 0; i < engines_.size(); ++i) moved |= engines_[i]->serve();
   }
   announce();
@@ -162,8 +200,20 @@ void Progress::announce() {
     if (ended_.empty()) return;
     ended.swap(ended_);
   }
-  for (const auto& [operation, error, message] : ended)
+  for (const auto& [operation, error, message] : ended) {
     error ? operation->fail(error) : operation->complete(message);
+    if (is_inherited()) return;  // a callback has forked: the parent goes on
+  }
+}
+
+void Progress::announce_silently() {
+  decltype(ended_) ended;
+  {
+    const Lock lock{*this};
+    ended.swap(ended_);
+  }
+  for (const auto& [operation, error, message] : ended)
+    error ? operation->fail_silently(error) : operation->complete(message);
 }
 
 void Progress::there_is_work() {
@@ -202,6 +252,8 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
     const Driving driving{drivers_};
     Backoff backoff{options_.oversubscribed};
     while (!done()) {
+      if (left_at_exit_) [[unlikely]]
+        await_exit();
       if (poll()) {
         backoff.reset();
         continue;
@@ -229,21 +281,28 @@ bool Progress::cancel(Operation& operation) {
 }
 
 void Progress::ensure_progress() {
+  require_own_process();
   if (threaded_.exchange(true)) return;
   mutex_.share();
-  thread_ = std::jthread{
-      [self = shared_from_this()](const std::stop_token& stop) { self->run_thread(stop); }};
+  try {
+    thread_ = start_thread("progress", [self = shared_from_this()](const std::stop_token& stop) {
+      self->run_thread(stop);
+    });
+  } catch (const SystemError&) {
+    threaded_ = false;
+    throw;
+  }
 }
 
 void Progress::run_thread(const std::stop_token& stop) {
   if (!options_.thread_processors.empty()) bind_this_thread(options_.thread_processors);
-  while (!stop.stop_requested()) {
+  while (!stop.stop_requested() && !is_inherited()) {
     {
       std::unique_lock lock{mutex_.plain()};
       work_.wait(lock, [&] { return stop.stop_requested() || (drivers_ == 0 && busy()); });
     }
     Backoff backoff{options_.oversubscribed};
-    while (!stop.stop_requested() && drivers_ == 0) {
+    while (!stop.stop_requested() && drivers_ == 0 && !is_inherited()) {
       if (poll()) {
         backoff.reset();
         continue;
@@ -253,6 +312,7 @@ void Progress::run_thread(const std::stop_token& stop) {
       backoff.pause(*this, Deadline::never());
     }
   }
+  thread_ended_ = true;
 }
 
 }  // namespace capstan

@@ -12,6 +12,7 @@
 
 #include "capstan/operation.hpp"
 #include "core/engine/biased_mutex.hpp"
+#include "core/net/own_process.hpp"
 #include "topology/cpu_set.hpp"
 #include "transports/transport.hpp"
 
@@ -23,8 +24,11 @@ class Engine;
 /// move them on while they wait. A progress thread, if there is one, does so while no caller waits.
 ///
 /// All functions are thread-safe. One thread that uses a rank's communicators alone pays next to
-/// nothing for it; see BiasedMutex.
-class Progress final : public Driver, public std::enable_shared_from_this<Progress> {
+/// nothing for it; see BiasedMutex. In a forked child they throw InvalidArgument, and the object
+/// is never destroyed: its threads, and what waits for them, do not exist there.
+class Progress final : public Driver,
+                       public std::enable_shared_from_this<Progress>,
+                       private ChangedByFork {
  public:
   struct Options {
     bool oversubscribed = false;  ///< ranks share cores: yield at once
@@ -41,6 +45,8 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   inline static std::atomic<std::uint64_t> sleeps_that_ran_out{0};
 
   Transport& bell() { return *bell_; }
+  /// Throws InvalidArgument in a forked child.
+  void require_own_process() const override { mutex_.require_own_process(); }
   bool has_thread() const { return threaded_.load(std::memory_order_relaxed); }
 
   bool drive(const std::function<bool()>& done, Deadline deadline) override;
@@ -72,8 +78,21 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
              const std::optional<MessageInfo>& message);
   /// Without the lock: completes or fails operations that have ended, and runs their callbacks.
   void announce();
+  /// The same without callbacks, because the process exits.
+  void announce_silently();
   /// Without the lock: there is something to move on; the thread is woken, if there is one.
   void there_is_work();
+
+  /// Whether threads of the program, other than this one, may be in calls of this rank.
+  bool is_used_by_others() { return mutex_.is_used_by_others(); }
+  /// exit() destroys an engine of this rank, which others may be using: nothing is freed. When this
+  /// has been said of all engines, no thread moves operations on any more. Threads that wait are
+  /// held until the process has ended: what they would do next may need static objects that are
+  /// gone.
+  void leave_at_exit();
+
+  /// True in a forked child.
+  bool is_inherited() const { return kept_ != nullptr; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -84,6 +103,9 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   bool serve();
   bool busy() const;  // under the lock
   bool idle();
+  void become_child() noexcept override;
+  void await_exit() const;
+  void stop_thread();
   void check();
   bool sleep(std::chrono::nanoseconds at_most);
   void run_thread(const std::stop_token& stop);
@@ -108,6 +130,11 @@ class Progress final : public Driver, public std::enable_shared_from_this<Progre
   std::mutex sleeping_;           // one thread at a time sleeps on the bell
   std::condition_variable work_;  // wakes the progress thread
   std::jthread thread_;
+  std::atomic<bool> thread_ended_ = false;
+  std::size_t left_engines_ = 0;  // at exit
+  std::atomic<bool> left_at_exit_ = false;
+  std::thread::id exiting_thread_;
+  std::shared_ptr<Progress> kept_;  // this, in a forked child
 };
 
 }  // namespace capstan

@@ -13,8 +13,7 @@ SignalSource::SignalSource() {
     ::sigaddset(&signals_, signal);
   // First: signals that nothing reads must not be blocked.
   fd_ = FileDescriptor{checked(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd",
-                               "a sandbox must allow it, and files must not have run out "
-                               "(ulimit -n)")};
+                               "a sandbox must allow it")};
   ::sigprocmask(SIG_BLOCK, &signals_, &previous_);
 }
 

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <fstream>
 
 #include "capstan/error.hpp"
+#include "core/net/limits.hpp"
 #include "core/net/secret.hpp"
 
 namespace capstan {
@@ -16,10 +18,11 @@ namespace {
 std::string read_boot_id() {
   const char* path = "/proc/sys/kernel/random/boot_id";
   std::string id;
-  if (!std::getline(std::ifstream{path}, id) || id.empty())
-    throw SystemError(
-        fmt::format("cannot tell hosts apart: {} is not readable; mount /proc", path));
-  return id;
+  errno = 0;
+  if (std::getline(std::ifstream{path}, id) && !id.empty()) return id;
+  const std::string limit = limit_behind(errno);
+  throw SystemError(fmt::format("cannot tell hosts apart: {} is not readable; {}", path,
+                                limit.empty() ? "mount /proc" : limit));
 }
 
 std::string host_name() {
@@ -32,7 +35,7 @@ std::string host_name() {
 }  // namespace
 
 const std::string& boot_id() {
-  static const std::string id = read_boot_id();
+  static const auto& id = *new std::string{read_boot_id()};
   return id;
 }
 

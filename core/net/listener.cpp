@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/net/limits.hpp"
+
 namespace capstan {
 namespace {
 
@@ -46,8 +48,7 @@ void Listener::accept_all(const std::function<void(Accepted)>& admit,
     } else if (would_block(accepted.error)) {
       return;
     } else if (out_of_resources(accepted.error)) {
-      warn(
-          fmt::format("{}: raise the limit of open files (ulimit -n)", error_text(accepted.error)));
+      warn(fmt::format("{}: {}", error_text(accepted.error), limit_behind(accepted.error)));
       watch(false);
       paused_until_ = Deadline::in(pause_time);
     }  // otherwise a client gave up, or a signal came: another connection may wait

@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "capstan/error.hpp"
+#include "core/net/limits.hpp"
 
 namespace capstan {
 namespace {
@@ -61,9 +62,9 @@ std::string_view why_any(const HostAddress& found) {
 std::vector<HostAddress> host_addresses() {
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) {
-    const bool descriptors = errno == EMFILE || errno == ENFILE;
-    throw SystemError(fmt::format("cannot list the interfaces of this host: getifaddrs(): {}{}",
-                                  std::strerror(errno), descriptors ? "; raise ulimit -n" : ""));
+    const int error = errno;
+    throw SystemError(fmt::format("cannot list the interfaces of this host: getifaddrs(): {}; {}",
+                                  std::strerror(error), limit_behind(error)));
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{first, ::freeifaddrs};
   std::vector<HostAddress> addresses;

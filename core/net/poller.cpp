@@ -12,17 +12,16 @@
 namespace capstan {
 namespace {
 
-constexpr std::string_view remedy = "raise the limit of open files (ulimit -n)";
 constexpr Poller::Tag timer_tag{.kind = ~std::uint32_t{0}, .id = 0};
 
 }  // namespace
 
-Poller::Poller() : epoll_(checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1", remedy)) {}
+Poller::Poller() : epoll_(checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")) {}
 
 Poller Poller::with_alarm() {
   Poller poller;
-  poller.timer_ = FileDescriptor{checked(
-      ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create", remedy)};
+  poller.timer_ = FileDescriptor{
+      checked(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create")};
   poller.add(poller.timer_.get(), timer_tag, input);
   return poller;
 }

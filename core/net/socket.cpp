@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
+#include "core/net/limits.hpp"
 #include "core/net/system_call.hpp"
 
 namespace capstan {
@@ -67,15 +68,13 @@ std::string error_text(int error) {
 }
 
 FileDescriptor make_socket(int family) {
-  return FileDescriptor{::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  return FileDescriptor::not_in_children(
+      ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 void require_descriptors(int error) {
   if (error != EMFILE && error != ENFILE) return;
-  throw SystemError(
-      fmt::format("socket failed: {}; raise the limit of open files (ulimit -n), one is needed for "
-                  "each peer",
-                  error_text(error)));
+  throw SystemError(fmt::format("socket failed: {}; {}", error_text(error), limit_behind(error)));
 }
 
 bool start_listening(const FileDescriptor& socket, const SocketAddress& address) {
@@ -120,8 +119,8 @@ bool is_own_listener(const AbstractEndpoint& endpoint) {
 
 Accepted accept_from(const FileDescriptor& listener) {
   SocketAddress from;
-  FileDescriptor socket{
-      ::accept4(listener.get(), from.get(), &from.length, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+  auto socket = FileDescriptor::not_in_children(
+      ::accept4(listener.get(), from.get(), &from.length, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.valid()) return {{}, {}, errno};
   return {std::move(socket), from, 0};
 }

@@ -7,14 +7,18 @@
 #include <system_error>
 
 #include "capstan/error.hpp"
+#include "core/net/limits.hpp"
 
 namespace capstan {
 
-/// Throws SystemError "<call> failed: <text of errno>[; <remedy>]".
+/// Throws SystemError "<call> failed: <text of errno>[; <remedy>]". The remedy of an error that
+/// comes from a limit is to raise that limit, which is named.
 [[noreturn]] inline void throw_errno(std::string_view call, std::string_view remedy = {}) {
-  const std::string reason = std::generic_category().message(errno);
+  const int error = errno;
+  const std::string reason = std::generic_category().message(error), limit = limit_behind(error);
+  const std::string_view advice = limit.empty() ? remedy : limit;
   throw SystemError(
-      fmt::format("{} failed: {}{}{}", call, reason, remedy.empty() ? "" : "; ", remedy));
+      fmt::format("{} failed: {}{}{}", call, reason, advice.empty() ? "" : "; ", advice));
 }
 
 /// `result` unless it is -1; then throws SystemError as throw_errno does.

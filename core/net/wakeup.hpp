@@ -11,9 +11,7 @@ namespace capstan {
 class Wakeup {
  public:
   /// Throws SystemError.
-  Wakeup()
-      : event_(checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd",
-                       "raise the limit of open files (ulimit -n)")) {}
+  Wakeup() : event_(checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {}
 
   int descriptor() const { return event_.get(); }
   /// Makes the descriptor readable, until clear().

@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "capstan/error.hpp"
 #include "core/net/foreign.hpp"
+#include "core/net/limits.hpp"
 #include "core/world/make_transport.hpp"
 #include "core/world/world.hpp"
 
@@ -35,7 +37,7 @@ struct Handoff {
 class Handoffs {
  public:
   static Handoffs& of_process() {
-    static Handoffs all;
+    static auto& all = *new Handoffs;
     return all;
   }
 
@@ -149,6 +151,8 @@ void together(Exchange& exchange, int rank, Step step) {
     step();
   } catch (const Error& error) {
     trouble = error.what();
+  } catch (const std::bad_alloc&) {
+    trouble = out_of_memory("it got no memory").what();
   }
   const bool all = holds_everywhere(exchange, trouble.empty(), "step");
   if (!trouble.empty())

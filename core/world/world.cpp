@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
+#include <new>
 #include <numeric>
 
 #include "capstan/error.hpp"
@@ -13,6 +14,7 @@
 #include "core/engine/progress.hpp"
 #include "core/memory/huge_pages.hpp"
 #include "core/net/host_identity.hpp"
+#include "core/net/limits.hpp"
 #include "core/world/make_transport.hpp"
 #include "core/world/store_exchange.hpp"
 #include "topology/machine.hpp"
@@ -195,9 +197,10 @@ Member build_alone(const Settings& settings) {
 /// Names this rank in errors of start-up.
 template <class Join>
 Member naming(int rank, int size, Join join) {
-  const auto text = [&](const Error& error) {
-    return fmt::format("rank {} of {} could not join the world: {}", rank, size, error.what());
+  const auto own_text = [&](std::string_view reason) {
+    return fmt::format("rank {} of {} could not join the world: {}", rank, size, reason);
   };
+  const auto text = [&](const Error& error) { return own_text(error.what()); };
   try {
     return join();
   } catch (const TimedOut& error) {
@@ -206,6 +209,8 @@ Member naming(int rank, int size, Join join) {
     throw BootstrapError(text(error), error.code());
   } catch (const SystemError& error) {
     throw SystemError(text(error));
+  } catch (const std::bad_alloc&) {
+    throw out_of_memory(own_text("it got no memory"));
   }
 }
 

@@ -286,6 +286,53 @@ TEST(TcpConnect, ADeathIsNoGoodbye) {
   EXPECT_EQ(statuses[1], SIGKILL);
 }
 
+/// The child has no copy of the connection, which would stay open as long as the child lives.
+TEST(TcpConnect, ADeathIsSeenThoughAForkedChildLivesOn) {
+  const auto statuses = run_processes(2, make_tcp(true), [](const Member& member) {
+    const auto transport = member.connected(Mailbox::segment_for(2, Bytes{8}));
+    Mailbox mailbox{member, *transport, Bytes{8}};
+    const Rank peer = member.peers()[0];
+    mailbox.raise_flag(peer, 1);
+    mailbox.await(peer, 1);
+    mailbox.settle();
+    member.meet();
+    if (member.id() == 1) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        ::alarm(300);
+        while (true) ::pause();
+      }
+      mailbox.raise_flag(peer, static_cast<std::uint64_t>(child));
+      mailbox.settle();
+      ::raise(SIGKILL);
+    }
+    std::optional<std::string> reason;
+    wait_until([&] { return (reason = transport->departed(peer)).has_value(); }, "the death");
+    EXPECT_THAT(*reason, HasSubstr("died"));
+    EXPECT_EQ(::kill(static_cast<pid_t>(mailbox.flag_of(peer)), SIGKILL), 0);
+  });
+  EXPECT_EQ(statuses[0], 0) << describe_status(statuses[0]);
+  EXPECT_EQ(statuses[1], SIGKILL);
+}
+
+/// After a failure: the other one reads nothing, and this one has more for it than fits.
+TEST(TcpConnect, OneThatIsToEndSoonDoesNotWaitForTheOther) {
+  TcpOptions options = on_loopback();
+  options.linger = std::chrono::minutes{10};
+  const Bytes size{64 << 20};
+  TcpPair pair{options, size};
+  pair.connect();
+  pair.greet();
+  std::vector<std::byte> data(size.value() - 8, std::byte{0x5a});
+  pair[0].push_from(Rank{1}, Bytes{8}, data.data(), Bytes{data.size()});
+  pair.raise_flag(0, 2);
+  pair[0].end_soon();
+  const auto start = std::chrono::steady_clock::now();
+  pair.destroy(0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes{2});
+  pair[1].end_soon();
+}
+
 TEST(TcpConnect, AForkedChildDisturbsNobody) {
   TcpPair pair;
   pair.connect();

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "capstan/error.hpp"
@@ -25,12 +26,27 @@ bool contains(std::string_view list, std::string_view name) {
   return false;
 }
 
+int error_named(std::string_view name) {
+  constexpr std::pair<std::string_view, int> names[] = {{"EPERM", EPERM},
+                                                        {"ENOSYS", ENOSYS},
+                                                        {"EAGAIN", EAGAIN},
+                                                        {"ENOMEM", ENOMEM},
+                                                        {"ENOSPC", ENOSPC}};
+  for (const auto& [known, error] : names)
+    if (known == name) return error;
+  return ENOSYS;
+}
+
 std::vector<CallPattern> chosen(std::string_view list) {
   std::vector<CallPattern> calls;
   for (const CallPattern& call : optional_calls())
     if (list == "all" || contains(list, call.name)) calls.push_back(call);
-  // Capstan needs this one: what it says without it is tested, too.
+  // Capstan needs these: what it says without them is tested, too.
   if (list == "signalfd") calls.push_back({"signalfd", SYS_signalfd4});
+  if (list == "memfd_create") calls.push_back({"memfd_create", SYS_memfd_create});
+  if (list == "ftruncate") calls.push_back({"ftruncate", SYS_ftruncate});
+  if (list == "fallocate") calls.push_back({"fallocate", SYS_fallocate});
+  if (list == "threads") calls = {{"clone", SYS_clone}, {"clone3", SYS_clone3}};
   return calls;
 }
 
@@ -41,7 +57,7 @@ int main(int argc, char** argv) {
   if (argc < 4) return 2;
   const auto calls = capstan::chosen(argv[2]);
   if (calls.empty()) return 2;
-  const int error = std::string_view{argv[1]} == "EPERM" ? EPERM : ENOSYS;
+  const int error = capstan::error_named(argv[1]);
   try {
     capstan::filter_calls(calls, SECCOMP_RET_ERRNO | static_cast<unsigned>(error));
   } catch (const capstan::SystemError& trouble) {

@@ -16,6 +16,7 @@
 #include "capstan/async/execute.hpp"
 #include "capstan/communicator.hpp"
 #include "perf/measure/cell.hpp"
+#include "tests/processes/lifetime.hpp"
 #include "tests/processes/listening.hpp"
 #include "tests/processes/shared_buffers.hpp"
 #include "tests/ranks/random_messages.hpp"
@@ -308,6 +309,9 @@ int run(const std::string& what, const char* argument) {
       return 0;
     }
   }
+  if (what == "fork") return fork_and_go_on(argument);
+  if (what == "exit") return end_by_exit(argument);
+  if (what == "descriptors") return tell_descriptors_of_groups();
   Communicator world = Communicator::from_environment();
   if (what == "everything") return everything(world, argument, tried_types, all_reduce_ops());
   if (what == "few_types") return everything(world, argument, few_types, few_ops);
@@ -372,5 +376,6 @@ int main(int argc, char** argv) {
   // Elsewhere an error is expected, and the test reads which.
   const std::string what = argc > 1 ? argv[1] : "";
   return what == "everything" || what == "few_types" || what == "delays" || what == "groups" ||
-         what == "messages" || (what == "shared" && !capstan::fails_on_purpose(argv[2]));
+         what == "messages" || what == "fork" ||
+         (what == "shared" && !capstan::fails_on_purpose(argv[2]));
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
+#include "core/net/own_process.hpp"
 #include "core/net/system_call.hpp"
 
 namespace capstan {
@@ -43,6 +44,25 @@ void require_segment_size(Bytes size) {
   }
 }
 
+/// Puts other memory in the place of a mapping that forked children do not get.
+class Mapping::ZerosInChildren final : private ChangedByFork {
+ public:
+  ZerosInChildren(std::byte* data, std::size_t length) : data_(data), length_(length) {
+    ::madvise(data, length, MADV_DONTFORK);
+  }
+
+ private:
+  void become_child() noexcept override {
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    ::mmap(data_, length_, PROT_READ | PROT_WRITE, flags, -1, 0);
+  }
+
+  std::byte* const data_;
+  const std::size_t length_;
+};
+
+Mapping::Mapping() = default;
+
 Mapping Mapping::reserve(Bytes size) {
   const std::uint64_t length = whole_pages(size).value() + page();
   const std::uint64_t alignment = size.value() >= huge_page ? huge_page : page();
@@ -63,35 +83,42 @@ Mapping Mapping::reserve(Bytes size) {
   return mapping;
 }
 
-void Mapping::fill(Bytes size, int protection, int flags, int fd) {
+void Mapping::fill(Bytes size, int protection, int flags, int fd, InChildren in_children) {
   const auto length = whole_pages(size).value();
   if (::mmap(data_, length, protection, flags | MAP_FIXED, fd, 0) == MAP_FAILED) {
     throw_errno("mmap", remedy);
   }
+  if (in_children == InChildren::zeros)
+    zeros_in_children_ = std::make_unique<ZerosInChildren>(data_, length_);
 }
 
-Mapping Mapping::anonymous(Bytes size) {
+Mapping Mapping::anonymous(Bytes size, InChildren in_children) {
   Mapping mapping = reserve(size);
-  mapping.fill(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  mapping.fill(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+               in_children);
   return mapping;
 }
 
-Mapping Mapping::shared(int fd, Bytes size, int protection) {
+Mapping Mapping::shared(int fd, Bytes size, int protection, InChildren in_children) {
   Mapping mapping = reserve(size);
-  mapping.fill(size, protection, MAP_SHARED | MAP_NORESERVE, fd);
+  mapping.fill(size, protection, MAP_SHARED | MAP_NORESERVE, fd, in_children);
   return mapping;
 }
 
 Mapping::Mapping(Mapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), length_(std::exchange(other.length_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      length_(std::exchange(other.length_, 0)),
+      zeros_in_children_(std::move(other.zeros_in_children_)) {}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(length_, other.length_);
+  std::swap(zeros_in_children_, other.zeros_in_children_);
   return *this;
 }
 
 Mapping::~Mapping() {
+  zeros_in_children_.reset();  // first: what comes to this place next is none of its business
   if (data_) ::munmap(data_, length_);
 }
 

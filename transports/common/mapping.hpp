@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "capstan/quantity.hpp"
 
@@ -17,13 +18,18 @@ void require_segment_size(Bytes size);
 /// end faults. Memory of at least 2 MiB is aligned to 2 MiB, so that the kernel can use huge pages.
 class Mapping {
  public:
+  /// What forked children have in its place: memory of their own, all zeros, so that whatever they
+  /// do there concerns nobody; or the same memory.
+  enum class InChildren { zeros, the_memory };
+
   /// Zeros, private to this process. Costs memory only where touched. Throws SystemError.
-  static Mapping anonymous(Bytes size);
+  static Mapping anonymous(Bytes size, InChildren in_children = InChildren::zeros);
   /// The first `size` bytes of the file `fd`, shared with all processes that map them. `protection`
   /// as in mmap(2). Throws SystemError.
-  static Mapping shared(int fd, Bytes size, int protection);
+  static Mapping shared(int fd, Bytes size, int protection,
+                        InChildren in_children = InChildren::zeros);
 
-  Mapping() = default;
+  Mapping();
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
@@ -31,11 +37,14 @@ class Mapping {
   std::byte* data() const { return data_; }
 
  private:
+  class ZerosInChildren;
+
   static Mapping reserve(Bytes size);
-  void fill(Bytes size, int protection, int flags, int fd);
+  void fill(Bytes size, int protection, int flags, int fd, InChildren in_children);
 
   std::byte* data_ = nullptr;
   std::size_t length_ = 0;  // with the guard page
+  std::unique_ptr<ZerosInChildren> zeros_in_children_;
 };
 
 }  // namespace capstan

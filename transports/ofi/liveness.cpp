@@ -47,7 +47,7 @@ FileDescriptor listen_everywhere(int watchers) {
     set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   } else {
     socket = make_socket(AF_INET);
-    checked(socket.get(), "socket", "raise ulimit -n if descriptors ran out");
+    checked(socket.get(), "socket");
   }
   const SocketAddress any = SocketAddress::of({.ip = {.v6 = dual}});
   checked(::bind(socket.get(), any.get(), any.length), "bind");

@@ -12,6 +12,7 @@
 
 #include "capstan/error.hpp"
 #include "core/net/log.hpp"
+#include "core/net/own_process.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
 #include "transports/ofi/exchange.hpp"
@@ -51,6 +52,10 @@ class OfiTransport final : public MirroredTransport {
   void sleep(std::chrono::nanoseconds at_most) override;
   void cancel_sleep() override;
   std::optional<std::string> departed(Rank peer) override;
+  void end_soon() override {
+    linger_ = farewell;
+    longest_linger_ = farewell;
+  }
 
  private:
   void ring(const Link& link) override;
@@ -59,17 +64,18 @@ class OfiTransport final : public MirroredTransport {
   void await_peers(Deadline deadline);
   void set_alarm();
 
-  const pid_t owner_ = ::getpid();
+  const OwnProcess process_;
   mutable std::mutex mutex_;  // any thread may call wake()
   std::unique_ptr<ofi::Exchange> exchange_;
   ofi::Sleeper sleeper_;
   std::vector<std::atomic<bool>> unsent_;  // by rank: whether pushes wait for a wake
+  std::chrono::milliseconds linger_ = linger, longest_linger_ = longest_linger;
   bool connected_ = false;
   bool preparing_ = false;  // between prepare_to_sleep and the end of the sleep
 };
 
 OfiTransport::~OfiTransport() {
-  if (::getpid() != owner_) {
+  if (!process_.is_this()) {
     // A forked child's copy. Closing it would disturb objects that the child shares with the rank,
     // for example the epoll sets of libfabric.
     static_cast<void>(exchange_.release());
@@ -88,8 +94,8 @@ OfiTransport::~OfiTransport() {
 
 void OfiTransport::leave() {
   exchange_->say_goodbye();
-  const Deadline until_taken = Deadline::in(linger);
-  const Deadline until_received = Deadline::in(longest_linger);
+  const Deadline until_taken = Deadline::in(linger_);
+  const Deadline until_received = Deadline::in(longest_linger_);
   while ((!exchange_->all_taken() && !until_taken.expired()) ||
          (exchange_->receives_payload() && !until_received.expired())) {
     exchange_->progress();

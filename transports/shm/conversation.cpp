@@ -14,7 +14,7 @@ Conversation::Conversation(FileDescriptor socket, bool use_pidfd)
 
 void Conversation::queue(const Introduction& introduction, std::optional<Handover> handover) {
   outgoing_ = Outgoing{introduction, {}};
-  outgoing_->introduction.keep_socket = pidfd_.valid() ? 0 : 1;
+  outgoing_->introduction.keep_socket = pidfd_ ? 0 : 1;
   if (!handover) return;
   const auto& [segment, header, bell, membarrier] = *handover;
   outgoing_->descriptors =
@@ -52,7 +52,7 @@ void Conversation::accept_offer(const Introduction& offer) {
 }
 
 Liveness Conversation::into_liveness() && {
-  const bool keep = !pidfd_.valid() || peer_needs_socket_;
+  const bool keep = !pidfd_ || peer_needs_socket_;
   return {credentials_.pid, std::move(pidfd_), keep ? std::move(socket_) : FileDescriptor{}};
 }
 

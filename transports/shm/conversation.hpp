@@ -78,7 +78,7 @@ class Conversation {
 
   FileDescriptor socket_;
   Credentials credentials_;
-  FileDescriptor pidfd_;
+  Pidfd pidfd_;
   std::optional<Outgoing> outgoing_;
   bool offered_ = false;
   bool received_offer_ = false;

@@ -2,16 +2,22 @@
 
 #include <sys/types.h>
 
+#include <memory>
+
 #include "core/net/file_descriptor.hpp"
 
 namespace capstan::shm {
 
-/// A descriptor that becomes readable when process `pid` ends. Invalid, with errno set, when the
-/// process is gone (ESRCH) or the kernel has none to give (Linux before 5.3, seccomp).
-FileDescriptor open_pidfd(pid_t pid);
+/// A descriptor that becomes readable when a process ends. All communicators of this process share
+/// one for each process that lives.
+using Pidfd = std::shared_ptr<const FileDescriptor>;
+
+/// The descriptor for process `pid`. Null, with errno set, when the process is gone (ESRCH) or the
+/// kernel has none to give (Linux before 5.3, seccomp).
+Pidfd open_pidfd(pid_t pid);
 
 /// The same for the process that opened the other end of `socket`, whose pid is `pid`.
-FileDescriptor open_pidfd_of_peer(int socket, pid_t pid);
+Pidfd open_pidfd_of_peer(int socket, pid_t pid);
 
 /// Whether `fd` is readable. A pidfd is when its process has ended.
 bool is_readable(int fd);
@@ -25,7 +31,7 @@ bool is_gone(pid_t pid);
 class Liveness {
  public:
   Liveness() = default;
-  Liveness(pid_t pid, FileDescriptor pidfd, FileDescriptor socket);
+  Liveness(pid_t pid, Pidfd pidfd, FileDescriptor socket);
 
   /// Costs one system call.
   bool ended() const;
@@ -34,7 +40,7 @@ class Liveness {
 
  private:
   pid_t pid_ = 0;
-  FileDescriptor pidfd_;
+  Pidfd pidfd_;
   FileDescriptor socket_;  // also kept when only the peer needs it
 };
 

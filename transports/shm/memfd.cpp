@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "core/net/limits.hpp"
 #include "core/net/system_call.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -23,17 +25,21 @@ FileDescriptor open_memfd() {
   constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   int fd = ::memfd_create(name, flags | MFD_NOEXEC_SEAL);
   if (fd < 0) fd = ::memfd_create(name, flags);
-  return FileDescriptor{checked(fd, "memfd_create", "raise ulimit -n if files ran out")};
+  return FileDescriptor{checked(fd, "memfd_create")};
 }
 
 }  // namespace
 
-Memfd Memfd::create(Bytes size) {
+Memfd Memfd::create(Bytes size, Mapping::InChildren in_children) {
   Memfd memory{open_memfd(), {}};
   const auto length = static_cast<off_t>(whole_pages(size).value());
-  checked(::ftruncate(memory.fd.get(), length), "ftruncate of shared memory",
-          "ask for a smaller segment, or raise ulimit -f");
-  memory.mapping = Mapping::shared(memory.fd.get(), size, PROT_READ | PROT_WRITE);
+  // The kernel would end the process by SIGXFSZ.
+  if (limit_of(RLIMIT_FSIZE).most < whole_pages(size).value()) {
+    errno = EFBIG;
+    throw_errno("ftruncate of shared memory");
+  }
+  checked(::ftruncate(memory.fd.get(), length), "ftruncate of shared memory");
+  memory.mapping = Mapping::shared(memory.fd.get(), size, PROT_READ | PROT_WRITE, in_children);
   checked(::fcntl(memory.fd.get(), F_ADD_SEALS, fixed_size | F_SEAL_SEAL), "fcntl(F_ADD_SEALS)");
   return memory;
 }

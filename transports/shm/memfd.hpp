@@ -17,7 +17,7 @@ struct Memfd {
 
   /// Zeros, backed by memory only where touched, and sealed against resizing, by which a peer could
   /// make accesses fault with SIGBUS. Throws SystemError.
-  static Memfd create(Bytes size);
+  static Memfd create(Bytes size, Mapping::InChildren in_children = Mapping::InChildren::zeros);
 };
 
 /// Why a descriptor from a peer must not be mapped as `size` bytes of shared memory. Nothing if it

@@ -21,8 +21,8 @@ constexpr auto longest_poll = 1h;
 constexpr auto grace = 1000;  // ms between the end of a process's socket and that of its pidfd
 constexpr std::size_t spare_newcomers = 64;  // beyond one per rank
 
-bool has_ended(const FileDescriptor& watch) {
-  return watch.valid() && is_readable(watch.get());
+bool has_ended(const Pidfd& watch) {
+  return watch && is_readable(watch->get());
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ void Rendezvous::watch_peers() {
     Peer& peer = peers_[rank];
     if (peer.done || !peer.address.shares_pids_with(peers_[self()].address)) continue;
     peer.watch = open_pidfd(peer.address.pid);
-    if (!peer.watch.valid() && errno == ESRCH) fail(rank, "has died");
+    if (!peer.watch && errno == ESRCH) fail(rank, "has died");
   }
 }
 
@@ -133,7 +133,7 @@ void Rendezvous::collect_events() {
     const Peer& peer = peers_[rank];
     if (peer.done) continue;
     if (peer.conversation) add_event(peer.conversation->fd(), Source::conversation, rank);
-    if (peer.watch.valid()) add_event(peer.watch.get(), Source::death, rank);
+    if (peer.watch) add_event(peer.watch->get(), Source::death, rank);
   }
   add_event(listener_.fd(), Source::listener, 0);  // last: it moves newcomers_
 }
@@ -222,8 +222,8 @@ void Rendezvous::on_message(std::size_t rank) {
   if (!incoming->closed) return take_offer(rank, std::move(*incoming));
 
   // Sockets close before a pidfd shows the death. Waits for it, to name the right cause.
-  pollfd death{.fd = peer.watch.get(), .events = POLLIN, .revents = 0};
-  const bool died = peer.watch.valid() && ::poll(&death, 1, grace) > 0;
+  pollfd death{.fd = peer.watch ? peer.watch->get() : -1, .events = POLLIN, .revents = 0};
+  const bool died = peer.watch && ::poll(&death, 1, grace) > 0;
   fail(rank, died ? "has died" : "gave up during start-up: see its own error");
 }
 

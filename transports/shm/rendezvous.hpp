@@ -43,7 +43,7 @@ class Rendezvous {
  private:
   struct Peer {
     ShmAddress address;
-    FileDescriptor watch;  // pidfd, until it has connected: readable when it no longer can
+    Pidfd watch;  // until it has connected: readable when it no longer can
     std::optional<Conversation> conversation;
     Partner partner;
     bool done = false;

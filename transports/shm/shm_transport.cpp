@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
+#include "core/net/own_process.hpp"
 #include "transports/common/mapping.hpp"
 #include "transports/common/requirements.hpp"
 #include "transports/shm/liveness.hpp"
@@ -73,6 +74,7 @@ class ShmTransport final : public shm::MappedTransport {
   void adopt(Rank rank, const shm::ShmAddress& address, shm::Partner partner);
   bool has_left(std::size_t peer) const;
 
+  OwnProcess process_;
   ShmFacilities facilities_;
   SharedMemory own_;
   shm::ShmAddress address_;
@@ -81,7 +83,7 @@ class ShmTransport final : public shm::MappedTransport {
 };
 
 ShmTransport::~ShmTransport() {
-  if (::getpid() != address_.pid) return;  // a forked child's copy: the rank still lives
+  if (!process_.is_this()) return;  // a forked child's copy: the rank still lives
   own_.shared_header->left.store(1, std::memory_order_release);
 }
 

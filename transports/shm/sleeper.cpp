@@ -46,8 +46,7 @@ void futex(Doorbell& word, Scope scope, int operation, std::uint32_t value,
 }  // namespace
 
 FileDescriptor make_bell() {
-  return FileDescriptor{checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd",
-                                "raise ulimit -n if descriptors ran out")};
+  return FileDescriptor{checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")};
 }
 
 std::optional<std::string> unsafe_to_ring(int fd) {

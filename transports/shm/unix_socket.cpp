@@ -14,7 +14,6 @@ namespace capstan::shm {
 namespace {
 
 constexpr std::size_t most_descriptors = 3;
-constexpr std::string_view no_descriptors = "raise ulimit -n if descriptors ran out";
 
 union ControlBuffer {
   cmsghdr alignment;
@@ -22,8 +21,8 @@ union ControlBuffer {
 };
 
 FileDescriptor open_socket() {
-  return FileDescriptor{checked(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
-                                "socket", no_descriptors)};
+  return FileDescriptor::not_in_children(
+      checked(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket"));
 }
 
 struct AbstractAddress {
@@ -70,8 +69,7 @@ bool is_hang_up(int error) {
 
 }  // namespace
 
-UnixListener::UnixListener(std::string_view name, int backlog)
-    : socket_(open_socket()), owner_(::getpid()) {
+UnixListener::UnixListener(std::string_view name, int backlog) : socket_(open_socket()) {
   const AbstractAddress address{name};
   checked(::bind(socket_.get(), address.get(), address.length), "bind");
   checked(::listen(socket_.get(), backlog), "listen");
@@ -80,15 +78,15 @@ UnixListener::UnixListener(std::string_view name, int backlog)
 std::optional<FileDescriptor> UnixListener::accept() {
   while (true) {
     const int fd = ::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) return FileDescriptor{fd};
+    if (fd >= 0) return FileDescriptor::not_in_children(fd);
     if (errno == EAGAIN) return std::nullopt;
-    if (errno != EINTR && errno != ECONNABORTED) throw_errno("accept4", no_descriptors);
+    if (errno != EINTR && errno != ECONNABORTED) throw_errno("accept4");
   }
 }
 
 void UnixListener::close() {
   // A forked child that cleans up must not stop its parent from listening.
-  if (socket_.valid() && owner_ == ::getpid()) ::shutdown(socket_.get(), SHUT_RDWR);
+  if (socket_.valid() && process_.is_this()) ::shutdown(socket_.get(), SHUT_RDWR);
   socket_.reset();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/net/file_descriptor.hpp"
+#include "core/net/own_process.hpp"
 
 namespace capstan::shm {
 
@@ -39,7 +40,7 @@ class UnixListener {
 
  private:
   FileDescriptor socket_;
-  pid_t owner_;
+  OwnProcess process_;
 };
 
 enum class Attempt { done, later, refused };

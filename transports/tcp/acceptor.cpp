@@ -29,9 +29,13 @@ void Acceptor::accept_from_listener(std::uint32_t which) {
   Listener& source = listeners_[which];
   source.accept_all(
       [&](Accepted accepted) {
+        setup_.shortage.reset();
         admit(std::move(accepted.socket), accepted.from.ip_endpoint().text());
       },
-      [&](const std::string& why) { setup_.warnings.warn("whoever comes next", why); });
+      [&](const std::string& why) {
+        setup_.warnings.warn("whoever comes next", why);
+        if (!setup_.shortage) setup_.shortage = {Deadline::Clock::now(), why};
+      });
   setup_.wake_at(source.resume());
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
+#include "capstan/error.hpp"
 #include "core/net/file_descriptor.hpp"
 #include "core/net/poller.hpp"
 #include "core/net/rate_limited_warnings.hpp"
@@ -46,6 +47,19 @@ struct ConnectionSetup {
   /// Results, in the order in which they came about.
   std::vector<Outcome> outcomes{};
   RateLimitedWarnings warnings{fmt::format("rank {}: refused a connection with", self.value())};
+  /// Connections cannot be accepted, for lack of descriptors or memory.
+  struct Shortage {
+    Deadline::Clock::time_point since;
+    std::string text;
+  };
+  std::optional<Shortage> shortage{};
+  /// Throws SystemError when there has been a shortage for too long, for a rank that waits.
+  void require_room_for(Rank peer) const {
+    constexpr std::chrono::seconds longest{1};
+    if (shortage && shortage->since + longest < Deadline::Clock::now())
+      throw SystemError(fmt::format("rank {}: cannot accept a connection of rank {}: {}",
+                                    self.value(), peer.value(), shortage->text));
+  }
   /// When something may be due.
   Deadline alarm = Deadline::never();
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "core/net/limits.hpp"
 #include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::tcp {
@@ -17,12 +18,6 @@ using namespace std::chrono_literals;
 constexpr auto head_start = 250ms;  // of each address before the next is tried as well
 constexpr auto first_pause = 50ms;  // before a peer that hung up is tried again; then twice that...
 constexpr int most_rounds = 8;
-
-std::string with_remedy(int error) {
-  const bool descriptors = error == EMFILE || error == ENFILE;
-  return descriptors ? fmt::format("{}: {}", error_text(error), descriptor_remedy)
-                     : error_text(error);
-}
 
 }  // namespace
 
@@ -56,7 +51,14 @@ bool Opener::try_next(Rank peer, Opening& opening) {
   const IpEndpoint endpoint = opening.endpoints[opening.next++];
   Attempt attempt{next_id_++, peer, begin_connect(endpoint, setup_.congestion_control), endpoint,
                   Deadline::in(setup_.connect_timeout)};
-  if (!attempt.socket.valid()) return fail(attempt, with_remedy(errno));
+  if (!attempt.socket.valid()) {
+    const int error = errno;
+    if (error == EMFILE || error == ENFILE)
+      throw SystemError(fmt::format("rank {}: cannot connect to rank {}: {}: {}",
+                                    setup_.self.value(), peer.value(), error_text(error),
+                                    limit_behind(error)));
+    return fail(attempt, error_text(error));
+  }
   tune(attempt.socket, setup_.peer_timeout);
   setup_.poller.add(attempt.socket.get(), {Kind::attempt, attempt.id}, Poller::output);
   setup_.wake_at(attempt.due);

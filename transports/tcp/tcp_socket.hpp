@@ -10,9 +10,6 @@
 /// Functions of the kernel that only the TCP transport needs, beyond core/net/socket.hpp.
 namespace capstan::tcp {
 
-inline constexpr std::string_view descriptor_remedy =
-    "raise the limit of open files (ulimit -n), one is needed for each peer";
-
 /// A socket whose connections use that congestion control (empty: the system's). Invalid, with
 /// errno set, when there can be none.
 FileDescriptor make_socket(const IpAddress& ip, const std::string& congestion_control = {});

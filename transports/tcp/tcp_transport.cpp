@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
+#include "core/net/own_process.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
 #include "transports/tcp/acceptor.hpp"
@@ -56,6 +57,7 @@ class TcpTransport final : public MirroredTransport {
   void cancel_sleep() override;
   void watch(Rank peer) override;
   std::optional<std::string> departed(Rank peer) override;
+  void end_soon() override { linger_ = std::min(linger_, farewell); }
 
  protected:
   void ring(const Link& link) override;
@@ -78,7 +80,9 @@ class TcpTransport final : public MirroredTransport {
   void work_until(Condition condition, Deadline deadline);
 
   const TcpOptions options_;
-  const pid_t process_ = ::getpid();
+  std::chrono::milliseconds linger_ = options_.linger;
+  bool answered_ = true;  // peers' hosts, as far as finish() waited for them
+  const OwnProcess process_;
   Poller poller_ = Poller::with_alarm();
   tcp::ConnectionSetup setup_;
   tcp::Acceptor acceptor_;
@@ -284,6 +288,7 @@ void TcpTransport::lose(PeerConnection& peer, std::string why) {
 /// Opens a connection, because only the end of a connection tells that the peer has departed.
 void TcpTransport::watch(Rank peer) {
   if (!peers_[index(peer)] || setup_.is_settled(peer)) return;
+  setup_.require_room_for(peer);
   opener_.open(peer);
   take_outcomes();
 }
@@ -302,7 +307,7 @@ std::optional<std::string> TcpTransport::departed(Rank peer) {
 }
 
 TcpTransport::~TcpTransport() {
-  if (::getpid() != process_) return;  // a forked child's copy: the rank is still there
+  if (!process_.is_this()) return;  // a forked child's copy: the rank is still there
   try {
     leave();
   } catch (const std::exception& error) {
@@ -330,7 +335,7 @@ std::uint64_t TcpTransport::unacknowledged() const {
   return bytes;
 }
 
-/// Makes progress until the condition is met, or the peers' hosts acknowledge nothing any more.
+/// Makes progress until the condition is met, or peers' hosts acknowledge nothing, now or earlier.
 template <class Condition>
 void TcpTransport::finish(Condition condition) {
   const auto taken = [&] {
@@ -338,10 +343,10 @@ void TcpTransport::finish(Condition condition) {
     for (const PeerConnection* peer : connected_) bytes += peer->outbox.sent_bytes();
     return bytes - unacknowledged();
   };
-  for (bool moves = true; moves && !condition();) {
+  while (answered_ && !condition()) {
     const std::uint64_t before = taken();
-    work_until([&] { return condition() || taken() != before; }, Deadline::in(options_.linger));
-    moves = taken() != before;
+    work_until([&] { return condition() || taken() != before; }, Deadline::in(linger_));
+    answered_ = condition() || taken() != before;
   }
 }
 

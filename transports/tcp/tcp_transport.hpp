@@ -28,7 +28,7 @@ struct TcpOptions {
   std::chrono::milliseconds connect_timeout{5'000};
   /// The time for a process that connects to prove that it is a rank.
   std::chrono::milliseconds handshake_timeout{10'000};
-  /// The time that the destructor waits while the peers' hosts acknowledge nothing.
+  /// The time that the destructor waits while the peers' hosts acknowledge nothing, once.
   std::chrono::milliseconds linger{2'000};
 };
 
@@ -42,8 +42,8 @@ struct TcpOptions {
 /// signed: use it where the network can be trusted, as with other libraries of this kind.
 ///
 /// Mirrors are written in ascending order, in whole words. wake() may be called by any thread.
-/// A child that this process forks may drop its copy but not use it; while it lives and does not
-/// exec, peers don't notice the end of this process.
+/// A child that this process forks may drop its copy but not use it. It has no connections, so that
+/// peers notice the end of this process whatever its children do.
 ///
 /// Throws InvalidArgument (size, rank, interface, congestion control) and SystemError (no
 /// descriptors or memory left).

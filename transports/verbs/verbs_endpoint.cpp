@@ -278,7 +278,7 @@ void VerbsEndpoint::probe(Rank rank) {
 void VerbsEndpoint::detach_sources(Rank rank) {
   Connection& connection = *peers_[rank].connection;
   connection.copy_sources();
-  const Deadline deadline = Deadline::in(2 * options_.peer_timeout);
+  const Deadline deadline = Deadline::in(longest_leave_.value_or(2 * options_.peer_timeout));
   while (connection.reads_sources()) {
     progress();
     if (deadline.expired()) {

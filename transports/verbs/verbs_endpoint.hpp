@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -46,6 +48,8 @@ class VerbsEndpoint {
   /// Sends what was released, then a goodbye to every peer. Waits for acknowledgements, but not
   /// long.
   void leave();
+  /// leave() waits no longer than this.
+  void limit_leave(std::chrono::milliseconds longest) { longest_leave_ = longest; }
 
   /// Readable after arm(), as soon as progress() has something to do.
   int descriptor() const { return channel_->fd; }
@@ -86,6 +90,7 @@ class VerbsEndpoint {
   std::unordered_map<std::uint32_t, Rank> by_queue_pair_;  // rank of the peer
   std::unique_ptr<Greeter> greeter_;                       // until all are connected
   RateLimitedWarnings warnings_{fmt::format("rank {}: verbs: dropped", self_.value())};
+  std::optional<std::chrono::milliseconds> longest_leave_;
 };
 
 }  // namespace capstan::verbs

@@ -9,6 +9,7 @@
 
 #include "capstan/error.hpp"
 #include "core/net/log.hpp"
+#include "core/net/own_process.hpp"
 #include "core/net/wait_readable.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
@@ -41,6 +42,10 @@ class VerbsTransport final : public MirroredTransport {
   void sleep(std::chrono::nanoseconds at_most) override;
   void cancel_sleep() override {}
   std::optional<std::string> departed(Rank peer) override;
+  void end_soon() override {
+    const std::scoped_lock lock{mutex_};
+    endpoint_->limit_leave(farewell);
+  }
 
  protected:
   void ring(const Link& link) override;
@@ -53,14 +58,14 @@ class VerbsTransport final : public MirroredTransport {
     return endpoint_->to(peer);
   }
 
-  const pid_t process_ = ::getpid();
+  const OwnProcess process_;
   bool connected_ = false;
   mutable std::mutex mutex_;
   std::unique_ptr<verbs::VerbsEndpoint> endpoint_;  // all use of it under the mutex
 };
 
 VerbsTransport::~VerbsTransport() {
-  if (::getpid() != process_) {  // a forked child's copy: the objects belong to the parent
+  if (!process_.is_this()) {  // a forked child's copy: the objects belong to the parent
     static_cast<void>(endpoint_.release());
     return;
   }

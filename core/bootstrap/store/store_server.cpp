@@ -7,6 +7,7 @@
 
 #include "capstan/error.hpp"
 #include "core/bootstrap/store/server_loop.hpp"
+#include "core/net/limits.hpp"
 
 namespace capstan {
 namespace {
@@ -46,7 +47,7 @@ StoreServer::StoreServer(Settings settings) : owner_(::getpid()) {
   settings.endpoint = endpoint_;
   loop_ = std::make_unique<ServerLoop>(std::move(listener), std::move(settings));
   const SignalsBlocked for_the_thread;
-  thread_ = std::jthread([loop = loop_.get()] { loop->run(); });
+  thread_ = start_thread("the store", [loop = loop_.get()] { loop->run(); });
 }
 
 StoreServer::~StoreServer() {

@@ -24,6 +24,7 @@ Probes build_probes();
 Probes machine_probes();
 Probes kernel_probes();
 Probes memory_probes();
+Probes limit_probes();
 Probes gpu_direct_probes();
 Probes network_probes();
 Probes launch_probes();

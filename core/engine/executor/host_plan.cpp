@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/net/own_process.hpp"
+
 namespace capstan {
 namespace {
 
@@ -52,9 +54,11 @@ HostProgram host_program_of(const Plan& plan, const BoundProgram& bound) {
   return program;
 }
 
-/// What the program throws gets the name of its operation.
+/// What the program throws gets the name of its operation. A child that the operation forks does
+/// not go on with the call.
 void accumulate(const void* state, void* accumulator, const void* next, std::size_t count) {
   const auto& operation = *static_cast<const UserOperation*>(state);
+  const unsigned generation = fork_generation.load(std::memory_order_relaxed);
   const auto fail = [&](const char* text) {
     throw std::runtime_error(fmt::format("the operation '{}' threw: {}", operation.name, text));
   };
@@ -65,6 +69,8 @@ void accumulate(const void* state, void* accumulator, const void* next, std::siz
   } catch (...) {
     fail("something that is no std::exception");
   }
+  if (generation != fork_generation.load(std::memory_order_relaxed)) [[unlikely]]
+    fail("it has forked, and a child cannot go on with its parent's call");
 }
 
 }  // namespace

@@ -51,6 +51,12 @@ namespace CAPSTAN_EXPORT capstan {
 /// start operations of one communicator at the same time see to it that all ranks start them in one
 /// order; give each thread a group of its own (split()) instead. A rank that one thread uses is the
 /// fastest. Different worlds are independent.
+///
+/// A forked child may exec another program, leave its copy alone or destroy it (which tells nobody
+/// anything), read buffers of allocate(), and join a world of its own. Any call on the copy, and
+/// any wait for its operations, throws InvalidArgument that names the parent. The parent goes on,
+/// and peers notice nothing: fork() may come at any time, also in callbacks and beside a progress
+/// thread.
 class Communicator : public Collectives<Communicator> {
  public:
   /// Joins the world that a launcher has started: mpirun (Open MPI, MPICH), srun, torchrun or
@@ -87,7 +93,9 @@ class Communicator : public Collectives<Communicator> {
   /// functions throw InvalidArgument.
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  /// Does not wait for peers. Peers that still need this rank get a PeerLost.
+  /// Does not wait for peers. Peers that still need this rank get a PeerLost. What is pending fails
+  /// with Aborted. When exit() destroys the communicator, callbacks of what is pending do not run
+  /// any more, and other threads may be in a call: they are held until the process has ended.
   ~Communicator();
 
   int rank() const;
@@ -248,6 +256,10 @@ class Communicator : public Collectives<Communicator> {
 
  private:
   class Impl;
+  /// Ends an Impl; in a forked child, only drops it.
+  struct Dispose {
+    void operator()(Impl* impl) const noexcept;
+  };
   explicit Communicator(std::unique_ptr<Impl> impl);
   std::optional<Communicator> form(const std::vector<int>& members);
 
@@ -277,7 +289,7 @@ class Communicator : public Collectives<Communicator> {
   Work start_queued(Prepared prepared);
   void run_checked(const Request& request);
 
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl, Dispose> impl_;
 };
 
 }  // namespace capstan

@@ -38,6 +38,10 @@ class Driver {
 
   /// From now on operations move on while no thread waits: starts the progress thread.
   virtual void ensure_progress() = 0;
+
+  /// Throws InvalidArgument in a forked child, where no operation moves on. All of the above do so,
+  /// too.
+  virtual void require_own_process() const = 0;
 };
 
 /// The state that all handles of one operation share. Thread-safe.
@@ -66,8 +70,11 @@ class Operation : public std::enable_shared_from_this<Operation> {
   }
   void fail(std::exception_ptr error) { end(State::failed, std::move(error)); }
   void cancelled() { end(State::cancelled, nullptr); }
+  /// Fails, and runs no callback: the process exits, and what callbacks refer to may be gone.
+  void fail_silently(std::exception_ptr error);
 
   /// Runs `callback` once: at once if the operation has ended, else on the thread that ends it.
+  /// Throws InvalidArgument if the operation has not ended and this is a forked child.
   void when_ended(Callback callback);
 
   const std::shared_ptr<Driver>& driver() const { return driver_; }
@@ -79,6 +86,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
  private:
   void end(State state, std::exception_ptr error, std::optional<MessageInfo> message = {});
+  std::vector<Callback> set_end(State state, std::exception_ptr error,
+                                std::optional<MessageInfo> message);
 
   const std::shared_ptr<Driver> driver_;
   const std::string text_;

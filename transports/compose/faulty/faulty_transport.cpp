@@ -12,7 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto longest_linger = 1s;
 /// Calls of progress() between two checks whether a peer that receives nothing is still there.
 constexpr std::uint64_t calls_between_checks = 256;
 
@@ -183,9 +182,14 @@ std::optional<std::string> FaultyTransport::departed(Rank peer) {
   return from->in.has_news() ? std::nullopt : reason;
 }
 
+void FaultyTransport::end_soon() {
+  longest_linger_ = farewell;
+  inner_->end_soon();
+}
+
 /// Sends the released pushes, which count as published although there was no room for them yet.
 void FaultyTransport::linger() {
-  const Deadline deadline = Deadline::in(longest_linger);
+  const Deadline deadline = Deadline::in(longest_linger_);
   for (int rank = 0; rank < ranks(); ++rank) {
     Connection* to = connection(Rank{rank});
     while (to && to->out.unsent() && !deadline.expired()) {

@@ -47,6 +47,7 @@ class FaultyTransport final : public MirroredTransport {
   void watch(Rank peer) override;
   /// Names the injected fault if that is the reason.
   std::optional<std::string> departed(Rank peer) override;
+  void end_soon() override;
 
  private:
   /// The streams to and from one peer.
@@ -80,6 +81,7 @@ class FaultyTransport final : public MirroredTransport {
   bool held_back_ = false;  // something has arrived and is not visible yet
   bool preparing_ = false;  // between prepare_to_sleep() and the sleep
   std::uint64_t sleeps_ = 0;
+  std::chrono::milliseconds longest_linger_{1000};
 };
 
 }  // namespace capstan

@@ -68,6 +68,10 @@ class HierarchicalTransport final : public Transport {
     return is_near(peer) && near_->write_remote(near_rank(peer), address, from, size);
   }
   bool shares_addresses() const override { return near_->shares_addresses(); }
+  void end_soon() override {
+    near_->end_soon();
+    far_->end_soon();
+  }
 
   void progress() override {
     near_->progress();

@@ -9,6 +9,7 @@
 
 #include "capstan/error.hpp"
 #include "core/net/file_descriptor.hpp"
+#include "core/net/own_process.hpp"
 #include "core/net/poller.hpp"
 #include "core/net/wait_readable.hpp"
 #include "transports/common/joined_address.hpp"
@@ -60,6 +61,10 @@ class MultirailTransport final : public MirroredTransport {
   void cancel_sleep() override;
   void watch(Rank peer) override;
   std::optional<std::string> departed(Rank peer) override;
+  void end_soon() override {
+    linger_ = farewell;
+    for (const auto& rail : rails_) rail->end_soon();
+  }
 
  private:
   void ring(const Link& link) override;
@@ -75,7 +80,7 @@ class MultirailTransport final : public MirroredTransport {
   /// Null for this rank itself and for peers without a link.
   PeerState* state_of(Rank peer) const { return states_[index(peer)].get(); }
 
-  const pid_t process_ = ::getpid();
+  const OwnProcess process_;
   const PieceCounters counters_;
   std::vector<std::unique_ptr<Transport>> rails_;
   std::string name_;
@@ -83,7 +88,8 @@ class MultirailTransport final : public MirroredTransport {
   std::vector<PeerState*> linked_;                  // those that are not null
   std::size_t next_checked_ = 0;                    // of linked_
   Poller events_;                                   // watches all rails
-  bool blind_ = false;                              // some rail has no descriptor
+  std::chrono::milliseconds linger_ = linger;
+  bool blind_ = false;  // some rail has no descriptor
 };
 
 MultirailTransport::MultirailTransport(Rank self, int ranks, Bytes segment, int rails,
@@ -245,7 +251,7 @@ std::optional<std::string> MultirailTransport::departed(Rank peer) {
 }
 
 MultirailTransport::~MultirailTransport() {
-  if (::getpid() == process_) leave();  // else a forked child's copy: the rank is still there
+  if (process_.is_this()) leave();  // else a forked child's copy: the rank is still there
 }
 
 /// Waits for the peers: after the end of one rail a peer would drop data that other rails carry.
@@ -259,12 +265,12 @@ void MultirailTransport::leave() {
     return all;
   };
   std::uint64_t before = taken();
-  for (Deadline until = Deadline::in(linger);
+  for (Deadline until = Deadline::in(linger_);
        !until.expired() && std::ranges::any_of(linked_, waiting);) {
     for (const PeerState* state : linked_) wake(link(state->peer));
     progress();
     std::this_thread::sleep_for(20us);
-    if (taken() != before) until = Deadline::in(linger);
+    if (taken() != before) until = Deadline::in(linger_);
     before = taken();
   }
 }
