@@ -25,7 +25,7 @@ namespace {
 /// process, so each rank has its own count.
 int next_sequence_number(const Launch& launch) {
   static std::mutex mutex;
-  static std::map<std::pair<std::string, int>, int> counts;
+  static auto& counts = *new std::map<std::pair<std::string, int>, int>;
   const std::lock_guard lock{mutex};
   return counts[{launch.job, launch.rank}]++;
 }

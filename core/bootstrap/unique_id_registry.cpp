@@ -22,7 +22,7 @@ TcpEndpoint concrete(const std::string& address) {
 }  // namespace
 
 UniqueIdRegistry& UniqueIdRegistry::instance() {
-  static UniqueIdRegistry registry;
+  static auto& registry = *new UniqueIdRegistry;
   return registry;
 }
 

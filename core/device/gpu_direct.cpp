@@ -70,7 +70,7 @@ GpuDirectReport detect_gpu_direct(const SystemView& system) {
 }
 
 const GpuDirectReport& gpu_direct() {
-  static const GpuDirectReport report = detect_gpu_direct();
+  static const auto& report = *new GpuDirectReport{detect_gpu_direct()};
   return report;
 }
 

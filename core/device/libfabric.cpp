@@ -46,7 +46,7 @@ Libfabric::Libfabric(std::shared_ptr<SharedLibrary> library) : library_(std::mov
 }
 
 const Libfabric& Libfabric::get() {
-  static const Libfabric library{load()};
+  static const auto& library = *new Libfabric{load()};
   return library;
 }
 

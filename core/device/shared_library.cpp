@@ -35,7 +35,7 @@ class SystemLoader : public LibraryLoader {
 }  // namespace
 
 const LibraryLoader& system_loader() {
-  static const SystemLoader loader;
+  static const auto& loader = *new SystemLoader;
   return loader;
 }
 

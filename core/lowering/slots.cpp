@@ -36,7 +36,7 @@ SlotRotation::SlotRotation(const SlotLayout& layout, Bytes begin) {
 }
 
 const SlotReaders& SlotRotation::nobody() {
-  static const auto none = std::make_shared<const std::vector<Rank>>();
+  static const auto& none = *new SlotReaders{std::make_shared<const std::vector<Rank>>()};
   return none;
 }
 

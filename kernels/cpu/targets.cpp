@@ -43,7 +43,7 @@ std::vector<Target> find_targets() {
 }
 
 const std::vector<Target>& targets() {
-  static const std::vector<Target> found = find_targets();
+  static const auto& found = *new std::vector<Target>{find_targets()};
   return found;
 }
 
@@ -100,10 +100,10 @@ std::string_view instruction_set(std::string_view highway_name) {
 }
 
 std::span<const std::string_view> available_targets() {
-  static const std::vector<std::string_view> names = [] {
-    std::vector<std::string_view> result;
+  static const auto& names = *[] {
+    auto* const result = new std::vector<std::string_view>;
     for (const Target& target : targets())
-      result.push_back(instruction_set(hwy::TargetName(target.bit)));
+      result->push_back(instruction_set(hwy::TargetName(target.bit)));
     return result;
   }();
   return names;

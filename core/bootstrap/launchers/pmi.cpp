@@ -75,7 +75,7 @@ Client begin(const Access& access, Deadline deadline) {
 class Session {
  public:
   static Session& instance() {
-    static Session session;
+    static auto& session = *new Session;
     return session;
   }
 

@@ -17,7 +17,7 @@ StoreClient::Settings located(StoreClient::Settings settings, const SocketEndpoi
 std::shared_ptr<StoreServer> host_scope(const SocketEndpoint& endpoint, const Secret& secret,
                                         const std::string& name) {
   static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<StoreServer>> servers;
+  static auto& servers = *new std::map<std::string, std::weak_ptr<StoreServer>>;
   const std::lock_guard lock{mutex};
   std::erase_if(servers, [](const auto& entry) { return entry.second.expired(); });
   const auto& key = secret.bytes();

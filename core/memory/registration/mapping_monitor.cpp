@@ -39,7 +39,7 @@ std::shared_ptr<MappingMonitor> MappingMonitor::open() {
 
 std::shared_ptr<MappingMonitor> MappingMonitor::shared() {
   static std::mutex mutex;
-  static std::weak_ptr<MappingMonitor> current;
+  static auto& current = *new std::weak_ptr<MappingMonitor>;
   const std::lock_guard lock{mutex};
   auto monitor = current.lock();
   if (!monitor) current = monitor = open();
