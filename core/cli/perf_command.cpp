@@ -224,6 +224,9 @@ void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
     };
     if (!has_root(collective)) refuse_options(command, {"--root"}, without("root"));
     if (!reduces(collective)) refuse_options(command, {"--ops"}, without("operation"));
+    if (collective == Collective::barrier)
+      refuse_options(command, {"--min-bytes", "--max-bytes", "--factor", "--types", "--in-place"},
+                     without("buffers"));
     return;
   }
   refuse_options(command, {"--factor", "--types", "--ops", "--algorithm", "--root", "--in-place"},
@@ -337,7 +340,8 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   command
       ->add_option("--seconds", options->measure.seconds,
                    "How long each size is measured, about; before that, calls run until the "
-                   "autotuner has decided, for four times as long at most")
+                   "autotuner has decided, for four times as long at most. With --against so "
+                   "long by each library, in three rounds at least")
       ->check(positive_seconds())
       ->capture_default_str();
   command->add_flag("!--no-check", options->measure.check, "Do not check results");

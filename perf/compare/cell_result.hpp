@@ -24,6 +24,7 @@ struct CellResult {
   Times own{}, bound{};
   double times_bound = 0;   ///< median over rounds of Capstan's time over the bound's
   std::uint32_t calls = 1;  ///< of Capstan in each round
+  std::size_t rounds = 0;
   std::uint64_t wrong = 0;
   std::string explanation{};  ///< Communicator::explain() after the last call
 

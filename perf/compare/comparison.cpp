@@ -90,6 +90,7 @@ void Comparison::enroll(std::size_t worker) {
     const double seconds = tell(worker, Order::Kind::time, calls).seconds;
     entry.calls = static_cast<std::uint32_t>(
         std::clamp(turn * calls / std::max(seconds, 1e-9), 1.0, 50000.0));
+    entry.turn = seconds / calls * entry.calls;
     if (seconds > turn / 20 || calls > 10000) break;
   }
   if (!keep_buffers_) tell(worker, Order::Kind::release);
@@ -136,12 +137,23 @@ CellResult Comparison::run(Collective collective, Bytes size) {
   entries_.assign(coordinator_.workers(), {});
   const std::size_t n = entries_.size();
   for (std::size_t worker = 0; worker < n; ++worker) enroll(worker);
-  run_rounds(options_.rounds);
+  const int rounds = rounds_in_time();
+  run_rounds(rounds);
   constexpr int times_more = 3;
-  if (is_undecided()) run_rounds(times_more * options_.rounds);
+  if (is_undecided()) run_rounds(times_more * rounds);
   for (std::size_t worker = 0; worker < n && keep_buffers_; ++worker)
     if (entries_[worker].active) tell(worker, Order::Kind::release);
   return result(collective, size);
+}
+
+/// As many rounds as the time of a cell has room for, where a single call exceeds its share.
+int Comparison::rounds_in_time() const {
+  constexpr int fewest = 3;
+  double longest = 0;
+  for (const Entry& entry : entries_)
+    if (entry.active) longest = std::max(longest, entry.turn);
+  const double room = longest > 0 ? options_.seconds / longest : options_.rounds;
+  return std::min(options_.rounds, std::max(fewest, static_cast<int>(room)));
 }
 
 void Comparison::run_rounds(int rounds) {
@@ -208,6 +220,7 @@ CellResult Comparison::result(Collective collective, Bytes size) const {
       cell.wrong = entry.wrong;
       cell.explanation = entry.explanation;
       cell.calls = entry.calls;
+      cell.rounds = entry.seconds.size();
     } else if (spec.peer_name == bound_name) {
       cell.bound = times;
       const auto ratio = ratio_of(own.seconds, entry.seconds);

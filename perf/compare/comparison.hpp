@@ -29,6 +29,7 @@ class Comparison {
   struct Entry {
     bool active = false;
     std::uint32_t calls = 1;
+    double turn = 0;  ///< seconds of its part of a round
     std::uint64_t wrong = 0;
     std::string explanation{};
     std::vector<double> seconds{};
@@ -41,6 +42,7 @@ class Comparison {
                                std::uint32_t calls = 0);
   bool fits_in_memory(const Cell& cell) const;
   void enroll(std::size_t worker);
+  int rounds_in_time() const;
   void run_rounds(int rounds);
   void measure(std::size_t worker);
   bool is_undecided() const;

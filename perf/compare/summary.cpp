@@ -167,6 +167,7 @@ nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summ
                     {"wrong", cell.wrong},
                     {"peers", peers}});
     rows.back()["capstan"]["explanation"] = cell.explanation;
+    rows.back()["capstan"]["rounds"] = cell.rounds;
     if (cell.times_bound > 0) rows.back()["times_bound"] = cell.times_bound;
     if (cell.ratio()) rows.back()["ratio"] = *cell.ratio();
   }
