@@ -24,7 +24,7 @@ class OwnProcess {
   pid_t id() const { return id_; }
   /// Throws InvalidArgument in a forked child: `what` belongs to the process that made it.
   void require(std::string_view what) const {
-    if (!is_this()) [[unlikely]]
+    if (generation_ != fork_generation.load(std::memory_order_relaxed)) [[unlikely]]
       refuse(what);
   }
 

@@ -52,6 +52,10 @@ TEST(Perf, RefusesOptionsThatDoNothing) {
   EXPECT_THAT(refused_by_perf({"--root", "1"}), HasSubstr("--root: all_reduce has no root"));
   EXPECT_THAT(refused_by_perf({"broadcast", "--ops", "max"}), HasSubstr("--ops: broadcast has no"));
   EXPECT_THAT(refused_by_perf({"broadcast", "--root", "2"}), HasSubstr("there are 2 ranks"));
+  for (const char* option : {"--min-bytes", "--max-bytes", "--factor", "--types"})
+    EXPECT_THAT(
+        refused_by_perf({"barrier", option, option == std::string{"--types"} ? "f32" : "8"}),
+        HasSubstr(fmt::format("{}: barrier has no buffers", option)));
   EXPECT_THAT(refused_by_perf({"--agent", "ssh {host}"}), HasSubstr("--agent: it is for other"));
   for (const char* option : {"--factor", "--types", "--ops", "--algorithm", "--root"})
     EXPECT_THAT(refused_by_perf({"--against", "gloo", option, "4"}),
@@ -142,6 +146,17 @@ TEST(Perf, ComparesWithAPeer) {
                                           parts)));
   EXPECT_THAT(result.output, ::testing::Not(HasSubstr("left out")));
   EXPECT_THAT(result.output, ::testing::Not(HasSubstr("wrong")));
+}
+
+/// A single call takes longer than its share of the time: there are few rounds, not all.
+TEST(Perf, ComparesForAsLongAsItIsTold) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "perf", "all_reduce", "-n", "2", "--against", "gloo", "--sizes",
+                   "4M", "--rounds", "200", "--seconds", "0.0001", "--json", "-"});
+  if (result.output.find("was not built") != std::string::npos)
+    GTEST_SKIP() << "no libgloo-dev, or built with sanitizers";
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, ContainsRegex("\"rounds\": (3|12)[,\n]"));
 }
 
 TEST(Perf, ComparesWithPartsOnOddNumbersOfRanks) {
