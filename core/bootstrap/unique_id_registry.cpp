@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "capstan/error.hpp"
 
@@ -22,7 +23,11 @@ TcpEndpoint concrete(const std::string& address) {
 }  // namespace
 
 UniqueIdRegistry& UniqueIdRegistry::instance() {
-  static auto& registry = *new UniqueIdRegistry;
+  static auto& registry = *[] {
+    // Only the servers end at exit: their threads are joined.
+    std::atexit([] { instance().end_servers(); });
+    return new UniqueIdRegistry;
+  }();
   return registry;
 }
 
@@ -42,6 +47,11 @@ void UniqueIdRegistry::abandon_unless_complete(const UniqueId& id) {
   const std::lock_guard lock{mutex_};
   std::erase_if(servers_,
                 [&](const auto& entry) { return entry.first == id && entry.second->listening(); });
+}
+
+void UniqueIdRegistry::end_servers() {
+  const std::lock_guard lock{mutex_};
+  servers_.clear();
 }
 
 UniqueId create_unique_id(const std::string& address) {

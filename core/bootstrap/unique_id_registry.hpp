@@ -24,6 +24,8 @@ class UniqueIdRegistry {
   void abandon_unless_complete(const UniqueId& id);
 
  private:
+  void end_servers();
+
   std::mutex mutex_;
   std::vector<std::pair<UniqueId, std::shared_ptr<StoreServer>>> servers_;
 };
