@@ -162,11 +162,12 @@ typedef struct {
   int forceAlgSelection;
   int CTAPolicy;
   uint64_t userProfilerTag;
+  struct CUevent_st* launchCompletionEvent; /* a cudaEvent_t */
 } ncclCollConfig_t;
 
 #define NCCL_COLLCONFIG_INITIALIZER                                                              \
   {sizeof(ncclCollConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NULL, INT_MIN, INT_MIN, INT_MIN, \
-   INT_MIN, NULL, 1, INT_MIN, 0}
+   INT_MIN, NULL, 1, INT_MIN, 0, NULL}
 
 typedef struct {
   size_t size;

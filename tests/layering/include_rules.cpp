@@ -137,7 +137,8 @@ const std::vector<Rule>& rules() {
              requests, {"core/net", "core/memory", "core/lowering", "core/control", "transports"})),
          {"fmt"}},
         {"core/engine/executor",
-         and_vocabulary({"kernels", "core/memory", "core/lowering", "core/control", "transports"}),
+         and_vocabulary(
+             {"kernels", "core/net", "core/memory", "core/lowering", "core/control", "transports"}),
          {"fmt"}},
         {"core/engine", and_vocabulary(joined(requests, rooms_until("core/engine"))), {"fmt"}},
         {"core/bootstrap",

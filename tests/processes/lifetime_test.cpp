@@ -103,8 +103,8 @@ class Limits : public Lifetime {
                         fmt::format("{}; exec {} {}", limit, WORKER_PROGRAM, what)},
                        {{"CAPSTAN_VIRTUAL_HOSTS", GetParam()},
                         {"CAPSTAN_INTERFACE", "lo"},
-                        {"CAPSTAN_TIMEOUT", "50"},
-                        {"CAPSTAN_JOIN_TIMEOUT", "30"},
+                        {"CAPSTAN_TIMEOUT", "80"},
+                        {"CAPSTAN_JOIN_TIMEOUT", "80"},
                         {"CAPSTAN_PROGRESS_THREAD", progress_thread}});
   }
 };
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Over, Limits, ::testing::Values("0", "3"), [](const aut
 TEST_P(Limits, OfDescriptorsAreNamed) {
   if (sanitized) GTEST_SKIP() << "the sanitizers need descriptors themselves";
   int works = 0, fails = 0;
-  for (const int descriptors : {4, 6, 8, 9, 10, 11, 12, 13, 14, 16, 20, 24, 32, 64}) {
+  for (const int descriptors : {6, 8, 10, 12, 16, 64}) {
     const auto result = limited(fmt::format("ulimit -n {}", descriptors));
     const bool right = occurrences(result.output, "right sums") == 3;
     right ? ++works : ++fails;
@@ -132,8 +132,9 @@ TEST_P(Limits, OfDescriptorsAreNamed) {
 
 TEST_P(Limits, OfMemoryAreNamed) {
   if (sanitized) GTEST_SKIP() << "the sanitizers map more than that";
-  const auto files = limited("ulimit -f 64");
-  EXPECT_THAT(files.output, HasSubstr("RLIMIT_FSIZE"));
+  if (GetParam() == std::string{"0"}) {  // segments are files
+    EXPECT_THAT(limited("ulimit -f 64").output, HasSubstr("RLIMIT_FSIZE"));
+  }
   for (const int mebibytes : {30, 40}) {
     const auto space = limited(fmt::format("ulimit -v {}", mebibytes * 1024));
     EXPECT_THAT(space.output, HasSubstr("RLIMIT_AS")) << mebibytes;

@@ -61,14 +61,16 @@ class Abort : public ::testing::TestWithParam<int> {
   }
 };
 
-/// Ranks 1 and 2 wait for rank 0, which never calls. Another thread of rank 2 aborts.
+/// Ranks 1 and 2 wait for rank 0, which does not call before they have ended. Another thread of
+/// rank 2 aborts.
 TEST_P(Abort, EndsWhatWaitsOnAllRanks) {
-  std::atomic<int> started = 0;
+  std::atomic<int> started = 0, ended = 0;
   on_threads(3, settings(), [&](Communicator& world) {
     std::vector<float> data(1000, 1);
     if (world.rank() == 0) {
       EXPECT_TRUE(comes_true([&] { return world.async_error() != nullptr; }));
       expect_aborted_by(2, text_of(world.async_error()));
+      EXPECT_TRUE(comes_true([&] { return ended == 2; }));
       return expect_aborted_by(2, text_of_aborted([&] {
                                  world.all_reduce(data);  // for which all has arrived
                                  world.barrier();
@@ -84,6 +86,7 @@ TEST_P(Abort, EndsWhatWaitsOnAllRanks) {
     EXPECT_EQ(world.async_error(), nullptr);
     ++started;
     expect_aborted_by(2, text_of_aborted([&] { world.all_reduce(data); }));
+    ++ended;
     expect_aborted_by(2, text_of_aborted([&] { world.barrier(); }));
     expect_aborted_by(2, text_of(world.async_error()));
   });

@@ -2,13 +2,14 @@
 #include "bindings/nccl/nccl.h"
 
 _Static_assert(sizeof(ncclUniqueId) == 128, "");
-_Static_assert(sizeof(ncclConfig_t) == 136, "");
+_Static_assert(sizeof(ncclConfig_t) == 120, "");
 _Static_assert(offsetof(ncclConfig_t, netName) == 32, "");
 _Static_assert(offsetof(ncclConfig_t, commName) == 48, "");
-_Static_assert(offsetof(ncclConfig_t, nvlsHostMode) == 124, "");
+_Static_assert(offsetof(ncclConfig_t, nvlsHostMode) == 112, "");
 _Static_assert(sizeof(ncclSimInfo_t) == 24, "");
 _Static_assert(offsetof(ncclCollConfig_t, algSelection) == 40, "");
 _Static_assert(offsetof(ncclCollConfig_t, userProfilerTag) == 56, "");
+_Static_assert(sizeof(ncclCollConfig_t) == 72, "");
 _Static_assert(sizeof(ncclWaitSignalDesc_t) == 16, "");
 
 int main(void) {
