@@ -10,6 +10,7 @@
 #include "core/control/call_log.hpp"
 #include "core/control/failure.hpp"
 #include "core/control/peers.hpp"
+#include "core/p2p/credits.hpp"
 #include "core/p2p/messages.hpp"
 #include "transports/shm/thread_transport.hpp"
 
@@ -43,7 +44,8 @@ class HostileWorld {
     std::memcpy(area() + tails, &produced, sizeof produced);
   }
   void say_consumed(std::uint64_t consumed) { std::memcpy(area(), &consumed, sizeof consumed); }
-  std::byte* area() { return hostile_segment() + messages_at.value(); }
+  /// The rings, which come after the counts of credits.
+  std::byte* area() { return hostile_segment() + (messages_at + Credits::area(ranks)).value(); }
   static std::size_t segment_bytes() { return (messages_at + Messages::area(ranks, ring)).value(); }
 
   /// What rank 0 says about what has arrived; empty: nothing is wrong with it.

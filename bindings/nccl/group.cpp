@@ -51,6 +51,12 @@ Work start(const Call& call) {
   return call.start ? call.start(world) : world.start_exchange(call.messages);
 }
 
+/// Waits until all have ended. One thread may drive several ranks, each of which needs the others.
+void wait_for_all(std::vector<Work> works) {
+  while (!works.empty())
+    works.erase(works.begin() + static_cast<std::ptrdiff_t>(*Work::wait_any(works)));
+}
+
 /// Starts all calls, of several communicators in turn, before it waits for any. Throws the first
 /// error after all have ended.
 ncclResult_t run(const std::vector<Call>& calls) {
@@ -69,7 +75,7 @@ ncclResult_t run(const std::vector<Call>& calls) {
       if (!error) error = std::current_exception();
     }
   }
-  Work::wait_all(works);
+  wait_for_all(works);
   for (const Work& work : works) {
     try {
       work.wait();

@@ -18,7 +18,7 @@ SignalsFrom::SignalsFrom(const Schedule& sender, const Exports& exports, Rank re
 }
 
 const std::vector<Arrival>& SignalsFrom::next() {
-  static const std::vector<Arrival> nothing;
+  static const auto& nothing = *new const std::vector<Arrival>;  // never destroyed
   return next_ < signals_.size() ? signals_[next_++] : nothing;
 }
 

@@ -218,7 +218,7 @@ Scheduler::Registration::~Registration() {
 }
 
 Scheduler& default_scheduler() {
-  static Pool pool;
+  static Pool& pool = *new Pool;  // never destroyed, as tasks may run until the process ends
   return pool;
 }
 

@@ -307,7 +307,12 @@ TEST(TcpConnect, ADeathIsSeenThoughAForkedChildLivesOn) {
       ::raise(SIGKILL);
     }
     std::optional<std::string> reason;
-    wait_until([&] { return (reason = transport->departed(peer)).has_value(); }, "the death");
+    wait_until(
+        [&] {
+          transport->progress();
+          return (reason = transport->departed(peer)).has_value();
+        },
+        "the death");
     EXPECT_THAT(*reason, HasSubstr("died"));
     EXPECT_EQ(::kill(static_cast<pid_t>(mailbox.flag_of(peer)), SIGKILL), 0);
   });

@@ -37,7 +37,8 @@ std::optional<Conversation::Incoming> Conversation::receive() {
   std::optional<Received> received = receive_message(socket_.get(), bytes);
   if (!received) return std::nullopt;
 
-  Incoming incoming{std::nullopt, received->closed, std::move(received->descriptors)};
+  Incoming incoming{std::nullopt, received->closed, std::move(received->descriptors),
+                    received->lacks_descriptors};
   Introduction introduction;
   if (received->length == sizeof(introduction)) {
     std::memcpy(&introduction, bytes.data(), sizeof(introduction));

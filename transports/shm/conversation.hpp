@@ -60,6 +60,7 @@ class Conversation {
     std::optional<Introduction> introduction;
     bool closed = false;
     std::vector<FileDescriptor> descriptors;
+    bool lacks_descriptors = false;  ///< see Received
   };
   std::optional<Incoming> receive();
 

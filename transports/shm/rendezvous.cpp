@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -229,6 +230,10 @@ void Rendezvous::on_message(std::size_t rank) {
 
 void Rendezvous::take_offer(std::size_t rank, Conversation::Incoming incoming) {
   Peer& peer = peers_[rank];
+  if (incoming.lacks_descriptors) {
+    errno = EMFILE;
+    throw_errno("receive a peer's descriptors");
+  }
   const std::string reason = reason_to_distrust(peer, rank, incoming);
   if (!reason.empty()) fail(rank, "is not trusted: " + reason);
 

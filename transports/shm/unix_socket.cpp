@@ -140,12 +140,15 @@ std::optional<Received> receive_message(int socket, std::span<std::byte> buffer)
   const ssize_t length = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (length < 0) {
     if (errno == EAGAIN || errno == EINTR) return std::nullopt;
-    if (is_hang_up(errno)) return Received{0, true, {}};
+    if (is_hang_up(errno)) return Received{0, true, {}, false};
     throw_errno("recvmsg");
   }
   const bool whole = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-  return Received{whole ? static_cast<std::size_t>(length) : 0, length == 0,
-                  take_descriptors(header)};
+  auto descriptors = take_descriptors(header);
+  // Without room in the buffer, the most that fit have come; without room in the process, fewer.
+  const bool lacks = (header.msg_flags & MSG_CTRUNC) != 0 && descriptors.size() < most_descriptors;
+  return Received{whole ? static_cast<std::size_t>(length) : 0, length == 0, std::move(descriptors),
+                  lacks};
 }
 
 }  // namespace capstan::shm

@@ -66,6 +66,7 @@ struct Received {
   std::size_t length = 0;
   bool closed = false;
   std::vector<FileDescriptor> descriptors;
+  bool lacks_descriptors = false;  ///< this process may have no more (RLIMIT_NOFILE)
 };
 
 /// The next message, or nothing if none has arrived. Throws SystemError.

@@ -1,5 +1,7 @@
 // NCCL's interface as its programs use it: several ranks of one process, by threads and by groups.
 
+#include "bindings/nccl/nccl.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -10,8 +12,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "bindings/nccl/nccl.h"
 
 namespace {
 
@@ -59,7 +59,8 @@ TEST(Nccl, VersionIsOneOfNccls) {
 
 TEST(Nccl, CollectivesAreRight) {
   for (const int p : {1, 2, 3}) {
-    for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{5000}}) {
+    for (const std::size_t n :
+         {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{5000}}) {
       on_ranks(p, [&](ncclComm_t comm, int r) {
         const auto ranks = static_cast<std::size_t>(p), rank = static_cast<std::size_t>(r);
         std::vector<float> mine = values(r, n), all(n * ranks), out(n);
@@ -72,8 +73,7 @@ TEST(Nccl, CollectivesAreRight) {
 
         const std::vector<float> wide = values(r, n * ranks);
         OK(ncclReduceScatter(wide.data(), out.data(), n, ncclFloat, ncclSum, comm, no_stream));
-        for (std::size_t i = 0; i < n; ++i)
-          ASSERT_EQ(out[i], sum_at(p, n * ranks, rank * n + i));
+        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], sum_at(p, n * ranks, rank * n + i));
 
         OK(ncclAlltoAll(wide.data(), all.data(), n, ncclFloat, comm, no_stream));
         for (std::size_t i = 0; i < n * ranks; ++i)
@@ -112,7 +112,8 @@ TEST(Nccl, InPlaceIsByPointers) {
     OK(ncclAllGather(own, all.data(), n, ncclFloat, comm, no_stream));
     for (std::size_t i = 0; i < 3 * n; ++i)
       ASSERT_EQ(all[i], values(static_cast<int>(i / n), n)[i % n]);
-    all = values(r, 3 * n);
+    const auto whole = values(r, 3 * n);
+    std::copy(whole.begin(), whole.end(), all.begin());
     OK(ncclReduceScatter(all.data(), own, n, ncclFloat, ncclSum, comm, no_stream));
     for (std::size_t i = 0; i < n; ++i)
       ASSERT_EQ(own[i], sum_at(3, 3 * n, static_cast<std::size_t>(r) * n + i));
@@ -124,7 +125,8 @@ TEST(Nccl, EveryTypeAndOperation) {
   on_ranks(2, [&](ncclComm_t comm, int) {
     for (int type = 0; type < ncclNumTypes; ++type)
       for (int op = 0; op < ncclNumOps; ++op) {
-        // Zeros are the same in every type, and the sum, product, least, greatest and mean of zeros.
+        // Zeros are the same in every type, and the sum, product, least, greatest and mean of
+        // zeros.
         std::vector<unsigned char> data(64 * sizes[static_cast<std::size_t>(type)], 0), out(data);
         out[0] = 1;
         OK(ncclAllReduce(data.data(), out.data(), 64, static_cast<ncclDataType_t>(type),
@@ -133,9 +135,9 @@ TEST(Nccl, EveryTypeAndOperation) {
       }
     EXPECT_EQ(ncclAllReduce(&sizes, nullptr, 1, ncclNumTypes, ncclSum, comm, no_stream),
               ncclInvalidArgument);
-    EXPECT_EQ(ncclAllReduce(&sizes, nullptr, 1, ncclFloat, static_cast<ncclRedOp_t>(77), comm,
-                            no_stream),
-              ncclInvalidArgument);
+    EXPECT_EQ(
+        ncclAllReduce(&sizes, nullptr, 1, ncclFloat, static_cast<ncclRedOp_t>(77), comm, no_stream),
+        ncclInvalidArgument);
   });
 }
 
@@ -158,9 +160,10 @@ TEST(Nccl, SumsOfScaledInputs) {
     // 0.5 in the small types.
     const std::uint16_t half = 0x3800, bfloat = 0x3f00;
     const std::uint8_t e4m3 = 0x30, e5m2 = 0x38;
-    for (const auto& [scalar, type] :
-         {std::pair<const void*, ncclDataType_t>{&half, ncclHalf}, {&bfloat, ncclBfloat16},
-          {&e4m3, ncclFloat8e4m3}, {&e5m2, ncclFloat8e5m2}}) {
+    for (const auto& [scalar, type] : {std::pair<const void*, ncclDataType_t>{&half, ncclHalf},
+                                       {&bfloat, ncclBfloat16},
+                                       {&e4m3, ncclFloat8e4m3},
+                                       {&e5m2, ncclFloat8e5m2}}) {
       ncclRedOp_t small;
       OK(ncclRedOpCreatePreMulSum(&small, const_cast<void*>(scalar), type, ncclScalarHostImmediate,
                                   comm));
@@ -228,8 +231,7 @@ TEST(Nccl, CommunicatorsAreMadeInAGroupToo) {
   OK(ncclGetUniqueId(&id));
   std::array<ncclComm_t, 2> comms{}, halves{};
   OK(ncclGroupStart());
-  for (int r = 0; r < 2; ++r)
-    OK(ncclCommInitRank(&comms[static_cast<std::size_t>(r)], 2, id, r));
+  for (int r = 0; r < 2; ++r) OK(ncclCommInitRank(&comms[static_cast<std::size_t>(r)], 2, id, r));
   EXPECT_EQ(comms[0], nullptr) << "written at the end of the group only";
   OK(ncclGroupEnd());
   OK(ncclGroupStart());
