@@ -79,7 +79,7 @@ struct Pool::Impl {
   std::condition_variable idle;
   std::optional<Registration> registration;
 
-  static thread_local Worker* this_worker;
+  [[gnu::visibility("hidden")]] static thread_local Worker* this_worker;
 };
 
 thread_local Pool::Worker* Pool::Impl::this_worker = nullptr;
