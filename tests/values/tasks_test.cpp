@@ -371,6 +371,8 @@ TEST_F(OnDebugScheduler, ATaskIsScheduledOrAwaitedOnce) {
   schedule(std::move(task));
   EXPECT_THAT([&] { schedule(std::move(again)); },
               ThrowsMessage<InvalidArgument>(HasSubstr("scheduled or awaited before")));
+  scheduler.run_all();  // it uses `runs`
+  EXPECT_EQ(runs, 1);
 }
 
 TEST_F(OnDebugScheduler, ALimitBoundsTheTasksInFlight) {
