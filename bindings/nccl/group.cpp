@@ -26,7 +26,7 @@ struct Call {
 struct Group {
   int depth = 0;
   std::vector<Call> calls;
-  std::vector<std::function<void()>> creations;
+  std::vector<std::function<ncclResult_t()>> creations;
 };
 
 Group& group() {
@@ -88,7 +88,7 @@ ncclResult_t run(const std::vector<Call>& calls) {
 }
 
 /// Ranks of one process meet only if each waits on a thread of its own.
-void run(const std::vector<std::function<void()>>& creations) {
+void run(const std::vector<std::function<ncclResult_t()>>& creations) {
   std::vector<std::exception_ptr> errors(creations.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < creations.size(); ++i)
@@ -127,12 +127,10 @@ ncclResult_t submit(std::shared_ptr<Comm> comm, cudaStream_t stream, const Messa
   return ncclSuccess;
 }
 
-ncclResult_t create(std::function<void()> make) {
-  if (group().depth == 0)
-    make();
-  else
-    group().creations.push_back(std::move(make));
-  return ncclSuccess;
+ncclResult_t create(std::function<ncclResult_t()> make, ncclResult_t otherwise) {
+  if (group().depth == 0) return make();
+  group().creations.push_back(std::move(make));
+  return otherwise;
 }
 
 void open_group() {

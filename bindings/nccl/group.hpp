@@ -13,9 +13,9 @@ ncclResult_t submit(std::shared_ptr<Comm> comm, cudaStream_t stream,
 /// The same of a message. Messages of one communicator and group are one exchange.
 ncclResult_t submit(std::shared_ptr<Comm> comm, cudaStream_t stream, const Message& message);
 
-/// Makes communicators. In a group they are made together at its end, each on a thread of its own.
-/// `write` stores the handle, or null.
-ncclResult_t create(std::function<void()> make);
+/// Makes a communicator and returns the result of `make`. In a group all are made together at its
+/// end, each on a thread of its own, and `otherwise` is returned now.
+ncclResult_t create(std::function<ncclResult_t()> make, ncclResult_t otherwise);
 
 void open_group();
 ncclResult_t close_group();

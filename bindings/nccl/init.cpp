@@ -52,7 +52,7 @@ int current_device() {
 
 /// Fields that an older header does not have are left out.
 template <class T>
-bool has(const ncclConfig_t& config, T ncclConfig_t::*field) {
+bool has(const ncclConfig_t& config, T ncclConfig_t::* field) {
   const auto* const end = reinterpret_cast<const std::byte*>(&(config.*field) + 1);
   return end <= reinterpret_cast<const std::byte*>(&config) + config.size;
 }
@@ -69,8 +69,7 @@ Network network_named(const std::string& name) {
   if (name == "Socket") return Network::tcp;
   if (name == "IB") return Network::verbs;
   if (name == "OFI" || name == "AWS Libfabric") return Network::ofi;
-  throw InvalidArgument(
-      fmt::format("config: netName is '{}'; there are Socket, IB and OFI", name));
+  throw InvalidArgument(fmt::format("config: netName is '{}'; there are Socket, IB and OFI", name));
 }
 
 Comm::Options options_of(const ncclConfig_t* config, Comm::Options options, Settings& settings) {
@@ -114,9 +113,8 @@ ncclResult_t init(ncclComm_t* handle, int size, const ncclUniqueId& id, int rank
   auto join = [unique = id_of(id), rank, size, settings] {
     return Communicator::join(unique, rank, size, settings);
   };
-  ncclResult_t result = ncclSuccess;
-  create([=, &result] { result = make(handle, comm, join); });
-  return options.blocking ? ncclSuccess : ncclInProgress;
+  return create([=] { return make(handle, comm, join); },
+                options.blocking ? ncclSuccess : ncclInProgress);
 }
 
 ncclResult_t split(ncclComm_t parent, int colour, int key, ncclComm_t* handle,
@@ -127,17 +125,18 @@ ncclResult_t split(ncclComm_t parent, int colour, int key, ncclComm_t* handle,
   const auto from = comm_of(parent);
   Settings ignored;
   const auto options = options_of(config, from->options(), ignored);
-  create([=] {
+  const auto make_group = [=] {
     from->flush();
     *handle = nullptr;
     auto made = from->world().split(colour, key);
-    if (!made) return;
+    if (!made) return ncclSuccess;
     auto comm = std::make_shared<Comm>(made->rank(), made->size(), options);
     auto held = std::make_shared<Communicator>(std::move(*made));
     comm->open([held] { return std::move(*held); }, false);
     *handle = handle_of(std::move(comm));
-  });
-  return ncclSuccess;
+    return ncclSuccess;
+  };
+  return create(make_group, ncclSuccess);
 }
 
 ncclResult_t init_all(ncclComm_t* handles, int count, const int* devices) {
