@@ -10,7 +10,8 @@ namespace capstan::nccl {
 /// Runs a call of the program: at once, or at the end of the thread's outermost group.
 ncclResult_t submit(std::shared_ptr<Comm> comm, cudaStream_t stream,
                     std::function<Work(Communicator&)> start);
-/// The same of a message. Messages of one communicator and group are one exchange.
+/// Sends or receives a message, likewise. A group makes one exchange of all messages of one
+/// communicator.
 ncclResult_t submit(std::shared_ptr<Comm> comm, cudaStream_t stream, const Message& message);
 
 /// Makes a communicator and returns the result of `make`. In a group all are made together at its

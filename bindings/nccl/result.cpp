@@ -103,7 +103,7 @@ extern "C" const char* pncclGetErrorString(ncclResult_t result) {
   }
 }
 
-/// Of the calling thread until it asks again.
+/// The text stays valid until the same thread asks again.
 extern "C" const char* pncclGetLastError(ncclComm_t) {
   thread_local std::string text;
   text = capstan::nccl::last_error();

@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-/// How many connections of strangers, who have not proved themselves, a process may hold at a time:
+/// The most connections of unauthenticated peers that a process may hold at a time:
 /// as many as `wanted`, but no more than an eighth of the descriptors that it may have (at least
 /// 16), so that strangers cannot use them up.
 std::size_t most_strangers(std::size_t wanted);

@@ -12,9 +12,9 @@
 namespace capstan::values {
 namespace {
 
-/// So many tasks a thread takes from others at a time.
+/// The most tasks that a thread steals from others at a time.
 constexpr int batch = 32;
-/// So often a thread looks for tasks before it sleeps.
+/// The number of times that a thread looks for tasks before it sleeps.
 constexpr int looks_before_sleep = 64;
 constexpr std::chrono::microseconds nap{50};
 

@@ -41,7 +41,7 @@ class SpinLock {
   std::atomic<bool> held_{false};
 };
 
-/// What is called when an epoch that is waited for comes: a task, or a thread that blocks. `wake`
+/// A task, or a blocked thread, that waits for an epoch. `wake` is called when the epoch comes. It
 /// runs under locks of the value, so it only passes the notice on.
 struct Waiter {
   Waiter* next = nullptr;
@@ -139,7 +139,7 @@ class EpochQueue {
   virtual ~EpochQueue();
 
  private:
-  /// What is destroyed after the lock has been released, as it may be the program's code.
+  /// Objects to destroy after the lock has been released: destructors may be the program's code.
   struct Garbage {
     Epoch* epochs = nullptr;
     std::vector<std::exception_ptr> errors{};

@@ -17,7 +17,7 @@ namespace values {
 ///   schedule(consume(gradient.read()));     // waits
 ///   schedule(produce(gradient.write()));    // what all reads before it get
 ///
-/// What is read after the last write is never written: readers get NotWritten, once the value is
+/// A read after the last write finds nothing written: readers get NotWritten, once the value is
 /// closed. Moving one is cheap. One thread at a time may use it.
 template <class T>
 class ReverseValue {
@@ -89,7 +89,7 @@ class ReverseValue {
     now_ = next.read();
     return out;
   }
-  /// What was to be written by now, in exchange for what comes further on.
+  /// The buffer of the present write; the next write gets a buffer of its own.
   WriteBuffer<T> turn() {
     if (!pending_)
       throw InvalidArgument(
