@@ -3,20 +3,29 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <unordered_map>
 #include <utility>
-
-/// A handle is an address, and nothing is stored there: what a program does with a handle that it
-/// has freed is found by a look-up.
-struct ncclComm {};
 
 namespace capstan::nccl {
 namespace {
 
+/// A handle is a number in the type of a pointer, and nothing lies there. A number is given once, so
+/// that a call with a handle that the program has freed is an error, whatever was made since.
 struct Handles {
   std::mutex mutex;
+  std::uintptr_t last = 0;
   std::unordered_map<ncclComm_t, std::shared_ptr<Comm>> open;
 };
+
+/// Handles look aligned, as some programs expect of pointers.
+constexpr std::uintptr_t between_handles = alignof(std::max_align_t);
+
+[[noreturn]] void throw_unknown(ncclComm_t handle) {
+  throw InvalidArgument(handle ? "the communicator has been freed, or was never made"
+                               : "the communicator is null");
+}
 
 /// Never destroyed, as programs free communicators in any order at their end.
 Handles& handles() {
@@ -152,8 +161,9 @@ Reducer Comm::reducer(ncclRedOp_t op) {
 }
 
 ncclComm_t handle_of(std::shared_ptr<Comm> comm) {
-  auto* const handle = new ncclComm;
   const std::scoped_lock lock{handles().mutex};
+  handles().last += between_handles;
+  auto* const handle = reinterpret_cast<ncclComm_t>(handles().last);
   handles().open.emplace(handle, std::move(comm));
   return handle;
 }
@@ -161,18 +171,15 @@ ncclComm_t handle_of(std::shared_ptr<Comm> comm) {
 std::shared_ptr<Comm> comm_of(ncclComm_t handle) {
   const std::scoped_lock lock{handles().mutex};
   const auto found = handles().open.find(handle);
-  if (found == handles().open.end())
-    throw InvalidArgument(handle ? "the communicator has been freed, or was never made"
-                                 : "the communicator is null");
+  if (found == handles().open.end()) throw_unknown(handle);
   return found->second;
 }
 
 std::shared_ptr<Comm> release(ncclComm_t handle) {
-  auto comm = comm_of(handle);
   const std::scoped_lock lock{handles().mutex};
-  handles().open.erase(handle);
-  // The address is not given to another communicator while this one lives in calls of other threads.
-  return comm;
+  auto entry = handles().open.extract(handle);
+  if (!entry) throw_unknown(handle);
+  return std::move(entry.mapped());
 }
 
 }  // namespace capstan::nccl
