@@ -283,16 +283,16 @@ class Simulation {
     const auto piece = static_cast<double>(fetched_piece(op.source_count + 1).value());
     const bool fresh = source.place == Place::peer_output;
     const bool seen = seen_ >= (fresh ? PeerMappedBuffers::all : PeerMappedBuffers::inputs);
-    const double calls = seen                  ? model_.load
-                         : op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece
-                                               : model_.read_call;
+    const double call = seen                  ? model_.load
+                        : op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece
+                                              : model_.read_call;
     const double near = !fresh ? model_.read_byte
                         : seen ? model_.staging_read_byte
                                : model_.read_fresh_byte;
     const double far = seen    ? model_.read_byte * model_.dram_load_factor
                        : fresh ? model_.read_fresh_byte * pages_
                                : model_.read_byte * model_.dram_read_factor * pages_;
-    const double alone = calls + bytes * (in_dram_ ? far : near);
+    const double alone = call + bytes * (in_dram_ ? far : near);
     read(rank, {Place::peer_input, source.owner}, alone,
          huge_ ? model_.huge_contention : model_.buffer_contention);
   }
