@@ -85,9 +85,9 @@ Names rooms_until(std::string_view last) {
 }
 
 /// Everything that a program of the project may include.
-const Names below_cli =
-    joined(joined(joined(rooms, vocabulary), joined(requests, front)),
-           {"core/api", "core/launcher", "core/include/capstan/values", "core/values"});
+const Names below_cli = joined(joined(joined(rooms, vocabulary), joined(requests, front)),
+                               {"core/api", "core/launcher", "core/include/capstan/values",
+                                "core/values", "core/include/capstan/backends", "core/backends"});
 
 /// `names` and the vocabulary.
 Names and_vocabulary(const Names& names) {
@@ -146,6 +146,10 @@ const std::vector<Rule>& rules() {
          {"fmt", "sodium", "pmix"}},
         {"core/world", and_vocabulary(joined(requests, rooms_until("core/world"))), {"fmt"}},
         {"core/api", joined(and_vocabulary(joined(requests, front)), rooms), {"fmt"}},
+        {"core/include/capstan/backends", and_vocabulary(joined(requests, front)), {}},
+        {"core/backends",
+         and_vocabulary(joined(joined(requests, front), {"core/include/capstan/backends"})),
+         {"fmt"}},
         {"core/include/capstan/values", and_vocabulary(joined(requests, front)), {}},
         {"core/values",
          and_vocabulary(

@@ -64,6 +64,7 @@ run(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/docs/example -B ${WORK}/example -G Nin
 run(COMMAND ${CMAKE_COMMAND} --build ${WORK}/example)
 expect_sums(${WORK}/example/all_reduce)
 expect_sums(${WORK}/example/all_reduce_c)
+expect_sums(${WORK}/example/backends)
 run(COMMAND ${prefix}/bin/capstan run -n 2 -- ${WORK}/example/asynchronous OUTPUT output)
 if(NOT output MATCHES "rank 0 is done" OR NOT output MATCHES "rank 1 is done")
   message(FATAL_ERROR "asynchronous did not come to its end:\n${output}")

@@ -1,0 +1,122 @@
+#include "core/backends/polled_driver.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "capstan/backends/errors.hpp"
+
+namespace capstan {
+namespace {
+
+/// Looks again at once for a while, and then ever less often.
+class Backoff {
+ public:
+  void wait(Deadline deadline) {
+    if (++looks_ < 100) return std::this_thread::yield();
+    pause_ = std::min(pause_ * 2, most);
+    std::this_thread::sleep_for(std::min<Deadline::Clock::duration>(pause_, deadline.remaining()));
+  }
+  void reset() { *this = {}; }
+
+ private:
+  static constexpr std::chrono::microseconds most{500};
+  int looks_ = 0;
+  std::chrono::microseconds pause_{1};
+};
+
+}  // namespace
+
+Work PolledDriver::start(std::string text, Operation::Output output,
+                         std::unique_ptr<Progress> progress, std::function<void()> finish) {
+  auto operation = std::make_shared<Operation>(shared_from_this(), std::move(text), output);
+  const std::lock_guard lock{mutex_};
+  pending_.push_back(
+      {operation, std::move(progress), std::move(finish), Deadline::in(options_.timeout)});
+  return Work{operation};
+}
+
+void PolledDriver::close(const std::string& reason) {
+  std::jthread thread;
+  std::list<Pending> pending;
+  {
+    const std::lock_guard lock{mutex_};
+    thread = std::move(thread_);
+    pending.swap(pending_);
+  }
+  thread.request_stop();
+  if (thread.get_id() == std::this_thread::get_id()) thread.detach();
+  for (const Pending& each : pending)
+    each.operation->fail(std::make_exception_ptr(
+        Aborted(fmt::format("{}: {}: {}", options_.owner, each.operation->text(), reason))));
+}
+
+std::optional<PolledDriver::Ended> PolledDriver::test(Pending& pending) const {
+  Ended ended{pending.operation, {}, nullptr};
+  try {
+    if (pending.progress->test()) {
+      if (pending.finish) pending.finish();
+      ended.message = pending.progress->message();
+      return ended;
+    }
+    if (!pending.deadline.expired()) return {};
+    const std::string missing = pending.progress->missing();
+    throw TimedOut(fmt::format("{}: {} has not ended within {}{}{}", options_.owner,
+                               pending.operation->text(), pending.deadline.budget(),
+                               missing.empty() ? "" : ": ", missing));
+  } catch (...) {
+    ended.error = std::current_exception();
+  }
+  return ended;
+}
+
+/// Tests all operations once. Whether one has ended.
+bool PolledDriver::advance() {
+  std::vector<Ended> all;
+  {
+    const std::lock_guard lock{mutex_};
+    for (auto at = pending_.begin(); at != pending_.end();)
+      if (auto ended = test(*at)) {
+        all.push_back(std::move(*ended));
+        at = pending_.erase(at);
+      } else {
+        ++at;
+      }
+  }
+  for (const Ended& ended : all)
+    ended.error ? ended.operation->fail(ended.error) : ended.operation->complete(ended.message);
+  return !all.empty();
+}
+
+bool PolledDriver::drive(const std::function<bool()>& done, Deadline deadline) {
+  require_own_process();
+  Backoff backoff;
+  while (!done()) {
+    if (advance())
+      backoff.reset();
+    else if (deadline.expired())
+      return done();
+    else
+      backoff.wait(deadline);
+  }
+  return true;
+}
+
+void PolledDriver::ensure_progress() {
+  require_own_process();
+  if (!options_.no_thread.empty()) throw NotSupported(options_.owner, options_.no_thread);
+  const std::lock_guard lock{mutex_};
+  if (thread_.joinable()) return;
+  thread_ = std::jthread{[self = shared_from_this()](const std::stop_token& stop) {
+    self->drive([&] { return stop.stop_requested(); }, Deadline::never());
+  }};
+}
+
+void PolledDriver::require_own_process() const {
+  if (process_ != ::getpid())
+    throw InvalidArgument(fmt::format(
+        "{}: this process was forked from process {}, to which the backend belongs: make one here",
+        options_.owner, process_));
+}
+
+}  // namespace capstan

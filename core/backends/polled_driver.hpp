@@ -1,0 +1,83 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "capstan/work.hpp"
+
+namespace capstan {
+
+/// An operation of another library that is under way. Used by one thread at a time.
+class Progress {
+ public:
+  virtual ~Progress() = default;
+  /// Whether it has ended; moves it on where the library needs that. Throws its error.
+  virtual bool test() = 0;
+  /// Of a receive that has ended.
+  virtual std::optional<MessageInfo> message() const { return {}; }
+  /// Why it has not ended, for TimedOut: "rank 1 has not called it". May be empty.
+  virtual std::string missing() const { return {}; }
+};
+
+/// Moves operations of another library on by asking it whether they have ended.
+class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDriver> {
+ public:
+  struct Options {
+    std::string owner;  ///< "rank 1: mpi", for errors
+    std::chrono::milliseconds timeout;
+    /// Why no thread but those that wait may move operations on; empty if any may.
+    std::string no_thread;
+  };
+  explicit PolledDriver(Options options) : options_(std::move(options)) {}
+
+  /// `finish`, which may be empty, runs when the library has finished and before the operation
+  /// completes.
+  Work start(std::string text, Operation::Output output, std::unique_ptr<Progress> progress,
+             std::function<void()> finish);
+  /// To be called once at the end, also for the thread. What is pending fails with Aborted. The
+  /// library has ended it, or will never touch its buffers.
+  void close(const std::string& reason);
+  /// Runs `body` while no operation is tested.
+  template <class Body>
+  auto alone(const Body& body) {
+    const std::lock_guard lock{mutex_};
+    return body();
+  }
+
+  bool drive(const std::function<bool()>& done, Deadline deadline) override;
+  /// Always refused: the library may be using the buffers.
+  bool cancel(Operation&) override { return false; }
+  void ensure_progress() override;
+  void require_own_process() const override;
+
+ private:
+  struct Pending {
+    std::shared_ptr<Operation> operation;
+    std::unique_ptr<Progress> progress;
+    std::function<void()> finish;
+    Deadline deadline;
+  };
+  struct Ended {
+    std::shared_ptr<Operation> operation;
+    std::optional<MessageInfo> message;
+    std::exception_ptr error;
+  };
+  bool advance();
+  std::optional<Ended> test(Pending& pending) const;
+
+  const Options options_;
+  const pid_t process_ = ::getpid();
+  std::mutex mutex_;  // of all that follows
+  std::list<Pending> pending_;
+  std::jthread thread_;
+};
+
+}  // namespace capstan
