@@ -7,7 +7,7 @@
 
 #include "core/backends/backend_call.hpp"
 #include "core/backends/factories.hpp"
-#include "core/backends/mock_progress.hpp"
+#include "core/backends/mock_operations.hpp"
 
 namespace capstan {
 namespace {
@@ -62,7 +62,7 @@ class MockBackend : public Backend, public AsynchronousPart, public PointToPoint
   }
   Work start(const Message& message, Finish finish) override {
     if (message.sends) world_->send(rank_, message);
-    return driver_->start(describe(message), {}, progress_of(message), std::move(finish));
+    return driver_->start(describe(message), {}, operation_of(message), std::move(finish));
   }
   MessageInfo run(const Message& message) override {
     const Work work = start(message, {});
@@ -101,11 +101,11 @@ class MockBackend : public Backend, public AsynchronousPart, public PointToPoint
 
  private:
   /// What has been sent has ended.
-  class Sent : public Progress {
+  class Sent : public NativeOperation {
    public:
     bool test() override { return true; }
   };
-  std::unique_ptr<Progress> progress_of(const Message& message) {
+  std::unique_ptr<NativeOperation> operation_of(const Message& message) {
     if (message.sends) return std::make_unique<Sent>();
     return std::make_unique<MockWorld::Mailed>(world_, rank_, message);
   }

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/backends/backend_call.hpp"
-#include "core/backends/mock_progress.hpp"
+#include "core/backends/mock_operations.hpp"
 
 namespace capstan {
 namespace {

@@ -28,7 +28,7 @@ class Backoff {
 }  // namespace
 
 Work PolledDriver::start(std::string text, Operation::Output output,
-                         std::unique_ptr<Progress> progress, std::function<void()> finish) {
+                         std::unique_ptr<NativeOperation> progress, std::function<void()> finish) {
   auto operation = std::make_shared<Operation>(shared_from_this(), std::move(text), output);
   const std::lock_guard lock{mutex_};
   pending_.push_back(

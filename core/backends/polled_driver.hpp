@@ -16,9 +16,9 @@
 namespace capstan {
 
 /// An operation of another library that is under way. Used by one thread at a time.
-class Progress {
+class NativeOperation {
  public:
-  virtual ~Progress() = default;
+  virtual ~NativeOperation() = default;
   /// Whether it has ended; moves it on where the library needs that. Throws its error.
   virtual bool test() = 0;
   /// Of a receive that has ended.
@@ -40,7 +40,7 @@ class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDr
 
   /// `finish`, which may be empty, runs when the library has finished and before the operation
   /// completes.
-  Work start(std::string text, Operation::Output output, std::unique_ptr<Progress> progress,
+  Work start(std::string text, Operation::Output output, std::unique_ptr<NativeOperation> progress,
              std::function<void()> finish);
   /// To be called once at the end, also for the thread. What is pending fails with Aborted. The
   /// library has ended it, or will never touch its buffers.
@@ -61,7 +61,7 @@ class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDr
  private:
   struct Pending {
     std::shared_ptr<Operation> operation;
-    std::unique_ptr<Progress> progress;
+    std::unique_ptr<NativeOperation> progress;
     std::function<void()> finish;
     Deadline deadline;
   };

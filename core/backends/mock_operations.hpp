@@ -8,7 +8,7 @@
 
 namespace capstan {
 
-class MockWorld::Part : public Progress {
+class MockWorld::Part : public NativeOperation {
  public:
   Part(std::shared_ptr<MockWorld> world, std::uint64_t number, int rank)
       : world_(std::move(world)), number_(number), rank_(rank) {}
@@ -21,7 +21,7 @@ class MockWorld::Part : public Progress {
   int rank_;
 };
 
-class MockWorld::Mailed : public Progress {
+class MockWorld::Mailed : public NativeOperation {
  public:
   Mailed(std::shared_ptr<MockWorld> world, int rank, const Message& message)
       : world_(std::move(world)), rank_(rank), message_(message) {}
