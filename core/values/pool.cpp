@@ -14,27 +14,50 @@ namespace {
 
 /// The most tasks that a thread steals from others at a time.
 constexpr int batch = 32;
+// measured: docs/lab-notebook.md#many-small-tasks
 /// The number of times that a thread looks for tasks before it sleeps.
-constexpr int looks_before_sleep = 64;
-constexpr std::chrono::microseconds nap{50};
+constexpr int looks_before_sleep = 16;
+/// The time between two looks of a thread that waits for a value, and of the watcher at first.
+constexpr std::chrono::microseconds nap{50}, longest_nap{400};
+/// With so many tasks in one queue another thread is woken at once.
+constexpr int backlog_to_wake = 64;
 
-/// Tasks that threads of one node may run, and tasks that only they may.
-struct alignas(64) Queue {
-  mutable detail::SpinLock lock{};
-  ReadyList tasks{};
-
-  void put(TaskPromise& task, bool woken) {
-    const std::scoped_lock guard{lock};
-    woken ? tasks.push_front(task) : tasks.push_back(task);
+/// Tasks that are ready.
+class alignas(64) Queue {
+ public:
+  /// These two return the number of tasks that wait now.
+  int put(TaskPromise& task, bool woken) {
+    const std::scoped_lock guard{lock_};
+    woken ? tasks_.push_front(task) : tasks_.push_back(task);
+    return note_count();
   }
+  int append(const ReadyList& more) {
+    const std::scoped_lock guard{lock_};
+    tasks_.append(more);
+    return note_count();
+  }
+  /// May miss what another thread puts meanwhile.
   ReadyList take(int most) {
-    const std::scoped_lock guard{lock};
-    return tasks.split_front(most);
+    if (count_.load(std::memory_order_relaxed) == 0) return {};
+    const std::scoped_lock guard{lock_};
+    ReadyList taken = tasks_.split_front(most);
+    note_count();
+    return taken;
   }
   bool empty() const {
-    const std::scoped_lock guard{lock};
-    return tasks.empty();
+    const std::scoped_lock guard{lock_};
+    return tasks_.empty();
   }
+
+ private:
+  int note_count() {
+    count_.store(tasks_.count, std::memory_order_relaxed);
+    return tasks_.count;
+  }
+
+  mutable detail::SpinLock lock_;
+  ReadyList tasks_;
+  std::atomic<int> count_{0};
 };
 
 /// The usable cores of each NUMA node that has some.
@@ -74,6 +97,7 @@ struct Pool::Impl {
   std::vector<std::unique_ptr<Worker>> workers;
   Queue shared;  ///< from threads outside
   std::atomic<int> busy{0};
+  std::atomic<int> watchers{0};  ///< sleepers that look at the queues from time to time
   std::atomic<bool> stopping{false};
   std::mutex idle_mutex;
   std::condition_variable idle;
@@ -154,8 +178,17 @@ void Pool::enqueue(TaskPromise& task, bool woken) {
     node.preferring.put(task, woken);
     return wake_one(node);
   }
-  (mine ? mine->own : impl_->shared).put(task, woken);
-  // A thread that went to sleep counted itself before it looked at this queue, under its lock.
+  const int backlog = (mine ? mine->own : impl_->shared).put(task, woken);
+  call_for(backlog);
+}
+
+/// Wakes a thread for a task that was put into a queue, if nobody else may see to it in time: one
+/// that is awake comes to the task when its own is done, and a watcher in case that this takes
+/// long. Whoever stops being busy or a watcher says so first, and then looks at all queues, under
+/// their locks: so the task is seen there, or the change here.
+void Pool::call_for(int backlog) {
+  const bool is_seen_to = impl_->busy.load() > 0 && impl_->watchers.load() > 0;
+  if (is_seen_to && backlog < backlog_to_wake) return;
   for (auto& node : impl_->nodes)
     if (node->sleepers.load(std::memory_order_relaxed) > 0) return wake_one(*node);
 }
@@ -173,8 +206,7 @@ TaskPromise* Pool::find_task(Worker& worker) {
   const auto first_of = [&](ReadyList found) -> TaskPromise* {
     TaskPromise* const task = found.pop_front();
     if (found.empty()) return task;
-    const std::scoped_lock lock{worker.own.lock};
-    worker.own.tasks.append(found);
+    call_for(worker.own.append(found));
     return task;
   };
   if (auto* const task = worker.own.take(1).pop_front()) return task;
@@ -191,42 +223,59 @@ TaskPromise* Pool::find_task(Worker& worker) {
 void Pool::work(Worker& worker) {
   Impl::this_worker = &worker;
   if (!worker.node->cores.empty()) bind_this_thread(worker.node->cores);
+  bool slept = false;
   for (int looks = 0; !impl_->stopping.load(std::memory_order_relaxed);) {
     if (TaskPromise* const task = find_task(worker)) {
+      // It may have been woken for another task than the one that it found.
+      if (std::exchange(slept, false) && has_task(worker)) call_for(0);
       run(*task);
       looks = 0;
     } else if (++looks < looks_before_sleep) {
       std::this_thread::yield();
     } else {
       sleep(worker);
+      slept = true;
       looks = 0;
     }
   }
   Impl::this_worker = nullptr;
 }
 
+bool Pool::has_task(const Worker& worker) const {
+  return !worker.own.empty() || !worker.node->preferring.empty() || !impl_->shared.empty() ||
+         std::ranges::any_of(impl_->workers, [](const auto& other) { return !other->own.empty(); });
+}
+
 /// Sleeps until there may be a task.
-bool Pool::sleep(Worker& worker) {
+void Pool::sleep(Worker& worker) {
   Node& node = *worker.node;
   node.sleepers.fetch_add(1);
-  const auto has_task = [&] {
-    return !worker.own.empty() || !node.preferring.empty() || !impl_->shared.empty() ||
-           std::ranges::any_of(impl_->workers,
-                               [](const auto& other) { return !other->own.empty(); });
-  };
-  const bool found = has_task();
-  if (!found && impl_->busy.fetch_sub(1) == 1) {
-    const std::scoped_lock lock{impl_->idle_mutex};
-    impl_->idle.notify_all();
+  const bool last = impl_->busy.fetch_sub(1) == 1;
+  if (!has_task(worker)) {
+    if (last) {
+      const std::scoped_lock lock{impl_->idle_mutex};
+      impl_->idle.notify_all();
+    }
+    wait_for_task(worker);
   }
-  std::unique_lock lock{node.mutex};
-  if (!found) {
-    node.woken.wait(lock, [&] { return node.tickets > 0 || impl_->stopping; });
-    impl_->busy.fetch_add(1);
-  }
+  impl_->busy.fetch_add(1);
+  const std::scoped_lock lock{node.mutex};
   if (node.tickets > 0) --node.tickets;
   node.sleepers.fetch_sub(1);
-  return found;
+}
+
+/// While others are busy one sleeper watches the queues, as the others may be in long tasks.
+void Pool::wait_for_task(Worker& worker) {
+  Node& node = *worker.node;
+  const auto called = [&] { return node.tickets > 0 || impl_->stopping; };
+  std::unique_lock lock{node.mutex};
+  for (auto pause = nap; !called(); pause = std::min(2 * pause, longest_nap)) {
+    if (impl_->busy.load() == 0 || impl_->watchers.load() > 0) return node.woken.wait(lock, called);
+    impl_->watchers.fetch_add(1);
+    node.woken.wait_for(lock, pause, called);
+    impl_->watchers.fetch_sub(1);
+    if (has_task(worker)) return;
+  }
 }
 
 void Pool::wait(BufferBase& buffer) {

@@ -8,6 +8,7 @@ namespace capstan::values {
 struct ReadyList {
   detail::Waiter* first = nullptr;
   detail::Waiter* last = nullptr;
+  int count = 0;
 
   bool empty() const { return first == nullptr; }
   void push_back(TaskPromise& task) {
@@ -15,28 +16,35 @@ struct ReadyList {
     waiter.next = nullptr;
     (first ? last->next : first) = &waiter;
     last = &waiter;
+    ++count;
   }
   void push_front(TaskPromise& task) {
     detail::Waiter& waiter = task;
     if (!first) last = &waiter;
     waiter.next = std::exchange(first, &waiter);
+    ++count;
   }
   TaskPromise* pop_front() {
-    return first ? static_cast<TaskPromise*>(std::exchange(first, first->next)) : nullptr;
+    if (!first) return nullptr;
+    --count;
+    return static_cast<TaskPromise*>(std::exchange(first, first->next));
   }
   /// The first tasks, at most `most`, in order.
   ReadyList split_front(int most) {
     ReadyList part;
     if (!first) return part;
     part.first = part.last = first;
-    while (--most > 0 && part.last->next) part.last = part.last->next;
+    for (part.count = 1; part.count < most && part.last->next; ++part.count)
+      part.last = part.last->next;
     first = std::exchange(part.last->next, nullptr);
+    count -= part.count;
     return part;
   }
   void append(const ReadyList& others) {
     if (others.empty()) return;
     (first ? last->next : first) = others.first;
     last = others.last;
+    count += others.count;
   }
 };
 

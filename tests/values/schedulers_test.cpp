@@ -1,9 +1,13 @@
 // Schedulers: the debug scheduler, the pool and oneTBB behind one interface.
 
-#include <latch>
+#include <array>
+#include <atomic>
+#include <condition_variable>
 #include <fstream>
+#include <latch>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -296,6 +300,43 @@ TEST(Schedulers, TasksStayWithTheirs) {
   pool.schedule(assign(std::move(writer), 1));
   EXPECT_EQ(on_debug.get_wait(debug), std::this_thread::get_id());
   EXPECT_NE(on_pool.get_wait(pool), std::this_thread::get_id());
+}
+
+/// Tasks that block their threads until as many have begun.
+class Meeting {
+ public:
+  explicit Meeting(int tasks) : missing_(tasks) {}
+  bool meet() {
+    std::unique_lock lock{mutex_};
+    if (--missing_ == 0) all_.notify_all();
+    return all_.wait_for(lock, std::chrono::seconds{60}, [this] { return missing_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable all_;
+  int missing_;
+};
+
+AsyncTask meet(Meeting* meeting, WriteBuffer<bool> met) {
+  co_await met = meeting->meet();
+}
+
+TEST(Schedulers, TasksThatBlockTheirThreadsHoldNoOthersUp) {
+  constexpr int workers = 3;
+  Pool pool{{.workers = workers}};
+  const ScopedScheduler scoped{pool};
+  std::mt19937 random;
+  for (int round = 0; round < 200; ++round) {
+    Meeting meeting{workers};
+    std::array<Async<bool>, workers> met;
+    for (auto& one : met) {
+      for (auto pause = random() % 3000; pause > 0; --pause)
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+      schedule(meet(&meeting, one.write()));
+    }
+    for (auto& one : met) ASSERT_TRUE(one.get_wait()) << "round " << round;
+  }
 }
 
 /// Pages that this process has in memory.

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <new>
 #include <string>
 #include <thread>
 #include <typeinfo>
@@ -53,8 +55,16 @@ enum class Access : std::uint8_t { read, mutate, write };
 /// What a writer leaves: the value that was there, a new one, none, or an error instead of one.
 enum class Outcome : std::uint8_t { unchanged, written, dropped, failed };
 
+/// Gives its heirs memory that threads pass on to each other cheaply.
+struct FromBlocks {
+  static void* operator new(std::size_t bytes);
+  static void* operator new(std::size_t bytes, std::align_val_t alignment);
+  static void operator delete(void* block, std::size_t bytes) noexcept;
+  static void operator delete(void* block, std::size_t bytes, std::align_val_t alignment) noexcept;
+};
+
 /// One writer, then its readers.
-struct Epoch {
+struct Epoch : FromBlocks {
   enum class Phase : std::uint8_t { pending, writable, readable };
 
   Epoch* next = nullptr;
@@ -83,7 +93,7 @@ std::string type_name(const std::type_info& type);
 /// left.
 ///
 /// All functions are thread-safe. Programs use Async and buffers, which call them.
-class EpochQueue {
+class EpochQueue : public detail::FromBlocks {
  public:
   using Epoch = detail::Epoch;
   using Waiter = detail::Waiter;

@@ -44,7 +44,10 @@ class Pool final : public Scheduler {
 
   void work(Worker& worker);
   TaskPromise* find_task(Worker& worker);
-  bool sleep(Worker& worker);
+  void call_for(int backlog);
+  bool has_task(const Worker& worker) const;
+  void sleep(Worker& worker);
+  void wait_for_task(Worker& worker);
   void wake_one(Node& node);
 
   std::unique_ptr<Impl> impl_;

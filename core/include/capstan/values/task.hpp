@@ -73,7 +73,7 @@ struct Dropped {
 
 /// What a task has besides its coroutine: its owners, its scheduler, its error. Programs use
 /// AsyncTask.
-class TaskPromise final : private detail::Waiter {
+class TaskPromise final : public detail::FromBlocks, private detail::Waiter {
  public:
   using Handle = std::coroutine_handle<TaskPromise>;
 
