@@ -1,5 +1,7 @@
 // Schedulers: the debug scheduler, the pool and oneTBB behind one interface.
 
+#include <fmt/format.h>
+
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -303,10 +305,10 @@ TEST(Schedulers, TasksStayWithTheirs) {
 }
 
 /// Tasks that block their threads until as many have begun.
-class Meeting {
+class TimedLatch {
  public:
-  explicit Meeting(int tasks) : missing_(tasks) {}
-  bool meet() {
+  explicit TimedLatch(int tasks) : missing_(tasks) {}
+  bool pass() {
     std::unique_lock lock{mutex_};
     if (--missing_ == 0) all_.notify_all();
     return all_.wait_for(lock, std::chrono::seconds{60}, [this] { return missing_ == 0; });
@@ -318,8 +320,8 @@ class Meeting {
   int missing_;
 };
 
-AsyncTask meet(Meeting* meeting, WriteBuffer<bool> met) {
-  co_await met = meeting->meet();
+AsyncTask pass(TimedLatch* latch, WriteBuffer<bool> passed) {
+  co_await passed = latch->pass();
 }
 
 TEST(Schedulers, TasksThatBlockTheirThreadsHoldNoOthersUp) {
@@ -328,14 +330,14 @@ TEST(Schedulers, TasksThatBlockTheirThreadsHoldNoOthersUp) {
   const ScopedScheduler scoped{pool};
   std::mt19937 random;
   for (int round = 0; round < 200; ++round) {
-    Meeting meeting{workers};
-    std::array<Async<bool>, workers> met;
-    for (auto& one : met) {
+    TimedLatch latch{workers};
+    std::array<Async<bool>, workers> passed;
+    for (auto& one : passed) {
       for (auto pause = random() % 3000; pause > 0; --pause)
         std::atomic_signal_fence(std::memory_order_seq_cst);
-      schedule(meet(&meeting, one.write()));
+      schedule(pass(&latch, one.write()));
     }
-    for (auto& one : met) ASSERT_TRUE(one.get_wait()) << "round " << round;
+    for (auto& one : passed) ASSERT_TRUE(one.get_wait()) << "round " << round;
   }
 }
 
