@@ -37,8 +37,8 @@ Schedule Algorithm::schedule(const Group& group, const Shape& shape) const {
     throw InvalidArgument(
         fmt::format("{} algorithm '{}' is limited to {} ranks, not {}: choose another",
                     name_of(collective), name, max_ranks, group.size()));
-  return group.size() == 1 ? local_copy(group, Contract{collective, shape, 1})
-                           : build(group, shape);
+  if (group.size() == 1) return local_copy(group, Contract{collective, shape, 1});
+  return source ? source->schedule(group, shape) : build(group, shape);
 }
 
 std::span<const Algorithm> algorithms(Collective collective) {

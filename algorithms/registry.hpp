@@ -47,6 +47,14 @@ enum class Requires : std::uint8_t {
   uniform_hosts   ///< the same, with equal numbers of ranks
 };
 
+/// The source of an algorithm's schedules where it is no function of the registry: a pure function
+/// of (group, shape), too.
+class ScheduleSource {
+ public:
+  virtual ~ScheduleSource() = default;
+  virtual Schedule schedule(const Group& group, const Shape& shape) const = 0;
+};
+
 /// An algorithm as declared in the registry: a pure function from (group, shape) to a schedule.
 struct Algorithm {
   std::string_view name;
@@ -59,6 +67,10 @@ struct Algorithm {
   Guarantees guarantees{};
   Traffic traffic = Traffic::partials;
   Requires requirement = Requires::anywhere;
+  /// Instead of `build` and `cost`, of an algorithm that was added at run time. It outlives the
+  /// algorithm.
+  const ScheduleSource* source = nullptr;
+  std::uint32_t digest = 0;  ///< of the source's schedules: ranks compare it in every call
 
   bool suits(const Hosts& hosts) const {
     return requirement == Requires::anywhere ||

@@ -13,6 +13,7 @@ void add_run_command(CLI::App& app, int& status);
 /// `arguments` is the command line of the program, which starts copies of itself with it.
 void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>& arguments);
 void add_verify_command(CLI::App& app, int& status);
+void add_export_command(CLI::App& app, int& status);
 void add_topo_command(CLI::App& app, int& status);
 void add_doctor_command(CLI::App& app, int& status);
 

@@ -4,16 +4,15 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "algorithms/registry.hpp"
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/options.hpp"
-#include "core/ir/proof/prove.hpp"
+#include "core/cli/sizes.hpp"
+#include "core/cli/verify_file.hpp"
 #include "core/ir/proof/shapes.hpp"
-#include "core/lowering/plan.hpp"
-#include "core/lowering/verify.hpp"
+#include "core/lowering/prove_algorithm.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -29,66 +28,9 @@ struct VerifyCommand {
   bool json = false;
 };
 
-constexpr int most_ranks = 1024;
-
-int number(const std::string& text, const char* option) {
-  std::size_t end = 0;
-  int value = -1;
-  try {
-    value = std::stoi(text, &end);
-  } catch (const std::exception&) {
-  }
-  if (value < 0 || end != text.size())
-    throw InvalidArgument(fmt::format("{}: '{}' is not a whole number", option, text));
-  return value;
-}
-
-/// More than can be verified in a life.
-constexpr std::size_t longest_list = 100'000;
-
-/// "1-3,8" as 1, 2, 3, 8.
-std::vector<int> parse_list(const std::string& text, const char* option) {
-  std::vector<int> values;
-  std::istringstream parts{text};
-  for (std::string part; std::getline(parts, part, ',');) {
-    const std::size_t dash = part.find('-');
-    const int first = number(part.substr(0, dash), option);
-    const int last = dash == std::string::npos ? first : number(part.substr(dash + 1), option);
-    if (first > last) throw InvalidArgument(fmt::format("{}: '{}' runs backwards", option, part));
-    for (int value = first; value <= last && values.size() <= longest_list; ++value)
-      values.push_back(value);
-  }
-  if (values.empty() || values.size() > longest_list)
-    throw InvalidArgument(fmt::format("{} '{}': from 1 to {} numbers are possible, such as 1-3,8",
-                                      option, text, longest_list));
-  return values;
-}
-
-/// "2x3" as two hosts of three ranks each, "0,0,1" as the host of each rank.
-Hosts parse_map(const std::string& text) {
-  const std::size_t by = text.find('x');
-  const auto in_range = [&](auto ranks) {
-    if (ranks < 1 || ranks > most_ranks)
-      throw InvalidArgument(
-          fmt::format("--hosts {}: not from 1 to {} ranks in all", text, most_ranks));
-  };
-  if (by == std::string::npos) {
-    std::vector<int> host_of = parse_list(text, "--hosts");
-    in_range(host_of.size());
-    return Hosts{std::move(host_of)};
-  }
-  const std::int64_t hosts = number(text.substr(0, by), "--hosts"),
-                     each = number(text.substr(by + 1), "--hosts");
-  in_range(hosts * each);
-  std::vector<int> host_of;
-  for (int host = 0; host < hosts; ++host)
-    host_of.insert(host_of.end(), static_cast<std::size_t>(each), host);
-  return Hosts{std::move(host_of)};
-}
-
 /// The worlds that are asked for.
 std::vector<Hosts> worlds_of(const VerifyCommand& command) {
-  if (!command.hosts.empty()) return {parse_map(command.hosts)};
+  if (!command.hosts.empty()) return {parse_hosts(command.hosts)};
   std::vector<Hosts> worlds;
   for (const int ranks : parse_list(command.ranks, "--ranks")) {
     if (ranks < 1 || ranks > most_ranks)
@@ -124,13 +66,6 @@ std::vector<Shape> shapes_for(const VerifyCommand& command, Collective collectiv
   return shapes;
 }
 
-ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape) {
-  ByRank<Schedule> schedules;
-  for (int rank = 0; rank < hosts.ranks(); ++rank)
-    schedules.push_back(algorithm.schedule(Group::world(hosts, Rank{rank}), shape));
-  return schedules;
-}
-
 struct Result {
   std::size_t steps = 0;                ///< of the rank that has the most
   std::uint64_t sent = 0, signals = 0;  ///< by the busiest rank, at the last size
@@ -138,11 +73,9 @@ struct Result {
   std::size_t proofs = 0;
   std::vector<std::string> findings;
 
-  /// `proven`: the call, see name_of_case.
-  void add(const proof::Result& summary, const std::string& proven) {
-    ++proofs;
-    for (const proof::Finding& finding : summary.findings)
-      findings.push_back(fmt::format("{}: {}", proven, finding.message));
+  void add(const AlgorithmProof& proof) {
+    proofs += proof.proofs;
+    for (const AlgorithmFlaw& flaw : proof.findings) findings.push_back(flaw.text);
   }
   void measure(const ByRank<Schedule>& schedules, const Hosts& hosts) {
     sent = signals = between = 0;
@@ -170,45 +103,14 @@ struct Result {
   }
 };
 
-/// "all_reduce by ring on 4 ranks, root 1, count 7, in place, staged": all that is needed to prove
-/// it again. `form` is a protocol, or "schedule".
-std::string name_of_case(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,
-                         bool in_place, std::string_view form) {
-  std::string count = fmt::format("count {}", shape.count.value());
-  if (has_counts(algorithm.collective)) {
-    count = "counts";
-    for (const Elements each : shape.counts) count += fmt::format(" {}", each.value());
-  }
-  return fmt::format("{} by {} on {} ranks{}{}, {}{}, {}", name_of(algorithm.collective),
-                     algorithm.name, hosts.ranks(),
-                     hosts.single() ? "" : fmt::format(" of {} hosts", hosts.count()),
-                     has_root(algorithm.collective) ? fmt::format(", root {}", shape.root) : "",
-                     count, in_place ? ", in place" : "", form);
-}
-
-/// The schedule and its lowered protocols, in place and not, calls back to back.
+/// All that is asked for, on one world.
 Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<Shape>& shapes,
               bool in_place_only) {
   Result result;
   for (const Shape& shape : shapes) {
-    const auto schedules = schedules_of(algorithm, hosts, shape);
-    for (const bool in_place : {true, false}) {
-      if (!in_place && in_place_only) continue;
-      result.add(proof::prove_schedules(algorithm.collective, shape, schedules,
-                                        {.in_place = in_place,
-                                         .synchronizes = algorithm.guarantees.synchronizes,
-                                         .bounded_skew = algorithm.guarantees.bounded_skew,
-                                         .ordered = algorithm.guarantees.ordered}),
-                 name_of_case(algorithm, hosts, shape, in_place, "schedule"));
-      for (const Protocol protocol : all_protocols) {
-        const bool apart = in_place && overwrites_input(algorithm.collective);
-        if (!runs_in(algorithm, protocol, hosts) || (reads_buffers(protocol) && apart)) continue;
-        const LoweredCall call{&algorithm, protocol, shape};
-        result.add(prove_programs({call, call, call, call, call}, hosts, {.in_place = in_place}),
-                   name_of_case(algorithm, hosts, shape, in_place, name_of(protocol)));
-      }
-    }
-    result.measure(schedules, hosts);
+    const auto buffers = in_place_only ? ProvenBuffers::in_place : ProvenBuffers::both;
+    result.add(prove_algorithm(algorithm, hosts, shape, buffers));
+    result.measure(schedules_of(algorithm, hosts, shape), hosts);
   }
   return result;
 }
@@ -262,6 +164,15 @@ void refuse_idle_options(const CLI::App& app, const VerifyCommand& command,
     refuse_options(app, {"--json", "--in-place"}, "not with --show, which proves nothing");
 }
 
+/// Empty, or why a word is no collective and no file.
+std::string names_collective_or_file(const std::string& word) {
+  if (word == "all" || collective_named(word) || is_schedule_file(word)) return "";
+  std::string names = "all";
+  for (const Collective collective : all_collectives())
+    names += fmt::format(", {}", name_of(collective));
+  return fmt::format("'{}' is no file, and none of {}", word, names);
+}
+
 void print_line(const Algorithm& algorithm, int ranks, const Result& result) {
   fmt::print("{:>17} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10} {:>8}  {}\n",
              name_of(algorithm.collective), algorithm.name, ranks, result.proofs, result.steps,
@@ -284,6 +195,12 @@ nlohmann::json to_json(const Algorithm& algorithm, int ranks, const Result& resu
 }
 
 int run(const CLI::App& app, const VerifyCommand& command) {
+  if (is_schedule_file(command.collective)) {
+    refuse_options(
+        app, {"--algorithm", "--ranks", "--hosts", "--count", "--root", "--in-place", "--show"},
+        "a schedule file says that itself: leave it out");
+    return verify_file(command.collective, command.json);
+  }
   const auto worlds = worlds_of(command);
   const auto chosen = selected(command);
   refuse_idle_options(app, command, chosen, worlds);
@@ -327,10 +244,10 @@ int run(const CLI::App& app, const VerifyCommand& command) {
 void add_verify_command(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("verify", "Prove algorithms right, for all ranks at once");
   const auto options = std::make_shared<VerifyCommand>();
-  std::vector<std::string> names{"all"};
-  for (const Collective collective : all_collectives()) names.emplace_back(name_of(collective));
-  command->add_option("collective", options->collective, "One collective, or all")
-      ->check(CLI::IsMember(names))
+  command
+      ->add_option("collective", options->collective,
+                   "One collective, all, or a schedule file (see capstan export)")
+      ->check(names_collective_or_file)
       ->capture_default_str();
   command->add_option("--algorithm", options->algorithm, "One algorithm, or all")
       ->capture_default_str();
@@ -358,7 +275,8 @@ void add_verify_command(CLI::App& app, int& status) {
       "  capstan verify broadcast --algorithm chain --ranks 3 --count 7 --root 1 --show 0\n"
       "  capstan verify --hosts 2x2                           what runs over two hosts of two "
       "ranks\n"
-      "  capstan verify all_gather --algorithm two_level --hosts 0,0,1,1,1\n\n"
+      "  capstan verify all_gather --algorithm two_level --hosts 0,0,1,1,1\n"
+      "  capstan verify ring4.json                            a schedule of another program\n\n"
       "Each proof covers every interleaving of the ranks and calls back to back: no deadlock, no\n"
       "race, every contribution exactly once in its place; for the schedule and for the programs\n"
       "that it is lowered to, with every root up to 8 ranks. Over several hosts these push to "

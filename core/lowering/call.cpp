@@ -47,6 +47,19 @@ std::string describe_tensor(std::uint64_t packed) {
   return fmt::format(", tensor [{}]", lengths);
 }
 
+/// Algorithms that were added at run time have numbers from here on, by seven bits of their
+/// digests.
+constexpr std::uint64_t added = 128;
+
+std::uint64_t number_of(const CallManner& manner) {
+  return manner.digest == 0 ? manner.algorithm : added | (manner.digest & (added - 1));
+}
+
+/// Of the length of blocks and, where the program added the algorithm, of its schedules.
+std::uint64_t digest_of(const CallManner& manner) {
+  return mix(manner.block.value() + (std::uint64_t{manner.digest} << 32));
+}
+
 std::uint64_t field_of(const CallMark& mark, int shift) {
   return mark.signature >> shift & 0xff;
 }
@@ -102,8 +115,8 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
       .signature = 1 | field(call.purpose, purpose_shift) |
                    field(call.peer_mapped, peer_mapped_shift) |
                    field(call.collective, collective_shift) | field(call.type, type_shift) |
-                   field(op, op_shift) | field(manner.algorithm, algorithm_shift) |
-                   field(manner.protocol, form_shift) | mix(manner.block.value()) << block_shift,
+                   field(op, op_shift) | field(number_of(manner), algorithm_shift) |
+                   field(manner.protocol, form_shift) | digest_of(manner) << block_shift,
       .count = has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
       .root = static_cast<std::uint64_t>(call.shape.root) | user << user_shift,
       .tensor = pack_shape(call.tensor)};
@@ -129,6 +142,8 @@ std::string to_string(const CallMark& mark) {
     case Purpose::caller:
       break;
   }
+  if (index >= added)
+    return describe(mark) + fmt::format(" by an algorithm that was added, #{:02x}", index - added);
   return describe(mark) +
          fmt::format(" by {}", index < known.size() ? known[index].name : "an unknown algorithm");
 }

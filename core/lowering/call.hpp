@@ -61,7 +61,9 @@ struct CallMark {
 
 /// How a call runs, as far as ranks have to agree about it.
 struct CallManner {
-  std::uint8_t algorithm = 0;  ///< index in the registry
+  std::uint8_t algorithm = 0;  ///< index in the registry, below 128
+  /// Of an algorithm that was added at run time: the digest of its schedules.
+  std::uint32_t digest = 0;
   std::uint8_t protocol = 0;
   Elements block{};
 };

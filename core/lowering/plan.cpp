@@ -143,8 +143,10 @@ Bytes buffers_of_all(const Call& call, int ranks) {
 }
 
 CallManner manner_of(const Plan& plan) {
-  const auto index = plan.algorithm - algorithms(plan.call.collective).data();
+  const Algorithm& algorithm = *plan.algorithm;
+  const auto index = algorithm.source ? 0 : &algorithm - algorithms(plan.call.collective).data();
   return {.algorithm = static_cast<std::uint8_t>(index),
+          .digest = algorithm.digest,
           .protocol = static_cast<std::uint8_t>(plan.protocol),
           .block = plan.block_count};
 }

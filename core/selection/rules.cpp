@@ -46,9 +46,9 @@ Collective take_collective(std::string_view& text) {
 
 /// "direct" or "direct/staged".
 AlgorithmRules::Rule parse_target(Collective collective, std::string_view text, Bytes from,
-                                  Bytes to) {
+                                  Bytes to, const AlgorithmRules::Lookup& lookup) {
   const std::size_t slash = text.find('/');
-  AlgorithmRules::Rule rule{from, to, &algorithm_named(collective, text.substr(0, slash))};
+  AlgorithmRules::Rule rule{from, to, lookup(collective, text.substr(0, slash))};
   if (slash == std::string_view::npos) return rule;
   const std::string_view word = text.substr(slash + 1);
   rule.protocol = protocol_named(word);
@@ -78,7 +78,7 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
   return Bytes{value * factor};
 }
 
-AlgorithmRules AlgorithmRules::parse(std::string_view text) {
+AlgorithmRules AlgorithmRules::parse(std::string_view text, const Lookup& lookup) {
   AlgorithmRules rules;
   if (text.empty()) return rules;
   for (std::string_view part : split(text, ';')) {
@@ -86,7 +86,8 @@ AlgorithmRules AlgorithmRules::parse(std::string_view text) {
     for (const std::string_view rule : split(part, ',')) {
       const std::size_t colon = rule.find(':');
       if (colon == std::string_view::npos) {
-        rules.rules_.push_back(parse_target(collective, rule, Bytes{0}, *parse_bytes("inf")));
+        rules.rules_.push_back(
+            parse_target(collective, rule, Bytes{0}, *parse_bytes("inf"), lookup));
         continue;
       }
       const std::string_view range = rule.substr(0, colon);
@@ -95,9 +96,10 @@ AlgorithmRules AlgorithmRules::parse(std::string_view text) {
       const auto to =
           dash == std::string_view::npos ? std::nullopt : parse_bytes(range.substr(dash + 1));
       if (!from || !to || *from >= *to) refuse(rule, "its sizes are not 'from-to'");
-      rules.rules_.push_back(parse_target(collective, rule.substr(colon + 1), *from, *to));
+      rules.rules_.push_back(parse_target(collective, rule.substr(colon + 1), *from, *to, lookup));
     }
   }
+  std::erase_if(rules.rules_, [](const Rule& rule) { return !rule.algorithm; });
   return rules;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,12 @@ class AlgorithmRules {
   /// A collective followed by a name alone means all sizes. A name may say how data travel, too:
   /// "direct/staged" (see Protocol). Empty text has no rules. Throws InvalidArgument that shows the
   /// part that it could not read and an example.
-  static AlgorithmRules parse(std::string_view text);
+  static AlgorithmRules parse(std::string_view text) { return parse(text, built_in); }
+
+  /// Finds an algorithm by its name, or throws InvalidArgument. Null: it does not serve here, and
+  /// its rules are left out.
+  using Lookup = std::function<const Algorithm*(Collective, std::string_view name)>;
+  static AlgorithmRules parse(std::string_view text, const Lookup& lookup);
 
   struct Rule {
     Bytes from, to;
@@ -29,6 +35,10 @@ class AlgorithmRules {
   const Rule* find(Collective collective, Bytes bytes) const;
 
  private:
+  static const Algorithm* built_in(Collective collective, std::string_view name) {
+    return &algorithm_named(collective, name);
+  }
+
   std::vector<Rule> rules_;
 };
 

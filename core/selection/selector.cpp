@@ -71,7 +71,7 @@ class Predictor {
   }
 
   double predict(Protocol protocol) {
-    return simulates(hosts_) ? simulated(protocol) : declared(protocol);
+    return simulates(hosts_) || algorithm_.source ? simulated(protocol) : declared(protocol);
   }
 
  private:

@@ -38,6 +38,8 @@ struct Step {
   std::uint32_t source_count = 0;
   Rank peer{};         ///< put, signal, wait
   Span destination{};  ///< copy, reduce, put (there it is the peer's)
+
+  bool operator==(const Step&) const = default;
 };
 
 /// The lengths of a rank's buffers in one call, in elements.
@@ -62,6 +64,8 @@ class Schedule {
   }
   /// The number of phases, the same on every rank.
   int phases() const { return phases_; }
+
+  bool operator==(const Schedule&) const = default;
 
  private:
   friend class ScheduleBuilder;
@@ -129,4 +133,4 @@ class ScheduleBuilder {
   std::uint8_t phase_ = 0;
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

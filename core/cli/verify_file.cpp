@@ -1,0 +1,53 @@
+#include "core/cli/verify_file.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "capstan/error.hpp"
+#include "core/interchange/formats.hpp"
+#include "core/interchange/prove_set.hpp"
+
+namespace capstan::cli {
+
+bool is_schedule_file(const std::string& word) {
+  std::error_code ignored;
+  return word != "all" && !collective_named(word) && std::filesystem::exists(word, ignored);
+}
+
+std::string text_of_file(const std::string& path) {
+  if (std::filesystem::is_directory(path))
+    throw InvalidArgument(fmt::format("{} cannot be read: it is a folder", path));
+  errno = 0;
+  std::ifstream file{path};
+  if (!file.is_open())
+    throw InvalidArgument(fmt::format("{} cannot be read: {}", path, std::strerror(errno)));
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+int verify_file(const std::string& path, bool json) {
+  const ScheduleSet set = schedule_set_from_json(text_of_file(path), path);
+  const AlgorithmProof proof = prove_set(set);
+  if (json) {
+    fmt::print("{}\n", nlohmann::json{{"file", path},
+                                      {"collective", name_of(set.collective)},
+                                      {"algorithm", set.algorithm},
+                                      {"ranks", set.schedules.size()},
+                                      {"proofs", proof.proofs},
+                                      {"ok", proof.ok()},
+                                      {"findings", proof.texts()}}
+                           .dump(2));
+    return proof.ok() ? 0 : 1;
+  }
+  fmt::print("{}: {}: {}, {} proofs\n", path, title_of(set), proof.ok() ? "proven" : "REFUSED",
+             proof.proofs);
+  for (const std::string& finding : proof.texts()) fmt::print("    {}\n", finding);
+  return proof.ok() ? 0 : 1;
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+namespace capstan::cli {
+
+/// Whether there is a file of this name, which is no collective's.
+bool is_schedule_file(const std::string& word);
+
+/// The text of a file. Throws InvalidArgument.
+std::string text_of_file(const std::string& path);
+
+/// Proves the schedules of a file, and prints the result. Returns the exit status.
+int verify_file(const std::string& path, bool json);
+
+}  // namespace capstan::cli

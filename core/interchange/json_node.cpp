@@ -1,0 +1,94 @@
+#include "core/interchange/json_node.hpp"
+
+#include <algorithm>
+
+#include "capstan/error.hpp"
+
+namespace capstan {
+namespace {
+
+/// "12:7", counted from 1, of the byte at which a text stopped being JSON.
+std::string place_of(std::string_view text, std::size_t byte) {
+  const auto before = text.substr(0, std::min(byte == 0 ? 0 : byte - 1, text.size()));
+  const auto line = std::ranges::count(before, '\n') + 1;
+  const std::size_t start = before.rfind('\n');
+  const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1) + 1;
+  return fmt::format("{}:{}", line, column);
+}
+
+/// What nlohmann's message says behind its own position.
+std::string reason_of(const std::string& message) {
+  const std::size_t at = message.find(": ");
+  return at == std::string::npos ? message : message.substr(at + 2);
+}
+
+}  // namespace
+
+nlohmann::json JsonNode::parse(std::string_view text, std::string_view file) {
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    throw InvalidArgument(fmt::format(
+        "{}:{}: this is no JSON ({}): correct it there, or write the file anew by `capstan export`",
+        file, place_of(text, error.byte), reason_of(error.what())));
+  }
+}
+
+void JsonNode::refuse(std::string_view what) const {
+  throw InvalidArgument(
+      fmt::format("{}: {}: {}", file_, path_.empty() ? "the whole file" : path_, what));
+}
+
+void JsonNode::allow(std::initializer_list<std::string_view> names) const {
+  if (!value_->is_object()) refuse("this has to be an object, {...}");
+  for (const auto& [name, value] : value_->items())
+    if (std::ranges::find(names, name) == names.end()) {
+      std::string known;
+      for (const std::string_view each : names)
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", each);
+      refuse(
+          fmt::format("it has a member '{}', which nothing reads: leave it out, or name one of {}",
+                      name, known));
+    }
+}
+
+JsonNode JsonNode::at(std::string_view name) const {
+  auto found = find(name);
+  if (!found) refuse(fmt::format("the member '{}' is missing: add it", name));
+  return *std::move(found);
+}
+
+std::optional<JsonNode> JsonNode::find(std::string_view name) const {
+  if (!value_->is_object()) refuse("this has to be an object, {...}");
+  const auto found = value_->find(name);
+  if (found == value_->end()) return std::nullopt;
+  return JsonNode{*found, file_,
+                  path_.empty() ? std::string{name} : fmt::format("{}.{}", path_, name)};
+}
+
+std::vector<JsonNode> JsonNode::elements() const {
+  if (!value_->is_array()) refuse("this has to be a list, [...]");
+  std::vector<JsonNode> nodes;
+  for (std::size_t i = 0; i < value_->size(); ++i)
+    nodes.push_back(JsonNode{(*value_)[i], file_, fmt::format("{}[{}]", path_, i)});
+  return nodes;
+}
+
+std::string JsonNode::text() const {
+  if (!value_->is_string()) refuse("this has to be a text, \"...\"");
+  return value_->get<std::string>();
+}
+
+bool JsonNode::flag() const {
+  if (!value_->is_boolean()) refuse("this has to be true or false");
+  return value_->get<bool>();
+}
+
+std::uint64_t JsonNode::number(std::uint64_t most) const {
+  if (!value_->is_number_unsigned() || value_->get<std::uint64_t>() > most)
+    refuse(
+        fmt::format("{} is not a whole number from 0 to {}", value_->dump().substr(0, 40), most));
+  return value_->get<std::uint64_t>();
+}
+
+}  // namespace capstan

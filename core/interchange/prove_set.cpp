@@ -1,0 +1,71 @@
+#include "core/interchange/prove_set.hpp"
+
+#include <fmt/format.h>
+
+#include "capstan/error.hpp"
+#include "core/interchange/formats.hpp"
+#include "core/ir/proof/prove.hpp"
+
+namespace capstan {
+namespace {
+
+/// The schedules of a set, for its own size.
+class SchedulesOfSet : public ScheduleSource {
+ public:
+  explicit SchedulesOfSet(const ScheduleSet& set) : set_(set) {}
+
+  Schedule schedule(const Group& group, const Shape& shape) const override {
+    if (shape != set_.shape || group.size() != set_.schedules.size())
+      throw InvalidArgument(fmt::format("{}: it has no schedules for other sizes", set_.algorithm));
+    return set_.schedules[Rank{group.position()}];
+  }
+
+ private:
+  const ScheduleSet& set_;
+};
+
+/// A rank alone runs without a schedule: nothing is lowered.
+AlgorithmProof prove_alone(const ScheduleSet& set) {
+  AlgorithmProof proof;
+  for (const bool in_place : {true, false}) {
+    const auto result = proof::prove_schedules(set.collective, set.shape, set.schedules,
+                                               {.in_place = in_place,
+                                                .synchronizes = set.guarantees.synchronizes,
+                                                .bounded_skew = set.guarantees.bounded_skew});
+    ++proof.proofs;
+    for (const proof::Finding& finding : result.findings)
+      proof.findings.push_back(flaw_of(finding, title_of(set)));
+  }
+  return proof;
+}
+
+/// As it is, element by element.
+AlgorithmProof prove_as_it_is(const ScheduleSet& set) {
+  if (set.schedules.size() == 1) return prove_alone(set);
+  const SchedulesOfSet source{set};
+  const Algorithm algorithm{.name = set.algorithm,
+                            .collective = set.collective,
+                            .summary = set.summary,
+                            .build = nullptr,
+                            .cost = nullptr,
+                            .max_ranks = set.schedules.size(),
+                            .guarantees = set.guarantees,
+                            .traffic = set.traffic,
+                            .source = &source};
+  return prove_algorithm(algorithm, set.hosts, set.shape);
+}
+
+/// Few elements, for which a proof takes no time.
+bool is_short(const ScheduleSet& set) {
+  constexpr Elements few{4096};
+  return set.contract().extent() <= few;
+}
+
+}  // namespace
+
+AlgorithmProof prove_set(const ScheduleSet& set) {
+  const AlgorithmProof proof = prove_as_it_is(in_units(set));
+  return proof.ok() || !is_short(set) ? proof : prove_as_it_is(set);  // with the file's own ranges
+}
+
+}  // namespace capstan

@@ -1,0 +1,125 @@
+// `capstan export` and `capstan verify FILE` as programs, and the sessions of their document.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/processes/processes.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// A folder that is removed with what is in it.
+class Folder {
+ public:
+  Folder() {
+    std::string name = ::testing::TempDir() + "capstan-export-XXXXXX";
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  /// Runs a line of a shell there, with `capstan` on the path.
+  CommandResult run(const std::string& line) const {
+    const auto programs = std::filesystem::path{CAPSTAN_PROGRAM}.parent_path().string();
+    return run_command({"sh", "-c", "cd " + path_ + "; PATH=" + programs + ":$PATH; " + line});
+  }
+
+ private:
+  std::string path_;
+};
+
+struct Session {
+  std::string command, output;
+};
+
+/// The commands behind "$ " in the console blocks of a document, with what they print.
+std::vector<Session> sessions_of(const std::string& document) {
+  std::vector<Session> sessions;
+  std::ifstream file{document};
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("```"))
+      inside = line == "```console";
+    else if (inside && line.starts_with("$ "))
+      sessions.push_back({line.substr(2), ""});
+    else if (inside && !sessions.empty())
+      sessions.back().output += line + "\n";
+  }
+  return sessions;
+}
+
+TEST(Export, TheDocumentsSessionsAreTrue) {
+  const Folder folder;
+  const auto sessions = sessions_of(DOCUMENTS "/schedule-files.md");
+  EXPECT_GE(sessions.size(), 6u);
+  for (const auto& [command, output] : sessions)
+    EXPECT_EQ(folder.run(command).output, output) << command;
+}
+
+TEST(Export, WritesEveryFormat) {
+  const Folder folder;
+  const auto format = [&](const std::string& name) {
+    const auto result = folder.run("capstan export all_gather -a ring -n 3 --count 2 -f " + name);
+    EXPECT_EQ(result.status, 0) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(format("json"), HasSubstr("\"format\": \"capstan-schedule\""));
+  EXPECT_THAT(format("dot"), StartsWith("// all_gather by ring on 3 ranks, 2 elements\ndigraph"));
+  EXPECT_THAT(format("svg"), StartsWith("<svg"));
+  EXPECT_THAT(format("goal"), StartsWith("num_ranks 3\n"));
+  EXPECT_THAT(format("text"), HasSubstr("\nrank 2\n"));
+}
+
+TEST(Export, BytesAreThoseOfTheLargestBuffer) {
+  const Folder folder;
+  EXPECT_THAT(folder.run("capstan export all_gather -n 4 --bytes 64 -f text").output,
+              HasSubstr("4 ranks, 4 elements"));
+  EXPECT_THAT(folder.run("capstan export all_reduce -n 4 --bytes 64 --type f64 -f text").output,
+              HasSubstr("4 ranks, 8 elements"));
+  EXPECT_THAT(folder.run("capstan export all_reduce --bytes 7 -f text").output,
+              HasSubstr("--bytes 7: it is no multiple of the 4 bytes of f32"));
+}
+
+TEST(Export, RefusesWhatCannotBeWritten) {
+  const Folder folder;
+  const auto refused = [&](const std::string& options) {
+    const auto result = folder.run("capstan export " + options);
+    EXPECT_EQ(result.status, 2) << options << ": " << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(refused("gossip"), HasSubstr("'gossip' is no file, and none of barrier"));
+  EXPECT_THAT(refused("all_reduce -a gossip"), HasSubstr("choose one of flat"));
+  EXPECT_THAT(refused("all_reduce --root 1"), HasSubstr("all_reduce has no root"));
+  EXPECT_THAT(refused("broadcast --root 4"), HasSubstr("there are 4 ranks"));
+  EXPECT_THAT(refused("all_reduce --type f31 --format goal"), HasSubstr("--type f31"));
+  EXPECT_THAT(refused("all_reduce -o no/folder"), HasSubstr("it cannot be written"));
+  EXPECT_THAT(refused("."), HasSubstr(". cannot be read"));
+}
+
+TEST(Export, VerifySaysWhatIsWrongWithAFile) {
+  const Folder folder;
+  folder.run("capstan export all_reduce -a ring -n 3 -o ring.json");
+  const auto json = folder.run("capstan verify ring.json --json");
+  EXPECT_EQ(json.status, 0);
+  EXPECT_THAT(json.output, HasSubstr("\"ok\": true"));
+  EXPECT_THAT(folder.run("capstan verify ring.json --ranks 4").output,
+              HasSubstr("--ranks: a schedule file says that itself"));
+  const auto cut = folder.run("head -c 700 ring.json > cut.json; capstan verify cut.json");
+  EXPECT_EQ(cut.status, 2);
+  EXPECT_THAT(cut.output, HasSubstr("cut.json:"));
+  const auto empty = folder.run(
+      "sed '0,/\"signal\"/{/\"signal\"/d}' ring.json > bad.json; "
+      "capstan verify bad.json");
+  EXPECT_EQ(empty.status, 1);
+  EXPECT_THAT(empty.output, HasSubstr("REFUSED"));
+  EXPECT_THAT(empty.output, HasSubstr("rank 1, step"));
+}
+
+}  // namespace
+}  // namespace capstan
