@@ -134,10 +134,35 @@ void complete_with(const Lengths& lengths, const std::vector<Elements>& expected
 
 }  // namespace
 
+namespace {
+
+/// The memory of the result; none where a rank gets none.
+std::optional<Operation::Output> output_of(const Request& request, const CheckedCall& checked,
+                                           int rank) {
+  using enum Collective;
+  const Collective called = request.collective;
+  const bool root_only = called == reduce || called == gather || called == gather_v;
+  if (called == barrier || (root_only && rank != request.root)) return std::nullopt;
+  return Operation::Output{request.type, checked.output,
+                           checked.output_bytes.value() / checked.call.element().value()};
+}
+
+/// A collective in flight. Few operations are asked for their text, which takes long to make.
+class CallOperation final : public Operation {
+ public:
+  CallOperation(std::shared_ptr<Driver> driver, const Call& call, std::optional<Output> output)
+      : Operation(std::move(driver), {}, output), call_(call) {}
+
+ private:
+  std::string make_text() const override { return to_string(call_); }
+  const Call call_;
+};
+
+}  // namespace
+
 Communicator::Prepared Communicator::prepare(const Request& request) const {
   CheckedCall checked = check(request, rank(), size());
-  const Operation::Output output{request.type, checked.output,
-                                 checked.output_bytes.value() / checked.call.element().value()};
+  const auto output = output_of(request, checked, rank());
   Prepared prepared{std::nullopt, task_of(std::move(checked)), output};
   Impl::of(*this).staging->stage(prepared.main, rank());
   if (request.collective == Collective::all_to_all_v) {
@@ -161,8 +186,8 @@ void Communicator::run_queued(Prepared prepared) {
 Work Communicator::start_queued(Prepared prepared) {
   Engine& engine = Impl::of(*this).engine;
   prepared.read_devices();
-  const auto operation = std::make_shared<Operation>(
-      engine.progress(), to_string(prepared.main.call), prepared.output);
+  const auto operation =
+      std::make_shared<CallOperation>(engine.progress(), prepared.main.call, prepared.output);
   prepared.main.operation = operation;
   if (prepared.agreement) engine.enqueue(std::move(*prepared.agreement));
   engine.enqueue(std::move(prepared.main));

@@ -53,9 +53,9 @@ Work Communicator::start_exchange(const std::vector<Message>& messages) {
   const bool receives = messages.size() == 1 && !messages.front().sends;
   const auto operation = std::make_shared<Operation>(
       engine.progress(), describe(messages),
-      receives ? Operation::Output{messages.front().type, messages.front().data,
-                                   messages.front().count.value()}
-               : Operation::Output{});
+      receives ? std::optional(Operation::Output{messages.front().type, messages.front().data,
+                                                 messages.front().count.value()})
+               : std::nullopt);
   if (messages.empty()) {
     operation->complete();
     return Work{operation};

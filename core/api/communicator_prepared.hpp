@@ -47,7 +47,7 @@ class Communicator::Impl {
 struct Communicator::Prepared {
   std::optional<Task> agreement{};  ///< runs first: its result completes the call of `main`
   Task main{};
-  Operation::Output output{};  ///< the caller's
+  std::optional<Operation::Output> output{};  ///< the caller's
 
   /// Reads inputs that lie on devices. Its errors concern this rank only: nothing has been started.
   void read_devices() {

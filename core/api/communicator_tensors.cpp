@@ -226,7 +226,7 @@ Communicator::Prepared Communicator::prepare_in_place(Collective collective, con
   Prepared prepared = prepare(request_of(collective, sent, sent, reducer, root));
   Task& task = prepared.main;
   if (data.shape.size() > 1) task.call.tensor = data.shape;  // else the count says as much
-  prepared.output.data = data.data;
+  prepared.output->data = data.data;
   if (!packed) return prepared;
   pack_input(task, packed, [=] { packed.copy(sent, data); });
   unpack_output(task, packed, [=] { packed.copy(data, sent); });
@@ -247,7 +247,7 @@ Communicator::Prepared Communicator::prepare_gather(const TensorView& input,
   Prepared prepared = prepare(request_of(Collective::all_gather, sent, received));
   Task& task = prepared.main;
   task.call.tensor = input.shape;
-  prepared.output.data = output.data;
+  prepared.output->data = output.data;
   if (block) pack_input(task, block, [=] { block.copy(sent, input); });
   if (blocks)
     unpack_output(task, blocks, [=, ranks = size(), length = bytes_of(input).value()] {
@@ -275,7 +275,7 @@ Communicator::Prepared Communicator::prepare_scatter(const TensorView& input,
   Prepared prepared = prepare(request_of(Collective::reduce_scatter, sent, received, reducer));
   Task& task = prepared.main;
   task.call.tensor = output.shape;
-  prepared.output.data = output.data;
+  prepared.output->data = output.data;
   if (block) unpack_output(task, block, [=] { block.copy(output, received); });
   if (blocks)
     pack_input(task, blocks, [=, ranks = size(), length = bytes_of(output).value()] {
@@ -309,6 +309,7 @@ Communicator::Prepared Communicator::prepare_fused(const TensorRequest& request)
                                       .output = packed.data(),
                                       .output_count = count,
                                       .reducer = request.reducer});
+  prepared.output.reset();  // the results are in many places
   const auto each_tensor = [packed, tensors = request.inputs](const auto& visit) {
     packed.copy([&](const CopyRun& copy_run) {
       std::byte* at = packed.data();

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <map>
+#include <list>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -12,61 +13,114 @@
 namespace capstan {
 namespace {
 
-struct Handlers {
-  std::vector<OperationEvents::OnComplete> on_complete;
-  std::vector<OperationEvents::OnError> on_error;
+/// A handler: one of the two functions.
+struct Handler {
+  std::uint64_t number = 0;
+  std::optional<int> id{};  ///< of all operations if there is none
+  OperationEvents::OnComplete on_complete{};
+  OperationEvents::OnError on_error{};
+  int running = 0;     ///< threads that are in it
+  bool ended = false;  ///< not called any more
 
-  void append(const Handlers& more) {
-    on_complete.insert(on_complete.end(), more.on_complete.begin(), more.on_complete.end());
-    on_error.insert(on_error.end(), more.on_error.begin(), more.on_error.end());
-  }
+  bool concerns(int operation) const { return !id || *id == operation; }
 };
-
-void tell_of_error(const Handlers& handlers, const Work& work, const std::exception_ptr& error) {
-  for (const auto& handler : handlers.on_error) try {
-      handler(work, error);
-    } catch (const std::exception& thrown) {
-      report_thrown("an error handler of " + work.describe(), thrown);
-    }
-}
-
-void tell(const Handlers& handlers, const Work& work) {
-  try {
-    work.wait();
-  } catch (...) {
-    return tell_of_error(handlers, work, std::current_exception());
-  }
-  for (const auto& handler : handlers.on_complete) try {
-      handler(work);
-    } catch (...) {
-      tell_of_error(handlers, work, std::current_exception());
-    }
-}
+using HandlerPointer = std::shared_ptr<Handler>;
 
 }  // namespace
 
 struct OperationEvents::State {
   std::mutex mutex;
   bool closed = false;
+  std::uint64_t last_number = 0;
+  std::list<HandlerPointer> handlers;    // in the order in which they were added
   std::vector<std::thread::id> running;  // threads that are calling handlers
   std::condition_variable changed;
-  Handlers for_all;
-  std::map<int, Handlers> by_id;
 
-  /// The handlers of an operation's end; none after the destructor has begun.
-  bool begin(int id, Handlers& handlers) {
+  Subscription add(Handler handler) {
+    if (!handler.on_complete && !handler.on_error)
+      throw InvalidArgument("OperationEvents: the handler is empty: pass a function");
     const std::lock_guard lock{mutex};
-    if (closed) return false;
-    handlers.append(for_all);
-    if (const auto found = by_id.find(id); found != by_id.end()) handlers.append(found->second);
-    running.push_back(std::this_thread::get_id());
+    handler.number = ++last_number;
+    handlers.push_back(std::make_shared<Handler>(std::move(handler)));
+    return Subscription{last_number};
+  }
+
+  bool is_handler_thread() const {
+    return std::ranges::find(running, std::this_thread::get_id()) != running.end();
+  }
+
+  bool remove(Subscription subscription) {
+    const auto number = static_cast<std::uint64_t>(subscription);
+    std::unique_lock lock{mutex};
+    const auto found = std::ranges::find(handlers, number, &Handler::number);
+    if (found == handlers.end()) return false;
+    const HandlerPointer handler = *found;
+    handlers.erase(found);
+    handler->ended = true;
+    if (!is_handler_thread()) changed.wait(lock, [&] { return handler->running == 0; });
     return true;
+  }
+
+  /// The handlers of an operation's end; nothing after the destructor has begun.
+  std::optional<std::vector<HandlerPointer>> begin(int id) {
+    const std::lock_guard lock{mutex};
+    if (closed) return std::nullopt;
+    running.push_back(std::this_thread::get_id());
+    std::vector<HandlerPointer> theirs;
+    for (const bool of_all : {true, false})
+      for (const HandlerPointer& handler : handlers)
+        if (handler->concerns(id) && handler->id.has_value() != of_all) theirs.push_back(handler);
+    return theirs;
   }
   void end() {
     const std::lock_guard lock{mutex};
     running.erase(std::ranges::find(running, std::this_thread::get_id()));
     changed.notify_all();
   }
+
+  /// Calls a handler, unless it has been removed meanwhile.
+  template <class Call>
+  void run(Handler& handler, Call call) {
+    {
+      const std::lock_guard lock{mutex};
+      if (handler.ended) return;
+      ++handler.running;
+    }
+    struct Leave {
+      State& state;
+      Handler& handler;
+      ~Leave() {
+        const std::lock_guard lock{state.mutex};
+        --handler.running;
+        state.changed.notify_all();
+      }
+    };
+    const Leave leave{*this, handler};
+    call();
+  }
+
+  void tell_of_error(const std::vector<HandlerPointer>& theirs, const Work& work,
+                     const std::exception_ptr& error) {
+    for (const HandlerPointer& handler : theirs) try {
+        if (handler->on_error) run(*handler, [&] { handler->on_error(work, error); });
+      } catch (const std::exception& thrown) {
+        report_thrown("an error handler of " + work.describe(), thrown);
+      }
+  }
+
+  void tell(const std::vector<HandlerPointer>& theirs, const Work& work) {
+    try {
+      work.wait();
+    } catch (...) {
+      return tell_of_error(theirs, work, std::current_exception());
+    }
+    for (const HandlerPointer& handler : theirs) try {
+        if (handler->on_complete) run(*handler, [&] { handler->on_complete(work); });
+      } catch (...) {
+        tell_of_error(theirs, work, std::current_exception());
+      }
+  }
+
   /// A handler may destroy the object that calls it; it does not wait for itself.
   void close() {
     std::unique_lock lock{mutex};
@@ -83,29 +137,30 @@ OperationEvents::~OperationEvents() {
   state_->close();
 }
 
-void OperationEvents::on_complete(OnComplete handler) {
-  const std::lock_guard lock{state_->mutex};
-  state_->for_all.on_complete.push_back(std::move(handler));
+OperationEvents::Subscription OperationEvents::on_complete(OnComplete handler) {
+  return state_->add({.on_complete = std::move(handler)});
 }
-void OperationEvents::on_error(OnError handler) {
-  const std::lock_guard lock{state_->mutex};
-  state_->for_all.on_error.push_back(std::move(handler));
+OperationEvents::Subscription OperationEvents::on_error(OnError handler) {
+  return state_->add({.on_error = std::move(handler)});
 }
-void OperationEvents::on_complete(int id, OnComplete handler) {
-  const std::lock_guard lock{state_->mutex};
-  state_->by_id[id].on_complete.push_back(std::move(handler));
+OperationEvents::Subscription OperationEvents::on_complete(int id, OnComplete handler) {
+  return state_->add({.id = id, .on_complete = std::move(handler)});
 }
-void OperationEvents::on_error(int id, OnError handler) {
-  const std::lock_guard lock{state_->mutex};
-  state_->by_id[id].on_error.push_back(std::move(handler));
+OperationEvents::Subscription OperationEvents::on_error(int id, OnError handler) {
+  return state_->add({.id = id, .on_error = std::move(handler)});
+}
+
+bool OperationEvents::end(Subscription subscription) {
+  return state_->remove(subscription);
 }
 
 void OperationEvents::watch(int id, const Work& work, OnComplete on_complete) {
   work.on_complete([state = state_, id, own = std::move(on_complete)](const Work& ended) {
-    Handlers handlers;
-    if (own) handlers.on_complete.push_back(own);
-    if (!state->begin(id, handlers)) return;
-    tell(handlers, ended);
+    auto theirs = state->begin(id);
+    if (!theirs) return;
+    if (own)
+      theirs->insert(theirs->begin(), std::make_shared<Handler>(Handler{.on_complete = own}));
+    state->tell(*theirs, ended);
     state->end();
   });
   work.ensure_progress();

@@ -2,6 +2,12 @@
 
 namespace capstan {
 
+const std::string& Operation::text() const {
+  const std::lock_guard lock{mutex_};
+  if (text_.empty()) text_ = make_text();
+  return text_;
+}
+
 void Operation::when_ended(Callback callback) {
   if (!ended()) driver_->require_own_process();
   {

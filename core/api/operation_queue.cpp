@@ -22,32 +22,40 @@ std::size_t OperationQueue::size() const {
 }
 
 std::size_t OperationQueue::pending_count() const {
-  const std::lock_guard lock{mutex_};
-  return static_cast<std::size_t>(
-      std::ranges::count_if(works_, [](const Work& work) { return !work.is_completed(); }));
+  const auto works = snapshot();
+  Work::advance(works);
+  return works.size() - static_cast<std::size_t>(std::ranges::count_if(works, &Work::has_ended));
 }
 
-void OperationQueue::wait_for_all() const {
+bool OperationQueue::wait_until(Deadline deadline, const std::stop_token& stop) const {
   const auto works = snapshot();
-  Work::wait_all(works);
-  for (const Work& work : works) work.wait();
-}
-
-bool OperationQueue::try_wait_for_all(std::chrono::nanoseconds timeout) const {
-  const auto works = snapshot();
-  if (!Work::wait_all(works, Deadline::in(timeout))) return false;
+  if (!Work::wait_all(works, deadline, stop)) return false;
   for (const Work& work : works) work.wait();
   return true;
 }
 
+void OperationQueue::wait_for_all() const {
+  wait_until(Deadline::never(), {});
+}
+
+bool OperationQueue::wait_for_all(const std::stop_token& stop) const {
+  return wait_until(Deadline::never(), stop);
+}
+
+bool OperationQueue::try_wait_for_all(std::chrono::nanoseconds timeout,
+                                      const std::stop_token& stop) const {
+  return wait_until(Deadline::in(timeout), stop);
+}
+
 std::optional<std::size_t> OperationQueue::wait_for_any(
-    std::optional<std::chrono::nanoseconds> timeout) const {
-  return Work::wait_any(snapshot(), timeout ? Deadline::in(*timeout) : Deadline::never());
+    std::optional<std::chrono::nanoseconds> timeout, const std::stop_token& stop) const {
+  return Work::wait_any(snapshot(), timeout ? Deadline::in(*timeout) : Deadline::never(), stop);
 }
 
 void OperationQueue::clear_completed() {
+  Work::advance(snapshot());  // without the lock: callbacks may use the queue
   const std::lock_guard lock{mutex_};
-  std::erase_if(works_, [](const Work& work) { return work.is_completed(); });
+  std::erase_if(works_, &Work::has_ended);
 }
 
 void OperationQueue::cancel_all() {

@@ -23,6 +23,23 @@ bool drive(std::span<const std::shared_ptr<Driver>> drivers, const std::function
   return true;
 }
 
+/// The drivers of works, each once.
+std::vector<std::shared_ptr<Driver>> drivers_of(std::span<const Work> works) {
+  std::vector<std::shared_ptr<Driver>> drivers;
+  for (const Work& work : works)
+    if (std::ranges::find(drivers, work.state()->driver()) == drivers.end())
+      drivers.push_back(work.state()->driver());
+  return drivers;
+}
+
+/// Whether an operation has ended before the deadline and before a stop was requested.
+bool drive(Operation& operation, Deadline deadline, const std::stop_token& stop) {
+  if (operation.ended()) return true;
+  const auto done = [&] { return operation.ended() || stop.stop_requested(); };
+  operation.driver()->drive(done, deadline);
+  return operation.ended();
+}
+
 }  // namespace
 
 Operation& Work::operation() const {
@@ -47,10 +64,8 @@ void Work::wait() const {
   wait_until(Deadline::never());
 }
 
-bool Work::wait_until(Deadline deadline) const {
-  Operation& operation = this->operation();
-  if (!operation.ended() && !operation.driver()->drive([&] { return operation.ended(); }, deadline))
-    return false;
+bool Work::wait_until(Deadline deadline, const std::stop_token& stop) const {
+  if (!drive(operation(), deadline, stop)) return false;
   throw_unless_completed();
   return true;
 }
@@ -66,7 +81,9 @@ void Work::withdraw() const {
 
 const Operation::Output& Work::checked_output(DataType type) const {
   throw_unless_completed();
-  const Operation::Output& output = operation_->output();
+  if (!operation_->output())
+    throw InvalidArgument(fmt::format("{} has no result on this rank", describe()));
+  const Operation::Output& output = *operation_->output();
   if (output.type != type)
     throw InvalidArgument(fmt::format("the result of {} is of type {}, not {}", describe(),
                                       name_of(output.type), name_of(type)));
@@ -74,11 +91,11 @@ const Operation::Output& Work::checked_output(DataType type) const {
 }
 
 std::optional<MessageInfo> Work::message() const {
-  return is_completed() ? operation_->message() : std::nullopt;
+  return has_ended() ? operation_->message() : std::nullopt;
 }
 
 std::exception_ptr Work::error() const {
-  return is_completed() ? operation_->error() : nullptr;
+  return has_ended() ? operation_->error() : nullptr;
 }
 
 void Work::on_complete(Callback callback) const {
@@ -111,26 +128,28 @@ std::future<void> Work::future() const {
   return promise->get_future();
 }
 
-std::optional<std::size_t> Work::wait_any(std::span<const Work> works, Deadline deadline) {
+std::optional<std::size_t> Work::wait_any(std::span<const Work> works, Deadline deadline,
+                                          const std::stop_token& stop) {
   if (works.empty())
     throw InvalidArgument("wait_any of nothing: there is no operation to wait for");
-  std::vector<std::shared_ptr<Driver>> drivers;
-  for (const Work& work : works)
-    if (std::ranges::find(drivers, work.operation().driver()) == drivers.end())
-      drivers.push_back(work.operation().driver());
-  const auto first_ended = [&] { return std::ranges::find_if(works, &Work::is_completed); };
-  if (!drive(drivers, [&] { return first_ended() != works.end(); }, deadline)) return std::nullopt;
-  return static_cast<std::size_t>(first_ended() - works.begin());
+  for (const Work& work : works) (void)work.operation();
+  const auto first_ended = [&] { return std::ranges::find_if(works, &Work::has_ended); };
+  const auto done = [&] { return first_ended() != works.end() || stop.stop_requested(); };
+  drive(drivers_of(works), done, deadline);
+  const auto ended = first_ended();
+  if (ended == works.end()) return std::nullopt;
+  return static_cast<std::size_t>(ended - works.begin());
 }
 
-bool Work::wait_all(std::span<const Work> works, Deadline deadline) {
-  for (const Work& work : works) {
-    Operation& operation = work.operation();
-    if (!operation.ended() &&
-        !operation.driver()->drive([&] { return operation.ended(); }, deadline))
-      return false;
-  }
+bool Work::wait_all(std::span<const Work> works, Deadline deadline, const std::stop_token& stop) {
+  for (const Work& work : works)
+    if (!drive(work.operation(), deadline, stop)) return false;
   return true;
+}
+
+void Work::advance(std::span<const Work> works) {
+  for (const Work& work : works) (void)work.operation();
+  for (const auto& driver : drivers_of(works)) driver->advance();
 }
 
 }  // namespace capstan

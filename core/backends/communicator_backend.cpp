@@ -16,10 +16,12 @@ class FollowingDriver : public Driver {
  public:
   explicit FollowingDriver(Work first) : first_(std::move(first)) {}
   bool drive(const std::function<bool()>& done, Deadline deadline) override {
-    if (!done()) Work::wait_any({&first_, 1}, deadline);
+    const auto moved = [&] { return done() || first_.has_ended(); };
+    if (!done()) first_.state()->driver()->drive(moved, deadline);
     while (!done() && !deadline.expired()) std::this_thread::yield();  // its callback is running
     return done();
   }
+  void advance() override { (void)first_.is_completed(); }
   /// Refused: the memory into which the call packs is in use.
   bool cancel(Operation&) override { return false; }
   void ensure_progress() override { first_.ensure_progress(); }
@@ -31,7 +33,7 @@ class FollowingDriver : public Driver {
 
 Work followed(const Work& first, std::string text, AsynchronousPart::Finish finish) {
   auto operation = std::make_shared<Operation>(std::make_shared<FollowingDriver>(first),
-                                               std::move(text), Operation::Output{});
+                                               std::move(text), std::nullopt);
   first.on_complete([operation, finish = std::move(finish)](const Work& ended) {
     try {
       ended.wait();

@@ -56,9 +56,10 @@ class MockBackend : public Backend, public AsynchronousPart, public PointToPoint
   Work start(const Request& request, Finish finish) override {
     if (has_counts(request.collective))
       refuse(std::string{name_of(request.collective)}, "use the backend capstan");
-    return driver_->start(describe(request),
-                          {request.type, request.output, request.output_count.value()},
-                          world_->call(rank_, request), std::move(finish));
+    return driver_->start(
+        describe(request),
+        Operation::Output{request.type, request.output, request.output_count.value()},
+        world_->call(rank_, request), std::move(finish));
   }
   Work start(const Message& message, Finish finish) override {
     if (message.sends) world_->send(rank_, message);

@@ -27,7 +27,7 @@ class Backoff {
 
 }  // namespace
 
-Work PolledDriver::start(std::string text, Operation::Output output,
+Work PolledDriver::start(std::string text, std::optional<Operation::Output> output,
                          std::unique_ptr<NativeOperation> progress, std::function<void()> finish) {
   auto operation = std::make_shared<Operation>(shared_from_this(), std::move(text), output);
   const std::lock_guard lock{mutex_};
@@ -71,7 +71,7 @@ std::optional<PolledDriver::Ended> PolledDriver::test(Pending& pending) const {
 }
 
 /// Tests all operations once. Whether one has ended.
-bool PolledDriver::advance() {
+bool PolledDriver::test_all() {
   std::vector<Ended> all;
   {
     const std::lock_guard lock{mutex_};
@@ -92,7 +92,7 @@ bool PolledDriver::drive(const std::function<bool()>& done, Deadline deadline) {
   require_own_process();
   Backoff backoff;
   while (!done()) {
-    if (advance())
+    if (test_all())
       backoff.reset();
     else if (deadline.expired())
       return done();
@@ -100,6 +100,11 @@ bool PolledDriver::drive(const std::function<bool()>& done, Deadline deadline) {
       backoff.wait(deadline);
   }
   return true;
+}
+
+void PolledDriver::advance() {
+  require_own_process();
+  test_all();
 }
 
 void PolledDriver::ensure_progress() {

@@ -40,8 +40,8 @@ class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDr
 
   /// `finish`, which may be empty, runs when the library has finished and before the operation
   /// completes.
-  Work start(std::string text, Operation::Output output, std::unique_ptr<NativeOperation> progress,
-             std::function<void()> finish);
+  Work start(std::string text, std::optional<Operation::Output> output,
+             std::unique_ptr<NativeOperation> progress, std::function<void()> finish);
   /// To be called once at the end, also for the thread. What is pending fails with Aborted. The
   /// library has ended it, or will never touch its buffers.
   void close(const std::string& reason);
@@ -53,6 +53,7 @@ class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDr
   }
 
   bool drive(const std::function<bool()>& done, Deadline deadline) override;
+  void advance() override;
   /// Always refused: the library may be using the buffers.
   bool cancel(Operation&) override { return false; }
   void ensure_progress() override;
@@ -70,7 +71,7 @@ class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDr
     std::optional<MessageInfo> message;
     std::exception_ptr error;
   };
-  bool advance();
+  bool test_all();
   std::optional<Ended> test(Pending& pending) const;
 
   const Options options_;

@@ -22,6 +22,7 @@ struct MachineView {
   bool autotunes = false;          ///< every rank wants calls to be measured
   Bytes cached_buffers{8 << 20};   ///< input and output of a rank that the last cache has room for
   bool oversubscribed = false;     ///< ranks on this host share cores: waits yield them early
+  bool free_core = false;          ///< each rank's progress thread has a core, bound to it or not
   CpuSet spare_processors{};       ///< a core without ranks, for this rank's progress thread
   int position = 0;                ///< of this rank among those on its host
 };

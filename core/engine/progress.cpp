@@ -8,6 +8,7 @@
 #include "core/engine/engine.hpp"
 #include "core/engine/process_exit.hpp"
 #include "core/net/limits.hpp"
+#include "core/net/log.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {
@@ -269,6 +270,19 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
   return finished;
 }
 
+void Progress::advance() {
+  if (left_at_exit_) [[unlikely]]
+    await_exit();
+  if (poll()) return;
+  serve();
+  const auto now = Clock::now();
+  if (now - checked_.load() > check_interval) {
+    checked_ = now;
+    check();
+  }
+  if (options_.oversubscribed || shares_core(now)) yield(now);  // callers ask in a loop
+}
+
 bool Progress::cancel(Operation& operation) {
   bool detached = false;
   {
@@ -292,6 +306,18 @@ void Progress::ensure_progress() {
     threaded_ = false;
     throw;
   }
+}
+
+bool Progress::ensure_overlap() {
+  require_own_process();
+  const bool free_core = options_.free_core || !options_.thread_processors.empty();
+  static std::atomic<bool> said = false;
+  if (!free_core && !has_thread() && !said.exchange(true))
+    log().warn(
+        "no core is free for a progress thread beside the ranks of this host: a computation that "
+        "keeps its core busy hides no communication; start fewer ranks, or bind each to one core");
+  if (!options_.oversubscribed) ensure_progress();
+  return free_core;
 }
 
 void Progress::run_thread(const std::stop_token& stop) {

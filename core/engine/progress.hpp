@@ -33,6 +33,7 @@ class Progress final : public Driver,
   struct Options {
     bool oversubscribed = false;  ///< ranks share cores: yield at once
     CpuSet thread_processors{};   ///< of the progress thread; empty: those of its maker
+    bool free_core = false;       ///< the progress thread has a core beside those of the ranks
   };
 
   /// `bell`: the world's transport, on which waiting threads sleep.
@@ -51,7 +52,9 @@ class Progress final : public Driver,
 
   bool drive(const std::function<bool()>& done, Deadline deadline) override;
   bool cancel(Operation& operation) override;
+  void advance() override;
   void ensure_progress() override;
+  bool ensure_overlap() override;
 
   void add(Engine& engine);
   /// The last engine to go ends the progress thread.
@@ -121,7 +124,8 @@ class Progress final : public Driver,
   };
   std::vector<Ended> ended_;
 
-  std::atomic<bool> sharing_ = false;  // the core, with programs that give it back soon
+  std::atomic<Clock::time_point> checked_{};  // by advance()
+  std::atomic<bool> sharing_ = false;         // the core, with programs that give it back soon
   std::atomic<Clock::time_point> sharing_until_{};
 
   std::atomic<bool> threaded_ = false;

@@ -265,7 +265,7 @@ void WorkAwaiter::await_suspend(std::coroutine_handle<TaskPromise> coroutine) {
 
 WorkAwaiter::~WorkAwaiter() {
   if (link_) link_->leave(false);
-  if (work_.valid() && !work_.is_completed()) work_.withdraw();
+  if (work_.valid() && !work_.has_ended()) work_.withdraw();
 }
 
 }  // namespace detail

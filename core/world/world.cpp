@@ -48,6 +48,13 @@ bool oversubscribed(const std::vector<Processors>& ranks) {
   return shared || all.count() < ranks.size();
 }
 
+/// Whether there is a core for each rank and one for its progress thread.
+bool has_free_cores(const std::vector<Processors>& ranks) {
+  Processors all;
+  for (const Processors& own : ranks) all |= own;
+  return all.count() >= 2 * ranks.size();
+}
+
 std::vector<CpuSet> cpu_sets(const std::vector<Processors>& ranks) {
   std::vector<CpuSet> sets;
   for (const Processors& own : ranks) {
@@ -100,6 +107,7 @@ MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) 
           .chunk = caches.chunk,
           .cached_buffers = caches.buffers,
           .oversubscribed = oversubscribed(neighbours),
+          .free_core = has_free_cores(neighbours),
           .spare_processors = spare_core(machine, cpu_sets(neighbours), position),
           .position = position};
 }
@@ -165,10 +173,10 @@ Member make_member(std::unique_ptr<Transport> transport, Rank self, const Segmen
   ByRank<int> world_ranks(machine.hosts.ranks());
   std::iota(world_ranks.begin(), world_ranks.end(), 0);
   const std::shared_ptr<Transport> shared = std::move(transport);
-  Engine::Shared own{
-      std::make_shared<Progress>(
-          shared, Progress::Options{machine.oversubscribed, machine.spare_processors}),
-      std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
+  Engine::Shared own{std::make_shared<Progress>(
+                         shared, Progress::Options{machine.oversubscribed, machine.spare_processors,
+                                                   machine.free_core}),
+                     std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
   return {std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), self, layout,
                                    machine, settings)};
 }
@@ -256,15 +264,17 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
   const Machine machine = Machine::discover();
   const bool oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks);
-  const MachineView view{.threads = true,
-                         .hosts = virtual_hosts(ranks, settings),
-                         .shares_cores = oversubscribed,
-                         .chunk = ranks > 1 ? chunk_bytes_for(machine, ranks) : Bytes{0},
-                         .reads_peers = true,
-                         .huge_pages = ranks > 1 && may_use_huge_pages(settings),
-                         .autotunes = wants_autotuning(settings),
-                         .cached_buffers = cached_buffers(machine, ranks),
-                         .oversubscribed = oversubscribed};
+  const MachineView view{
+      .threads = true,
+      .hosts = virtual_hosts(ranks, settings),
+      .shares_cores = oversubscribed,
+      .chunk = ranks > 1 ? chunk_bytes_for(machine, ranks) : Bytes{0},
+      .reads_peers = true,
+      .huge_pages = ranks > 1 && may_use_huge_pages(settings),
+      .autotunes = wants_autotuning(settings),
+      .cached_buffers = cached_buffers(machine, ranks),
+      .oversubscribed = oversubscribed,
+      .free_core = own_processors().count() >= 2 * static_cast<std::size_t>(ranks)};
   const SegmentLayout layout = segment_layout(ranks, view, settings);
   std::vector<Member> members;
   for (auto& transport : make_transports_of_threads(view.hosts, layout.total(), settings))

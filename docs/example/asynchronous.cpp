@@ -33,7 +33,7 @@ void several(Communicator& world, std::vector<Bucket>& buckets) {
 }
 
 void within_a_time(Communicator& world, Bucket& data) try {
-  capstan::execute_async([&] { return world.start_all_reduce(data); }, 5s);
+  capstan::execute([&] { return world.start_all_reduce(data); }, 5s);
 } catch (const capstan::DeadlineExceeded& error) {
   std::printf("%s\n", error.what());  // it was cancelled: `data` is ours again
 }

@@ -237,12 +237,12 @@ TEST_P(Async, DeadlinesAndStopsHaveErrorsOfTheirOwn) {
     std::vector<int> data(100, 1);
     const auto start = [&] { return world.start_all_reduce(data); };
     if (world.rank() == 0) {
-      EXPECT_THROW(execute_async(start, 5ms), DeadlineExceeded);
+      EXPECT_THROW(execute(start, 5ms), DeadlineExceeded);
       std::stop_source stop;
       std::jthread stopper{[&] { stop.request_stop(); }};
-      EXPECT_THROW(execute_async(start, 60s, stop.get_token()), Cancelled);
+      EXPECT_THROW(execute(start, 60s, stop.get_token()), Cancelled);
       try {
-        execute_async([&] { return world.start_broadcast(data, 9); }, 60s);
+        execute([&] { return world.start_broadcast(data, 9); }, 60s);
         ADD_FAILURE() << "root 9 does not exist";
       } catch (const OperationFailed& error) {
         EXPECT_THAT(error.what(), HasSubstr("root 9"));
@@ -255,7 +255,7 @@ TEST_P(Async, DeadlinesAndStopsHaveErrorsOfTheirOwn) {
     }
     data.assign(100, 1);
     std::vector<std::function<Work()>> two{start, [&] { return world.start_barrier(); }};
-    const auto works = execute_all_async(two, 60s);
+    const auto works = execute_all(two, 60s);
     EXPECT_THAT(works.front().result<int>(), Each(2));
   });
 }

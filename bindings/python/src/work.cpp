@@ -29,10 +29,9 @@ std::optional<std::chrono::nanoseconds> limit_of(std::optional<double> seconds) 
 
 py::object wait(const Pending& pending, std::optional<double> timeout) {
   if (!wait_interruptibly(pending.work, limit_of(timeout))) {
-    PyErr_SetString(PyExc_TimeoutError,
-                    fmt::format("{} has not ended within {} s; it goes on", pending.work.describe(),
-                                *timeout)
-                        .c_str());
+    PyErr_SetString(PyExc_TimeoutError, fmt::format("{} has not ended within {} s; it goes on",
+                                                    pending.work.describe(), *timeout)
+                                            .c_str());
     throw py::error_already_set();
   }
   return pending.result;
@@ -59,10 +58,9 @@ py::object await(py::object self) {
   const py::object loop = py::module_::import("asyncio").attr("get_running_loop")();
   const py::object future = loop.attr("create_future")();
   const py::object settle = py::module_::import("capstan._futures").attr("settle");
-  self.attr("on_complete")(
-      py::cpp_function([loop, future, settle](const py::object& work) {
-        loop.attr("call_soon_threadsafe")(settle, future, work);
-      }));
+  self.attr("on_complete")(py::cpp_function([loop, future, settle](const py::object& work) {
+    loop.attr("call_soon_threadsafe")(settle, future, work);
+  }));
   return future.attr("__await__")();
 }
 
@@ -100,20 +98,21 @@ void bind_work(py::module_& m) {
       .def_property_readonly(
           "done", [](const Pending& self) { return wait_for(self.work, {}); },
           "Whether the operation has ended. Asking moves it on.")
-      .def("cancel",
-           [](const Pending& self) {
-             const py::gil_scoped_release others_run;
-             return self.work.cancel();
-           },
-           "Gives the arrays back; wait() then raises Cancelled. Other ranks get their results.\n"
-           "False: it had ended, or a peer is using the arrays.")
+      .def(
+          "cancel",
+          [](const Pending& self) {
+            const py::gil_scoped_release others_run;
+            return self.work.cancel();
+          },
+          "Gives the arrays back; wait() then raises Cancelled. Other ranks get their results.\n"
+          "False: it had ended, or a peer is using the arrays.")
       .def("on_complete", &when_done, py::arg("callback"),
            "Calls callback(work) once, when the operation has ended, on any thread. Starts the "
            "progress thread.")
       .def("__await__", &await)
       .def("__repr__", [](const Pending& self) {
         return fmt::format("<capstan.Work {}: {}>", self.work.describe(),
-                           !self.work.is_completed()  ? "in flight"
+                           !self.work.has_ended()     ? "in flight"
                            : self.work.is_cancelled() ? "cancelled"
                            : self.work.error()        ? "failed"
                                                       : "done");

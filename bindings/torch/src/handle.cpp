@@ -46,7 +46,7 @@ void Handle::settle() {
 
 bool Handle::all_ended() const {
   return launched_ && std::all_of(works_.begin(), works_.end(),
-                                  [](const capstan::Work& work) { return work.is_completed(); });
+                                  [](const capstan::Work& work) { return work.has_ended(); });
 }
 
 bool Handle::isCompleted() {

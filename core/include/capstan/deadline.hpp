@@ -40,6 +40,8 @@ class Deadline {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(remaining());
     return static_cast<int>(std::min<std::chrono::milliseconds::rep>(left.count(), INT_MAX));
   }
+  /// The time limit that it was made from.
+  Clock::duration limit() const { return budget_; }
   /// The time limit, for messages: "30 s", "0.25 s".
   std::string budget() const {
     if (is_never()) return "unlimited time";
@@ -54,4 +56,4 @@ class Deadline {
   Clock::duration budget_;
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

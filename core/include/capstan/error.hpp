@@ -1,9 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "capstan/error_code.hpp"
 #include "capstan/export.hpp"
@@ -94,11 +96,24 @@ class Cancelled : public Error {
   explicit Cancelled(const std::string& message) : Error(message, ErrorCode::cancelled) {}
 };
 
-/// The deadline that a caller gave for an operation passed; the operation has been cancelled.
+/// The time limit that a caller gave for operations passed. What was pending has been cancelled,
+/// unless the function that throws this says that it goes on.
 class DeadlineExceeded : public Error {
  public:
-  explicit DeadlineExceeded(const std::string& message)
-      : Error(message, ErrorCode::deadline_exceeded) {}
+  explicit DeadlineExceeded(const std::string& message, std::chrono::nanoseconds budget = {},
+                            std::vector<std::string> pending = {})
+      : Error(message, ErrorCode::deadline_exceeded),
+        budget_(budget),
+        pending_(std::move(pending)) {}
+
+  /// The time limit.
+  std::chrono::nanoseconds budget() const { return budget_; }
+  /// The operations that had not ended: "all_reduce(1000 x f32, sum)".
+  const std::vector<std::string>& pending() const { return pending_; }
+
+ private:
+  std::chrono::nanoseconds budget_;
+  std::vector<std::string> pending_;
 };
 
 /// An operation failed for another reason, which is kept as its cause.
@@ -112,4 +127,4 @@ class OperationFailed : public Error {
   std::exception_ptr cause_;
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

@@ -30,6 +30,9 @@ class Driver {
   /// start operations and may wait for them.
   virtual bool drive(const std::function<bool()>& done, Deadline deadline) = 0;
 
+  /// Moves operations on as far as they go at this moment, and returns. Callbacks as in drive().
+  virtual void advance() = 0;
+
   /// Detaches an operation from its caller's buffers. When this returns true, the buffers are
   /// neither read nor written any more, and operation.cancelled() has been called. The operation
   /// goes on with private copies, so that peers get the data that they expect. False if the
@@ -38,6 +41,13 @@ class Driver {
 
   /// From now on operations move on while no thread waits: starts the progress thread.
   virtual void ensure_progress() = 0;
+
+  /// The same, for operations that are to go on beside a computation. False if they can hardly do
+  /// so, as no core is free for them.
+  virtual bool ensure_overlap() {
+    ensure_progress();
+    return true;
+  }
 
   /// Throws InvalidArgument in a forked child, where no operation moves on. All of the above do so,
   /// too.
@@ -57,9 +67,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
     std::size_t count = 0;
   };
 
-  /// `text` names it in errors: "all_reduce(1000 x f32, sum)".
-  Operation(std::shared_ptr<Driver> driver, std::string text, Output output)
+  /// `text` names it in errors: "all_reduce(1000 x f32, sum)". No output: it has no result.
+  Operation(std::shared_ptr<Driver> driver, std::string text, std::optional<Output> output)
       : driver_(std::move(driver)), text_(std::move(text)), output_(output) {}
+  virtual ~Operation() = default;
 
   State state() const { return state_.load(std::memory_order_acquire); }
   bool ended() const { return state() != State::pending; }
@@ -73,16 +84,23 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// Fails, and runs no callback: the process exits, and what callbacks refer to may be gone.
   void fail_silently(std::exception_ptr error);
 
+  /// For a result whose memory is known at the end only; before complete().
+  void set_output(std::optional<Output> output) { output_ = output; }
+
   /// Runs `callback` once: at once if the operation has ended, else on the thread that ends it.
   /// Throws InvalidArgument if the operation has not ended and this is a forked child.
   void when_ended(Callback callback);
 
   const std::shared_ptr<Driver>& driver() const { return driver_; }
-  const std::string& text() const { return text_; }
+  const std::string& text() const;
   // To be read after the end.
-  const Output& output() const { return output_; }
+  const std::optional<Output>& output() const { return output_; }
   const std::exception_ptr& error() const { return error_; }
   const std::optional<MessageInfo>& message() const { return message_; }
+
+ protected:
+  /// The text, where the constructor has got none. Called once at most.
+  virtual std::string make_text() const { return "an operation"; }
 
  private:
   void end(State state, std::exception_ptr error, std::optional<MessageInfo> message = {});
@@ -90,13 +108,13 @@ class Operation : public std::enable_shared_from_this<Operation> {
                                 std::optional<MessageInfo> message);
 
   const std::shared_ptr<Driver> driver_;
-  const std::string text_;
-  const Output output_;
+  mutable std::string text_;  // most operations are never asked for it: it is made when they are
+  std::optional<Output> output_;
   std::atomic<State> state_ = State::pending;
-  std::mutex mutex_;  // of the end and the callbacks
+  mutable std::mutex mutex_;  // of the end, the callbacks and the text
   std::vector<Callback> callbacks_;
   std::exception_ptr error_;
   std::optional<MessageInfo> message_;
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -18,6 +19,8 @@ namespace CAPSTAN_EXPORT capstan {
 /// the error that wait() throws. An exception from an on_complete handler goes to the on_error
 /// handlers; an exception from an on_error handler is logged.
 ///
+/// Each on_complete() and on_error() returns a subscription, which end() takes.
+///
 /// Thread-safe. The destructor waits for handlers that run on other threads; after it no handler is
 /// called any more. Operations run on.
 class OperationEvents {
@@ -29,15 +32,22 @@ class OperationEvents {
   ~OperationEvents();
   OperationEvents(const OperationEvents&) = delete;
 
-  /// For all operations.
-  void on_complete(OnComplete handler);
-  void on_error(OnError handler);
+  /// A handler that was added.
+  enum class Subscription : std::uint64_t {};
+
+  /// For all operations. Throws InvalidArgument if the handler is empty, as the next four do.
+  Subscription on_complete(OnComplete handler);
+  Subscription on_error(OnError handler);
   /// For operations with this id.
-  void on_complete(int id, OnComplete handler);
-  void on_error(int id, OnError handler);
+  Subscription on_complete(int id, OnComplete handler);
+  Subscription on_error(int id, OnError handler);
+  /// Removes a handler. It is not called any more when this returns, so this waits while another
+  /// thread runs it; not when called by a handler, so that handlers may end each other. False if
+  /// there is no such handler any more.
+  bool end(Subscription subscription);
 
   /// Starts an operation under an id, which may be used again. `on_complete` is for this operation
-  /// only.
+  /// only, and may be left out.
   template <StartsOperation Start>
   Work start(int id, Start start, OnComplete on_complete = nullptr) {
     Work work = start();
@@ -52,4 +62,4 @@ class OperationEvents {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "capstan/export.hpp"
@@ -23,22 +24,28 @@ class OperationQueue {
   void enqueue(Work work);
 
   std::size_t size() const;
-  /// The number of operations that have not ended.
+  /// The number of operations that have not ended. Asking moves them on.
   std::size_t pending_count() const;
 
   /// Returns when all operations have ended. Then throws the error of the first operation that did
   /// not complete (Cancelled, if it was cancelled).
   void wait_for_all() const;
-  /// False when some operations have not ended within `timeout`, one time limit for all. Throws
-  /// like wait_for_all().
-  bool try_wait_for_all(std::chrono::nanoseconds timeout) const;
-  /// The index of an operation that has ended; nothing when the time passes before. Throws
-  /// InvalidArgument when the queue is empty.
-  std::optional<std::size_t> wait_for_any(
-      std::optional<std::chrono::nanoseconds> timeout = std::nullopt) const;
+  /// False when a stop was requested before; operations run on. Throws like wait_for_all().
+  [[nodiscard]] bool wait_for_all(const std::stop_token& stop) const;
 
-  /// Drops operations that have ended; the others keep their order.
+  /// False when some operations have not ended within `timeout`, one time limit for all, or a stop
+  /// was requested before. Throws like wait_for_all().
+  bool try_wait_for_all(std::chrono::nanoseconds timeout, const std::stop_token& stop = {}) const;
+
+  /// The index of an operation that has ended; nothing when the time passes, or a stop is
+  /// requested, before. Throws InvalidArgument when the queue is empty.
+  std::optional<std::size_t> wait_for_any(
+      std::optional<std::chrono::nanoseconds> timeout = std::nullopt,
+      const std::stop_token& stop = {}) const;
+
+  /// Drops operations that have ended; the others keep their order. Moves them on first.
   void clear_completed();
+
   /// Withdraws operations that have not ended (see Work::withdraw); they stay in the queue.
   void cancel_all();
 
@@ -52,9 +59,10 @@ class OperationQueue {
 
  private:
   std::vector<Work> snapshot() const;
+  bool wait_until(Deadline deadline, const std::stop_token& stop) const;
 
   mutable std::mutex mutex_;
   std::vector<Work> works_;
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

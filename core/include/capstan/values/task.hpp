@@ -52,7 +52,7 @@ class WorkAwaiter {
   WorkAwaiter(const WorkAwaiter&) = delete;
   WorkAwaiter& operator=(const WorkAwaiter&) = delete;
   ~WorkAwaiter();
-  bool await_ready() const { return work_.is_completed(); }
+  bool await_ready() const { return work_.has_ended(); }
   void await_suspend(std::coroutine_handle<TaskPromise> task);
   void await_resume() const { work_.wait(); }
 
