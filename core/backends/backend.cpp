@@ -16,10 +16,6 @@ Caller caller_of(const Backend& backend) {
   return {backend.name(), backend.rank(), backend.world_size()};
 }
 
-bool needs_device(const TensorView& tensor) {
-  return tensor.device.type == DeviceType::cuda || tensor.device.type == DeviceType::rocm;
-}
-
 Tensor like(const Tensor& tensor) {
   return {tensor.type(), tensor.shape()};
 }
@@ -46,9 +42,9 @@ void Backend::require_open(std::string_view call) const {
 
 void Backend::require_possible(std::string_view call, const TensorView& tensor) const {
   const Capabilities can = capabilities();
-  if (needs_device(tensor) ? can.device_memory : can.host_memory) return;
+  if (is_on_device(tensor) ? can.device_memory : can.host_memory) return;
   refuse(fmt::format("{} of {} on {}", call, to_string(tensor), to_string(tensor.device)),
-         needs_device(tensor) ? "copy it to the host, or choose another backend"
+         is_on_device(tensor) ? "copy it to the host, or choose another backend"
                               : "copy it to the device, or choose another backend");
 }
 
@@ -64,6 +60,10 @@ PointToPointPart& Backend::require_point_to_point(std::string_view call) {
   PointToPointPart* part = point_to_point();
   if (!part) refuse(std::string{call}, "this backend has collectives only");
   return *part;
+}
+
+std::shared_ptr<DeviceRuntime> Backend::staging_for(const Device& /*device*/) const {
+  return nullptr;
 }
 
 void Backend::run_checked(const Request& request) {
@@ -99,7 +99,9 @@ BackendCall Backend::prepare(Collective collective, const TensorView& input,
   require_open(name_of(collective));
   require_possible(name_of(collective), input);
   require_possible(name_of(collective), output);
-  return {caller_of(*this), collective, input, output, reducer, root, dimension};
+  Caller caller = caller_of(*this);
+  caller.staging = staging_for(is_on_device(input) ? input.device : output.device);
+  return {caller, collective, input, output, reducer, root, dimension};
 }
 
 void Backend::all_reduce(const TensorView& data, const Reducer& reducer) {

@@ -66,13 +66,18 @@ bool lies_as_it_travels(const TensorView& tensor, int dimension, int slices) {
                                     [](std::int64_t length) { return length == 1; });
 }
 
-void require_packable(const Caller& caller, std::string_view call, const TensorView& tensor) {
-  if (tensor.device.type == DeviceType::cuda || tensor.device.type == DeviceType::rocm)
+/// Memory for a tensor that does not lie as it travels, or is staged; null for others.
+std::shared_ptr<Packing> packing_for(const Caller& caller, std::string_view call,
+                                     const TensorView& tensor, int dimension, int slices) {
+  const auto runtime = is_on_device(tensor) ? caller.staging : nullptr;
+  if (!runtime && lies_as_it_travels(tensor, dimension, slices)) return nullptr;
+  if (is_on_device(tensor) && !runtime)
     throw NotSupported(
         caller.backend,
         fmt::format("rank {}: {}: {}: {} on a device would have to be packed: make it dense, and "
                     "gather or scatter along dimension 0",
                     caller.rank, caller.backend, call, to_string(tensor)));
+  return std::make_shared<Packing>(tensor, runtime);
 }
 
 /// Calls visit(slice of the tensor, block of packed memory) for each slice.
@@ -87,11 +92,6 @@ void for_each_slice(const TensorView& tensor, int dimension, int slices, std::by
     visit(slice, TensorView{packed, slice.type, slice.shape});
     packed += bytes_of(slice.count(), size_of(slice.type)).value();
   }
-}
-
-std::shared_ptr<Tensor> memory_for(const TensorView& tensor) {
-  return std::make_shared<Tensor>(
-      tensor.type, std::vector<std::int64_t>{static_cast<std::int64_t>(tensor.count().value())});
 }
 
 /// Shape::count of a request.
@@ -206,13 +206,13 @@ BackendCall::BackendCall(const Caller& caller, Collective collective, const Tens
 void BackendCall::place_input(const Caller& caller, const TensorView& input, int dimension,
                               int slices) {
   request_.input = input.data;
-  if (lies_as_it_travels(input, dimension, slices)) return;
-  require_packable(caller, name_of(request_.collective), input);
-  packed_input_ = memory_for(input);
-  request_.input = packed_input_->data();
-  for_each_slice(input, dimension, slices, packed_input_->data(),
-                 [](const TensorView& slice, const TensorView& block) { copy(block, slice); });
-  finish_ = [memory = packed_input_, then = finish_] {
+  const auto packing = packing_for(caller, name_of(request_.collective), input, dimension, slices);
+  if (!packing) return;
+  request_.input = packing->data();
+  for_each_slice(
+      input, dimension, slices, packing->data(),
+      [&](const TensorView& slice, const TensorView& block) { packing->copy(block, slice); });
+  finish_ = [packing, then = finish_] {
     if (then) then();
   };
 }
@@ -221,15 +221,16 @@ void BackendCall::place_input(const Caller& caller, const TensorView& input, int
 void BackendCall::place_output(const Caller& caller, const TensorView& output, int dimension,
                                int slices) {
   request_.output = output.data;
-  if (lies_as_it_travels(output, dimension, slices)) return;
-  require_packable(caller, name_of(request_.collective), output);
-  packed_output_ = memory_for(output);
-  request_.output = packed_output_->data();
-  for_each_slice(output, dimension, slices, packed_output_->data(),
-                 [](const TensorView& slice, const TensorView& block) { copy(block, slice); });
-  finish_ = [memory = packed_output_, output, dimension, slices] {
-    for_each_slice(output, dimension, slices, memory->data(),
-                   [](const TensorView& slice, const TensorView& block) { copy(slice, block); });
+  const auto packing = packing_for(caller, name_of(request_.collective), output, dimension, slices);
+  if (!packing) return;
+  request_.output = packing->data();
+  for_each_slice(
+      output, dimension, slices, packing->data(),
+      [&](const TensorView& slice, const TensorView& block) { packing->copy(block, slice); });
+  finish_ = [packing, output, dimension, slices] {
+    for_each_slice(
+        output, dimension, slices, packing->data(),
+        [&](const TensorView& slice, const TensorView& block) { packing->copy(slice, block); });
   };
 }
 

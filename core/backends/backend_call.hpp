@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "capstan/backends/backend.hpp"
+#include "core/backends/packing.hpp"
 
 namespace capstan {
 
@@ -14,6 +15,8 @@ struct Caller {
   std::string_view backend;
   int rank;
   int ranks;
+  /// Of the device whose tensors are staged through host memory; null: they are passed on.
+  std::shared_ptr<DeviceRuntime> staging{};
 };
 
 /// "rank 1: mpi: all_reduce: ...".
@@ -48,7 +51,6 @@ class BackendCall {
 
   Request request_;
   std::function<void()> finish_;
-  std::shared_ptr<Tensor> packed_input_, packed_output_;
 };
 
 }  // namespace capstan

@@ -12,17 +12,17 @@ Caller caller_of(const Backend& backend) {
   return {backend.name(), backend.rank(), backend.world_size()};
 }
 
-/// The tensor itself, or a dense copy of one with strides.
+/// The tensor itself, or a copy of one that has strides or is staged.
 struct Parcel {
-  std::shared_ptr<Tensor> packed;
+  std::shared_ptr<Packing> packing;
   TensorView view;
-};
 
-Parcel parcel_of(const TensorView& tensor) {
-  if (tensor.is_dense()) return {nullptr, tensor};
-  auto packed = std::make_shared<Tensor>(tensor);
-  return {packed, packed->view()};
-}
+  Parcel(const TensorView& tensor, std::shared_ptr<DeviceRuntime> staging) : view(tensor) {
+    if (tensor.is_dense() && !staging) return;
+    packing = std::make_shared<Packing>(tensor, std::move(staging));
+    view = TensorView{packing->data(), tensor.type, tensor.shape};
+  }
+};
 
 }  // namespace
 
@@ -56,6 +56,8 @@ Message Backend::message_of(bool sends, const TensorView& tensor, int peer, int 
   if (!tensor.data && tensor.count() > Elements{0})
     refuse_argument(caller_of(*this), call,
                     fmt::format("the tensor {} is null: pass its memory", to_string(tensor)));
+  if (is_on_device(tensor) && !tensor.is_dense() && !staging_for(tensor.device))
+    refuse(fmt::format("{} of a tensor with strides on a device", call), "make it dense");
   return {sends, peer, tag, tensor.type, tensor.data, tensor.count()};
 }
 
@@ -71,38 +73,40 @@ void Backend::require_filled(const TensorView& buffer, const MessageInfo& info) 
 
 void Backend::send(const TensorView& data, int destination, int tag) {
   PointToPointPart& part = require_point_to_point("send");
-  message_of(true, data, destination, tag);
-  const Parcel parcel = parcel_of(data);
+  (void)message_of(true, data, destination, tag);
+  const Parcel parcel{data, staging_for(data.device)};
+  if (parcel.packing) parcel.packing->copy(parcel.view, data);
   part.run(message_of(true, parcel.view, destination, tag));
 }
 
 Work Backend::start_send(const TensorView& data, int destination, int tag) {
   require_point_to_point("send");
   AsynchronousPart& part = require_asynchronous("send");
-  message_of(true, data, destination, tag);
-  const Parcel parcel = parcel_of(data);
+  (void)message_of(true, data, destination, tag);
+  const Parcel parcel{data, staging_for(data.device)};
+  if (parcel.packing) parcel.packing->copy(parcel.view, data);
   AsynchronousPart::Finish keep;
-  if (parcel.packed) keep = [parcel] {};
+  if (parcel.packing) keep = [parcel] {};
   return part.start(message_of(true, parcel.view, destination, tag), std::move(keep));
 }
 
 MessageInfo Backend::receive(const TensorView& buffer, int source, int tag) {
   PointToPointPart& part = require_point_to_point("receive");
-  message_of(false, buffer, source, tag);
-  const Parcel parcel = parcel_of(buffer);
+  (void)message_of(false, buffer, source, tag);
+  const Parcel parcel{buffer, staging_for(buffer.device)};
   const MessageInfo info = part.run(message_of(false, parcel.view, source, tag));
   require_filled(buffer, info);
-  if (parcel.packed) copy(buffer, parcel.view);
+  if (parcel.packing) parcel.packing->copy(buffer, parcel.view);
   return info;
 }
 
 Work Backend::start_receive(const TensorView& buffer, int source, int tag) {
   require_point_to_point("receive");
   AsynchronousPart& part = require_asynchronous("receive");
-  message_of(false, buffer, source, tag);
-  const Parcel parcel = parcel_of(buffer);
+  (void)message_of(false, buffer, source, tag);
+  const Parcel parcel{buffer, staging_for(buffer.device)};
   AsynchronousPart::Finish finish;
-  if (parcel.packed) finish = [parcel, buffer] { copy(buffer, parcel.view); };
+  if (parcel.packing) finish = [parcel, buffer] { parcel.packing->copy(buffer, parcel.view); };
   return part.start(message_of(false, parcel.view, source, tag), std::move(finish));
 }
 

@@ -10,10 +10,11 @@
 namespace capstan {
 
 std::shared_ptr<const BackendFactory> capstan_factory();
+std::shared_ptr<const BackendFactory> mpi_factory();
 std::shared_ptr<const BackendFactory> mock_factory();
 
 inline std::vector<std::shared_ptr<const BackendFactory>> own_factories() {
-  return {capstan_factory(), mock_factory()};
+  return {capstan_factory(), mpi_factory(), mock_factory()};
 }
 
 /// A world's size and this rank, with the defaults of one rank.

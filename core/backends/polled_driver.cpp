@@ -49,10 +49,18 @@ void PolledDriver::close(const std::string& reason) {
   for (const Pending& each : pending)
     each.operation->fail(std::make_exception_ptr(
         Aborted(fmt::format("{}: {}: {}", options_.owner, each.operation->text(), reason))));
+  keep_for_ever(std::move(pending));
+}
+
+void PolledDriver::keep_for_ever(std::list<Pending> pending) {
+  static auto& mutex = *new std::mutex;
+  static auto& kept = *new std::list<Pending>;
+  const std::lock_guard lock{mutex};
+  kept.splice(kept.end(), pending);
 }
 
 std::optional<PolledDriver::Ended> PolledDriver::test(Pending& pending) const {
-  Ended ended{pending.operation, {}, nullptr};
+  Ended ended{pending.operation, {}, nullptr, false};
   try {
     if (pending.progress->test()) {
       if (pending.finish) pending.finish();
@@ -60,6 +68,7 @@ std::optional<PolledDriver::Ended> PolledDriver::test(Pending& pending) const {
       return ended;
     }
     if (!pending.deadline.expired()) return {};
+    ended.in_use = true;
     const std::string missing = pending.progress->missing();
     throw TimedOut(fmt::format("{}: {} has not ended within {}{}{}", options_.owner,
                                pending.operation->text(), pending.deadline.budget(),
@@ -78,7 +87,11 @@ bool PolledDriver::test_all() {
     for (auto at = pending_.begin(); at != pending_.end();)
       if (auto ended = test(*at)) {
         all.push_back(std::move(*ended));
-        at = pending_.erase(at);
+        const auto next = std::next(at);
+        std::list<Pending> one;
+        one.splice(one.end(), pending_, at);
+        if (all.back().in_use) keep_for_ever(std::move(one));
+        at = next;
       } else {
         ++at;
       }

@@ -18,6 +18,8 @@ namespace capstan {
 /// An operation of another library that is under way. Used by one thread at a time.
 class NativeOperation {
  public:
+  NativeOperation() = default;
+  NativeOperation(const NativeOperation&) = delete;
   virtual ~NativeOperation() = default;
   /// Whether it has ended; moves it on where the library needs that. Throws its error.
   virtual bool test() = 0;
@@ -42,9 +44,13 @@ class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDr
   /// completes.
   Work start(std::string text, std::optional<Operation::Output> output,
              std::unique_ptr<NativeOperation> progress, std::function<void()> finish);
-  /// To be called once at the end, also for the thread. What is pending fails with Aborted. The
-  /// library has ended it, or will never touch its buffers.
+  /// To be called once at the end, also for the thread. What is pending fails with Aborted; its
+  /// memory stays, as the library may still use it.
   void close(const std::string& reason);
+  bool is_idle() {
+    const std::lock_guard lock{mutex_};
+    return pending_.empty();
+  }
   /// Runs `body` while no operation is tested.
   template <class Body>
   auto alone(const Body& body) {
@@ -70,7 +76,9 @@ class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDr
     std::shared_ptr<Operation> operation;
     std::optional<MessageInfo> message;
     std::exception_ptr error;
+    bool in_use;  ///< its time is over, and the library may still use its memory
   };
+  static void keep_for_ever(std::list<Pending> pending);
   bool test_all();
   std::optional<Ended> test(Pending& pending) const;
 

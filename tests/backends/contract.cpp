@@ -224,6 +224,11 @@ void check_messages(Backend& world) {
     sent.wait();
     for (std::size_t i = 0; i < 10; ++i)
       EXPECT_EQ(got.elements<std::int32_t>()[i], static_cast<int>(given(before, i)));
+    Tensor again = check.output({5, 2});
+    const Work received = world.start_receive(check.view(again), before);
+    world.send(check.view(mine), next);
+    received.wait();
+    EXPECT_EQ(again, got);
   }
   if (!world.capabilities().tags) return;
   const Work first = world.start_send(check.view(mine), next, 7);

@@ -72,9 +72,10 @@ Names rooms_until(std::string_view last) {
 }
 
 /// Everything that a program of the project may include.
-const Names below_cli = joined(joined(joined(rooms, vocabulary), joined(requests, front)),
-                               {"core/api", "core/launcher", "core/include/capstan/values",
-                                "core/values", "core/include/capstan/backends", "core/backends"});
+const Names below_cli =
+    joined(joined(joined(rooms, vocabulary), joined(requests, front)),
+           {"core/api", "core/launcher", "core/include/capstan/values", "core/values",
+            "core/include/capstan/backends", "core/backends", "core/backends/mpi"});
 
 /// `names` and the vocabulary.
 Names and_vocabulary(const Names& names) {
@@ -141,6 +142,10 @@ const std::vector<Rule>& rules() {
         {"core/backends",
          and_vocabulary(joined(joined(requests, front), {"core/include/capstan/backends"})),
          {"fmt"}},
+        {"core/backends/mpi",
+         and_vocabulary(
+             joined(joined(requests, front), {"core/include/capstan/backends", "core/backends"})),
+         {"fmt", "mpi"}},
         {"core/include/capstan/values", and_vocabulary(joined(requests, front)), {}},
         {"core/values",
          and_vocabulary(

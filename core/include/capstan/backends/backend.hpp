@@ -160,6 +160,10 @@ class Backend {
   /// `ranks` has been checked.
   virtual std::unique_ptr<Backend> make_subgroup(std::span<const int> ranks);
 
+  /// The runtime by which tensors on this device are staged through host memory; null, as by
+  /// default, if they are on the host or are passed on as they are.
+  virtual std::shared_ptr<class DeviceRuntime> staging_for(const Device& device) const;
+
   /// For backends: what is missing, "user operations", and what to do instead.
   [[noreturn]] void refuse(const std::string& what, const std::string& remedy) const;
 
