@@ -135,18 +135,13 @@ int duplicate(MpiHandle communicator, MpiHandle* made) {
   return with_errors_returned(code, copy, made);
 }
 
-int make_group(MpiHandle communicator, const int* ranks, int count, int tag, MpiHandle* made) {
-  MPI_Group all, some;
+/// By a split: Open MPI's MPI_Comm_create_group uses messages that a receive with any tag takes.
+int make_group(MpiHandle communicator, bool is_member, int position, MpiHandle* made) {
   MPI_Comm group = MPI_COMM_NULL;
-  int code = MPI_Comm_group(comm(communicator), &all);
-  if (code != MPI_SUCCESS) return code;
-  code = MPI_Group_incl(all, count, ranks, &some);
-  if (code == MPI_SUCCESS) {
-    code = MPI_Comm_create_group(comm(communicator), some, tag, &group);
-    MPI_Group_free(&some);
-  }
-  MPI_Group_free(&all);
-  return with_errors_returned(code, group, made);
+  const int code =
+      MPI_Comm_split(comm(communicator), is_member ? 0 : MPI_UNDEFINED, position, &group);
+  *made = packed(group);
+  return is_member ? with_errors_returned(code, group, made) : code;
 }
 
 int free_communicator(MpiHandle handle) {

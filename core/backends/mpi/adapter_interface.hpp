@@ -37,7 +37,8 @@ struct MpiAdapter {
   MpiHandle (*world)();
   MpiHandle (*communicator_at)(const void* address);
   int (*duplicate)(MpiHandle communicator, MpiHandle* made);
-  int (*make_group)(MpiHandle communicator, const int* ranks, int count, int tag, MpiHandle* made);
+  /// All ranks call it; those that are no members get nothing. Others are in the order of position.
+  int (*make_group)(MpiHandle communicator, bool is_member, int position, MpiHandle* made);
   int (*free_communicator)(MpiHandle communicator);
   int (*rank)(MpiHandle communicator);
   int (*size)(MpiHandle communicator);

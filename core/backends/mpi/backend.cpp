@@ -108,7 +108,6 @@ class MpiBackend : public Backend, public AsynchronousPart, public PointToPointP
   const int rank_, size_;
   std::shared_ptr<PolledDriver> driver_;
   bool open_ = true;
-  int groups_ = 0;
 };
 
 const std::byte* at(const void* data, std::uint64_t elements, DataType type) {
@@ -261,8 +260,9 @@ Work MpiBackend::start(const Request& request, Finish finish) {
   const std::string text = describe(request);
   auto made = operation(text);
   driver_->alone([&] { start(*made, request, finish); });
-  return driver_->start(text, {request.type, request.output, request.output_count.value()},
-                        std::move(made), std::move(finish));
+  return driver_->start(
+      text, Operation::Output{request.type, request.output, request.output_count.value()},
+      std::move(made), std::move(finish));
 }
 
 Work MpiBackend::start(const Message& message, Finish finish) {
@@ -335,14 +335,15 @@ Tensor MpiBackend::receive(DataType type, int source, int tag) {
 }
 
 std::unique_ptr<Backend> MpiBackend::make_subgroup(std::span<const int> ranks) {
-  const int tag = groups_++ % 32768;
-  if (std::ranges::find(ranks, rank_) == ranks.end()) return nullptr;
+  const auto place = std::ranges::find(ranks, rank_);
+  const bool is_member = place != ranks.end();
   MpiHandle group = 0;
-  mpi_.require(mpi_.locked([&] {
-    return mpi_.adapter().make_group(communicator_, ranks.data(), static_cast<int>(ranks.size()),
-                                     tag, &group);
-  }),
-               call_text("subgroup"));
+  const int code = mpi_.locked([&] {
+    return mpi_.adapter().make_group(communicator_, is_member,
+                                     static_cast<int>(place - ranks.begin()), &group);
+  });
+  mpi_.require(code, call_text("subgroup"));
+  if (!is_member) return nullptr;
   return std::make_unique<MpiBackend>(mpi_, group, config_);
 }
 
