@@ -112,3 +112,6 @@ extern "C" const char* pncclGetLastError(ncclComm_t) {
 
 CAPSTAN_NCCL_EXPORT(GetErrorString);
 CAPSTAN_NCCL_EXPORT(GetLastError);
+
+/// Tells Capstan's backend over NCCL that this library is none of NVIDIA's.
+extern "C" const char ncclIsCapstan[] = "Capstan";

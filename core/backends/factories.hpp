@@ -11,10 +11,12 @@ namespace capstan {
 
 std::shared_ptr<const BackendFactory> capstan_factory();
 std::shared_ptr<const BackendFactory> mpi_factory();
+std::shared_ptr<const BackendFactory> nccl_factory();
+std::shared_ptr<const BackendFactory> rccl_factory();
 std::shared_ptr<const BackendFactory> mock_factory();
 
 inline std::vector<std::shared_ptr<const BackendFactory>> own_factories() {
-  return {capstan_factory(), mpi_factory(), mock_factory()};
+  return {capstan_factory(), nccl_factory(), rccl_factory(), mpi_factory(), mock_factory()};
 }
 
 /// A world's size and this rank, with the defaults of one rank.

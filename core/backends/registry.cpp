@@ -99,7 +99,7 @@ std::unique_ptr<Backend> BackendRegistry::create(std::string_view name,
                                                  const BackendConfig& config) const {
   const auto entry = lower(name) == "auto" ? best() : find(name);
   const Availability& found = look(*entry);
-  if (found.available) return entry->factory->create(config);
+  if (found.available || config.options.contains("library")) return entry->factory->create(config);
   const std::string own = entry->factory->name();
   throw NotSupported(own, fmt::format("the backend '{}' is not available here: {}: {}", own,
                                       found.reason, found.remedy));

@@ -215,7 +215,14 @@ void check_messages(Backend& world) {
   const int p = world.world_size(), next = (world.rank() + 1) % p,
             before = (world.rank() + p - 1) % p;
   Tensor mine = check.input({5, 2}), got = check.output({5, 2});
-  if (p == 1 && !world.capabilities().probe) return;
+  if (!world.capabilities().tags) {  // messages that cross would wait for each other
+    if (p == 1) return;
+    if (world.rank() % 2 == 0) world.send(check.view(mine), next);
+    EXPECT_EQ(world.receive(check.view(got), before).size, got.bytes());
+    if (world.rank() % 2 == 1) world.send(check.view(mine), next);
+    EXPECT_EQ(got.elements<std::int32_t>()[7], static_cast<int>(given(before, 7)));
+    return;
+  }
   if (world.asynchronous()) {
     const Work sent = world.start_send(check.view(mine), next);
     const MessageInfo info = world.receive(check.view(got), before);
@@ -230,7 +237,6 @@ void check_messages(Backend& world) {
     received.wait();
     EXPECT_EQ(again, got);
   }
-  if (!world.capabilities().tags) return;
   const Work first = world.start_send(check.view(mine), next, 7);
   const Work second = world.start_send(check.view(mine), next, 8);
   EXPECT_EQ(world.receive(DataType::i32, before, 8).shape(), (std::vector<std::int64_t>{10}));

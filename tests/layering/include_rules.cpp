@@ -72,10 +72,10 @@ Names rooms_until(std::string_view last) {
 }
 
 /// Everything that a program of the project may include.
-const Names below_cli =
-    joined(joined(joined(rooms, vocabulary), joined(requests, front)),
-           {"core/api", "core/launcher", "core/include/capstan/values", "core/values",
-            "core/include/capstan/backends", "core/backends", "core/backends/mpi"});
+const Names below_cli = joined(
+    joined(joined(rooms, vocabulary), joined(requests, front)),
+    {"core/api", "core/launcher", "core/include/capstan/values", "core/values",
+     "core/include/capstan/backends", "core/backends", "core/backends/mpi", "core/backends/nccl"});
 
 /// `names` and the vocabulary.
 Names and_vocabulary(const Names& names) {
@@ -146,6 +146,10 @@ const std::vector<Rule>& rules() {
          and_vocabulary(
              joined(joined(requests, front), {"core/include/capstan/backends", "core/backends"})),
          {"fmt", "mpi"}},
+        {"core/backends/nccl",
+         and_vocabulary(
+             joined(joined(requests, front), {"core/include/capstan/backends", "core/backends"})),
+         {"fmt"}},
         {"core/include/capstan/values", and_vocabulary(joined(requests, front)), {}},
         {"core/values",
          and_vocabulary(

@@ -54,7 +54,8 @@ class BackendRegistry {
   bool is_available(std::string_view name) const { return availability(name).available; }
   int priority(std::string_view name) const;
   /// `name` in any case, or "auto". Throws InvalidArgument that lists the known names, NotSupported
-  /// with reason and remedy if the backend is not available, and what the backend throws.
+  /// with reason and remedy if the backend is not available, and what the backend throws. A
+  /// configuration whose key "library" names the file of a library is tried in any case.
   std::unique_ptr<Backend> create(std::string_view name, const BackendConfig& config = {}) const;
 
  private:
