@@ -73,7 +73,7 @@ const Availability& BackendRegistry::look(Entry& entry) {
     try {
       entry.found = entry.factory->look();
     } catch (const std::exception& error) {
-      entry.found = {false, error.what(), "see the reason"};
+      entry.found = {false, error.what(), {}};
     } catch (...) {
       entry.found = {false, "its factory threw what is no std::exception", "mend the factory"};
     }
@@ -101,8 +101,9 @@ std::unique_ptr<Backend> BackendRegistry::create(std::string_view name,
   const Availability& found = look(*entry);
   if (found.available || config.options.contains("library")) return entry->factory->create(config);
   const std::string own = entry->factory->name();
-  throw NotSupported(own, fmt::format("the backend '{}' is not available here: {}: {}", own,
-                                      found.reason, found.remedy));
+  throw NotSupported(
+      own, fmt::format("the backend '{}' is not available here: {}{}{}", own, found.reason,
+                       found.remedy.empty() ? "" : ": ", found.remedy));
 }
 
 }  // namespace capstan

@@ -13,7 +13,8 @@
 
 namespace CAPSTAN_EXPORT capstan {
 
-/// Whether a backend can be made on this machine; if not, why, and what to do about it.
+/// Whether a backend can be made on this machine; if not, why, and what to do about it, which the
+/// reason may say as well.
 struct Availability {
   bool available = true;
   std::string reason{};
