@@ -34,8 +34,9 @@ std::string describe(const Request& request);
 std::string describe(const Message& message);
 
 /// One collective on tensors as a request on contiguous memory: tensors that do not lie as they
-/// travel are packed into memory of the call, and unpacked at its end.
-class BackendCall {
+/// travel are packed into memory of the call, and unpacked at its end. Hidden, as the public header
+/// that names it would have it exported.
+class [[gnu::visibility("hidden")]] BackendCall {
  public:
   /// Throws InvalidArgument. Reads the input if it has to be packed.
   BackendCall(const Caller& caller, Collective collective, const TensorView& input,

@@ -11,7 +11,7 @@ namespace capstan {
 
 /// The runtime of CUDA or HIP, loaded at run time: streams, events, memory and copies. Thread-safe.
 /// Failures are a BackendError with the runtime's own text.
-class DeviceRuntime {
+class [[gnu::visibility("hidden")]] DeviceRuntime {
  public:
   /// Of cuda or rocm. `path` names a library instead of the usual ones. Throws NotSupported with
   /// the names that were looked for.
