@@ -262,6 +262,11 @@ std::optional<Communicator> Communicator::form(const std::vector<int>& members) 
   return Communicator{std::make_unique<Impl>(std::move(*member), Impl::of(*this).staging)};
 }
 
+Communicator Communicator::with_algorithm(const std::string& rules) {
+  return Communicator{
+      std::make_unique<Impl>(make_twin(Impl::of(*this).member, rules), Impl::of(*this).staging)};
+}
+
 std::shared_ptr<std::byte> Communicator::allocate_bytes(std::size_t bytes) {
   Engine& engine = Impl::of(*this).engine;
   engine.progress()->require_own_process();

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "capstan/error.hpp"
+#include "core/custom/added_algorithms.hpp"
 #include "core/selection/rules.hpp"
 
 namespace capstan {
@@ -91,6 +92,15 @@ void read_network(Network& setting) {
   setting = static_cast<Network>(found - names.begin());
 }
 
+/// Throws for rules that cannot be read, and for schedules that cannot.
+void check_rules(const Settings& settings) {
+  AddedAlgorithms& added = AddedAlgorithms::of_process();
+  added.add_paths(settings.schedules);
+  AlgorithmRules::parse(settings.algorithm, [&](Collective collective, auto name) {
+    return added.check_name(collective, name);
+  });
+}
+
 }  // namespace
 
 Settings Settings::from_environment() {
@@ -121,8 +131,9 @@ Settings Settings::from_environment() {
   read_number("CAPSTAN_VIRTUAL_HOSTS", settings.virtual_hosts, 0, most_of_anything,
               "a number from 0 on");
   read_number("CAPSTAN_RAILS", settings.rails, 1, 8, "a number from 1 to 8");
+  if (const auto text = variable("CAPSTAN_SCHEDULES")) settings.schedules = *text;
   if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;
-  AlgorithmRules::parse(settings.algorithm);  // throws for rules that it cannot read
+  check_rules(settings);
   return settings;
 }
 

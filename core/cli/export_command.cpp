@@ -18,7 +18,7 @@ namespace {
 
 struct ExportCommand {
   std::string source;  ///< a collective, or a schedule file
-  std::string algorithm, hosts, format = "json", type = "f32", output;
+  std::string algorithm, hosts, format = "json", type = "f32", output, name;
   int ranks = 4, root = 0;
   std::optional<std::uint64_t> count, bytes;
   ComputeCost cost{};
@@ -161,10 +161,14 @@ void add_export_command(CLI::App& app, int& status) {
                    "goal: nanoseconds that copies and reductions take for a byte that they read")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command->add_option("--name", options->name,
+                      "Another name for the algorithm: those of built-in ones cannot be added");
   command->add_option("--output,-o", options->output, "A file instead of standard output");
   command->footer(footer);
   command->callback([options, command, &status] {
-    write(text_of(*options, set_of(*command, *options)), options->output);
+    ScheduleSet set = set_of(*command, *options);
+    if (!options->name.empty()) set.algorithm = options->name;
+    write(text_of(*options, set), options->output);
     status = 0;
   });
 }

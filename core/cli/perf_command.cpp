@@ -9,6 +9,7 @@
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
 #include "core/cli/options.hpp"
+#include "core/custom/added_algorithms.hpp"
 #include "core/launcher/launcher.hpp"
 #include "core/selection/rules.hpp"
 #include "perf/compare/compare.hpp"
@@ -137,13 +138,20 @@ void bind_if_free(const Launch& launch) {
       place_ranks(machine, launch.local_size)[static_cast<std::size_t>(launch.local_rank)]);
 }
 
+/// Built-in algorithms, and those of CAPSTAN_SCHEDULES.
+const Algorithm* name_is_known(Collective collective, std::string_view name) {
+  AddedAlgorithms& added = AddedAlgorithms::of_process();
+  if (const char* const paths = std::getenv("CAPSTAN_SCHEDULES")) added.add_paths(paths);
+  return added.check_name(collective, name);
+}
+
 /// Runs as one rank of a job; rank 0 prints the results.
 int run_rank(const PerfOptions& options, const Launch& launch) {
   const auto cells = cells_of(options, launch.size);
   auto settings = Settings::from_environment();
   if (!options.algorithm.empty())
     settings.algorithm = options.collective() + ":" + options.algorithm;
-  AlgorithmRules::parse(settings.algorithm);
+  AlgorithmRules::parse(settings.algorithm, name_is_known);
   if (launch.rank == 0) perf::check_writable(options.json);
   if (!std::getenv("CAPSTAN_BINDING")) bind_if_free(launch);
   Communicator world = Communicator::from_environment(settings);
@@ -188,7 +196,7 @@ int run_all(const PerfOptions& options, int ranks, std::vector<std::string> argu
   all.command.insert(all.command.begin(), all.capstan);
   cells_of(options, all.ranks);  // refuses bad options once, not on every rank
   if (!options.algorithm.empty())
-    AlgorithmRules::parse(options.collective() + ":" + options.algorithm);
+    AlgorithmRules::parse(options.collective() + ":" + options.algorithm, name_is_known);
   if (all.hosts.empty()) perf::check_writable(options.json);  // else rank 0 does, where it runs
   return launcher::launch(all);
 }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "capstan/error.hpp"
+#include "core/custom/added_algorithms.hpp"
 #include "core/engine/process_exit.hpp"
 #include "core/engine/progress.hpp"
 #include "topology/machine.hpp"
@@ -86,6 +87,14 @@ void Engine::watch_for_exit() {
   if (!std::exchange(watches_exit_, true)) capstan::watch_for_exit();
 }
 
+AlgorithmRules rules_of(const Settings& settings, const Hosts& hosts) {
+  AddedAlgorithms& added = AddedAlgorithms::of_process();
+  added.add_paths(settings.schedules);
+  return AlgorithmRules::parse(settings.algorithm, [&](Collective collective, auto name) {
+    return added.find(collective, name, hosts);
+  });
+}
+
 PlanContext Engine::plan_context(const SegmentLayout& layout) const {
   const bool on_one_host = ranks_ > 1 && machine_.hosts.single();
   const Bytes block = block_bytes(ranks_, machine_.chunk);
@@ -94,7 +103,7 @@ PlanContext Engine::plan_context(const SegmentLayout& layout) const {
                         .huge_pages = machine_.huge_pages};
   return {.hosts = machine_.hosts,
           .self = self_,
-          .rules = AlgorithmRules::parse(settings_.algorithm),
+          .rules = rules_of(settings_, machine_.hosts),
           .links = links,
           .layout = layout.slots(),
           .limits = {.block = block,

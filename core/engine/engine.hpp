@@ -22,6 +22,10 @@
 
 namespace capstan {
 
+/// The rules of a communicator. Algorithms that the program has added are proven for its ranks
+/// before they first run: throws AlgorithmRefused.
+AlgorithmRules rules_of(const Settings& settings, const Hosts& hosts);
+
 /// One rank's running half of a communicator: runs tasks one after another, and turns the failure
 /// of any rank into the same error on all of them.
 ///

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 
+#include "capstan/custom_algorithm.hpp"
 #include "capstan/error.hpp"
 #include "core/net/foreign.hpp"
 #include "core/net/limits.hpp"
@@ -147,14 +148,18 @@ class Formation {
 template <class Step>
 void together(Exchange& exchange, int rank, Step step) {
   std::string trouble;
+  std::exception_ptr refused;  // an algorithm, alike on all ranks unless they have added others
   try {
     step();
+  } catch (const AlgorithmRefused& error) {
+    trouble = error.what(), refused = std::current_exception();
   } catch (const Error& error) {
     trouble = error.what();
   } catch (const std::bad_alloc&) {
     trouble = out_of_memory("it got no memory").what();
   }
   const bool all = holds_everywhere(exchange, trouble.empty(), "step");
+  if (refused) std::rethrow_exception(refused);
   if (!trouble.empty())
     throw BootstrapError(fmt::format("rank {} could not form a group: {}", rank, trouble));
   if (!all)
@@ -164,23 +169,45 @@ void together(Exchange& exchange, int rank, Step step) {
 
 }  // namespace
 
-std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members) {
+namespace {
+
+std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members,
+                                 const Settings& settings) {
   Engine& engine = *parent.engine;
   CollectiveExchange exchange{engine};
   Formation formation{engine, members};
   Announcement own;
-  together(exchange, engine.rank(), [&] { own = formation.open(); });
+  together(exchange, engine.rank(), [&] {
+    rules_of(settings, formation.machine().hosts);  // throws before anything is made
+    own = formation.open();
+  });
   const auto announcements = gather_answers(exchange, own, "address");
   together(exchange, engine.rank(), [&] { formation.connect(announcements); });
   if (members.empty()) return std::nullopt;
 
   ByRank<int> world_ranks;
   for (const Rank member : members) world_ranks.push_back(engine.world_ranks()[member]);
-  auto group = std::make_unique<Engine>(engine.shared(), formation.transport(),
-                                        std::move(world_ranks), Rank{formation.position()},
-                                        formation.layout(), formation.machine(), engine.settings());
+  MachineView machine = formation.machine();
+  machine.autotunes = machine.autotunes && settings.algorithm.empty();
+  auto group =
+      std::make_unique<Engine>(engine.shared(), formation.transport(), std::move(world_ranks),
+                               Rank{formation.position()}, formation.layout(), machine, settings);
   if (engine.expects_shared_buffers()) group->expect_shared_buffers();
   return Member{std::move(group)};
+}
+
+}  // namespace
+
+std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members) {
+  return make_group(parent, members, parent.engine->settings());
+}
+
+Member make_twin(Member& parent, const std::string& rules) {
+  Settings settings = parent.engine->settings();
+  settings.algorithm = rules;
+  std::vector<Rank> all;
+  for (const Rank rank : all_ranks(parent.engine->size())) all.push_back(rank);
+  return *make_group(parent, all, settings);
 }
 
 }  // namespace capstan

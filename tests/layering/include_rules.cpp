@@ -42,10 +42,10 @@ const Names vocabulary = {
 
 /// What a call and its handle are made of: the engine and what stands on it may include them.
 const Names requests = {
-    "core/include/capstan/message",   "core/include/capstan/message_info",
-    "core/include/capstan/operation", "core/include/capstan/reducer",
-    "core/include/capstan/request",   "core/include/capstan/settings",
-    "core/include/capstan/unique_id",
+    "core/include/capstan/custom_algorithm", "core/include/capstan/message",
+    "core/include/capstan/message_info",     "core/include/capstan/operation",
+    "core/include/capstan/reducer",          "core/include/capstan/request",
+    "core/include/capstan/settings",         "core/include/capstan/unique_id",
 };
 
 /// The way in for programs. Nothing below core/api knows it.
@@ -57,13 +57,12 @@ const Names front = {
 /// The rooms of the engine, each of which may include those before it. What one of them may not
 /// include all the same its own rule says.
 const Names rooms = {
-    "core/ir",           "core/ir/proof",      "algorithms",
-    "kernels",           "topology",           "core/net",
-    "core/memory",       "core/device",        "transports",
-    "transports/common", "transports/compose", "transports/*",
-    "core/lowering",     "core/interchange",   "core/selection",
-    "core/control",      "core/p2p",           "core/engine/executor",
-    "core/engine",       "core/bootstrap",     "core/world",
+    "core/ir",        "core/ir/proof",     "algorithms",           "kernels",
+    "topology",       "core/net",          "core/memory",          "core/device",
+    "transports",     "transports/common", "transports/compose",   "transports/*",
+    "core/lowering",  "core/interchange",  "core/selection",       "core/custom",
+    "core/control",   "core/p2p",          "core/engine/executor", "core/engine",
+    "core/bootstrap", "core/world",
 };
 
 Names rooms_until(std::string_view last) {
@@ -106,6 +105,10 @@ const std::vector<Rule>& rules() {
          and_vocabulary({"core/ir", "algorithms", "core/lowering"}),
          {"fmt"},
          true},
+        {"core/custom",
+         and_vocabulary({"core/include/capstan/custom_algorithm", "core/ir", "algorithms",
+                         "core/lowering", "core/interchange"}),
+         {"fmt"}},
         {"kernels", and_vocabulary({"core/include/capstan/reducer"}), {"fmt", "hwy"}},
         {"topology", and_vocabulary({"core/net"}), {"fmt", "hwloc", "nlohmann"}},
         {"core/net", vocabulary, {"fmt", "spdlog", "sodium"}},

@@ -1,5 +1,6 @@
 // `capstan export` and `capstan verify FILE` as programs, and the sessions of their document.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -119,6 +120,61 @@ TEST(Export, VerifySaysWhatIsWrongWithAFile) {
   EXPECT_EQ(empty.status, 1);
   EXPECT_THAT(empty.output, HasSubstr("REFUSED"));
   EXPECT_THAT(empty.output, HasSubstr("rank 1, step"));
+}
+
+/// What was written runs, in every call of an unmodified program, and gives right results.
+TEST(Schedules, FilesRunOnProcesses) {
+  const Folder folder;
+  folder.run("mkdir files");
+  for (const auto& [collective, algorithm] :
+       {std::pair{"all_reduce", "ring"}, {"broadcast", "binomial"}, {"all_gather", "bruck"}})
+    for (const char* ranks : {"3", "4"}) {
+      const auto written = folder.run(
+          fmt::format("capstan export {0} -a {1} -n {2} --name other -o files/{0}{2}.json",
+                      collective, algorithm, ranks));
+      EXPECT_EQ(written.output, "");
+    }
+  for (const char* ranks : {"3", "4"})
+    for (const char* collective : {"all_reduce", "broadcast", "all_gather"}) {
+      const auto result = folder.run(fmt::format(
+          "CAPSTAN_SCHEDULES=files CAPSTAN_ALGORITHM={1}:other capstan run -n {0} -- {2} few_types "
+          "{1}",
+          ranks, collective, WORKER_PROGRAM));
+      EXPECT_EQ(result.status, 0) << collective << ": " << result.output;
+    }
+  const auto perf = folder.run(
+      "CAPSTAN_SCHEDULES=files capstan perf all_reduce -n 3 --algorithm other -b 8 -e 64K --factor "
+      "64 --seconds 0.01");
+  EXPECT_EQ(perf.status, 0) << perf.output;
+  EXPECT_THAT(perf.output, HasSubstr("other"));
+}
+
+/// One rank has another schedule under the same name.
+TEST(Schedules, RanksWithOtherOnesAreNamed) {
+  const Folder folder;
+  folder.run("capstan export all_reduce -a ring -n 2 --name mine -o 0.json");
+  folder.run("capstan export all_reduce -a flat -n 2 --name mine -o 1.json");
+  const auto result =
+      folder.run(fmt::format("capstan run -n 2 -- sh -c 'CAPSTAN_SCHEDULES=$CAPSTAN_RANK.json "
+                             "CAPSTAN_ALGORITHM=all_reduce:mine {} few_types all_reduce'",
+                             WORKER_PROGRAM));
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.output, HasSubstr("by an algorithm that was added, #"));
+  EXPECT_THAT(result.output, HasSubstr("rank 1"));
+}
+
+TEST(Schedules, BadFilesEndTheProgramWithTheirPlace) {
+  const Folder folder;
+  folder.run("capstan export all_reduce -a ring -n 2 --name mine -o ring.json");
+  folder.run(
+      "sed '0,/\"put\"/{/\"put\"/d}' ring.json > put.json; head -c 600 ring.json > cut.json");
+  const auto alone = [&](const std::string& file) {
+    return folder.run("CAPSTAN_SCHEDULES=" + file + " " + WORKER_PROGRAM + " few_types all_reduce")
+        .output;
+  };
+  EXPECT_THAT(alone("put.json"), HasSubstr("which nobody has written"));
+  EXPECT_THAT(alone("cut.json"), HasSubstr("cut.json:"));
+  EXPECT_THAT(alone("none.json"), HasSubstr("none.json cannot be read"));
 }
 
 }  // namespace

@@ -239,6 +239,11 @@ class Communicator : public Collectives<Communicator> {
   /// same list; ranks that are not in the list get nothing.
   [[nodiscard]] std::optional<Communicator> subgroup(std::span<const int> ranks);
 
+  /// A communicator of the same ranks whose calls run by these rules (Settings::algorithm), for
+  /// example "all_reduce:ring". All ranks call it with the same rules. For algorithms that have
+  /// been added (capstan/custom_algorithm.hpp) it proves them for these ranks.
+  [[nodiscard]] Communicator with_algorithm(const std::string& rules);
+
   /// The rank in the world of this communicator's `rank`.
   int world_rank(int rank) const;
   /// The rank here of a rank of the world, if it is a member.
@@ -292,4 +297,4 @@ class Communicator : public Collectives<Communicator> {
   std::unique_ptr<Impl, Dispose> impl_;
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

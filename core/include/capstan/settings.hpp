@@ -83,6 +83,11 @@ struct Settings {
   /// CAPSTAN_ALGORITHM.
   std::string algorithm;
 
+  /// Files of schedules, or folders of them, with commas between them: they are added as
+  /// add_schedules() does (capstan/custom_algorithm.hpp), so that `algorithm` can name what is in
+  /// them. The same on all ranks. CAPSTAN_SCHEDULES.
+  std::string schedules;
+
   /// The largest staged block of a long operation; 0 sizes it from the caches.
   /// CAPSTAN_CHUNK, bytes with an optional k or m.
   Bytes chunk{0};
@@ -136,4 +141,4 @@ struct Settings {
   static Settings from_environment();
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

@@ -1,0 +1,334 @@
+#include "core/custom/added_algorithms.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "core/custom/scaled_schedules.hpp"
+#include "core/interchange/formats.hpp"
+#include "core/interchange/prove_set.hpp"
+
+namespace capstan {
+namespace {
+
+constexpr std::string_view letters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+
+/// Asks the program's function once for each schedule: lowering asks for those of all ranks, often.
+class SchedulesOfFunction : public ScheduleSource {
+ public:
+  explicit SchedulesOfFunction(const CustomAlgorithm& function) : function_(function) {}
+
+  Schedule schedule(const Group& group, const Shape& shape) const override {
+    const std::scoped_lock lock{mutex_};
+    for (const Known& known : known_)
+      if (known.position == group.position() && known.shape == shape) return known.schedule;
+    if (known_.size() >= most_known) known_.clear();
+    return known_.emplace_back(Known{group.position(), shape, function_.build(group, shape)})
+        .schedule;
+  }
+
+ private:
+  static constexpr std::size_t most_known = 256;
+  struct Known {
+    int position;
+    Shape shape;
+    Schedule schedule;
+  };
+
+  const CustomAlgorithm& function_;
+  mutable std::recursive_mutex mutex_;
+  mutable std::vector<Known> known_;
+};
+
+/// Of an algorithm's schedules at the sizes that are proven.
+class Digest {
+ public:
+  void add(const Schedule& schedule) {
+    add(schedule.extents().scratch.value());
+    for (const Step& step : schedule.steps()) {
+      add(static_cast<std::uint64_t>(step.verb) | std::uint64_t{step.completes} << 8 |
+          std::uint64_t{step.phase} << 16);
+      add(static_cast<std::uint64_t>(step.peer.value()));
+      add(step.destination);
+      for (const Span& source : schedule.sources(step)) add(source);
+    }
+  }
+  /// Never 0, which stands for built-in algorithms.
+  std::uint32_t value() const { return static_cast<std::uint32_t>(state_ ^ state_ >> 32) | 1; }
+
+ private:
+  void add(const Span& span) {
+    add(static_cast<std::uint64_t>(span.buffer));
+    add(span.offset.value());
+    add(span.length.value());
+  }
+  void add(std::uint64_t word) {  // FNV-1a (Fowler, Noll and Vo), by words
+    state_ = (state_ ^ word) * 0x100000001b3;
+    state_ ^= state_ >> 29;
+  }
+
+  std::uint64_t state_ = 0xcbf29ce484222325;
+};
+
+/// Sizes that are proven before an algorithm runs: few, as a program waits for it.
+std::vector<Shape> proven_shapes(Collective collective, int ranks) {
+  std::vector<Shape> shapes;
+  const auto p = static_cast<std::uint64_t>(ranks);
+  const std::vector<int> roots = has_root(collective) ? std::vector{0, ranks - 1} : std::vector{0};
+  for (const std::uint64_t count : {std::uint64_t{1}, p, 2 * p + 1})
+    for (const int root : roots) shapes.push_back({.count = Elements{count}, .root = root});
+  if (collective == Collective::barrier) shapes = {Shape{}};
+  if (has_counts(collective)) {
+    const std::size_t lengths = collective == Collective::all_to_all_v ? p * p : p;
+    for (Shape& shape : shapes) {
+      shape.count = Elements{0};
+      for (std::size_t i = 0; i < lengths; ++i)
+        shape.counts.emplace_back((i * 7 + i / p * 3 + 2) % 5 *
+                                  static_cast<std::uint64_t>(&shape - shapes.data()));
+    }
+  }
+  return shapes;
+}
+
+[[noreturn]] void refuse(const Algorithm& algorithm, const Hosts& hosts,
+                         const AlgorithmProof& proof) {
+  const auto& findings = proof.findings;
+  auto blamed = std::ranges::find_if(findings, [](const auto& flaw) { return flaw.step >= 0; });
+  if (blamed == findings.end()) blamed = findings.begin();
+  std::string all;
+  for (const AlgorithmFlaw& flaw : findings) all += "\n  " + flaw.text;
+  throw AlgorithmRefused(
+      fmt::format("the proof of {} by '{}' on {} ranks failed, so it does not run: correct the "
+                  "steps that are named{}",
+                  name_of(algorithm.collective), algorithm.name, hosts.ranks(), all),
+      blamed->rank, blamed->step);
+}
+
+AlgorithmProof prove_all(const Algorithm& algorithm, const Hosts& hosts,
+                         const std::vector<Shape>& shapes) {
+  AlgorithmProof all;
+  for (const Shape& shape : shapes) {
+    AlgorithmProof proof = prove_algorithm(algorithm, hosts, shape);
+    all.proofs += proof.proofs;
+    std::ranges::move(proof.findings, std::back_inserter(all.findings));
+    if (!all.ok()) break;  // the first size says enough
+  }
+  return all;
+}
+
+/// Claims what the proof confirms, the most useful first.
+void prove_promises(Algorithm& algorithm, const Hosts& hosts, const std::vector<Shape>& shapes) {
+  constexpr Guarantees claims[] = {
+      {.synchronizes = true, .bounded_skew = true, .ordered = true},
+      {.synchronizes = true, .bounded_skew = true},
+      {.synchronizes = true, .ordered = true},
+      {.synchronizes = true},
+      {.ordered = true},
+  };
+  for (const Guarantees& claim : claims) {
+    if (claim.ordered && !reduces(algorithm.collective)) continue;
+    algorithm.guarantees = claim;
+    if (prove_all(algorithm, hosts, shapes).ok()) return;
+  }
+  algorithm.guarantees = {};
+  if (const auto proof = prove_all(algorithm, hosts, shapes); !proof.ok())
+    refuse(algorithm, hosts, proof);
+}
+
+std::uint32_t digest_of(const Algorithm& algorithm, const Hosts& hosts,
+                        const std::vector<Shape>& shapes) {
+  Digest digest;
+  for (const Shape& shape : shapes)
+    for (const Schedule& schedule : schedules_of(algorithm, hosts, shape)) digest.add(schedule);
+  return digest.value();
+}
+
+std::string text_of_file(const std::filesystem::path& path) {
+  std::ifstream file{path};
+  if (!file.is_open())
+    throw InvalidArgument(
+        fmt::format("the schedule file {} cannot be read: is it there?", path.string()));
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+/// A file, or all files *.json of a folder, in the order of their names.
+std::vector<std::filesystem::path> files_of(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return {path};
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator{path})
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<int> key_of(const Hosts& hosts) {
+  std::vector<int> host_of;
+  for (const Rank rank : all_ranks(hosts.ranks())) host_of.push_back(hosts.host_of(rank));
+  return host_of;
+}
+
+}  // namespace
+
+AddedAlgorithms& AddedAlgorithms::of_process() {
+  static auto* const algorithms = new AddedAlgorithms;  // communicators may outlive statics
+  return *algorithms;
+}
+
+AddedAlgorithms::Entry* AddedAlgorithms::known(Collective collective, std::string_view name) {
+  const auto found = entries_.find({collective, std::string{name}});
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+/// A new entry, or the one that there is.
+AddedAlgorithms::Entry& AddedAlgorithms::entry_of(Collective collective, const std::string& name) {
+  if (name.empty() || name.find_first_not_of(letters) != std::string::npos)
+    throw InvalidArgument(
+        fmt::format("'{}' is no name of an algorithm: use letters, digits and _ . - only", name));
+  if (std::ranges::find(algorithms(collective), name, &Algorithm::name) !=
+      algorithms(collective).end())
+    throw InvalidArgument(fmt::format(
+        "{} has an algorithm '{}' of its own: give this one another name, in a file its "
+        "member 'algorithm' (capstan export --name)",
+        name_of(collective), name));
+  Entry& entry = entries_[{collective, name}];
+  entry.name = name;
+  entry.collective = collective;
+  return entry;
+}
+
+void AddedAlgorithms::add(CustomAlgorithm algorithm) {
+  const std::scoped_lock lock{mutex_};
+  if (!algorithm.build)
+    throw InvalidArgument(fmt::format("the algorithm '{}' has no function", algorithm.name));
+  const Entry* const old = known(algorithm.collective, algorithm.name);
+  const bool has_never_run = old && old->function.build && old->instances.empty();
+  if (old && !has_never_run)
+    throw InvalidArgument(fmt::format("{} has an algorithm '{}' already: use another name",
+                                      name_of(algorithm.collective), algorithm.name));
+  Entry& entry = entry_of(algorithm.collective, algorithm.name);
+  entry.summary = algorithm.summary;
+  entry.function = std::move(algorithm);
+}
+
+void AddedAlgorithms::add(ScheduleSet set, const std::string& source) {
+  if (const auto proof = prove_set(set); !proof.ok()) {
+    const Algorithm algorithm{set.algorithm, set.collective, set.summary,
+                              nullptr,       nullptr,        std::numeric_limits<int>::max()};
+    refuse(algorithm, set.hosts, proof);
+  }
+  const std::scoped_lock lock{mutex_};
+  Entry& entry = entry_of(set.collective, set.algorithm);
+  const int ranks = set.schedules.size();
+  if (entry.function.build || entry.schedules.contains(ranks))
+    throw InvalidArgument(
+        fmt::format("{}: {} has an algorithm '{}' for {} ranks already: change the "
+                    "member 'algorithm'",
+                    source, name_of(set.collective), set.algorithm, ranks));
+  if (entry.summary.empty()) entry.summary = set.summary;
+  entry.schedules.emplace(ranks, std::move(set));
+}
+
+void AddedAlgorithms::add_paths(const std::string& paths) {
+  for (std::size_t at = 0; at < paths.size();) {
+    const std::size_t end = std::min(paths.find(',', at), paths.size());
+    const std::string path = paths.substr(at, end - at);
+    at = end + 1;
+    for (const auto& file : files_of(path)) {
+      {
+        const std::scoped_lock lock{mutex_};
+        if (!paths_.insert(std::filesystem::absolute(file)).second) continue;
+      }
+      try {
+        add(schedule_set_from_json(text_of_file(file), file.string()), file.string());
+      } catch (...) {
+        const std::scoped_lock lock{mutex_};
+        paths_.erase(std::filesystem::absolute(file));
+        throw;
+      }
+    }
+  }
+}
+
+AddedAlgorithms::Instance AddedAlgorithms::prove(const Entry& entry, const Hosts& hosts) {
+  Instance instance{.source = {},
+                    .algorithm = {.name = entry.name,
+                                  .collective = entry.collective,
+                                  .summary = entry.summary,
+                                  .build = nullptr,
+                                  .cost = nullptr,
+                                  .max_ranks = std::numeric_limits<int>::max()}};
+  std::vector<Shape> shapes = proven_shapes(entry.collective, hosts.ranks());
+  if (entry.function.build) {
+    instance.source = std::make_unique<SchedulesOfFunction>(entry.function);
+  } else {
+    const ScheduleSet& set = entry.schedules.at(hosts.ranks());
+    instance.source = std::make_unique<ScaledSchedules>(set);
+    instance.algorithm.traffic = set.traffic;
+    if (has_counts(entry.collective)) shapes = {set.shape};
+    const bool one_root = has_root(entry.collective) && entry.collective != Collective::broadcast &&
+                          entry.collective != Collective::reduce;
+    if (one_root)
+      for (Shape& shape : shapes) shape.root = set.shape.root;
+  }
+  instance.algorithm.source = instance.source.get();
+  if (hosts.ranks() > 1) {  // a rank alone copies
+    prove_promises(instance.algorithm, hosts, shapes);
+    instance.algorithm.digest = digest_of(instance.algorithm, hosts, shapes);
+  }
+  return instance;
+}
+
+const Algorithm* AddedAlgorithms::check_name(Collective collective, std::string_view name) {
+  const std::scoped_lock lock{mutex_};
+  if (known(collective, name)) return nullptr;
+  try {
+    return &algorithm_named(collective, name);
+  } catch (const InvalidArgument& error) {
+    std::vector<std::string> names;
+    for (const auto& [key, entry] : entries_)
+      if (key.first == collective) names.push_back(key.second);
+    if (names.empty()) throw;
+    throw InvalidArgument(
+        fmt::format("{}; the program has added {}", error.what(), fmt::join(names, ", ")));
+  }
+}
+
+const Algorithm* AddedAlgorithms::find(Collective collective, std::string_view name,
+                                       const Hosts& hosts) {
+  if (const Algorithm* const built_in = check_name(collective, name)) return built_in;
+  const std::scoped_lock lock{mutex_};
+  Entry& entry = *known(collective, name);
+  if (!entry.function.build && !entry.schedules.contains(hosts.ranks())) return nullptr;
+  auto found = entry.instances.find(key_of(hosts));
+  if (found == entry.instances.end())
+    found = entry.instances.emplace(key_of(hosts), prove(entry, hosts)).first;
+  return &found->second.algorithm;
+}
+
+void add_algorithm(CustomAlgorithm algorithm, std::span<const int> ranks) {
+  AddedAlgorithms& added = AddedAlgorithms::of_process();
+  const Collective collective = algorithm.collective;
+  const std::string name = algorithm.name;
+  added.add(std::move(algorithm));
+  for (const int each : ranks) added.find(collective, name, Hosts{each});
+}
+
+void add_schedules(const std::string& paths) {
+  AddedAlgorithms::of_process().add_paths(paths);
+}
+
+std::pair<Collective, std::string> add_schedule_text(std::string_view json,
+                                                     const std::string& source) {
+  ScheduleSet set = schedule_set_from_json(json, source);
+  std::pair result{set.collective, set.algorithm};
+  AddedAlgorithms::of_process().add(std::move(set), source);
+  return result;
+}
+
+}  // namespace capstan

@@ -1,0 +1,189 @@
+// Algorithms that a program adds, as functions and as files, run as built-in ones do.
+
+#include "capstan/custom_algorithm.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <numeric>
+
+#include "capstan/communicator.hpp"
+#include "core/custom/added_algorithms.hpp"
+#include "core/interchange/formats.hpp"
+#include "tests/ranks/thread_world.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+template <class Body>
+void run_threads(int ranks, Body body, const std::string& rules = "") {
+  Settings settings = bounded_settings();
+  settings.algorithm = rules;
+  on_threads(ranks, settings, body);
+}
+
+/// Everybody sends everything to everybody.
+Schedule exchange(const Group& group, const Shape& shape) {
+  ScheduleBuilder s{group, shape.count, shape.count};
+  std::vector<Span> all;
+  for (int i = 0; i < group.size(); ++i) all.push_back(s.scratch(shape.count));
+  for (int d = 1; d < group.size(); ++d)
+    s.send(group.right(d), all[static_cast<std::size_t>(group.position())], s.input());
+  for (int d = 1; d < group.size(); ++d) s.wait(group.right(d));
+  all[static_cast<std::size_t>(group.position())] = s.input();
+  s.complete(s.output(), all);
+  return std::move(s).build();
+}
+
+/// The same, but rank 1 does not wait for rank 0.
+Schedule hasty(const Group& group, const Shape& shape) {
+  ScheduleBuilder s{group, shape.count, shape.count};
+  const Span landing = s.scratch(shape.count);
+  s.send(group.right(), landing, s.input());
+  if (group.position() != 1) s.wait(group.left());
+  const Span both[] = {landing, s.input()};
+  s.complete(s.output(), both);
+  return std::move(s).build();
+}
+
+/// Sums of several lengths on threads, by rules; "" or what is wrong.
+void expect_sums(const std::vector<int>& sizes, const std::string& rules, std::string_view name) {
+  for (const int ranks : sizes) {
+    run_threads(
+        ranks,
+        [&](Communicator& world) {
+          for (const std::size_t count : {0, 1, 2, 3, 5, 64, 1000, 300'001}) {
+            std::vector<std::int32_t> data(count), sums(count);
+            std::iota(data.begin(), data.end(), world.rank() * 7);
+            for (int times = 0; times < 3; ++times) world.all_reduce(data, sums);
+            for (std::size_t i = 0; i < count; ++i)
+              ASSERT_EQ(sums[i], world.size() * static_cast<std::int32_t>(i) +
+                                     7 * world.size() * (world.size() - 1) / 2)
+                  << name << ", " << count << ", " << i;
+            world.all_reduce(data);
+            ASSERT_EQ(data, sums);
+          }
+          std::vector<float> some(8);
+          EXPECT_EQ(world.algorithm(request::in_place(Collective::all_reduce, std::span{some})),
+                    name);
+        },
+        rules);
+  }
+}
+
+TEST(CustomAlgorithm, AFunctionRunsByItsName) {
+  add_algorithm({"exchange", Collective::all_reduce, exchange, "in one step"}, std::array{2, 3});
+  expect_sums({2, 3, 4}, "all_reduce:exchange", "exchange");
+}
+
+/// The proof finds out what it promises.
+TEST(CustomAlgorithm, PromisesAreFoundOut) {
+  add_algorithm({"promising", Collective::all_reduce, exchange});
+  const Algorithm* found =
+      AddedAlgorithms::of_process().find(Collective::all_reduce, "promising", 3);
+  EXPECT_TRUE(found->guarantees.synchronizes);
+  EXPECT_TRUE(found->guarantees.bounded_skew);
+  EXPECT_TRUE(found->guarantees.ordered);
+}
+
+TEST(CustomAlgorithm, AWrongOneIsRefusedWithRankAndStep) {
+  try {
+    add_algorithm({"hasty", Collective::all_reduce, hasty}, std::array{2});
+    FAIL() << "it was not refused";
+  } catch (const AlgorithmRefused& error) {
+    EXPECT_EQ(error.rank(), Rank{1});
+    EXPECT_GE(error.step(), 0);
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("all_reduce by 'hasty' on 2 ranks"), HasSubstr("rank 1, step")));
+  }
+  run_threads(2, [](Communicator& world) {
+    EXPECT_THROW((void)world.with_algorithm("all_reduce:hasty"), AlgorithmRefused);
+    std::vector<float> data(3, 1);
+    world.all_reduce(data);  // nothing has happened to this one
+    EXPECT_EQ(data[2], 2);
+  });
+}
+
+TEST(CustomAlgorithm, NamesAreTakenOnce) {
+  add_algorithm({"unique", Collective::all_reduce, hasty});  // may be corrected before it runs
+  EXPECT_THROW(add_algorithm({"unique", Collective::all_reduce, hasty}, std::array{2}),
+               AlgorithmRefused);
+  add_algorithm({"unique", Collective::all_reduce, exchange}, std::array{2});
+  EXPECT_THROW(add_algorithm({"unique", Collective::all_reduce, exchange}), InvalidArgument);
+  EXPECT_THROW(add_algorithm({"ring", Collective::all_reduce, exchange}), InvalidArgument);
+  EXPECT_THROW(add_algorithm({"a:b", Collective::all_reduce, exchange}), InvalidArgument);
+  EXPECT_THROW(add_algorithm({"empty", Collective::all_reduce, nullptr}), InvalidArgument);
+}
+
+TEST(CustomAlgorithm, ACommunicatorOfOtherRulesRunsIt) {
+  add_algorithm({"later", Collective::all_reduce, exchange});
+  run_threads(3, [](Communicator& world) {
+    Communicator other = world.with_algorithm("all_reduce:later");
+    std::vector<float> data(100, 1), sums(100);
+    other.all_reduce(data, sums);
+    EXPECT_EQ(sums[99], 3);
+    EXPECT_EQ(other.algorithm(request::in_place(Collective::all_reduce, std::span{data})), "later");
+  });
+}
+
+/// Every algorithm as a file: at its own size, at others that are no multiples of it, and with
+/// other roots it gives what its collective promises.
+TEST(CustomAlgorithm, EveryAlgorithmAsAFileIsProvenAtOtherSizes) {
+  for (const Collective collective : all_collectives())
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      Shape shape{.count = Elements{collective == Collective::barrier ? 0u : 8u}};
+      if (has_counts(collective)) {
+        shape.count = Elements{0};
+        shape.counts.assign(collective == Collective::all_to_all_v ? 16 : 4, Elements{3});
+      }
+      auto set = schedule_set(algorithm, 4, shape);
+      set.algorithm = fmt::format("copy_of_{}", algorithm.name);
+      SCOPED_TRACE(title_of(set));
+      const auto [of, name] = add_schedule_text(to_json(set), "text");
+      EXPECT_EQ(of, collective);
+      EXPECT_NE(AddedAlgorithms::of_process().find(collective, name, 4), nullptr);
+    }
+}
+
+TEST(CustomAlgorithm, AFileRunsAtAnySize) {
+  for (const char* name : {"ring", "rabenseifner", "direct", "recursive_doubling"}) {
+    auto set =
+        schedule_set(algorithm_named(Collective::all_reduce, name), 3, {.count = Elements{24}});
+    set.algorithm = fmt::format("file_{}", name);
+    add_schedule_text(to_json(set), "text");
+    expect_sums({3}, "all_reduce:" + set.algorithm, set.algorithm);
+  }
+}
+
+TEST(CustomAlgorithm, AFileDoesNotServeOtherNumbersOfRanks) {
+  auto set =
+      schedule_set(algorithm_named(Collective::all_reduce, "flat"), 3, {.count = Elements{1}});
+  set.algorithm = "three_only";
+  add_schedule_text(to_json(set), "text");
+  run_threads(
+      2,
+      [](Communicator& world) {
+        std::vector<float> data(8);
+        EXPECT_NE(world.algorithm(request::in_place(Collective::all_reduce, std::span{data})),
+                  "three_only");
+      },
+      "all_reduce:three_only");
+}
+
+TEST(CustomAlgorithm, UnknownNamesAreRefusedWithThoseThatWereAdded) {
+  add_algorithm({"named", Collective::all_reduce, exchange});
+  try {
+    AddedAlgorithms::of_process().check_name(Collective::all_reduce, "nobody");
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("choose one of flat"), HasSubstr("named")));
+  }
+}
+
+}  // namespace
+}  // namespace capstan
