@@ -13,9 +13,11 @@ protocol, DLPack or an array interface. Every rank makes the same calls in the s
 free while a call waits.
 """
 
+from ._algorithms import Algorithm, algorithm
 from ._communicator import Explanation, init, run_local
 from ._engine import (
     Aborted,
+    AlgorithmRefused,
     BootstrapError,
     Cancelled,
     Communicator,
@@ -28,11 +30,14 @@ from ._engine import (
     Operation,
     OperationFailed,
     PeerLost,
+    Span,
+    Steps,
     SystemError,
     TimedOut,
     Truncated,
     Work,
     __version__,
+    add_schedules,
     dtype_of,
     dtypes,
     join,
@@ -46,6 +51,8 @@ from ._engine import (
 
 __all__ = [
     "Aborted",
+    "Algorithm",
+    "AlgorithmRefused",
     "BootstrapError",
     "Cancelled",
     "Communicator",
@@ -59,11 +66,15 @@ __all__ = [
     "Operation",
     "OperationFailed",
     "PeerLost",
+    "Span",
+    "Steps",
     "SystemError",
     "TimedOut",
     "Truncated",
     "Work",
     "__version__",
+    "add_schedules",
+    "algorithm",
     "dtype_of",
     "dtypes",
     "init",

@@ -44,16 +44,18 @@ void check_operation(const Array& array, const Reducer& reducer) {
   const ReduceOp op = reducer.op();
   const bool keeps_booleans = op != ReduceOp::sum && op != ReduceOp::average;
   if (!keeps_booleans)
-    throw py::type_error(fmt::format("booleans have no {}: use 'logical_or', 'logical_and', or an "
-                                     "array of integers",
-                                     name_of(op)));
+    throw py::type_error(
+        fmt::format("booleans have no {}: use 'logical_or', 'logical_and', or an "
+                    "array of integers",
+                    name_of(op)));
 }
 
 Array dense(Array array, const char* call, const char* role) {
   if (!array.is_dense())
-    throw py::buffer_error(fmt::format("{}: the {} is not contiguous: pass a contiguous copy "
-                                       "(numpy.ascontiguousarray, tensor.contiguous())",
-                                       call, role));
+    throw py::buffer_error(
+        fmt::format("{}: the {} is not contiguous: pass a contiguous copy "
+                    "(numpy.ascontiguousarray, tensor.contiguous())",
+                    call, role));
   return array;
 }
 
@@ -215,8 +217,8 @@ Object gather(Endpoint& self, const Object& array, int root, const Object& out,
 
 Object reduce_scatter(Endpoint& self, const Object& array, const Object& op, const Object& out,
                       const std::optional<Counts>& counts, bool wait) {
-  Call call{request_of(Collective::reduce_scatter, Collective::reduce_scatter_v, counts,
-                       reducer_of(op))};
+  Call call{
+      request_of(Collective::reduce_scatter, Collective::reduce_scatter_v, counts, reducer_of(op))};
   Array input = input_of(array, "reduce_scatter");
   check_operation(input, call.request.reducer);
   const Communicator& world = self.communicator();
@@ -343,36 +345,55 @@ std::optional<Endpoint> group_of(std::optional<Communicator> made) {
   return Endpoint{std::move(*made)};
 }
 
+/// The same call with an algorithm as its last argument.
+template <Collective collective, class... Arguments>
+auto chosen(Object (*call)(Endpoint&, Arguments...)) {
+  return [call](Endpoint& self, Arguments... arguments, const Object& algorithm) {
+    return call(self.by(collective, algorithm), arguments...);
+  };
+}
+
 void bind_collectives(py::class_<Endpoint>& c) {
   const auto wait = py::arg("wait") = true;
   const auto op = py::arg("op") = "sum";
   const auto out = py::arg("out") = py::none();
   const auto root = py::arg("root") = 0;
+  const auto algorithm = py::arg("algorithm") = py::none();
   const auto counts = py::arg("counts") = py::none();
-  c.def("barrier", &barrier, py::kw_only(), wait, "Returns when all ranks have called it.")
-      .def("broadcast", &broadcast, py::arg("array"), root, py::kw_only(), wait,
+  c.def("barrier", chosen<Collective::barrier>(&barrier), py::kw_only(), wait, algorithm,
+        "Returns when all ranks have called it.")
+      .def("broadcast", chosen<Collective::broadcast>(&broadcast), py::arg("array"), root,
+           py::kw_only(), wait, algorithm,
            "Every rank's array becomes the root's. Returns the array.")
-      .def("reduce", &reduce, py::arg("array"), root, op, py::kw_only(), out, wait,
+      .def("reduce", chosen<Collective::reduce>(&reduce), py::arg("array"), root, op, py::kw_only(),
+           out, wait, algorithm,
            "Combines all ranks' arrays at the root, which gets the result; others get None.")
-      .def("all_reduce", &all_reduce, py::arg("array"), op, py::kw_only(), out, wait,
+      .def("all_reduce", chosen<Collective::all_reduce>(&all_reduce), py::arg("array"), op,
+           py::kw_only(), out, wait, algorithm,
            "Combines all ranks' arrays: in place, or into `out`. Returns the result.")
       .def("all_reduce_fused", &all_reduce_fused, py::arg("arrays"), op, py::kw_only(), wait,
            "One all_reduce, in place, for many arrays of one type, such as gradients.")
-      .def("all_gather", &all_gather, py::arg("array"), py::kw_only(), out, counts, wait,
-           "All ranks' arrays one after another: shape (size, *array.shape), or flat with `counts`, "
-           "the\nlength of each rank's array.")
-      .def("gather", &gather, py::arg("array"), root, py::kw_only(), out, counts, wait,
-           "As all_gather, at the root only; others get None.")
-      .def("reduce_scatter", &reduce_scatter, py::arg("array"), op, py::kw_only(), out, counts, wait,
+      .def(
+          "all_gather", chosen<Collective::all_gather>(&all_gather), py::arg("array"),
+          py::kw_only(), out, counts, wait, algorithm,
+          "All ranks' arrays one after another: shape (size, *array.shape), or flat with `counts`, "
+          "the\nlength of each rank's array.")
+      .def("gather", chosen<Collective::gather>(&gather), py::arg("array"), root, py::kw_only(),
+           out, counts, wait, algorithm, "As all_gather, at the root only; others get None.")
+      .def("reduce_scatter", chosen<Collective::reduce_scatter>(&reduce_scatter), py::arg("array"),
+           op, py::kw_only(), out, counts, wait, algorithm,
            "Combines all ranks' arrays; rank r gets part r of `size` equal parts, or of `counts`.")
-      .def("scatter", &scatter, py::arg("array") = py::none(), root, py::kw_only(), out, counts,
-           wait, "Rank r gets part r of the root's array. Ranks that are not the root pass `out`.")
-      .def("all_to_all", &all_to_all, py::arg("array"), py::kw_only(), out,
-           py::arg("send_counts") = py::none(), py::arg("receive_counts") = py::none(), wait,
+      .def("scatter", chosen<Collective::scatter>(&scatter), py::arg("array") = py::none(), root,
+           py::kw_only(), out, counts, wait, algorithm,
+           "Rank r gets part r of the root's array. Ranks that are not the root pass `out`.")
+      .def("all_to_all", chosen<Collective::all_to_all>(&all_to_all), py::arg("array"),
+           py::kw_only(), out, py::arg("send_counts") = py::none(),
+           py::arg("receive_counts") = py::none(), wait, algorithm,
            "Part i of the array goes to rank i; part i of the result comes from rank i.")
-      .def("scan", &scan, py::arg("array"), op, py::kw_only(), out, wait,
-           "Combines the arrays of ranks 0 to this one.")
-      .def("exscan", &exscan, py::arg("array"), op, py::kw_only(), out, wait,
+      .def("scan", chosen<Collective::scan>(&scan), py::arg("array"), op, py::kw_only(), out, wait,
+           algorithm, "Combines the arrays of ranks 0 to this one.")
+      .def("exscan", chosen<Collective::exscan>(&exscan), py::arg("array"), op, py::kw_only(), out,
+           wait, algorithm,
            "Combines the arrays of the ranks before this one; rank 0's result stays as it is.");
 }
 
@@ -417,7 +438,8 @@ void bind_groups(py::class_<Endpoint>& c) {
           py::arg("ranks"),
           "A communicator of these ranks, in this order. All ranks call it; others get None.")
       .def(
-          "world_rank", [](Endpoint& self, int rank) { return self.communicator().world_rank(rank); },
+          "world_rank",
+          [](Endpoint& self, int rank) { return self.communicator().world_rank(rank); },
           py::arg("rank"), "The rank in the world of a rank of this communicator.")
       .def(
           "rank_of",
@@ -464,7 +486,8 @@ void bind_communicator(py::module_& m) {
 
   py::class_<Endpoint> c(m, "Communicator", py::dynamic_attr());
   c.def_property_readonly("rank", [](const Endpoint& self) { return self.communicator().rank(); })
-      .def_property_readonly("size", [](const Endpoint& self) { return self.communicator().size(); })
+      .def_property_readonly("size",
+                             [](const Endpoint& self) { return self.communicator().size(); })
       .def_property_readonly("closed", &Endpoint::is_closed)
       .def("close", &Endpoint::close,
            "Leaves. Peers that still need this rank get a PeerLost. May be called twice.")
@@ -480,14 +503,12 @@ void bind_communicator(py::module_& m) {
           "thread.")
       .def("async_error", &async_error,
            "The failure of the communicator as an exception, or None. Waits for nothing.")
-      .def(
-          "_explain",
-          [](const Endpoint& self, const std::string& collective, std::uint64_t bytes,
-             const std::string& type, const Object& op, int root) {
-            const Communicator& world = self.communicator();
-            const Request request = described(collective, bytes, type, op, root, world.size());
-            return std::pair{world.algorithm(request), world.explain(request)};
-          });
+      .def("_explain", [](const Endpoint& self, const std::string& collective, std::uint64_t bytes,
+                          const std::string& type, const Object& op, int root) {
+        const Communicator& world = self.communicator();
+        const Request request = described(collective, bytes, type, op, root, world.size());
+        return std::pair{world.algorithm(request), world.explain(request)};
+      });
   bind_collectives(c);
   bind_messages(c);
   bind_groups(c);

@@ -2,6 +2,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,13 @@ class Endpoint {
   void close();
   bool is_closed() const { return !communicator_; }
 
+  /// This communicator, or one of the same ranks that runs this algorithm of a collective: a name,
+  /// or what has one. None: this one. The first use of an algorithm makes the other communicator,
+  /// so all ranks pass the same.
+  Endpoint& by(Collective collective, py::handle algorithm) {
+    return algorithm.is_none() ? *this : twin(collective, algorithm);
+  }
+
   /// Carries out a call on `arrays`. Returns `result`, or a Work that will give it.
   py::object call(const Request& request, std::vector<Array> arrays, py::object result, bool wait);
   /// The same for whatever starts an operation. `start` may still look at `arrays`.
@@ -46,6 +54,7 @@ class Endpoint {
   void drop_group();
 
  private:
+  Endpoint& twin(Collective collective, py::handle algorithm);
   template <class F>
   static auto without_gil(F function) {
     const py::gil_scoped_release others_run;
@@ -53,6 +62,7 @@ class Endpoint {
   }
 
   std::unique_ptr<Communicator> communicator_;
+  std::map<std::string, std::unique_ptr<Endpoint>> twins_;  // by rule
   bool grouping_ = false;
   std::vector<Message> group_;
   std::vector<Array> group_arrays_;

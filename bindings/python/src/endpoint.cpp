@@ -17,13 +17,23 @@ bool handles_signals() {
 }  // namespace
 
 Communicator& Endpoint::communicator() const {
-  if (!communicator_)
-    throw InvalidArgument("this communicator has been closed: make another one");
+  if (!communicator_) throw InvalidArgument("this communicator has been closed: make another one");
   return *communicator_;
+}
+
+Endpoint& Endpoint::twin(Collective collective, py::handle algorithm) {
+  const std::string rule =
+      fmt::format("{}:{}", name_of(collective), py::str(algorithm).cast<std::string>());
+  auto& twin = twins_[rule];
+  if (!twin)
+    twin = std::make_unique<Endpoint>(
+        without_gil([&] { return communicator().with_algorithm(rule); }));
+  return *twin;
 }
 
 void Endpoint::close() {
   if (!communicator_) return;
+  twins_.clear();
   // A callback that the destructor waits for may need the GIL.
   const py::gil_scoped_release others_run;
   communicator_.reset();
@@ -56,8 +66,7 @@ py::object Endpoint::transfer(const Message& message, Array array, bool wait) {
 }
 
 void Endpoint::open_group() {
-  if (grouping_)
-    throw InvalidArgument("a group of messages is open already: groups do not nest");
+  if (grouping_) throw InvalidArgument("a group of messages is open already: groups do not nest");
   communicator();
   grouping_ = true;
 }

@@ -1,12 +1,14 @@
 // The library's errors as Python exceptions.
 
+#include "errors.hpp"
+
 #include <pybind11/stl.h>
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "errors.hpp"
+#include "capstan/custom_algorithm.hpp"
 #include "module.hpp"
 
 namespace capstan::python {
@@ -29,7 +31,11 @@ PyObject* define(py::module_& module, const char* name, const char* doc,
   return made;
 }
 
+PyObject* algorithm_refused = nullptr;
+
 std::vector<int> blamed(const Error& error) {
+  if (const auto* refused = dynamic_cast<const AlgorithmRefused*>(&error))
+    return {refused->rank().value()};
   if (const auto* lost = dynamic_cast<const PeerLost*>(&error)) return {lost->lost().value()};
   return {};
 }
@@ -56,7 +62,8 @@ std::vector<ExceptionClass> exception_classes() {
        "The caller passed what cannot work. Nothing was sent."},
       {ErrorCode::system_error, "SystemError", PyExc_OSError,
        "The system, the network or a device refused what is needed."},
-      {ErrorCode::limit_reached, "LimitReached", PyExc_MemoryError, "A limit on memory is reached."},
+      {ErrorCode::limit_reached, "LimitReached", PyExc_MemoryError,
+       "A limit on memory is reached."},
       {ErrorCode::bootstrap_failed, "BootstrapError", nullptr,
        "Ranks did not find or did not trust each other at start-up."},
       {ErrorCode::peer_lost, "PeerLost", PyExc_ConnectionError,
@@ -79,11 +86,17 @@ std::vector<ExceptionClass> exception_classes() {
 
 py::object exception_of(const Error& error) {
   const auto known = classes.find(class_of(error.code()));
+  const auto* refused = dynamic_cast<const AlgorithmRefused*>(&error);
   PyObject* type = known == classes.end() ? classes.at(ErrorCode::internal) : known->second;
+  if (refused) type = algorithm_refused;
   const py::object made =
       py::reinterpret_borrow<py::object>(type)(py::str(std::string{error.what()}));
   made.attr("code") = std::string{name_of(error.code())};
   made.attr("ranks") = blamed(error);
+  if (refused) {
+    made.attr("rank") = refused->rank().value();
+    made.attr("step") = refused->step();
+  }
   return made;
 }
 
@@ -99,6 +112,10 @@ void bind_errors(py::module_& m) {
   for (const ExceptionClass& one : exception_classes())
     classes[one.code] = one.python ? define(m, one.name, one.doc, {base, one.python})
                                    : define(m, one.name, one.doc, {base});
+  algorithm_refused =
+      define(m, "AlgorithmRefused",
+             "The proof of an algorithm failed: at `step` of `rank`, or at no step, -1.",
+             {classes.at(ErrorCode::invalid_argument)});
   py::register_exception_translator(&translate);
 }
 

@@ -8,6 +8,7 @@ PYBIND11_MODULE(_engine, module) {
   module.doc() = "Collectives and messages between the ranks of a program.";
   capstan::python::bind_errors(module);
   capstan::python::bind_arrays(module);
+  capstan::python::bind_algorithms(module);
   capstan::python::bind_work(module);
   capstan::python::bind_communicator(module);
   module.attr("__version__") = std::string{capstan::version()};

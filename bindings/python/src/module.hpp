@@ -6,6 +6,7 @@ namespace capstan::python {
 
 // Each adds its classes and functions to the module capstan._engine.
 void bind_errors(pybind11::module_& module);
+void bind_algorithms(pybind11::module_& module);
 void bind_arrays(pybind11::module_& module);
 void bind_work(pybind11::module_& module);
 void bind_communicator(pybind11::module_& module);
