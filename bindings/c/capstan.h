@@ -477,9 +477,9 @@ typedef struct capstan_tensor {
   int32_t device_type;
   int32_t device;
 } capstan_tensor;
-/* all_reduce (several inputs of one type travel as one) and broadcast are in place, with no
- * outputs; all_gather and reduce_scatter have one of each, which differ in length along
- * `dimension`. */
+/* One input and one output, which differ in length along `dimension` where ranks have blocks.
+ * Without an output, all_reduce (several inputs of one type travel as one), broadcast, all_to_all,
+ * scan and exscan are in place. Barriers, and collectives with a length per rank, have none. */
 typedef struct capstan_tensor_request {
   size_t size;
   capstan_collective collective;

@@ -2,17 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/api/communicator_prepared.hpp"
+#include "core/api/packing.hpp"
+#include "core/api/tensor_call.hpp"
 
 namespace capstan {
 namespace {
 
 /// Throws InvalidArgument for what no message can be. Its rank and tag are checked later.
 void check(const Message& message, int rank) {
+  const std::string_view call = message.sends ? "send" : "receive";
   const auto refuse = [&](const std::string& text) {
-    throw InvalidArgument(
-        fmt::format("rank {}: {}: {}", rank, message.sends ? "send" : "receive", text));
+    throw InvalidArgument(fmt::format("rank {}: {}: {}", rank, call, text));
   };
+  if (message.tensor) require_reachable(rank, call, *message.tensor);
+  if (message.allocate && (message.sends || message.data || message.count > Elements{0}))
+    refuse("a message that gets its memory when it is received has none before");
   if (static_cast<std::size_t>(message.type) >= all_data_types().size())
     refuse(
         fmt::format("the type {} does not exist: pass a DataType", static_cast<int>(message.type)));
@@ -34,6 +41,59 @@ Messages::TransferPointer transfer_of(const Message& message) {
   return transfer;
 }
 
+/// A number that tells shapes apart; never 0, which stands for none.
+std::uint32_t digest_of(const std::vector<std::int64_t>& shape) {
+  std::uint64_t digest = shape.size() + 1;
+  for (const std::int64_t length : shape)
+    digest = extend(digest, static_cast<std::uint64_t>(length) + 1);
+  return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(digest >> 32));
+}
+
+/// Has a transfer use packed memory for a tensor that has strides.
+void pack(Messages::MessageTransfer& transfer, const TensorView& tensor, DeviceStaging& staging,
+          int rank) {
+  const TensorSide side{tensor};
+  const Packing packing = packing_for(staging, rank, transfer.sends ? "send" : "receive", tensor);
+  transfer.data = packing.data();
+  transfer.memory = packing.memory();
+  const auto copy = [packing](const auto& body) { packing.copy(body); };
+  if (transfer.sends)
+    copy([&](const CopyRun& copy_run) { side.pack(packing.data(), copy_run); });
+  else
+    transfer.unpack = [copy, side, packing](Bytes) {
+      copy([&](const CopyRun& copy_run) { side.unpack(packing.data(), copy_run); });
+    };
+}
+
+/// Has a receive get its memory, and its operation its result, when it is matched.
+void allocate_later(Messages::MessageTransfer& transfer, const Message& message,
+                    const std::shared_ptr<Operation>& operation) {
+  if (message.any_type) transfer.type.reset();
+  transfer.allocate = [allocate = message.allocate, type = message.type,
+                       weak = std::weak_ptr<Operation>(operation)](std::optional<DataType> sent,
+                                                                   std::uint64_t size) {
+    const DataType known = sent.value_or(type);
+    const std::size_t count = size / size_of(known).value();
+    void* const memory = allocate(known, count);
+    if (const auto owner = weak.lock()) owner->set_output(Operation::Output{known, memory, count});
+    return static_cast<std::byte*>(memory);
+  };
+}
+
+/// The handle of messages, which keeps their memory.
+class MessagesOperation final : public Operation {
+ public:
+  MessagesOperation(std::shared_ptr<Driver> driver, std::string text, std::optional<Output> output,
+                    const std::vector<Message>& messages)
+      : Operation(std::move(driver), std::move(text), output) {
+    for (const Message& message : messages)
+      if (message.memory) memory_.push_back(message.memory);
+  }
+
+ private:
+  std::vector<std::shared_ptr<void>> memory_;
+};
+
 std::string describe(const std::vector<Message>& messages) {
   if (messages.size() != 1) return fmt::format("exchange of {} messages", messages.size());
   const Message& m = messages.front();
@@ -51,23 +111,42 @@ Work Communicator::start_exchange(const std::vector<Message>& messages) {
   Engine& engine = Impl::of(*this).engine;
   for (const Message& message : messages) check(message, rank());
   const bool receives = messages.size() == 1 && !messages.front().sends;
-  const auto operation = std::make_shared<Operation>(
+  const auto operation = std::make_shared<MessagesOperation>(
       engine.progress(), describe(messages),
       receives ? std::optional(Operation::Output{messages.front().type, messages.front().data,
                                                  messages.front().count.value()})
-               : std::nullopt);
+               : std::nullopt,
+      messages);
   if (messages.empty()) {
     operation->complete();
     return Work{operation};
   }
+  DeviceStaging& staging = *Impl::of(*this).staging;
   std::vector<Messages::TransferPointer> transfers;
   for (const Message& message : messages) {
     transfers.push_back(transfer_of(message));
-    if (on_device(message.data))
-      Impl::of(*this).staging->stage(*transfers.back(), call_of(rank(), describe({message})));
+    Messages::MessageTransfer& transfer = *transfers.back();
+    if (message.tensor) transfer.shape = digest_of(message.tensor->shape);
+    if (message.allocate) allocate_later(transfer, message, operation);
+    if (message.tensor && !message.tensor->is_dense())
+      pack(transfer, *message.tensor, staging, rank());
+    else if (on_device(message.data))
+      staging.stage(transfer, call_of(rank(), describe({message})));
   }
   engine.start(transfers, operation);
   return Work{operation};
+}
+
+Tensor Communicator::receive_tensor(int source, int tag) {
+  Tensor tensor;
+  Message message{false, source, tag};
+  message.any_type = true;
+  message.allocate = [&](DataType type, std::size_t count) -> void* {
+    tensor = Tensor(type, {static_cast<std::int64_t>(count)});
+    return tensor.data();
+  };
+  start_exchange({message}).wait();
+  return tensor;
 }
 
 MessageInfo Communicator::wait_for_message(const Work& work) {

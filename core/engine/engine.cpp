@@ -302,8 +302,7 @@ void Engine::begin_first() {
 }
 
 void Engine::end_first() {
-  Task task = std::move(tasks_.front());
-  tasks_.pop_front();
+  Task task = tasks_.take_front();
   running_ = false;
   std::exception_ptr error;  // concerns this rank alone: peers have their results
   try {

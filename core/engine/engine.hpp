@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -16,6 +15,7 @@
 #include "core/engine/progress.hpp"
 #include "core/engine/recurring_buffers.hpp"
 #include "core/engine/task.hpp"
+#include "core/engine/task_queue.hpp"
 #include "core/engine/watchdog.hpp"
 #include "core/p2p/messages.hpp"
 #include "transports/transport.hpp"
@@ -116,7 +116,7 @@ class Engine {
   void share_core(bool shared) { executor_.set_spins(shared ? 1 : spins_); }
 
  private:
-  using Tasks = std::deque<Task>;
+  using Tasks = TaskQueue;
 
   // Plans.
   PlanContext plan_context(const SegmentLayout& layout) const;

@@ -205,6 +205,9 @@ void Progress::announce() {
     error ? operation->fail(error) : operation->complete(message);
     if (is_inherited()) return;  // a callback has forked: the parent goes on
   }
+  ended.clear();
+  const Lock lock{*this};
+  if (ended_.empty()) ended_.swap(ended);  // the memory serves the next ones
 }
 
 void Progress::announce_silently() {

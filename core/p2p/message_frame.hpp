@@ -28,7 +28,7 @@ struct MessageFrame {
   std::uint32_t type = 0;     ///< 1 + DataType, or 0
   /// Of an offer: the sender's allocation that contains it (shared::AllocationId).
   std::uint32_t allocation = 0;
-  std::uint32_t unused = 0;
+  std::uint32_t shape = 0;  ///< a digest of a tensor's shape, or 0
 };
 static_assert(sizeof(MessageFrame) == 48);
 

@@ -20,7 +20,8 @@ std::exception_ptr error_of(fmt::format_string<Args...> text, Args&&... args) {
 MessageFrame frame_of(const Messages::MessageTransfer& transfer) {
   return {.tag = transfer.tag,
           .size = transfer.size,
-          .type = transfer.type ? 1 + static_cast<std::uint32_t>(*transfer.type) : 0};
+          .type = transfer.type ? 1 + static_cast<std::uint32_t>(*transfer.type) : 0,
+          .shape = transfer.shape};
 }
 
 }  // namespace
@@ -215,20 +216,53 @@ void Messages::accept(const TransferPointer& transfer, Rank source, const Messag
   incoming_.push_back({transfer, source, frame});
 }
 
-/// Ends a receive whose type or length does not fit the message, and drops the message.
-bool Messages::refuse(const TransferPointer& transfer, Rank source, const MessageFrame& frame) {
-  std::exception_ptr error;
-  const std::uint32_t type = transfer->type ? 1 + static_cast<std::uint32_t>(*transfer->type) : 0;
+/// The error of a message that does not fit a receive; null if it does.
+std::exception_ptr Messages::misfit(const MessageTransfer& transfer, Rank source,
+                                    const MessageFrame& frame) const {
+  const std::uint32_t type = transfer.type ? 1 + static_cast<std::uint32_t>(*transfer.type) : 0;
   if (type != 0 && frame.type != 0 && type != frame.type)
-    error = error_of<Mismatch>(
+    return error_of<Mismatch>(
         "rank {} receives {} from rank {} with tag {}, which sends {}: both must use one type",
-        self_.value(), name_of(*transfer->type), source.value(), frame.tag,
+        self_.value(), name_of(*transfer.type), source.value(), frame.tag,
         name_of(static_cast<DataType>(frame.type - 1)));
-  else if (frame.size > transfer->size)
-    error = error_of<Truncated>(
+  if (transfer.allocate) return nullptr;
+  const bool shaped = transfer.shape != 0;
+  if (shaped && frame.shape != 0 ? frame.shape != transfer.shape
+                                 : shaped && frame.size < transfer.size)
+    return error_of<Mismatch>(
+        "rank {} receives a tensor of {} bytes from rank {} with tag {}, which sends {} bytes{}: "
+        "both must use one shape",
+        self_.value(), transfer.size, source.value(), frame.tag, frame.size,
+        frame.shape != 0 ? " of another shape" : "");
+  if (frame.size > transfer.size)
+    return error_of<Truncated>(
         "rank {} receives at most {} bytes from rank {} with tag {}, but the message has {}: probe "
         "first, or pass a larger buffer",
-        self_.value(), transfer->size, source.value(), frame.tag, frame.size);
+        self_.value(), transfer.size, source.value(), frame.tag, frame.size);
+  return nullptr;
+}
+
+/// Gives a receive of any length the memory for its message.
+std::exception_ptr Messages::make_room(MessageTransfer& transfer, const MessageFrame& frame) {
+  if (!transfer.allocate) return nullptr;
+  try {
+    const auto type =
+        frame.type == 0 ? std::nullopt : std::optional(static_cast<DataType>(frame.type - 1));
+    transfer.data = transfer.allocate(type, frame.size);
+    transfer.size = frame.size;
+    return nullptr;
+  } catch (const Error&) {
+    return std::current_exception();
+  } catch (const std::exception& error) {
+    return error_of<LimitReached>("rank {} has no memory for a message of {} bytes: {}",
+                                  self_.value(), frame.size, error.what());
+  }
+}
+
+/// Ends a receive whose type, shape or length does not fit the message, and drops the message.
+bool Messages::refuse(const TransferPointer& transfer, Rank source, const MessageFrame& frame) {
+  std::exception_ptr error = misfit(*transfer, source, frame);
+  if (!error) error = make_room(*transfer, frame);
   if (!error) return false;
   if (frame.kind == MessageFrame::Kind::offer && source != self_) {
     incoming_.push_back({.transfer = transfer, .source = source, .frame = frame, .error = error});

@@ -52,6 +52,12 @@ class Messages {
     std::uint64_t done = 0;        ///< bytes received of an offer
     std::uint64_t id = 0;          ///< of the offer
     std::vector<std::byte> own{};  ///< a private copy, after detach()
+    /// A digest of the tensor's shape, 0 if there is none: sent along, or expected by a receive,
+    /// which the message then fills.
+    std::uint32_t shape = 0;
+    /// Of a receive of any length: gives the memory for a message of a type and size in bytes. An
+    /// exception is the error of the transfer, and the message is dropped.
+    std::function<std::byte*(std::optional<DataType>, std::uint64_t)> allocate{};
     /// Owns the memory at `data`, where that is a host copy of memory on a device.
     std::shared_ptr<void> memory{};
     /// Moves so many received bytes from that host copy to the device. An exception is the error of
@@ -148,6 +154,9 @@ class Messages {
   void finish(const Incoming& incoming);
   void store(Rank source, const MessageFrame& frame, const Payload& payload);
   bool refuse(const TransferPointer& transfer, Rank source, const MessageFrame& frame);
+  std::exception_ptr misfit(const MessageTransfer& transfer, Rank source,
+                            const MessageFrame& frame) const;
+  std::exception_ptr make_room(MessageTransfer& transfer, const MessageFrame& frame);
   std::list<TransferPointer>::const_iterator first_posted(Rank source, int tag) const;
   void take_own(const TransferPointer& transfer, const MessageFrame& frame);
   void finish(const TransferPointer& transfer, std::exception_ptr error, int source, int tag,

@@ -45,7 +45,8 @@ const Names requests = {
     "core/include/capstan/custom_algorithm", "core/include/capstan/message",
     "core/include/capstan/message_info",     "core/include/capstan/operation",
     "core/include/capstan/reducer",          "core/include/capstan/request",
-    "core/include/capstan/settings",         "core/include/capstan/unique_id",
+    "core/include/capstan/settings",         "core/include/capstan/tensor",
+    "core/include/capstan/unique_id",
 };
 
 /// The way in for programs. Nothing below core/api knows it.

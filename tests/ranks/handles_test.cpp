@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <latch>
+#include <new>
 #include <numeric>
 
 #include "capstan/async/events.hpp"
@@ -16,6 +17,39 @@
 #include "capstan/async/overlap.hpp"
 #include "capstan/async/within.hpp"
 #include "tests/ranks/thread_world.hpp"
+
+namespace {
+
+/// Allocations of this thread.
+thread_local std::uint64_t allocations = 0;
+
+void* allocate(std::size_t size) {
+  ++allocations;
+  void* const memory = std::malloc(size == 0 ? 1 : size);
+  if (!memory) throw std::bad_alloc{};
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return allocate(size);
+}
+void* operator new[](std::size_t size) {
+  return allocate(size);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace capstan {
 namespace {
@@ -542,6 +576,26 @@ TEST(Requirement, A50_AwaitedOperationsHaveLimits) {
     pending.wait();
     EXPECT_EQ(world.start_barrier().future().wait_for(60s), std::future_status::ready);
   });
+}
+
+/// The handle's. A blocking call needs none.
+TEST(Requirement, A51_AnOperationInTheBackgroundTakesOneAllocation) {
+  Settings settings = bounded_settings();
+  settings.autotune = false;  // measured calls agree on times now and then
+  for (const int ranks : {1, 2})
+    on_threads(ranks, settings, [](Communicator& world) {
+      constexpr std::uint64_t count = 200;
+      std::vector<float> data(2, 1), output(2);
+      const auto during = [&](auto call) {
+        for (int i = 0; i < 50; ++i) call();
+        const std::uint64_t before = allocations;
+        for (std::uint64_t i = 0; i < count; ++i) call();
+        return allocations - before;
+      };
+      EXPECT_LE(during([&] { world.start_all_reduce(data, output).wait(); }), count);
+      EXPECT_LE(during([&] { world.start_barrier().wait(); }), count);
+      EXPECT_EQ(during([&] { world.all_reduce(data, output); }), 0U);
+    });
 }
 
 }  // namespace

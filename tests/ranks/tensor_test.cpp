@@ -5,7 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
 #include <numeric>
+#include <ranges>
+#include <thread>
 
 #include "tests/ranks/thread_world.hpp"
 
@@ -220,9 +224,12 @@ TEST(TensorRequests, OthersAreRefused) {
   };
   using enum Collective;
   constexpr auto invalid = ErrorCode::invalid_argument;
-  EXPECT_EQ(code({.collective = scan, .inputs = {tensor}}), ErrorCode::not_supported);
+  EXPECT_EQ(code({.collective = barrier, .inputs = {tensor}}), ErrorCode::not_supported);
   EXPECT_EQ(code({.collective = Collective{99}, .inputs = {tensor}}), ErrorCode::not_supported);
-  EXPECT_EQ(code({.inputs = {tensor}, .outputs = {tensor}}), invalid);
+  EXPECT_EQ(code({.inputs = {tensor, tensor}, .outputs = {tensor}}), invalid);
+  EXPECT_EQ(code({.inputs = {tensor}, .outputs = {other}}), invalid);
+  EXPECT_EQ(code({.collective = reduce, .inputs = {tensor}}), invalid);
+  EXPECT_EQ(code({.collective = gather_v, .inputs = {tensor}, .outputs = {tensor}}), invalid);
   EXPECT_EQ(code({.inputs = {tensor, other}}), invalid);
   EXPECT_EQ(code({.collective = broadcast, .inputs = {tensor, tensor}}), invalid);
   EXPECT_EQ(code({.collective = broadcast}), invalid);
@@ -247,6 +254,217 @@ TEST(Tensors, ACancelledGatherReadsItsInputNoMore) {
       EXPECT_EQ(std::ranges::count(all, -1.0f), 0);
     }
     world.barrier();
+  });
+}
+
+/// Rows of two elements, laid out in several ways; the rows are along a dimension.
+enum class Layout { dense, transposed, spread };
+
+struct Rows {
+  Layout layout;
+  std::vector<int> memory{};
+
+  Rows(Layout kind, const std::vector<int>& elements) : layout(kind) {
+    const std::size_t step = kind == Layout::spread ? 2 : 1;
+    memory.assign(elements.size() * step, -7);
+    for (std::size_t i = 0; i < elements.size(); ++i) memory[i * step] = elements[i];
+  }
+  int dimension() const { return layout == Layout::transposed ? 1 : 0; }
+  TensorView view() {
+    const auto size = static_cast<std::int64_t>(memory.size());
+    if (layout == Layout::dense) return {memory.data(), {size / 2, 2}};
+    if (layout == Layout::transposed) return {memory.data(), {2, size / 2}, {1, 2}};
+    return {memory.data(), {size / 4, 2}, {4, 2}};
+  }
+  std::vector<int> elements() const {
+    if (layout != Layout::spread) return memory;
+    std::vector<int> found;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      if (i % 2 == 0) found.push_back(memory[i]);
+      if (i % 2 != 0) EXPECT_EQ(memory[i], -7) << "between the elements";
+    }
+    return found;
+  }
+};
+
+const std::vector<std::size_t> uneven{1, 4, 0}, elements_of_uneven{2, 8, 0};
+
+/// A collective by ranges and by tensors, and the rows of input and output among three ranks.
+struct Form {
+  const char* name;
+  std::size_t input, output;  ///< rows; 0: those of this rank in `uneven`
+  std::function<void(Communicator&, std::vector<int>&, std::vector<int>&)> ranges;
+  std::function<void(Communicator&, const TensorView&, const TensorView&, int)> tensors;
+};
+
+std::vector<Form> forms() {
+  const auto& rows = uneven;
+  const auto& elements = elements_of_uneven;
+  std::vector<Form> all;
+#define FORM(name, input, output, ranges, tensors)                                     \
+  all.push_back({name, input, output, [&](auto& w, auto& in, auto& out) { w.ranges; }, \
+                 [&](auto& w, auto& in, auto& out, [[maybe_unused]] int d) { w.tensors; }})
+  FORM("broadcast", 6, 6, broadcast(in, out, 1), broadcast(in, out, 1));
+  FORM("reduce", 6, 6, reduce(in, out, 2), start_reduce(in, out, 2).wait());
+  FORM("all_reduce", 6, 6, all_reduce(in, out), all_reduce(in, out));
+  FORM("scan", 6, 6, scan(in, out), scan(in, out));
+  FORM("exscan", 6, 6, exscan(in, out, ReduceOp::max), exscan(in, out, ReduceOp::max));
+  FORM("all_gather", 2, 6, all_gather(in, out), start_all_gather(in, out, d).wait());
+  FORM("gather", 2, 6, gather(in, out, 1), gather(in, out, 1, d));
+  FORM("reduce_scatter", 6, 2, reduce_scatter(in, out), reduce_scatter(in, out, d));
+  FORM("scatter", 6, 2, scatter(in, out, 0), start_scatter(in, out, 0, d).wait());
+  FORM("all_to_all", 6, 6, all_to_all(in, out), all_to_all(in, out, d));
+  FORM("all_gather_v", 0, 5, all_gather_v(in, out, elements), all_gather_v(in, out, rows, d));
+  FORM("gather_v", 0, 5, gather_v(in, out, elements, 0), gather_v(in, out, rows, 0, d));
+  FORM("reduce_scatter_v", 5, 0, reduce_scatter_v(in, out, elements),
+       start_reduce_scatter_v(in, out, rows, d).wait());
+  FORM("scatter_v", 5, 0, scatter_v(in, out, elements, 2), scatter_v(in, out, rows, 2, d));
+#undef FORM
+  return all;
+}
+
+/// Each collective gives the same as on ranges, whatever the layouts of input and output.
+TEST(Requirement, T11_EveryCollectiveTakesTensors) {
+  on_threads(3, bounded_settings(), [](Communicator& world) {
+    const auto length = [&](std::size_t rows) {
+      return 2 * (rows == 0 ? uneven[static_cast<std::size_t>(world.rank())] : rows);
+    };
+    for (const Form& form : forms())
+      for (const Layout from : {Layout::dense, Layout::transposed, Layout::spread})
+        for (const Layout to : {Layout::dense, Layout::transposed, Layout::spread}) {
+          if ((from == Layout::transposed) != (to == Layout::transposed)) continue;
+          std::vector<int> input(length(form.input)), expected(length(form.output), -1);
+          std::iota(input.begin(), input.end(), 100 * world.rank());
+          Rows in{from, input}, out{to, expected};
+          form.ranges(world, input, expected);
+          form.tensors(world, in.view(), out.view(), in.dimension());
+          EXPECT_EQ(out.elements(), expected) << form.name << ", rank " << world.rank();
+          EXPECT_EQ(in.elements(), input) << form.name;
+        }
+  });
+}
+
+TEST(Requirement, T11_BlocksOfTensorsAreExchangedByLength) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    const int r = world.rank();
+    // Rank r sends r + 1 columns to rank 0 and 1 to rank 1.
+    const std::vector<std::size_t> to{static_cast<std::size_t>(r) + 1, 1};
+    const std::vector<std::size_t> from =
+        r == 0 ? std::vector<std::size_t>{1, 2} : std::vector<std::size_t>{1, 1};
+    const auto columns = static_cast<std::int64_t>(to[0] + 1);
+    const auto received = static_cast<std::int64_t>(from[0] + from[1]);
+    Tensor input(DataType::i32, {2, columns}), output(DataType::i32, {2, received});
+    std::ranges::iota_view numbers{10 * r, 10 * r + static_cast<int>(2 * columns)};
+    std::ranges::copy(numbers, input.elements<std::int32_t>().begin());
+    world.all_to_all_v(input, to, output, from, 1);
+    const std::vector<int> expected =
+        r == 0 ? std::vector{0, 10, 11, 2, 13, 14} : std::vector{1, 12, 3, 15};
+    EXPECT_THAT(output.elements<std::int32_t>(), ::testing::ElementsAreArray(expected));
+    std::vector<int> swapped{10 * r, 10 * r + 1};
+    world.all_to_all(TensorView{swapped.data(), {1, 2}}, 1);
+    EXPECT_THAT(swapped, ElementsAre(r, 10 + r));
+  });
+}
+
+TEST(Requirement, T5_ATensorIsReducedIntoAnotherOne) {
+  on_threads(3, bounded_settings(), [](Communicator& world) {
+    const Tensor mine = Tensor::of<float>({1, 2, 3, 4}, {2, 2});
+    Tensor sum(DataType::f32, {2, 2}), most(DataType::f32, {2, 2});
+    const Work work = world.start_all_reduce(mine, sum);
+    work.wait();
+    world.all_reduce(mine, most, ReduceOp::max);
+    EXPECT_THAT(sum.elements<float>(), ElementsAre(3, 6, 9, 12));
+    EXPECT_THAT(work.result<float>(), ElementsAre(3, 6, 9, 12));
+    EXPECT_EQ(most, mine);
+    Tensor other(DataType::f32, {4});
+    EXPECT_THROW(world.all_reduce(mine, other), InvalidArgument);
+    world.barrier();
+  });
+}
+
+/// Threads that receive messages of any length at the same time lose none.
+TEST(Requirement, M23_AReceiveAllocatesWhatNoOtherThreadTakes) {
+  constexpr int count = 200, threads = 4;
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    if (world.rank() == 0) {
+      for (int i = 0; i < count; ++i) {
+        const std::vector<int> message(static_cast<std::size_t>(i) * (i % 50 == 49 ? 500 : 1), i);
+        world.send(message, 1, i % 3);
+      }
+      return;
+    }
+    std::atomic<int> sum = 0;
+    {
+      std::vector<std::jthread> receivers;
+      for (int t = 0; t < threads; ++t)
+        receivers.emplace_back([&] {
+          for (int i = 0; i < count / threads; ++i) {
+            const Received<int> received = world.receive<int>();
+            const std::size_t size = received.elements.size();
+            EXPECT_EQ(received.info.size.value(), 4 * size);
+            EXPECT_EQ(received.info.source, 0);
+            if (size == 0) continue;
+            const int number = received.elements.front();
+            EXPECT_THAT(received.elements, Each(number));
+            EXPECT_EQ(size, static_cast<std::size_t>(number) * (number % 50 == 49 ? 500 : 1));
+            sum += number;
+          }
+        });
+    }
+    EXPECT_EQ(sum, count * (count - 1) / 2);
+  });
+}
+
+TEST(Requirement, M23_ATensorComesBackWithTheTypeOfTheMessage) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    if (world.rank() == 0) {
+      const Tensor sent = Tensor::of<double>({1, 2, 3, 4}, {2, 2});
+      world.send(sent, 1, 5);
+      world.send(sent, 1, 6);
+      return world.barrier();
+    }
+    EXPECT_EQ(world.receive_tensor(0, 5), Tensor::of<double>({1, 2, 3, 4}));
+    EXPECT_THROW(world.receive<float>(0, 6), Mismatch);
+    world.barrier();
+  });
+}
+
+TEST(Requirement, M24_TheShapeOfAReceivedTensorIsChecked) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    std::vector<float> memory(24, static_cast<float>(world.rank()));
+    const TensorView columns{memory.data(), {3, 2}, {4, 1}}, rows{memory.data(), {2, 3}};
+    if (world.rank() == 0) {
+      for (int i = 0; i < 2; ++i) world.send(columns, 1, i);
+      world.send(std::span{memory}.first(6), 1, 2);
+      world.send(std::span{memory}.first(5), 1, 3);
+      std::vector<float> long_memory(40'000);
+      const TensorView offered{long_memory.data(), {100, 200}, {200, 1}};
+      return world.exchange({Message::to(1, offered, 4), Message::to(1, offered, 5)});
+    }
+    world.receive(columns, 0, 0);
+    for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(memory[i], i % 4 < 2 ? 0 : 1) << i;
+    EXPECT_THROW(world.receive(rows, 0, 1), Mismatch);
+    world.receive(rows, 0, 2);  // a range has no shape, but enough elements
+    EXPECT_THAT(std::span(memory).first(6), Each(0));
+    EXPECT_THROW(world.receive(rows, 0, 3), Mismatch);
+    Tensor received(DataType::f32, {100, 200}), other(DataType::f32, {200, 100});
+    const Work fits = world.start_receive(received, 0, 4),
+               not_so = world.start_receive(other, 0, 5);
+    fits.wait();
+    EXPECT_THROW(not_so.wait(), Mismatch);
+  });
+}
+
+TEST(Requirement, M26_AMessageOfUnknownLengthIsReceivedInTheBackground) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    const Work work = world.start_receive<int>(1 - world.rank(), 7);
+    const std::vector<int> sent(1 + 50'000 * static_cast<std::size_t>(world.rank()), 3);
+    world.start_send(sent, 1 - world.rank(), 7).wait();
+    work.wait();
+    EXPECT_EQ(work.result<int>().size(), world.rank() == 0 ? 50'001U : 1U);
+    EXPECT_THAT(work.result<int>(), Each(3));
+    EXPECT_EQ(work.message().value().tag, 7);
+    EXPECT_THROW((void)work.result<float>(), InvalidArgument);
   });
 }
 

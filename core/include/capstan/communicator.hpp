@@ -12,11 +12,12 @@
 #include "capstan/error.hpp"
 #include "capstan/export.hpp"
 #include "capstan/message.hpp"
+#include "capstan/owning_tensor.hpp"
 #include "capstan/settings.hpp"
 #include "capstan/shared_buffer.hpp"
 #include "capstan/store.hpp"
 #include "capstan/tensor.hpp"
-#include "capstan/tensor_request.hpp"
+#include "capstan/tensor_collectives.hpp"
 #include "capstan/unique_id.hpp"
 #include "capstan/version.hpp"
 
@@ -57,7 +58,7 @@ namespace CAPSTAN_EXPORT capstan {
 /// any wait for its operations, throws InvalidArgument that names the parent. The parent goes on,
 /// and peers notice nothing: fork() may come at any time, also in callbacks and beside a progress
 /// thread.
-class Communicator : public Collectives<Communicator> {
+class Communicator : public Collectives<Communicator>, public TensorCollectives<Communicator> {
  public:
   /// Joins the world that a launcher has started: mpirun (Open MPI, MPICH), srun, torchrun or
   /// `capstan run`; alone when there is none. Throws BootstrapError when a rank does not join
@@ -122,36 +123,67 @@ class Communicator : public Collectives<Communicator> {
   /// is found once any rank has: peers look every 20 ms while they wait.
   std::exception_ptr async_error() const;
 
+  // Ranges, and tensors: see TensorCollectives.
   using Collectives::all_gather;
+  using Collectives::all_gather_v;
   using Collectives::all_reduce;
+  using Collectives::all_to_all;
+  using Collectives::all_to_all_v;
   using Collectives::broadcast;
+  using Collectives::exscan;
+  using Collectives::gather;
+  using Collectives::gather_v;
+  using Collectives::reduce;
   using Collectives::reduce_scatter;
+  using Collectives::reduce_scatter_v;
+  using Collectives::scan;
+  using Collectives::scatter;
+  using Collectives::scatter_v;
   using Collectives::start_all_gather;
+  using Collectives::start_all_gather_v;
   using Collectives::start_all_reduce;
+  using Collectives::start_all_to_all;
+  using Collectives::start_all_to_all_v;
   using Collectives::start_broadcast;
+  using Collectives::start_exscan;
+  using Collectives::start_gather;
+  using Collectives::start_gather_v;
+  using Collectives::start_reduce;
   using Collectives::start_reduce_scatter;
-
-  // Tensors. A tensor whose elements do not lie one after the other, in the order in which they
-  // travel, is packed and unpacked, on devices by a copy for each run of adjacent elements: make a
-  // tensor dense that has many short runs. Ranks whose tensors differ in shape or type get a
-  // Mismatch. Shapes of one rank that do not fit together give it an InvalidArgument.
-
-  /// In place.
-  void all_reduce(const TensorView& data, const Reducer& reducer = {});
-  [[nodiscard]] Work start_all_reduce(const TensorView& data, const Reducer& reducer = {});
-  void broadcast(const TensorView& data, int root);
-  [[nodiscard]] Work start_broadcast(const TensorView& data, int root);
-  /// The output is as long as the input, but p times as long along `dimension`, where the inputs of
-  /// the ranks follow one another.
-  void all_gather(const TensorView& input, const TensorView& output, int dimension = 0);
-  [[nodiscard]] Work start_all_gather(const TensorView& input, const TensorView& output,
-                                      int dimension = 0);
-  /// The input is p times as long as the output along `dimension`; each rank gets its slice of the
-  /// sum.
-  void reduce_scatter(const TensorView& input, const TensorView& output, int dimension = 0,
-                      const Reducer& reducer = {});
-  [[nodiscard]] Work start_reduce_scatter(const TensorView& input, const TensorView& output,
-                                          int dimension = 0, const Reducer& reducer = {});
+  using Collectives::start_reduce_scatter_v;
+  using Collectives::start_scan;
+  using Collectives::start_scatter;
+  using Collectives::start_scatter_v;
+  using TensorCollectives::all_gather;
+  using TensorCollectives::all_gather_v;
+  using TensorCollectives::all_reduce;
+  using TensorCollectives::all_to_all;
+  using TensorCollectives::all_to_all_v;
+  using TensorCollectives::broadcast;
+  using TensorCollectives::exscan;
+  using TensorCollectives::gather;
+  using TensorCollectives::gather_v;
+  using TensorCollectives::reduce;
+  using TensorCollectives::reduce_scatter;
+  using TensorCollectives::reduce_scatter_v;
+  using TensorCollectives::scan;
+  using TensorCollectives::scatter;
+  using TensorCollectives::scatter_v;
+  using TensorCollectives::start_all_gather;
+  using TensorCollectives::start_all_gather_v;
+  using TensorCollectives::start_all_reduce;
+  using TensorCollectives::start_all_to_all;
+  using TensorCollectives::start_all_to_all_v;
+  using TensorCollectives::start_broadcast;
+  using TensorCollectives::start_exscan;
+  using TensorCollectives::start_gather;
+  using TensorCollectives::start_gather_v;
+  using TensorCollectives::start_reduce;
+  using TensorCollectives::start_reduce_scatter;
+  using TensorCollectives::start_reduce_scatter_v;
+  using TensorCollectives::start_scan;
+  using TensorCollectives::start_scatter;
+  using TensorCollectives::start_scatter_v;
 
   /// One all_reduce, in place, for many buffers: small ones, like the gradients of many layers,
   /// cost as much as one of their total length. The buffers are packed into one and unpacked again.
@@ -197,6 +229,42 @@ class Communicator : public Collectives<Communicator> {
   [[nodiscard]] Work start_receive(Data&& buffer, int source = any_source, int tag = any_tag) {
     return start_exchange({Message::from(source, buffer, tag)});
   }
+
+  /// The same for tensors, which may have strides. Between two tensors the shapes must agree, else
+  /// the receiver gets a Mismatch; a receive into a tensor fills all of it.
+  void send(const TensorView& data, int destination, int tag = 0) {
+    start_send(data, destination, tag).wait();
+  }
+  [[nodiscard]] Work start_send(const TensorView& data, int destination, int tag = 0) {
+    return start_exchange({Message::to(destination, data, tag)});
+  }
+  MessageInfo receive(const TensorView& buffer, int source = any_source, int tag = any_tag) {
+    return wait_for_message(start_receive(buffer, source, tag));
+  }
+  [[nodiscard]] Work start_receive(const TensorView& buffer, int source = any_source,
+                                   int tag = any_tag) {
+    return start_exchange({Message::from(source, buffer, tag)});
+  }
+
+  /// A message of any length, in memory that is made for it when it is matched: no other thread can
+  /// take it in between, as it could between a probe and a receive.
+  template <Element T>
+  Received<T> receive(int source = any_source, int tag = any_tag) {
+    Received<T> received;
+    received.info =
+        wait_for_message(start_exchange({Message::any_length(source, received.elements, tag)}));
+    return received;
+  }
+  /// The same in the background: Work::result<T>() are the elements, for as long as a handle lives.
+  template <Element T>
+  [[nodiscard]] Work start_receive(int source = any_source, int tag = any_tag) {
+    const auto elements = std::make_shared<std::vector<T>>();
+    Message message = Message::any_length(source, *elements, tag);
+    message.memory = elements;
+    return start_exchange({message});
+  }
+  /// The same for elements of any type: a tensor of one dimension of the message's type.
+  Tensor receive_tensor(int source = any_source, int tag = any_tag);
 
   /// The message that a receive with these arguments would get: probe() waits for it, try_probe()
   /// does not. The data of long messages need not have arrived.
@@ -284,11 +352,6 @@ class Communicator : public Collectives<Communicator> {
   Prepared prepare(const Request& request) const;
   Prepared prepare(const TensorRequest& request) const;
   Prepared prepare_fused(const TensorRequest& request) const;
-  Prepared prepare_in_place(Collective collective, const TensorView& data, int root,
-                            const Reducer& reducer) const;
-  Prepared prepare_gather(const TensorView& input, const TensorView& output, int dimension) const;
-  Prepared prepare_scatter(const TensorView& input, const TensorView& output, int dimension,
-                           const Reducer& reducer) const;
   static MessageInfo wait_for_message(const Work& work);
   void run_queued(Prepared prepared);
   Work start_queued(Prepared prepared);

@@ -54,6 +54,10 @@ class Tensor {
   /// view of a const tensor may only be read.
   TensorView view() { return {memory_.get(), type_, shape_}; }
   TensorView view() const { return {memory_.get(), type_, shape_}; }
+  /// Calls on tensors take it as it is; not one that is about to go.
+  operator TensorView() & { return view(); }
+  operator TensorView() const& { return view(); }
+  operator TensorView() const&& = delete;
 
   /// The elements in order. Throws InvalidArgument if T is another type than type().
   template <Element T>
@@ -92,4 +96,4 @@ inline std::string to_string(const Tensor& tensor) {
   return to_string(tensor.view());
 }
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

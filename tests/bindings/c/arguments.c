@@ -183,7 +183,7 @@ static void operations(void) {
   REFUSED(capstan_run_tensors(world, &tensors)); /* no shape */
   tensor.dimensions = -1;
   REFUSED(capstan_run_tensors(world, &tensors));
-  tensors.collective = CAPSTAN_SCAN;
+  tensors.collective = CAPSTAN_BARRIER;
   tensor.dimensions = 0;
   CHECK(capstan_run_tensors(world, &tensors) == CAPSTAN_NOT_SUPPORTED);
 }
