@@ -132,6 +132,7 @@ Settings Settings::from_environment() {
               "a number from 0 on");
   read_number("CAPSTAN_RAILS", settings.rails, 1, 8, "a number from 1 to 8");
   if (const auto text = variable("CAPSTAN_SCHEDULES")) settings.schedules = *text;
+  if (const auto text = variable("CAPSTAN_PROFILE")) settings.profile = *text;
   if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;
   check_rules(settings);
   return settings;

@@ -98,13 +98,12 @@ AlgorithmRules rules_of(const Settings& settings, const Hosts& hosts) {
 PlanContext Engine::plan_context(const SegmentLayout& layout) const {
   const bool on_one_host = ranks_ > 1 && machine_.hosts.single();
   const Bytes block = block_bytes(ranks_, machine_.chunk);
-  const LinkModel links{.reads_peers = machine_.reads_peers && settings_.single_copy,
-                        .shares_cores = machine_.shares_cores,
-                        .huge_pages = machine_.huge_pages};
+  const LinkModel links = link_model(machine_, settings_);
   return {.hosts = machine_.hosts,
           .self = self_,
           .rules = rules_of(settings_, machine_.hosts),
           .links = links,
+          .measured = machine_.measured,
           .layout = layout.slots(),
           .limits = {.block = block,
                      .cached_buffers = machine_.cached_buffers,

@@ -60,6 +60,8 @@ class Engine {
   const ByRank<int>& world_ranks() const { return world_ranks_; }
   const MachineView& machine() const { return machine_; }
   const Settings& settings() const { return settings_; }
+  /// Decides by other rules from the next call on; see PlanCache::use_rules(). Nothing is pending.
+  void use_rules(AlgorithmRules rules);
   /// Runs a call to its end: at once if the queue is empty, else in turn. Throws the call's error.
   void run(const Call& call, const void* input, void* output);
   /// The same under the lock of progress(), which is given up where the call has to wait. Remembers

@@ -68,6 +68,11 @@ Call Engine::with_visibility(Call call, const void* input, const void* output) {
   return call;
 }
 
+void Engine::use_rules(AlgorithmRules rules) {
+  const Progress::Lock lock{*progress_};
+  plans_.use_rules(std::move(rules));
+}
+
 void Engine::expect_shared_buffers() {
   const Progress::Lock lock{*progress_};
   shared_buffers_.store(true, std::memory_order_relaxed);

@@ -16,6 +16,16 @@ MachineView with_chunk_of(const Settings& settings, MachineView machine) {
   return machine;
 }
 
+std::string_view word_for(Network network) {
+  return network == Network::ofi ? "ofi" : network == Network::verbs ? "verbs" : "tcp";
+}
+
+LinkModel link_model(const MachineView& machine, const Settings& settings) {
+  return {.reads_peers = machine.reads_peers && settings.single_copy,
+          .shares_cores = machine.shares_cores,
+          .huge_pages = machine.huge_pages};
+}
+
 Bytes block_bytes(int ranks, Bytes chunk) {
   constexpr Bytes largest{4 << 20};
   return std::min(chunk * static_cast<std::uint64_t>(ranks), largest);

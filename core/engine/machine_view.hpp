@@ -1,9 +1,14 @@
 #pragma once
 
+#include <memory>
+#include <string_view>
+
 #include "capstan/hosts.hpp"
 #include "capstan/settings.hpp"
 #include "core/control/segment.hpp"
 #include "core/net/job_key.hpp"
+#include "core/selection/link_model.hpp"
+#include "core/selection/measured_times.hpp"
 #include "topology/cpu_set.hpp"
 
 namespace capstan {
@@ -21,14 +26,22 @@ struct MachineView {
   bool huge_pages = false;         ///< every rank may put its buffers into huge pages, and can
   bool autotunes = false;          ///< every rank wants calls to be measured
   Bytes cached_buffers{8 << 20};   ///< input and output of a rank that the last cache has room for
-  bool oversubscribed = false;     ///< ranks on this host share cores: waits yield them early
-  bool free_core = false;          ///< each rank's progress thread has a core, bound to it or not
-  CpuSet spare_processors{};       ///< a core without ranks, for this rank's progress thread
-  int position = 0;                ///< of this rank among those on its host
+  /// What a profile says, the same on all ranks; null: nothing.
+  std::shared_ptr<const MeasuredTimes> measured{};
+  bool oversubscribed = false;  ///< ranks on this host share cores: waits yield them early
+  bool free_core = false;       ///< each rank's progress thread has a core, bound to it or not
+  CpuSet spare_processors{};    ///< a core without ranks, for this rank's progress thread
+  int position = 0;             ///< of this rank among those on its host
 };
 
 /// The same with the chunk that the program has set, if it has.
 MachineView with_chunk_of(const Settings& settings, MachineView machine);
+
+/// "tcp", "ofi" or "verbs".
+std::string_view word_for(Network network);
+
+/// The model of the links between ranks of this machine.
+LinkModel link_model(const MachineView& machine, const Settings& settings);
 
 /// The length of the usual block of a long call: a chunk for each rank, up to a limit.
 Bytes block_bytes(int ranks, Bytes chunk);

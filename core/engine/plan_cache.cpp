@@ -53,12 +53,20 @@ PlanCache::Decision PlanCache::next_of(TunedCalls& calls, const Call& call) {
 
 const CachedPlan& PlanCache::plan(const Call& call) {
   if (const CachedPlan* const known = find(call)) return *known;
-  if (plans_.size() >= most_plans && !hooks_.plans_in_use()) {
-    plans_.clear(), retired_.clear(), last_ = nullptr;
-    forget_repeated();
-  }
+  if (plans_.size() >= most_plans && !hooks_.plans_in_use()) forget_plans();
   auto made = std::make_unique<const CachedPlan>(make(call, choice(call)), tuned(call));
   return *(last_ = plans_.emplace(call, std::move(made)).first->second.get());
+}
+
+void PlanCache::forget_plans() {
+  plans_.clear(), retired_.clear(), last_ = nullptr;
+  forget_repeated();
+}
+
+void PlanCache::use_rules(AlgorithmRules rules) {
+  forget_plans();
+  predictions_.clear();
+  context_.rules = std::move(rules);
 }
 
 const CachedPlan& PlanCache::measured_plan(TunedCalls& calls, const Call& call) {
@@ -92,7 +100,8 @@ Choice PlanCache::choice(const Call& call) {
 Choice PlanCache::predicted(const Call& call) {
   const bool commutative = !call.user || call.user->commutative;
   const auto choose_for = [&](const Call& c) {
-    return choose(c, context_.hosts, context_.rules, commutative, context_.links);
+    return choose(c, context_.hosts, context_.rules, commutative, context_.links,
+                  context_.measured.get());
   };
   if (!context_.rules.empty() || has_counts(call.collective)) return choose_for(call);
   const Call key = typical(call);
@@ -102,10 +111,17 @@ Choice PlanCache::predicted(const Call& call) {
                                      : predictions_.emplace(key, choose_for(key)).first->second;
 }
 
-/// All calls of a kind are tuned, or none.
+/// All calls of a kind are tuned, or none. What a profile knows needs no trials.
 bool PlanCache::autotunes(const Call& call) const {
   return context_.autotunes && call.purpose == Purpose::caller &&
-         may_be_tuned(call, context_.hosts, context_.links);
+         may_be_tuned(call, context_.hosts, context_.links) && !is_profiled(typical(call));
+}
+
+bool PlanCache::is_profiled(const Call& call) const {
+  const int ranks = context_.hosts.ranks();
+  return context_.measured && is_measured_kind(call) &&
+         !context_.measured->at(call.collective, ranks, context_.hosts.count(), call.extent(ranks))
+              .ways.empty();
 }
 
 /// The kind of a call; null where it is not tuned. The same on all ranks.

@@ -43,6 +43,7 @@ struct PlanContext {
   Rank self{};
   AlgorithmRules rules{};
   LinkModel links{};
+  std::shared_ptr<const MeasuredTimes> measured{};  ///< of a profile; null: none
   SlotLayout layout;
   PlanLimits limits{};
   Bytes shorter_blocks_from{};  ///< calls this long are measured in shorter blocks, too
@@ -100,6 +101,10 @@ class PlanCache {
   /// The call by which ranks agree on PeerMappedBuffers before this one; null: none is needed.
   std::shared_ptr<const Call> visibility_agreement(const Call& call);
 
+  /// Decides by other rules from the next call on. All ranks call it between the same two calls,
+  /// while no plan is in use. For sweeps.
+  void use_rules(AlgorithmRules rules);
+
   /// The choice by which a call runs or, while its candidates are measured, is expected to run.
   Choice choice(const Call& call);
   /// Whether a first decision about calls like this one has been made, or needs no measurement.
@@ -107,17 +112,19 @@ class PlanCache {
 
  private:
   const CachedPlan* find(const Call& call);
+  void forget_plans();
   Decision next_of(TunedCalls& calls, const Call& call);
   const CachedPlan& measured_plan(TunedCalls& calls, const Call& call);
   HostPlan make(const Call& call, const Choice& choice) const;
   Choice predicted(const Call& call);
   bool autotunes(const Call& call) const;
+  bool is_profiled(const Call& call) const;
   TunedCalls* tuned(const Call& call);
   void begin_round(TunedCalls& calls);
   bool needs_visibility_agreement(const Call& call);
 
   RepeatedCalls repeated_;
-  const PlanContext context_;
+  PlanContext context_;
   const Hooks hooks_;
 
   const CachedPlan* last_ = nullptr;  // of plans_: often the next one

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "algorithms/registry.hpp"
+#include "core/lowering/protocol.hpp"
 
 namespace capstan {
 namespace {
@@ -66,6 +67,12 @@ std::uint64_t field_of(const CallMark& mark, int shift) {
 
 Purpose purpose_of(const CallMark& mark) {
   return static_cast<Purpose>(field_of(mark, purpose_shift) & 3);
+}
+
+/// "through flags", or what stands for a protocol that this version does not know.
+std::string_view protocol_in(const CallMark& mark) {
+  const auto protocol = static_cast<Protocol>(field_of(mark, form_shift));
+  return protocol > Protocol::write_output ? "in an unknown protocol" : name_of(protocol);
 }
 
 /// The name of a value that another rank has published, which may be none of them.
@@ -145,7 +152,8 @@ std::string to_string(const CallMark& mark) {
   if (index >= added)
     return describe(mark) + fmt::format(" by an algorithm that was added, #{:02x}", index - added);
   return describe(mark) +
-         fmt::format(" by {}", index < known.size() ? known[index].name : "an unknown algorithm");
+         fmt::format(" by {} {}", index < known.size() ? known[index].name : "an unknown algorithm",
+                     protocol_in(mark));
 }
 
 }  // namespace capstan

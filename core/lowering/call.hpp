@@ -79,7 +79,7 @@ constexpr std::uint64_t extend(std::uint64_t history, std::uint64_t digest) {
 
 /// "all_reduce(1000 x f32, sum)", "broadcast(8 x i32 from rank 2)".
 std::string to_string(const Call& call);
-/// "all_reduce(1000 x f32, sum) by ring", "allocate()".
+/// "all_reduce(1000 x f32, sum) by ring with flags", "allocate()".
 std::string to_string(const CallMark& mark);
 
 }  // namespace capstan

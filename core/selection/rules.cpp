@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -22,11 +23,6 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-[[noreturn]] void refuse(std::string_view part, std::string_view why) {
-  throw InvalidArgument(fmt::format("cannot use the algorithm rule '{}': {}; a rule looks like {}",
-                                    part, why, example));
-}
-
 std::string collective_names() {
   std::string names;
   for (const Collective collective : all_collectives())
@@ -34,32 +30,138 @@ std::string collective_names() {
   return names;
 }
 
-/// The collective that stands before the first ':', which is removed from `text`.
-Collective take_collective(std::string_view& text) {
-  const std::size_t colon = text.find(':');
-  const auto collective = collective_named(text.substr(0, colon));
-  if (colon == std::string_view::npos || !collective)
-    refuse(text, fmt::format("it does not start with ':' behind one of {}", collective_names()));
-  text.remove_prefix(colon + 1);
-  return *collective;
-}
+/// Reads a whole text of rules. All parts are views of it, so that errors know their columns.
+class RulesParser {
+ public:
+  RulesParser(std::string_view text, const AlgorithmRules::Lookup& lookup)
+      : text_(text), lookup_(lookup) {}
 
-/// "direct" or "direct/staged".
-AlgorithmRules::Rule parse_target(Collective collective, std::string_view text, Bytes from,
-                                  Bytes to, const AlgorithmRules::Lookup& lookup) {
-  const std::size_t slash = text.find('/');
-  AlgorithmRules::Rule rule{from, to, lookup(collective, text.substr(0, slash))};
-  if (slash == std::string_view::npos) return rule;
-  const std::string_view word = text.substr(slash + 1);
-  rule.protocol = protocol_named(word);
-  if (const auto present = present_name_of(word))
-    refuse(text, fmt::format("the protocol '{}' is called '{}' now", word, *present));
-  if (!rule.protocol)
-    refuse(text,
+  std::vector<AlgorithmRules::Rule> parse() const {
+    std::vector<AlgorithmRules::Rule> rules;
+    for (std::string_view part : split(text_, ';')) {
+      const Collective collective = take_collective(part);
+      for (const std::string_view rule : split(part, ','))
+        rules.push_back(parse_rule(collective, rule));
+    }
+    return rules;
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view part, std::string_view why) const {
+    throw InvalidArgument(
+        fmt::format("cannot use the algorithm rule '{}' in column {} of '{}': {}; a rule looks "
+                    "like {}",
+                    part, part.data() - text_.data() + 1, text_, why, example));
+  }
+
+  /// The collective that stands before the first ':', which is removed from `part`.
+  Collective take_collective(std::string_view& part) const {
+    const std::size_t colon = part.find(':');
+    const auto collective = collective_named(part.substr(0, colon));
+    if (colon == std::string_view::npos || !collective)
+      refuse(part, fmt::format("it does not start with ':' behind one of {}", collective_names()));
+    part.remove_prefix(colon + 1);
+    return *collective;
+  }
+
+  AlgorithmRules::Rule parse_rule(Collective collective, std::string_view text) const {
+    const std::size_t colon = text.find(':');
+    const bool conditional = colon != std::string_view::npos;
+    AlgorithmRules::Rule rule =
+        parse_target(collective, conditional ? text.substr(colon + 1) : text);
+    if (conditional)
+      for (const std::string_view condition : split(text.substr(0, colon), ' '))
+        add_condition(rule, condition);
+    rule.text = fmt::format("{}:{}", name_of(collective), text);
+    return rule;
+  }
+
+  /// "direct", "direct/staged" or "direct/staged/4".
+  AlgorithmRules::Rule parse_target(Collective collective, std::string_view text) const {
+    const auto parts = split(text, '/');
+    AlgorithmRules::Rule rule{algorithm(collective, parts.front())};
+    if (parts.size() > 3) refuse(text, "it has more than algorithm/protocol/share of a block");
+    if (parts.size() > 1) rule.protocol = protocol(parts[1]);
+    if (parts.size() > 2) rule.times_shorter = block_share(parts[2]);
+    return rule;
+  }
+
+  const Algorithm* algorithm(Collective collective, std::string_view name) const {
+    try {
+      return lookup_(collective, name);
+    } catch (const InvalidArgument& error) {
+      refuse(name, error.what());
+    }
+  }
+
+  Protocol protocol(std::string_view word) const {
+    if (const auto present = present_name_of(word))
+      refuse(word, fmt::format("the protocol '{}' is called '{}' now", word, *present));
+    if (const auto known = protocol_named(word)) return *known;
+    refuse(word,
            "after '/' stands one of staged, inline_packets, shared_inline_packets, read_input, "
            "read_buffers and write_output");
-  return rule;
-}
+  }
+
+  std::uint64_t block_share(std::string_view text) const {
+    constexpr int most = 64;
+    const auto share = number(text);
+    if (!share || *share < 1 || *share > most)
+      refuse(text, fmt::format("blocks may be 1 to {} times shorter than usual", most));
+    return static_cast<std::uint64_t>(*share);
+  }
+
+  void add_condition(AlgorithmRules::Rule& rule, std::string_view condition) const {
+    const std::size_t equals = condition.find('=');
+    const std::string_view name = condition.substr(0, equals);
+    if (equals == std::string_view::npos) return set_sizes(rule, condition);
+    const std::string_view value = condition.substr(equals + 1);
+    if (name == "ranks")
+      rule.ranks = numbers(value);
+    else if (name == "hosts")
+      rule.hosts = numbers(value);
+    else if (name == "type")
+      for (const std::string_view type : split(value, '|')) rule.types.push_back(type_of(type));
+    else
+      refuse(condition, "conditions are sizes, ranks=, hosts= and type=");
+  }
+
+  void set_sizes(AlgorithmRules::Rule& rule, std::string_view range) const {
+    const std::size_t dash = range.find('-');
+    const auto from = parse_bytes(range.substr(0, dash));
+    const auto to =
+        dash == std::string_view::npos ? std::nullopt : parse_bytes(range.substr(dash + 1));
+    if (!from || !to || *from >= *to) refuse(range, "its sizes are not 'from-to'");
+    rule.from = *from, rule.to = *to;
+  }
+
+  /// "4", "2-8", "2-inf".
+  NumberRange numbers(std::string_view text) const {
+    const std::size_t dash = text.find('-');
+    const auto least = number(text.substr(0, dash));
+    const auto most = dash == std::string_view::npos ? least : number(text.substr(dash + 1));
+    if (!least || !most || *least > *most)
+      refuse(text, "expected a number, or 'from-to' or 'from-inf'");
+    return {*least, *most};
+  }
+
+  static std::optional<int> number(std::string_view text) {
+    if (text == "inf") return std::numeric_limits<int>::max();
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
+    return value;
+  }
+
+  DataType type_of(std::string_view text) const {
+    const auto type = data_type_named(text);
+    if (!type) refuse(text, "it is no type, such as f32 or bf16, or several as f32|f64");
+    return *type;
+  }
+
+  const std::string_view text_;
+  const AlgorithmRules::Lookup& lookup_;
+};
 
 }  // namespace
 
@@ -81,34 +183,22 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
 AlgorithmRules AlgorithmRules::parse(std::string_view text, const Lookup& lookup) {
   AlgorithmRules rules;
   if (text.empty()) return rules;
-  for (std::string_view part : split(text, ';')) {
-    const Collective collective = take_collective(part);
-    for (const std::string_view rule : split(part, ',')) {
-      const std::size_t colon = rule.find(':');
-      if (colon == std::string_view::npos) {
-        rules.rules_.push_back(
-            parse_target(collective, rule, Bytes{0}, *parse_bytes("inf"), lookup));
-        continue;
-      }
-      const std::string_view range = rule.substr(0, colon);
-      const std::size_t dash = range.find('-');
-      const auto from = parse_bytes(range.substr(0, dash));
-      const auto to =
-          dash == std::string_view::npos ? std::nullopt : parse_bytes(range.substr(dash + 1));
-      if (!from || !to || *from >= *to) refuse(rule, "its sizes are not 'from-to'");
-      rules.rules_.push_back(parse_target(collective, rule.substr(colon + 1), *from, *to, lookup));
-    }
-  }
+  rules.rules_ = RulesParser{text, lookup}.parse();
   std::erase_if(rules.rules_, [](const Rule& rule) { return !rule.algorithm; });
   return rules;
 }
 
-const AlgorithmRules::Rule* AlgorithmRules::find(Collective collective, Bytes bytes) const {
+bool AlgorithmRules::Rule::matches(const RuledCall& call) const {
   constexpr Bytes inf{std::numeric_limits<std::uint64_t>::max()};
+  return algorithm->collective == call.collective && from <= call.bytes &&
+         (call.bytes < to || to == inf) && ranks.contains(call.ranks) &&
+         hosts.contains(call.hosts) &&
+         (types.empty() || std::ranges::find(types, call.type) != types.end());
+}
+
+const AlgorithmRules::Rule* AlgorithmRules::find(const RuledCall& call) const {
   for (const Rule& rule : rules_)
-    if (rule.algorithm->collective == collective && rule.from <= bytes &&
-        (bytes < rule.to || rule.to == inf))
-      return &rule;
+    if (rule.matches(call)) return &rule;
   return nullptr;
 }
 

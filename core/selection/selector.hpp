@@ -1,12 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/lowering/call.hpp"
 #include "core/lowering/plan.hpp"
+#include "core/selection/candidates.hpp"
+#include "core/selection/measured_times.hpp"
 #include "core/selection/rules.hpp"
-#include "core/selection/simulator.hpp"
 
 namespace capstan {
 
@@ -18,14 +21,37 @@ Call typical(Call call);
 /// their times would depend on nothing but which rank has a core.
 bool may_be_tuned(const Call& call, const Hosts& hosts, const LinkModel& model);
 
-/// Chooses how a call runs: by the rule that the user gave, or else the candidate of least
-/// predicted time. Among calls that may be tuned, a candidate whose result is bitwise reproducible
-/// is preferred, as others then give the same result: unless it is predicted to take 1.5 times as
-/// long (2 times in packets). A pure function of its arguments, so that all ranks choose alike.
-/// When `commutative` is false, only algorithms that keep the order of ranks are candidates. Throws
-/// InvalidArgument when none is left.
+/// The call as rules see it.
+RuledCall ruled_call(const Call& call, const Hosts& hosts);
+/// Whether measured times say anything about such calls: these are made by programs, in memory that
+/// peers have not mapped, without operations of the program or counts per rank.
+bool is_measured_kind(const Call& call);
+
+/// What a decision rests on.
+enum class Source : std::uint8_t { rule, profile, model };
+std::string_view name_of(Source source);
+
+/// A choice, and how it came about.
+struct Decision {
+  Choice choice;
+  Source source = Source::model;
+  std::vector<Candidate> candidates{};  ///< that were compared; none where a rule decides
+};
+
+/// Decides how a call runs: by the first rule that it can follow, or else by what was measured, or
+/// else by the least predicted time. Among calls that may be tuned, a candidate whose result is
+/// bitwise reproducible is preferred, as others then give the same result: unless it is predicted
+/// to take 1.5 times as long (2 times in packets). A pure function of its arguments, so that all
+/// ranks decide alike. When `commutative` is false, only algorithms that keep the order of ranks
+/// are candidates. Throws InvalidArgument when none is left.
+Decision decide(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
+                bool commutative = true, const LinkModel& model = {},
+                const MeasuredTimes* measured = nullptr);
+
+/// The choice alone.
 Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
-              bool commutative = true, const LinkModel& model = {});
+              bool commutative = true, const LinkModel& model = {},
+              const MeasuredTimes* measured = nullptr);
 
 inline constexpr std::uint64_t shorter_blocks = 4;  ///< times shorter than usual, in tuning
 

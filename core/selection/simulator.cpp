@@ -8,6 +8,7 @@
 
 #include "capstan/types.hpp"
 #include "core/lowering/slots.hpp"
+#include "core/selection/simulated_clock.hpp"
 
 namespace capstan {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 class Simulation {
  public:
   Simulation(const ByRank<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
-             const LinkModel& model)
+             const LinkModel& model, std::vector<SimulatedSpan>* trace)
       : programs_(programs),
         hosts_(hosts),
         element_(call.element),
@@ -32,20 +33,27 @@ class Simulation {
         seen_(call.peer_mapped),
         time_slice_(model.shares_cores ? model.time_slice : 0),
         model_(model),
+        trace_(trace),
         ranks_(programs.size(),
                State{SlotRotation{SlotLayout{hosts.ranks(), Bytes{}, pool_of(slot_kind_)}}}) {
     for (const Rank r : all_ranks(programs_.size()))
       ranks_[r].readers = std::make_shared<const std::vector<Rank>>(readers_of(programs[r]));
   }
 
-  /// The time per call in nanoseconds, once the first calls have filled the pipeline.
-  double run() {
-    double filled = 0;
+  /// The time per call, once the first calls have filled the pipeline. The rank that ends last says
+  /// what it consists of.
+  PredictedTime run() {
+    ByRank<Clock> filled;
     while (finished_.size() < calls) {
       run_call();
-      if (finished_.size() == to_fill) filled = latest();
+      if (finished_.size() == to_fill)
+        for (const State& rank : ranks_) filled.push_back(rank.clock);
     }
-    return (latest() - filled) / (calls - to_fill);
+    const Rank last = slowest();
+    const double start = std::ranges::max(filled, {}, &Clock::now).now();
+    const double time = (ranks_[last].clock.now() - start) / (calls - to_fill);
+    const PredictedTime spent = ranks_[last].clock.spent() - filled[last].spent();
+    return spent.total() > 0 ? spent * (time / spent.total()) : PredictedTime{.latency = time};
   }
 
  private:
@@ -59,7 +67,7 @@ class Simulation {
   struct State {
     SlotRotation slots;
     SlotReaders readers{};
-    double now = 0;
+    Clock clock{};
     std::size_t op = 0;
     std::map<Rank, std::vector<Signal>> signals{};  // sent, by peer
     std::map<Rank, double> pushed{};                // bytes since the last message to a peer
@@ -83,7 +91,7 @@ class Simulation {
     auto& times = finished_.emplace_back();
     for (const Rank r : all_ranks(programs_.size())) {
       end_call(r);
-      times.push_back(ranks_[r].now);
+      times.push_back(ranks_[r].clock.now());
     }
   }
 
@@ -109,7 +117,7 @@ class Simulation {
     State& rank = ranks_[r];
     rank.op = 0;
     rank.sender.reset();
-    rank.now += model_.call;
+    rank.clock.latency(model_.call);
     if (rank.readers->empty()) return;
     SlotRotation::Slot& slot = rank.slots.slot(slot_kind_, 0);
     if (!rank.slots.is_free(slot, false)) wait_for_readers(r, slot);
@@ -120,10 +128,12 @@ class Simulation {
     State& rank = ranks_[r];
     for (const Rank reader : *slot.readers) {
       const double finished = finished_[slot.must_finish - 1][reader];
-      if (together(r, reader))
-        rank.now = std::max(rank.now, finished + model_.miss);
-      else if (tells_)
-        rank.now = std::max(rank.now, finished + model_.latency) + model_.o_recv;
+      if (together(r, reader)) {
+        rank.clock.wait_for(finished, model_.miss);
+      } else if (tells_) {
+        rank.clock.wait_for(finished, model_.latency);
+        rank.clock.latency(model_.o_recv);
+      }
     }
   }
 
@@ -134,15 +144,21 @@ class Simulation {
     rank.slots.end_call(slot_kind_, 1, synchronizes_);
     if (!tells_) return;
     for (const Rank writer : writers_to(programs_[r]))
-      if (!together(r, writer)) rank.now += model_.o_send;
+      if (!together(r, writer)) rank.clock.latency(model_.o_send);
   }
 
-  double latest() const { return std::ranges::max(ranks_, {}, &State::now).now; }
+  Rank slowest() const {
+    Rank last{0};
+    for (const Rank r : all_ranks(programs_.size()))
+      if (ranks_[r].clock.now() > ranks_[last].clock.now()) last = r;
+    return last;
+  }
 
   bool step(Rank r) {
     State& rank = ranks_[r];
     const Program& program = programs_[r];
     if (rank.op == program.ops.size()) return false;
+    const double begin = rank.clock.now();
     const Op& op = program.ops[rank.op];
     switch (op.code) {
       case OpCode::gather:
@@ -154,8 +170,8 @@ class Simulation {
       case OpCode::flush:  // costs nothing: the data have nearly always left long before
         break;
       case OpCode::signal:
-        if (together(r, op.peer)) rank.now += model_.signal;
-        rank.signals[op.peer].push_back(together(r, op.peer) ? Signal{rank.now, 0}
+        if (together(r, op.peer)) rank.clock.latency(model_.signal);
+        rank.signals[op.peer].push_back(together(r, op.peer) ? Signal{rank.clock.now(), 0}
                                                              : send(rank, op.peer));
         break;
       case OpCode::wait:
@@ -165,6 +181,8 @@ class Simulation {
         if (!together(r, op.peer)) send_packets(rank, op.peer);
         break;
     }
+    if (trace_ && finished_.size() == to_fill)
+      trace_->push_back({r, rank.op, begin, rank.clock.now()});
     ++rank.op;
     return true;
   }
@@ -175,10 +193,10 @@ class Simulation {
     std::size_t& taken = rank.taken[peer];
     if (taken == sent.size()) return false;
     const Signal& signal = sent[taken++];
-    if (together(r, peer))
-      rank.now = std::max(rank.now + model_.miss, signal.sent + model_.flag + time_slice_);
-    else
-      rank.now = receive(rank.now, signal);
+    if (!together(r, peer)) return receive(rank.clock, signal), true;
+    const double looked = rank.clock.now() + model_.miss;
+    rank.clock.wait_for(signal.sent + time_slice_, model_.flag);
+    rank.clock.wait_for(looked, 0);
     return true;
   }
 
@@ -188,7 +206,7 @@ class Simulation {
     const double bytes = program.packets
                              ? static_cast<double>(packets_for(op.length, element_) * packet_bytes)
                              : static_cast<double>(bytes_of(op.length, element_).value());
-    rank.now += bytes * model_.send_byte;
+    rank.clock.bandwidth(bytes * model_.send_byte);
     rank.pushed[op.peer] += bytes;
     if (program.packets) rank.areas[op.peer].push_back(area_of(program.destinations(op).front()));
   }
@@ -202,8 +220,9 @@ class Simulation {
   /// Sends all bytes pushed to a peer on another host in one message.
   Signal send(State& rank, Rank peer) {
     const double bytes = std::exchange(rank.pushed[peer], 0);
-    rank.now += model_.o_send + first_sent(bytes);
-    return {rank.now, bytes};
+    rank.clock.latency(model_.o_send);
+    rank.clock.bandwidth(first_sent(bytes));
+    return {rank.clock.now(), bytes};
   }
 
   void send_packets(State& rank, Rank peer) {
@@ -212,10 +231,10 @@ class Simulation {
     messages_.emplace_back(send(rank, peer));
   }
 
-  /// The time when a rank that waits from `now` on has received a message.
-  double receive(double now, const Signal& message) const {
-    return std::max(now, message.sent + model_.latency) + model_.o_recv +
-           first_sent(message.bytes) + message.bytes * model_.send_byte;
+  void receive(Clock& clock, const Signal& message) const {
+    clock.wait_for(message.sent, model_.latency);
+    clock.latency(model_.o_recv);
+    clock.bandwidth(first_sent(message.bytes) + message.bytes * model_.send_byte);
   }
 
   bool gather(State& rank, const Program& program, const Op& op) {
@@ -229,16 +248,16 @@ class Simulation {
     for (const Operand& source : sources) {
       if (source.place == Place::staging)
         stagings++ == 0 ? read_staging(rank, source, bytes)
-                        : static_cast<void>(rank.now += bytes * model_.next_staging_byte);
+                        : rank.clock.bandwidth(bytes * model_.next_staging_byte);
       else if (is_local(source) && !sends && op.source_count > 1)
-        rank.now += bytes * model_.local_byte;
+        rank.clock.bandwidth(bytes * model_.local_byte);
     }
     // Each rank begins with another peer, as in the executor.
     for (std::size_t k = 1; k <= sources.size(); ++k) {
       const auto i = (static_cast<std::size_t>(program.self.value()) + k) % sources.size();
       if (is_buffer_of_peer(sources[i].place)) read_peer(rank, sources[i], op, bytes);
     }
-    if (op.source_count > 1) rank.now += bytes * op.source_count * model_.reduce_byte;
+    if (op.source_count > 1) rank.clock.reduction(bytes * op.source_count * model_.reduce_byte);
     const bool computed = op.source_count > 1 || is_local(sources.front());
     for (const Operand& destination : destinations) write(rank, destination, bytes, computed);
     return true;
@@ -254,9 +273,9 @@ class Simulation {
   void write(State& rank, const Operand& destination, double bytes, bool computed) const {
     if (destination.place == Place::peer_output) return write_peer(rank, bytes);
     if (destination.place == Place::staging)
-      rank.now += bytes * model_.staging_write_byte + first_bytes(bytes);
+      rank.clock.bandwidth(bytes * model_.staging_write_byte + first_bytes(bytes));
     else
-      rank.now += computed ? bytes * model_.local_byte : 0;
+      rank.clock.bandwidth(computed ? bytes * model_.local_byte : 0);
   }
 
   void write_peer(State& rank, double bytes) const {
@@ -264,7 +283,8 @@ class Simulation {
     const double far = !in_dram_ ? 1
                        : seen    ? model_.dram_load_factor
                                  : model_.dram_write_factor * pages_;
-    rank.now += (seen ? model_.load : model_.write_call) + bytes * model_.write_byte * far;
+    rank.clock.latency(seen ? model_.load : model_.write_call);
+    rank.clock.bandwidth(bytes * model_.write_byte * far);
   }
 
   static bool is_local(const Operand& operand) { return operand.place < Place::staging; }
@@ -275,8 +295,8 @@ class Simulation {
   }
 
   void read_staging(State& rank, const Operand& source, double bytes) {
-    const double alone = model_.miss + bytes * model_.staging_read_byte + first_bytes(bytes);
-    read(rank, {Place::staging, source.owner}, alone, model_.contention);
+    const double moving = bytes * model_.staging_read_byte + first_bytes(bytes);
+    read(rank, {Place::staging, source.owner}, {model_.miss, moving}, model_.contention);
   }
 
   void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
@@ -292,20 +312,26 @@ class Simulation {
     const double far = seen    ? model_.read_byte * model_.dram_load_factor
                        : fresh ? model_.read_fresh_byte * pages_
                                : model_.read_byte * model_.dram_read_factor * pages_;
-    const double alone = call + bytes * (in_dram_ ? far : near);
-    read(rank, {Place::peer_input, source.owner}, alone,
+    read(rank, {Place::peer_input, source.owner}, {call, bytes * (in_dram_ ? far : near)},
          huge_ ? model_.huge_contention : model_.buffer_contention);
   }
 
+  /// What a read takes without others that read the same.
+  struct Read {
+    double fixed, moving;
+  };
+
   /// Ranks that read the same memory at the same time contend for it.
-  void read(State& rank, std::pair<Place, Rank> memory, double alone, double contention) {
+  void read(State& rank, std::pair<Place, Rank> memory, const Read& cost, double contention) {
+    const double alone = cost.fixed + cost.moving, now = rank.clock.now();
     auto& others = reads_[memory];
     const auto overlapping = std::ranges::count_if(others, [&](const Interval& other) {
-      return other.begin < rank.now + alone && rank.now < other.end;
+      return other.begin < now + alone && now < other.end;
     });
-    const double time = alone * (1 + contention * static_cast<double>(overlapping));
-    others.push_back({rank.now, rank.now + time});
-    rank.now += time;
+    rank.clock.latency(cost.fixed);
+    rank.clock.bandwidth(cost.moving);
+    rank.clock.waiting(alone * contention * static_cast<double>(overlapping));
+    others.push_back({now, rank.clock.now()});
   }
 
   bool gather_packets(Rank r, const Op& op) {
@@ -319,8 +345,8 @@ class Simulation {
       if (source.place == Place::staging) read_packets(r, source, packets);
     for (const Operand& destination : program.destinations(op)) {
       if (destination.place != Place::staging) continue;
-      rank.now += packets * model_.packet_write;
-      packets_[area_of(destination)] = rank.now;
+      rank.clock.bandwidth(packets * model_.packet_write);
+      packets_[area_of(destination)] = rank.clock.now();
     }
     return true;
   }
@@ -335,15 +361,16 @@ class Simulation {
     State& rank = ranks_[r];
     if (together(r, source.owner)) {
       const bool again = std::exchange(rank.sender, source.owner) == source.owner;
-      rank.now = std::max(rank.now + (again ? model_.next_packet : model_.next_source),
-                          packets_[area_of(source)] + model_.packet + time_slice_) +
-                 (packets - 1) * model_.next_packet +
-                 packets * times_read_[area_of(source)]++ * model_.polled_packet;
+      const double looked = rank.clock.now() + (again ? model_.next_packet : model_.next_source);
+      rank.clock.wait_for(packets_[area_of(source)] + time_slice_, model_.packet);
+      rank.clock.wait_for(looked, 0);
+      rank.clock.bandwidth((packets - 1) * model_.next_packet);
+      rank.clock.waiting(packets * times_read_[area_of(source)]++ * model_.polled_packet);
       return;
     }
     auto& message = messages_[posted_[{r, area_of(source)}]];
-    if (message) rank.now = receive(rank.now, *std::exchange(message, std::nullopt));
-    rank.now += packets * model_.packet_write;  // reading them costs about as much
+    if (message) receive(rank.clock, *std::exchange(message, std::nullopt));
+    rank.clock.bandwidth(packets * model_.packet_write);  // reading them costs about as much
   }
 
   const ByRank<Program>& programs_;
@@ -359,6 +386,7 @@ class Simulation {
   const PeerMappedBuffers seen_;
   const double time_slice_;
   const LinkModel& model_;
+  std::vector<SimulatedSpan>* const trace_;
   ByRank<State> ranks_;
   std::vector<ByRank<double>> finished_;  // by call: the time of its end
   struct Interval {
@@ -374,9 +402,10 @@ class Simulation {
 
 }  // namespace
 
-double simulate(const ByRank<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
-                const LinkModel& model) {
-  return Simulation{programs, hosts, call, model}.run();
+PredictedTime simulate(const ByRank<Program>& programs, const Hosts& hosts,
+                       const SimulatedCall& call, const LinkModel& model,
+                       std::vector<SimulatedSpan>* trace) {
+  return Simulation{programs, hosts, call, model, trace}.run();
 }
 
 }  // namespace capstan

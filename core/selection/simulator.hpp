@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "capstan/by_rank.hpp"
 #include "capstan/hosts.hpp"
 #include "core/lowering/call.hpp"
@@ -19,9 +22,35 @@ struct SimulatedCall {
   PeerMappedBuffers peer_mapped{};  ///< buffers that peers load from instead of reading them
 };
 
-/// Predicted time of one call, in nanoseconds, among equal calls that follow one another.
-/// `programs` are the programs of all ranks for one block. A pure function.
-double simulate(const ByRank<Program>& programs, const Hosts& hosts, const SimulatedCall& call,
-                const LinkModel& model);
+/// The time of one call in nanoseconds, by what the slowest rank does in it.
+struct PredictedTime {
+  double latency = 0;    ///< fixed costs of calls, messages, flags and first cache lines
+  double bandwidth = 0;  ///< moving bytes
+  double reduction = 0;  ///< combining them
+  double waiting = 0;    ///< for ranks that are busy, and for memory that others read
+
+  double total() const { return latency + bandwidth + reduction + waiting; }
+  PredictedTime operator-(const PredictedTime& other) const {
+    return {latency - other.latency, bandwidth - other.bandwidth, reduction - other.reduction,
+            waiting - other.waiting};
+  }
+  PredictedTime operator*(double factor) const {
+    return {latency * factor, bandwidth * factor, reduction * factor, waiting * factor};
+  }
+};
+
+/// When a rank ran an operation of its program, in nanoseconds from the first one of the call.
+struct SimulatedSpan {
+  Rank rank{};
+  std::size_t op = 0;  ///< index in the rank's program
+  double begin = 0, end = 0;
+};
+
+/// Predicted time of one call among equal calls that follow one another. `programs` are the
+/// programs of all ranks for one block. `trace`, if it is not null, gets the spans of one call. A
+/// pure function.
+PredictedTime simulate(const ByRank<Program>& programs, const Hosts& hosts,
+                       const SimulatedCall& call, const LinkModel& model,
+                       std::vector<SimulatedSpan>* trace = nullptr);
 
 }  // namespace capstan

@@ -42,6 +42,9 @@ class StoreExchange final : public Exchange {
     return own;
   }
 
+  /// The text of rank 0, which may be longer than a value of the store.
+  std::string text_from_first(std::string_view subject, const std::string& own);
+
   /// Returns when all ranks have called it.
   void barrier(std::string_view name) {
     capstan::barrier(store_, name, self_.value(), ranks_, deadline_);

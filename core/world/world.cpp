@@ -15,6 +15,7 @@
 #include "core/memory/huge_pages.hpp"
 #include "core/net/host_identity.hpp"
 #include "core/net/limits.hpp"
+#include "core/tuning/find_profile.hpp"
 #include "core/world/make_transport.hpp"
 #include "core/world/store_exchange.hpp"
 #include "topology/machine.hpp"
@@ -83,6 +84,27 @@ struct Caches {
   Bytes chunk, buffers;
 };
 
+/// Rank 0's profile, or its complaint about a file that was named, which all ranks raise.
+std::shared_ptr<const MeasuredTimes> agree_on_profile(StoreExchange& exchange,
+                                                      const Machine& machine, Network network,
+                                                      const Settings& settings) {
+  std::string answer;  // "!ERROR", or FILE\nTEXT, or nothing
+  if (exchange.self() == Rank{0}) try {
+      const ProfileText found = find_profile(settings.profile, machine);
+      if (!found.text.empty()) answer = found.file + "\n" + found.text;
+    } catch (const InvalidArgument& error) {
+      answer = std::string{"!"} + error.what();
+    }
+  answer = exchange.text_from_first("profile", answer);
+  if (answer.starts_with('!')) throw InvalidArgument(answer.substr(1));
+  if (answer.empty()) return nullptr;
+  const std::size_t end = answer.find('\n');
+  const std::string file = answer.substr(0, end);
+  const Profile profile = parse_profile(std::string_view{answer}.substr(end + 1), file);
+  return std::make_shared<const MeasuredTimes>(
+      measured_times(profile, std::string{word_for(network)}, file));
+}
+
 MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) {
   const std::string own_host = host_identity();
   const auto identities = exchange.gather_text("host", own_host);
@@ -101,11 +123,13 @@ MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) 
   const auto caches = exchange.from_first(
       "caches", Caches{chunk_bytes_for(machine, sharing), cached_buffers(machine, sharing)});
   const Settings own_settings = settings_at(position, settings);
+  const Network network = agree_on_network(exchange, hosts, own_settings);
   return {.hosts = hosts,
-          .network = agree_on_network(exchange, hosts, own_settings),
+          .network = network,
           .key = agree_on_key(exchange),
           .chunk = caches.chunk,
           .cached_buffers = caches.buffers,
+          .measured = agree_on_profile(exchange, machine, network, settings),
           .oversubscribed = oversubscribed(neighbours),
           .free_core = has_free_cores(neighbours),
           .spare_processors = spare_core(machine, cpu_sets(neighbours), position),

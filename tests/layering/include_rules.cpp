@@ -38,6 +38,7 @@ const Names vocabulary = {
     "core/include/capstan/hosts",      "core/include/capstan/quantity",
     "core/include/capstan/schedule",   "core/include/capstan/span",
     "core/include/capstan/store",      "core/include/capstan/types",
+    "core/include/capstan/version",
 };
 
 /// What a call and its handle are made of: the engine and what stands on it may include them.
@@ -58,12 +59,12 @@ const Names front = {
 /// The rooms of the engine, each of which may include those before it. What one of them may not
 /// include all the same its own rule says.
 const Names rooms = {
-    "core/ir",        "core/ir/proof",     "algorithms",           "kernels",
-    "topology",       "core/net",          "core/memory",          "core/device",
-    "transports",     "transports/common", "transports/compose",   "transports/*",
-    "core/lowering",  "core/interchange",  "core/selection",       "core/custom",
-    "core/control",   "core/p2p",          "core/engine/executor", "core/engine",
-    "core/bootstrap", "core/world",
+    "core/ir",       "core/ir/proof",     "algorithms",         "kernels",
+    "topology",      "core/net",          "core/memory",        "core/device",
+    "transports",    "transports/common", "transports/compose", "transports/*",
+    "core/lowering", "core/interchange",  "core/selection",     "core/custom",
+    "core/tuning",   "core/control",      "core/p2p",           "core/engine/executor",
+    "core/engine",   "core/bootstrap",    "core/world",
 };
 
 Names rooms_until(std::string_view last) {
@@ -110,6 +111,10 @@ const std::vector<Rule>& rules() {
          and_vocabulary({"core/include/capstan/custom_algorithm", "core/ir", "algorithms",
                          "core/lowering", "core/interchange"}),
          {"fmt"}},
+        {"core/tuning",
+         and_vocabulary(
+             {"core/ir", "algorithms", "topology", "core/net", "core/lowering", "core/selection"}),
+         {"fmt", "nlohmann"}},
         {"kernels", and_vocabulary({"core/include/capstan/reducer"}), {"fmt", "hwy"}},
         {"topology", and_vocabulary({"core/net"}), {"fmt", "hwloc", "nlohmann"}},
         {"core/net", vocabulary, {"fmt", "spdlog", "sodium"}},

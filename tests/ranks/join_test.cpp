@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "capstan/communicator.hpp"
+#include "core/lowering/protocol.hpp"
 #include "core/lowering/slots.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/sanitizers.hpp"
@@ -126,6 +127,34 @@ TEST(LocalWorld, AMismatchIsFoundHoweverFarTheSenderIsAhead) {
       EXPECT_THROW(for (int i = 0; i < all; ++i) call(3), Mismatch);
     }
   });
+}
+
+/// What ranks compare holds the algorithm, the protocol and the blocks: two that decide otherwise
+/// get an error, and never hang.
+TEST(Join, RanksThatDecideOtherwiseAreToldHow) {
+  const UniqueId id = create_unique_id();
+  const auto complaint = [&](int rank, const char* rule) {
+    Settings settings = bounded_settings();
+    settings.algorithm = rule;
+    auto world = Communicator::join(id, rank, 2, settings);
+    std::vector<float> data(8);
+    try {
+      world.all_reduce(std::span{data});
+    } catch (const Mismatch& error) {
+      return std::string{error.what()};
+    }
+    return std::string{"none"};
+  };
+  std::string first, second;
+  {
+    const std::jthread thread{[&] { first = complaint(0, "all_reduce:direct/staged"); }};
+    second = complaint(1, "all_reduce:direct/inline_packets");
+  }
+  for (const std::string& text : {first, second}) {
+    EXPECT_NE(text.find("by direct " + std::string{name_of(Protocol::staged)}), text.npos) << text;
+    EXPECT_NE(text.find("by direct " + std::string{name_of(Protocol::inline_packets)}), text.npos)
+        << text;
+  }
 }
 
 }  // namespace

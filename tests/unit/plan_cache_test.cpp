@@ -79,6 +79,33 @@ RepeatedCalls::Entry entry_of(std::uint64_t count, const CachedPlan* plan) {
   return {.request = request, .input = &request, .output = nullptr, .plan = plan};
 }
 
+TEST(PlanCache, WhatAProfileKnowsNeedsNoTrials) {
+  MeasuredTimes times{"the profile test"};
+  times.add({Collective::all_reduce,
+             4,
+             1,
+             Bytes{4096},
+             1,
+             {{&algorithm_named(Collective::all_reduce, "flat"), Protocol::staged, 1, 1000, 0}}});
+  PlanContext context = context_with(true);
+  context.measured = std::make_shared<const MeasuredTimes>(times);
+  Bench bench{context};
+  EXPECT_TRUE(bench.measure(all_reduce(1024), [](std::size_t) { return 1000; }).empty());
+  EXPECT_EQ(bench.plans.next(all_reduce(1024)).plan->plan.algorithm->name, "flat");
+  EXPECT_TRUE(bench.plans.is_settled(all_reduce(1024)));
+  EXPECT_FALSE(bench.plans.is_settled(all_reduce(1 << 20))) << "not in the profile";
+}
+
+TEST(PlanCache, OtherRulesDecideFromTheNextCallOn) {
+  Bench bench{context_with()};
+  const auto name = [&] { return bench.plans.next(all_reduce(1024)).plan->plan.algorithm->name; };
+  const auto by_model = name();
+  bench.plans.use_rules(AlgorithmRules::parse("all_reduce:ring"));
+  EXPECT_EQ(name(), "ring");
+  bench.plans.use_rules({});
+  EXPECT_EQ(name(), by_model);
+}
+
 TEST(PlanCache, MakesThePlanOfACallOnce) {
   Bench bench{context_with()};
   const CachedPlan* const first = bench.plans.next(all_reduce(100)).plan;

@@ -26,7 +26,7 @@ TEST(ParseBytes, ReadsUnits) {
 TEST(AlgorithmRules, ChooseBySize) {
   const auto rules = AlgorithmRules::parse("all_reduce:0-4k:flat,4k-1m:rabenseifner,1m-inf:ring");
   const auto name = [&](std::uint64_t bytes) {
-    return rules.find(Collective::all_reduce, Bytes{bytes})->algorithm->name;
+    return rules.find({.bytes = Bytes{bytes}})->algorithm->name;
   };
   EXPECT_EQ(name(0), "flat");
   EXPECT_EQ(name(4095), "flat");
@@ -37,8 +37,8 @@ TEST(AlgorithmRules, ChooseBySize) {
 
 TEST(AlgorithmRules, AGapIsLeftToTheSelector) {
   const auto rules = AlgorithmRules::parse("all_reduce:1k-2k:ring");
-  EXPECT_EQ(rules.find(Collective::all_reduce, Bytes{1023}), nullptr);
-  EXPECT_EQ(AlgorithmRules::parse("").find(Collective::all_reduce, Bytes{8}), nullptr);
+  EXPECT_EQ(rules.find({.bytes = Bytes{1023}}), nullptr);
+  EXPECT_EQ(AlgorithmRules::parse("").find({.bytes = Bytes{8}}), nullptr);
 }
 
 TEST(AlgorithmRules, BadRulesAreExplained) {

@@ -21,7 +21,8 @@ enum class Bootstrap {
 enum class Network : std::uint8_t { automatic, tcp, ofi, verbs };
 
 /// Every setting of the engine. Each can be set in the program or by the environment variable
-/// named beside it; nothing else in the library reads the environment except launch detection.
+/// named beside it; nothing else in the library reads the environment except launch detection
+/// and the search for a profile (XDG_CONFIG_HOME, HOME, XDG_CONFIG_DIRS).
 struct Settings {
   /// How long start-up waits for all ranks to join. CAPSTAN_JOIN_TIMEOUT, seconds.
   std::chrono::milliseconds join_timeout = std::chrono::seconds{60};
@@ -78,15 +79,23 @@ struct Settings {
   /// CAPSTAN_TIMEOUT, seconds.
   std::chrono::milliseconds timeout = std::chrono::seconds{300};
 
-  /// Rules that choose the algorithm by message size instead of the selector, for example
-  /// "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring" or just "all_reduce:ring".
-  /// CAPSTAN_ALGORITHM.
+  /// Rules that choose the algorithm instead of the selector, by message size, number of ranks or
+  /// hosts, and type: "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring", "all_reduce:0-4k ranks=2-8
+  /// hosts=1 type=f32|f64:flat", or just "all_reduce:ring". The first rule counts that matches and
+  /// can be followed. Bounds of sizes exclude their end, others include it. CAPSTAN_ALGORITHM.
   std::string algorithm;
 
   /// Files of schedules, or folders of them, with commas between them: they are added as
   /// add_schedules() does (capstan/custom_algorithm.hpp), so that `algorithm` can name what is in
   /// them. The same on all ranks. CAPSTAN_SCHEDULES.
   std::string schedules;
+
+  /// A file that `capstan tune` has written, by which algorithms are chosen where `algorithm` says
+  /// nothing. Rank 0's counts for all ranks. Empty: the user's profile of this machine,
+  /// capstan/profiles/ID.json in XDG_CONFIG_HOME or ~/.config, or else the system's, in one of
+  /// XDG_CONFIG_DIRS or in /etc/xdg. "none": no profile. A profile of another machine or version of
+  /// Capstan is ignored, and a warning says why. CAPSTAN_PROFILE.
+  std::string profile;
 
   /// The largest staged block of a long operation; 0 sizes it from the caches.
   /// CAPSTAN_CHUNK, bytes with an optional k or m.

@@ -1,0 +1,62 @@
+#include "core/cli/explain/question.hpp"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/memory/huge_pages.hpp"
+#include "core/tuning/find_profile.hpp"
+#include "perf/measure/cell.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// Whether the system lets this process read memory by the call with which ranks read each other's.
+bool reads_memory() {
+  char from = 1, to = 0;
+  const iovec local{&to, 1}, remote{&from, 1};
+  return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
+std::shared_ptr<const MeasuredTimes> profile_of(const Settings& settings, const Machine& machine,
+                                                Network network) {
+  const ProfileText found = find_profile(settings.profile, machine);
+  if (found.text.empty()) return nullptr;
+  return std::make_shared<const MeasuredTimes>(measured_times(
+      parse_profile(found.text, found.file), std::string{word_for(network)}, found.file));
+}
+
+}  // namespace
+
+MachineView expected_machine(const Hosts& hosts, const Settings& settings) {
+  const Machine machine = Machine::discover();
+  std::size_t sharing = 0;  // ranks on the host that has most
+  for (int host = 0; host < hosts.count(); ++host)
+    sharing = std::max(
+        sharing, hosts.single() ? static_cast<std::size_t>(hosts.ranks()) : hosts.on(host).size());
+  const int each = static_cast<int>(sharing);
+  const bool shares = machine.processing_units().size() < sharing;
+  const bool reads = hosts.single() && reads_memory();
+  return {.hosts = hosts,
+          .network = settings.network,
+          .shares_cores = shares,
+          .chunk = chunk_bytes_for(machine, each),
+          .reads_peers = reads,
+          .huge_pages = reads && settings.huge_pages && can_collapse_pages(),
+          .autotunes = settings.autotune && settings.algorithm.empty() && hosts.single(),
+          .cached_buffers = cached_buffers(machine, each),
+          .measured = profile_of(settings, machine, settings.network),
+          .oversubscribed = shares};
+}
+
+Call make_call(Collective collective, DataType type, ReduceOp op, int root, Bytes bytes,
+               int ranks) {
+  const perf::Cell cell = perf::cell_of(collective, type, op, bytes, ranks);
+  Call call{.collective = collective, .type = type, .op = op, .shape = cell.shape};
+  call.shape.root = root;
+  return call;
+}
+
+}  // namespace capstan::cli

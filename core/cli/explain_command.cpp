@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "capstan/error.hpp"
+#include "core/cli/commands.hpp"
+#include "core/cli/explain/report.hpp"
+#include "core/cli/options.hpp"
+#include "core/cli/sizes.hpp"
+#include "core/engine/engine.hpp"
+#include "perf/measure/report.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan::cli {
+namespace {
+
+struct ExplainOptions {
+  std::string collective = "all_reduce", bytes = "1M";
+  int ranks = 0;
+  std::string hosts, type = "f32", op = "sum";
+  int root = 0;
+  std::string rules, profile;
+  bool in_order = false, json = false;
+  int schedule = -1;
+  std::string svg;
+};
+
+constexpr int most_drawn = 32;
+
+Hosts hosts_of(const ExplainOptions& options) {
+  if (!options.hosts.empty()) return parse_hosts(options.hosts);
+  return options.ranks > 0 ? options.ranks : static_cast<int>(Machine::discover().cores().size());
+}
+
+Call call_of(const ExplainOptions& options, int ranks) {
+  const auto bytes = parse_bytes(options.bytes);
+  const auto type = data_type_named(options.type);
+  const auto op = reduce_op_named(options.op);
+  if (!bytes || *bytes > Bytes{std::uint64_t{1} << 40})
+    throw InvalidArgument(fmt::format(
+        "--bytes {}: expected a size up to 1024G, such as 8, 64k or 1M", options.bytes));
+  if (!type) throw InvalidArgument(fmt::format("--type {}: no such type; try f32", options.type));
+  if (!op) throw InvalidArgument(fmt::format("--op {}: no such operation; try sum", options.op));
+  if (options.root >= ranks)
+    throw InvalidArgument(
+        fmt::format("--root {}: there are {} ranks, from 0", options.root, ranks));
+  return make_call(*collective_named(options.collective), *type, *op, options.root, *bytes, ranks);
+}
+
+Question question_of(const ExplainOptions& options) {
+  Settings settings = Settings::from_environment();
+  if (!options.rules.empty()) settings.algorithm = options.rules;
+  if (!options.profile.empty()) settings.profile = options.profile;
+  const Hosts hosts = hosts_of(options);
+  Question question{.call = call_of(options, hosts.ranks()),
+                    .machine = expected_machine(hosts, settings),
+                    .rules = rules_of(settings, hosts),
+                    .model = {},
+                    .commutative = !options.in_order};
+  question.model = link_model(question.machine, settings);
+  question.autotuned =
+      question.machine.autotunes && may_be_tuned(question.call, hosts, question.model);
+  return question;
+}
+
+int run_explain(const ExplainOptions& options) {
+  perf::check_writable(options.svg);
+  const Question question = question_of(options);
+  const int ranks = question.hosts().ranks();
+  if (options.schedule >= ranks)
+    throw InvalidArgument(
+        fmt::format("--schedule {}: there are {} ranks, from 0", options.schedule, ranks));
+  if (!options.svg.empty() && ranks > most_drawn)
+    throw InvalidArgument(fmt::format("--svg draws up to {} ranks, not {}", most_drawn, ranks));
+  const Survey survey = question.answer();
+  if (options.json)
+    fmt::print("{}\n", to_json(question, survey).dump(2));
+  else
+    fmt::print("{}", to_text(question, survey));
+  if (options.schedule >= 0)
+    fmt::print("{}", schedule_text(question, survey.decision.choice, Rank{options.schedule}));
+  if (!options.svg.empty())
+    perf::write_document(options.svg, space_time_svg(question, survey.decision.choice));
+  return 0;
+}
+
+/// The collectives whose calls have one length.
+std::vector<std::string> explained_collectives() {
+  std::vector<std::string> names;
+  for (const Collective collective : all_collectives())
+    if (!has_counts(collective)) names.emplace_back(name_of(collective));
+  return names;
+}
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  capstan explain all_reduce --bytes 1M\n"
+    "  capstan explain all_reduce --bytes 64k -n 8 --svg picture.svg --schedule 0\n"
+    "  capstan explain broadcast --bytes 4M --hosts 4x8\n"
+    "  capstan explain all_reduce -n 8 --rules 'all_reduce:0-64k ranks=2-8:flat,64k-inf:ring'\n\n"
+    "Starts no ranks: it decides as ranks on this machine would, by the same function. A rule\n"
+    "(CAPSTAN_ALGORITHM) comes before a profile (`capstan tune` writes one, CAPSTAN_PROFILE names\n"
+    "it), a profile before the model of the machine. A program asks by Communicator::explain.\n\n"
+    "latency    fixed costs: calls, flags, messages, first cache lines\n"
+    "bandwidth  moving bytes\n"
+    "reduction  combining them\n"
+    "waiting    for ranks that are busy, and for memory that others read\n"
+    "measured   by the profile, between the sizes that it knows; - where it knows nothing\n"
+    "verdict    why a candidate was not taken";
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("explain", "Show how a call would run, and why");
+  const auto options = std::make_shared<ExplainOptions>();
+  command->add_option("collective", options->collective, "Collective")
+      ->check(CLI::IsMember(explained_collectives()))
+      ->capture_default_str();
+  command->add_option("-b,--bytes", options->bytes, "Bytes of the largest buffer")
+      ->capture_default_str();
+  auto* ranks = command->add_option("-n,--ranks", options->ranks,
+                                    "Ranks on this host (default: one per core)");
+  ranks->check(CLI::Range(1, most_ranks));
+  command
+      ->add_option("--hosts", options->hosts,
+                   "Over several hosts like this one: 2x3 (two of three ranks each), or the host "
+                   "of each rank, such as 0,0,1,1,1")
+      ->excludes(ranks);
+  command->add_option("--type", options->type, "Type of the elements")->capture_default_str();
+  command->add_option("--op", options->op, "Operation of reductions")->capture_default_str();
+  command->add_option("--root", options->root, "Root of rooted collectives")
+      ->check(CLI::Range(0, most_ranks - 1))
+      ->capture_default_str();
+  command->add_flag("--in-order", options->in_order,
+                    "The operation is not commutative: ranks keep their order");
+  command->add_option("--rules", options->rules, "Rules instead of those of CAPSTAN_ALGORITHM");
+  command->add_option("--profile", options->profile, "A profile instead of the usual one, or none");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->add_option("--schedule", options->schedule, "Print the steps of this rank, too")
+      ->check(CLI::Range(0, most_ranks - 1));
+  command->add_option("--svg", options->svg,
+                      "Write a space-time diagram of the chosen schedule to this file");
+  command->footer(footer);
+  command->callback([options, &status] { status = run_explain(*options); });
+}
+
+}  // namespace capstan::cli

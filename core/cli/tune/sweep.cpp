@@ -1,0 +1,256 @@
+#include "core/cli/tune/sweep.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+
+#include "capstan/error.hpp"
+#include "capstan/version.hpp"
+#include "core/api/checked_call.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
+#include "core/cli/tune/progress_bar.hpp"
+#include "core/engine/agreement.hpp"
+#include "core/engine/engine.hpp"
+#include "core/selection/selector.hpp"
+#include "core/tuning/cell_sweep.hpp"
+#include "core/tuning/find_profile.hpp"
+#include "core/world/world.hpp"
+#include "perf/measure/cell.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan::cli {
+namespace {
+
+std::string now() {
+  const std::time_t time = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+/// Replaces the file at once, so that it is whole whenever the program ends.
+void write_whole(const std::string& file, const std::string& text) {
+  const std::filesystem::path path{file};
+  std::error_code ignored;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
+  const std::string beside = file + ".part";
+  std::ofstream stream{beside, std::ios::trunc};
+  if (!(stream << text) || !stream.flush())
+    throw SystemError(fmt::format("cannot write {}: choose another file with --output", beside));
+  stream.close();
+  std::filesystem::rename(beside, path);
+}
+
+/// The rule that makes calls run in this way.
+AlgorithmRules rule_for(Collective collective, const MeasuredWay& way) {
+  return AlgorithmRules::parse(fmt::format("{}:{}/{}/{}", name_of(collective), way.algorithm->name,
+                                           word_for(way.protocol), way.times_shorter));
+}
+
+/// Sweeps over the cells of a plan, as one rank.
+class Sweep {
+ public:
+  Sweep(const SweepPlan& plan, Engine& engine)
+      : plan_(plan),
+        engine_(engine),
+        exchange_(engine),
+        memory_(std::ranges::max(plan.sizes).value() + 4096),
+        output_(memory_.size()) {}
+
+  int run() {
+    if (is_first()) profile_ = profile_to_continue(plan_);
+    const auto cells = cells_to_measure();
+    if (is_first()) say_what_is_known(cells.size());
+    ProgressBar bar{cells.size(), is_first() && ::isatty(STDERR_FILENO) != 0};
+    for (const perf::Cell& cell : cells) {
+      bar.show(fmt::format("{} of {} bytes", name_of(cell.collective), extent(cell).value()));
+      const MeasuredCell measured = measure(cell);
+      bar.step();
+      if (is_first()) keep(measured);
+    }
+    if (is_first()) fmt::print("{} cells measured; the profile is {}\n", cells.size(), plan_.file);
+    return 0;
+  }
+
+ private:
+  bool is_first() const { return engine_.rank() == 0; }
+  Bytes extent(const perf::Cell& cell) const {
+    return bytes_of(cell.contract(engine_.size()).extent(), size_of(cell.type));
+  }
+  std::string network() const {
+    const MachineView& machine = engine_.machine();
+    return machine.hosts.single() ? "" : std::string{word_for(machine.network)};
+  }
+  ProfileGroup& group() {
+    return profile_.group(engine_.size(), engine_.machine().hosts.count(), network());
+  }
+
+  /// Those that rank 0 does not find in its file.
+  std::vector<perf::Cell> cells_to_measure() {
+    std::vector<perf::Cell> cells;
+    for (const Collective collective : plan_.collectives)
+      for (const Bytes size : plan_.sizes) {
+        cells.push_back(
+            perf::cell_of(collective, DataType::f32, ReduceOp::sum, size, engine_.size()));
+        const auto same = [&](const perf::Cell& other) {
+          return other.collective == collective && other.shape == cells.back().shape;
+        };
+        if (std::count_if(cells.begin(), cells.end(), same) > 1) cells.pop_back();
+      }
+    std::vector<double> known(cells.size()), all(cells.size());
+    if (is_first())
+      for (std::size_t i = 0; i < cells.size(); ++i) known[i] = is_known(cells[i]);
+    agree(known, all);
+    std::vector<perf::Cell> wanted;
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      if (all[i] == 0) wanted.push_back(cells[i]);
+    return wanted;
+  }
+
+  bool is_known(const perf::Cell& cell) {
+    const ProfileGroup& known = group();
+    return known.under_load == plan_.under_load &&
+           std::ranges::any_of(known.cells, [&](const MeasuredCell& each) {
+             return each.collective == cell.collective && each.bytes == extent(cell);
+           });
+  }
+
+  void say_what_is_known(std::size_t cells) {
+    const std::size_t all = plan_.collectives.size() * plan_.sizes.size();
+    if (cells < all)
+      fmt::print("{} of {} cells are known or the same as others: --restart measures them again\n",
+                 all - cells, all);
+    std::fflush(stdout);
+  }
+
+  void keep(const MeasuredCell& measured) {
+    ProfileGroup& known = group();
+    if (known.under_load != plan_.under_load) known.cells.clear();
+    std::erase_if(known.cells, [&](const MeasuredCell& each) {
+      return each.collective == measured.collective && each.bytes == measured.bytes;
+    });
+    known.cells.push_back(measured);
+    known.under_load = plan_.under_load;
+    known.date = now();
+    write_whole(plan_.file, to_json(profile_));
+    const MeasuredWay& best = measured.ways.front();
+    fmt::print("{:>15} {:>10} bytes  {:<36} {:>10.2f} us  confidence {:>3.0f} %  of {}\n",
+               name_of(measured.collective), measured.bytes.value(),
+               fmt::format("{}/{}{}", best.algorithm->name, word_for(best.protocol),
+                           best.times_shorter > 1 ? fmt::format("/{}", best.times_shorter) : ""),
+               best.nanoseconds / 1000, measured.confidence * 100, measured.ways.size());
+    std::fflush(stdout);
+  }
+
+  /// Every candidate that can run here, with its predicted time.
+  MeasuredCell candidates(const Call& call) const {
+    const Hosts& hosts = engine_.machine().hosts;
+    const LinkModel model = link_model(engine_.machine(), engine_.settings());
+    MeasuredCell cell{call.collective, hosts.ranks(), hosts.count(), call.extent(hosts.ranks())};
+    for (const Candidate& each : candidates_for(call, hosts, true, model))
+      cell.ways.push_back({each.algorithm, each.protocol, 1, each.nanoseconds});
+    return cell;
+  }
+
+  MeasuredCell measure(const perf::Cell& cell) {
+    constexpr std::uint64_t most_shorter = 8;
+    const Request request =
+        perf::request_of(cell, engine_.rank(), engine_.size(), memory_.data(), output_.data());
+    const CheckedCall checked = check(request, engine_.rank(), engine_.size());
+    const MeasuredCell all = candidates(checked.call);
+    const bool streams = all.bytes >= block_bytes(engine_.size(), engine_.machine().chunk);
+    CellSweep::Options options;
+    if (streams && engine_.settings().chunk == Bytes{0}) options.most_shorter = most_shorter;
+    CellSweep sweep{all, options};
+    expected_ = all.ways;
+    for (int round = 0; !sweep.finished(); ++round) {
+      const auto ways = sweep.round();
+      const double turn = plan_.seconds * 1e9 / options.rounds / static_cast<double>(ways.size());
+      sweep.note(times(checked, ways, turn, round == 0 ? 10 : 2000));
+    }
+    return sweep.result();
+  }
+
+  /// What a call takes in each way, on the slowest rank. The first call of a way does not count: it
+  /// makes the plan, and absorbs the skew between ranks.
+  std::vector<double> times(const CheckedCall& checked, const std::vector<MeasuredWay>& ways,
+                            double turn, double most_calls) {
+    std::vector<double> own, all(ways.size());
+    for (const MeasuredWay& way : ways) {
+      engine_.use_rules(rule_for(checked.call.collective, way));
+      run(checked);
+      const double calls = std::clamp(turn / expected(way).nanoseconds, 1.0, most_calls);
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < static_cast<int>(calls); ++i) run(checked);
+      const std::chrono::duration<double, std::nano> elapsed =
+          std::chrono::steady_clock::now() - start;
+      own.push_back(elapsed.count() / static_cast<int>(calls));
+    }
+    engine_.use_rules({});
+    agree(own, all);
+    for (std::size_t i = 0; i < ways.size(); ++i) expected(ways[i]).nanoseconds = all[i];
+    return all;
+  }
+
+  void run(const CheckedCall& checked) { engine_.run(checked.call, checked.input, checked.output); }
+
+  /// The last known time of a way; that of a new one is not known.
+  MeasuredWay& expected(const MeasuredWay& way) {
+    const auto found = std::ranges::find_if(
+        expected_, [&](const MeasuredWay& each) { return each.is_same_way(way); });
+    if (found != expected_.end()) return *found;
+    MeasuredWay& added = expected_.emplace_back(way);
+    added.nanoseconds = 1e9;
+    return added;
+  }
+
+  void agree(const std::vector<double>& own, std::vector<double>& greatest) {
+    if (own.empty()) return;
+    exchange_.run({.combine = Combine::greatest, .type = DataType::f64, .count = own.size()},
+                  own.data(), greatest.data());
+  }
+
+  const SweepPlan& plan_;
+  Engine& engine_;
+  CollectiveExchange exchange_;
+  std::vector<std::byte> memory_, output_;
+  Profile profile_{};  // of rank 0
+  std::vector<MeasuredWay> expected_;
+};
+
+}  // namespace
+
+Profile profile_to_continue(const SweepPlan& plan) {
+  const Fingerprint machine = Fingerprint::of(Machine::discover());
+  Profile profile{std::string{version()}, machine, {}};
+  if (!std::filesystem::exists(plan.file)) return profile;
+  Profile known = parse_profile(read_profile_file(plan.file), plan.file);
+  if (const std::string reason = mismatch(known, machine); !reason.empty()) {
+    if (plan.restart) return profile;
+    throw InvalidArgument(fmt::format("{}: {}; --restart replaces it", plan.file, reason));
+  }
+  if (plan.restart)
+    for (ProfileGroup& group : known.groups)
+      std::erase_if(group.cells, [&](const MeasuredCell& cell) {
+        return std::ranges::find(plan.collectives, cell.collective) != plan.collectives.end();
+      });
+  return known;
+}
+
+int sweep_as_rank(const SweepPlan& plan) {
+  Settings settings = Settings::from_environment();
+  settings.autotune = false;
+  settings.algorithm.clear();
+  settings.profile = "none";
+  const Member member = join_launched_world(detect_launch(process_environment()), settings);
+  return Sweep{plan, *member.engine}.run();
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <vector>
+
+#include "algorithms/registry.hpp"
+#include "core/lowering/call.hpp"
+#include "core/lowering/plan.hpp"
+#include "core/selection/link_model.hpp"
+#include "core/selection/simulator.hpp"
+
+namespace capstan {
+
+/// Whether programs are simulated, as they are for few ranks. For more ranks the costs that
+/// algorithms declare are used. Declared costs know nothing of hosts, so between hosts simulation
+/// goes up to more ranks.
+bool simulates(const Hosts& hosts);
+
+/// The shortest buffer of any rank that is not empty.
+Bytes shortest_buffer(const Call& call, int ranks);
+
+/// Predicts what an algorithm needs in each of its protocols, for a call over the ranks of `hosts`,
+/// which outlive it. The call should be a typical one: see typical().
+class Predictor {
+ public:
+  Predictor(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
+            const LinkModel& model);
+
+  PredictedTime predict(Protocol protocol) {
+    return simulates(hosts_) || algorithm_.source ? simulated(protocol) : declared(protocol);
+  }
+  /// The programs of one block, and when each rank runs which operation, in one call of many.
+  struct Timeline {
+    ByRank<Program> programs;
+    std::vector<SimulatedSpan> spans;
+  };
+  Timeline timeline(Protocol protocol);
+
+ private:
+  ByRank<Program> programs(Protocol protocol);
+  SimulatedCall simulated_call() const;
+  PredictedTime simulated(Protocol protocol);
+  PredictedTime declared(Protocol protocol) const;
+
+  const Algorithm& algorithm_;
+  const Hosts& hosts_;
+  const int ranks_;
+  const Call call_;
+  const LinkModel& model_;
+  const Contract contract_;
+  Bytes of_rank_{}, of_all_{}, shortest_{};
+  ByRank<Schedule> schedules_;
+};
+
+}  // namespace capstan

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/tuning/profile.hpp"
+
+namespace capstan {
+
+/// What is wrong with a profile or strange in it, a line each: another machine or version, sizes
+/// that stand twice, gaps of more than 64 times between sizes, entries that no call reaches, ways
+/// that cannot run there; and what contradicts itself: an all_reduce slower than reduce_scatter and
+/// all_gather together, times that fall by more than half where sizes grow, cliffs.
+std::vector<std::string> check_profile(const Profile& profile, const Fingerprint& machine);
+
+}  // namespace capstan

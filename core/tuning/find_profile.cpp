@@ -1,0 +1,79 @@
+#include "core/tuning/find_profile.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "capstan/error.hpp"
+#include "core/net/log.hpp"
+
+namespace capstan {
+namespace {
+
+std::string variable(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+std::string below(const std::string& folder, const Fingerprint& machine) {
+  return fmt::format("{}/capstan/profiles/{}.json", folder, machine.id);
+}
+
+/// The places in which a profile may lie, the first one first.
+std::vector<std::string> usual_places(const Fingerprint& machine) {
+  std::vector<std::string> places;
+  if (const std::string own = user_profile_path(machine); !own.empty()) places.push_back(own);
+  std::istringstream folders{variable("XDG_CONFIG_DIRS", "/etc/xdg")};
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (!folder.empty()) places.push_back(below(folder, machine));
+  return places;
+}
+
+/// The text of the file, if its profile counts here.
+ProfileText checked(const std::string& file, const Fingerprint& machine) {
+  std::string text = read_profile_file(file);
+  const std::string reason = mismatch(parse_profile(text, file), machine);
+  if (reason.empty()) return {file, std::move(text)};
+  log().warn("the profile {} is ignored: {}", file, reason);
+  return {};
+}
+
+}  // namespace
+
+std::string user_profile_path(const Fingerprint& machine) {
+  const std::string home = variable("HOME", "");
+  const std::string folder = variable("XDG_CONFIG_HOME", home.empty() ? "" : home + "/.config");
+  return folder.empty() ? "" : below(folder, machine);
+}
+
+std::string read_profile_file(const std::string& file) {
+  std::ifstream stream{file};
+  std::ostringstream text;
+  if (!stream || !(text << stream.rdbuf()))
+    throw InvalidArgument(fmt::format(
+        "{}: the profile cannot be read; name another file, or none, by CAPSTAN_PROFILE", file));
+  return text.str();
+}
+
+ProfileText find_profile(const std::string& named, const Machine& machine) {
+  if (named == "none") return {};
+  const Fingerprint fingerprint = Fingerprint::of(machine);
+  if (!named.empty()) return checked(named, fingerprint);
+  for (const std::string& place : usual_places(fingerprint)) {
+    std::error_code missing;
+    if (!std::filesystem::exists(place, missing)) continue;
+    try {
+      return checked(place, fingerprint);
+    } catch (const InvalidArgument& error) {
+      log().warn("a profile is ignored: {}", error.what());
+      return {};
+    }
+  }
+  return {};
+}
+
+}  // namespace capstan

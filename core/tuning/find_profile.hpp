@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "core/tuning/profile.hpp"
+
+namespace capstan {
+
+/// The text of a profile that counts on this machine, and where it lies. Both empty: there is none.
+struct ProfileText {
+  std::string file, text;
+};
+
+/// Where `capstan tune` writes the profile of a machine: capstan/profiles/ID.json in
+/// XDG_CONFIG_HOME or ~/.config. Empty without a home.
+std::string user_profile_path(const Fingerprint& machine);
+
+/// Looks for a profile in the file `named`, or if that is empty in that of the user, then in
+/// capstan/profiles/ID.json in each of XDG_CONFIG_DIRS or in /etc/xdg. `named` "none": no profile.
+/// A profile of another version or machine is ignored, and a bad file of the user or the system,
+/// too: the log says why. Throws InvalidArgument for a named file that is missing or bad.
+ProfileText find_profile(const std::string& named, const Machine& machine);
+
+/// The text of a file. Throws InvalidArgument.
+std::string read_profile_file(const std::string& file);
+
+}  // namespace capstan

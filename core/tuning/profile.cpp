@@ -1,0 +1,213 @@
+#include "core/tuning/profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "capstan/error.hpp"
+#include "capstan/version.hpp"
+#include "core/tuning/json_position.hpp"
+
+namespace capstan {
+namespace {
+
+using nlohmann::json;
+
+/// FNV-1a (Fowler, Noll and Vo): the same on all machines and in all builds.
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t value = 0xcbf2'9ce4'8422'2325;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
+  return value;
+}
+
+/// Reads the values of a document and names the place of a wrong one.
+class ProfileReader {
+ public:
+  ProfileReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+  Profile read() const {
+    const json document = parsed();
+    Profile profile;
+    if (const auto format = integer(document, "", "format"); format != Profile::format)
+      refuse("/format", fmt::format("format {} is not known, only {}", format, Profile::format));
+    profile.version = text(document, "", "version");
+    const json& machine = member(document, "", "machine");
+    profile.machine = {text(machine, "/machine", "id"), text(machine, "/machine", "description")};
+    each(document, "", "groups", [&](const json& group, const std::string& at) {
+      profile.groups.push_back(read_group(group, at));
+    });
+    return profile;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& pointer, const std::string& what) const {
+    throw InvalidArgument(
+        fmt::format("{}:{}: {}: {}; correct it, or write the file anew with `capstan tune`", file_,
+                    position_of(text_, pointer), pointer.empty() ? "the document" : pointer, what));
+  }
+
+  json parsed() const {
+    try {
+      return json::parse(text_);
+    } catch (const json::parse_error& error) {
+      throw InvalidArgument(fmt::format(
+          "{}:{}: it is no JSON; correct it, or write the file anew with `capstan tune`", file_,
+          line_and_column(text_, error.byte > 0 ? error.byte - 1 : 0)));
+    }
+  }
+
+  const json& member(const json& object, const std::string& at, const char* name) const {
+    if (!object.is_object()) refuse(at, "expected an object");
+    const auto found = object.find(name);
+    if (found == object.end()) refuse(at, fmt::format("'{}' is missing", name));
+    return *found;
+  }
+  std::string text(const json& object, const std::string& at, const char* name) const {
+    const json& value = member(object, at, name);
+    if (!value.is_string()) refuse(fmt::format("{}/{}", at, name), "expected a text");
+    return value.get<std::string>();
+  }
+  std::int64_t integer(const json& object, const std::string& at, const char* name) const {
+    const json& value = member(object, at, name);
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 0)
+      refuse(fmt::format("{}/{}", at, name), "expected a whole number from 0 on");
+    return value.get<std::int64_t>();
+  }
+  double number(const json& object, const std::string& at, const char* name) const {
+    const json& value = member(object, at, name);
+    if (!value.is_number() || !(value.get<double>() >= 0) || !std::isfinite(value.get<double>()))
+      refuse(fmt::format("{}/{}", at, name), "expected a number from 0 on");
+    return value.get<double>();
+  }
+  template <class Read>
+  void each(const json& object, const std::string& at, const char* name, Read read) const {
+    const json& list = member(object, at, name);
+    if (!list.is_array()) refuse(fmt::format("{}/{}", at, name), "expected a list");
+    for (std::size_t i = 0; i < list.size(); ++i)
+      read(list[i], fmt::format("{}/{}/{}", at, name, i));
+  }
+
+  ProfileGroup read_group(const json& object, const std::string& at) const {
+    ProfileGroup group;
+    group.ranks = static_cast<int>(integer(object, at, "ranks"));
+    group.hosts = static_cast<int>(integer(object, at, "hosts"));
+    group.network = text(object, at, "network");
+    group.date = text(object, at, "date");
+    group.under_load = text(object, at, "under_load");
+    each(object, at, "cells", [&](const json& cell, const std::string& place) {
+      group.cells.push_back(read_cell(cell, place, group));
+    });
+    return group;
+  }
+
+  MeasuredCell read_cell(const json& object, const std::string& at,
+                         const ProfileGroup& group) const {
+    const auto collective = collective_named(text(object, at, "collective"));
+    if (!collective) refuse(at + "/collective", "there is no such collective");
+    MeasuredCell cell{*collective, group.ranks, group.hosts,
+                      Bytes{static_cast<std::uint64_t>(integer(object, at, "bytes"))},
+                      number(object, at, "confidence")};
+    each(object, at, "ways", [&](const json& way, const std::string& place) {
+      cell.ways.push_back(read_way(way, place, *collective));
+    });
+    return cell;
+  }
+
+  MeasuredWay read_way(const json& object, const std::string& at, Collective collective) const {
+    const std::string name = text(object, at, "algorithm");
+    const auto protocol = protocol_named(text(object, at, "protocol"));
+    if (!protocol) refuse(at + "/protocol", "there is no such protocol");
+    const auto known = algorithms(collective);
+    const auto algorithm = std::ranges::find(known, name, &Algorithm::name);
+    if (algorithm == known.end())
+      refuse(at + "/algorithm", fmt::format("{} has no algorithm '{}'", name_of(collective), name));
+    return {&*algorithm, *protocol,
+            std::max<std::uint64_t>(
+                1, static_cast<std::uint64_t>(integer(object, at, "times_shorter_blocks"))),
+            number(object, at, "microseconds") * 1000, number(object, at, "spread")};
+  }
+
+  const std::string_view text_;
+  const std::string& file_;
+};
+
+json to_json(const MeasuredCell& cell) {
+  json ways = json::array();
+  for (const MeasuredWay& way : cell.ways)
+    ways.push_back({{"algorithm", way.algorithm->name},
+                    {"protocol", word_for(way.protocol)},
+                    {"times_shorter_blocks", way.times_shorter},
+                    {"microseconds", std::round(way.nanoseconds) / 1000},
+                    {"spread", std::round(way.spread * 1000) / 1000}});
+  return {{"collective", name_of(cell.collective)},
+          {"bytes", cell.bytes.value()},
+          {"confidence", std::round(cell.confidence * 1000) / 1000},
+          {"ways", std::move(ways)}};
+}
+
+json to_json(const ProfileGroup& group) {
+  json cells = json::array();
+  for (const MeasuredCell& cell : group.cells) cells.push_back(to_json(cell));
+  return {{"ranks", group.ranks}, {"hosts", group.hosts},           {"network", group.network},
+          {"date", group.date},   {"under_load", group.under_load}, {"cells", std::move(cells)}};
+}
+
+}  // namespace
+
+Fingerprint Fingerprint::of(const Machine& machine) {
+  std::string text =
+      fmt::format("{}, packages {}, cores {}, L1 {}, L2 {}, L3 {}",
+                  machine.name().empty() ? "unknown processor" : machine.name(),
+                  1 + std::ranges::max(machine.every_core(), {}, &Core::package).package,
+                  machine.every_core().size(), machine.l1d().value(), machine.l2().value(),
+                  machine.l3().value());
+  return {fmt::format("{:016x}", hash(text)), text};
+}
+
+ProfileGroup& Profile::group(int ranks, int hosts, const std::string& network) {
+  const auto found = std::ranges::find_if(groups, [&](const ProfileGroup& each) {
+    return each.ranks == ranks && each.hosts == hosts && each.network == network;
+  });
+  if (found != groups.end()) return *found;
+  return groups.emplace_back(ProfileGroup{ranks, hosts, network, {}, {}});
+}
+
+Profile parse_profile(std::string_view text, const std::string& file) {
+  return ProfileReader{text, file}.read();
+}
+
+std::string to_json(const Profile& profile) {
+  json groups = json::array();
+  for (const ProfileGroup& group : profile.groups) groups.push_back(to_json(group));
+  const json document{
+      {"format", Profile::format},
+      {"version", profile.version},
+      {"machine", {{"id", profile.machine.id}, {"description", profile.machine.description}}},
+      {"groups", std::move(groups)}};
+  return document.dump(1) + "\n";
+}
+
+MeasuredTimes measured_times(const Profile& profile, const std::string& network,
+                             const std::string& file) {
+  std::string date;
+  for (const ProfileGroup& group : profile.groups) date = std::max(date, group.date);
+  MeasuredTimes times{fmt::format("the profile {} of {}", file, date.substr(0, 10))};
+  for (const ProfileGroup& group : profile.groups)
+    if (group.hosts == 1 || group.network == network)
+      for (const MeasuredCell& cell : group.cells) times.add(cell);
+  return times;
+}
+
+std::string mismatch(const Profile& profile, const Fingerprint& machine) {
+  if (profile.version != version())
+    return fmt::format("version {} of Capstan wrote it, and this is {}: tune again",
+                       profile.version, version());
+  if (profile.machine.id != machine.id)
+    return fmt::format("it is of another machine ({}; this one: {}): tune on this machine",
+                       profile.machine.description, machine.description);
+  return "";
+}
+
+}  // namespace capstan

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/selection/measured_times.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan {
+
+/// A machine as far as it decides which candidate is the fastest.
+struct Fingerprint {
+  std::string id;           ///< 16 hexadecimal digits of the description
+  std::string description;  ///< "AMD EPYC, 1 package, 1 NUMA node, 4 cores, L2 512 KiB, ..."
+
+  static Fingerprint of(const Machine& machine);
+};
+
+/// Cells that were measured together.
+struct ProfileGroup {
+  int ranks = 0, hosts = 1;
+  std::string network;     ///< between hosts: "tcp", "ofi" or "verbs"; empty on one host
+  std::string date;        ///< UTC, as 2026-11-25T06:00:00Z
+  std::string under_load;  ///< the command that ran beside; empty: none
+  std::vector<MeasuredCell> cells{};
+};
+
+/// What `capstan tune` has measured on one machine. docs/profile.schema.json describes its file.
+struct Profile {
+  static constexpr int format = 1;
+
+  std::string version;  ///< of Capstan
+  Fingerprint machine;
+  std::vector<ProfileGroup> groups{};
+
+  /// The group, or a new one.
+  ProfileGroup& group(int ranks, int hosts, const std::string& network);
+};
+
+/// Reads a profile. Throws InvalidArgument: "FILE:LINE:COLUMN: what is wrong; remedy".
+Profile parse_profile(std::string_view text, const std::string& file);
+std::string to_json(const Profile& profile);
+
+/// What a profile says about calls between hosts over this network, and on one host. `file` is
+/// named in explanations.
+MeasuredTimes measured_times(const Profile& profile, const std::string& network,
+                             const std::string& file);
+
+/// Why a profile says nothing about this machine and this version; empty: it does.
+std::string mismatch(const Profile& profile, const Fingerprint& machine);
+
+}  // namespace capstan
