@@ -1,5 +1,8 @@
+#include <pthread.h>
+
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -108,38 +111,66 @@ struct Kept {
 
 struct OfThread {
   std::array<Kept, classes> kept{};
-  bool ended = false;  ///< destructors of other objects of the thread may still free blocks
 
-  ~OfThread() {
-    ended = true;
+  void give_back() {
     for (std::size_t i = 0; i < classes; ++i)
       for (Batch batch : {kept[i].first, kept[i].second})
         batch.full() ? depots[i].put(batch) : batch.free_all();
   }
 };
 
-thread_local OfThread of_thread;
+thread_local OfThread* of_thread = nullptr;
+/// Destructors of the thread's other objects may still free blocks then.
+thread_local bool has_ended = false;
+
+void end_thread(void* ending) {
+  has_ended = true;
+  of_thread = nullptr;
+  auto* const mine = static_cast<OfThread*>(ending);
+  mine->give_back();
+  delete mine;
+}
+
+/// By a key, as the library has no objects that exit() destroys. Null: the system lacks something.
+OfThread* begin_thread() {
+  struct Key {
+    pthread_key_t value{};
+    bool made = pthread_key_create(&value, end_thread) == 0;
+  };
+  static const Key key;
+  if (!key.made) return nullptr;
+  std::unique_ptr<OfThread> mine{new (std::nothrow) OfThread};
+  if (!mine || pthread_setspecific(key.value, mine.get()) != 0) return nullptr;
+  return of_thread = mine.release();
+}
+
+bool has_class(std::size_t bytes) {
+  return !sanitized && bytes > 0 && bytes <= step * classes;
+}
+
+/// Null: blocks of this length, or of this thread, are not kept.
+OfThread* keeper(std::size_t bytes) {
+  if (!has_class(bytes) || has_ended) return nullptr;
+  return of_thread ? of_thread : begin_thread();
+}
 
 std::size_t class_of(std::size_t bytes) {
   return (bytes + step - 1) / step - 1;
 }
 
-bool is_kept(std::size_t bytes) {
-  return !sanitized && bytes > 0 && bytes <= step * classes && !of_thread.ended;
-}
-
 /// Throws std::bad_alloc.
 void* allocate_block(std::size_t bytes) {
-  if (!is_kept(bytes)) return ::operator new(bytes);
-  const std::size_t of_size = class_of(bytes);
-  if (void* const block = of_thread.kept[of_size].take(depots[of_size])) return block;
-  return ::operator new((of_size + 1) * step);
+  if (OfThread* const mine = keeper(bytes))
+    if (void* const block = mine->kept[class_of(bytes)].take(depots[class_of(bytes)])) return block;
+  // As long as its class, as the thread that frees it may keep it.
+  return ::operator new(has_class(bytes) ? (class_of(bytes) + 1) * step : bytes);
 }
 
+/// `bytes` as in allocate_block().
 void free_block(void* block, std::size_t bytes) noexcept {
-  if (!is_kept(bytes)) return ::operator delete(block);
-  const std::size_t of_size = class_of(bytes);
-  of_thread.kept[of_size].put(block, depots[of_size]);
+  OfThread* const mine = keeper(bytes);
+  if (!mine) return ::operator delete(block);
+  mine->kept[class_of(bytes)].put(block, depots[class_of(bytes)]);
 }
 
 }  // namespace
