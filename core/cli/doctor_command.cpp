@@ -20,8 +20,8 @@ namespace {
 
 /// All subjects, in the order of the report.
 constexpr Probes (*subjects[])() = {
-    build_probes, machine_probes,    kernel_probes,  memory_probes,
-    limit_probes, gpu_direct_probes, network_probes, launch_probes,
+    build_probes,      machine_probes, kernel_probes,  memory_probes, limit_probes,
+    gpu_direct_probes, device_probes,  network_probes, launch_probes,
 };
 
 /// A probe that throws is reported as a problem; the report goes on.

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <map>
 #include <mutex>
 #include <system_error>
@@ -15,23 +17,70 @@ namespace {
 class CudaDriver final : public DeviceDriver {
  public:
   explicit CudaDriver(std::shared_ptr<SharedLibrary> library) : library_(std::move(library)) {
-    library_->find(pointer_get_attributes_, "cuPointerGetAttributes");
-    library_->find(primary_context_retain_, "cuDevicePrimaryCtxRetain");
-    library_->find(push_, "cuCtxPushCurrent_v2");
-    library_->find(pop_, "cuCtxPopCurrent_v2");
-    library_->find(stream_create_, "cuStreamCreate");
-    library_->find(stream_query_, "cuStreamQuery");
-    library_->find(copy_to_host_, "cuMemcpyDtoHAsync_v2");
-    library_->find(copy_to_device_, "cuMemcpyHtoDAsync_v2");
-    library_->find(error_string_, "cuGetErrorString");
+    DriverFunctions functions{*library_};
+    functions.need(pointer_get_attributes_, "cuPointerGetAttributes")
+        .need(primary_context_retain_, "cuDevicePrimaryCtxRetain")
+        .need(push_, "cuCtxPushCurrent_v2")
+        .need(pop_, "cuCtxPopCurrent_v2")
+        .need(stream_create_, "cuStreamCreate")
+        .need(stream_query_, "cuStreamQuery")
+        .need(copy_to_host_, "cuMemcpyDtoHAsync_v2")
+        .need(copy_to_device_, "cuMemcpyHtoDAsync_v2")
+        .need(error_string_, "cuGetErrorString");
+    functions.want(initialize_, "cuInit")
+        .want(count_, "cuDeviceGetCount")
+        .want(pci_bus_id_, "cuDeviceGetPCIBusId")
+        .want(can_access_peer_, "cuDeviceCanAccessPeer")
+        .want(context_device_, "cuCtxGetDevice")
+        .want(enable_peer_, "cuCtxEnablePeerAccess")
+        .want(allocate_, "cuMemAlloc_v2")
+        .want(release_, "cuMemFree_v2")
+        .want(ipc_get_, "cuIpcGetMemHandle")
+        .want(ipc_open_, "cuIpcOpenMemHandle_v2")
+        .want(ipc_close_, "cuIpcCloseMemHandle")
+        .want(range_handle_, "cuMemGetHandleForAddressRange")
+        .want(stream_context_, "cuStreamGetCtx")
+        .want(stream_capturing_, "cuStreamIsCapturing")
+        .want(stream_wait_value_, "cuStreamWaitValue32_v2", "cuStreamWaitValue32")
+        .want(event_create_, "cuEventCreate")
+        .want(event_destroy_, "cuEventDestroy_v2")
+        .want(event_record_, "cuEventRecord")
+        .want(event_query_, "cuEventQuery")
+        .want(stream_wait_event_, "cuStreamWaitEvent");
+    lacked_ = functions.lacked();
+    missing_ = functions.missing();
   }
 
-  bool complete() const {
-    return pointer_get_attributes_ && primary_context_retain_ && push_ && pop_ && stream_create_ &&
-           stream_query_ && copy_to_host_ && copy_to_device_ && error_string_;
-  }
+  const std::string& lacked() const { return lacked_; }
 
   std::string_view name() const override { return "CUDA"; }
+  const std::vector<std::string>& missing() const override { return missing_; }
+
+  std::string text_of(int code) const override {
+    const char* text = nullptr;
+    error_string_(code, &text);
+    return fmt::format("{} ({})", text ? text : "unknown error", code);
+  }
+
+  int initialize() override { return call_if_there(initialize_, 0U); }
+  int count(int& devices) const override { return call_if_there(count_, &devices); }
+
+  int pci_address(int device, std::string& address) const override {
+    std::array<char, 32> text{};
+    const int error =
+        call_if_there(pci_bus_id_, text.data(), static_cast<int>(text.size()), device);
+    address = text.data();
+    std::ranges::transform(address, address.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return error;
+  }
+
+  int can_access_peer(int device, int peer, bool& can) const override {
+    int answer = 0;
+    const int error = call_if_there(can_access_peer_, &answer, device, peer);
+    can = answer != 0;
+    return error;
+  }
 
   std::optional<DevicePlace> place_of(const void* address) const override {
     // The attributes CONTEXT, MEMORY_TYPE, IS_MANAGED and DEVICE_ORDINAL.
@@ -46,16 +95,61 @@ class CudaDriver final : public DeviceDriver {
     return place;
   }
 
+  int place_of_stream(void* stream, DevicePlace& place) override {
+    if (!context_device_) return not_supported;
+    if (const int error = call_if_there(stream_context_, stream, &place.context)) return error;
+    if (const int error = push_(place.context)) return error;
+    const int error = context_device_(&place.device);
+    leave(0);
+    return error;
+  }
+
+  int is_capturing(void* stream, bool& capturing) const override {
+    int status = 0;
+    const int error = call_if_there(stream_capturing_, stream, &status);
+    capturing = status != 0;
+    return error;
+  }
+
   int enter(const DevicePlace& place, int& /*former*/) override {
-    Context context = place.context;
-    // Memory of pools and of virtual address ranges has no context of its own.
-    if (!context)
-      if (const int error = primary_context(place.device, context)) return error;
+    Context context = nullptr;
+    if (const int error = context_of(place, context)) return error;
     return push_(context);
   }
   void leave(int /*former*/) override {
     Context ours = nullptr;
     pop_(&ours);
+  }
+
+  int allocate(std::size_t bytes, void*& memory) override {
+    DevicePointer at = 0;
+    const int error = call_if_there(allocate_, &at, bytes);
+    memory = to_pointer(at);
+    return error;
+  }
+  int release(void* memory) override { return call_if_there(release_, to_device(memory)); }
+  int enable_peer(const DevicePlace& peer) override {
+    constexpr int enabled_already = 704;
+    Context context = nullptr;
+    if (const int error = context_of(peer, context)) return error;
+    const int error = call_if_there(enable_peer_, context, 0U);
+    return error == enabled_already ? 0 : error;
+  }
+
+  int export_memory(void* memory, DeviceMemoryHandle& handle) override {
+    return call_if_there(ipc_get_, &handle, to_device(memory));
+  }
+  int open_memory(const DeviceMemoryHandle& handle, void*& memory) override {
+    constexpr unsigned enable_peer_access = 1;
+    DevicePointer at = 0;
+    const int error = call_if_there(ipc_open_, &at, handle, enable_peer_access);
+    memory = to_pointer(at);
+    return error;
+  }
+  int close_memory(void* memory) override { return call_if_there(ipc_close_, to_device(memory)); }
+  int export_dma_buf(const void* address, std::size_t bytes, int& descriptor) override {
+    constexpr int dma_buf = 1;
+    return call_if_there(range_handle_, &descriptor, to_device(address), bytes, dma_buf, 0ULL);
   }
 
   int make_stream(void*& stream) override { return stream_create_(&stream, non_blocking); }
@@ -65,12 +159,23 @@ class CudaDriver final : public DeviceDriver {
                                            : copy_to_device_(to_device(to), from, bytes, stream);
   }
   int query(void* stream) override { return stream_query_(stream); }
-
-  std::string text_of(int code) const override {
-    const char* text = nullptr;
-    error_string_(code, &text);
-    return fmt::format("{} ({})", text ? text : "unknown error", code);
+  int wait_for_flag(void* stream, const std::uint32_t* flag, std::uint32_t value) override {
+    constexpr unsigned at_least = 0;
+    return call_if_there(stream_wait_value_, stream, to_device(flag), value, at_least);
   }
+
+  int make_event(void*& event) override {
+    constexpr unsigned without_time = 2;
+    return call_if_there(event_create_, &event, without_time);
+  }
+  int release_event(void* event) override { return call_if_there(event_destroy_, event); }
+  int record(void* event, void* stream) override {
+    return call_if_there(event_record_, event, stream);
+  }
+  int wait_for_event(void* stream, void* event) override {
+    return call_if_there(stream_wait_event_, stream, event, 0U);
+  }
+  int query_event(void* event) override { return call_if_there(event_query_, event); }
 
  private:
   using Context = void*;
@@ -80,6 +185,13 @@ class CudaDriver final : public DeviceDriver {
 
   static DevicePointer to_device(const void* address) {
     return reinterpret_cast<DevicePointer>(address);
+  }
+  static void* to_pointer(DevicePointer address) { return reinterpret_cast<void*>(address); }
+
+  /// Memory of pools and of virtual address ranges has no context of its own.
+  int context_of(const DevicePlace& place, Context& context) {
+    context = place.context;
+    return context ? 0 : primary_context(place.device, context);
   }
 
   /// Retained for the life of the process, as the CUDA runtime uses it, too.
@@ -92,6 +204,8 @@ class CudaDriver final : public DeviceDriver {
   }
 
   std::shared_ptr<SharedLibrary> library_;
+  std::string lacked_;
+  std::vector<std::string> missing_;
   std::mutex mutex_;
   std::map<int, Context> primary_;  // by device
 
@@ -104,6 +218,27 @@ class CudaDriver final : public DeviceDriver {
   int (*copy_to_host_)(void*, DevicePointer, std::size_t, void*) = nullptr;
   int (*copy_to_device_)(DevicePointer, const void*, std::size_t, void*) = nullptr;
   int (*error_string_)(int, const char**) = nullptr;
+
+  int (*initialize_)(unsigned) = nullptr;
+  int (*count_)(int*) = nullptr;
+  int (*pci_bus_id_)(char*, int, int) = nullptr;
+  int (*can_access_peer_)(int*, int, int) = nullptr;
+  int (*context_device_)(int*) = nullptr;
+  int (*enable_peer_)(Context, unsigned) = nullptr;
+  int (*allocate_)(DevicePointer*, std::size_t) = nullptr;
+  int (*release_)(DevicePointer) = nullptr;
+  int (*ipc_get_)(DeviceMemoryHandle*, DevicePointer) = nullptr;
+  int (*ipc_open_)(DevicePointer*, DeviceMemoryHandle, unsigned) = nullptr;
+  int (*ipc_close_)(DevicePointer) = nullptr;
+  int (*range_handle_)(void*, DevicePointer, std::size_t, int, unsigned long long) = nullptr;
+  int (*stream_context_)(void*, Context*) = nullptr;
+  int (*stream_capturing_)(void*, int*) = nullptr;
+  int (*stream_wait_value_)(void*, DevicePointer, std::uint32_t, unsigned) = nullptr;
+  int (*event_create_)(void**, unsigned) = nullptr;
+  int (*event_destroy_)(void*) = nullptr;
+  int (*event_record_)(void*, void*) = nullptr;
+  int (*event_query_)(void*) = nullptr;
+  int (*stream_wait_event_)(void*, void*, unsigned) = nullptr;
 };
 
 /// /dev/dxg is that of Windows' subsystem for Linux.
@@ -117,13 +252,17 @@ bool has_device(const SystemView& system) {
 
 }  // namespace
 
-std::unique_ptr<DeviceDriver> make_cuda_driver(const SystemView& system) {
+FoundDriver find_cuda_driver(const SystemView& system) {
   const std::vector<std::string> names{"libcuda.so.1"};
   auto library = system.loader->loaded(names);
-  if (!library && has_device(system)) library = system.loader->open(names);
-  if (!library) return nullptr;
+  const bool device = has_device(system);
+  if (!library && device) library = system.loader->open(names);
+  if (!library)
+    return {nullptr, device ? "there is an NVIDIA device, but libcuda.so.1 cannot be loaded"
+                            : "there is no NVIDIA device, and libcuda.so.1 is not loaded"};
   auto driver = std::make_unique<CudaDriver>(std::move(library));
-  return driver->complete() ? std::move(driver) : nullptr;
+  if (!driver->lacked().empty()) return {nullptr, "libcuda.so.1 lacks " + driver->lacked()};
+  return {std::move(driver)};
 }
 
 }  // namespace capstan

@@ -66,12 +66,11 @@ class NoDevicesInChildren final : private ChangedByFork {
 void look_for_devices() {
   [[maybe_unused]] static auto* const never_destroyed = new NoDevicesInChildren;
   static std::mutex mutex;
-  constexpr std::unique_ptr<DeviceDriver> (*makers[])(const SystemView&) = {make_cuda_driver,
-                                                                            make_hip_driver};
+  constexpr FoundDriver (*finders[])(const SystemView&) = {find_cuda_driver, find_hip_driver};
   const std::lock_guard lock{mutex};
   for (std::size_t i = 0; i < drivers.size(); ++i) {
     if (!drivers[i].load(std::memory_order_relaxed))
-      drivers[i].store(makers[i]({}).release(), std::memory_order_release);
+      drivers[i].store(finders[i]({}).driver.release(), std::memory_order_release);
     if (drivers[i].load(std::memory_order_relaxed)) devices_possible = true;
   }
 }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <mutex>
 
 #include "core/device/device_driver.hpp"
@@ -12,23 +13,66 @@ namespace {
 class HipDriver final : public DeviceDriver {
  public:
   explicit HipDriver(std::shared_ptr<SharedLibrary> library) : library_(std::move(library)) {
-    library_->find(runtime_get_version_, "hipRuntimeGetVersion");
-    library_->find(pointer_get_attributes_, "hipPointerGetAttributes");
-    library_->find(get_last_error_, "hipGetLastError");
-    library_->find(get_device_, "hipGetDevice");
-    library_->find(set_device_, "hipSetDevice");
-    library_->find(stream_create_, "hipStreamCreateWithFlags");
-    library_->find(stream_query_, "hipStreamQuery");
-    library_->find(copy_, "hipMemcpyAsync");
-    library_->find(error_string_, "hipGetErrorString");
+    DriverFunctions functions{*library_};
+    functions.need(runtime_get_version_, "hipRuntimeGetVersion")
+        .need(pointer_get_attributes_, "hipPointerGetAttributes")
+        .need(get_last_error_, "hipGetLastError")
+        .need(get_device_, "hipGetDevice")
+        .need(set_device_, "hipSetDevice")
+        .need(stream_create_, "hipStreamCreateWithFlags")
+        .need(stream_query_, "hipStreamQuery")
+        .need(copy_, "hipMemcpyAsync")
+        .need(error_string_, "hipGetErrorString");
+    functions.want(initialize_, "hipInit")
+        .want(count_, "hipGetDeviceCount")
+        .want(pci_bus_id_, "hipDeviceGetPCIBusId")
+        .want(can_access_peer_, "hipDeviceCanAccessPeer")
+        .want(enable_peer_, "hipDeviceEnablePeerAccess")
+        .want(allocate_, "hipMalloc")
+        .want(release_, "hipFree")
+        .want(ipc_get_, "hipIpcGetMemHandle")
+        .want(ipc_open_, "hipIpcOpenMemHandle")
+        .want(ipc_close_, "hipIpcCloseMemHandle")
+        .want(range_handle_, "hipMemGetHandleForAddressRange")
+        .want(stream_device_, "hipStreamGetDevice")
+        .want(stream_capturing_, "hipStreamIsCapturing")
+        .want(stream_wait_value_, "hipStreamWaitValue32")
+        .want(event_create_, "hipEventCreateWithFlags")
+        .want(event_destroy_, "hipEventDestroy")
+        .want(event_record_, "hipEventRecord")
+        .want(event_query_, "hipEventQuery")
+        .want(stream_wait_event_, "hipStreamWaitEvent");
+    lacked_ = functions.lacked();
+    missing_ = functions.missing();
   }
 
-  bool complete() const {
-    return runtime_get_version_ && pointer_get_attributes_ && get_last_error_ && get_device_ &&
-           set_device_ && stream_create_ && stream_query_ && copy_ && error_string_;
-  }
+  const std::string& lacked() const { return lacked_; }
 
   std::string_view name() const override { return "HIP"; }
+  const std::vector<std::string>& missing() const override { return missing_; }
+
+  std::string text_of(int code) const override {
+    const char* text = error_string_(code);
+    return fmt::format("{} ({})", text ? text : "unknown error", code);
+  }
+
+  int initialize() override { return call_if_there(initialize_, 0U); }
+  int count(int& devices) const override { return call_if_there(count_, &devices); }
+
+  int pci_address(int device, std::string& address) const override {
+    std::array<char, 32> text{};
+    const int error =
+        call_if_there(pci_bus_id_, text.data(), static_cast<int>(text.size()), device);
+    address = text.data();
+    return error;
+  }
+
+  int can_access_peer(int device, int peer, bool& can) const override {
+    int answer = 0;
+    const int error = call_if_there(can_access_peer_, &answer, device, peer);
+    can = answer != 0;
+    return error;
+  }
 
   std::optional<DevicePlace> place_of(const void* address) const override {
     Attributes attributes;
@@ -40,11 +84,49 @@ class HipDriver final : public DeviceDriver {
     return DevicePlace{nullptr, attributes.device};
   }
 
+  int place_of_stream(void* stream, DevicePlace& place) override {
+    place.context = nullptr;
+    return call_if_there(stream_device_, stream, &place.device);
+  }
+
+  int is_capturing(void* stream, bool& capturing) const override {
+    int status = 0;
+    const int error = call_if_there(stream_capturing_, stream, &status);
+    capturing = status != 0;
+    return error;
+  }
+
   int enter(const DevicePlace& place, int& former) override {
     const int error = get_device_(&former);
     return error != 0 ? error : set_device_(place.device);
   }
   void leave(int former) override { set_device_(former); }
+
+  int allocate(std::size_t bytes, void*& memory) override {
+    return call_if_there(allocate_, &memory, bytes);
+  }
+  int release(void* memory) override { return call_if_there(release_, memory); }
+  int enable_peer(const DevicePlace& peer) override {
+    constexpr int enabled_already = 704;
+    const int error = call_if_there(enable_peer_, peer.device, 0U);
+    if (error != enabled_already) return error;
+    get_last_error_();
+    return 0;
+  }
+
+  int export_memory(void* memory, DeviceMemoryHandle& handle) override {
+    return call_if_there(ipc_get_, &handle, memory);
+  }
+  int open_memory(const DeviceMemoryHandle& handle, void*& memory) override {
+    constexpr unsigned enable_peer_access = 1;
+    return call_if_there(ipc_open_, &memory, handle, enable_peer_access);
+  }
+  int close_memory(void* memory) override { return call_if_there(ipc_close_, memory); }
+  int export_dma_buf(const void* address, std::size_t bytes, int& descriptor) override {
+    constexpr int dma_buf = 1;
+    return call_if_there(range_handle_, &descriptor, const_cast<void*>(address), bytes, dma_buf,
+                         0ULL);
+  }
 
   int make_stream(void*& stream) override { return stream_create_(&stream, non_blocking); }
   int start_copy(Direction direction, void* to, const void* from, std::size_t bytes,
@@ -54,11 +136,24 @@ class HipDriver final : public DeviceDriver {
                  stream);
   }
   int query(void* stream) override { return stream_query_(stream); }
-
-  std::string text_of(int code) const override {
-    const char* text = error_string_(code);
-    return fmt::format("{} ({})", text ? text : "unknown error", code);
+  int wait_for_flag(void* stream, const std::uint32_t* flag, std::uint32_t value) override {
+    constexpr unsigned at_least = 0, all_bits = ~0U;
+    return call_if_there(stream_wait_value_, stream, const_cast<std::uint32_t*>(flag), value,
+                         at_least, all_bits);
   }
+
+  int make_event(void*& event) override {
+    constexpr unsigned without_time = 2;
+    return call_if_there(event_create_, &event, without_time);
+  }
+  int release_event(void* event) override { return call_if_there(event_destroy_, event); }
+  int record(void* event, void* stream) override {
+    return call_if_there(event_record_, event, stream);
+  }
+  int wait_for_event(void* stream, void* event) override {
+    return call_if_there(stream_wait_event_, stream, event, 0U);
+  }
+  int query_event(void* event) override { return call_if_there(event_query_, event); }
 
  private:
   /// hipPointerAttribute_t, with room for what later versions may add.
@@ -84,6 +179,8 @@ class HipDriver final : public DeviceDriver {
   }
 
   std::shared_ptr<SharedLibrary> library_;
+  std::string lacked_;
+  std::vector<std::string> missing_;
   mutable std::once_flag versioned_;
   mutable int device_memory_ = 0;
 
@@ -96,15 +193,37 @@ class HipDriver final : public DeviceDriver {
   int (*stream_query_)(void*) = nullptr;
   int (*copy_)(void*, const void*, std::size_t, int, void*) = nullptr;
   const char* (*error_string_)(int) = nullptr;
+
+  int (*initialize_)(unsigned) = nullptr;
+  int (*count_)(int*) = nullptr;
+  int (*pci_bus_id_)(char*, int, int) = nullptr;
+  int (*can_access_peer_)(int*, int, int) = nullptr;
+  int (*enable_peer_)(int, unsigned) = nullptr;
+  int (*allocate_)(void**, std::size_t) = nullptr;
+  int (*release_)(void*) = nullptr;
+  int (*ipc_get_)(DeviceMemoryHandle*, void*) = nullptr;
+  int (*ipc_open_)(void**, DeviceMemoryHandle, unsigned) = nullptr;
+  int (*ipc_close_)(void*) = nullptr;
+  int (*range_handle_)(void*, void*, std::size_t, int, unsigned long long) = nullptr;
+  int (*stream_device_)(void*, int*) = nullptr;
+  int (*stream_capturing_)(void*, int*) = nullptr;
+  int (*stream_wait_value_)(void*, void*, std::uint32_t, unsigned, std::uint32_t) = nullptr;
+  int (*event_create_)(void**, unsigned) = nullptr;
+  int (*event_destroy_)(void*) = nullptr;
+  int (*event_record_)(void*, void*) = nullptr;
+  int (*event_query_)(void*) = nullptr;
+  int (*stream_wait_event_)(void*, void*, unsigned) = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<DeviceDriver> make_hip_driver(const SystemView& system) {
+FoundDriver find_hip_driver(const SystemView& system) {
   auto library = system.loader->loaded(hip_libraries());
-  if (!library) return nullptr;
+  if (!library)
+    return {nullptr, "libamdhip64 is not loaded: HIP is used where the program has loaded it"};
   auto driver = std::make_unique<HipDriver>(std::move(library));
-  return driver->complete() ? std::move(driver) : nullptr;
+  if (!driver->lacked().empty()) return {nullptr, "libamdhip64 lacks " + driver->lacked()};
+  return {std::move(driver)};
 }
 
 }  // namespace capstan

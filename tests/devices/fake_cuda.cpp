@@ -1,6 +1,7 @@
 // A libcuda.so.1 for tests: the entry points that Capstan and its tests use.
 
 #include <atomic>
+#include <cstdio>
 #include <vector>
 
 #include "tests/devices/fake_device.hpp"
@@ -39,6 +40,26 @@ int fake_knob(const char* name, int change);
 int cuInit(unsigned) {
   initialized = true;
   return success;
+}
+int cuDeviceGetCount(int* count) {
+  *count = Devices::count;
+  return initialized ? success : not_initialized;
+}
+int cuDeviceGetPCIBusId(char* text, int length, int device) {
+  return std::snprintf(text, static_cast<std::size_t>(length), "0000:%X0:00.0", device + 10) > 0
+             ? success
+             : invalid_value;
+}
+int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = device != peer;
+  return success;
+}
+int cuCtxGetDevice(int* device) {
+  *device = device_of(now());
+  return now() ? success : invalid_context;
+}
+int cuCtxEnablePeerAccess(Context, unsigned) {
+  return fake_knob("peers", 1) > 1 ? 704 : success;
 }
 int cuDeviceGet(int* device, int ordinal) {
   *device = ordinal;
@@ -91,6 +112,7 @@ int cuGetErrorString(int code, const char** text) {
 
 /// Without a current context, allocates from a pool on device 1.
 int cuMemAlloc_v2(DevicePointer* pointer, std::size_t size) {
+  if (fake_knob("no_memory", 0) > 0) return fake_knob("no_memory", -1), out_of_memory;
   std::byte* const made = devices().allocate(size, now() ? device_of(now()) : 1, now(), false);
   *pointer = reinterpret_cast<DevicePointer>(made);
   return made ? success : out_of_memory;
@@ -136,5 +158,58 @@ int cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t size, void* s
 }
 int cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t size, void* stream) {
   return copy(at(to), from, size, stream);
+}
+
+int cuIpcGetMemHandle(IpcHandle* handle, DevicePointer pointer) {
+  return devices().describe(at(pointer), *handle) ? success : invalid_value;
+}
+int cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned flags) {
+  *pointer = reinterpret_cast<DevicePointer>(devices().open(handle));
+  return *pointer && flags == 1 ? success : invalid_value;
+}
+int cuIpcCloseMemHandle(DevicePointer pointer) {
+  devices().release(at(pointer));
+  return success;
+}
+int cuMemGetHandleForAddressRange(void* handle, DevicePointer pointer, std::size_t size, int type,
+                                  unsigned long long) {
+  if (type != 1 || size % 4096 != 0) return invalid_value;
+  *static_cast<int*>(handle) = devices().export_descriptor(at(pointer));
+  return *static_cast<int*>(handle) >= 0 ? success : invalid_value;
+}
+
+int cuStreamGetCtx(void* stream, Context* context) {
+  *context = static_cast<Stream*>(stream)->context;
+  return success;
+}
+int cuStreamIsCapturing(void*, int* status) {
+  *status = fake_knob("capturing", 0);
+  return success;
+}
+int cuStreamWaitValue32_v2(void* stream, DevicePointer flag, std::uint32_t value, unsigned flags) {
+  if (flags != 0 || !devices().is_pinned(at(flag), 4)) return invalid_value;
+  streams().wait_for_flag(static_cast<Stream*>(stream), static_cast<std::uint32_t*>(at(flag)),
+                          value);
+  return success;
+}
+int cuEventCreate(void** event, unsigned flags) {
+  *event = streams().make_event();
+  fake_knob("events", 1);
+  return now() && flags == 2 ? success : invalid_value;
+}
+int cuEventDestroy_v2(void*) {
+  fake_knob("events", -1);
+  return success;
+}
+int cuEventRecord(void* event, void* stream) {
+  streams().record(static_cast<Event*>(event), static_cast<Stream*>(stream));
+  return success;
+}
+int cuEventQuery(void* event) {
+  return streams().query(static_cast<Event*>(event));
+}
+int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  streams().wait_for_event(static_cast<Stream*>(stream), static_cast<Event*>(event));
+  return success;
 }
 }

@@ -1,5 +1,6 @@
 #include "tests/devices/fake_device.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,9 +9,10 @@
 namespace capstan::fake {
 
 // Counters, which tests change by adding to them. Set by tests: "fail_to_host" and
-// "fail_to_device", the number of copies that fail; "hang", streams never finish; "version", of
-// HIP. Read by tests: "to_host" and "to_device", copies made; "pinned", ranges pinned so far;
-// "depth", contexts pushed and not popped, on all threads.
+// "fail_to_device", the number of copies that fail; "hang", streams never go on; "lost", the error
+// of all streams from now on; "version", of HIP; "capturing", streams are captured; "no_memory",
+// allocations that fail. Read by tests: "to_host" and "to_device", copies made; "pinned", ranges
+// pinned so far; "depth", contexts pushed and not popped, on all threads.
 
 Devices& devices() {
   static auto& all = *new Devices;
@@ -20,19 +22,38 @@ Devices& devices() {
 std::byte* Devices::allocate(std::size_t size, int device, void* context, bool managed) {
   const int memory = ::memfd_create("device", MFD_CLOEXEC);
   if (memory < 0 || ::ftruncate(memory, static_cast<off_t>(size)) != 0) return nullptr;
+  return map({nullptr, size, nullptr, device, context, managed, memory});
+}
+
+std::byte* Devices::map(Allocation made) {
   const auto map = [&](int access) {
-    return static_cast<std::byte*>(::mmap(nullptr, size, access, MAP_SHARED, memory, 0));
+    return static_cast<std::byte*>(::mmap(nullptr, made.size, access, MAP_SHARED, made.memory, 0));
   };
-  Allocation made{map(managed ? PROT_READ | PROT_WRITE : PROT_NONE),
-                  size,
-                  map(PROT_READ | PROT_WRITE),
-                  device,
-                  context,
-                  managed};
-  ::close(memory);
+  made.address = map(made.managed ? PROT_READ | PROT_WRITE : PROT_NONE);
+  made.data = map(PROT_READ | PROT_WRITE);
   const std::lock_guard lock{mutex_};
   allocations_[reinterpret_cast<std::uintptr_t>(made.address)] = made;
   return made.address;
+}
+
+std::byte* Devices::open(const IpcHandle& handle) {
+  const std::string path =
+      "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.descriptor);
+  const int memory = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (memory < 0) return nullptr;
+  return map({nullptr, handle.size, nullptr, handle.device, nullptr, false, memory});
+}
+
+bool Devices::describe(const void* address, IpcHandle& handle) {
+  const auto memory = find(address);
+  if (!memory) return false;
+  handle = {::getpid(), memory->memory, memory->size, memory->device, {}};
+  return true;
+}
+
+int Devices::export_descriptor(const void* address) {
+  const auto memory = find(address);
+  return memory ? ::fcntl(memory->memory, F_DUPFD_CLOEXEC, 0) : -1;
 }
 
 void Devices::release(const void* address) {
@@ -41,6 +62,7 @@ void Devices::release(const void* address) {
   if (found == allocations_.end()) return;
   ::munmap(found->second.address, found->second.size);
   ::munmap(found->second.data, found->second.size);
+  ::close(found->second.memory);
   allocations_.erase(found);
 }
 
@@ -111,17 +133,16 @@ int Devices::copy_now(void* to, const void* from, std::size_t size) {
 }
 
 void* Devices::make_stream(void* context, int device) {
-  const std::lock_guard lock{mutex_};
-  return streams_.emplace_back(new Stream{context, device}).get();
+  return streams().make(context, device);
 }
 
 int Devices::start_copy(void* to, const void* from, std::size_t size, void* stream, void* context,
                         int device) {
-  auto& on = *static_cast<Stream*>(stream);
-  if (on.context != context || on.device != device) return invalid_context;
+  auto* const on = static_cast<Stream*>(stream);
+  if (on->context != context || on->device != device) return invalid_context;
   const bool to_device = find(to).has_value();
   if (!is_pinned(to_device ? from : to, size)) return invalid_value;
-  const std::lock_guard lock{mutex_};
+  std::unique_lock lock{mutex_};
   int& failures = knobs_[to_device ? "fail_to_device" : "fail_to_host"];
   if (failures > 0) return --failures, launch_failed;
   const Allocation* const memory = found(to_device ? to : from);
@@ -131,27 +152,44 @@ int Devices::start_copy(void* to, const void* from, std::size_t size, void* stre
   const std::byte* const source = reachable(from, size);
   if (!target || !source) return invalid_value;
   ++knobs_[to_device ? "to_device" : "to_host"];
-  on.copies.push_back({target, source, size});
-  on.queries = 0;
+  lock.unlock();
+  streams().put(on, {.action = [target, source, size] { std::memcpy(target, source, size); }});
   return success;
 }
 
 int Devices::query(void* stream) {
-  auto& asked = *static_cast<Stream*>(stream);
-  const std::lock_guard lock{mutex_};
-  if (knobs_["hang"] != 0 || asked.queries++ == 0) return not_ready;
-  for (const Copy& copy : asked.copies) std::memcpy(copy.to, copy.from, copy.size);
-  asked.copies.clear();
-  return success;
+  return streams().query(static_cast<Stream*>(stream));
 }
 
 int Devices::knob(const std::string& name, int change) {
   const std::lock_guard lock{mutex_};
-  return knobs_[name] += change;
+  const int value = knobs_[name] += change;
+  if (name == "hang") streams().hang = value != 0;
+  if (name == "lost") streams().lost = value;
+  return value;
 }
 
 }  // namespace capstan::fake
 
-extern "C" int fake_knob(const char* name, int change) {
+// For programs of tests.
+extern "C" {
+
+int fake_knob(const char* name, int change) {
   return capstan::fake::devices().knob(name, change);
+}
+/// A kernel in a stream: the function gets `data`, and accesses memory of devices by fake_data().
+int fake_launch(void* stream, void (*kernel)(void*), void* data) {
+  capstan::fake::streams().put(static_cast<capstan::fake::Stream*>(stream),
+                               {.action = [kernel, data] { kernel(data); }});
+  return 0;
+}
+int fake_synchronize(void* stream) {
+  return capstan::fake::streams().synchronize(static_cast<capstan::fake::Stream*>(stream));
+}
+/// Where devices access the memory at an address of theirs.
+void* fake_data(const void* address) {
+  const auto memory = capstan::fake::devices().find(address);
+  return memory ? memory->data + (static_cast<const std::byte*>(address) - memory->address)
+                : nullptr;
+}
 }

@@ -3,20 +3,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
+
+#include "tests/devices/fake_streams.hpp"
 
 namespace capstan::fake {
 
 constexpr int success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3,
               invalid_context = 201, not_ready = 600, launch_failed = 719;
 
+/// Names memory of a device to other processes; as long as the drivers' handles.
+struct IpcHandle {
+  int process, descriptor;
+  std::size_t size;
+  int device;
+  std::byte unused[64 - 24];
+};
+static_assert(sizeof(IpcHandle) == 64);
+
 /// A machine with two devices, for drivers that tests load. Memory of a device is mapped twice: at
-/// its address without access, and elsewhere for the devices' own copies. A copy is made at the
-/// second query of its stream, so that code that does not wait gets nothing. Thread-safe.
+/// its address without access, and elsewhere for the devices' own copies. Thread-safe.
 class Devices {
  public:
   static constexpr int count = 2;
@@ -28,8 +36,14 @@ class Devices {
     int device = 0;
     void* context = nullptr;
     bool managed = false;  ///< accessible at its address, too
+    int memory = -1;       ///< the descriptor of its memfd
   };
   std::byte* allocate(std::size_t size, int device, void* context, bool managed);
+  /// Maps memory of another process, or of this one, once more.
+  std::byte* open(const IpcHandle& handle);
+  bool describe(const void* address, IpcHandle& handle);
+  /// A new descriptor of the memory; -1 for none.
+  int export_descriptor(const void* address);
   void release(const void* address);
   /// The allocation that contains an address.
   std::optional<Allocation> find(const void* address);
@@ -53,24 +67,13 @@ class Devices {
   int knob(const std::string& name, int change);
 
  private:
-  struct Copy {
-    std::byte* to;
-    const std::byte* from;
-    std::size_t size;
-  };
-  struct Stream {
-    void* context;
-    int device;
-    int queries = 0;
-    std::vector<Copy> copies{};
-  };
+  std::byte* map(Allocation made);
   const Allocation* found(const void* address);
   const std::byte* reachable(const void* address, std::size_t size);
 
   std::mutex mutex_;
   std::map<std::uintptr_t, Allocation> allocations_;
   std::map<std::uintptr_t, std::size_t> pinned_;
-  std::vector<std::unique_ptr<Stream>> streams_;
   std::map<std::string, int> knobs_;
 };
 

@@ -1,5 +1,6 @@
 // A libamdhip64.so for tests: the entry points that Capstan and its tests use.
 
+#include <cstdio>
 #include <utility>
 
 #include "tests/devices/fake_device.hpp"
@@ -24,6 +25,21 @@ extern "C" {
 
 int fake_knob(const char* name, int change);
 
+int hipInit(unsigned) {
+  return success;
+}
+int hipDeviceGetPCIBusId(char* text, int length, int device) {
+  return std::snprintf(text, static_cast<std::size_t>(length), "0000:%x0:00.0", device + 10) > 0
+             ? success
+             : invalid_value;
+}
+int hipDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = device != peer;
+  return success;
+}
+int hipDeviceEnablePeerAccess(int, unsigned) {
+  return fake_knob("peers", 1) > 1 ? (last_error = 704) : success;
+}
 int hipRuntimeGetVersion(int* version) {
   const int asked = fake_knob("version", 0);
   *version = asked != 0 ? asked : 60'342'134;
@@ -65,6 +81,7 @@ int hipHostUnregister(void* begin) {
 }
 
 int hipMalloc(void** pointer, std::size_t size) {
+  if (fake_knob("no_memory", 0) > 0) return fake_knob("no_memory", -1), out_of_memory;
   *pointer = devices().allocate(size, current_device, nullptr, false);
   return *pointer ? success : out_of_memory;
 }
@@ -104,5 +121,58 @@ int hipStreamQuery(void* stream) {
 int hipMemcpyAsync(void* to, const void* from, std::size_t size, int kind, void* stream) {
   if (kind != (devices().find(to) ? 1 : 2)) return invalid_value;
   return devices().start_copy(to, from, size, stream, nullptr, current_device);
+}
+
+int hipIpcGetMemHandle(IpcHandle* handle, void* pointer) {
+  return devices().describe(pointer, *handle) ? success : invalid_value;
+}
+int hipIpcOpenMemHandle(void** pointer, IpcHandle handle, unsigned flags) {
+  *pointer = devices().open(handle);
+  return *pointer && flags == 1 ? success : invalid_value;
+}
+int hipIpcCloseMemHandle(void* pointer) {
+  devices().release(pointer);
+  return success;
+}
+int hipMemGetHandleForAddressRange(void* handle, void* pointer, std::size_t size, int type,
+                                   unsigned long long) {
+  if (type != 1 || size % 4096 != 0) return invalid_value;
+  *static_cast<int*>(handle) = devices().export_descriptor(pointer);
+  return *static_cast<int*>(handle) >= 0 ? success : invalid_value;
+}
+
+int hipStreamGetDevice(void* stream, int* device) {
+  *device = static_cast<Stream*>(stream)->device;
+  return success;
+}
+int hipStreamIsCapturing(void*, int* status) {
+  *status = fake_knob("capturing", 0);
+  return success;
+}
+int hipStreamWaitValue32(void* stream, void* flag, std::uint32_t value, unsigned flags,
+                         std::uint32_t mask) {
+  if (flags != 0 || mask != ~0U || !devices().is_pinned(flag, 4)) return invalid_value;
+  streams().wait_for_flag(static_cast<Stream*>(stream), static_cast<std::uint32_t*>(flag), value);
+  return success;
+}
+int hipEventCreateWithFlags(void** event, unsigned flags) {
+  *event = streams().make_event();
+  fake_knob("events", 1);
+  return flags == 2 ? success : invalid_value;
+}
+int hipEventDestroy(void*) {
+  fake_knob("events", -1);
+  return success;
+}
+int hipEventRecord(void* event, void* stream) {
+  streams().record(static_cast<Event*>(event), static_cast<Stream*>(stream));
+  return success;
+}
+int hipEventQuery(void* event) {
+  return streams().query(static_cast<Event*>(event));
+}
+int hipStreamWaitEvent(void* stream, void* event, unsigned) {
+  streams().wait_for_event(static_cast<Stream*>(stream), static_cast<Event*>(event));
+  return success;
 }
 }

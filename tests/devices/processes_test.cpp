@@ -9,6 +9,7 @@
 namespace capstan {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class StagedProcesses : public ::testing::Test {
@@ -54,6 +55,10 @@ TEST_F(StagedProcesses, TheDoctorSaysHowTheyTravelAndWhy) {
                                                                 {"CAPSTAN_PINNED_MEMORY", "2g"}});
   EXPECT_THAT(result.output,
               HasSubstr("CUDA: staged through pinned host memory, up to 2 GiB a rank, since "));
+  EXPECT_THAT(result.output,
+              ContainsRegex("CUDA driver +OK +2 devices \\(0000:a0:00.0, 0000:b0:00.0\\); "
+                            "peer access among all"));
+  EXPECT_THAT(result.output, ContainsRegex("HIP runtime +OK +2 devices"));
 }
 
 }  // namespace

@@ -85,30 +85,76 @@ TEST(DeviceDrivers, NothingIsLoadedWhereThereIsNoDevice) {
   FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()},
                           {"libamdhip64.so", FakeDriver::hip()}};
   libraries.all_loaded = false;
-  EXPECT_EQ(make_cuda_driver(Machine{}.view(libraries)), nullptr);
-  EXPECT_EQ(make_hip_driver(Machine{}.view(libraries)), nullptr);
+  EXPECT_EQ(find_cuda_driver(Machine{}.view(libraries)).driver, nullptr);
+  EXPECT_EQ(find_hip_driver(Machine{}.view(libraries)).driver, nullptr);
   // HIP initialises itself at the first query about a pointer.
-  EXPECT_EQ(make_hip_driver(Machine{"dev/kfd"}.view(libraries)), nullptr);
+  EXPECT_EQ(find_hip_driver(Machine{"dev/kfd"}.view(libraries)).driver, nullptr);
   EXPECT_EQ(libraries.opened, 0);
-  EXPECT_NE(make_cuda_driver(Machine{"dev/nvidiactl"}.view(libraries)), nullptr);
+  EXPECT_NE(find_cuda_driver(Machine{"dev/nvidiactl"}.view(libraries)).driver, nullptr);
   EXPECT_EQ(libraries.opened, 1);
   libraries.all_loaded = true;
-  EXPECT_NE(make_cuda_driver(Machine{}.view(libraries)), nullptr);
-  EXPECT_NE(make_hip_driver(Machine{}.view(libraries)), nullptr);
+  EXPECT_NE(find_cuda_driver(Machine{}.view(libraries)).driver, nullptr);
+  EXPECT_NE(find_hip_driver(Machine{}.view(libraries)).driver, nullptr);
 }
 
 TEST(DeviceDrivers, ALibraryThatLacksAFunctionIsNoDriver) {
   FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()},
                           {"libamdhip64.so", FakeDriver::hip()}};
   libraries["libcuda.so.1"].remove("cuStreamQuery");
+  libraries["libcuda.so.1"].remove("cuCtxPopCurrent_v2");
   libraries["libamdhip64.so"].remove("hipMemcpyAsync");
-  EXPECT_EQ(make_cuda_driver(Machine{}.view(libraries)), nullptr);
-  EXPECT_EQ(make_hip_driver(Machine{}.view(libraries)), nullptr);
+  const FoundDriver cuda = find_cuda_driver(Machine{}.view(libraries));
+  EXPECT_EQ(cuda.driver, nullptr);
+  EXPECT_EQ(cuda.obstacle, "libcuda.so.1 lacks cuCtxPopCurrent_v2, cuStreamQuery");
+  const FoundDriver hip = find_hip_driver(Machine{}.view(libraries));
+  EXPECT_EQ(hip.driver, nullptr);
+  EXPECT_EQ(hip.obstacle, "libamdhip64 lacks hipMemcpyAsync");
+}
+
+TEST(DeviceDrivers, WithoutALibraryThereIsAReason) {
+  const FakeLibraries none;
+  EXPECT_EQ(find_cuda_driver(Machine{}.view(none)).obstacle,
+            "there is no NVIDIA device, and libcuda.so.1 is not loaded");
+  EXPECT_EQ(find_cuda_driver(Machine{"dev/nvidiactl"}.view(none)).obstacle,
+            "there is an NVIDIA device, but libcuda.so.1 cannot be loaded");
+  EXPECT_EQ(find_hip_driver(Machine{}.view(none)).obstacle,
+            "libamdhip64 is not loaded: HIP is used where the program has loaded it");
+}
+
+/// An old driver copies, and refuses what it cannot do.
+TEST(DeviceDrivers, AnOldDriverNamesTheFunctionsThatItLacks) {
+  FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()},
+                          {"libamdhip64.so", FakeDriver::hip()}};
+  for (auto found : {find_cuda_driver, find_hip_driver}) {
+    const auto driver = found(Machine{}.view(libraries)).driver;
+    ASSERT_NE(driver, nullptr);
+    int number = 0;
+    void* made = nullptr;
+    std::string text;
+    bool yes = true;
+    DeviceMemoryHandle handle;
+    EXPECT_EQ(driver->initialize(), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->count(number), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->pci_address(0, text), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->can_access_peer(0, 1, yes), DeviceDriver::not_supported);
+    EXPECT_FALSE(yes);
+    EXPECT_EQ(driver->allocate(8, made), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->export_memory(nullptr, handle), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->export_dma_buf(nullptr, 4096, number), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->make_event(made), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->wait_for_flag(nullptr, nullptr, 1), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->missing().size(), driver->name() == "CUDA" ? 20U : 19U);
+  }
+  FakeLibraries::Symbols newer = FakeDriver::cuda();
+  newer.add("cuStreamWaitValue32", +[]() { return 0; });
+  const FakeLibraries older_name{{"libcuda.so.1", newer}};
+  const auto driver = find_cuda_driver(Machine{}.view(older_name)).driver;
+  EXPECT_EQ(driver->wait_for_flag(nullptr, nullptr, 1), 0) << "an older name serves as well";
 }
 
 TEST(DeviceDrivers, CudaKnowsItsMemoryOnceTheProgramHasInitialisedIt) {
   const FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()}};
-  const auto driver = make_cuda_driver(Machine{}.view(libraries));
+  const auto driver = find_cuda_driver(Machine{}.view(libraries)).driver;
   ASSERT_NE(driver, nullptr);
   FakeDriver::initialized = false;
   EXPECT_FALSE(driver->place_of(&FakeDriver::buffer));
@@ -124,7 +170,7 @@ TEST(DeviceDrivers, HipNumberedItsTypesAnew) {
   const FakeLibraries libraries{{"libamdhip64.so", FakeDriver::hip()}};
   for (const int version : {50'221'153, 60'342'134}) {
     FakeDriver::hip_version = version;
-    const auto driver = make_hip_driver(Machine{}.view(libraries));
+    const auto driver = find_hip_driver(Machine{}.view(libraries)).driver;
     ASSERT_NE(driver, nullptr);
     EXPECT_EQ(driver->place_of(&FakeDriver::buffer), (DevicePlace{nullptr, 3})) << version;
     const int before = FakeDriver::errors_taken;

@@ -25,6 +25,7 @@ Probes machine_probes();
 Probes kernel_probes();
 Probes memory_probes();
 Probes limit_probes();
+Probes device_probes();
 Probes gpu_direct_probes();
 Probes network_probes();
 Probes launch_probes();

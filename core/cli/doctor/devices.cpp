@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/cli/doctor/probe.hpp"
+#include "core/device/device_driver.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// "no peer access", "peer access among all", "peer access of 2 of 6 pairs".
+std::string peer_access(const DeviceDriver& driver, int devices) {
+  int pairs = 0, reached = 0;
+  for (int device = 0; device < devices; ++device)
+    for (int peer = 0; peer < devices; ++peer) {
+      if (peer == device) continue;
+      bool can = false;
+      ++pairs;
+      if (driver.can_access_peer(device, peer, can) == 0 && can) ++reached;
+    }
+  if (pairs == 0) return "";
+  if (reached == 0) return "; no peer access";
+  if (reached == pairs) return "; peer access among all";
+  return fmt::format("; peer access of {} of {} pairs", reached, pairs);
+}
+
+std::string devices_of(const DeviceDriver& driver, int devices) {
+  std::vector<std::string> addresses;
+  for (int device = 0; device < devices; ++device) {
+    std::string address;
+    if (driver.pci_address(device, address) != 0) address = "unknown address";
+    addresses.push_back(std::move(address));
+  }
+  return fmt::format("{} device{} ({}){}", devices, devices == 1 ? "" : "s",
+                     fmt::join(addresses, ", "), peer_access(driver, devices));
+}
+
+Probe report(std::string name, const FoundDriver& found, const char* tool) {
+  if (!found.driver)
+    return {std::move(name), Probe::Status::note, found.obstacle,
+            "none is needed for buffers in host memory"};
+  int devices = 0;
+  int error = found.driver->initialize();
+  if (error == 0) error = found.driver->count(devices);
+  if (error != 0)
+    return {std::move(name), Probe::Status::problem,
+            "the driver does not answer: " + found.driver->text_of(error),
+            fmt::format("see '{}'", tool)};
+  const std::string have = devices_of(*found.driver, devices);
+  if (found.driver->missing().empty()) return {std::move(name), Probe::Status::ok, have};
+  return {std::move(name), Probe::Status::note,
+          fmt::format("{}; the driver lacks {}", have, fmt::join(found.driver->missing(), ", ")),
+          "calls that need these fail and say so; install a later driver"};
+}
+
+Probe cuda() {
+  static_cast<void>(gpu_direct());  // loads the driver where it is installed
+  return report("CUDA driver", find_cuda_driver(), "nvidia-smi");
+}
+
+/// Loads the runtime, as a program that uses HIP does.
+Probe hip() {
+  static_cast<void>(system_loader().open(hip_libraries()));
+  FoundDriver found = find_hip_driver();
+  if (!found.driver && !system_loader().loaded(hip_libraries()))
+    found.obstacle = "libamdhip64 is not installed";
+  return report("HIP runtime", found, "rocminfo");
+}
+
+}  // namespace
+
+Probes device_probes() {
+  return {cuda, hip};
+}
+
+}  // namespace capstan::cli

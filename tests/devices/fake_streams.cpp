@@ -1,0 +1,117 @@
+#include "tests/devices/fake_streams.hpp"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "tests/devices/fake_device.hpp"
+
+namespace capstan::fake {
+
+Streams& streams() {
+  static auto& all = *new Streams;
+  return all;
+}
+
+Stream* Streams::make(void* context, int device) {
+  const std::lock_guard lock{mutex_};
+  start_worker();
+  return streams_.emplace_back(new Stream{context, device}).get();
+}
+
+void Streams::put(Stream* stream, Command command) {
+  {
+    const std::lock_guard lock{mutex_};
+    stream->commands.push_back(std::move(command));
+  }
+  changed_.notify_all();
+}
+
+int Streams::query(Stream* stream) {
+  const std::lock_guard lock{mutex_};
+  if (lost != 0) return lost;
+  if (stream->error != 0) return stream->error;
+  return stream->commands.empty() ? success : not_ready;
+}
+
+int Streams::synchronize(Stream* stream) {
+  std::unique_lock lock{mutex_};
+  changed_.wait(lock, [&] { return stream->commands.empty() || lost != 0; });
+  return lost != 0 ? lost.load() : stream->error;
+}
+
+Event* Streams::make_event() {
+  const std::lock_guard lock{mutex_};
+  return events_.emplace_back(new Event).get();
+}
+
+void Streams::record(Event* event, Stream* stream) {
+  {
+    const std::lock_guard lock{mutex_};
+    stream->commands.push_back(
+        {.done = [event, number = ++event->recorded] { event->come = number; }});
+  }
+  changed_.notify_all();
+}
+
+void Streams::wait_for_event(Stream* stream, Event* event) {
+  {
+    const std::lock_guard lock{mutex_};
+    stream->commands.push_back(
+        {.ready = [event, number = event->recorded] { return event->come >= number; }});
+  }
+  changed_.notify_all();
+}
+
+int Streams::query(Event* event) {
+  const std::lock_guard lock{mutex_};
+  if (lost != 0) return lost;
+  return event->come >= event->recorded ? success : not_ready;
+}
+
+void Streams::wait_for_flag(Stream* stream, const std::uint32_t* flag, std::uint32_t value) {
+  put(stream,
+      {.ready = [flag, value] { return __atomic_load_n(flag, __ATOMIC_ACQUIRE) >= value; }});
+}
+
+void Streams::start_worker() {
+  if (std::exchange(working_, true)) return;
+  std::thread{[this] { work(); }}.detach();
+}
+
+void Streams::work() {
+  using namespace std::chrono_literals;
+  for (;;) {
+    std::this_thread::sleep_for(50us);
+    if (!hang && lost == 0 && run_one()) continue;
+    std::unique_lock lock{mutex_};
+    changed_.wait_for(lock, 1ms);  // flags in host memory change without notice
+  }
+}
+
+/// Runs the first command of a random stream whose first command is ready.
+bool Streams::run_one() {
+  Stream* chosen = nullptr;
+  const Command* command = nullptr;  // only this thread removes commands
+  {
+    const std::lock_guard lock{mutex_};
+    std::vector<Stream*> ready;
+    for (const auto& stream : streams_)
+      if (!stream->commands.empty() &&
+          (!stream->commands.front().ready || stream->commands.front().ready()))
+        ready.push_back(stream.get());
+    if (ready.empty()) return false;
+    chosen = ready[random_() % ready.size()];
+    command = &chosen->commands.front();
+  }
+  if (command->action) command->action();
+  {
+    const std::lock_guard lock{mutex_};
+    if (command->done) command->done();
+    chosen->commands.pop_front();
+  }
+  changed_.notify_all();
+  return true;
+}
+
+}  // namespace capstan::fake

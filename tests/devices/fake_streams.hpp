@@ -1,0 +1,73 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+namespace capstan::fake {
+
+/// An event: recorded so often, and come so often.
+struct Event {
+  std::uint64_t recorded = 0, come = 0;
+};
+
+/// What is in a stream: a condition, and an action for when it holds. Both run on the worker.
+struct Command {
+  std::function<bool()> ready{};   ///< under the lock
+  std::function<void()> action{};  ///< without the lock, as a device runs beside the host
+  std::function<void()> done{};    ///< under the lock
+};
+
+/// The place of a stream, and what is in it.
+struct Stream {
+  void* context = nullptr;
+  int device = 0;
+  std::deque<Command> commands{};
+  int error = 0;  ///< of a command; all later queries return it
+};
+
+/// Streams of the devices. One worker runs the commands of each stream in order, and those of
+/// different streams in random order, a while after they were put there: whoever does not wait gets
+/// nothing. Thread-safe.
+class Streams {
+ public:
+  Stream* make(void* context, int device);
+  void put(Stream* stream, Command command);
+  /// 0, not_ready, or the stream's error.
+  int query(Stream* stream);
+  /// Waits until a stream is empty.
+  int synchronize(Stream* stream);
+
+  Event* make_event();
+  void record(Event* event, Stream* stream);
+  void wait_for_event(Stream* stream, Event* event);
+  int query(Event* event);
+  void wait_for_flag(Stream* stream, const std::uint32_t* flag, std::uint32_t value);
+
+  /// No command runs as long as this is set.
+  std::atomic<bool> hang = false;
+  /// The error of all streams and events from now on: a lost device.
+  std::atomic<int> lost = 0;
+
+ private:
+  void start_worker();
+  [[noreturn]] void work();
+  bool run_one();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool working_ = false;
+  std::mt19937 random_{1};
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<Event>> events_;
+};
+
+Streams& streams();
+
+}  // namespace capstan::fake
