@@ -203,15 +203,19 @@ bool fork_in_operation(const std::string& deed) {
   return data.front() == world->size();
 }
 
-/// Static objects of a program that callbacks refer to. This one is destroyed before `world`.
-std::vector<std::int32_t> results(300'000, 1), message(300'000);
+/// A static object of a program that callbacks refer to. It is destroyed before `world`.
+std::vector<std::int32_t> results(300'000, 1);
+/// Operations use these until the process ends.
+auto& sent = *new std::vector<std::int32_t>(300'000, 1);
+auto& received = *new std::vector<std::int32_t>(300'000);
+auto& summed = *new std::vector<std::int32_t>(300'000, 1);
 
 /// Operations that cannot end, as this rank's peers do not take part. Their callbacks refer to what
 /// exit() has destroyed by then.
 std::vector<Work> start_without_peers(Communicator& of) {
   const int next = (of.rank() + 1) % of.size();
-  std::vector<Work> started{of.start_receive(message, next, 9), of.start_send(results, next, 8)};
-  if (of.rank() == 0) started.push_back(of.start_all_reduce(results));
+  std::vector<Work> started{of.start_receive(received, next, 9), of.start_send(sent, next, 8)};
+  if (of.rank() == 0) started.push_back(of.start_all_reduce(summed));
   for (const Work& work : started)
     work.on_complete([](const Work&) { results.at(results.size() - 1) = 2; });
   return started;
