@@ -15,7 +15,8 @@ struct Caller {
   std::string_view backend;
   int rank;
   int ranks;
-  /// Of the device whose tensors are staged through host memory; null: they are passed on.
+  /// The runtime of the device. Its tensors are staged through host memory. Null: tensors on
+  /// devices go to the library as they are.
   std::shared_ptr<DeviceRuntime> staging{};
 };
 

@@ -101,7 +101,7 @@ class MockBackend : public Backend, public AsynchronousPart, public PointToPoint
   }
 
  private:
-  /// What has been sent has ended.
+  /// A send, which is complete from its start, as the message has been copied.
   class Sent : public NativeOperation {
    public:
     bool test() override { return true; }

@@ -47,7 +47,8 @@ class MockWorld : public std::enable_shared_from_this<MockWorld> {
   std::optional<Tensor> take(int rank, DataType type, int source, int tag, MessageInfo& info);
   void abort(const std::string& reason);
   void leave(int rank);
-  /// How many groups this rank has made of the list before: each has a world of its own.
+  /// The number of groups that this rank has made of the same list. Each group has a world of its
+  /// own, which is found by the list and this number.
   int next_group(int rank, const std::vector<int>& ranks);
 
  private:

@@ -60,7 +60,7 @@ Shape shape_of(const ExportCommand& command, Collective collective, int ranks) {
   return shape;
 }
 
-/// What is exported: read from a file, or made by an algorithm of the library.
+/// The schedules to export: read from a file, or made by an algorithm of the library.
 ScheduleSet set_of(const CLI::App& app, const ExportCommand& command) {
   const auto collective = collective_named(command.source);
   if (!collective) {

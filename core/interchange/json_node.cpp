@@ -3,18 +3,10 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
+#include "core/interchange/line_and_column.hpp"
 
 namespace capstan {
 namespace {
-
-/// "12:7", counted from 1, of the byte at which a text stopped being JSON.
-std::string place_of(std::string_view text, std::size_t byte) {
-  const auto before = text.substr(0, std::min(byte == 0 ? 0 : byte - 1, text.size()));
-  const auto line = std::ranges::count(before, '\n') + 1;
-  const std::size_t start = before.rfind('\n');
-  const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1) + 1;
-  return fmt::format("{}:{}", line, column);
-}
 
 /// What nlohmann's message says behind its own position.
 std::string reason_of(const std::string& message) {
@@ -30,7 +22,8 @@ nlohmann::json JsonNode::parse(std::string_view text, std::string_view file) {
   } catch (const nlohmann::json::parse_error& error) {
     throw InvalidArgument(fmt::format(
         "{}:{}: this is no JSON ({}): correct it there, or write the file anew by `capstan export`",
-        file, place_of(text, error.byte), reason_of(error.what())));
+        file, line_and_column(text, error.byte == 0 ? 0 : error.byte - 1),
+        reason_of(error.what())));
   }
 }
 

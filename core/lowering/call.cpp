@@ -56,7 +56,8 @@ std::uint64_t number_of(const CallManner& manner) {
   return manner.digest == 0 ? manner.algorithm : added | (manner.digest & (added - 1));
 }
 
-/// Of the length of blocks and, where the program added the algorithm, of its schedules.
+/// A digest of the length of blocks. Of an algorithm that the program has added, also of its
+/// schedules.
 std::uint64_t digest_of(const CallManner& manner) {
   return mix(manner.block.value() + (std::uint64_t{manner.digest} << 32));
 }

@@ -5,9 +5,6 @@
 
 namespace capstan {
 
-/// "LINE:COLUMN" of a byte of a text, from 1.
-std::string line_and_column(std::string_view text, std::size_t byte);
-
 /// "LINE:COLUMN" of the value that a JSON pointer ("/groups/0/ranks") names in a valid JSON text,
 /// about: where the value ends. "1:1" if there is none.
 std::string position_of(std::string_view text, const std::string& pointer);

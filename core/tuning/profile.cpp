@@ -8,6 +8,7 @@
 
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
+#include "core/interchange/line_and_column.hpp"
 #include "core/tuning/json_position.hpp"
 
 namespace capstan {

@@ -167,10 +167,6 @@ void together(Exchange& exchange, int rank, Step step) {
         fmt::format("rank {} could not form a group: another rank failed, see its error", rank));
 }
 
-}  // namespace
-
-namespace {
-
 std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members,
                                  const Settings& settings) {
   Engine& engine = *parent.engine;

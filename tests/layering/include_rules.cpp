@@ -112,8 +112,8 @@ const std::vector<Rule>& rules() {
                          "core/lowering", "core/interchange"}),
          {"fmt"}},
         {"core/tuning",
-         and_vocabulary(
-             {"core/ir", "algorithms", "topology", "core/net", "core/lowering", "core/selection"}),
+         and_vocabulary({"core/ir", "algorithms", "topology", "core/net", "core/lowering",
+                         "core/interchange", "core/selection"}),
          {"fmt", "nlohmann"}},
         {"kernels", and_vocabulary({"core/include/capstan/reducer"}), {"fmt", "hwy"}},
         {"topology", and_vocabulary({"core/net"}), {"fmt", "hwloc", "nlohmann"}},

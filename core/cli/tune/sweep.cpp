@@ -92,7 +92,7 @@ class Sweep {
     return profile_.group(engine_.size(), engine_.machine().hosts.count(), network());
   }
 
-  /// Those that rank 0 does not find in its file.
+  /// The cells that rank 0's file lacks.
   std::vector<perf::Cell> cells_to_measure() {
     std::vector<perf::Cell> cells;
     for (const Collective collective : plan_.collectives)

@@ -23,7 +23,7 @@ class AlgorithmRefused : public InvalidArgument {
  public:
   AlgorithmRefused(const std::string& message, Rank rank, int step)
       : InvalidArgument(message), rank_(rank), step_(step) {}
-  /// Of the first finding that names a step, or of the first one.
+  /// The rank of the first finding that names a step; if none does, that of the first finding.
   Rank rank() const { return rank_; }
   /// Of that rank's schedule, from 0; -1: none in particular.
   int step() const { return step_; }

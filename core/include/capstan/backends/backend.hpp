@@ -37,8 +37,8 @@ struct Capabilities {
 /// the order in which they are started; a call that waits may meet one that others have started.
 class AsynchronousPart {
  public:
-  /// What is to be done when the library has finished and before the operation has completed. May
-  /// be empty.
+  /// Runs after the library has finished the operation, and before the operation counts as
+  /// completed. May be empty.
   using Finish = std::function<void()>;
 
   virtual ~AsynchronousPart() = default;
