@@ -4,15 +4,15 @@
 
 namespace capstan::perf {
 
-const CellResult::Peer* CellResult::best() const {
+const CellResult::Peer* CellResult::best_of(const std::vector<Peer>& peers) {
   const auto best =
       std::ranges::min_element(peers, {}, [](const Peer& peer) { return peer.ratio; });
   return best == peers.end() ? nullptr : &*best;
 }
 
-std::optional<double> CellResult::ratio() const {
-  if (own.median <= 0 || !best() || best()->ratio <= 0) return std::nullopt;
-  return best()->ratio;
+std::optional<double> CellResult::ratio_of(const Times& own, const Peer* best) {
+  if (own.median <= 0 || !best || best->ratio <= 0) return std::nullopt;
+  return best->ratio;
 }
 
 }  // namespace capstan::perf

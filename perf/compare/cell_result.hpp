@@ -16,12 +16,13 @@ struct Times {
   double spread = 0;  ///< distance between the quartiles, as a share of the median
 };
 
-/// One cell of a comparison.
+/// One cell of a comparison: calls in a row, and calls that are alone (see AloneCalls).
 struct CellResult {
   Collective collective{};
   int ranks = 0;
   Bytes size{};
   Times own{}, bound{};
+  Times alone{};            ///< of Capstan; zero where calls were not measured alone
   double times_bound = 0;   ///< median over rounds of Capstan's time over the bound's
   std::uint32_t calls = 1;  ///< of Capstan in each round
   std::size_t rounds = 0;
@@ -37,11 +38,20 @@ struct CellResult {
     std::uint64_t wrong = 0;
   };
   std::vector<Peer> peers{};
+  std::vector<Peer> peers_alone{};  ///< the same for calls that are alone
 
   /// The peer with the lowest ratio; null without peers.
-  const Peer* best() const;
+  const Peer* best() const { return best_of(peers); }
+  const Peer* best_alone() const { return best_of(peers_alone); }
   /// The best peer's ratio: above 1 Capstan is faster. Empty without a valid one.
-  std::optional<double> ratio() const;
+  std::optional<double> ratio() const { return ratio_of(own, best()); }
+  std::optional<double> ratio_alone() const { return ratio_of(alone, best_alone()); }
+  /// Whether a peer is as fast in a row, or alone.
+  bool lost() const { return ratio().value_or(2) <= 1 || ratio_alone().value_or(2) <= 1; }
+
+ private:
+  static const Peer* best_of(const std::vector<Peer>& peers);
+  static std::optional<double> ratio_of(const Times& own, const Peer* best);
 };
 
 }  // namespace capstan::perf

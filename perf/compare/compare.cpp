@@ -71,7 +71,8 @@ class ComparisonRun {
     if (table_) fmt::print("# {}, {}\n", Machine::discover().name(), testbed.text());
     print_workers(coordinator, ranks, table_);
     if (table_) fmt::print("{}", cell_head(options_.peers)), std::fflush(stdout);
-    Comparison comparison{coordinator, ranks, options_.measure};
+    const bool alone = !testbed.several_hosts() && ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
+    Comparison comparison{coordinator, ranks, options_.measure, alone};
     const std::size_t first = cells_.size();
     for (const Collective collective : options_.collectives)
       for (const Bytes size : options_.sizes) measure(comparison, collective, size);

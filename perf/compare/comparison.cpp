@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "perf/measure/alone.hpp"
 #include "perf/measure/statistics.hpp"
 
 namespace capstan::perf {
@@ -54,8 +55,9 @@ std::optional<double> median_ratio(int rounds, const Numerator& numerator,
 
 }  // namespace
 
-Comparison::Comparison(Coordinator& coordinator, int ranks, const MeasureOptions& options)
-    : coordinator_(coordinator), ranks_(ranks), options_(options) {}
+Comparison::Comparison(Coordinator& coordinator, int ranks, const MeasureOptions& options,
+                       bool alone)
+    : coordinator_(coordinator), ranks_(ranks), options_(options), alone_(alone) {}
 
 Answer Comparison::tell(std::size_t worker, Order::Kind kind, std::uint32_t calls) {
   Order order = cell_;
@@ -106,7 +108,22 @@ void Comparison::measure(std::size_t worker) {
     if (entry.active)
       entry.seconds.push_back(answer.seconds / entry.calls), entry.explanation = answer.text;
   }
+  if (alone_ && entry.active && coordinator_.spec(worker).peer_name != bound_name)
+    measure_alone(worker);
   if (!keep_buffers_) tell(worker, Order::Kind::release);
+}
+
+void Comparison::measure_alone(std::size_t worker) {
+  Entry& entry = entries_[worker];
+  const double call = entry.seconds.back();
+  const std::uint64_t calls = AloneCalls::calls_in(options_.seconds / options_.rounds, call);
+  Order order = cell_;
+  order.kind = Order::Kind::time_alone;
+  order.calls = std::min<std::uint64_t>(calls, entry.calls);
+  order.call_nanoseconds = static_cast<std::uint64_t>(call * 1e9);
+  const Answer answer = coordinator_.order(worker, order);
+  entry.active = !answer.failed;
+  if (entry.active) entry.alone.push_back(answer.seconds);
 }
 
 /// Allocates new buffers and makes three calls before anything is measured: in these calls
@@ -140,7 +157,7 @@ CellResult Comparison::run(Collective collective, Bytes size) {
   const int rounds = rounds_in_time();
   run_rounds(rounds);
   constexpr int times_more = 3;
-  if (is_undecided()) run_rounds(times_more * rounds);
+  if (is_undecided(&Entry::seconds) || is_undecided(&Entry::alone)) run_rounds(times_more * rounds);
   for (std::size_t worker = 0; worker < n && keep_buffers_; ++worker)
     if (entries_[worker].active) tell(worker, Order::Kind::release);
   return result(collective, size);
@@ -164,11 +181,11 @@ void Comparison::run_rounds(int rounds) {
 
 /// Whether Capstan is faster than some peer in a quarter of the rounds and slower in another
 /// quarter.
-bool Comparison::is_undecided() const {
+bool Comparison::is_undecided(std::vector<double> Entry::* times) const {
   const Entry& own = entries_[own_worker()];
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const bool is_peer = &entries_[i] != &own && coordinator_.spec(i).peer_name != bound_name;
-    const auto ratio = is_peer ? ratio_of(entries_[i].seconds, own.seconds) : std::nullopt;
+    const auto ratio = is_peer ? ratio_of(entries_[i].*times, own.*times) : std::nullopt;
     if (ratio && ratio->quantile(0.25) < 1 && ratio->quantile(0.75) > 1) return true;
   }
   return false;
@@ -207,6 +224,21 @@ std::optional<double> Comparison::compare_with_parts(const CellResult& cell, std
   return ratio;
 }
 
+void Comparison::add_peer(CellResult& cell, const WorkerSpec& spec, const Entry& entry) const {
+  const Entry& own = entries_[own_worker()];
+  const auto peer = [&](const std::vector<double>& times, const std::vector<double>& own_times) {
+    const auto ratio = ratio_of(times, own_times);
+    return CellResult::Peer{.name = spec.peer_name,
+                            .worker = spec.name,
+                            .times = times_of(times),
+                            .ratio = ratio ? ratio->median() : 0,
+                            .ratio_spread = ratio ? ratio->spread() : 0,
+                            .wrong = entry.wrong};
+  };
+  add_if_better(cell.peers, peer(entry.seconds, own.seconds));
+  if (!entry.alone.empty()) add_if_better(cell.peers_alone, peer(entry.alone, own.alone));
+}
+
 CellResult Comparison::result(Collective collective, Bytes size) const {
   CellResult cell{.collective = collective, .ranks = ranks_, .size = size};
   const Entry& own = entries_[own_worker()];
@@ -217,6 +249,7 @@ CellResult Comparison::result(Collective collective, Bytes size) const {
     const Times times = times_of(entry.seconds);
     if (&entry == &own) {
       cell.own = times;
+      if (!entry.alone.empty()) cell.alone = times_of(entry.alone);
       cell.wrong = entry.wrong;
       cell.explanation = entry.explanation;
       cell.calls = entry.calls;
@@ -226,13 +259,7 @@ CellResult Comparison::result(Collective collective, Bytes size) const {
       const auto ratio = ratio_of(own.seconds, entry.seconds);
       cell.times_bound = ratio ? ratio->median() : 0;
     } else {
-      const auto ratio = ratio_of(entry.seconds, own.seconds);
-      add_if_better(cell.peers, {.name = spec.peer_name,
-                                 .worker = spec.name,
-                                 .times = times,
-                                 .ratio = ratio ? ratio->median() : 0,
-                                 .ratio_spread = ratio ? ratio->spread() : 0,
-                                 .wrong = entry.wrong});
+      add_peer(cell, spec, entry);
     }
   }
   return cell;

@@ -14,7 +14,8 @@ namespace capstan::perf {
 /// alike.
 class Comparison {
  public:
-  Comparison(Coordinator& coordinator, int ranks, const MeasureOptions& options);
+  /// Calls are measured alone, too, if `alone`: where ranks share a clock and have a core each.
+  Comparison(Coordinator& coordinator, int ranks, const MeasureOptions& options, bool alone);
 
   /// Measures one cell with all workers.
   CellResult run(Collective collective, Bytes size);
@@ -32,7 +33,7 @@ class Comparison {
     double turn = 0;  ///< seconds of its part of a round
     std::uint64_t wrong = 0;
     std::string explanation{};
-    std::vector<double> seconds{};
+    std::vector<double> seconds{}, alone{};  ///< of a call, by round
   };
   std::size_t own_worker() const;
   Cell choose(Collective collective, Bytes size);
@@ -45,13 +46,16 @@ class Comparison {
   int rounds_in_time() const;
   void run_rounds(int rounds);
   void measure(std::size_t worker);
-  bool is_undecided() const;
+  void measure_alone(std::size_t worker);
+  bool is_undecided(std::vector<double> Entry::* times) const;
+  void add_peer(CellResult& cell, const WorkerSpec& spec, const Entry& entry) const;
   bool renew_buffers(std::size_t worker);
   CellResult result(Collective collective, Bytes size) const;
 
   Coordinator& coordinator_;
   const int ranks_;
   const MeasureOptions options_;
+  const bool alone_;
   worker_protocol::Order cell_{};
   bool keep_buffers_ = true;
   std::vector<Entry> entries_;

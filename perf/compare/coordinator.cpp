@@ -13,6 +13,7 @@
 namespace capstan::perf {
 
 using worker_protocol::Answer;
+using worker_protocol::CallTimes;
 using worker_protocol::Order;
 
 namespace {
@@ -134,6 +135,23 @@ Answer Coordinator::order(std::size_t index, const Order& order) {
     worker_protocol::write(result, *worker.disqualified);
   }
   return result;
+}
+
+std::optional<CallTimes> Coordinator::list(std::size_t index, std::uint64_t calls) {
+  Worker& worker = workers_[index];
+  if (order(index, {.kind = Order::Kind::list, .calls = calls}).failed) return std::nullopt;
+  CallTimes greatest;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const std::string key = worker_protocol::calls_key(worker.orders, rank);
+    const auto of_rank =
+        worker_protocol::decode<CallTimes>(worker.store->get(key, Deadline::in(to_answer)));
+    for (std::size_t i = 0; i < greatest.first.size(); ++i)
+      greatest.first[i] = std::max(greatest.first[i], of_rank.first[i]);
+    for (double CallTimes::* each : {&CallTimes::total, &CallTimes::p50, &CallTimes::p99,
+                                     &CallTimes::p999, &CallTimes::largest})
+      greatest.*each = std::max(greatest.*each, of_rank.*each);
+  }
+  return greatest;
 }
 
 /// Waits for a rank's answer to the last order and forwards its output meanwhile. A worker that

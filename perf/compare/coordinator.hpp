@@ -36,6 +36,9 @@ class Coordinator {
   /// `failed` if the library cannot carry out the order. A worker that does not answer is
   /// disqualified.
   worker_protocol::Answer order(std::size_t worker, const worker_protocol::Order& order);
+  /// Lets a worker list the calls of its cell, which is prepared: the greatest time of any rank for
+  /// each. Empty if that failed.
+  std::optional<worker_protocol::CallTimes> list(std::size_t worker, std::uint64_t calls);
 
  private:
   struct Worker {

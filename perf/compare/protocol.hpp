@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,8 @@ namespace capstan::perf::worker_protocol {
 ///   machine/RANK      the processors that a rank may run on; every rank reads all of them
 ///   order/N           the N-th order to all ranks, from 1 on
 ///   answer/N/RANK     a rank's answer to it; N = 0: whether it has joined its library's world
+///   begin/N           the N-th order is to time calls that are alone: the time of the first one
+///   calls/N/RANK      the N-th order is to list calls: the CallTimes of a rank
 ///
 /// Both sides are of one build, on machines of one architecture.
 
@@ -43,10 +46,12 @@ inline constexpr std::pair<Collective, Collective> parts_of_all_reduce[] = {
 
 struct Order {
   enum class Kind : std::uint32_t {
-    prepare,  ///< allocate the buffers of a cell
-    check,    ///< run it once with test data
-    time,     ///< run it `calls` times
-    release,  ///< free the buffers
+    prepare,     ///< allocate the buffers of a cell
+    check,       ///< run it once with test data
+    time,        ///< run it `calls` times in a row
+    time_alone,  ///< run it `calls` times, each begun by all ranks together: see AloneCalls
+    list,        ///< run it `calls` times in a row and take the time of each
+    release,     ///< free the buffers
   };
   Kind kind{};
   std::uint32_t collective = 0;
@@ -55,6 +60,10 @@ struct Order {
   /// For an all-reduce, N > 0: prepare parts_of_all_reduce[N - 1] as well, or time this pair in
   /// place of it, in the same buffers.
   std::uint64_t parts = 0;
+  /// To prepare without letting the library finish its trials.
+  std::uint64_t unsettled = 0;
+  /// To time calls that are alone: the nanoseconds that one in a row takes.
+  std::uint64_t call_nanoseconds = 0;
 };
 
 struct Answer {
@@ -62,6 +71,12 @@ struct Answer {
   std::uint64_t wrong = 0;
   std::uint64_t failed = 0;
   char text[232]{};  ///< why it failed, or Library::explanation() after the last call
+};
+
+/// Seconds of calls one after the other. Of several ranks the greatest of each.
+struct CallTimes {
+  std::array<double, 100> first{};
+  double total = 0, p50 = 0, p99 = 0, p999 = 0, largest = 0;  ///< of all calls
 };
 
 inline void write(Answer& answer, std::string_view text) {
@@ -78,10 +93,18 @@ inline std::string answer_key(std::uint64_t number, int rank) {
   return fmt::format("answer/{}/{}", number, rank);
 }
 
+inline std::string begin_key(std::uint64_t number) {
+  return fmt::format("begin/{}", number);
+}
+inline std::string calls_key(std::uint64_t number, int rank) {
+  return fmt::format("calls/{}/{}", number, rank);
+}
+
 template <class Message>
 std::span<const std::byte> encode(const Message& message) {
   static_assert(std::has_unique_object_representations_v<Message> ||
-                std::is_same_v<Message, Answer>);  // no bytes between the members
+                std::is_same_v<Message, Answer> ||
+                std::is_same_v<Message, CallTimes>);  // no bytes between the members
   return std::as_bytes(std::span{&message, 1});
 }
 

@@ -54,8 +54,41 @@ std::string parts_line(std::span<const CliffCheck> checks, std::size_t parts) {
                      least, most, name);
 }
 
+using Ratio = std::optional<double> (CellResult::*)() const;
+
+/// The geometric mean; 0 where there is no ratio.
+double mean_of(const std::vector<CellResult>& cells, Ratio ratio) {
+  double sum = 0;
+  int count = 0;
+  for (const CellResult& cell : cells)
+    if (const auto of_cell = (cell.*ratio)()) sum += std::log(*of_cell), ++count;
+  return count > 0 ? std::exp(sum / count) : 0;
+}
+
+/// "0.93 (mpich), alone 1.20 (openmpi)".
+std::string ratios_of(const CellResult& cell) {
+  std::string text;
+  if (cell.ratio()) text = fmt::format("{:.2f} ({})", *cell.ratio(), cell.best()->worker);
+  if (cell.ratio_alone())
+    text += fmt::format("{}alone {:.2f} ({})", text.empty() ? "" : ", ", *cell.ratio_alone(),
+                        cell.best_alone()->worker);
+  return text;
+}
+
 nlohmann::json to_json(const Times& times) {
   return {{"median_us", times.median}, {"min_us", times.least}, {"spread", times.spread}};
+}
+
+nlohmann::json to_json(const std::vector<CellResult::Peer>& peers) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const CellResult::Peer& peer : peers) {
+    object[peer.name] = to_json(peer.times);
+    object[peer.name]["configuration"] = peer.worker;
+    object[peer.name]["ratio"] = peer.ratio;
+    object[peer.name]["ratio_spread"] = peer.ratio_spread;
+    object[peer.name]["wrong"] = peer.wrong;
+  }
+  return object;
 }
 
 }  // namespace
@@ -85,17 +118,14 @@ std::vector<CliffCheck> check_cliffs(std::span<const CellResult> cells,
 }
 
 Summary summarize(const std::vector<CellResult>& cells, std::vector<CliffCheck> checks) {
-  Summary summary{.checks = std::move(checks)};
-  double sum = 0;
-  int count = 0;
+  Summary summary{.geometric_mean = mean_of(cells, &CellResult::ratio),
+                  .geometric_mean_alone = mean_of(cells, &CellResult::ratio_alone),
+                  .checks = std::move(checks)};
   for (const CellResult& cell : cells) {
-    if (!cell.ratio()) continue;
-    sum += std::log(*cell.ratio());
-    ++count;
-    if (!summary.worst || *cell.ratio() < *summary.worst->ratio()) summary.worst = &cell;
-    if (*cell.ratio() <= 1) summary.lost.push_back(&cell);
+    if (cell.lost()) summary.lost.push_back(&cell);
+    if (cell.ratio() && (!summary.worst || *cell.ratio() < *summary.worst->ratio()))
+      summary.worst = &cell;
   }
-  if (count > 0) summary.geometric_mean = std::exp(sum / count);
   return summary;
 }
 
@@ -103,7 +133,8 @@ std::string cell_head(const std::vector<std::string>& peers) {
   std::string head = fmt::format("#{:>14} {:>5} {:>6} {:>11} {:>6} {:>11} {:>7}", "collective",
                                  "ranks", "size", "capstan", "spread", "bound", "x bound");
   for (const std::string& name : peers) head += fmt::format(" {:>11}", name);
-  return head + fmt::format(" {:>7} {:>6} {:>12}\n", "ratio", "spread", "best peer");
+  return head + fmt::format(" {:>7} {:>6} {:>12} {:>11} {:>7} {:>12}\n", "ratio", "spread",
+                            "best peer", "alone", "ratio", "best peer");
 }
 
 std::string cell_line(const CellResult& cell, const std::vector<std::string>& peers) {
@@ -119,6 +150,9 @@ std::string cell_line(const CellResult& cell, const std::vector<std::string>& pe
   if (const auto* best = cell.best(); cell.ratio())
     line += fmt::format(" {:>7.2f} {:>5.0f}% {:>12}", *cell.ratio(), 100 * best->ratio_spread,
                         best->worker);
+  if (const auto* best = cell.best_alone(); cell.ratio_alone())
+    line += fmt::format(" {:>11.2f} {:>7.2f} {:>12}", cell.alone.median, *cell.ratio_alone(),
+                        best->worker);
   if (cell.wrong > 0) line += fmt::format("  {} WRONG VALUES", cell.wrong);
   for (const CellResult::Peer& peer : cell.peers)
     if (peer.wrong > 0) line += fmt::format("  {}: {} wrong", peer.worker, peer.wrong);
@@ -130,12 +164,15 @@ std::string text_of(const Summary& summary) {
   if (summary.worst) {
     text += fmt::format("# ahead of the best peer {:.2f} times (geometric mean)\n",
                         summary.geometric_mean);
+    if (summary.geometric_mean_alone > 0)
+      text += fmt::format("# the same for calls that are alone: {:.2f} times\n",
+                          summary.geometric_mean_alone);
     text += fmt::format("# worst: {}, {:.2f} times ({})\n", name_of(*summary.worst),
                         *summary.worst->ratio(), summary.worst->best()->worker);
     text += fmt::format("# cells lost: {}\n", summary.lost.size());
     for (const CellResult* cell : summary.lost)
-      text += fmt::format("#   {}: {:.2f} ({}); Capstan ran {}\n", name_of(*cell), *cell->ratio(),
-                          cell->best()->worker, cell->explanation);
+      text += fmt::format("#   {}: {}; Capstan ran {}\n", name_of(*cell), ratios_of(*cell),
+                          cell->explanation);
   }
   for (std::size_t parts = 0; parts < std::size(worker_protocol::parts_of_all_reduce); ++parts)
     text += parts_line(summary.checks, parts);
@@ -151,25 +188,21 @@ std::string text_of(const Summary& summary) {
 nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summary) {
   nlohmann::json rows = nlohmann::json::array();
   for (const CellResult& cell : cells) {
-    nlohmann::json peers = nlohmann::json::object();
-    for (const CellResult::Peer& peer : cell.peers) {
-      peers[peer.name] = to_json(peer.times);
-      peers[peer.name]["configuration"] = peer.worker;
-      peers[peer.name]["ratio"] = peer.ratio;
-      peers[peer.name]["ratio_spread"] = peer.ratio_spread;
-      peers[peer.name]["wrong"] = peer.wrong;
-    }
     rows.push_back({{"collective", name_of(cell.collective)},
                     {"ranks", cell.ranks},
                     {"bytes", cell.size.value()},
                     {"capstan", to_json(cell.own)},
                     {"bound", to_json(cell.bound)},
                     {"wrong", cell.wrong},
-                    {"peers", peers}});
+                    {"peers", to_json(cell.peers)}});
     rows.back()["capstan"]["explanation"] = cell.explanation;
     rows.back()["capstan"]["rounds"] = cell.rounds;
     if (cell.times_bound > 0) rows.back()["times_bound"] = cell.times_bound;
     if (cell.ratio()) rows.back()["ratio"] = *cell.ratio();
+    if (!cell.ratio_alone()) continue;
+    rows.back()["alone"] = {{"capstan", to_json(cell.alone)},
+                            {"peers", to_json(cell.peers_alone)},
+                            {"ratio", *cell.ratio_alone()}};
   }
   nlohmann::json lost = nlohmann::json::array();
   for (const CellResult* cell : summary.lost) lost.push_back(name_of(*cell));
@@ -181,6 +214,7 @@ nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summ
                       {"cliff", check.is_cliff()}});
   return {{"cells", rows},
           {"geometric_mean", summary.geometric_mean},
+          {"geometric_mean_alone", summary.geometric_mean_alone},
           {"lost", lost},
           {"cliff_checks", checks}};
 }

@@ -28,9 +28,10 @@ std::vector<CliffCheck> check_cliffs(std::span<const CellResult> cells, const Re
 
 /// The result of a whole comparison.
 struct Summary {
-  double geometric_mean = 0;              ///< of all ratios; 0 without any
-  const CellResult* worst = nullptr;      ///< by ratio
-  std::vector<const CellResult*> lost{};  ///< ratio of 1 or less
+  double geometric_mean = 0;              ///< of all ratios in a row; 0 without any
+  double geometric_mean_alone = 0;        ///< of all ratios of calls that are alone
+  const CellResult* worst = nullptr;      ///< by ratio in a row
+  std::vector<const CellResult*> lost{};  ///< CellResult::lost()
   std::vector<CliffCheck> checks{};
 };
 Summary summarize(const std::vector<CellResult>& cells, std::vector<CliffCheck> checks);

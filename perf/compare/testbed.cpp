@@ -14,6 +14,7 @@
 #include "capstan/settings.hpp"
 #include "core/launcher/remote_shell.hpp"
 #include "core/net/network.hpp"
+#include "perf/compare/workers.hpp"
 
 namespace capstan::perf {
 namespace {
@@ -45,7 +46,7 @@ int TestBed::ranks_per_host() const {
 }
 
 std::vector<std::string> TestBed::own_launcher() const {
-  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe"), "run"};
+  std::vector<std::string> command{find_installed("bin/capstan"), "run"};
   if (named())
     command.insert(command.end(), {"--hosts", to_string(hosts()), "--agent", place_.agent,
                                    "--capstan", place_.capstan, "--directory", place_.directory});

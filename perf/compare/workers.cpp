@@ -13,11 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The worker programs lie beside bin in both the build tree and an installation.
 fs::path find_program(const std::string& name) {
-  const fs::path program = fs::read_symlink("/proc/self/exe");
-  const fs::path worker = program.parent_path().parent_path() / "libexec/capstan" / name;
-  return fs::exists(worker) ? worker : fs::path{};
+  return find_installed(fs::path{"libexec/capstan"} / name);
 }
 
 using Words = std::vector<std::string>;
@@ -158,6 +155,17 @@ std::vector<WorkerSpec> configurations(const std::string& peer, const TestBed& t
 }
 
 }  // namespace
+
+/// Programs lie in bin, in the build tree also deeper.
+fs::path find_installed(const fs::path& name) {
+  constexpr int deepest = 3;
+  fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+  for (int depth = 0; depth < deepest; ++depth) {
+    folder = folder.parent_path();
+    if (fs::exists(folder / name)) return folder / name;
+  }
+  return {};
+}
 
 std::vector<std::string> WorkerSpec::command() const {
   std::vector<std::string> all = launcher;

@@ -22,6 +22,10 @@ struct WorkerSpec {
   std::vector<std::string> command() const;
 };
 
+/// A file of the build tree or of the installation that this program belongs to: "bin/capstan".
+/// Empty if there is none.
+std::filesystem::path find_installed(const std::filesystem::path& name);
+
 inline constexpr const char* own_name = "capstan";
 inline constexpr const char* bound_name = "bound";
 

@@ -1,13 +1,18 @@
 #include "perf/measure/measure.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
 #include <utility>
 
+#include "core/net/host_identity.hpp"
+#include "perf/measure/alone.hpp"
 #include "perf/measure/data.hpp"
 #include "perf/measure/statistics.hpp"
 
@@ -65,7 +70,17 @@ Bench::Bench(Communicator& world, Bytes largest, const MeasureOptions& options)
       input_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
       output_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
       input_(input_memory_.get()),
-      output_(output_memory_.get()) {}
+      output_(output_memory_.get()),
+      begins_together_(on_own_cores()) {}
+
+/// Whether all ranks are on one machine, whose clock they share, and have a core each.
+bool Bench::on_own_cores() {
+  const auto machine = static_cast<std::uint64_t>(std::hash<std::string>{}(boot_id()));
+  std::uint64_t least = machine, most = machine;
+  world_.all_reduce(std::span{&least, 1}, ReduceOp::min);
+  world_.all_reduce(std::span{&most, 1}, ReduceOp::max);
+  return least == most && world_.size() <= ::sysconf(_SC_NPROCESSORS_ONLN);
+}
 
 Bench::Memory Bench::allocate(std::size_t bytes) {
   return options_.buffers == Buffers::plain ? plain_memory(bytes) : allocated_memory(world_, bytes);
@@ -129,6 +144,18 @@ double Bench::time_of_call(const Cell& cell) {
   return slowest(time_calls(cell, several)) / several;
 }
 
+/// Seconds of a call that is alone. `call` is what one in a row takes.
+double Bench::time_alone(const Cell& cell, double call) {
+  using Clock = AloneCalls::Clock;
+  constexpr std::chrono::microseconds soon{100};
+  const auto calls = AloneCalls::calls_in(options_.seconds / options_.rounds, call);
+  const Request request = request_of(cell);
+  std::int64_t begin = (Clock::now() + soon).time_since_epoch().count();
+  world_.all_reduce(std::span{&begin, 1}, ReduceOp::max);
+  const AloneCalls alone{Clock::time_point{Clock::duration{begin}}, call};
+  return slowest(alone.time(std::min<std::uint64_t>(calls, 20000), [&] { world_.run(request); }));
+}
+
 Measurement Bench::measure(const Cell& cell) {
   Measurement result{.cell = cell,
                      .ranks = world_.size(),
@@ -144,13 +171,16 @@ Measurement Bench::measure(const Cell& cell) {
   const int rounds = static_cast<int>(std::clamp(calls_in_time, 1.0, double(options_.rounds)));
   const auto calls = static_cast<std::uint64_t>(std::clamp(calls_in_time / rounds, 1.0, 20000.0));
 
-  std::vector<double> times;
-  for (int i = 0; i < rounds; ++i)
+  std::vector<double> times, alone;
+  for (int i = 0; i < rounds; ++i) {
     times.push_back(slowest(time_calls(cell, calls)) / static_cast<double>(calls) * 1e6);
+    if (begins_together_) alone.push_back(time_alone(cell, times.back() / 1e6) * 1e6);
+  }
   const Statistics statistics{std::move(times)};
   result.median = statistics.median();
   result.least = statistics.least();
   result.spread = statistics.spread();
+  if (begins_together_) result.alone = Statistics{std::move(alone)}.median();
   result.calls = calls * static_cast<std::uint64_t>(rounds);
   result.algorithm = world_.algorithm(request_of(cell));
   result.explanation = world_.explain(request_of(cell));

@@ -15,8 +15,8 @@ namespace capstan::perf {
 enum class Buffers { plain, allocated };
 std::string_view name_of(Buffers buffers);
 
-/// The result of measuring a cell. Times are microseconds per call; each round counts with the time
-/// of its slowest rank.
+/// The result of measuring a cell. Times are microseconds per call, of calls in a row unless it is
+/// said; each round counts with the time of its slowest rank.
 struct Measurement {
   Cell cell;
   int ranks = 0;
@@ -24,6 +24,7 @@ struct Measurement {
   std::string algorithm, explanation;
   double median = 0, least = 0;
   double spread = 0;  ///< distance between the quartiles, as a share of the median
+  double alone = 0;   ///< median of calls that are not in a row: see AloneCalls; 0: not measured
   std::uint64_t wrong = 0;
   std::uint64_t calls = 0;
   bool settled = true;  ///< false: the autotuner was still trying candidates
@@ -62,6 +63,8 @@ class Bench {
   double time_calls(const Cell& cell, std::uint64_t calls);
   bool settle(const Cell& cell);
   double time_of_call(const Cell& cell);
+  double time_alone(const Cell& cell, double call);
+  bool on_own_cores();
   std::uint64_t check(const Cell& cell);
   double slowest(double seconds);
 
@@ -73,6 +76,7 @@ class Bench {
   Memory input_memory_, output_memory_;
   std::byte* const input_;
   std::byte* const output_;
+  const bool begins_together_;  // calls can be measured alone
 };
 
 }  // namespace capstan::perf

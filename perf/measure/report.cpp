@@ -12,21 +12,21 @@ namespace capstan::perf {
 std::string table_head(Collective collective, int ranks, const std::string& where) {
   return fmt::format(
       "# {} over {} ranks ({}); times of the slowest rank, per call\n"
-      "#{:>11} {:>12} {:>5} {:>8} {:>19} {:>11} {:>11} {:>7} {:>8} {:>8} {:>7}\n"
-      "#{:>11} {:>12} {:>5} {:>8} {:>19} {:>11} {:>11} {:>7} {:>8} {:>8} {:>7}\n",
+      "#{:>11} {:>12} {:>5} {:>8} {:>19} {:>11} {:>11} {:>7} {:>11} {:>8} {:>8} {:>7}\n"
+      "#{:>11} {:>12} {:>5} {:>8} {:>19} {:>11} {:>11} {:>7} {:>11} {:>8} {:>8} {:>7}\n",
       name_of(collective), ranks, where, "size", "count", "type", "op", "algorithm", "time", "min",
-      "spread", "algbw", "busbw", "wrong", "(bytes)", "(elements)", "", "", "", "(us)", "(us)",
-      "(%)", "(GB/s)", "(GB/s)", "");
+      "spread", "alone", "algbw", "busbw", "wrong", "(bytes)", "(elements)", "", "", "", "(us)",
+      "(us)", "(%)", "(us)", "(GB/s)", "(GB/s)", "");
 }
 
 std::string table_line(const Measurement& m) {
   return fmt::format(
-      "{:>12} {:>12} {:>5} {:>8} {:>19} {:>11.2f} {:>11.2f} {:>7.1f} {:>8.2f} "
+      "{:>12} {:>12} {:>5} {:>8} {:>19} {:>11.2f} {:>11.2f} {:>7.1f} {:>11} {:>8.2f} "
       "{:>8.2f} {:>7}{}\n",
       m.bytes().value(), m.cell.contract(m.ranks).typical_count().value(), name_of(m.cell.type),
       reduces(m.cell.collective) ? name_of(m.cell.op) : "-", m.algorithm, m.median, m.least,
-      100 * m.spread, m.algorithm_bandwidth(), m.bus_bandwidth(), m.wrong,
-      m.settled ? "" : "  not settled");
+      100 * m.spread, m.alone > 0 ? fmt::format("{:.2f}", m.alone) : "-", m.algorithm_bandwidth(),
+      m.bus_bandwidth(), m.wrong, m.settled ? "" : "  not settled");
 }
 
 nlohmann::json to_json(const Measurement& m) {
@@ -43,6 +43,7 @@ nlohmann::json to_json(const Measurement& m) {
           {"median_us", m.median},
           {"min_us", m.least},
           {"spread", m.spread},
+          {"alone_us", m.alone},
           {"algbw_gbps", m.algorithm_bandwidth()},
           {"busbw_gbps", m.bus_bandwidth()},
           {"wrong", m.wrong},

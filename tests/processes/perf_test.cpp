@@ -138,6 +138,7 @@ TEST(Perf, ComparesWithAPeer) {
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("2 ranks, openmpi-sm: coll_sm_priority"));
   EXPECT_THAT(result.output, HasSubstr("(geometric mean)"));
+  EXPECT_THAT(result.output, HasSubstr("# the same for calls that are alone: "));
   EXPECT_THAT(result.output, HasSubstr("# cells lost: "));
   for (const char* parts : {"reduce and broadcast", "reduce_scatter and all_gather"})
     EXPECT_THAT(result.output,
@@ -188,6 +189,7 @@ TEST(Perf, WritesJson) {
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.output, HasSubstr("\"median_us\""));
   EXPECT_THAT(result.output, HasSubstr("\"first_collective_ms\""));
+  EXPECT_THAT(result.output, HasSubstr("\"alone_us\""));
 }
 
 TEST(Perf, SaysHowLongItTookToStart) {

@@ -39,7 +39,17 @@ TEST(CompareProtocol, AReasonThatDoesNotEndIsCut) {
   EXPECT_EQ(std::strlen(decode<Answer>(bytes).text), sizeof(Answer::text) - 1);
 }
 
+TEST(CompareProtocol, ListsOfCallsArriveAsTheyWereSent) {
+  CallTimes times{.total = 3, .p50 = 0.5, .largest = 2};
+  times.first.back() = 0.25;
+  const auto arrived = decode<CallTimes>(encode(times));
+  EXPECT_EQ(arrived.first, times.first);
+  EXPECT_EQ(arrived.total, 3);
+  EXPECT_EQ(arrived.largest, 2);
+}
+
 TEST(CompareProtocol, KeysOfRanksDiffer) {
+  EXPECT_NE(calls_key(1, 11), calls_key(11, 1));
   EXPECT_NE(answer_key(1, 11), answer_key(11, 1));
   EXPECT_NE(answer_key(1, 1), order_key(1));
 }

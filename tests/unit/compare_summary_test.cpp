@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "perf/compare/summary.hpp"
+#include "perf/measure/alone.hpp"
 
 namespace capstan::perf {
 namespace {
@@ -32,6 +33,38 @@ TEST(Summaries, CountRatiosByRound) {
   EXPECT_THAT(summary.lost, ElementsAre(&cells[1]));
   EXPECT_EQ(summary.worst, &cells[1]);
   EXPECT_THAT(cell_line(cells[2], {"mpi"}), HasSubstr("0.00"));
+}
+
+/// A cell is won only if it is won in a row and alone.
+TEST(Summaries, CountCallsInARowAndAlone) {
+  std::vector<CellResult> cells{cell_of(Collective::broadcast, 8, 1, 4),
+                                cell_of(Collective::broadcast, 64, 1, 4)};
+  EXPECT_FALSE(cells[0].ratio_alone()) << "not measured";
+  for (CellResult& cell : cells) cell.alone = {.median = 2};
+  cells[0].peers_alone.push_back({"mpi", "mpi-b", {.median = 1}, 0.5});
+  cells[1].peers_alone.push_back({"mpi", "mpi-a", {.median = 4}, 2});
+  const Summary summary = summarize(cells, {});
+  EXPECT_DOUBLE_EQ(summary.geometric_mean, 4);
+  EXPECT_DOUBLE_EQ(summary.geometric_mean_alone, 1);
+  EXPECT_THAT(summary.lost, ElementsAre(&cells[0]));
+  EXPECT_THAT(text_of(summary), AllOf(HasSubstr("# the same for calls that are alone: 1.00 times"),
+                                      HasSubstr("4.00 (mpi-a), alone 0.50 (mpi-b)")));
+  EXPECT_EQ(to_json(cells, summary)["cells"][0]["alone"]["ratio"], 0.5);
+}
+
+TEST(AloneCalls, BeginAtTimesThatAllRanksKnow) {
+  using Clock = AloneCalls::Clock;
+  const auto begin = Clock::now() + std::chrono::milliseconds{1};
+  const auto period = AloneCalls::period(1e-5);
+  EXPECT_GE(period, AloneCalls::quiet + std::chrono::microseconds{10});
+  int calls = 0;
+  const double seconds = AloneCalls{begin, 1e-5}.time(20, [&] {
+    EXPECT_GE(Clock::now(), begin + calls * period);
+    ++calls;
+  });
+  EXPECT_EQ(calls, 20);
+  EXPECT_GT(seconds, 0);
+  EXPECT_EQ(AloneCalls::calls_in(1e-9, 1), 1U) << "one at least";
 }
 
 TEST(Summaries, CompareAllReducesWithTheirPartsAndWhatLargerCellsWereFasterThan) {

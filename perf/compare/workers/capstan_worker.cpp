@@ -13,10 +13,12 @@ class Capstan : public Library {
   Call prepare(const Cell& cell, float* input, float* output) override {
     request_ = request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
                           reinterpret_cast<std::byte*>(output));
-    while (!world_.is_settled(request_)) world_.run(request_);
     return [this, request = request_] { world_.run(request); };
   }
   void barrier() override { world_.barrier(); }
+  void settle() override {
+    while (!world_.is_settled(request_)) world_.run(request_);
+  }
   std::string explanation() const override { return world_.explain(request_); }
 
  private:

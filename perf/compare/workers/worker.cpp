@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <optional>
 
 #include "capstan/error.hpp"
@@ -14,6 +15,7 @@
 #include "core/bootstrap/store/store_client.hpp"
 #include "core/net/host_identity.hpp"
 #include "perf/compare/protocol.hpp"
+#include "perf/measure/alone.hpp"
 #include "perf/measure/data.hpp"
 #include "topology/machine.hpp"
 
@@ -88,7 +90,7 @@ class Worker {
     });
     for (std::uint64_t number = 1; connected; ++number) {
       const auto order = await(number);
-      connected = order && answer(number, [&](Answer& answer) { obey(*order, answer); });
+      connected = order && answer(number, [&](Answer& answer) { obey(number, *order, answer); });
     }
   }
 
@@ -122,7 +124,7 @@ class Worker {
     }
   }
 
-  void obey(const Order& order, Answer& answer) {
+  void obey(std::uint64_t number, const Order& order, Answer& answer) {
     switch (order.kind) {
       case Order::Kind::prepare:
         return prepare(order);
@@ -132,6 +134,13 @@ class Worker {
       case Order::Kind::time:
         answer.seconds = time(order.parts > 0 ? parts_ : call_, order.calls);
         worker_protocol::write(answer, library_->explanation());
+        return;
+      case Order::Kind::time_alone:
+        answer.seconds = time_alone(number, order);
+        return;
+      case Order::Kind::list:
+        store_.put(worker_protocol::calls_key(number, launch_.rank),
+                   worker_protocol::encode(list(order.calls)));
         return;
       case Order::Kind::release:
         call_ = parts_ = nullptr;
@@ -146,9 +155,15 @@ class Worker {
     cell_.shape.count = Elements{order.count};
     cell_.in_place = cell_.collective == Collective::broadcast;
     buffers_.emplace(cell_, library_->rank(), library_->size());
-    call_ = library_->prepare(cell_, buffers_->input(), buffers_->output());
+    call_ = prepare(cell_, buffers_->input(), buffers_->output(), order.unsettled == 0);
     if (!call_) throw InvalidArgument("it has no such collective");
     if (order.parts > 0) parts_ = prepare_parts(order.parts - 1);
+  }
+
+  Library::Call prepare(const Cell& cell, float* input, float* output, bool settled = true) {
+    auto call = library_->prepare(cell, input, output);
+    if (call && settled) library_->settle();
+    return call;
   }
 
   /// The second collective works in place on the result of the first.
@@ -167,8 +182,8 @@ class Worker {
       one.shape.count = two.shape.count = Elements{block};
       result += block * static_cast<std::uint64_t>(library_->rank());
     }
-    const auto reduce = library_->prepare(one, buffers_->input(), result);
-    const auto spread = library_->prepare(two, buffers_->input(), buffers_->output());
+    const auto reduce = prepare(one, buffers_->input(), result);
+    const auto spread = prepare(two, buffers_->input(), buffers_->output());
     return [=] { reduce(), spread(); };
   }
 
@@ -189,6 +204,41 @@ class Worker {
     const auto start = std::chrono::steady_clock::now();
     for (std::uint64_t i = 0; i < calls; ++i) call();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  /// Seconds of a call that is alone. Rank 0 says when the first one begins.
+  double time_alone(std::uint64_t number, const Order& order) {
+    using Clock = AloneCalls::Clock;
+    constexpr std::chrono::milliseconds soon{2};
+    for (std::uint64_t i = 0; i < 1 + order.calls / 8; ++i) call_();
+    library_->barrier();
+    const std::string key = worker_protocol::begin_key(number);
+    if (launch_.rank == 0)
+      store_.put(key, worker_protocol::encode((Clock::now() + soon).time_since_epoch().count()));
+    const auto begin = worker_protocol::decode<Clock::rep>(
+        store_.get(key, Deadline::in(worker_protocol::time_to_join)));
+    const AloneCalls alone{Clock::time_point{Clock::duration{begin}},
+                           static_cast<double>(order.call_nanoseconds) / 1e9};
+    return alone.time(order.calls, call_);
+  }
+
+  /// Nothing is warmed up: the first calls are those of a program.
+  worker_protocol::CallTimes list(std::uint64_t calls) {
+    using Clock = std::chrono::steady_clock;
+    library_->barrier();
+    std::vector<double> seconds(std::max<std::uint64_t>(calls, 1));
+    for (double& each : seconds) {
+      const auto start = Clock::now();
+      call_();
+      each = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    worker_protocol::CallTimes times;
+    std::copy_n(seconds.begin(), std::min(seconds.size(), times.first.size()), times.first.begin());
+    times.total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    const Statistics statistics{std::move(seconds)};
+    times.p50 = statistics.median(), times.p99 = statistics.quantile(0.99);
+    times.p999 = statistics.quantile(0.999), times.largest = statistics.quantile(1);
+    return times;
   }
 
   const Launch launch_;
