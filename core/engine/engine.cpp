@@ -273,8 +273,9 @@ bool Engine::run_tasks() {
 
 inline void Engine::before_call(const CachedPlan& plan, const void* input, void* output) {
   if (machine_.huge_pages) {
-    recurring_.use(input, plan.plan.input_bytes);
-    if (output != input) recurring_.use(output, plan.plan.output_bytes);
+    // Of calls in place the output holds more: ranks that only receive have no input.
+    recurring_.use(output, plan.plan.output_bytes);
+    if (output != input) recurring_.use(input, plan.plan.input_bytes);
   }
   if (plan.measured) call_began_ = now();
 }

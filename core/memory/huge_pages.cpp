@@ -48,14 +48,20 @@ bool collapse_pages(const void* begin, Bytes size) {
   return collapse((first + page - 1) / page * page, (first + size.value()) / page * page);
 }
 
-bool collapse_ends(const void* begin, Bytes size) {
-  if (size == Bytes{0}) return true;
-  const std::uint64_t page = huge_page.value(), first = address_of(begin),
-                      last = first + size.value();
-  const std::uint64_t head = first / page * page, tail = last / page * page;
-  bool huge = first == head || collapse_end(head, size);
-  if (last > tail && (tail > head || first == head)) huge = collapse_end(tail, size) && huge;
-  return huge;
+HugePlaces::HugePlaces(const void* begin, Bytes size)
+    : begin_(address_of(begin)), end_(begin_ + size.value()), count_(0) {
+  const std::uint64_t page = huge_page.value();
+  if (begin_ < end_) count_ = (end_ - 1) / page - begin_ / page + 1;
+}
+
+bool HugePlaces::is_filled(std::size_t place) const {
+  return begin_ <= address(place) && address(place) + huge_page.value() <= end_;
+}
+
+bool HugePlaces::collapse(std::size_t place) const {
+  const std::uint64_t at = address(place);
+  return is_filled(place) ? capstan::collapse(at, at + huge_page.value())
+                          : collapse_end(at, Bytes{end_ - begin_});
 }
 
 bool can_collapse_pages() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "capstan/quantity.hpp"
 
 namespace capstan {
@@ -16,10 +18,27 @@ inline constexpr Bytes huge_page{2 << 20};
 /// Thread-safe.
 bool collapse_pages(const void* begin, Bytes size);
 
-/// Collapses the pages at the two ends of the memory, with other data that these pages hold, unless
-/// that adds more memory at an end than half of `size`, or half a page. False if an end is in no
-/// huge page after that. Thread-safe.
-bool collapse_ends(const void* begin, Bytes size);
+/// The places of huge pages that hold a part of some memory, in the order of their addresses.
+class HugePlaces {
+ public:
+  HugePlaces(const void* begin, Bytes size);
+
+  std::size_t count() const { return count_; }
+  /// Whether the memory fills the place. At its ends it need not.
+  bool is_filled(std::size_t place) const;
+  /// Collapses the pages of one place; at an end with other data that these pages hold, unless that
+  /// adds more memory than half of the whole memory, or half a page. False if no huge page is
+  /// there after that. Takes as long as collapse_pages(). Thread-safe.
+  bool collapse(std::size_t place) const;
+
+ private:
+  std::uint64_t address(std::size_t place) const {
+    return (begin_ / huge_page.value() + place) * huge_page.value();
+  }
+
+  std::uint64_t begin_, end_;
+  std::size_t count_;
+};
 
 /// Whether this system can collapse pages (Linux from 6.1 on). Tries with memory of its own.
 bool can_collapse_pages();

@@ -58,7 +58,7 @@ bool PeerMemory::locate(const RunningCall& call, const HostOp& op) {
 
 void PeerMemory::combine(const RunningCall& call, const HostOp& op, std::byte* to,
                          std::byte* second, std::uint64_t count) {
-  combiner_.combine(call, op, to, second, count, op.is_for_peers && to != pieces_.data());
+  combiner_.combine(call, op, to, second, count, op.is_for_peers && to != pieces_.get());
 }
 
 /// Writes a result to several destinations, all of which are mapped. A streamed result is written
@@ -91,11 +91,11 @@ bool PeerMemory::gather_in_pieces(RunningCall& call, const HostOp& op) {
     return fetch(call, op, 1, 0, mapped_[0], op.count * element);
   if (op.is_copy() && mapped_[1]) return store(call, op, 0, 0, mapped_[1], op.count * element);
 
-  if (pieces_.size() < operands.size() * room) pieces_.resize(operands.size() * room);
+  make_room(operands.size() * room);
   for (std::uint64_t first = 0; first < op.count; first += piece) {
     const std::uint64_t count = std::min(piece, op.count - first), at = first * element;
     if (!fetch_pieces(call, op, at, count * element, room)) return false;
-    std::byte* const to = mapped_[0] ? mapped_[0] + at : pieces_.data();
+    std::byte* const to = mapped_[0] ? mapped_[0] + at : pieces_.get();
     if (op.writes_peers_too)
       combine(call, without_streaming(op), to, nullptr, count);
     else
@@ -103,6 +103,12 @@ bool PeerMemory::gather_in_pieces(RunningCall& call, const HostOp& op) {
     if (!mapped_[0] && !store(call, op, 0, at, to, count * element)) return false;
   }
   return !op.writes_peers_too || forward_result(call, op);
+}
+
+void PeerMemory::make_room(std::uint64_t bytes) {
+  if (bytes <= pieces_size_) return;
+  pieces_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  pieces_size_ = bytes;
 }
 
 /// Copies the result from this rank's output, which is in the cache, to the other destinations.
@@ -129,7 +135,7 @@ bool PeerMemory::fetch_pieces(RunningCall& call, const HostOp& op, std::uint64_t
       call.sources[i] = mapped_[operand] + at;
       continue;
     }
-    std::byte* const fetched = pieces_.data() + operand * room;
+    std::byte* const fetched = pieces_.get() + operand * room;
     if (!fetch(call, op, operand, at, fetched, bytes)) return false;
     call.sources[i] = fetched;
   }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/control/call_log.hpp"
@@ -40,6 +41,7 @@ class PeerMemory {
   void gather_to_all(const RunningCall& call, const HostOp& op);
   bool gather_in_pieces(RunningCall& call, const HostOp& op);
   bool forward_result(const RunningCall& call, const HostOp& op);
+  void make_room(std::uint64_t bytes);
   bool fetch_pieces(RunningCall& call, const HostOp& op, std::uint64_t at, std::uint64_t bytes,
                     std::size_t room);
   bool fetch(const RunningCall& call, const HostOp& op, std::size_t which, std::uint64_t at,
@@ -61,7 +63,10 @@ class PeerMemory {
   std::vector<std::byte*> mapped_;
   std::vector<PeerBuffer> at_owner_;
   std::vector<void*> further_;     // destinations after the first
-  std::vector<std::byte> pieces_;  // copies of operands that are not mapped, one piece of each
+  // Copies of operands that are not mapped, one piece of each. Nothing is written to them first:
+  // the system gives their pages as calls come to use them.
+  std::unique_ptr<std::byte[]> pieces_;
+  std::uint64_t pieces_size_ = 0;
 };
 
 }  // namespace capstan
