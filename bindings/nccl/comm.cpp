@@ -5,14 +5,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
 namespace capstan::nccl {
 namespace {
 
-/// A handle is a number in the type of a pointer, and nothing lies there. A number is given once, so
-/// that a call with a handle that the program has freed is an error, whatever was made since.
+/// A handle is a number in the type of a pointer, and nothing lies there. A number is given once,
+/// so that a call with a handle that the program has freed is an error, whatever was made since.
 struct Handles {
   std::mutex mutex;
   std::uintptr_t last = 0;
@@ -35,26 +36,22 @@ Handles& handles() {
 
 }  // namespace
 
-Comm::~Comm() {
-  if (maker_.joinable()) maker_.join();
+void Comm::make(const Make& make) {
+  try {
+    auto world = std::make_unique<Communicator>(make());
+    const std::scoped_lock lock{mutex_};
+    if (aborted_) world->abort("the communicator was aborted while it was being made");
+    world_ = std::move(world);
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  making_ = false;
 }
 
-void Comm::open(Make make, bool in_background) {
+void Comm::open(Make how, bool in_background) {
   making_ = true;
-  auto run = [this, make = std::move(make)] {
-    try {
-      auto world = std::make_unique<Communicator>(make());
-      const std::scoped_lock lock{mutex_};
-      world_ = std::move(world);
-    } catch (...) {
-      fail(std::current_exception());
-    }
-    making_ = false;
-  };
-  if (in_background)
-    maker_ = std::thread{std::move(run)};
-  else
-    run();
+  if (!in_background) return make(how);
+  std::thread{[self = shared_from_this(), how = std::move(how)] { self->make(how); }}.detach();
 }
 
 Communicator& Comm::world() {
@@ -76,7 +73,7 @@ ncclResult_t Comm::state() {
     works = works_;
   }
   if (!Work::wait_all(works, Deadline::in(std::chrono::nanoseconds::zero()))) return ncclInProgress;
-  flush();
+  take_works();
   return ncclSuccess;
 }
 
@@ -97,6 +94,11 @@ void Comm::add(std::vector<Work> works) {
 }
 
 void Comm::flush() {
+  turns_.await_all();
+  take_works();
+}
+
+void Comm::take_works() {
   std::vector<Work> works;
   {
     const std::scoped_lock lock{mutex_};
@@ -112,13 +114,8 @@ void Comm::flush() {
 }
 
 void Comm::abort(const std::string& reason) {
-  if (maker_.joinable() && making_) {
-    // Start-up has a time limit of its own, and nobody waits for it.
-    maker_.detach();
-    return;
-  }
-  if (aborted_.exchange(true)) return;
   const std::scoped_lock lock{mutex_};
+  if (aborted_.exchange(true)) return;
   if (world_) world_->abort(reason);
 }
 
@@ -132,8 +129,8 @@ void Comm::remove_factor(ncclRedOp_t op) {
   const std::scoped_lock lock{mutex_};
   const auto index = static_cast<std::size_t>(op - ncclNumOps);
   if (op < ncclNumOps || index >= factors_.size() || !factors_[index])
-    throw InvalidArgument(fmt::format("operation {} was not made for this communicator",
-                                      static_cast<int>(op)));
+    throw InvalidArgument(
+        fmt::format("operation {} was not made for this communicator", static_cast<int>(op)));
   factors_[index] = nullptr;
 }
 
@@ -155,8 +152,8 @@ Reducer Comm::reducer(ncclRedOp_t op) {
   const std::scoped_lock lock{mutex_};
   const auto index = static_cast<std::size_t>(op - ncclNumOps);
   if (op < ncclNumOps || index >= factors_.size() || !factors_[index])
-    throw InvalidArgument(fmt::format("there is no operation {} of this communicator",
-                                      static_cast<int>(op)));
+    throw InvalidArgument(
+        fmt::format("there is no operation {} of this communicator", static_cast<int>(op)));
   return Reducer::premultiplied_sum(factors_[index]());
 }
 

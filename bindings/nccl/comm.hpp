@@ -7,17 +7,17 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bindings/nccl/nccl.h"
+#include "bindings/nccl/turns.hpp"
 #include "capstan/communicator.hpp"
 
 namespace capstan::nccl {
 
 /// The state behind an ncclComm_t. Calls hold it by a shared pointer, so that one thread may abort
 /// and free a communicator while another waits in it.
-class Comm {
+class Comm : public std::enable_shared_from_this<Comm> {
  public:
   /// How a communicator is asked for.
   struct Options {
@@ -28,10 +28,10 @@ class Comm {
   using Make = std::function<Communicator()>;
 
   Comm(int rank, int size, Options options) : rank_(rank), size_(size), options_(options) {}
-  ~Comm();
 
-  /// Makes the communicator: at once, or on a thread where calls do not block. What goes wrong is
-  /// the communicator's failure.
+  /// Makes the communicator: at once, or on a thread where calls do not block. Nobody waits for
+  /// that thread, as start-up has a time limit of its own. What goes wrong is the communicator's
+  /// failure.
   void open(Make make, bool in_background);
 
   int rank() const { return rank_; }
@@ -46,10 +46,14 @@ class Comm {
 
   /// Works that a call of a communicator that does not block has left in flight.
   void add(std::vector<Work> works);
-  /// Waits for them.
+  /// Waits for them, and for calls in streams.
   void flush();
   void finalize() { finalized_ = true; }
   void abort(const std::string& reason);
+  bool aborted() const { return aborted_; }
+  /// The communicator has failed: the first error counts.
+  void fail(std::exception_ptr error);
+  Turns& turns() { return turns_; }
 
   /// Factors of sums that the program has made, by operation.
   ncclRedOp_t add_factor(std::function<double()> factor);
@@ -57,7 +61,9 @@ class Comm {
   Reducer reducer(ncclRedOp_t op);
 
  private:
-  void fail(std::exception_ptr error);
+  void make(const Make& make);
+  /// Waits for the works, and forgets them.
+  void take_works();
 
   const int rank_, size_;
   const Options options_;
@@ -67,7 +73,7 @@ class Comm {
   std::vector<Work> works_;
   std::vector<std::function<double()>> factors_;
   std::atomic<bool> making_ = false, finalized_ = false, aborted_ = false;
-  std::thread maker_;
+  Turns turns_;
 };
 
 /// The handle of a new communicator.

@@ -3,25 +3,16 @@
 
 #include "bindings/nccl/group.hpp"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "bindings/nccl/batch.hpp"
 #include "bindings/nccl/result.hpp"
 
 namespace capstan::nccl {
 namespace {
-
-struct Call {
-  std::shared_ptr<Comm> comm;
-  cudaStream_t stream;
-  std::function<Work(Communicator&)> start;  ///< empty: an exchange of these messages
-  std::vector<Message> messages{};
-};
 
 struct Group {
   int depth = 0;
@@ -32,59 +23,6 @@ struct Group {
 Group& group() {
   thread_local Group one;
   return one;
-}
-
-/// Calls run on the host, after all that the stream holds.
-void wait_for_stream(cudaStream_t stream) {
-  if (!stream) return;
-  using Synchronize = int (*)(cudaStream_t);
-  static const auto synchronize =
-      reinterpret_cast<Synchronize>(::dlsym(RTLD_DEFAULT, "cudaStreamSynchronize"));
-  if (!synchronize)
-    throw InvalidArgument("the call has a stream, but no libcudart is loaded: pass a null stream");
-  if (const int error = synchronize(stream); error != 0)
-    throw SystemError(fmt::format("cudaStreamSynchronize failed with {}", error));
-}
-
-Work start(const Call& call) {
-  Communicator& world = call.comm->world();
-  return call.start ? call.start(world) : world.start_exchange(call.messages);
-}
-
-/// Waits until all have ended. One thread may drive several ranks, each of which needs the others.
-void wait_for_all(std::vector<Work> works) {
-  while (!works.empty())
-    works.erase(works.begin() + static_cast<std::ptrdiff_t>(*Work::wait_any(works)));
-}
-
-/// Starts all calls, of several communicators in turn, before it waits for any. Throws the first
-/// error after all have ended.
-ncclResult_t run(const std::vector<Call>& calls) {
-  for (const Call& call : calls) wait_for_stream(call.stream);
-  std::vector<Work> works;
-  std::exception_ptr error;
-  bool in_flight = false;
-  for (const Call& call : calls) {
-    try {
-      Work work = start(call);
-      if (call.comm->options().blocking)
-        works.push_back(std::move(work));
-      else
-        call.comm->add({std::move(work)}), in_flight = true;
-    } catch (...) {
-      if (!error) error = std::current_exception();
-    }
-  }
-  wait_for_all(works);
-  for (const Work& work : works) {
-    try {
-      work.wait();
-    } catch (...) {
-      if (!error) error = std::current_exception();
-    }
-  }
-  if (error) std::rethrow_exception(error);
-  return in_flight ? ncclInProgress : ncclSuccess;
 }
 
 /// Ranks of one process meet only if each waits on a thread of its own.
@@ -146,9 +84,9 @@ ncclResult_t close_group() {
   if (group().depth == 0) return refused("ncclGroupEnd without ncclGroupStart");
   if (--group().depth > 0) return ncclSuccess;
   const auto creations = std::exchange(group().creations, {});
-  const auto calls = std::exchange(group().calls, {});
+  auto calls = std::exchange(group().calls, {});
   run(creations);
-  return run(calls);
+  return run(std::move(calls));
 }
 
 }  // namespace capstan::nccl

@@ -1,7 +1,6 @@
 // How communicators are made and freed.
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "bindings/nccl/comm.hpp"
+#include "bindings/nccl/cuda.hpp"
 #include "bindings/nccl/group.hpp"
 #include "bindings/nccl/result.hpp"
 
@@ -43,10 +43,8 @@ std::string own_address() {
 
 /// The device that the thread has chosen, where there is a CUDA runtime.
 int current_device() {
-  using GetDevice = int (*)(int*);
-  static const auto get = reinterpret_cast<GetDevice>(::dlsym(RTLD_DEFAULT, "cudaGetDevice"));
   int device = 0;
-  if (get) get(&device);
+  if (cuda().get_device) cuda().get_device(&device);
   return device;
 }
 

@@ -1,5 +1,5 @@
-/* Capstan under the names of NVIDIA's NCCL: programs written for NCCL compile against this header and
- * run with this library, also where there is no GPU. Values and layouts are those of NCCL 2.32.
+/* Capstan under the names of NVIDIA's NCCL: programs written for NCCL compile against this header
+ * and run with this library, also where there is no GPU. Values and layouts are those of NCCL 2.32.
  * docs/nccl.md says what is there, and what each function does differently. */
 #ifndef NCCL_H_
 #define NCCL_H_
@@ -13,11 +13,15 @@
 #define NCCL_PATCH 3
 #define NCCL_SUFFIX ""
 #define NCCL_VERSION_CODE 23203
-#define NCCL_VERSION(X, Y, Z)                              \
-  (((X) <= 2 && (Y) <= 8) ? (X)*1000 + (Y)*100 + (Z)       \
-                          : (X)*10000 + (Y)*100 + (Z))
+#define NCCL_VERSION(X, Y, Z) \
+  (((X) <= 2 && (Y) <= 8) ? (X) * 1000 + (Y) * 100 + (Z) : (X) * 10000 + (Y) * 100 + (Z))
 
-/* A stream of CUDA, by the name that its own headers give it. */
+/* A stream of CUDA, by the name that its own headers give it: NVIDIA's, or the stand-in's. */
+#if defined(__has_include)
+#if __has_include(<cuda_runtime.h>)
+#include <cuda_runtime.h>
+#endif
+#endif
 #if !defined(__DRIVER_TYPES_H__)
 typedef struct CUstream_st* cudaStream_t;
 #endif
@@ -100,8 +104,8 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
 #define NCCL_REVOKE_DEFAULT 0x00
 #define NCCL_SUSPEND_MEM 0x01
 
-/* Made by NCCL_CONFIG_INITIALIZER. `blocking` and `netName` count, `commName` is part of errors; the
- * others tune GPUs and are ignored. */
+/* Made by NCCL_CONFIG_INITIALIZER. `blocking` and `netName` count, `commName` is part of errors;
+ * the others tune GPUs and are ignored. */
 typedef struct {
   size_t size;
   unsigned int magic;
@@ -131,10 +135,33 @@ typedef struct {
   int nvlsHostMode;
 } ncclConfig_t;
 
-#define NCCL_CONFIG_INITIALIZER                                                                  \
-  {sizeof(ncclConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, INT_MIN, INT_MIN, INT_MIN, INT_MIN,  \
-   NULL, INT_MIN, INT_MIN, NULL, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN,  \
-   INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN}
+#define NCCL_CONFIG_INITIALIZER \
+  {sizeof(ncclConfig_t),        \
+   NCCL_API_MAGIC,              \
+   NCCL_VERSION_CODE,           \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   NULL,                        \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   NULL,                        \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN,                     \
+   INT_MIN}
 
 typedef struct ncclConfigExt {
   struct ncclConfigExt* next;
@@ -165,9 +192,20 @@ typedef struct {
   struct CUevent_st* launchCompletionEvent; /* a cudaEvent_t */
 } ncclCollConfig_t;
 
-#define NCCL_COLLCONFIG_INITIALIZER                                                              \
-  {sizeof(ncclCollConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NULL, INT_MIN, INT_MIN, INT_MIN, \
-   INT_MIN, NULL, 1, INT_MIN, 0, NULL}
+#define NCCL_COLLCONFIG_INITIALIZER \
+  {sizeof(ncclCollConfig_t),        \
+   NCCL_API_MAGIC,                  \
+   NCCL_VERSION_CODE,               \
+   NULL,                            \
+   INT_MIN,                         \
+   INT_MIN,                         \
+   INT_MIN,                         \
+   INT_MIN,                         \
+   NULL,                            \
+   1,                               \
+   INT_MIN,                         \
+   0,                               \
+   NULL}
 
 typedef struct {
   size_t size;
@@ -177,7 +215,7 @@ typedef struct {
 } ncclSimInfo_t;
 
 #define NCCL_SIM_INFO_INITIALIZER \
-  { sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT }
+  {sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT}
 
 typedef struct {
   int opCnt;
@@ -203,13 +241,13 @@ typedef struct {
   const char* psk;
 } ncclEncryptionConfig_t;
 
-#define NCCL_ENCRYPTION_CONFIG_INITIALIZER                                  \
-  {sizeof(ncclEncryptionConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE,       \
-   NCCL_ENCRYPTION_MODE_NONE, NULL}
+#define NCCL_ENCRYPTION_CONFIG_INITIALIZER                                                       \
+  {sizeof(ncclEncryptionConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_ENCRYPTION_MODE_NONE, \
+   NULL}
 
 /* Every function is there twice, as in NCCL: ncclX may be replaced by a profiler, which calls
  * pncclX. */
-#define CAPSTAN_NCCL_BOTH(name, ...)  \
+#define CAPSTAN_NCCL_BOTH(name, ...)    \
   ncclResult_t nccl##name(__VA_ARGS__); \
   ncclResult_t pnccl##name(__VA_ARGS__);
 

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "bindings/nccl/comm.hpp"
+#include "bindings/nccl/cuda.hpp"
 #include "bindings/nccl/result.hpp"
 
 namespace capstan::nccl {
@@ -24,8 +25,7 @@ T read(const void* from) {
 /// A float of `exponent_bits` and `fraction_bits`, as stored.
 double small_float(std::uint32_t bits, int exponent_bits, int fraction_bits) {
   const std::uint32_t fraction = bits & ((1U << fraction_bits) - 1);
-  const auto exponent =
-      static_cast<int>(bits >> fraction_bits & ((1U << exponent_bits) - 1));
+  const auto exponent = static_cast<int>(bits >> fraction_bits & ((1U << exponent_bits) - 1));
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const double sign = (bits >> (exponent_bits + fraction_bits) & 1) != 0 ? -1 : 1;
   const double magnitude =
@@ -80,6 +80,30 @@ ncclResult_t make_scaled_sum(ncclRedOp_t* op, const void* scalar, ncclDataType_t
   return ncclSuccess;
 }
 
+/// Host memory in whole pages, as NCCL's windows ask for; the stand-in for CUDA gives such, and
+/// then knows it as a device's.
+ncclResult_t allocate(void** to, std::size_t size) {
+  if (!to) throw InvalidArgument("ncclMemAlloc: `ptr` is null");
+  constexpr std::size_t page = NCCL_WIN_REQUIRED_ALIGNMENT;
+  if (size > SIZE_MAX - page) throw LimitReached("ncclMemAlloc: more than any memory");
+  *to = nullptr;
+  if (cuda().is_stand_in())
+    cuda().malloc(to, size);
+  else
+    *to = std::aligned_alloc(page, (size + page - 1) / page * page);
+  if (!*to && size > 0)
+    throw LimitReached(fmt::format("ncclMemAlloc: {} bytes are not to be had", size));
+  return ncclSuccess;
+}
+
+ncclResult_t release(void* memory) {
+  if (!cuda().is_stand_in())
+    std::free(memory);
+  else if (cuda().free(memory) != 0)
+    throw InvalidArgument("ncclMemFree: this memory is not from ncclMemAlloc, or has been freed");
+  return ncclSuccess;
+}
+
 }  // namespace
 }  // namespace capstan::nccl
 
@@ -99,22 +123,12 @@ ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   });
 }
 
-// Host memory in whole pages, as NCCL's windows ask for.
 ncclResult_t pncclMemAlloc(void** to, size_t size) {
-  return guarded([&] {
-    if (!to) throw capstan::InvalidArgument("ncclMemAlloc: `ptr` is null");
-    constexpr std::size_t page = NCCL_WIN_REQUIRED_ALIGNMENT;
-    if (size > SIZE_MAX - page) throw capstan::LimitReached("ncclMemAlloc: more than any memory");
-    *to = std::aligned_alloc(page, (size + page - 1) / page * page);
-    if (!*to && size > 0)
-      throw capstan::LimitReached(fmt::format("ncclMemAlloc: {} bytes are not to be had", size));
-    return ncclSuccess;
-  });
+  return guarded([&] { return allocate(to, size); });
 }
 
 ncclResult_t pncclMemFree(void* memory) {
-  std::free(memory);
-  return ncclSuccess;
+  return guarded([&] { return release(memory); });
 }
 
 // Capstan finds out by itself which memory is used again: registering changes nothing.

@@ -1,0 +1,182 @@
+// How calls of the program run: at once, or in the streams of the stand-in for CUDA.
+
+#include "bindings/nccl/batch.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+
+#include "bindings/nccl/cuda.hpp"
+#include "bindings/nccl/result.hpp"
+
+namespace capstan::nccl {
+namespace {
+
+constexpr unsigned without_timing = 2;                         // cudaEventDisableTiming
+constexpr int launch_failure = 719;                            // cudaErrorLaunchFailure
+const auto legacy_stream = reinterpret_cast<cudaStream_t>(1);  // cudaStreamLegacy
+
+/// Held while turns are taken and calls put into streams, so that both are in the same order and
+/// two threads cannot wait for each other.
+std::mutex& order() {
+  static std::mutex one;
+  return one;
+}
+
+/// The turns of all communicators that calls have, from the moment at which they are taken, under
+/// order(), until they have run.
+class TurnsOf {
+ public:
+  explicit TurnsOf(const std::vector<Call>& calls) {
+    for (const Call& call : calls)
+      if (std::ranges::find(turns_, call.comm, &Turn::comm) == turns_.end())
+        turns_.push_back({call.comm, call.comm->turns().take()});
+  }
+  TurnsOf(const TurnsOf&) = delete;
+  ~TurnsOf() {
+    await();
+    for (const Turn& turn : turns_) turn.comm->turns().end();
+  }
+
+  void await() const {
+    for (const Turn& turn : turns_) turn.comm->turns().await(turn.number);
+  }
+
+ private:
+  struct Turn {
+    std::shared_ptr<Comm> comm;
+    Turns::Number number;
+  };
+  std::vector<Turn> turns_;
+};
+
+/// Waits until all have ended. One thread may drive several ranks, each of which needs the others.
+void wait_for_all(const std::vector<std::pair<std::size_t, Work>>& started) {
+  std::vector<Work> works;
+  for (const auto& [index, work] : started) works.push_back(work);
+  while (!works.empty())
+    works.erase(works.begin() + static_cast<std::ptrdiff_t>(*Work::wait_any(works)));
+}
+
+Work start(const Call& call) {
+  Communicator& world = call.comm->world();
+  return call.start ? call.start(world) : world.start_exchange(call.messages);
+}
+
+/// Starts all calls, of several communicators in turn, before it waits for any. Gives the error of
+/// each call. A call that `leave` chooses is left to its communicator once it is started.
+template <class Leave>
+std::vector<std::exception_ptr> together(const std::vector<Call>& calls, Leave leave) {
+  std::vector<std::exception_ptr> errors(calls.size());
+  std::vector<std::pair<std::size_t, Work>> started;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    try {
+      Work work = start(calls[i]);
+      if (leave(calls[i]))
+        calls[i].comm->add({std::move(work)});
+      else
+        started.emplace_back(i, std::move(work));
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  }
+  wait_for_all(started);
+  for (const auto& [i, work] : started) {
+    try {
+      work.wait();
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  }
+  return errors;
+}
+
+ncclResult_t run_now(const std::vector<Call>& calls) {
+  for (const Call& call : calls) wait_for_stream(call.stream);
+  std::unique_lock ordered{order()};
+  const TurnsOf turns{calls};
+  ordered.unlock();
+  turns.await();
+  bool in_flight = false;
+  const auto errors = together(calls, [&](const Call& call) {
+    const bool leaves = !call.comm->options().blocking;
+    in_flight |= leaves;
+    return leaves;
+  });
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  return in_flight ? ncclInProgress : ncclSuccess;
+}
+
+/// Tells the program of a call in a stream that failed. Who has aborted a communicator knows.
+void tell(const Call& call, const std::exception_ptr& error) {
+  call.comm->fail(error);
+  if (call.comm->aborted()) return;
+  result_of(error);  // ncclGetLastError has the text
+  cuda().stream_fail(call.stream, launch_failure);
+}
+
+/// Calls that wait in a stream.
+struct Queued {
+  explicit Queued(std::vector<Call> which) : calls(std::move(which)), turns(calls) {}
+  const std::vector<Call> calls;
+  const TurnsOf turns;
+};
+
+void run_queued(void* data) {
+  const std::unique_ptr<Queued> queued{static_cast<Queued*>(data)};
+  queued->turns.await();
+  const auto errors = together(queued->calls, [](const Call&) { return false; });
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    if (errors[i]) tell(queued->calls[i], errors[i]);
+}
+
+/// `last` waits for all that `first` has now.
+void join(cudaStream_t first, cudaStream_t last) {
+  Cuda::Event event{};
+  require_cuda(cuda().event_create(&event, without_timing), "cudaEventCreateWithFlags");
+  const int recorded = cuda().event_record(event, first);
+  const int waits = cuda().stream_wait_event(last, event, 0);
+  cuda().event_destroy(event);
+  require_cuda(recorded, "cudaEventRecord");
+  require_cuda(waits, "cudaStreamWaitEvent");
+}
+
+/// The first stream runs the calls; the others wait for it before and after, as in NCCL.
+void enqueue(std::vector<Call> calls, const std::vector<cudaStream_t>& streams) {
+  for (const Call& call : calls) call.comm->world();  // throws what keeps it from being used
+  for (std::size_t i = 1; i < streams.size(); ++i) join(streams[i], streams[0]);
+  {
+    const std::scoped_lock ordered{order()};
+    auto queued = std::make_unique<Queued>(std::move(calls));
+    require_cuda(cuda().launch_host_function(streams[0], run_queued, queued.get()),
+                 "cudaLaunchHostFunc");
+    static_cast<void>(queued.release());  // run_queued frees it
+  }
+  for (std::size_t i = 1; i < streams.size(); ++i) join(streams[0], streams[i]);
+}
+
+std::vector<cudaStream_t> streams_of(const std::vector<Call>& calls) {
+  std::vector<cudaStream_t> streams;
+  for (const Call& call : calls)
+    if (call.stream && std::ranges::find(streams, call.stream) == streams.end())
+      streams.push_back(call.stream);
+  return streams;
+}
+
+}  // namespace
+
+ncclResult_t run(std::vector<Call> calls) {
+  if (calls.empty()) return ncclSuccess;
+  for (Call& call : calls)
+    if (call.stream == legacy_stream) call.stream = nullptr;
+  const auto streams = streams_of(calls);
+  if (streams.empty() || !cuda().is_stand_in()) return run_now(calls);
+  for (const Call& call : calls)
+    if (!call.stream) wait_for_stream(nullptr);
+  enqueue(std::move(calls), streams);
+  return ncclSuccess;
+}
+
+}  // namespace capstan::nccl

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "bindings/nccl/cudart/cuda_runtime.h"
+
+namespace capstan::cudart {
+
+/// A point in the order of a stream. It is passed when all work before it has ended. Thread-safe.
+class Moment {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void pass();
+  bool passed() const;
+  void wait() const;
+  /// Of a moment that is passed.
+  Clock::time_point when() const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool passed_ = false;
+  Clock::time_point when_;
+};
+
+/// A queue whose work runs in order on a thread of its own, which begins with the first work.
+/// Thread-safe.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  using Work = std::function<void()>;
+
+  Stream(int device, unsigned flags) : device_(device), flags_(flags) {}
+
+  int device() const { return device_; }
+  unsigned flags() const { return flags_; }
+  /// Whether work of the device's default stream and of this one wait for each other.
+  bool blocking() const { return (flags_ & cudaStreamNonBlocking) == 0; }
+
+  void put(Work work);
+  /// The moment after all work so far; nothing where all has ended.
+  std::shared_ptr<Moment> mark();
+  bool idle() const;
+
+  /// No more work will come: the thread ends after what there is.
+  void close();
+  bool closed() const;
+
+  /// What the next wait for the stream answers.
+  void fail(cudaError_t error);
+  cudaError_t take_failure();
+
+  /// Whether the calling thread is that of a stream.
+  static bool runs_this_thread();
+
+ private:
+  void append(Work work);
+  void run();
+
+  const int device_;
+  const unsigned flags_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> works_;  ///< the first one runs
+  bool has_thread_ = false, closed_ = false;
+  cudaError_t failure_ = cudaSuccess;
+};
+
+}  // namespace capstan::cudart
