@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "core/device/device_driver.hpp"
+#include "kernels/device/images.hpp"
 
 // This file declares the functions of CUDA's driver API that it uses, as the ABI has them.
 
@@ -46,7 +47,11 @@ class CudaDriver final : public DeviceDriver {
         .want(event_destroy_, "cuEventDestroy_v2")
         .want(event_record_, "cuEventRecord")
         .want(event_query_, "cuEventQuery")
-        .want(stream_wait_event_, "cuStreamWaitEvent");
+        .want(stream_wait_event_, "cuStreamWaitEvent")
+        .want(attribute_, "cuDeviceGetAttribute")
+        .want(module_load_, "cuModuleLoadData")
+        .want(module_function_, "cuModuleGetFunction")
+        .want(launch_, "cuLaunchKernel");
     lacked_ = functions.lacked();
     missing_ = functions.missing();
   }
@@ -54,6 +59,9 @@ class CudaDriver final : public DeviceDriver {
   const std::string& lacked() const { return lacked_; }
 
   std::string_view name() const override { return "CUDA"; }
+  std::vector<std::span<const std::byte>> images() const override {
+    return kernels::device::cuda_images();
+  }
   const std::vector<std::string>& missing() const override { return missing_; }
 
   std::string text_of(int code) const override {
@@ -152,6 +160,23 @@ class CudaDriver final : public DeviceDriver {
     return call_if_there(range_handle_, &descriptor, to_device(address), bytes, dma_buf, 0ULL);
   }
 
+  int multiprocessors(int device, int& number) const override {
+    constexpr int multiprocessor_count = 16;
+    return call_if_there(attribute_, &number, multiprocessor_count, device);
+  }
+  int load_module(const void* image, void*& module) override {
+    return call_if_there(module_load_, &module, image);
+  }
+  int find_kernel(void* module, const char* name, void*& kernel) override {
+    return call_if_there(module_function_, &kernel, module, name);
+  }
+  int launch(void* kernel, unsigned blocks, unsigned threads, const void* arguments,
+             std::size_t bytes, void* stream) override {
+    void* extra[] = {argument_buffer, const_cast<void*>(arguments), argument_size, &bytes, nullptr};
+    return call_if_there(launch_, kernel, blocks, 1U, 1U, threads, 1U, 1U, 0U, stream,
+                         static_cast<void**>(nullptr), static_cast<void**>(extra));
+  }
+
   int make_stream(void*& stream) override { return stream_create_(&stream, non_blocking); }
   int start_copy(Direction direction, void* to, const void* from, std::size_t bytes,
                  void* stream) override {
@@ -182,6 +207,9 @@ class CudaDriver final : public DeviceDriver {
   using DevicePointer = unsigned long long;
   static constexpr int device_memory = 2;
   static constexpr unsigned non_blocking = 1;
+  // Names of the entries of a launch's extra arguments.
+  static inline void* const argument_buffer = reinterpret_cast<void*>(std::uintptr_t{1});
+  static inline void* const argument_size = reinterpret_cast<void*>(std::uintptr_t{2});
 
   static DevicePointer to_device(const void* address) {
     return reinterpret_cast<DevicePointer>(address);
@@ -239,6 +267,11 @@ class CudaDriver final : public DeviceDriver {
   int (*event_record_)(void*, void*) = nullptr;
   int (*event_query_)(void*) = nullptr;
   int (*stream_wait_event_)(void*, void*, unsigned) = nullptr;
+  int (*attribute_)(int*, int, int) = nullptr;
+  int (*module_load_)(void**, const void*) = nullptr;
+  int (*module_function_)(void**, void*, const char*) = nullptr;
+  int (*launch_)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
+                 void**, void**) = nullptr;
 };
 
 /// /dev/dxg is that of Windows' subsystem for Linux.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,8 @@ class DeviceDriver {
 
   /// "CUDA", "HIP".
   virtual std::string_view name() const = 0;
+  /// The kernels of this vendor that the library carries. Empty if the build has left them out.
+  virtual std::vector<std::span<const std::byte>> images() const = 0;
   /// Functions that the library lacks and that copies do not need, by name.
   virtual const std::vector<std::string>& missing() const = 0;
   virtual std::string text_of(int code) const = 0;
@@ -81,6 +84,17 @@ class DeviceDriver {
   virtual int close_memory(void* memory) = 0;
   /// A file descriptor of whole pages of memory, by which network cards reach it.
   virtual int export_dma_buf(const void* address, std::size_t bytes, int& descriptor) = 0;
+
+  // Kernels, of images that the library carries (kernels/device/images.hpp).
+
+  /// How many blocks a device runs side by side, at least.
+  virtual int multiprocessors(int device, int& number) const = 0;
+  virtual int load_module(const void* image, void*& module) = 0;
+  /// Fails where the module has no kernel of that name.
+  virtual int find_kernel(void* module, const char* name, void*& kernel) = 0;
+  /// `arguments`: the bytes of all parameters, as the kernel lays them out.
+  virtual int launch(void* kernel, unsigned blocks, unsigned threads, const void* arguments,
+                     std::size_t bytes, void* stream) = 0;
 
   virtual int make_stream(void*& stream) = 0;
   virtual int start_copy(Direction direction, void* to, const void* from, std::size_t bytes,

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/device/device_driver.hpp"
+#include "kernels/device/images.hpp"
 
 // This file declares the functions of HIP's runtime that it uses, as the ABI has them.
 
@@ -41,7 +42,11 @@ class HipDriver final : public DeviceDriver {
         .want(event_destroy_, "hipEventDestroy")
         .want(event_record_, "hipEventRecord")
         .want(event_query_, "hipEventQuery")
-        .want(stream_wait_event_, "hipStreamWaitEvent");
+        .want(stream_wait_event_, "hipStreamWaitEvent")
+        .want(attribute_, "hipDeviceGetAttribute")
+        .want(module_load_, "hipModuleLoadData")
+        .want(module_function_, "hipModuleGetFunction")
+        .want(launch_, "hipModuleLaunchKernel");
     lacked_ = functions.lacked();
     missing_ = functions.missing();
   }
@@ -49,6 +54,9 @@ class HipDriver final : public DeviceDriver {
   const std::string& lacked() const { return lacked_; }
 
   std::string_view name() const override { return "HIP"; }
+  std::vector<std::span<const std::byte>> images() const override {
+    return kernels::device::hip_images();
+  }
   const std::vector<std::string>& missing() const override { return missing_; }
 
   std::string text_of(int code) const override {
@@ -128,6 +136,24 @@ class HipDriver final : public DeviceDriver {
                          0ULL);
   }
 
+  int multiprocessors(int device, int& number) const override {
+    constexpr int multiprocessor_count = 63;  // since version 5
+    return call_if_there(attribute_, &number, multiprocessor_count, device);
+  }
+  int load_module(const void* image, void*& module) override {
+    return call_if_there(module_load_, &module, image);
+  }
+  int find_kernel(void* module, const char* name, void*& kernel) override {
+    return call_if_there(module_function_, &kernel, module, name);
+  }
+  int launch(void* kernel, unsigned blocks, unsigned threads, const void* arguments,
+             std::size_t bytes, void* stream) override {
+    void* extra[] = {argument_buffer, const_cast<void*>(arguments), argument_size, &bytes,
+                     argument_end};
+    return call_if_there(launch_, kernel, blocks, 1U, 1U, threads, 1U, 1U, 0U, stream,
+                         static_cast<void**>(nullptr), static_cast<void**>(extra));
+  }
+
   int make_stream(void*& stream) override { return stream_create_(&stream, non_blocking); }
   int start_copy(Direction direction, void* to, const void* from, std::size_t bytes,
                  void* stream) override {
@@ -167,6 +193,10 @@ class HipDriver final : public DeviceDriver {
     std::byte reserved[64]{};
   };
   static constexpr unsigned non_blocking = 1;
+  // Names of the entries of a launch's extra arguments.
+  static inline void* const argument_buffer = reinterpret_cast<void*>(std::uintptr_t{1});
+  static inline void* const argument_size = reinterpret_cast<void*>(std::uintptr_t{2});
+  static inline void* const argument_end = reinterpret_cast<void*>(std::uintptr_t{3});
 
   /// Version 6 renumbered the types of memory.
   int device_memory_type() const {
@@ -213,6 +243,11 @@ class HipDriver final : public DeviceDriver {
   int (*event_record_)(void*, void*) = nullptr;
   int (*event_query_)(void*) = nullptr;
   int (*stream_wait_event_)(void*, void*, unsigned) = nullptr;
+  int (*attribute_)(int*, int, int) = nullptr;
+  int (*module_load_)(void**, const void*) = nullptr;
+  int (*module_function_)(void**, void*, const char*) = nullptr;
+  int (*launch_)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
+                 void**, void**) = nullptr;
 };
 
 }  // namespace

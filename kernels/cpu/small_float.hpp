@@ -24,7 +24,7 @@ struct SmallFloat {
     return has_infinity ? beyond() | 1u << (fraction_bits - 1) : beyond();
   }
 
-  float decode(std::uint32_t bits) const {
+  constexpr float decode(std::uint32_t bits) const {
     const std::uint32_t code = bits & (sign_bit() - 1);
     const int shift = 23 - fraction_bits;
     const auto rebias = static_cast<std::uint32_t>(127 - bias()) << 23;
@@ -39,7 +39,7 @@ struct SmallFloat {
 
   /// Rounds to nearest, ties to even. Too large a value becomes infinite, or NaN where there is no
   /// infinity. Has no branches, so that compilers vectorise a loop over it.
-  std::uint32_t encode(float value) const {
+  constexpr std::uint32_t encode(float value) const {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = bits & 0x7fff'ffff, sign = bits >> 31;
     const int shift = 23 - fraction_bits;
@@ -79,11 +79,11 @@ template <class T>
 concept IsSmallFloat = small_float_of<T>.exponent_bits > 0;
 
 template <IsSmallFloat T>
-float to_float(T value) {
+constexpr float to_float(T value) {
   return small_float_of<T>.decode(value.bits);
 }
 template <IsSmallFloat T>
-T from_float(float value) {
+constexpr T from_float(float value) {
   return {static_cast<decltype(T::bits)>(small_float_of<T>.encode(value))};
 }
 

@@ -212,4 +212,23 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   streams().wait_for_event(static_cast<Stream*>(stream), static_cast<Event*>(event));
   return success;
 }
+
+int cuModuleLoadData(void** module, const void* image) {
+  static int loaded = 0;
+  *module = &loaded;
+  return image ? success : invalid_value;
+}
+int cuModuleGetFunction(void** kernel, void*, const char* name) {
+  *kernel = kernel_named(name);
+  return *kernel ? success : not_found;
+}
+int cuLaunchKernel(void* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
+                   unsigned, unsigned, void* stream, void**, void** extra) {
+  const LaunchArguments arguments{extra};
+  return devices().launch(kernel, blocks, threads, arguments.data, arguments.bytes, stream);
+}
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  *value = 2;
+  return attribute == 16 ? success : invalid_value;
+}
 }

@@ -7,12 +7,13 @@
 #include <optional>
 #include <string>
 
+#include "kernels/device/arguments.hpp"
 #include "tests/devices/fake_streams.hpp"
 
 namespace capstan::fake {
 
 constexpr int success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3,
-              invalid_context = 201, not_ready = 600, launch_failed = 719;
+              invalid_context = 201, not_found = 500, not_ready = 600, launch_failed = 719;
 
 /// Names memory of a device to other processes; as long as the drivers' handles.
 struct IpcHandle {
@@ -63,6 +64,10 @@ class Devices {
                  int device);
   int query(void* stream);
 
+  /// Puts a kernel of the emulation into a stream. Its operands have to be memory of devices.
+  int launch(void* kernel, unsigned blocks, unsigned threads, const void* arguments,
+             std::size_t bytes, void* stream);
+
   /// Faults and counts; see fake_device.cpp.
   int knob(const std::string& name, int change);
 
@@ -70,6 +75,7 @@ class Devices {
   std::byte* map(Allocation made);
   const Allocation* found(const void* address);
   const std::byte* reachable(const void* address, std::size_t size);
+  bool map_operands(kernels::device::ReduceArguments& arguments);
 
   std::mutex mutex_;
   std::map<std::uintptr_t, Allocation> allocations_;
@@ -79,5 +85,14 @@ class Devices {
 
 /// The devices of this library.
 Devices& devices();
+
+/// A kernel of the emulation, by the name that modules have for it; null if there is none.
+void* kernel_named(const char* name);
+/// The arguments out of a launch's list: names 1 (buffer) and 2 (size), each before its value.
+struct LaunchArguments {
+  explicit LaunchArguments(void** extra);
+  const void* data = nullptr;
+  std::size_t bytes = 0;
+};
 
 }  // namespace capstan::fake

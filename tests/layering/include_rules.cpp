@@ -119,7 +119,7 @@ const std::vector<Rule>& rules() {
         {"topology", and_vocabulary({"core/net"}), {"fmt", "hwloc", "nlohmann"}},
         {"core/net", vocabulary, {"fmt", "spdlog", "sodium"}},
         {"core/memory", and_vocabulary({"core/net"}), {"fmt"}},
-        {"core/device", and_vocabulary({"core/net", "core/memory"}), {"fmt", "rdma"}},
+        {"core/device", and_vocabulary({"kernels", "core/net", "core/memory"}), {"fmt", "rdma"}},
         {"transports", and_vocabulary({"core/net", "core/memory"}), {"fmt"}},
         {"transports/common", and_vocabulary({"core/net", "core/memory", "transports"}), {"fmt"}},
         {"transports/compose",

@@ -45,7 +45,9 @@ Probe report(std::string name, const FoundDriver& found, const char* tool) {
     return {std::move(name), Probe::Status::problem,
             "the driver does not answer: " + found.driver->text_of(error),
             fmt::format("see '{}'", tool)};
-  const std::string have = devices_of(*found.driver, devices);
+  const std::string have =
+      fmt::format("{}, {} kernels in this build", devices_of(*found.driver, devices),
+                  found.driver->images().empty() ? "no" : "with");
   if (found.driver->missing().empty()) return {std::move(name), Probe::Status::ok, have};
   return {std::move(name), Probe::Status::note,
           fmt::format("{}; the driver lacks {}", have, fmt::join(found.driver->missing(), ", ")),

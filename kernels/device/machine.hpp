@@ -1,0 +1,62 @@
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/device/attributes.hpp"
+
+namespace capstan::kernels::device {
+
+/// 16 bytes: the most that one instruction of a thread loads or stores.
+struct alignas(16) Pack {
+  std::uint32_t words[4];
+};
+
+/// What the kernels ask of the device that runs them. Kernels are templates over it, and exist for
+/// CUDA, for HIP and, with threads of the processor, for tests.
+///
+///   thread, threads, block, blocks   the position in the block and of the block in the grid
+///   load, store                      ordinary memory: words of 1 to 8 bytes, or a Pack, aligned
+///   poll, raise                      a word that other blocks, devices or the host write or read
+///   at
+///                                    the same time. Neither orders any other access.
+///   poll_pack, raise_pack            the same for a Pack, which arrives as a whole
+///   release                          after it, what this thread raises is seen only together with
+///                                    all that its block has written before its last sync_block
+///   acquire(word)                    after poll has returned the awaited value of the word: what
+///   was
+///                                    written before that was raised is seen by this thread, and
+///                                    after sync_block by its block
+///   sync_block                       all threads of the block arrive, and see each other's writes
+///   shuffle(value, lane)             the value of another thread of the warp; all of it take part
+///   pause                            a short while in a loop that polls
+///   half_to_float, float_to_half     IEEE binary16, rounded to nearest even. A NaN to convert to
+///   16
+///                                    bits is the canonical one.
+///
+/// `Machine::warp_size` is 32 or 64 on devices; the emulation has smaller ones, too.
+template <class M>
+concept Machine = requires(const M& m, std::uint64_t* word, Pack* pack, float value) {
+  { M::warp_size + 0U } -> std::same_as<unsigned>;
+  { m.thread() } -> std::same_as<unsigned>;
+  { m.threads() } -> std::same_as<unsigned>;
+  { m.block() } -> std::same_as<unsigned>;
+  { m.blocks() } -> std::same_as<unsigned>;
+  { m.load(word) } -> std::same_as<std::uint64_t>;
+  m.store(word, *word);
+  { m.poll(word) } -> std::same_as<std::uint64_t>;
+  m.raise(word, *word);
+  { m.poll_pack(pack) } -> std::same_as<Pack>;
+  m.raise_pack(pack, *pack);
+  m.release();
+  m.acquire(word);
+  m.sync_block();
+  { m.shuffle(*word, 0U) } -> std::same_as<std::uint64_t>;
+  m.pause();
+  { m.half_to_float(std::uint16_t{}) } -> std::same_as<float>;
+  { m.float_to_half(value) } -> std::same_as<std::uint16_t>;
+};
+
+}  // namespace capstan::kernels::device

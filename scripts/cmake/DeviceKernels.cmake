@@ -1,0 +1,103 @@
+# The kernels of devices, as one image for each vendor, which the library carries and gives to the
+# vendor's driver at run time. So it links neither CUDA nor HIP, and needs no file beside it.
+set(CAPSTAN_CUDA_ARCHITECTURES 90 CACHE STRING "CUDA's architectures to build kernels for: 80;90;100")
+set(CAPSTAN_HIP_ARCHITECTURES gfx90a CACHE STRING "AMD's architectures to build kernels for: gfx90a;gfx942")
+option(CAPSTAN_DEVICE_KERNELS "Build kernels for devices where their compilers are found" ON)
+find_program(CAPSTAN_NVCC nvcc PATHS /usr/local/cuda/bin)
+find_program(CAPSTAN_HIP_CLANG NAMES amdclang++ clang++-19 clang++ PATHS /opt/rocm/llvm/bin)
+mark_as_advanced(CAPSTAN_NVCC CAPSTAN_HIP_CLANG)
+
+# capstan_device_image(VENDOR IMAGE...): the library carries these files.
+function(capstan_device_image vendor)
+  string(TOUPPER ${vendor} name)
+  add_custom_target(capstan_${vendor}_kernels DEPENDS ${ARGN})
+  add_dependencies(capstan capstan_${vendor}_kernels)
+  set(embedded "")
+  foreach(image ${ARGN})
+    get_filename_component(stem ${image} NAME_WE)
+    string(APPEND embedded "IMAGE(${stem}, \"${image}\")\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${vendor}_images.inc CONTENT "${embedded}" @ONLY)
+  set_property(SOURCE device/images.cpp TARGET_DIRECTORY capstan APPEND PROPERTY OBJECT_DEPENDS ${ARGN})
+  set_property(SOURCE device/images.cpp TARGET_DIRECTORY capstan APPEND PROPERTY
+               COMPILE_DEFINITIONS CAPSTAN_${name}_IMAGES="${CMAKE_CURRENT_BINARY_DIR}/${vendor}_images.inc")
+endfunction()
+
+function(capstan_cuda_kernels)
+  set(codes "")
+  foreach(architecture ${CAPSTAN_CUDA_ARCHITECTURES})
+    list(APPEND codes -gencode arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  set(images "")
+  foreach(left_out INTEGERS FLOATS) # two files, so that they are compiled side by side
+    set(image ${CMAKE_CURRENT_BINARY_DIR}/cuda_without_${left_out}.fatbin)
+    add_custom_command(
+      OUTPUT ${image}
+      COMMAND ${CAPSTAN_NVCC} -fatbin ${codes} --compress-mode=size -std=c++20 -O3 -fmad=false
+              --expt-relaxed-constexpr -DCAPSTAN_WITHOUT_${left_out} -I${PROJECT_SOURCE_DIR}
+              -I${PROJECT_SOURCE_DIR}/core/include -MD -MF ${image}.d -MT ${image}
+              ${CMAKE_CURRENT_SOURCE_DIR}/cuda/reduce.cu -o ${image}
+      DEPFILE ${image}.d DEPENDS cuda/reduce.cu VERBATIM
+      COMMENT "Compiling kernels for CUDA, without ${left_out}")
+    list(APPEND images ${image})
+  endforeach()
+  capstan_device_image(cuda ${images})
+endfunction()
+
+function(capstan_hip_kernels)
+  set(codes "")
+  foreach(architecture ${CAPSTAN_HIP_ARCHITECTURES})
+    list(APPEND codes --offload-arch=${architecture})
+  endforeach()
+  set(image ${CMAKE_CURRENT_BINARY_DIR}/hip.hipfb)
+  add_custom_command(
+    OUTPUT ${image}
+    COMMAND ${CAPSTAN_HIP_CLANG} -x hip --cuda-device-only ${codes} --offload-compress -nogpulib -nogpuinc
+            -std=c++20 -O3 -ffp-contract=off -fno-strict-aliasing -I${PROJECT_SOURCE_DIR}
+            -I${PROJECT_SOURCE_DIR}/core/include -MD -MF ${image}.d -MT ${image}
+            ${CMAKE_CURRENT_SOURCE_DIR}/hip/reduce.hip -o ${image}
+    DEPFILE ${image}.d DEPENDS hip/reduce.hip VERBATIM COMMENT "Compiling kernels for HIP")
+  capstan_device_image(hip ${image})
+endfunction()
+
+# capstan_compiles(RESULT COMMAND...): whether a compiler takes a file for devices.
+function(capstan_compiles result)
+  if(NOT DEFINED ${result})
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/probe.cpp "__attribute__((device)) int one() { return 1; }\n")
+    execute_process(COMMAND ${ARGN} ${CMAKE_CURRENT_BINARY_DIR}/probe.cpp -o ${CMAKE_CURRENT_BINARY_DIR}/probe.out
+                    RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET)
+    if(code EQUAL 0)
+      set(${result} ON CACHE INTERNAL "")
+    else()
+      set(${result} OFF CACHE INTERNAL "")
+    endif()
+  endif()
+endfunction()
+
+target_sources(capstan PRIVATE device/images.cpp)
+set_source_files_properties(device/images.cpp TARGET_DIRECTORY capstan PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+set(_cuda "left out: -D CAPSTAN_DEVICE_KERNELS=ON, without sanitizers")
+set(_hip "${_cuda}")
+if(CAPSTAN_DEVICE_KERNELS AND NOT CAPSTAN_SANITIZE)
+  set(_cuda "left out, no nvcc that takes C++20: reductions on NVIDIA's devices")
+  set(_hip "left out, no clang for AMD's devices: reductions there; apt-get install clang-19 lld-19")
+  if(CAPSTAN_NVCC)
+    list(GET CAPSTAN_CUDA_ARCHITECTURES 0 _first)
+    capstan_compiles(CAPSTAN_HAS_NVCC ${CAPSTAN_NVCC} -cubin -x cu -std=c++20 -arch=sm_${_first}
+                     --compress-mode=size)
+    if(CAPSTAN_HAS_NVCC)
+      set(_cuda "${CAPSTAN_NVCC}: sm_${CAPSTAN_CUDA_ARCHITECTURES}")
+      capstan_cuda_kernels()
+    endif()
+  endif()
+  if(CAPSTAN_HIP_CLANG)
+    list(GET CAPSTAN_HIP_ARCHITECTURES 0 _first)
+    capstan_compiles(CAPSTAN_HAS_HIP ${CAPSTAN_HIP_CLANG} -x hip --cuda-device-only --offload-compress
+                     -nogpulib -nogpuinc -std=c++20 --offload-arch=${_first})
+    if(CAPSTAN_HAS_HIP)
+      set(_hip "${CAPSTAN_HIP_CLANG}: ${CAPSTAN_HIP_ARCHITECTURES}")
+      capstan_hip_kernels()
+    endif()
+  endif()
+endif()
+set_property(GLOBAL PROPERTY CAPSTAN_KERNELS "CUDA kernels ${_cuda}" "HIP kernels  ${_hip}")
