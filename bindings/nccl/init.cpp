@@ -1,5 +1,7 @@
 // How communicators are made and freed.
 
+#include "bindings/nccl/init.hpp"
+
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
@@ -70,6 +72,8 @@ Network network_named(const std::string& name) {
   throw InvalidArgument(fmt::format("config: netName is '{}'; there are Socket, IB and OFI", name));
 }
 
+}  // namespace
+
 Comm::Options options_of(const ncclConfig_t* config, Comm::Options options, Settings& settings) {
   if (!config) return options;
   if (config->magic != NCCL_API_MAGIC)
@@ -82,6 +86,10 @@ Comm::Options options_of(const ncclConfig_t* config, Comm::Options options, Sett
   return options;
 }
 
+Comm::Options options_here() {
+  return {.device = current_device()};
+}
+
 UniqueId id_of(const ncclUniqueId& id) {
   UniqueId made;
   static_assert(sizeof made.bytes == sizeof id.internal);
@@ -89,7 +97,6 @@ UniqueId id_of(const ncclUniqueId& id) {
   return made;
 }
 
-/// Makes one communicator; throws what keeps it from being made, unless calls do not block.
 ncclResult_t make(ncclComm_t* handle, const std::shared_ptr<Comm>& comm, Comm::Make make) {
   const bool in_background = !comm->options().blocking;
   if (in_background) *handle = handle_of(comm);
@@ -100,13 +107,22 @@ ncclResult_t make(ncclComm_t* handle, const std::shared_ptr<Comm>& comm, Comm::M
   return ncclSuccess;
 }
 
+ncclUniqueId create_id() {
+  ncclUniqueId id;
+  const UniqueId made = create_unique_id(own_address());
+  std::memcpy(id.internal, made.bytes.data(), sizeof id.internal);
+  return id;
+}
+
+namespace {
+
 ncclResult_t init(ncclComm_t* handle, int size, const ncclUniqueId& id, int rank,
                   const ncclConfig_t* config) {
   if (!handle) throw InvalidArgument("ncclCommInitRank: `comm` is null");
   if (size < 1 || rank < 0 || rank >= size)
     throw InvalidArgument(fmt::format("ncclCommInitRank: rank {} of {} ranks", rank, size));
   Settings settings = Settings::from_environment();
-  const auto options = options_of(config, {.device = current_device()}, settings);
+  const auto options = options_of(config, options_here(), settings);
   auto comm = std::make_shared<Comm>(rank, size, options);
   auto join = [unique = id_of(id), rank, size, settings] {
     return Communicator::join(unique, rank, size, settings);
@@ -198,8 +214,7 @@ ncclResult_t pncclGetVersion(int* version) {
 ncclResult_t pncclGetUniqueId(ncclUniqueId* id) {
   return guarded([&] {
     if (!id) throw capstan::InvalidArgument("ncclGetUniqueId: `uniqueId` is null");
-    const auto made = capstan::create_unique_id(own_address());
-    std::memcpy(id->internal, made.bytes.data(), sizeof id->internal);
+    *id = create_id();
     return ncclSuccess;
   });
 }

@@ -1,6 +1,6 @@
-// Names of NCCL that Capstan does not serve. They are there, as programs that look up all names when
-// they load would fail otherwise; each answers ncclInvalidUsage, and ncclGetLastError says why. The
-// header is not included here: arguments do not matter.
+// Names of NCCL that Capstan does not serve. They are there, as programs that look up all names
+// when they load would fail otherwise; each answers ncclInvalidUsage, and ncclGetLastError says
+// why. The header is not included here: arguments do not matter.
 
 #include <string>
 
@@ -8,19 +8,16 @@ namespace capstan::nccl {
 int refuse(const char* name, const char* reason);
 }
 
-#define CAPSTAN_NCCL_REFUSED(name, reason)                                                        \
-  extern "C" __attribute__((visibility("default"))) int pnccl##name() {                           \
-    return capstan::nccl::refuse("nccl" #name, reason);                                           \
-  }                                                                                               \
+#define CAPSTAN_NCCL_REFUSED(name, reason)                              \
+  extern "C" __attribute__((visibility("default"))) int pnccl##name() { \
+    return capstan::nccl::refuse("nccl" #name, reason);                 \
+  }                                                                     \
   extern "C" __attribute__((weak, alias("pnccl" #name), visibility("default"))) int nccl##name();
 
 #define CAPSTAN_NCCL_GPU(name) CAPSTAN_NCCL_REFUSED(name, "it is for kernels on a GPU")
 #define CAPSTAN_NCCL_PARAMETER(name) \
   CAPSTAN_NCCL_REFUSED(name, "Capstan has settings of its own, capstan/settings.hpp")
 
-CAPSTAN_NCCL_REFUSED(CommShrink, "make a new communicator of the ranks that are left, by a new id")
-CAPSTAN_NCCL_REFUSED(CommGrow, "make a new communicator of all ranks, by a new id")
-CAPSTAN_NCCL_REFUSED(CommGetUniqueId, "call ncclGetUniqueId for another communicator")
 CAPSTAN_NCCL_REFUSED(CommSuspend, "there is no memory of a GPU to give back")
 CAPSTAN_NCCL_REFUSED(CommResume, "there is no memory of a GPU to give back")
 CAPSTAN_NCCL_REFUSED(CommMemStats, "there is no memory of a GPU")

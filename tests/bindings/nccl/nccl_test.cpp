@@ -357,7 +357,6 @@ TEST(Nccl, WhatIsNotServedSaysWhy) {
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclInvalidUsage);
   EXPECT_NE(std::string{ncclGetLastError(nullptr)}.find("ncclGroupSimulateEnd"), std::string::npos);
-  EXPECT_EQ(ncclCommShrink(nullptr, nullptr, 0, nullptr, nullptr, 0), ncclInvalidUsage);
 }
 
 TEST(Nccl, MemoryIsInWholePages) {

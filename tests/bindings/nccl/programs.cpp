@@ -267,6 +267,31 @@ void all_gather_in_windows() {
   });
 }
 
+/// What a program leaves behind is freed after main, in the wrong order, with work under way.
+struct Left {
+  ~Left() {
+    for (cudaStream_t stream : streams) CUDA(cudaStreamDestroy(stream));
+    for (ncclComm_t comm : comms) NCCL(ncclCommDestroy(comm));
+  }
+  std::vector<ncclComm_t> comms;
+  std::vector<cudaStream_t> streams;
+};
+
+void work_at_exit() {
+  static float data = 1;
+  static Left left;
+  left.comms = all_communicators();
+  left.streams.resize(left.comms.size());
+  for (int r = 0; r < devices(); ++r) {
+    const auto index = static_cast<std::size_t>(r);
+    CUDA(cudaSetDevice(r));
+    CUDA(cudaStreamCreate(&left.streams[index]));
+    if (r > 0)  // rank 0 never makes the call: the others wait for it until the process has ended
+      NCCL(ncclAllReduce(&data, &data, 1, ncclFloat, ncclSum, left.comms[index],
+                         left.streams[index]));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -277,7 +302,8 @@ int main(int argc, char** argv) {
                                                   {"AllReduceInAGroup", all_reduce_in_a_group},
                                                   {"RegisteredBuffers", registered_buffers},
                                                   {"AllReduceInWindows", all_reduce_in_windows},
-                                                  {"AllGatherInWindows", all_gather_in_windows}};
+                                                  {"AllGatherInWindows", all_gather_in_windows},
+                                                  {"WorkAtExit", work_at_exit}};
   const auto way = ways.find(argc == 2 ? argv[1] : "");
   if (way == ways.end()) {
     std::fprintf(stderr, "usage: programs WAY, which is one of\n");

@@ -1,0 +1,156 @@
+// Communicators with fewer or more ranks than another one.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "bindings/nccl/group.hpp"
+#include "bindings/nccl/init.hpp"
+#include "bindings/nccl/result.hpp"
+
+namespace capstan::nccl {
+namespace {
+
+constexpr int of_survivors = 1;  // the tag; messages of programs have 0
+
+std::vector<int> survivors(const Comm& parent, std::span<const int> excluded) {
+  for (const int rank : excluded)
+    if (rank < 0 || rank >= parent.size())
+      throw InvalidArgument(fmt::format(
+          "ncclCommShrink: rank {} is to be excluded; ranks are 0 to {}", rank, parent.size() - 1));
+  std::vector<int> left;
+  for (int rank = 0; rank < parent.size(); ++rank)
+    if (std::ranges::find(excluded, rank) == excluded.end()) left.push_back(rank);
+  if (std::ranges::find(left, parent.rank()) == left.end())
+    throw InvalidArgument(fmt::format(
+        "ncclCommShrink: rank {} excludes itself: only ranks that stay call it", parent.rank()));
+  return left;
+}
+
+/// The first survivor makes an id and sends it to the others.
+ncclUniqueId id_among(Communicator& world, const std::vector<int>& left) {
+  ncclUniqueId id;
+  if (world.rank() != left.front()) {
+    world.receive(std::span{id.internal}, left.front(), of_survivors);
+    return id;
+  }
+  id = create_id();
+  for (const int rank : left)
+    if (rank != world.rank()) world.send(std::span{std::as_const(id.internal)}, rank, of_survivors);
+  return id;
+}
+
+/// A rank of the new communicator, which joins by `id`.
+ncclResult_t join(ncclComm_t* handle, const ncclUniqueId& id, int rank, int size,
+                  const Comm::Options& options, const Settings& settings) {
+  return make(handle, std::make_shared<Comm>(rank, size, options),
+              [unique = id_of(id), rank, size, settings] {
+                return Communicator::join(unique, rank, size, settings);
+              });
+}
+
+ncclResult_t shrink(ncclComm_t handle, std::span<const int> excluded, ncclComm_t* made,
+                    const ncclConfig_t* config, int flags) {
+  const auto parent = comm_of(handle);
+  if (!made) throw InvalidArgument("ncclCommShrink: `newcomm` is null");
+  if (flags != NCCL_SHRINK_DEFAULT)
+    return refused(
+        "ncclCommShrink with NCCL_SHRINK_ABORT is not supported: ranks of a communicator that has "
+        "failed cannot "
+        "reach each other by it. Make a new one of the ranks that are left, by a new id");
+  Settings settings = Settings::from_environment();
+  const auto options = options_of(config, parent->options(), settings);
+  const auto left = survivors(*parent, excluded);
+  return create(
+      [=] {
+        parent->flush();
+        const ncclUniqueId id = id_among(parent->world(), left);
+        const auto rank = std::ranges::find(left, parent->rank()) - left.begin();
+        return join(made, id, static_cast<int>(rank), static_cast<int>(left.size()), options,
+                    settings);
+      },
+      options.blocking ? ncclSuccess : ncclInProgress);
+}
+
+/// What one rank of the parent brings along.
+struct Brought {
+  ncclUniqueId id{};
+  char has_id = 0;
+};
+
+/// The id that one rank of the parent has. Ranks that pass none do not know which it is.
+ncclUniqueId id_of_one(Comm& parent, const ncclUniqueId* own) {
+  Brought mine;
+  if (own) mine = {*own, 1};
+  std::vector<Brought> all(static_cast<std::size_t>(parent.size()));
+  parent.world().all_gather(std::as_bytes(std::span{&mine, 1}),
+                            std::as_writable_bytes(std::span{all}));
+  const auto one = [](const Brought& brought) { return brought.has_id == 1; };
+  if (std::ranges::count_if(all, one) != 1)
+    throw InvalidArgument(
+        "ncclCommGrow: exactly one rank of the communicator passes the unique id");
+  return std::ranges::find_if(all, one)->id;
+}
+
+ncclResult_t grow(ncclComm_t handle, int size, const ncclUniqueId* id, int rank, ncclComm_t* made,
+                  const ncclConfig_t* config) {
+  if (!made) throw InvalidArgument("ncclCommGrow: `newcomm` is null");
+  const auto parent = handle ? comm_of(handle) : nullptr;
+  if (parent ? size < parent->size() || rank != -1 : !id || rank < 0 || rank >= size)
+    throw InvalidArgument(
+        fmt::format("ncclCommGrow to {} ranks: ranks of the communicator pass rank -1, one of them "
+                    "the id; new ranks "
+                    "pass the id and a rank from the communicator's size on",
+                    size));
+  Settings settings = Settings::from_environment();
+  const auto options = options_of(config, parent ? parent->options() : options_here(), settings);
+  const auto own = id ? std::optional{*id} : std::nullopt;
+  return create(
+      [=] {
+        if (!parent) return join(made, *own, rank, size, options, settings);
+        parent->flush();
+        return join(made, id_of_one(*parent, own ? &*own : nullptr), parent->rank(), size, options,
+                    settings);
+      },
+      options.blocking ? ncclSuccess : ncclInProgress);
+}
+
+}  // namespace
+}  // namespace capstan::nccl
+
+using namespace capstan::nccl;
+
+extern "C" {
+
+ncclResult_t pncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made,
+                             ncclConfig_t* config, int flags) {
+  return guarded([&] {
+    if (count < 0 || (count > 0 && !excluded))
+      throw capstan::InvalidArgument("ncclCommShrink: the list of excluded ranks is null");
+    return shrink(comm, {excluded, static_cast<std::size_t>(count)}, made, config, flags);
+  });
+}
+
+ncclResult_t pncclCommGrow(ncclComm_t comm, int size, const ncclUniqueId* id, int rank,
+                           ncclComm_t* made, ncclConfig_t* config) {
+  return guarded([&] { return grow(comm, size, id, rank, made, config); });
+}
+
+ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id) {
+  return guarded([&] {
+    comm_of(comm);
+    if (!id) throw capstan::InvalidArgument("ncclCommGetUniqueId: `uniqueId` is null");
+    *id = create_id();
+    return ncclSuccess;
+  });
+}
+}
+
+CAPSTAN_NCCL_EXPORT(CommShrink);
+CAPSTAN_NCCL_EXPORT(CommGrow);
+CAPSTAN_NCCL_EXPORT(CommGetUniqueId);
