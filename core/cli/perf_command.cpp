@@ -9,10 +9,12 @@
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
 #include "core/cli/options.hpp"
+#include "core/cli/perf/cells.hpp"
 #include "core/custom/added_algorithms.hpp"
 #include "core/launcher/launcher.hpp"
 #include "core/selection/rules.hpp"
 #include "perf/compare/compare.hpp"
+#include "perf/measure/chart.hpp"
 #include "perf/measure/measure.hpp"
 #include "perf/measure/report.hpp"
 #include "perf/measure/start_up.hpp"
@@ -21,113 +23,10 @@
 namespace capstan::cli {
 namespace {
 
-struct PerfOptions {
-  std::vector<std::string> collectives{"all_reduce"};
-  std::vector<int> ranks;
-  std::string smallest = "8", largest = "64M";
-  std::uint64_t factor = 2;
-  std::vector<std::string> types{"f32"}, ops{"sum"};
-  std::string algorithm;
-  int root = 0;
-  bool in_place = false;
-  std::vector<std::string> sizes, against;
-  std::string json, chart;
-  launcher::HostOptions where;
-  perf::MeasureOptions measure;
-
-  const std::string& collective() const { return collectives.front(); }
-};
-
-template <class Value, class Parse>
-std::vector<Value> parse_names(const std::vector<std::string>& names, const char* option,
-                               std::span<const Value> all, Parse parse) {
-  std::vector<Value> values;
-  for (const std::string& name : names) {
-    if (name == "all") return {all.begin(), all.end()};
-    const auto value = parse(name);
-    if (!value) {
-      std::vector<std::string_view> known;
-      for (const Value each : all) known.push_back(name_of(each));
-      throw InvalidArgument(fmt::format("{} does not know '{}': choose from {}, or all", option,
-                                        name, fmt::join(known, ", ")));
-    }
-    values.push_back(*value);
-  }
-  return values;
-}
-
-Bytes parse_size(const std::string& text, const char* option) {
-  const auto bytes = parse_bytes(text);
-  if (!bytes || *bytes > Bytes{std::uint64_t{1} << 40})
-    throw InvalidArgument(
-        fmt::format("{} {}: expected a size up to 1024G, such as 8, 64k or 256M", option, text));
-  return *bytes;
-}
-
 std::vector<std::string> collective_names() {
   std::vector<std::string> names;
   for (const Collective collective : all_collectives()) names.emplace_back(name_of(collective));
   return names;
-}
-
-struct SizeRange {
-  Bytes from, to;
-};
-
-SizeRange size_range(const PerfOptions& options) {
-  const SizeRange range{parse_size(options.smallest, "--min-bytes"),
-                        parse_size(options.largest, "--max-bytes")};
-  if (range.from > range.to)
-    throw InvalidArgument(fmt::format("--min-bytes {} is larger than --max-bytes {}: swap them",
-                                      options.smallest, options.largest));
-  return range;
-}
-
-/// From the smallest to the largest size, which is the last one whatever the factor.
-std::vector<Bytes> swept_sizes(const PerfOptions& options) {
-  const auto [from, to] = size_range(options);
-  std::vector<Bytes> sizes;
-  for (Bytes size = from; size < to && size > Bytes{0}; size = size * options.factor)
-    sizes.push_back(size);
-  if (from == Bytes{0} && to > from) sizes.push_back(from);
-  sizes.push_back(to);
-  return sizes;
-}
-
-/// All cells that the options select.
-std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
-  const Collective collective = *collective_named(options.collective());
-  if (options.root >= ranks)
-    throw InvalidArgument(
-        fmt::format("--root {}: there are {} ranks, from 0", options.root, ranks));
-  const std::vector<Bytes> sizes = swept_sizes(options);
-  std::vector<perf::Cell> cells;
-  for (const DataType type :
-       parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named))
-    for (const ReduceOp op :
-         parse_names<ReduceOp>(options.ops, "--ops", all_reduce_ops(), reduce_op_named))
-      for (const Bytes size : sizes) {
-        if (reduces(collective) && !supports(type, op)) break;
-        cells.push_back(perf::cell_of(collective, type, op, size, ranks));
-        cells.back().shape.root = options.root;
-        cells.back().in_place = options.in_place;
-        if (collective == Collective::barrier) break;
-      }
-  if (cells.empty())
-    throw InvalidArgument("none of --ops is defined for any of --types: choose others");
-  return cells;
-}
-
-/// Selected pairs of operation and type that are not defined.
-std::vector<std::string> undefined_pairs(const PerfOptions& options) {
-  std::vector<std::string> pairs;
-  if (!reduces(*collective_named(options.collective()))) return pairs;
-  for (const DataType type :
-       parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named))
-    for (const ReduceOp op :
-         parse_names<ReduceOp>(options.ops, "--ops", all_reduce_ops(), reduce_op_named))
-      if (!supports(type, op)) pairs.push_back(fmt::format("{} of {}", name_of(op), name_of(type)));
-  return pairs;
 }
 
 /// Binds this rank to its own core, unless the launcher has bound it already.
@@ -145,14 +44,22 @@ const Algorithm* name_is_known(Collective collective, std::string_view name) {
   return added.check_name(collective, name);
 }
 
+/// Throws where a file could not be written.
+void check_files(const PerfOptions& options) {
+  if (!options.chart.empty()) report::require_charts("--chart");
+  perf::check_writable(options.json);
+  perf::check_writable(options.chart);
+}
+
 /// Runs as one rank of a job; rank 0 prints the results.
-int run_rank(const PerfOptions& options, const Launch& launch) {
+int run_rank(const PerfOptions& options, const Launch& launch,
+             const std::vector<std::string>& arguments) {
   const auto cells = cells_of(options, launch.size);
   auto settings = Settings::from_environment();
   if (!options.algorithm.empty())
     settings.algorithm = options.collective() + ":" + options.algorithm;
   AlgorithmRules::parse(settings.algorithm, name_is_known);
-  if (launch.rank == 0) perf::check_writable(options.json);
+  if (launch.rank == 0) check_files(options);
   if (!std::getenv("CAPSTAN_BINDING")) bind_if_free(launch);
   Communicator world = Communicator::from_environment(settings);
   const perf::StartUp start_up = perf::measure_start_up(world);
@@ -166,6 +73,7 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
                                                   name_of(options.measure.buffers))));
   if (const auto pairs = undefined_pairs(options); table && !pairs.empty())
     fmt::print("# left out, not defined: {}\n", fmt::join(pairs, ", "));
+  std::vector<perf::Measurement> measurements;
   nlohmann::json results = nlohmann::json::array();
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -175,6 +83,7 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
     if (terminal) fmt::print(stderr, "\033[K");
     if (table) fmt::print("{}", table_line(measurement)), std::fflush(stdout);
     results.push_back(to_json(measurement));
+    measurements.push_back(measurement);
   }
   if (table) fmt::print("{}# wrong values: {}\n", to_line(start_up), wrong);
   if (prints && !options.json.empty()) {
@@ -182,6 +91,8 @@ int run_rank(const PerfOptions& options, const Launch& launch) {
         {"launcher", launch.launcher}, {"start_up", to_json(start_up)}, {"results", results}};
     perf::write_document(options.json, document.dump(2));
   }
+  if (prints && !options.chart.empty())
+    perf::write_document(options.chart, chart_page(measurements, report::origin(arguments)));
   return wrong == 0 ? 0 : 1;
 }
 
@@ -197,7 +108,7 @@ int run_all(const PerfOptions& options, int ranks, std::vector<std::string> argu
   cells_of(options, all.ranks);  // refuses bad options once, not on every rank
   if (!options.algorithm.empty())
     AlgorithmRules::parse(options.collective() + ":" + options.algorithm, name_is_known);
-  if (all.hosts.empty()) perf::check_writable(options.json);  // else rank 0 does, where it runs
+  if (all.hosts.empty()) check_files(options);  // else rank 0 does, where it runs
   return launcher::launch(all);
 }
 
@@ -207,25 +118,11 @@ int default_ranks(const PerfOptions& options) {
   return static_cast<int>(Machine::discover().cores().size());
 }
 
-std::vector<Bytes> sizes_of(const PerfOptions& options) {
-  std::vector<Bytes> sizes;
-  if (!options.sizes.empty()) {
-    for (const std::string& size : options.sizes) sizes.push_back(parse_size(size, "--sizes"));
-    return sizes;
-  }
-  const auto [from, to] = size_range(options);
-  for (const char* size : {"8", "64", "1K", "8K", "64K", "512K", "1M", "4M", "16M", "64M", "256M"})
-    if (const Bytes bytes = parse_size(size, "size"); from <= bytes && bytes <= to)
-      sizes.push_back(bytes);
-  if (sizes.empty() || sizes.back() < to) sizes.push_back(to);
-  return sizes;
-}
-
 /// Options that would do nothing here.
 void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
   check_host_options(command, options.where);
   if (options.against.empty()) {
-    refuse_options(command, {"--sizes", "--chart"}, "only with --against");
+    refuse_options(command, {"--sizes"}, "only with --against");
     const Collective collective = *collective_named(options.collective());
     const auto without = [&](const char* what) {
       return fmt::format("{} has no {}: leave it out", name_of(collective), what);
@@ -243,7 +140,7 @@ void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
     refuse_options(command, {"--min-bytes", "--max-bytes"}, "--sizes says it all: leave this out");
 }
 
-int perf_against(const PerfOptions& options) {
+int perf_against(const PerfOptions& options, const std::vector<std::string>& arguments) {
   perf::CompareOptions all{.peers = options.against,
                            .collectives = {},
                            .ranks = options.ranks,
@@ -251,6 +148,7 @@ int perf_against(const PerfOptions& options) {
                            .sizes = sizes_of(options),
                            .json = options.json,
                            .chart = options.chart,
+                           .arguments = arguments,
                            .measure = options.measure};
   for (const std::string& name : options.collectives)
     if (name == "all")
@@ -264,8 +162,7 @@ int perf_against(const PerfOptions& options) {
     throw InvalidArgument(
         "--buffers allocated: other libraries have no such memory; leave out --against");
   if (all.ranks.empty()) all.ranks = {default_ranks(options)};
-  perf::check_writable(options.json);
-  perf::check_writable(options.chart);
+  check_files(options);
   return perf::compare(all);
 }
 
@@ -273,7 +170,7 @@ int run_perf(const CLI::App& command, const PerfOptions& options,
              const std::vector<std::string>& arguments) {
   if (!options.against.empty()) {
     refuse_idle_options(command, options);
-    return perf_against(options);
+    return perf_against(options, arguments);
   }
   if (options.collectives.size() > 1 || options.collective() == "all" || options.ranks.size() > 1)
     throw InvalidArgument("several collectives or numbers of ranks: only with --against");
@@ -284,7 +181,7 @@ int run_perf(const CLI::App& command, const PerfOptions& options,
   if (launched && wanted != 0 && wanted != launch.size)
     throw InvalidArgument(fmt::format("-n {} but {} has started {} ranks: leave -n out", wanted,
                                       launch.launcher, launch.size));
-  if (launched) return run_rank(options, launch);
+  if (launched) return run_rank(options, launch, arguments);
   return run_all(options, wanted == 0 ? default_ranks(options) : wanted, arguments);
 }
 
@@ -365,10 +262,11 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
                    "With --against: these sizes instead of 8, 64, 1K ... 256M")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command->add_option("--chart", options->chart, "With --against: write an HTML page of diagrams");
+  command->add_option("--chart", options->chart,
+                      "Write an HTML page of diagrams, which needs no network to be read");
   command->footer(
       "Examples:\n"
-      "  capstan perf all_reduce -n 4 -b 8 -e 256M\n"
+      "  capstan perf all_reduce -n 4 -b 8 -e 256M --chart all_reduce.html\n"
       "  capstan perf all_reduce -n 4 --types all --ops all -b 1k -e 1k\n"
       "  capstan perf all_gather -n 4 --buffers allocated\n"
       "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"

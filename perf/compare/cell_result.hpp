@@ -13,7 +13,8 @@ namespace capstan::perf {
 /// Microseconds per call of one configuration in one cell.
 struct Times {
   double median = 0, least = 0;
-  double spread = 0;  ///< distance between the quartiles, as a share of the median
+  double spread = 0;            ///< distance between the quartiles, as a share of the median
+  double lower = 0, upper = 0;  ///< the quartiles
 };
 
 /// One cell of a comparison: calls in a row, and calls that are alone (see AloneCalls).
@@ -38,7 +39,8 @@ struct CellResult {
     std::uint64_t wrong = 0;
   };
   std::vector<Peer> peers{};
-  std::vector<Peer> peers_alone{};  ///< the same for calls that are alone
+  std::vector<Peer> peers_alone{};         ///< the same for calls that are alone
+  std::vector<Peer> ways{}, ways_alone{};  ///< every configuration of every peer
 
   /// The peer with the lowest ratio; null without peers.
   const Peer* best() const { return best_of(peers); }

@@ -6,20 +6,14 @@
 #include <cmath>
 #include <set>
 
+#include "perf/compare/workers.hpp"
+#include "perf/measure/chart.hpp"
+
 namespace capstan::perf {
 namespace {
 
-constexpr double width = 460, height = 300, left = 52, right = 12, top = 28, bottom = 34;
-
-constexpr const char* colours[] = {"#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b"};
-
-/// The cells of one diagram, by size.
+/// The cells of one figure, by size.
 using Panel = std::vector<const CellResult*>;
-
-struct Curve {
-  std::string name, colour, dash;
-  std::vector<std::pair<double, double>> points;  // bytes, microseconds
-};
 
 std::vector<Panel> panels_of(const std::vector<CellResult>& cells) {
   std::vector<Panel> panels;
@@ -35,139 +29,83 @@ std::vector<Panel> panels_of(const std::vector<CellResult>& cells) {
   return panels;
 }
 
-std::vector<Curve> curves_of(const Panel& panel, const std::vector<std::string>& peers) {
-  Curve own{"capstan", colours[0], "", {}}, bound{"bound", "#888", "4 3", {}};
-  std::vector<Curve> curves;
-  for (std::size_t i = 0; i < peers.size(); ++i)
-    curves.push_back({peers[i], colours[1 + i % 4], "", {}});
+std::string title_of(const Panel& panel) {
+  return fmt::format("{}, {} ranks", name_of(panel.front()->collective), panel.front()->ranks);
+}
+
+void add_point(std::vector<report::Line>& lines, const std::string& name, Bytes size,
+               const Times& times, const std::string& note) {
+  if (times.median <= 0) return;
+  report::Line& line = line_named(lines, name);
+  if (name == own_name) line.role = report::Role::subject;
+  if (name == bound_name) line.role = report::Role::bound;
+  line.points.push_back({.x = place_of(size),
+                         .y = times.median,
+                         .low = times.lower,
+                         .high = times.upper,
+                         .note = note});
+}
+
+report::Figure figure_of(const Panel& panel) {
+  std::vector<report::Line> lines, alone;
+  std::vector<report::Taken> taken;
   for (const CellResult* cell : panel) {
-    const double bytes = static_cast<double>(std::max<std::uint64_t>(cell->size.value(), 1));
-    own.points.emplace_back(bytes, cell->own.median);
-    if (cell->bound.median > 0) bound.points.emplace_back(bytes, cell->bound.median);
-    for (const CellResult::Peer& peer : cell->peers)
-      for (Curve& curve : curves)
-        if (curve.name == peer.name) curve.points.emplace_back(bytes, peer.times.median);
+    add_point(lines, own_name, cell->size, cell->own, "");
+    if (cell->own.median > 0)
+      taken.push_back(
+          {place_of(cell->size), cell->explanation.substr(0, cell->explanation.find(' '))});
+    for (const CellResult::Peer& way : cell->ways)
+      add_point(lines, way.worker, cell->size, way.times, fmt::format("{:.2f} x", way.ratio));
+    add_point(lines, bound_name, cell->size, cell->bound, "");
+    add_point(alone, own_name, cell->size, cell->alone, "");
+    for (const CellResult::Peer& way : cell->ways_alone)
+      add_point(alone, way.worker, cell->size, way.times, fmt::format("{:.2f} x", way.ratio));
   }
-  curves.push_back(own);
-  curves.push_back(bound);
-  return curves;
+  return times_and_bandwidths(title_of(panel), panel.front()->collective, panel.front()->ranks,
+                              std::move(lines), std::move(alone), std::move(taken));
 }
 
-class Axis {
- public:
-  Axis(double from, double to, double begin, double end)
-      : from_(std::log10(from)),
-        to_(std::max(std::log10(to), std::log10(from) + 0.1)),
-        begin_(begin),
-        end_(end) {}
-  double at(double value) const {
-    return begin_ + (std::log10(value) - from_) / (to_ - from_) * (end_ - begin_);
-  }
-
- private:
-  double from_, to_, begin_, end_;
-};
-
-std::string label_of(double microseconds) {
-  if (microseconds >= 1e6) return fmt::format("{} s", microseconds / 1e6);
-  if (microseconds >= 1e3) return fmt::format("{} ms", microseconds / 1e3);
-  return fmt::format("{} us", microseconds);
+std::optional<report::HeatMap::Cell> heat_of(const Panel& panel, Bytes size) {
+  constexpr double full = 4;  // the factor from which colours are as strong as they get
+  const auto found = std::ranges::find(panel, size, &CellResult::size);
+  if (found == panel.end() || !(*found)->ratio()) return std::nullopt;
+  const CellResult& cell = **found;
+  return report::HeatMap::Cell{
+      fmt::format("{:.2f}", *cell.ratio()),
+      std::clamp(std::log(*cell.ratio()) / std::log(full), -1.0, 1.0),
+      fmt::format("{}, spread {:.0f} %; Capstan ran {}", cell.best()->worker,
+                  100 * cell.best()->ratio_spread, cell.explanation)};
 }
 
-std::string axes(const Panel& panel, const Axis& x, const Axis& y, double least, double most) {
-  std::string svg;
-  for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10) {
-    if (decade < least) continue;
-    svg += fmt::format(
-        "<line x1='{}' x2='{}' y1='{:.1f}' y2='{:.1f}' stroke='#ddd'/>"
-        "<text x='{}' y='{:.1f}' text-anchor='end'>{}</text>\n",
-        left, width - right, y.at(decade), y.at(decade), left - 4, y.at(decade) + 4,
-        label_of(decade));
-  }
-  for (const CellResult* cell : panel)
-    svg += fmt::format("<text x='{:.1f}' y='{}' text-anchor='middle'>{}</text>\n",
-                       x.at(static_cast<double>(std::max<std::uint64_t>(cell->size.value(), 1))),
-                       height - bottom + 16, short_size(cell->size));
-  return svg;
-}
-
-std::string diagram(const Panel& panel, const std::vector<std::string>& peers) {
-  const auto curves = curves_of(panel, peers);
-  double least = 1e30, most = 0, smallest = 1e30, largest = 0;
-  for (const Curve& curve : curves)
-    for (const auto& [bytes, time] : curve.points) {
-      least = std::min(least, time), most = std::max(most, time);
-      smallest = std::min(smallest, bytes), largest = std::max(largest, bytes);
-    }
-  const Axis x{smallest, largest, left + 8, width - right - 8};
-  const Axis y{least, most, height - bottom, top};
-  std::string svg = fmt::format(
-      "<svg width='{}' height='{}'><text x='{}' y='16' font-weight='bold'>{}, {} ranks</text>\n",
-      width, height, left, name_of(panel.front()->collective), panel.front()->ranks);
-  svg += axes(panel, x, y, least, most);
-  for (std::size_t i = 0; i < curves.size(); ++i) {
-    const Curve& curve = curves[i];
-    std::string points;
-    for (const auto& [bytes, time] : curve.points)
-      points += fmt::format("{:.1f},{:.1f} ", x.at(bytes), y.at(time));
-    svg += fmt::format(
-        "<polyline points='{}' fill='none' stroke='{}' stroke-width='{}' stroke-dasharray='{}'/>"
-        "<text x='{}' y='{}' fill='{}'>{}</text>\n",
-        points, curve.colour, curve.name == "capstan" ? 2.5 : 1.5, curve.dash, left + 12,
-        top + 14 + 14 * static_cast<double>(i), curve.colour, curve.name);
-  }
-  return svg + "</svg>\n";
-}
-
-/// Red below 1, white at 1, green above 1; full strength from a factor of 4.
-std::string shade(double ratio) {
-  const double strength = std::min(std::fabs(std::log(ratio)) / std::log(4), 1.0);
-  const int other = static_cast<int>(255 - 135 * strength);
-  return ratio > 1 ? fmt::format("rgb({},235,{})", other, other)
-                   : fmt::format("rgb(255,{},{})", other, other);
-}
-
-std::string heat_map(const std::vector<Panel>& panels, const std::vector<CellResult>& cells) {
+report::HeatMap heat_map(const std::vector<Panel>& panels, const std::vector<CellResult>& cells) {
+  report::HeatMap map{
+      .title = "All cells",
+      .legend =
+          "Time of the best peer over Capstan's, medians over rounds. Above 1, in blue, "
+          "Capstan is ahead."};
   std::set<Bytes> sizes;
   for (const CellResult& cell : cells) sizes.insert(cell.size);
-  std::string html = "<table><tr><th>collective</th><th>ranks</th>";
-  for (const Bytes size : sizes) html += fmt::format("<th>{}</th>", short_size(size));
-  html += "</tr>\n";
+  for (const Bytes size : sizes) map.columns.push_back(short_size(size));
   for (const Panel& panel : panels) {
-    html += fmt::format("<tr><td>{}</td><td>{}</td>", name_of(panel.front()->collective),
-                        panel.front()->ranks);
-    for (const Bytes size : sizes) {
-      const auto found = std::ranges::find(panel, size, &CellResult::size);
-      if (found == panel.end() || !(*found)->ratio())
-        html += "<td></td>";
-      else
-        html +=
-            fmt::format("<td style='background:{}' title='{}'>{:.2f}</td>",
-                        shade(*(*found)->ratio()), (*found)->best()->worker, *(*found)->ratio());
-    }
-    html += "</tr>\n";
+    map.rows.push_back({title_of(panel), {}});
+    for (const Bytes size : sizes) map.rows.back().cells.push_back(heat_of(panel, size));
   }
-  return html + "</table>\n";
+  return map;
 }
 
 }  // namespace
 
 std::string chart_page(const std::vector<CellResult>& cells, const Summary& summary,
-                       const std::vector<std::string>& peers) {
+                       const report::Facts& facts) {
+  report::Page page{"Capstan and its peers",
+                    fmt::format("Capstan is {:.2f} times as fast as the best peer (geometric mean "
+                                "of all cells); cells lost: {} of {}.",
+                                summary.geometric_mean, summary.lost.size(), cells.size())};
+  page.add_facts(facts);
   const auto panels = panels_of(cells);
-  std::string page =
-      "<!DOCTYPE html>\n<html lang='en'><meta charset='utf-8'><title>Capstan and its "
-      "peers</title>\n"
-      "<style>body{font:14px sans-serif;margin:24px} svg text{font:11px sans-serif} "
-      "table{border-collapse:collapse} td,th{padding:3px 8px;text-align:right}</style>\n"
-      "<h1>Capstan and its peers</h1>\n";
-  page += fmt::format(
-      "<p>Time of the best peer over Capstan's, medians of interleaved rounds; above 1 Capstan is "
-      "ahead. Geometric mean {:.2f}; cells lost: {}.</p>\n",
-      summary.geometric_mean, summary.lost.size());
-  page += heat_map(panels, cells);
-  for (const Panel& panel : panels) page += diagram(panel, peers);
-  return page + "</html>\n";
+  page.add(heat_map(panels, cells));
+  for (const Panel& panel : panels) page.add(figure_of(panel));
+  return page.html();
 }
 
 }  // namespace capstan::perf

@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "perf/compare/summary.hpp"
+#include "perf/report/origin.hpp"
 
 namespace capstan::perf {
 
-/// A self-contained HTML page: a heat map of the ratios, and for each collective and number of
-/// ranks a log-log diagram of time over size, with one line per peer and one for the bound.
+/// The comparison as an HTML page: a heat map of the ratios, and for each collective and number of
+/// ranks time and bus bandwidth over size, with a line for each configuration of each peer.
 std::string chart_page(const std::vector<CellResult>& cells, const Summary& summary,
-                       const std::vector<std::string>& peers);
+                       const report::Facts& facts);
 
 }  // namespace capstan::perf

@@ -11,6 +11,7 @@
 #include "perf/compare/comparison.hpp"
 #include "perf/compare/summary.hpp"
 #include "perf/measure/report.hpp"
+#include "perf/report/origin.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::perf {
@@ -70,6 +71,7 @@ class ComparisonRun {
     Coordinator coordinator{workers_of(options_.peers, testbed), ranks, testbed.address()};
     if (table_) fmt::print("# {}, {}\n", Machine::discover().name(), testbed.text());
     print_workers(coordinator, ranks, table_);
+    note_workers(coordinator, testbed);
     if (table_) fmt::print("{}", cell_head(options_.peers)), std::fflush(stdout);
     const bool alone = !testbed.several_hosts() && ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
     Comparison comparison{coordinator, ranks, options_.measure, alone};
@@ -77,6 +79,18 @@ class ComparisonRun {
     for (const Collective collective : options_.collectives)
       for (const Bytes size : options_.sizes) measure(comparison, collective, size);
     check_cliffs_from(first, comparison);
+  }
+
+  /// What took part, for the chart: once for all numbers of ranks.
+  void note_workers(const Coordinator& coordinator, const TestBed& testbed) {
+    const auto note = [&](const std::string& name, const std::string& text) {
+      const std::pair fact{name, text};
+      if (std::ranges::find(facts_, fact) == facts_.end()) facts_.push_back(fact);
+    };
+    note("ranks", testbed.text());
+    for (std::size_t i = 0; i < coordinator.workers(); ++i)
+      note(coordinator.spec(i).name,
+           coordinator.disqualified(i).value_or(coordinator.spec(i).configuration));
   }
 
   void measure(Comparison& comparison, Collective collective, Bytes size) {
@@ -104,13 +118,14 @@ class ComparisonRun {
     if (table_) fmt::print("{}", text_of(summary));
     if (!options_.json.empty()) write_document(options_.json, to_json(cells_, summary).dump(2));
     if (!options_.chart.empty())
-      write_document(options_.chart, chart_page(cells_, summary, options_.peers));
+      write_document(options_.chart, chart_page(cells_, summary, facts_));
   }
 
   const CompareOptions& options_;
   const bool table_ = options_.json != "-";
   const std::size_t most_cells_;
   ProgressLine progress_{most_cells_};
+  report::Facts facts_ = report::origin(options_.arguments);
   std::vector<CellResult> cells_;
   std::vector<CliffCheck> checks_;
 };

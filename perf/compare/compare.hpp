@@ -15,7 +15,8 @@ struct CompareOptions {
   std::vector<int> ranks;
   launcher::HostOptions where;  ///< each number of ranks takes the first places of these hosts
   std::vector<Bytes> sizes;
-  std::string json, chart;  ///< files; empty: none
+  std::string json, chart;             ///< files; empty: none
+  std::vector<std::string> arguments;  ///< of the command, which the chart names
   MeasureOptions measure{};
 };
 

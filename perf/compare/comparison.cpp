@@ -18,7 +18,11 @@ namespace {
 
 Times times_of(std::vector<double> seconds) {
   const Statistics statistics{std::move(seconds)};
-  return {statistics.median() * 1e6, statistics.least() * 1e6, statistics.spread()};
+  return {.median = statistics.median() * 1e6,
+          .least = statistics.least() * 1e6,
+          .spread = statistics.spread(),
+          .lower = statistics.quantile(0.25) * 1e6,
+          .upper = statistics.quantile(0.75) * 1e6};
 }
 
 /// Ratios of the times of the same rounds; empty if there are none.
@@ -235,8 +239,11 @@ void Comparison::add_peer(CellResult& cell, const WorkerSpec& spec, const Entry&
                             .ratio_spread = ratio ? ratio->spread() : 0,
                             .wrong = entry.wrong};
   };
-  add_if_better(cell.peers, peer(entry.seconds, own.seconds));
-  if (!entry.alone.empty()) add_if_better(cell.peers_alone, peer(entry.alone, own.alone));
+  cell.ways.push_back(peer(entry.seconds, own.seconds));
+  add_if_better(cell.peers, cell.ways.back());
+  if (entry.alone.empty()) return;
+  cell.ways_alone.push_back(peer(entry.alone, own.alone));
+  add_if_better(cell.peers_alone, cell.ways_alone.back());
 }
 
 CellResult Comparison::result(Collective collective, Bytes size) const {

@@ -93,13 +93,6 @@ nlohmann::json to_json(const std::vector<CellResult::Peer>& peers) {
 
 }  // namespace
 
-std::string short_size(Bytes size) {
-  const std::uint64_t bytes = size.value();
-  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{}M", bytes >> 20);
-  if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{}K", bytes >> 10);
-  return fmt::to_string(bytes);
-}
-
 std::string name_of(const CellResult& cell) {
   return fmt::format("{} of {} on {} ranks", name_of(cell.collective), short_size(cell.size),
                      cell.ranks);

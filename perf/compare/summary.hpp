@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "perf/compare/cell_result.hpp"
+#include "perf/measure/report.hpp"
 
 namespace capstan::perf {
 
@@ -41,8 +42,5 @@ std::string cell_line(const CellResult& cell, const std::vector<std::string>& pe
 std::string text_of(const Summary& summary);
 std::string name_of(const CellResult& cell);
 nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summary);
-
-/// "8", "64K", "256M".
-std::string short_size(Bytes size);
 
 }  // namespace capstan::perf

@@ -34,7 +34,8 @@ std::shared_ptr<std::byte> allocated_memory(Communicator& world, std::size_t byt
   return {buffer, reinterpret_cast<std::byte*>(buffer->data())};
 }
 
-/// busbw / algbw as nccl-tests defines it: bytes on each link per byte of the call's size.
+}  // namespace
+
 double bus_share(Collective collective, int ranks) {
   const double p = ranks;
   switch (collective) {
@@ -49,8 +50,6 @@ double bus_share(Collective collective, int ranks) {
       return (p - 1) / p;
   }
 }
-
-}  // namespace
 
 std::string_view name_of(Buffers buffers) {
   return buffers == Buffers::plain ? "plain" : "allocated";
@@ -180,6 +179,7 @@ Measurement Bench::measure(const Cell& cell) {
   result.median = statistics.median();
   result.least = statistics.least();
   result.spread = statistics.spread();
+  result.lower = statistics.quantile(0.25), result.upper = statistics.quantile(0.75);
   if (begins_together_) result.alone = Statistics{std::move(alone)}.median();
   result.calls = calls * static_cast<std::uint64_t>(rounds);
   result.algorithm = world_.algorithm(request_of(cell));

@@ -23,8 +23,9 @@ struct Measurement {
   Buffers buffers = Buffers::plain;
   std::string algorithm, explanation;
   double median = 0, least = 0;
-  double spread = 0;  ///< distance between the quartiles, as a share of the median
-  double alone = 0;   ///< median of calls that are not in a row: see AloneCalls; 0: not measured
+  double spread = 0;            ///< distance between the quartiles, as a share of the median
+  double lower = 0, upper = 0;  ///< the quartiles
+  double alone = 0;  ///< median of calls that are not in a row: see AloneCalls; 0: not measured
   std::uint64_t wrong = 0;
   std::uint64_t calls = 0;
   bool settled = true;  ///< false: the autotuner was still trying candidates
@@ -37,6 +38,9 @@ struct Measurement {
   /// between numbers of ranks.
   double bus_bandwidth() const;
 };
+
+/// busbw / algbw as nccl-tests defines it: bytes on each link per byte of the call's size.
+double bus_share(Collective collective, int ranks);
 
 struct MeasureOptions {
   /// How often the calls of a cell are timed; fewer times where single calls take too long.

@@ -9,6 +9,13 @@
 
 namespace capstan::perf {
 
+std::string short_size(Bytes size) {
+  const std::uint64_t bytes = size.value();
+  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{}M", bytes >> 20);
+  if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{}K", bytes >> 10);
+  return fmt::to_string(bytes);
+}
+
 std::string table_head(Collective collective, int ranks, const std::string& where) {
   return fmt::format(
       "# {} over {} ranks ({}); times of the slowest rank, per call\n"

@@ -7,6 +7,9 @@
 
 namespace capstan::perf {
 
+/// "8", "64K", "256M".
+std::string short_size(Bytes size);
+
 /// The head and the lines of the table; columns are those of nccl-tests.
 std::string table_head(Collective collective, int ranks, const std::string& where);
 std::string table_line(const Measurement& measurement);

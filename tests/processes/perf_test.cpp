@@ -48,7 +48,6 @@ TEST(Perf, NamesTheChoices) {
 
 TEST(Perf, RefusesOptionsThatDoNothing) {
   EXPECT_THAT(refused_by_perf({"--sizes", "8"}), HasSubstr("--sizes: only with --against"));
-  EXPECT_THAT(refused_by_perf({"--chart", "c"}), HasSubstr("--chart: only with --against"));
   EXPECT_THAT(refused_by_perf({"--root", "1"}), HasSubstr("--root: all_reduce has no root"));
   EXPECT_THAT(refused_by_perf({"broadcast", "--ops", "max"}), HasSubstr("--ops: broadcast has no"));
   EXPECT_THAT(refused_by_perf({"broadcast", "--root", "2"}), HasSubstr("there are 2 ranks"));

@@ -1,0 +1,237 @@
+// The HTML pages of `--chart`, as headless Chromium shows them.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "perf/report/origin.hpp"
+#include "perf/report/page.hpp"
+#include "tests/processes/processes.hpp"
+
+namespace capstan::report {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::string read(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream{file}.rdbuf();
+  return text.str();
+}
+
+/// Chromium, by whichever name it is installed; empty: it is not.
+std::string browser() {
+  for (const char* name : {"chromium-headless-shell", "chromium", "chromium-shell"})
+    if (const std::string path = fmt::format("/usr/bin/{}", name);
+        ::access(path.c_str(), X_OK) == 0)
+      return path;
+  return {};
+}
+
+class Reports : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (browser().empty()) GTEST_SKIP() << "no Chromium: apt-get install chromium-headless-shell";
+    try {
+      require_charts("--chart");
+    } catch (const std::exception& error) {
+      GTEST_SKIP() << error.what();
+    }
+    std::string name = (fs::temp_directory_path() / "capstan-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  void TearDown() override {
+    if (!folder_.empty()) fs::remove_all(folder_);
+  }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  /// Nothing is painted, and so the browser has no frames to wait for.
+  static constexpr const char* frames_by_clock =
+      "<script>requestAnimationFrame = (then) => setTimeout(() => then(performance.now()), 1);"
+      "</script>";
+
+  /// What tests/processes/report_probe.js sees on a page.
+  json look(const std::string& html, int width = 1280, bool dark = false) const {
+    const fs::path page = folder_ / "page.html";
+    std::string text = html;
+    const std::size_t end = text.rfind("</body>");
+    EXPECT_NE(end, std::string::npos) << "no whole page: " << text.substr(0, 200);
+    if (end == std::string::npos) return {};
+    text.insert(end, fmt::format("<script>{}</script>", read(REPORT_PROBE)));
+    text.insert(text.find("<title>"), frames_by_clock);
+    std::ofstream{page} << text;
+    const auto result =
+        run_command({browser(), "--headless", "--no-sandbox", "--disable-gpu", "--log-level=3",
+                     "--virtual-time-budget=2000", "--user-data-dir=" + file("profile"),
+                     fmt::format("--window-size={},1000", width),
+                     fmt::format("--blink-settings=preferredColorScheme={}", dark ? 0 : 1),
+                     "--dump-dom", "file://" + page.string()});
+    const std::size_t first = result.output.find("SEEN{"), last = result.output.rfind("}SEEN");
+    EXPECT_NE(first, std::string::npos) << "the page's script has not ended";
+    if (first == std::string::npos) return {};
+    json seen = json::parse(unescaped(result.output.substr(first + 4, last + 1 - first - 4)));
+    EXPECT_TRUE(seen.contains("title")) << seen["problems"];
+    return seen;
+  }
+
+  /// Chromium writes characters of texts as entities.
+  static std::string unescaped(std::string text) {
+    for (std::size_t at = 0; (at = text.find("&nbsp;", at)) != std::string::npos;)
+      text.replace(at, 6, "\u00a0");
+    return text;
+  }
+
+  fs::path folder_;
+};
+
+Line line(const std::string& name, double factor, Role role = Role::other) {
+  Line result{.name = name, .role = role};
+  for (double bytes = 8; bytes <= 1 << 20; bytes *= 8) {
+    const double time = factor * (1 + bytes / 1000);
+    result.points.push_back({bytes, time, 0.9 * time, 1.2 * time, "of " + name});
+  }
+  return result;
+}
+
+/// A page with everything that a page may have.
+Page page_of_all(const std::string& name) {
+  Page page{name, "Lead of " + name};
+  page.add_facts(origin({"perf", name}));
+  page.add_fact(name, name);
+  std::vector<Taken> taken;
+  for (const Point& point : line(name, 1).points)
+    taken.push_back({point.x, point.x < 1000 ? "flat" : name});
+  page.add(Figure{.title = "Figure " + name,
+                  .diagrams = {{.title = "time",
+                                .unit = "microseconds",
+                                .lines = {line(name, 1, Role::subject), line("other", 3),
+                                          line("bound", 0.5, Role::bound)}}},
+                  .taken = taken});
+  page.add(HeatMap{.title = "Heat",
+                   .legend = name,
+                   .columns = {"8", "64"},
+                   .rows = {{name, {HeatMap::Cell{"1.50", 0.5, name}, std::nullopt}}}});
+  page.add(Bars{.title = "Bars",
+                .unit = "microseconds",
+                .parts = {"latency", "waiting"},
+                .compared = "measured",
+                .bars = {{name, {1, 2}, 2.5, name}, {"second", {3, 4}, std::nullopt, ""}}});
+  page.add(Table{.title = "Table", .head = {"one", "two"}, .rows = {{name, "text"}}});
+  page.add(Drawing{.title = "Drawing",
+                   .svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 100 20\"><text "
+                          "x=\"2\" y=\"14\">drawn</text></svg>"});
+  return page;
+}
+
+void expect_readable(const json& seen) {
+  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"].dump(1);
+  EXPECT_GT(seen["boxes"], 10);
+  EXPECT_GE(seen["contrast"], 4.5) << "of texts";
+  EXPECT_EQ(seen["printedGround"], "rgb(255, 255, 255)");
+}
+
+TEST_F(Reports, AreReadableWideAndNarrowInLightAndDark) {
+  const std::string html = page_of_all("capstan").html();
+  for (const int width : {1280, 480})
+    for (const bool dark : {false, true}) {
+      const json seen = look(html, width, dark);
+      SCOPED_TRACE(fmt::format("{} pixels, {}", width, dark ? "dark" : "light"));
+      EXPECT_EQ(seen["dark"], dark);
+      expect_readable(seen);
+    }
+}
+
+TEST_F(Reports, ShowValuesInTablesAndUnderThePointerAndSwitchLinesOff) {
+  const json seen = look(page_of_all("capstan").html());
+  ASSERT_THAT(seen["charts"], SizeIs(2));
+  const json& lines = seen["charts"][0];
+  EXPECT_EQ(lines["shown"], 9) << "three lines, each with two edges of its band";
+  EXPECT_EQ(lines["shownWithoutFirst"], 6);
+  EXPECT_EQ(lines["pressed"], "false");
+  EXPECT_EQ(lines["shownAgain"], 9);
+  EXPECT_THAT(lines["pointer"], Contains("capstan: 1.01 us (907 ns to 1.21 us)  of capstan"));
+  EXPECT_EQ(lines["pointer"].size(), 3U) << lines["pointer"];
+  const json& values = seen["tables"][0];
+  EXPECT_THAT(values["head"], ElementsAre("bytes", "capstan", "other", "bound", "taken"));
+  EXPECT_EQ(values["texts"][3][0], "4K");
+  EXPECT_DOUBLE_EQ(values["values"][3][2], 3 * (1 + 4.096));
+  EXPECT_EQ(values["texts"][3][4], "capstan");
+  EXPECT_EQ(seen["charts"][1]["shown"], 3) << "two parts and what was measured";
+  EXPECT_THAT(seen["drawings"], ElementsAre("drawn"));
+}
+
+/// No text breaks out of its place: neither the end of an element nor markup, quotes or bytes that
+/// are no UTF-8.
+TEST_F(Reports, AnyTextIsShownAsItIs) {
+  const std::string hostile =
+      "</script><script>document.title='broken'</script><b onmouseover=\"x\">&amp; ' \\u003c <!--";
+  const json seen = look(page_of_all(hostile).html());
+  EXPECT_EQ(seen["title"], hostile);
+  EXPECT_EQ(seen["tab"], hostile);
+  EXPECT_EQ(seen["facts"][hostile], hostile);
+  EXPECT_EQ(seen["charts"][0]["names"][0], hostile);
+  EXPECT_EQ(seen["tables"][0]["head"][1], hostile);
+  EXPECT_NO_THROW(look(page_of_all("\xff\xfe").html()));
+  EXPECT_EQ(quoted("it's <b>"), "'it'\\''s <b>'");
+  EXPECT_EQ(quoted("--sizes=8,64"), "--sizes=8,64");
+}
+
+TEST_F(Reports, OfPerfHaveItsFiguresAndSayWhereTheyComeFrom) {
+  const auto result = run_command({CAPSTAN_PROGRAM,
+                                   "perf",
+                                   "all_reduce",
+                                   "-n",
+                                   "2",
+                                   "-b",
+                                   "8",
+                                   "-e",
+                                   "32K",
+                                   "-f",
+                                   "8",
+                                   "--types",
+                                   "f32,f64",
+                                   "--rounds",
+                                   "3",
+                                   "--seconds",
+                                   "0.003",
+                                   "--json",
+                                   file("results.json"),
+                                   "--chart",
+                                   file("chart.html")});
+  ASSERT_EQ(result.status, 0) << result.output;
+  const json seen = look(read(file("chart.html")));
+  expect_readable(seen);
+  EXPECT_EQ(seen["title"], "all_reduce, 2 ranks");
+  for (const char* fact : {"machine", "host", "Capstan", "date"})
+    EXPECT_FALSE(seen["facts"].value(fact, "").empty()) << fact;
+  EXPECT_THAT(seen["facts"].value("command", ""),
+              HasSubstr("capstan perf all_reduce -n 2 -b 8 -e 32K -f 8 --types f32,f64"));
+  const json results = json::parse(read(file("results.json")))["results"];
+  const json &times = seen["tables"][0], &bandwidths = seen["tables"][1];
+  ASSERT_THAT(results, SizeIs(10));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::size_t row = i % 5, column = 1 + i / 5;
+    EXPECT_DOUBLE_EQ(times["values"][row][column], results[i]["median_us"]);
+    EXPECT_NEAR(bandwidths["values"][row][column], results[i]["busbw_gbps"], 1e-9);
+  }
+  EXPECT_EQ(times["texts"][4][0], "32K");
+  EXPECT_EQ(times["texts"][0].back(), results[0]["algorithm"]);
+  EXPECT_THAT(seen["tables"], Contains(::testing::ResultOf(
+                                  [](const json& table) { return table["kind"]; }, "heat")));
+}
+
+}  // namespace
+}  // namespace capstan::report
