@@ -200,6 +200,7 @@ bool Engine::run_unqueued(const CachedPlan& plan, const void* input, void* outpu
   try {
     running_ = !executor_.run(plan.plan, input, output);
   } catch (...) {
+    if (plan.timed) note_end(plan, true);
     fail(current_failure());
     failure_->raise();
   }
@@ -277,14 +278,29 @@ inline void Engine::before_call(const CachedPlan& plan, const void* input, void*
     recurring_.use(output, plan.plan.output_bytes);
     if (output != input) recurring_.use(input, plan.plan.input_bytes);
   }
-  if (plan.measured) call_began_ = now();
+  if (plan.timed) call_began_ = now();
 }
 
 inline void Engine::after_call(const CachedPlan& plan) {
-  if (plan.measured) PlanCache::note(plan, call_began_, now());
+  if (plan.timed) note_end(plan, false);
   constexpr int calls_between_checks = 256;
   if (!plan.plan.guarantees.synchronizes && ++calls_since_check_ == calls_between_checks)
     check_peers();
+}
+
+/// A timed call has ended.
+[[gnu::noinline]] void Engine::note_end(const CachedPlan& plan, bool failed) {
+  const Autotuner::Time ended = now();
+  if (plan.measured && !failed) PlanCache::note(plan, call_began_, ended);
+  if (observer_ && plan.plan.call.purpose == Purpose::caller)
+    observer_->ended(plan, call_began_, ended, failed);
+}
+
+void Engine::observe(std::shared_ptr<CallObserver> observer) {
+  const Progress::Lock lock{*progress_};
+  observer_ = std::move(observer);
+  plans_.time_calls(observer_ != nullptr);
+  if (running_) call_began_ = now();
 }
 
 void Engine::begin_first() {

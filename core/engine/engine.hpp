@@ -9,6 +9,7 @@
 #include "capstan/by_rank.hpp"
 #include "capstan/settings.hpp"
 #include "core/engine/agreement.hpp"
+#include "core/engine/call_observer.hpp"
 #include "core/engine/executor/host_executor.hpp"
 #include "core/engine/machine_view.hpp"
 #include "core/engine/plan_cache.hpp"
@@ -96,6 +97,9 @@ class Engine {
   void expect_shared_buffers();
   bool expects_shared_buffers() const { return shared_buffers_.load(std::memory_order_relaxed); }
 
+  /// Tells `observer` of each call of the program that ends from now on. Null: no longer.
+  void observe(std::shared_ptr<CallObserver> observer);
+
   /// Fails the communicator on all ranks, unless it has failed already. Any thread.
   void abort(const std::string& reason);
   /// The failure of this rank or, as far as this rank sees it, of a peer. Any thread; waits for
@@ -148,6 +152,7 @@ class Engine {
   void end_first();
   inline void before_call(const CachedPlan& plan, const void* input, void* output);
   inline void after_call(const CachedPlan& plan);
+  void note_end(const CachedPlan& plan, bool failed);
   void report_end(Task& task, const std::exception_ptr& error);
   bool detach(Task& task, bool started);
   bool detach_messages(const Operation& operation);
@@ -195,7 +200,8 @@ class Engine {
   std::uint64_t seen_progress_ = 0;
   std::chrono::steady_clock::time_point stalled_since_{};
 
-  Autotuner::Time call_began_ = 0;  // of a measured call
+  Autotuner::Time call_began_ = 0;  // of a timed call
+  std::shared_ptr<CallObserver> observer_;
   std::atomic<bool> shared_buffers_ = false;
 };
 

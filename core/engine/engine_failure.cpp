@@ -147,7 +147,8 @@ void Engine::fail(const Failure& failure) {
 }
 
 void Engine::fail_all(const std::exception_ptr& error) {
-  running_ = false;
+  if (std::exchange(running_, false) && !tasks_.empty() && tasks_.front().plan->timed)
+    note_end(*tasks_.front().plan, true);
   executor_.withdraw_buffers();
   for (Task& task : std::exchange(tasks_, {})) report_end(task, error);
   messages_.fail_all(error);

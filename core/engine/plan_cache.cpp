@@ -54,7 +54,7 @@ PlanCache::Decision PlanCache::next_of(TunedCalls& calls, const Call& call) {
 const CachedPlan& PlanCache::plan(const Call& call) {
   if (const CachedPlan* const known = find(call)) return *known;
   if (plans_.size() >= most_plans && !hooks_.plans_in_use()) forget_plans();
-  auto made = std::make_unique<const CachedPlan>(make(call, choice(call)), tuned(call));
+  auto made = make(call, choice(call), tuned(call), std::nullopt);
   return *(last_ = plans_.emplace(call, std::move(made)).first->second.get());
 }
 
@@ -74,17 +74,36 @@ const CachedPlan& PlanCache::measured_plan(TunedCalls& calls, const Call& call) 
   auto& plans = calls.measured[call];
   if (plans.size() <= candidate) plans.resize(candidate + 1);
   auto& plan = plans[candidate];
-  if (!plan)
-    plan = std::make_unique<const CachedPlan>(make(call, calls.tuner.choice_of(candidate)), &calls,
-                                              true, candidate);
+  if (!plan) plan = make(call, calls.tuner.choice_of(candidate), &calls, candidate);
   return *plan;
 }
 
-HostPlan PlanCache::make(const Call& call, const Choice& choice) const {
+/// `candidate`: of a call that is measured.
+std::unique_ptr<CachedPlan> PlanCache::make(const Call& call, const Choice& choice,
+                                            TunedCalls* tuned,
+                                            std::optional<std::size_t> candidate) const {
   HostPlan plan{
       make_plan(call, choice, context_.hosts, context_.self, context_.limits, context_.layout)};
   hooks_.plan_made(plan);
-  return plan;
+  auto made = std::make_unique<CachedPlan>(std::move(plan), tuned, candidate.has_value());
+  made->candidate = candidate.value_or(0);
+  made->extent = call.extent(context_.hosts.ranks());
+  set_timed(*made);
+  return made;
+}
+
+void PlanCache::set_timed(CachedPlan& plan) const {
+  plan.timed = plan.measured || (times_calls_ && plan.plan.call.purpose == Purpose::caller);
+}
+
+void PlanCache::time_calls(bool all) {
+  times_calls_ = all;
+  for (auto& [call, plan] : plans_) set_timed(*plan);
+  for (auto& plan : retired_) set_timed(*plan);
+  for (auto& [kind, calls] : tuned_)
+    for (auto& [call, candidates] : calls.measured)
+      for (auto& plan : candidates)
+        if (plan) set_timed(*plan);
 }
 
 /// The tuner's choice, or else the model's.

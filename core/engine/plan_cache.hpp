@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -22,19 +23,22 @@ struct CallHash {
 
 struct TunedCalls;
 
-/// A plan and the tuner of its kind of calls. The plan does not change; the tuner does.
+/// A plan and the tuner of its kind of calls. The plan does not change; the tuner does, and whether
+/// calls are timed.
 struct CachedPlan {
   HostPlan plan;
   TunedCalls* tuned = nullptr;  ///< counts or times its calls; null: nothing does
   bool measured = false;        ///< its calls are timed, for this candidate
+  bool timed = false;           ///< its calls are timed: for a candidate, or for an observer
   std::size_t candidate = 0;
+  Bytes extent{};  ///< the length of the call's largest buffer, for observers
 };
 
 /// Calls of about the same size, which are tuned together.
 struct TunedCalls {
   Autotuner tuner;
   /// Plans of this measurement round: of a call, by candidate.
-  std::unordered_map<Call, std::vector<std::unique_ptr<const CachedPlan>>, CallHash> measured{};
+  std::unordered_map<Call, std::vector<std::unique_ptr<CachedPlan>>, CallHash> measured{};
 };
 
 /// What plans depend on besides the call: the same on all ranks but for `self`.
@@ -105,6 +109,9 @@ class PlanCache {
   /// while no plan is in use. For sweeps.
   void use_rules(AlgorithmRules rules);
 
+  /// Whether all calls of programs are timed, besides those that are measured.
+  void time_calls(bool all);
+
   /// The choice by which a call runs or, while its candidates are measured, is expected to run.
   Choice choice(const Call& call);
   /// Whether a first decision about calls like this one has been made, or needs no measurement.
@@ -115,7 +122,9 @@ class PlanCache {
   void forget_plans();
   Decision next_of(TunedCalls& calls, const Call& call);
   const CachedPlan& measured_plan(TunedCalls& calls, const Call& call);
-  HostPlan make(const Call& call, const Choice& choice) const;
+  std::unique_ptr<CachedPlan> make(const Call& call, const Choice& choice, TunedCalls* tuned,
+                                   std::optional<std::size_t> candidate) const;
+  void set_timed(CachedPlan& plan) const;
   Choice predicted(const Call& call);
   bool autotunes(const Call& call) const;
   bool is_profiled(const Call& call) const;
@@ -126,10 +135,11 @@ class PlanCache {
   RepeatedCalls repeated_;
   PlanContext context_;
   const Hooks hooks_;
+  bool times_calls_ = false;
 
   const CachedPlan* last_ = nullptr;  // of plans_: often the next one
-  std::unordered_map<Call, std::unique_ptr<const CachedPlan>, CallHash> plans_;
-  std::vector<std::unique_ptr<const CachedPlan>> retired_;  // from plans_, maybe in use
+  std::unordered_map<Call, std::unique_ptr<CachedPlan>, CallHash> plans_;
+  std::vector<std::unique_ptr<CachedPlan>> retired_;        // from plans_, maybe in use
   std::unordered_map<Call, Choice, CallHash> predictions_;  // by typical call
   std::unordered_map<Call, TunedCalls, CallHash> tuned_;    // by typical call
   // By call. Each agreement is kept: two agreements are equal only if `about` is the same object.

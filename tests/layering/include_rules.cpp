@@ -73,10 +73,11 @@ Names rooms_until(std::string_view last) {
 }
 
 /// Everything that a program of the project may include.
-const Names below_cli = joined(
-    joined(joined(rooms, vocabulary), joined(requests, front)),
-    {"core/api", "core/launcher", "core/include/capstan/values", "core/values",
-     "core/include/capstan/backends", "core/backends", "core/backends/mpi", "core/backends/nccl"});
+const Names below_cli =
+    joined(joined(joined(rooms, vocabulary), joined(requests, front)),
+           {"core/api", "core/launcher", "core/include/capstan/values", "core/values",
+            "core/include/capstan/observe", "core/observe", "core/include/capstan/backends",
+            "core/backends", "core/backends/mpi", "core/backends/nccl"});
 
 /// `names` and the vocabulary.
 Names and_vocabulary(const Names& names) {
@@ -146,7 +147,17 @@ const std::vector<Rule>& rules() {
          and_vocabulary(joined(requests, {"core/net"})),
          {"fmt", "sodium", "pmix"}},
         {"core/world", and_vocabulary(joined(requests, rooms_until("core/world"))), {"fmt"}},
-        {"core/api", joined(and_vocabulary(joined(requests, front)), rooms), {"fmt"}},
+        {"core/include/capstan/observe",
+         and_vocabulary(joined(joined(requests, front), {"core/include/capstan/backends"})),
+         {}},
+        {"core/observe",
+         and_vocabulary(joined(joined(requests, front),
+                               {"core/include/capstan/observe", "core/net", "transports/common"})),
+         {"fmt"}},
+        {"core/api",
+         joined(and_vocabulary(joined(requests, front)),
+                joined(rooms, {"core/include/capstan/observe"})),
+         {"fmt"}},
         {"core/include/capstan/backends", and_vocabulary(joined(requests, front)), {}},
         {"core/backends",
          and_vocabulary(joined(joined(requests, front), {"core/include/capstan/backends"})),

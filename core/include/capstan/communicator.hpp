@@ -23,6 +23,8 @@
 
 namespace CAPSTAN_EXPORT capstan {
 
+class Profiler;
+
 /// A fixed set of ranks that call collectives together: all that a program needs of Capstan.
 ///
 ///   auto world = capstan::Communicator::from_environment();
@@ -316,6 +318,14 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   int world_rank(int rank) const;
   /// The rank here of a rank of the world, if it is a member.
   std::optional<int> rank_of(int world_rank) const;
+
+  /// From now on `profiler` records every collective of this rank, by its name, the bytes of its
+  /// largest buffer, its algorithm and its rank in the world; `tag` says in records which
+  /// communicator it was. A call begins when its turn comes, behind those before it, and ends with
+  /// its result. Replaces an earlier one; groups that are made later are not attached. Records
+  /// nothing where the profiler is not enabled. Costs nothing where none is attached.
+  void attach(const Profiler& profiler, const std::string& tag = {});
+  void detach_profiler();
 
   /// The algorithm and protocol of a call, and the reason, in one line. The request's memory is not
   /// touched. Of an all_to_all_v, other ranks are taken to send as much as this one.

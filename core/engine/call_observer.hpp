@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+namespace capstan {
+
+struct CachedPlan;
+
+/// Is told of the calls of a program as they end, with their times.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  /// Called under the lock of Progress. The times are nanoseconds of the steady clock.
+  virtual void ended(const CachedPlan& plan, std::int64_t began, std::int64_t ended,
+                     bool failed) noexcept = 0;
+};
+
+}  // namespace capstan
