@@ -6,32 +6,20 @@
 #include <memory>
 
 #include "capstan/error.hpp"
+#include "core/device/at_place.hpp"
 #include "kernels/device/arguments.hpp"
 
 namespace capstan {
 
 using kernels::device::ReduceArguments;
 
-template <class Body>
-void DeviceKernels::inside(const char* what, const Body& body) {
-  DeviceDriver& driver = *where_.driver;
-  int former = 0;
-  int error = driver.enter(where_.place, former);
-  if (error == 0) {
-    error = body(driver);
-    driver.leave(former);
-  }
-  if (error != 0)
-    throw SystemError(fmt::format("{} by {} failed on device {}: {}", what, driver.name(),
-                                  where_.place.device, driver.text_of(error)));
-}
-
 DeviceKernels::DeviceKernels(const DeviceBuffer& where) : where_(where) {
   if (where_.driver->images().empty())
     throw SystemError(fmt::format(
         "this build of Capstan has no kernels for {}: its summary says which compiler is missing",
         where_.driver->name()));
-  inside(
+  at_place(
+      where_,
       "loading kernels (set CAPSTAN_CUDA_ARCHITECTURES or CAPSTAN_HIP_ARCHITECTURES to what the "
       "device is)",
       [&](DeviceDriver& driver) {
@@ -56,7 +44,7 @@ void* DeviceKernels::kernel(const std::string& name) {
   const std::lock_guard lock{mutex_};
   void*& found = kernels_[name];
   if (!found)
-    inside("finding a kernel", [&](DeviceDriver& driver) {
+    at_place(where_, "finding a kernel", [&](DeviceDriver& driver) {
       int error = DeviceDriver::not_supported;
       for (void* const module : modules_)
         if (error != 0) error = driver.find_kernel(module, name.c_str(), found);
@@ -85,9 +73,19 @@ void DeviceKernels::reduce(DataType type, ReduceOp op, const DeviceReduction& re
   std::ranges::copy(reduction.destinations, arguments.destinations);
   void* const found = kernel(fmt::format("capstan_reduce_{}_{}", name_of(type), name_of(op)));
   const Bytes bytes = bytes_of(Elements{reduction.element_count}, size_of(type));
-  inside("starting a kernel", [&](DeviceDriver& driver) {
+  at_place(where_, "starting a kernel", [&](DeviceDriver& driver) {
     return driver.launch(found, kernels::device::blocks_for(bytes.value(), multiprocessors_),
                          kernels::device::threads_of_block, &arguments, sizeof arguments, stream);
+  });
+}
+
+void DeviceKernels::run(DataType type, ReduceOp op,
+                        const kernels::device::ProgramArguments& arguments, unsigned lanes,
+                        void* stream) {
+  void* const found = kernel(fmt::format("capstan_run_{}_{}", name_of(type), name_of(op)));
+  at_place(where_, "starting a kernel", [&](DeviceDriver& driver) {
+    return driver.launch(found, lanes, kernels::device::threads_of_block, &arguments,
+                         sizeof arguments, stream);
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "capstan/types.hpp"
 #include "core/device/device_memory.hpp"
+#include "kernels/device/program.hpp"
 
 namespace capstan {
 
@@ -36,11 +37,14 @@ class DeviceKernels {
   /// bit for bit. Throws InvalidArgument unless supports(type, op), and for too many operands;
   /// SystemError.
   void reduce(DataType type, ReduceOp op, const DeviceReduction& reduction, void* stream);
+  /// Puts a program into a stream, on so many lanes. All that the arguments point to is memory that
+  /// the device reaches. Kernels of several ranks wait for each other: together they must have no
+  /// more lanes than multiprocessors(), or they may wait for ever. Throws SystemError.
+  void run(DataType type, ReduceOp op, const kernels::device::ProgramArguments& arguments,
+           unsigned lanes, void* stream);
 
  private:
   explicit DeviceKernels(const DeviceBuffer& where);
-  template <class Body>
-  void inside(const char* what, const Body& body);
   void* kernel(const std::string& name);
 
   const DeviceBuffer where_;

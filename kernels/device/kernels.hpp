@@ -5,6 +5,7 @@
 #include "capstan/types.hpp"
 #include "kernels/device/arguments.hpp"
 #include "kernels/device/elements.hpp"
+#include "kernels/device/executor.hpp"
 #include "kernels/device/reduce.hpp"
 
 /// The kernels by name. Host code finds them by name in the modules that the toolkits make, and
@@ -22,14 +23,20 @@ CAPSTAN_DEVICE void reduce_kernel(const M& m, const ReduceArguments& a) {
                  .element_count = a.element_count});
 }
 
+template <class T, ReduceOp op, class M>
+CAPSTAN_DEVICE void run_kernel(const M& m, const ProgramArguments& a) {
+  Executor<T, op, M>{m, a}.run();
+}
+
 }  // namespace capstan::kernels::device
 
 /// Calls DO(name of the type, type, operation) for each type and operation. Integers, floats and
 /// complex numbers stand apart, as their source files do.
-#define CAPSTAN_OPERATIONS_OF_NUMBERS(DO, NAME, TYPE)                                         \
-  DO(NAME, TYPE, sum)                                                                         \
-  DO(NAME, TYPE, product)                                                                     \
-  DO(NAME, TYPE, min) DO(NAME, TYPE, max) DO(NAME, TYPE, average) DO(NAME, TYPE, logical_and) \
+#define CAPSTAN_OPERATIONS_OF_NUMBERS(DO, NAME, TYPE)                     \
+  DO(NAME, TYPE, sum)                                                     \
+  DO(NAME, TYPE, product)                                                 \
+  DO(NAME, TYPE, min)                                                     \
+  DO(NAME, TYPE, max) DO(NAME, TYPE, average) DO(NAME, TYPE, logical_and) \
       DO(NAME, TYPE, logical_or) DO(NAME, TYPE, logical_xor)
 #define CAPSTAN_OPERATIONS_OF_INTEGERS(DO, NAME, TYPE) \
   CAPSTAN_OPERATIONS_OF_NUMBERS(DO, NAME, TYPE)        \

@@ -17,4 +17,8 @@ using EmulatedKernel = void (*)(const EmulatedMachine<warp>&, const ReduceArgume
 template <unsigned warp>
 EmulatedKernel<warp> emulated_kernel(std::string_view name);
 
+/// A kernel that runs programs, on blocks whose warps have 4 threads.
+using EmulatedProgramKernel = void (*)(const EmulatedMachine<4>&, const ProgramArguments&);
+EmulatedProgramKernel emulated_program_kernel(std::string_view name);
+
 }  // namespace capstan::kernels::device

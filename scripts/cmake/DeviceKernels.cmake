@@ -36,8 +36,8 @@ function(capstan_cuda_kernels)
       COMMAND ${CAPSTAN_NVCC} -fatbin ${codes} --compress-mode=size -std=c++20 -O3 -fmad=false
               --expt-relaxed-constexpr -DCAPSTAN_WITHOUT_${left_out} -I${PROJECT_SOURCE_DIR}
               -I${PROJECT_SOURCE_DIR}/core/include -MD -MF ${image}.d -MT ${image}
-              ${CMAKE_CURRENT_SOURCE_DIR}/cuda/reduce.cu -o ${image}
-      DEPFILE ${image}.d DEPENDS cuda/reduce.cu VERBATIM
+              ${CMAKE_CURRENT_SOURCE_DIR}/cuda/kernels.cu -o ${image}
+      DEPFILE ${image}.d DEPENDS cuda/kernels.cu VERBATIM
       COMMENT "Compiling kernels for CUDA, without ${left_out}")
     list(APPEND images ${image})
   endforeach()
@@ -55,8 +55,8 @@ function(capstan_hip_kernels)
     COMMAND ${CAPSTAN_HIP_CLANG} -x hip --cuda-device-only ${codes} --offload-compress -nogpulib -nogpuinc
             -std=c++20 -O3 -ffp-contract=off -fno-strict-aliasing -I${PROJECT_SOURCE_DIR}
             -I${PROJECT_SOURCE_DIR}/core/include -MD -MF ${image}.d -MT ${image}
-            ${CMAKE_CURRENT_SOURCE_DIR}/hip/reduce.hip -o ${image}
-    DEPFILE ${image}.d DEPENDS hip/reduce.hip VERBATIM COMMENT "Compiling kernels for HIP")
+            ${CMAKE_CURRENT_SOURCE_DIR}/hip/kernels.hip -o ${image}
+    DEPFILE ${image}.d DEPENDS hip/kernels.hip VERBATIM COMMENT "Compiling kernels for HIP")
   capstan_device_image(hip ${image})
 endfunction()
 

@@ -133,7 +133,7 @@ TEST(DeviceKernelsEmulated, AgreeAtEachAlignment) {
 
 template <unsigned warp>
 void expect_agreement() {
-  for (const auto [type, op] : {std::pair{DataType::u8, ReduceOp::sum},
+  for (const auto& [type, op] : {std::pair{DataType::u8, ReduceOp::sum},
                                 {DataType::f16, ReduceOp::max},
                                 {DataType::f32, ReduceOp::sum},
                                 {DataType::c128, ReduceOp::product}})
@@ -163,7 +163,9 @@ TEST(DeviceKernelsEmulated, AllHalvesAreConvertedAsTheProcessorDoes) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const float value = machine.half_to_float(half);
-    if (value == value) EXPECT_EQ(machine.float_to_half(value), half);
+    if (value == value) {
+      EXPECT_EQ(machine.float_to_half(value), half);
+    }
   }
 }
 

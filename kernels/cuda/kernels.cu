@@ -1,4 +1,4 @@
-// The reductions on CUDA's devices. Launched through the driver's interface, by name.
+// The kernels of CUDA's devices. Launched through the driver's interface, by name.
 #include "kernels/cuda/machine.hpp"
 #include "kernels/device/kernels.hpp"
 
@@ -9,6 +9,10 @@ static_assert(device::Machine<device::CudaMachine>);
   extern "C" __global__ void __launch_bounds__(256)                                            \
       capstan_reduce_##NAME##_##OP(const __grid_constant__ device::ReduceArguments arguments) { \
     device::reduce_kernel<TYPE, capstan::ReduceOp::OP>(device::CudaMachine{}, arguments);      \
+  }                                                                                            \
+  extern "C" __global__ void __launch_bounds__(256)                                            \
+      capstan_run_##NAME##_##OP(const __grid_constant__ device::ProgramArguments arguments) {  \
+    device::run_kernel<TYPE, capstan::ReduceOp::OP>(device::CudaMachine{}, arguments);         \
   }
 
 #ifndef CAPSTAN_WITHOUT_INTEGERS

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/lowering/plan.hpp"
+#include "kernels/device/program.hpp"
+
+namespace capstan {
+
+/// The slots that a lane has in each segment on a device. Two kinds do: a lane runs one block at a
+/// time, and small calls go in packets.
+inline constexpr SlotPool device_slots{.count = {.small_packets = 0,
+                                                 .packets = 8,
+                                                 .tiny_staging = 0,
+                                                 .small_staging = 0,
+                                                 .staging = 3},
+                                       .region = {.small_packets = Bytes{0},
+                                                  .packets = Bytes{128 * packet_bytes},
+                                                  .tiny_staging = Bytes{0},
+                                                  .small_staging = Bytes{0},
+                                                  .staging = Bytes{0}},
+                                       .calls_per_notice = 1};
+
+/// The layout of segments on devices, the same on all ranks.
+class DeviceSegments {
+ public:
+  /// Throws InvalidArgument for more ranks than a lane's memory has room for.
+  DeviceSegments(int ranks, int lanes, Bytes staging_region);
+
+  /// What plans for devices are made with.
+  const SlotLayout& slots() const { return slots_; }
+  const kernels::device::SegmentShape& shape() const { return shape_; }
+  int lanes() const { return lanes_; }
+  /// Of one rank; all zero at first.
+  Bytes total() const { return Bytes{shape_.lane_bytes} * static_cast<std::uint64_t>(lanes_); }
+
+ private:
+  int lanes_;
+  SlotLayout slots_;
+  kernels::device::SegmentShape shape_;
+};
+
+/// The neutral part of a plan, as the executor on a device reads it. Made once per plan; holds no
+/// address.
+struct DeviceProgram {
+  /// Throws InvalidArgument for a plan that needs the host: one that sends over a network, reads
+  /// buffers of peers, or has an operation of the program's own.
+  DeviceProgram(const Plan& plan, int ranks);
+
+  std::vector<kernels::device::ProgramBlock> blocks;
+  std::vector<kernels::device::ProgramOp> ops;
+  std::vector<kernels::device::ProgramOperand> operands;
+  std::uint32_t most_operands = 1;  ///< of any operation
+  bool packets = false;
+  Bytes scratch{};  ///< of a lane
+};
+
+}  // namespace capstan

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// Programs as the executor on a device reads them: made by the host once per plan, the same for
+/// each launch, so that a captured graph may repeat it. All that changes from call to call is in
+/// memory of the device, and the kernel itself advances it.
+///
+/// A rank has a segment, which its peers map, and lanes. A lane is a thread block, and has its own
+/// signals, slots and numbers: lane l of n runs the blocks l, l+n, l+2n, ... of a call, and meets
+/// only the same lanes of its peers.
+///
+///   segment:  | lane 0: signals by sender, finished by reader, slots | lane 1: ... |
+namespace capstan::kernels::device {
+
+/// A packet holds this much data, as lowering has it (core/lowering/slots.hpp) ...
+inline constexpr std::uint64_t packet_words = 7, packet_payload = 8 * packet_words;
+/// ... and takes this much memory on a device: each 8 bytes of data lie beside their tag in a Pack.
+inline constexpr std::uint64_t packet_stride = 128;
+
+struct ProgramOperand {
+  std::uint32_t base;    ///< 0 input, 1 output, 2 scratch, then the segments of the ranks
+  std::uint32_t staged;  ///< 1: the offset counts from the block's slot
+  std::uint64_t offset;
+};
+
+enum class ProgramCode : std::uint32_t { gather, signal, wait };
+
+struct ProgramOp {
+  ProgramCode code;
+  std::uint32_t destination_count, source_count, first_operand;
+  std::uint32_t divisor;
+  std::uint32_t peer;   ///< of signal and wait
+  std::uint64_t count;  ///< elements
+};
+
+/// The part of a call that one lane runs at a time.
+struct ProgramBlock {
+  std::uint32_t first_op, end_op;
+  std::uint64_t buffer_offset;  ///< of the block's part of input and output
+  std::uint64_t readers;        ///< ranks that await what the block stages, a bit for each; 0: none
+  std::uint64_t writers;        ///< ranks of which the block awaits something
+};
+
+/// What a lane remembers from call to call, in memory that only it uses. All zero at first.
+struct LaneState {
+  static constexpr std::uint32_t most_ranks = 64, most_slots = 8;
+
+  struct Slot {
+    std::uint64_t readers, must_finish;
+  };
+  std::uint64_t blocks;            ///< that it has run
+  std::uint64_t slots_used[2];     ///< of staging, of packets
+  Slot slots[2][most_slots];       ///< the last block in each
+  std::uint64_t sent[most_ranks];  ///< signals, by receiver
+  std::uint64_t consumed[most_ranks];
+};
+
+/// Where things lie in a segment; the same for all ranks.
+struct SegmentShape {
+  std::uint64_t lane_bytes;        ///< from one lane to the next
+  std::uint64_t slots_begin[2];    ///< in a lane: of staging, of packets
+  std::uint64_t slot_distance[2];  ///< from one slot's first region to the next slot's
+  std::uint32_t slot_count[2];
+  std::uint32_t ranks;
+
+  static constexpr std::uint64_t signals = 0;
+  constexpr std::uint64_t finished() const { return ranks * sizeof(std::uint64_t); }
+};
+
+struct ProgramArguments {
+  SegmentShape shape;
+  std::uint32_t self, packets;  ///< packets: 1 in a packet protocol
+  std::uint64_t block_count;
+  const ProgramBlock* blocks;
+  const ProgramOp* ops;
+  const ProgramOperand* operands;
+  std::byte* const* segments;  ///< by rank
+  std::byte* input;
+  std::byte* output;
+  std::byte* scratch;           ///< of lane 0
+  std::uint64_t scratch_bytes;  ///< of a lane
+  LaneState* lanes;
+  const void** pointers;  ///< room for the operands of an operation, for each lane
+  std::uint32_t most_operands;
+  const std::uint64_t* abort;  ///< another value than 0 ends all waits: what comes out is undefined
+};
+
+}  // namespace capstan::kernels::device
