@@ -1,0 +1,93 @@
+#include "core/api/stream_buffers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "capstan/error.hpp"
+
+namespace capstan {
+namespace {
+
+/// Only the lengths of these calls' buffers are equal, element by element.
+bool is_elementwise(Collective collective) {
+  using enum Collective;
+  constexpr std::array all{broadcast, reduce, all_reduce, scan, exscan};
+  return std::ranges::find(all, collective) != all.end();
+}
+
+struct Given {
+  const char* name;
+  const void* data;
+  Elements count;
+};
+
+void check_stream(const Request& request, const DeviceBuffer& where, void* stream) {
+  DevicePlace place;
+  const int error = where.driver->place_of_stream(stream, place);
+  if (error == DeviceDriver::not_supported) return;
+  if (error != 0)
+    throw InvalidArgument(fmt::format("{}: {} is no stream of {}: {}", name_of(request.collective),
+                                      stream, where.driver->name(), where.driver->text_of(error)));
+  if (place.device != where.place.device)
+    throw InvalidArgument(fmt::format(
+        "{}: the stream is device {}'s, and the buffers are on device {}: pass a stream of theirs",
+        name_of(request.collective), place.device, where.place.device));
+  bool capturing = false;
+  if (where.driver->is_capturing(stream, capturing) == 0 && capturing)
+    throw InvalidArgument(fmt::format(
+        "{}: the stream is being captured into a graph, whose replays the host would not take part "
+        "in: end the capture before the call",
+        name_of(request.collective)));
+}
+
+}  // namespace
+
+std::optional<DeviceBuffer> device_of(const Request& request, void* stream) {
+  std::optional<DeviceBuffer> found;
+  for (const auto& [name, data, count] : {Given{"input", request.input, request.input_count},
+                                          Given{"output", request.output, request.output_count}}) {
+    if (!data || count == Elements{0}) continue;
+    const auto place =
+        devices_possible.load(std::memory_order_relaxed) ? find_device_buffer(data) : std::nullopt;
+    if (!place)
+      throw InvalidArgument(
+          fmt::format("{}: the {} is host memory, which no stream orders: call the communicator, "
+                      "or pass memory "
+                      "of the device",
+                      name_of(request.collective), name));
+    if (found && found->place.device != place->place.device)
+      throw InvalidArgument(fmt::format(
+          "{}: the input is on device {}, the output on device {}: one stream orders one device's",
+          name_of(request.collective), found->place.device, place->place.device));
+    found = place;
+  }
+  if (found && stream) check_stream(request, *found, stream);
+  return found;
+}
+
+std::vector<Request> pieces_of(const Request& request, Bytes longest) {
+  const std::uint64_t element = size_of(request.type).value();
+  const Elements step{std::max<std::uint64_t>(longest.value() / element, 1)};
+  const Elements total = std::max(request.input_count, request.output_count);
+  if (!is_elementwise(request.collective) || total <= step) return {request};
+  std::vector<Request> pieces;
+  for (Elements done; done < total; done += step) {
+    Request piece = request;
+    const Elements length = std::min(step, total - done);
+    const std::uint64_t offset = done.value() * element;
+    if (piece.input_count > Elements{0}) {
+      piece.input = static_cast<const std::byte*>(piece.input) + offset;
+      piece.input_count = length;
+    }
+    if (piece.output_count > Elements{0}) {
+      piece.output = static_cast<std::byte*>(piece.output) + offset;
+      piece.output_count = length;
+    }
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+}  // namespace capstan

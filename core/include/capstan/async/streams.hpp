@@ -1,0 +1,79 @@
+#pragma once
+
+#include <memory>
+
+#include "capstan/collectives.hpp"
+#include "capstan/communicator.hpp"
+#include "capstan/export.hpp"
+#include "capstan/work.hpp"
+
+namespace CAPSTAN_EXPORT capstan {
+
+/// Collectives on memory of devices, in the order of streams (cudaStream_t, CUstream, hipStream_t):
+///
+///   capstan::StreamCollectives streams{world};
+///   kernel<<<..., stream>>>(gradient);
+///   streams.on(stream).all_reduce(gradient, sum);   // returns at once
+///   other<<<..., stream>>>(sum);                    // finds the result
+///
+/// A call begins when what is in its stream by then is done, and the stream goes on when the call
+/// has ended. The thread that calls waits for neither. Data go through pinned host memory and the
+/// executor on the host, over any transport; a long all_reduce, reduce, broadcast or scan goes in
+/// pieces, so that copies of one piece overlap the work on another. A thread of the object sees to
+/// that: it polls streams, and sleeps while there is nothing to do.
+///
+/// Calls of one object run in the order in which they are made, the same on all ranks, whatever
+/// their streams. They use a group of their own, so that they and calls of the communicator do not
+/// wait for each other. Thread-safe, but for the order.
+///
+/// With a null stream the buffers are taken to be ready, and a call returns when it has ended. So
+/// it does where there is no buffer to tell the device by, and where the driver has no stream that
+/// waits for memory (HIP before 5).
+///
+/// Throws at once: InvalidArgument for host memory, for host and device memory in one call, for a
+/// stream of another device than the buffers', and while the stream is captured into a graph, as
+/// the host would not take part in its replays; SystemError when the driver fails. What fails later
+/// ends the group on all ranks: the stream goes on with undefined results, the Work has the error,
+/// and later calls throw it.
+class StreamCollectives {
+ public:
+  /// Collective: every rank makes one. It keeps no reference to `world`.
+  explicit StreamCollectives(Communicator& world);
+  StreamCollectives(StreamCollectives&&) noexcept;
+  StreamCollectives& operator=(StreamCollectives&&) noexcept;
+  /// Waits for all calls, and so for what is in their streams before them.
+  ~StreamCollectives();
+
+  class OnStream;
+  /// The collectives (capstan/collectives.hpp) in this stream's order.
+  OnStream on(void* stream);
+
+  int rank() const;
+  int size() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Valid as long as the StreamCollectives that it was made from.
+class StreamCollectives::OnStream : public Collectives<OnStream> {
+ public:
+  /// Returns at once, or with a null stream when the call has ended.
+  void run(const Request& request);
+  /// The same, with a handle: to wait, to co_await, for callbacks. A null stream is fine here, too.
+  [[nodiscard]] Work start(const Request& request);
+
+ private:
+  friend StreamCollectives;
+  OnStream(Impl& impl, void* stream) : impl_(&impl), stream_(stream) {}
+
+  Impl* impl_;
+  void* stream_;
+};
+
+inline StreamCollectives::OnStream StreamCollectives::on(void* stream) {
+  return {*impl_, stream};
+}
+
+}  // namespace CAPSTAN_EXPORT capstan

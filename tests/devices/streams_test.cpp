@@ -1,0 +1,240 @@
+// Collectives in the order of streams. The stand-in's streams run on a thread of its own, in random
+// order and a while later: what is not ordered by an event or a flag is seen too early.
+
+#include "capstan/async/streams.hpp"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "core/device/device_memory.hpp"
+#include "tests/devices/device_array.hpp"
+#include "tests/ranks/thread_world.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+template <class Function>
+Function* driver_function(const char* name) {
+  static void* const library = ::dlopen(FAKE_DRIVER, RTLD_NOW | RTLD_NOLOAD);
+  return reinterpret_cast<Function*>(::dlsym(library, name));
+}
+
+/// A stream of the program, and kernels in it.
+class Stream {
+ public:
+  explicit Stream(const void* memory) {
+    const auto where = find_device_buffer(memory).value();
+    int former = 0;
+    if (where.driver->enter(where.place, former) != 0 || where.driver->make_stream(stream_) != 0)
+      ADD_FAILURE() << "no stream";
+    where.driver->leave(former);
+  }
+  void* get() const { return stream_; }
+
+  /// The body runs when its turn has come, and may access memory by on_device_data().
+  void launch(std::function<void()> body) {
+    static const auto launch_ = driver_function<int(void*, void (*)(void*), void*)>("fake_launch");
+    launch_(
+        stream_,
+        [](void* body_) {
+          const std::unique_ptr<std::function<void()>> owned{
+              static_cast<std::function<void()>*>(body_)};
+          (*owned)();
+        },
+        new std::function<void()>{std::move(body)});
+  }
+  /// 0, or the error of the stream.
+  int synchronize() {
+    static const auto wait = driver_function<int(void*)>("fake_synchronize");
+    return wait(stream_);
+  }
+
+ private:
+  void* stream_ = nullptr;
+};
+
+template <class T>
+T* on_device_data(const DeviceArray<T>& array) {
+  static const auto data = driver_function<void*(const void*)>("fake_data");
+  return static_cast<T*>(data(array.span().data()));
+}
+
+class InStreamOrder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    load_driver();
+    events_before_ = driver_knob("events");
+  }
+  void TearDown() override {
+    EXPECT_EQ(driver_knob("depth"), 0) << "a context or a device is still current";
+    EXPECT_EQ(driver_knob("events"), events_before_) << "events are released";
+  }
+
+  template <class Body>
+  static void on_ranks(int ranks, const Body& body) {
+    on_threads(ranks, bounded_settings(), [&](Communicator& world) {
+      StreamCollectives streams{world};
+      body(streams);
+    });
+  }
+
+ private:
+  int events_before_ = 0;
+};
+
+/// Kernels write the input in the stream before the call, and take the output after it.
+TEST_F(InStreamOrder, ACallBeginsAfterWhatIsInItsStreamAndComesBeforeWhatIsPutThere) {
+  constexpr std::size_t n = 1000;
+  on_ranks(3, [](StreamCollectives& streams) {
+    const DeviceArray<float> input{std::vector<float>(n, -1)}, sum{std::vector<float>(n, -1)};
+    Stream stream{input.span().data()};
+    std::vector<float> seen;
+    for (int round = 0; round < 10; ++round) {
+      stream.launch([&, round] {
+        std::this_thread::sleep_for(200us);
+        std::fill_n(on_device_data(input), n, static_cast<float>(round + streams.rank()));
+      });
+      streams.on(stream.get()).all_reduce(input.span(), sum.span());
+      stream.launch([&] {
+        seen.push_back(on_device_data(sum)[0]);
+        seen.push_back(on_device_data(sum)[n - 1]);
+      });
+    }
+    EXPECT_EQ(stream.synchronize(), 0);
+    ASSERT_EQ(seen.size(), 20U);
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      EXPECT_EQ(seen[i], static_cast<float>(3 * (i / 2) + 3)) << "round " << i / 2;
+  });
+}
+
+TEST_F(InStreamOrder, ACallReturnsBeforeItsStreamGetsToIt) {
+  on_ranks(2, [](StreamCollectives& streams) {
+    const DeviceArray<std::int32_t> data{{1, 2, 3}};
+    Stream stream{data.span().data()};
+    std::atomic<bool> returned = false, in_time = false;
+    stream.launch([&] {
+      for (int i = 0; i < 20'000 && !returned; ++i) std::this_thread::sleep_for(1ms);
+      in_time = returned.load();
+    });
+    Work work = streams.on(stream.get()).start_all_reduce(data.span());
+    EXPECT_FALSE(work.has_ended());
+    returned = true;
+    work.wait();
+    EXPECT_TRUE(in_time);
+    EXPECT_THAT(data.values(), ::testing::ElementsAre(2, 4, 6));
+    EXPECT_EQ(stream.synchronize(), 0);
+  });
+}
+
+TEST_F(InStreamOrder, AllCollectivesRun) {
+  on_ranks(3, [](StreamCollectives& streams) {
+    const int me = streams.rank();
+    const DeviceArray<std::int32_t> own{{me, me}}, all{std::vector<std::int32_t>(6, -1)};
+    Stream stream{own.span().data()};
+    auto ordered = streams.on(stream.get());
+    ordered.all_gather(own.span(), all.span());
+    ordered.all_to_all(all.span(), all.span());
+    ordered.reduce_scatter(all.span(), own.span());
+    ordered.broadcast(own.span(), 1);
+    EXPECT_EQ(stream.synchronize(), 0);
+    EXPECT_THAT(own.values(), Each(3)) << "rank 1 has block 1 of 0 1 2 from each, added up";
+  });
+}
+
+TEST_F(InStreamOrder, WithoutAStreamACallBlocks) {
+  on_ranks(2, [](StreamCollectives& streams) {
+    const DeviceArray<double> data{{1.5, 2.5}};
+    streams.on(nullptr).all_reduce(data.span());
+    EXPECT_THAT(data.values(), ::testing::ElementsAre(3, 5));
+    streams.on(nullptr).barrier();
+  });
+}
+
+TEST_F(InStreamOrder, LongCallsGoInPieces) {
+  constexpr std::size_t n = (20 << 20) / sizeof(float);
+  const int before = driver_knob("to_host");
+  on_ranks(2, [](StreamCollectives& streams) {
+    std::vector<float> values(n);
+    for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i % 1000);
+    const DeviceArray<float> data{values};
+    Stream stream{data.span().data()};
+    streams.on(stream.get()).all_reduce(data.span());
+    EXPECT_EQ(stream.synchronize(), 0);
+    const auto sums = data.values();
+    for (std::size_t i = 0; i < n; i += 997) ASSERT_EQ(sums[i], 2 * values[i]) << i;
+  });
+  EXPECT_EQ(driver_knob("to_host") - before, 2 * 3) << "three pieces on each rank";
+}
+
+template <class Body>
+std::string refusal(const Body& body) {
+  try {
+    body();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(InStreamOrder, WhatNoStreamOrdersIsRefusedAtOnce) {
+  on_ranks(2, [](StreamCollectives& streams) {
+    const DeviceArray<float> data{{1, 2}}, elsewhere{{1, 2}, Where::pool};
+    Stream stream{data.span().data()};
+    auto ordered = streams.on(stream.get());
+    std::vector<float> host(2);
+    EXPECT_THAT(refusal([&] { ordered.all_reduce(data.span(), host); }),
+                HasSubstr("the output is host memory"));
+    EXPECT_THAT(refusal([&] { ordered.all_reduce(host, data.span()); }),
+                HasSubstr("the input is host memory"));
+    EXPECT_THAT(refusal([&] { ordered.all_reduce(data.span(), elsewhere.span()); }),
+                HasSubstr("one stream orders one device's"));
+    EXPECT_THAT(refusal([&] { ordered.all_reduce(elsewhere.span()); }),
+                HasSubstr("the stream is device 0's, and the buffers are on device 1"));
+    ordered.all_reduce(data.span());
+    EXPECT_EQ(stream.synchronize(), 0);
+    EXPECT_THAT(data.values(), ::testing::ElementsAre(2, 4)) << "refusals disturb nobody";
+  });
+  driver_knob("capturing", 1);
+  on_ranks(1, [](StreamCollectives& streams) {
+    const DeviceArray<float> data{{1, 2}};
+    Stream stream{data.span().data()};
+    EXPECT_THAT(refusal([&] { streams.on(stream.get()).all_reduce(data.span()); }),
+                HasSubstr("captured into a graph"));
+  });
+  driver_knob("capturing", -1);
+}
+
+/// The stream goes on, the handle has the error, and the peers do not wait.
+TEST_F(InStreamOrder, AFailureEndsTheGroupAndLetsTheStreamGoOn) {
+  std::atomic<int> own = 0, adopted = 0;
+  driver_knob("fail_to_host", 1);
+  on_ranks(2, [&](StreamCollectives& streams) {
+    const DeviceArray<float> data{{1, 2}};
+    Stream stream{data.span().data()};
+    Work work = streams.on(stream.get()).start_all_reduce(data.span());
+    try {
+      work.wait();
+    } catch (const SystemError&) {
+      ++own;
+    } catch (const Aborted&) {
+      ++adopted;
+    }
+    EXPECT_EQ(stream.synchronize(), 0);
+    EXPECT_THROW(streams.on(stream.get()).all_reduce(data.span()), Error) << "for good";
+  });
+  driver_knob("fail_to_host", -driver_knob("fail_to_host"));
+  EXPECT_EQ(own, 1);
+  EXPECT_EQ(adopted, 1);
+}
+
+}  // namespace
+}  // namespace capstan
