@@ -13,6 +13,12 @@ namespace capstan {
 inline constexpr int any_size = 1 << 20;
 inline constexpr int all_pairs = 256;  ///< schedules with a step for every peer
 
+/// The same algorithm, declared to be symmetric.
+constexpr Algorithm with(Symmetry symmetry, Algorithm algorithm) {
+  algorithm.symmetry = symmetry;
+  return algorithm;
+}
+
 /// f(group)
 template <Schedule (*f)(const Group&)>
 Schedule plain(const Group& group, const Shape&) {

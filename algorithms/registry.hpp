@@ -47,6 +47,14 @@ enum class Requires : std::uint8_t {
   uniform_hosts   ///< the same, with equal numbers of ranks
 };
 
+/// Ranks that do the same: their schedules are equal but for the numbers of peers and the offsets
+/// of data, when all blocks are equally long. A simulation of them need run one only.
+enum class Symmetry : std::uint8_t {
+  none,
+  rotation,     ///< rank r does to r + d what rank 0 does to d, round the circle of ranks
+  exclusive_or  ///< rank r does to r ^ d what rank 0 does to d, if ranks are a power of two
+};
+
 /// The source of an algorithm's schedules where it is no function of the registry: a pure function
 /// of (group, shape), too.
 class ScheduleSource {
@@ -71,6 +79,7 @@ struct Algorithm {
   /// algorithm.
   const ScheduleSource* source = nullptr;
   std::uint32_t digest = 0;  ///< of the source's schedules: ranks compare it in every call
+  Symmetry symmetry = Symmetry::none;
 
   bool suits(const Hosts& hosts) const {
     return requirement == Requires::anywhere ||

@@ -84,14 +84,6 @@ int run_explain(const ExplainOptions& options) {
   return 0;
 }
 
-/// The collectives whose calls have one length.
-std::vector<std::string> explained_collectives() {
-  std::vector<std::string> names;
-  for (const Collective collective : all_collectives())
-    if (!has_counts(collective)) names.emplace_back(name_of(collective));
-  return names;
-}
-
 constexpr const char* footer =
     "Examples:\n"
     "  capstan explain all_reduce --bytes 1M\n"
@@ -114,7 +106,7 @@ void add_explain_command(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("explain", "Show how a call would run, and why");
   const auto options = std::make_shared<ExplainOptions>();
   command->add_option("collective", options->collective, "Collective")
-      ->check(CLI::IsMember(explained_collectives()))
+      ->check(CLI::IsMember(collectives_of_one_length()))
       ->capture_default_str();
   command->add_option("-b,--bytes", options->bytes, "Bytes of the largest buffer")
       ->capture_default_str();

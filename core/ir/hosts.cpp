@@ -5,28 +5,34 @@
 
 namespace capstan {
 
-Hosts::Hosts(std::vector<int> host_of)
-    : ranks_(static_cast<int>(host_of.size())), host_of_(std::move(host_of)) {
+Hosts::Hosts(std::vector<int> host_of) : ranks_(static_cast<int>(host_of.size())) {
+  Map map{std::move(host_of), {}};
   std::map<int, int> numbers;
   for (int rank = 0; rank < ranks_; ++rank) {
-    int& host = host_of_[static_cast<std::size_t>(rank)];
+    int& host = map.host_of[static_cast<std::size_t>(rank)];
     host = numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second;
-    members_.resize(numbers.size());
-    members_[static_cast<std::size_t>(host)].push_back(Rank{rank});
+    map.members.resize(numbers.size());
+    map.members[static_cast<std::size_t>(host)].push_back(Rank{rank});
   }
-  if (members_.size() == 1) host_of_.clear(), members_.clear();
+  if (map.members.size() > 1) map_ = std::make_shared<const Map>(std::move(map));
 }
 
 std::vector<Rank> Hosts::on(int host) const {
-  if (!host_of_.empty()) return members_[static_cast<std::size_t>(host)];
+  if (map_) return map_->members[static_cast<std::size_t>(host)];
   std::vector<Rank> all;
   for (int rank = 0; rank < ranks_; ++rank) all.push_back(Rank{rank});
   return all;
 }
 
 bool Hosts::even() const {
-  return std::ranges::all_of(members_,
-                             [&](const auto& m) { return m.size() == members_[0].size(); });
+  return !map_ || std::ranges::all_of(map_->members, [&](const auto& members) {
+    return members.size() == map_->members[0].size();
+  });
+}
+
+bool Hosts::operator==(const Hosts& other) const {
+  if (ranks_ != other.ranks_ || map_ == other.map_) return ranks_ == other.ranks_;
+  return map_ && other.map_ && map_->host_of == other.map_->host_of;
 }
 
 }  // namespace capstan

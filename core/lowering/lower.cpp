@@ -7,6 +7,7 @@
 
 #include "core/lowering/arrivals.hpp"
 #include "core/lowering/exports.hpp"
+#include "core/lowering/landings.hpp"
 
 namespace capstan {
 namespace {
@@ -201,31 +202,21 @@ class Lowering {
           .length = span.length});
     program_.operands.push_back(staging);
     program_.operands.push_back(source);
-    if (source != staging) pushed_.push_back({step.peer, source, span.length});
+    if (source != staging) pushes_.add(step.peer, source, span.length);
   }
 
   /// Flushes every push whose source `written` would overwrite.
   void flush_what_overlaps(const Span& written) {
-    const auto overwritten = [&](const Pushed& push) {
-      return push.source.place <= Place::scratch &&
-             overlap(written,
-                     {static_cast<Buffer>(push.source.place), push.source.offset, push.length});
-    };
-    flush(overwritten, schedule_.steps()[step_].phase);
+    flush(pushes_.reading(written), schedule_.steps()[step_].phase);
   }
 
   /// Flushes every push from scratch or staging: after the phase they belong to the next block.
-  void flush_reused(int phase) {
-    flush([](const Pushed& push) { return push.source.place >= Place::scratch; }, phase);
-  }
+  void flush_reused(int phase) { flush(pushes_.reading_reused(), phase); }
 
-  template <class Concerned>
-  void flush(Concerned concerned, int phase) {
-    for (auto push = std::ranges::find_if(pushed_, concerned); push != pushed_.end();
-         push = std::ranges::find_if(pushed_, concerned)) {
-      const Rank peer = push->peer;
+  void flush(const std::vector<Rank>& peers, int phase) {
+    for (const Rank peer : peers) {
       emit_between(OpCode::flush, peer, phase);
-      std::erase_if(pushed_, [&](const Pushed& other) { return other.peer == peer; });
+      pushes_.flushed(peer);
       last_result_.reset();
     }
   }
@@ -244,7 +235,7 @@ class Lowering {
     for (const Arrival& arrival : arrivals) {
       forget_landings(arrival.landing);
       if (arrival.landing.buffer == Buffer::scratch)
-        landings_.push_back(arrival);
+        landings_.add(arrival);
       else
         gather(local(arrival.landing), {arrival.staging}, arrival.landing.length, false);
     }
@@ -267,13 +258,11 @@ class Lowering {
   }
 
   Operand resolve(const Span& span) {
-    for (const Arrival& arrival : landings_) {
-      if (!contains(arrival.landing, span)) continue;
-      Operand operand = arrival.staging;
-      operand.offset += span.offset - arrival.landing.offset;
+    if (const Arrival* arrival = landings_.around(span)) {
+      Operand operand = arrival->staging;
+      operand.offset += span.offset - arrival->landing.offset;
       // Packets are read from their start; the middle of an area has to be copied out first.
-      if (operand != arrival.staging && program_.packets) break;
-      return operand;
+      if (operand == arrival->staging || !program_.packets) return operand;
     }
     materialize_landings(span);
     return local(span);
@@ -281,21 +270,17 @@ class Lowering {
 
   /// Copies landings that overlap `span` from the peers' staging buffers to scratch.
   void materialize_landings(const Span& span) {
-    std::erase_if(landings_, [&](const Arrival& arrival) {
-      if (!overlap(arrival.landing, span)) return false;
-      gather(local(arrival.landing), {arrival.staging}, arrival.landing.length, false);
-      return true;
-    });
+    for (const Arrival& arrival : landings_.take_overlapping(span)) materialize(arrival);
   }
 
   /// Drops landings that `destination` overwrites; those it overwrites in part are copied first.
   void forget_landings(const Span& destination) {
-    std::erase_if(landings_, [&](const Arrival& arrival) {
-      if (!overlap(arrival.landing, destination)) return false;
-      if (!contains(destination, arrival.landing))
-        gather(local(arrival.landing), {arrival.staging}, arrival.landing.length, false);
-      return true;
-    });
+    for (const Arrival& arrival : landings_.take_overlapping(destination))
+      if (!contains(destination, arrival.landing)) materialize(arrival);
+  }
+
+  void materialize(const Arrival& arrival) {
+    gather(local(arrival.landing), {arrival.staging}, arrival.landing.length, false);
   }
 
   Operand local(const Span& span) {
@@ -330,22 +315,16 @@ class Lowering {
     program_.ops.push_back(op);
   }
 
-  struct Pushed {
-    Rank peer;
-    Operand source;
-    Elements length;
-  };
-
   LoweringGroup& group_;
   const Schedule& schedule_;
   const Protocol protocol_;
   const Exports& exports_;
   std::vector<Export>::const_iterator next_export_ = exports_.puts.begin();
   std::map<Rank, SignalsFrom> heard_;
-  std::map<Rank, bool> carried_;     // whether a put to the peer came after the last signal to it
-  std::vector<Operand> written_;     // own staging areas that puts have written; several hosts only
-  std::vector<Pushed> pushed_;       // since the last flush
-  std::vector<Arrival> landings_;    // scratch whose bytes are still in a peer's staging buffer
+  std::map<Rank, bool> carried_;  // whether a put to the peer came after the last signal to it
+  std::vector<Operand> written_;  // own staging areas that puts have written; several hosts only
+  Pushes pushes_;                 // since the last flush
+  Landings landings_;
   std::optional<Span> last_result_;  // what the last operation computed
   Program program_;
   std::size_t step_ = 0;
@@ -366,10 +345,16 @@ Program lower(const ScheduleOf& schedule_of, Rank self, Protocol protocol, const
   return Lowering{group, self}.run();
 }
 
-ByRank<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts, Protocol protocol) {
+void lower_each(const ScheduleOf& schedule_of, const Hosts& hosts, Protocol protocol, int ranks,
+                const std::function<void(Program)>& visit) {
   LoweringGroup group(schedule_of, protocol, hosts);
+  for (const Rank rank : all_ranks(ranks)) visit(Lowering{group, rank}.run());
+}
+
+ByRank<Program> lower_all(const ScheduleOf& schedule_of, const Hosts& hosts, Protocol protocol) {
   ByRank<Program> programs;
-  for (const Rank rank : all_ranks(hosts.ranks())) programs.push_back(Lowering{group, rank}.run());
+  lower_each(schedule_of, hosts, protocol, hosts.ranks(),
+             [&](Program program) { programs.push_back(std::move(program)); });
   return programs;
 }
 

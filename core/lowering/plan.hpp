@@ -128,6 +128,10 @@ struct PlanLimits {
   Bytes long_read{std::numeric_limits<std::uint64_t>::max()};
 };
 
+/// The length of the blocks that a call is cut into: of the whole buffer, or of each rank's part.
+Elements block_length(const Call& call, const Choice& choice, const Hosts& hosts,
+                      const PlanLimits& limits, const SlotLayout& layout);
+
 /// Makes the plan of `self` for a call over the ranks of `hosts`. Blocks are made smaller until
 /// every rank's staging buffer fits its slot: the same on every rank. Throws InvalidArgument when a
 /// packet staging buffer would not fit (the selector asks fits_packets first).

@@ -59,12 +59,14 @@ const Names front = {
 /// The rooms of the engine, each of which may include those before it. What one of them may not
 /// include all the same its own rule says.
 const Names rooms = {
-    "core/ir",       "core/ir/proof",     "algorithms",         "kernels",
-    "topology",      "core/net",          "core/memory",        "core/device",
-    "transports",    "transports/common", "transports/compose", "transports/*",
-    "core/lowering", "core/interchange",  "core/selection",     "core/custom",
-    "core/tuning",   "core/control",      "core/p2p",           "core/engine/executor",
-    "core/engine",   "core/bootstrap",    "core/world",
+    "core/ir",           "core/ir/proof",      "algorithms",
+    "kernels",           "topology",           "core/net",
+    "core/memory",       "core/device",        "transports",
+    "transports/common", "transports/compose", "transports/*",
+    "core/lowering",     "core/interchange",   "core/selection",
+    "core/simulation",   "core/custom",        "core/tuning",
+    "core/control",      "core/p2p",           "core/engine/executor",
+    "core/engine",       "core/bootstrap",     "core/world",
 };
 
 Names rooms_until(std::string_view last) {
@@ -105,6 +107,10 @@ const std::vector<Rule>& rules() {
          {"fmt", "nlohmann"},
          true},
         {"core/selection",
+         and_vocabulary({"core/ir", "algorithms", "core/lowering"}),
+         {"fmt"},
+         true},
+        {"core/simulation",
          and_vocabulary({"core/ir", "algorithms", "core/lowering"}),
          {"fmt"},
          true},

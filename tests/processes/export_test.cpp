@@ -55,12 +55,48 @@ std::vector<Session> sessions_of(const std::string& document) {
   return sessions;
 }
 
-TEST(Export, TheDocumentsSessionsAreTrue) {
+void expect_true_sessions(const std::string& document, std::size_t at_least) {
   const Folder folder;
-  const auto sessions = sessions_of(DOCUMENTS "/schedule-files.md");
-  EXPECT_GE(sessions.size(), 6u);
+  const auto sessions = sessions_of(DOCUMENTS "/" + document);
+  EXPECT_GE(sessions.size(), at_least);
   for (const auto& [command, output] : sessions)
     EXPECT_EQ(folder.run(command).output, output) << command;
+}
+
+TEST(Export, TheDocumentsSessionsAreTrue) {
+  expect_true_sessions("schedule-files.md", 6);
+}
+
+TEST(Simulate, TheDocumentsSessionsAreTrue) {
+  expect_true_sessions("simulation.md", 3);
+}
+
+TEST(Simulate, WritesJsonAndAPicture) {
+  const Folder folder;
+  const auto result = folder.run(
+      "capstan simulate broadcast -n 60 -b 64k --fabric dragonfly:routers=4,hosts=4 --svg b.svg "
+      "--json");
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output,
+              HasSubstr("\"network\": \"dragonfly of 60 ports: 4 groups of 4 routers"));
+  EXPECT_THAT(result.output, HasSubstr("\"critical_path\": {"));
+  const std::string svg = folder.run("cat b.svg").output;
+  EXPECT_THAT(svg, StartsWith("<svg"));
+  EXPECT_THAT(svg, HasSubstr("class=\"critical\""));
+}
+
+TEST(Simulate, RefusesWhatItCannotRun) {
+  const Folder folder;
+  const auto message = [&](const std::string& options) {
+    const auto result = folder.run("capstan simulate all_reduce " + options + " 2>&1");
+    EXPECT_EQ(result.status, 2) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(message("--fabric torus:dims=3x3"), HasSubstr("has 9 ports, and 64 are needed"));
+  EXPECT_THAT(message("-a direct -n 500"), HasSubstr("made for up to 256 ranks"));
+  EXPECT_THAT(message("-a circle"), HasSubstr("circle"));
+  EXPECT_THAT(message("--straggler 64:2"), HasSubstr("a rank below 64"));
+  EXPECT_THAT(message("--costs sned=1"), HasSubstr("column 1: expected NAME=NUMBER"));
 }
 
 TEST(Export, WritesEveryFormat) {

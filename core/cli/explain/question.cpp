@@ -51,6 +51,13 @@ MachineView expected_machine(const Hosts& hosts, const Settings& settings) {
           .oversubscribed = shares};
 }
 
+std::vector<std::string> collectives_of_one_length() {
+  std::vector<std::string> names;
+  for (const Collective collective : all_collectives())
+    if (!has_counts(collective)) names.emplace_back(name_of(collective));
+  return names;
+}
+
 Call make_call(Collective collective, DataType type, ReduceOp op, int root, Bytes bytes,
                int ranks) {
   const perf::Cell cell = perf::cell_of(collective, type, op, bytes, ranks);

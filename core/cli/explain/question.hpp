@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "core/engine/machine_view.hpp"
 #include "core/selection/survey.hpp"
@@ -25,6 +27,9 @@ struct Question {
 /// This machine with ranks on these hosts, each of them like this one, and the profile that
 /// `settings` name. Starts no ranks.
 MachineView expected_machine(const Hosts& hosts, const Settings& settings);
+
+/// The collectives whose calls have one length, without counts per rank.
+std::vector<std::string> collectives_of_one_length();
 
 /// The call with the length of the largest buffer, in whole elements.
 Call make_call(Collective collective, DataType type, ReduceOp op, int root, Bytes bytes, int ranks);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "capstan/export.hpp"
@@ -7,7 +8,8 @@
 
 namespace CAPSTAN_EXPORT capstan {
 
-/// A map from the ranks of a communicator to hosts. Ranks on one host share memory.
+/// A map from the ranks of a communicator to hosts. Ranks on one host share memory. A copy takes
+/// constant time, however many ranks there are.
 class Hosts {
  public:
   /// Ranks 0 .. ranks-1, all on one host. Implicit, as this is the usual case.
@@ -17,10 +19,10 @@ class Hosts {
 
   int ranks() const { return ranks_; }
   /// Numbered in the order of their first ranks.
-  int count() const { return host_of_.empty() ? 1 : static_cast<int>(members_.size()); }
+  int count() const { return map_ ? static_cast<int>(map_->members.size()) : 1; }
   bool single() const { return count() == 1; }
   int host_of(Rank rank) const {
-    return host_of_.empty() ? 0 : host_of_[static_cast<std::size_t>(rank.value())];
+    return map_ ? map_->host_of[static_cast<std::size_t>(rank.value())] : 0;
   }
   bool together(Rank a, Rank b) const { return host_of(a) == host_of(b); }
   /// Ranks on a host, ascending.
@@ -28,12 +30,16 @@ class Hosts {
   /// Every host has the same number of ranks.
   bool even() const;
 
-  bool operator==(const Hosts&) const = default;
+  bool operator==(const Hosts& other) const;
 
  private:
+  struct Map {
+    std::vector<int> host_of;                // by rank
+    std::vector<std::vector<Rank>> members;  // by host
+  };
+
   int ranks_;
-  std::vector<int> host_of_;                // by rank; empty: one host
-  std::vector<std::vector<Rank>> members_;  // by host
+  std::shared_ptr<const Map> map_;  // null: one host; copies share it
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

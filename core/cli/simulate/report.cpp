@@ -1,0 +1,273 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/cli/simulate/scenario.hpp"
+
+namespace capstan::cli {
+namespace {
+
+double us(double nanoseconds) {
+  return nanoseconds / 1000;
+}
+
+std::string counted(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string amount(double bytes) {
+  constexpr std::string_view units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+  std::size_t unit = 0;
+  for (; bytes >= 9999.5 && unit + 1 < std::size(units); ++unit) bytes /= 1000;
+  return fmt::format("{:.{}f} {}", bytes, unit > 0 && bytes < 100 ? 1 : 0, units[unit]);
+}
+
+/// What the links of one class carried.
+struct ClassLoad {
+  std::string name;
+  int used = 0;
+  double bytes = 0, busy = 0;  ///< of all
+  LinkLoad most{};
+};
+
+std::string link_name(const Cluster& cluster, int link) {
+  const Fabric& fabric = *cluster.fabric;
+  return link < fabric.links() ? fabric.name_of(link)
+                               : fmt::format("rank {}", link - fabric.links());
+}
+
+std::vector<ClassLoad> loads_of(const Scenario& scenario) {
+  const Fabric& fabric = *scenario.cluster().fabric;
+  std::map<int, ClassLoad> classes;
+  for (const LinkLoad& load : scenario.best().run.loads) {
+    const bool memory = load.link >= fabric.links();
+    const int kind =
+        memory ? static_cast<int>(fabric.classes().size()) : fabric.class_of(load.link);
+    ClassLoad& all = classes[kind];
+    all.name = memory ? scenario.cluster().memory.name : fabric[load.link].name;
+    ++all.used;
+    all.bytes += load.bytes;
+    all.busy += load.busy;
+    if (load.busy > all.most.busy) all.most = load;
+  }
+  std::vector<ClassLoad> found;
+  for (auto& [kind, load] : classes) found.push_back(std::move(load));
+  return found;
+}
+
+/// The links that are busy for longest.
+std::vector<LinkLoad> busiest(const Scenario& scenario) {
+  auto loads = scenario.best().run.loads;
+  const auto most = std::min(loads.size(), static_cast<std::size_t>(scenario.options().links));
+  std::ranges::stable_sort(loads, std::greater<>{}, &LinkLoad::busy);
+  loads.resize(most);
+  return loads;
+}
+
+CriticalPath path_of(const Scenario& scenario) {
+  return critical_path(scenario.best().run, scenario.ways().front().call.disturbance);
+}
+
+std::string full_name(const Way& way) {
+  return fmt::format("{}/{}", way.call.algorithm->name, word_for(way.call.protocol));
+}
+
+std::string simulated_text(const Forecast& best) {
+  const RankClasses& classes = best.run.classes;
+  std::string text =
+      classes.all() ? fmt::format("all {} ranks", classes.ranks)
+                    : fmt::format("{} for all {}, as they do the same",
+                                  counted(static_cast<std::uint64_t>(classes.simulated), "rank"),
+                                  classes.ranks);
+  if (best.simulated_blocks < best.blocks)
+    text += fmt::format(", {} of {} blocks; the others take as long as the last of these",
+                        best.simulated_blocks, best.blocks);
+  return text + fmt::format("; {}, {}", counted(best.run.steps, "step"),
+                            counted(best.run.messages, "message"));
+}
+
+std::string candidates_text(const Scenario& scenario) {
+  std::string text = fmt::format("\n  {:<36} {:>14}  {}\n", "candidate", "microseconds", "verdict");
+  std::map<std::string, std::string> impossible;
+  for (const Way& way : scenario.ways())
+    if (way.time || way.least > 0)
+      text += fmt::format(
+          "{} {:<36} {:>14}  {}\n", &way == &scenario.ways().front() ? '*' : ' ', full_name(way),
+          way.time ? fmt::format("{:.2f}", us(*way.time)) : fmt::format(">= {:.2f}", us(way.least)),
+          way.verdict);
+    else
+      impossible[way.verdict] += " " + full_name(way);
+  for (const auto& [reason, names] : impossible)
+    text += fmt::format("not possible: {}:{}\n", reason, names);
+  return text;
+}
+
+std::string split_text(const TimeSplit& split) {
+  std::string text;
+  const std::pair<std::string_view, double> parts[] = {
+      {"overhead", split.overhead}, {"work", split.work},         {"transfer", split.transfer},
+      {"latency", split.latency},   {"queueing", split.queueing}, {"late", split.late}};
+  for (const auto& [name, time] : parts)
+    if (time >= 0.5) text += fmt::format("{}{} {:.2f}", text.empty() ? "" : " + ", name, us(time));
+  return text;
+}
+
+std::string loads_text(const Scenario& scenario) {
+  if (scenario.best().run.loads.empty()) return "";
+  std::string text = fmt::format("\n{:<12} {:>8} {:>10}  {:>9}  {}\n", "links", "used", "bytes",
+                                 "mean busy", "busiest");
+  const double time = scenario.best().run.time;
+  const auto percent = [&](double busy) { return fmt::format("{:.1f} %", busy / time * 100); };
+  for (const ClassLoad& load : loads_of(scenario))
+    text += fmt::format("{:<12} {:>8} {:>10}  {:>9}  {}, {}, {}\n", load.name, load.used,
+                        amount(load.bytes), percent(load.busy / load.used),
+                        link_name(scenario.cluster(), load.most.link), amount(load.most.bytes),
+                        percent(load.most.busy));
+  return text;
+}
+
+std::string hop_text(const PathHop& hop) {
+  const std::string queued =
+      hop.queueing >= 0.5 ? fmt::format(", {:.2f} of it queued", us(hop.queueing)) : "";
+  return fmt::format("{:>12.2f} {:>12.2f}  rank {} -> rank {}, {}, step {}{}\n", us(hop.sent),
+                     us(hop.received), hop.from.value(), hop.to.value(), amount(hop.bytes),
+                     hop.step, queued);
+}
+
+std::string path_text(const Scenario& scenario, const CriticalPath& path) {
+  const auto shown = static_cast<std::size_t>(scenario.options().path), all = path.hops.size();
+  std::string text = fmt::format("\ncritical path: {}\n{:>12} {:>12}\n", counted(all, "message"),
+                                 "sent us", "received us");
+  for (std::size_t i = 0; i < all; ++i) {
+    if (all > shown && i == (shown + 1) / 2) {
+      text += fmt::format("{:>12} {:>12}  {} more\n", "...", "...", all - shown);
+      i = all - shown / 2;
+      if (i >= all) break;
+    }
+    text += hop_text(path.hops[i]);
+  }
+  return text;
+}
+
+std::string rounding_text(const Scenario& scenario) {
+  const Call &asked = scenario.call(), &simulated = scenario.best().call;
+  if (asked.shape.count == simulated.shape.count) return "";
+  const int ranks = scenario.options().ranks;
+  return fmt::format(
+      "rounded:   to {} bytes, so that all ranks do the same (--every-rank: do not)\n",
+      simulated.extent(ranks).value());
+}
+
+double spread_of(const ClusterRun& run) {
+  const auto [first, last] = std::ranges::minmax(run.finished);
+  return last - first;
+}
+
+nlohmann::json to_json(const CriticalPath& path) {
+  nlohmann::json hops = nlohmann::json::array();
+  for (const PathHop& hop : path.hops)
+    hops.push_back({{"from", hop.from.value()},
+                    {"to", hop.to.value()},
+                    {"bytes", hop.bytes},
+                    {"sent", us(hop.sent)},
+                    {"received", us(hop.received)},
+                    {"queueing", us(hop.queueing)},
+                    {"step", hop.step}});
+  const TimeSplit& split = path.split;
+  return {{"overhead", us(split.overhead)}, {"work", us(split.work)},
+          {"transfer", us(split.transfer)}, {"latency", us(split.latency)},
+          {"queueing", us(split.queueing)}, {"late", us(split.late)},
+          {"messages", std::move(hops)}};
+}
+
+nlohmann::json candidates_json(const Scenario& scenario) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Way& way : scenario.ways()) {
+    nlohmann::json& json =
+        all.emplace_back(nlohmann::json{{"algorithm", way.call.algorithm->name},
+                                        {"protocol", word_for(way.call.protocol)},
+                                        {"time", nullptr},
+                                        {"verdict", way.verdict}});
+    if (way.time) json["time"] = us(*way.time);
+    if (way.least > 0) json["at_least"] = us(way.least);
+  }
+  return all;
+}
+
+nlohmann::json links_json(const Scenario& scenario) {
+  nlohmann::json classes = nlohmann::json::array(), links = nlohmann::json::array();
+  const auto link_json = [&](const LinkLoad& load) {
+    return nlohmann::json{{"name", link_name(scenario.cluster(), load.link)},
+                          {"bytes", load.bytes},
+                          {"busy", us(load.busy)}};
+  };
+  for (const ClassLoad& load : loads_of(scenario))
+    classes.push_back({{"class", load.name},
+                       {"used", load.used},
+                       {"bytes", load.bytes},
+                       {"busy", us(load.busy)},
+                       {"busiest", link_json(load.most)}});
+  for (const LinkLoad& load : busiest(scenario)) links.push_back(link_json(load));
+  return {{"classes", std::move(classes)}, {"busiest", std::move(links)}};
+}
+
+}  // namespace
+
+std::string to_text(const Scenario& scenario) {
+  const Forecast& best = scenario.best();
+  const Way& way = scenario.ways().front();
+  const Hosts& hosts = scenario.cluster().hosts;
+  const CriticalPath path = path_of(scenario);
+  std::string text = fmt::format("{}, {} bytes, on {} and {}\n", to_string(scenario.call()),
+                                 scenario.call().extent(hosts.ranks()).value(),
+                                 counted(static_cast<std::uint64_t>(hosts.ranks()), "rank"),
+                                 counted(static_cast<std::uint64_t>(hosts.count()), "host"));
+  if (!hosts.single())
+    text += fmt::format("network:   {}\n", scenario.cluster().fabric->description());
+  text += fmt::format("algorithm: {} ({}), {}, {}\n", way.call.algorithm->name,
+                      way.call.algorithm->summary, name_of(way.call.protocol),
+                      counted(best.blocks, "block"));
+  text += fmt::format("simulated: {}\n{}", simulated_text(best), rounding_text(scenario));
+  text += fmt::format("time:      {:.2f} us\n", us(best.time));
+  text += fmt::format("slowest:   rank {}; all end within {:.2f} us\n", best.run.slowest.value(),
+                      us(spread_of(best.run)));
+  text += fmt::format("its time:  {}\n", split_text(path.split));
+  if (scenario.ways().size() > 1) text += candidates_text(scenario);
+  text += loads_text(scenario);
+  for (const LinkLoad& load : busiest(scenario))
+    text +=
+        fmt::format("  {:<34} {:>10}  busy {:.2f} us\n", link_name(scenario.cluster(), load.link),
+                    amount(load.bytes), us(load.busy));
+  if (scenario.options().path > 0 && !path.hops.empty()) text += path_text(scenario, path);
+  return text;
+}
+
+std::string to_json(const Scenario& scenario) {
+  const Forecast& best = scenario.best();
+  const Way& way = scenario.ways().front();
+  const int ranks = scenario.cluster().hosts.ranks();
+  const nlohmann::json json{{"call", to_string(scenario.call())},
+                            {"bytes", scenario.call().extent(ranks).value()},
+                            {"simulated_bytes", best.call.extent(ranks).value()},
+                            {"ranks", ranks},
+                            {"hosts", scenario.cluster().hosts.count()},
+                            {"network", scenario.cluster().fabric->description()},
+                            {"algorithm", way.call.algorithm->name},
+                            {"protocol", word_for(way.call.protocol)},
+                            {"time", us(best.time)},
+                            {"blocks", best.blocks},
+                            {"simulated_blocks", best.simulated_blocks},
+                            {"simulated_ranks", best.run.classes.simulated},
+                            {"steps", best.run.steps},
+                            {"messages", best.run.messages},
+                            {"slowest_rank", best.run.slowest.value()},
+                            {"end_within", us(spread_of(best.run))},
+                            {"critical_path", to_json(path_of(scenario))},
+                            {"candidates", candidates_json(scenario)},
+                            {"links", links_json(scenario)}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace capstan::cli

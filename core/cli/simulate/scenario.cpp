@@ -1,0 +1,203 @@
+#include "core/cli/simulate/scenario.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <random>
+
+#include "capstan/error.hpp"
+#include "core/cli/explain/question.hpp"
+#include "core/cli/sizes.hpp"
+#include "core/engine/machine_view.hpp"
+#include "core/lowering/plan.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// Candidates whose steps exceed this are not simulated beside others.
+constexpr std::uint64_t most_steps_of_candidate = 40'000'000;
+
+Bytes bytes_of_option(const std::string& text, const char* option) {
+  const auto bytes = parse_bytes(text);
+  if (!bytes || *bytes > Bytes{std::uint64_t{1} << 40})
+    throw InvalidArgument(
+        fmt::format("{} {}: expected a size up to 1024G, such as 8, 64k or 1M", option, text));
+  return *bytes;
+}
+
+Call call_of(const SimulateOptions& options) {
+  const auto type = data_type_named(options.type);
+  const auto op = reduce_op_named(options.op);
+  if (!type) throw InvalidArgument(fmt::format("--type {}: no such type; try f32", options.type));
+  if (!op) throw InvalidArgument(fmt::format("--op {}: no such operation; try sum", options.op));
+  if (options.root >= options.ranks)
+    throw InvalidArgument(
+        fmt::format("--root {}: there are {} ranks, from 0", options.root, options.ranks));
+  return make_call(*collective_named(options.collective), *type, *op, options.root,
+                   bytes_of_option(options.bytes, "--bytes"), options.ranks);
+}
+
+double number_of(const std::string& text, const std::string& option) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value < 1e12))
+    throw InvalidArgument(fmt::format("{}: '{}' is not a number from 0 on", option, text));
+  return value;
+}
+
+/// Reads NAME=NANOSECONDS,...
+RankCosts costs_of(const std::string& text) {
+  using Member = double RankCosts::*;
+  static constexpr std::pair<std::string_view, Member> known[] = {
+      {"call", &RankCosts::call},           {"send", &RankCosts::send},
+      {"receive", &RankCosts::receive},     {"cpu-byte", &RankCosts::cpu_byte},
+      {"signal", &RankCosts::signal},       {"flag", &RankCosts::flag},
+      {"copy-byte", &RankCosts::copy_byte}, {"reduce-byte", &RankCosts::reduce_byte}};
+  RankCosts costs;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at), name = part.substr(0, part.find('='));
+    const auto* found = std::ranges::find(known, name, &std::pair<std::string_view, Member>::first);
+    if (found == std::end(known) || name == part) {
+      std::vector<std::string_view> names;
+      for (const auto& each : known) names.push_back(each.first);
+      throw InvalidArgument(
+          fmt::format("--costs '{}', column {}: expected NAME=NUMBER with one of {}", text, at + 1,
+                      fmt::join(names, ", ")));
+    }
+    costs.*found->second = number_of(part.substr(name.size() + 1), "--costs " + name);
+    at = end + 1;
+  }
+  return costs;
+}
+
+Hosts hosts_of(int ranks, int each) {
+  if (each >= ranks) return ranks;
+  std::vector<int> host_of;
+  host_of.reserve(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) host_of.push_back(rank / each);
+  return Hosts{std::move(host_of)};
+}
+
+Cluster cluster_of(const SimulateOptions& options) {
+  const FabricSpec spec = parse_fabric(options.fabric.empty() ? "flat" : options.fabric);
+  const bool rails = spec.kind == "rail";
+  const int each = options.ranks_per_host > 0 ? options.ranks_per_host : rails ? 8 : 1;
+  Cluster cluster{.hosts = hosts_of(options.ranks, each), .fabric = nullptr};
+  cluster.port_per_rank = rails;
+  cluster.costs = costs_of(options.costs);
+  // A GPU reads its peer over a link of its own, at what an NVLink of the fourth generation gives.
+  if (rails) cluster.memory = {"nvlink", 700, 1 / 300.0};
+  cluster.fabric = make_fabric(spec, rails ? options.ranks : cluster.hosts.count(),
+                               std::min(each, options.ranks));
+  return cluster;
+}
+
+Disturbance disturbance_of(const SimulateOptions& options) {
+  Disturbance disturbance;
+  const auto ranks = static_cast<std::size_t>(options.ranks);
+  if (options.skew_us > 0) {
+    std::mt19937_64 random{options.seed};
+    std::uniform_real_distribution<double> late{0, options.skew_us * 1000};
+    for (std::size_t rank = 0; rank < ranks; ++rank) disturbance.late.push_back(late(random));
+  }
+  for (const std::string& straggler : options.stragglers) {
+    const std::size_t colon = std::min(straggler.find(':'), straggler.size());
+    const int rank = whole_number(straggler.substr(0, colon), "--straggler");
+    if (rank >= options.ranks || colon == straggler.size())
+      throw InvalidArgument(
+          fmt::format("--straggler {}: expected RANK:FACTOR with a rank below {}, such as 3:2.5",
+                      straggler, options.ranks));
+    disturbance.slower.resize(ranks, 1);
+    disturbance.slower[static_cast<std::size_t>(rank)] =
+        number_of(straggler.substr(colon + 1), "--straggler " + straggler);
+  }
+  return disturbance;
+}
+
+}  // namespace
+
+Scenario::Scenario(const SimulateOptions& options)
+    : options_(options),
+      cluster_(cluster_of(options)),
+      call_(call_of(options)),
+      disturbance_(disturbance_of(options)) {
+  add_ways();
+  simulate();
+}
+
+void Scenario::add_ways() {
+  std::optional<Protocol> wanted;
+  if (!options_.protocol.empty()) wanted = protocol_named(options_.protocol);
+  for (const Algorithm& algorithm : algorithms(call_.collective)) {
+    if (!options_.algorithm.empty() && algorithm.name != options_.algorithm) continue;
+    for (const Protocol protocol : {Protocol::staged, Protocol::inline_packets})
+      if (!wanted || protocol == *wanted) add_way(algorithm, protocol);
+  }
+  if (ways_.empty() && !options_.algorithm.empty())
+    static_cast<void>(algorithm_named(call_.collective, options_.algorithm));  // throws
+  if (std::ranges::none_of(ways_, [](const Way& way) { return way.verdict.empty(); }))
+    throw InvalidArgument(
+        fmt::format("no way is left to run {} on {} ranks{}", to_string(call_), options_.ranks,
+                    ways_.empty() ? std::string{} : ": " + ways_.front().verdict));
+}
+
+void Scenario::add_way(const Algorithm& algorithm, Protocol protocol) {
+  Way way{.call = {.call = call_, .algorithm = &algorithm, .protocol = protocol}};
+  way.call.disturbance = disturbance_;
+  way.call.every_rank = options_.every_rank;
+  const int ranks = options_.ranks;
+  if (ranks > algorithm.max_ranks) {
+    way.verdict = fmt::format("made for up to {} ranks", algorithm.max_ranks);
+  } else if (!algorithm.suits(cluster_.hosts)) {
+    way.verdict = "made for several hosts with several ranks";
+  } else if (in_packets(protocol) && !fits_packets(algorithm, protocol, cluster_.hosts, call_)) {
+    way.verdict = "its packets are longer than a slot";
+  } else {
+    const Bytes usual = block_bytes(ranks, MachineView{}.chunk);
+    const Bytes longest =
+        options_.block.empty() ? usual : bytes_of_option(options_.block, "--block");
+    const Bytes rounding = bytes_of(staging_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
+    const Choice choice{.algorithm = &algorithm, .protocol = protocol};
+    way.call.block = block_length(call_, choice, cluster_.hosts, {.block = longest},
+                                  SlotLayout{ranks, longest + rounding});
+  }
+  ways_.push_back(std::move(way));
+}
+
+/// Simulates in the order of least times, which finds a good way early.
+void Scenario::simulate() {
+  const auto candidates =
+      std::ranges::count_if(ways_, [](const Way& w) { return w.verdict.empty(); });
+  for (Way& way : ways_)
+    if (way.verdict.empty() && candidates > 1) way.least = least_time(way.call, cluster_);
+  std::ranges::stable_sort(
+      ways_, {}, [](const Way& way) { return std::pair{!way.verdict.empty(), way.least}; });
+  double best = std::numeric_limits<double>::infinity();
+  for (Way& way : ways_) {
+    if (!way.verdict.empty()) continue;
+    if (way.least >= best) {
+      way.verdict = "not simulated: it takes at least as long";
+      continue;
+    }
+    if (candidates > 1 && steps_of(way.call, cluster_) > most_steps_of_candidate) {
+      way.verdict = "not simulated: too many steps beside others; name it by --algorithm";
+      continue;
+    }
+    Forecast found = forecast(way.call, cluster_);
+    way.time = found.time;
+    if (found.time < best) best = found.time, best_ = std::move(found);
+  }
+  std::ranges::stable_sort(ways_, {}, [](const Way& way) {
+    return way.time.value_or(std::numeric_limits<double>::infinity());
+  });
+  for (Way& way : ways_)
+    if (way.time && way.verdict.empty())
+      way.verdict = &way == &ways_.front() ? "the fastest"
+                                           : fmt::format("{:.2f} times as long", *way.time / best);
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/simulation/forecast.hpp"
+
+namespace capstan::cli {
+
+/// The options of `capstan simulate`.
+struct SimulateOptions {
+  std::string collective = "all_reduce", bytes = "1M", type = "f32", op = "sum";
+  int ranks = 64, ranks_per_host = 0, root = 0;
+  std::string algorithm, protocol, fabric, block, costs;
+  double skew_us = 0;
+  std::uint64_t seed = 1;
+  std::vector<std::string> stragglers;  ///< RANK:FACTOR
+  bool every_rank = false, json = false;
+  int links = 3, path = 8;
+  std::string svg;
+};
+
+/// One way to run the call, and what became of it.
+struct Way {
+  ClusterCall call;
+  double least = 0;            ///< it takes at least so many nanoseconds
+  std::optional<double> time;  ///< none: not simulated
+  std::string verdict{};
+};
+
+/// A cluster with a call on it.
+class Scenario {
+ public:
+  /// Throws InvalidArgument that names the option.
+  explicit Scenario(const SimulateOptions& options);
+
+  const Cluster& cluster() const { return cluster_; }
+  const Call& call() const { return call_; }
+  const SimulateOptions& options() const { return options_; }
+
+  /// The ways that were asked for, the fastest first. What is not simulated, as it takes at least
+  /// as long as another, comes last.
+  const std::vector<Way>& ways() const { return ways_; }
+  /// The fastest one.
+  const Forecast& best() const { return best_; }
+
+ private:
+  void add_ways();
+  void add_way(const Algorithm& algorithm, Protocol protocol);
+  void simulate();
+
+  const SimulateOptions options_;
+  Cluster cluster_;
+  Call call_;
+  Disturbance disturbance_;
+  std::vector<Way> ways_;
+  Forecast best_;
+};
+
+/// What is found out, as text, as JSON, and as a picture of the ranks over time.
+std::string to_text(const Scenario& scenario);
+std::string to_json(const Scenario& scenario);
+std::string picture(const Scenario& scenario);
+
+}  // namespace capstan::cli

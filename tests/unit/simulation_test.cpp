@@ -1,0 +1,290 @@
+// Calls on modelled clusters: times against closed LogGP forms, one rank for many against all
+// ranks, networks and their links.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "capstan/error.hpp"
+#include "core/lowering/exports.hpp"
+#include "core/lowering/plan.hpp"
+#include "core/simulation/forecast.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+Hosts hosts_of(int ranks, int each) {
+  std::vector<int> host_of;
+  for (int rank = 0; rank < ranks; ++rank) host_of.push_back(rank / each);
+  return Hosts{std::move(host_of)};
+}
+
+Cluster cluster_of(int ranks, const std::string& fabric = "flat", int each = 1) {
+  const Hosts hosts = hosts_of(ranks, each);
+  return {.hosts = hosts, .fabric = make_fabric(parse_fabric(fabric), hosts.count(), each)};
+}
+
+ClusterCall call_of(Collective collective, std::string_view algorithm, std::uint64_t count) {
+  ClusterCall call{.call = {.collective = collective, .shape = {.count = Elements{count}}},
+                   .algorithm = &algorithm_named(collective, algorithm)};
+  call.block = Elements{std::max<std::uint64_t>(count, 1)};
+  return call;
+}
+
+Forecast all_reduce(std::string_view algorithm, std::uint64_t count, const Cluster& cluster,
+                    bool every_rank = true) {
+  ClusterCall call = call_of(Collective::all_reduce, algorithm, count);
+  call.every_rank = every_rank;
+  return forecast(call, cluster);
+}
+
+/// LogGP's time of a message of k bytes, o + kG + L + o, with the default network.
+struct LogGp {
+  RankCosts costs{};
+  double latency = 600, byte = 0.04;
+
+  double message(double bytes) const { return costs.send + bytes * byte + latency + costs.receive; }
+  /// Combining two operands of so many bytes, or copying them.
+  double sum(double bytes) const { return bytes * (3 * costs.copy_byte + 2 * costs.reduce_byte); }
+  double copy(double bytes) const { return bytes * 2 * costs.copy_byte; }
+};
+
+// The closed forms know nothing of schedules: they are those of the literature. What arrives in
+// another rank's staging buffer is copied to the output.
+TEST(Simulation, OnAUniformNetworkTimesAreThoseOfLogGp) {
+  const LogGp model;
+  const double call = model.costs.call;
+  for (const int p : {4, 16, 64})
+    for (const std::uint64_t count : {std::uint64_t{64}, std::uint64_t{1} << 16}) {
+      const Cluster cluster = cluster_of(p);
+      const double bytes = 4.0 * static_cast<double>(count), rounds = std::log2(p);
+      const double doubling = call + rounds * (model.message(bytes) + model.sum(bytes));
+      EXPECT_NEAR(all_reduce("recursive_doubling", count, cluster).time / doubling, 1, 0.01);
+      const double block = bytes / p;
+      const double ring =
+          call + (p - 1) * (2 * model.message(block) + model.sum(block) + model.copy(block));
+      EXPECT_NEAR(all_reduce("ring", count, cluster).time / ring, 1, 0.01);
+      double halving = call;
+      for (double part = bytes / 2; part >= block; part /= 2)
+        halving += 2 * model.message(part) + model.sum(part) + model.copy(part);
+      EXPECT_NEAR(all_reduce("rabenseifner", count, cluster).time / halving, 1, 0.01);
+    }
+}
+
+std::vector<const Algorithm*> symmetric_algorithms() {
+  std::vector<const Algorithm*> found;
+  for (const Collective collective : all_collectives())
+    for (const Algorithm& algorithm : algorithms(collective))
+      if (!has_counts(collective) && algorithm.symmetry != Symmetry::none)
+        found.push_back(&algorithm);
+  return found;
+}
+
+bool holds_for(Symmetry symmetry, int ranks) {
+  return symmetry == Symmetry::rotation || std::has_single_bit(static_cast<unsigned>(ranks));
+}
+
+/// A step without the number of its peer and the places of its data.
+struct Deed {
+  Verb verb;
+  int distance;
+  Elements length;
+  std::uint32_t sources;
+  bool operator==(const Deed&) const = default;
+};
+
+std::vector<Deed> deeds_of(const Algorithm& algorithm, int ranks, int self) {
+  const auto count = Elements{static_cast<std::uint64_t>(ranks) * 6};
+  const Schedule schedule =
+      algorithm.schedule(Group::world(hosts_of(ranks, 1), Rank{self}), {.count = count});
+  std::vector<Deed> deeds;
+  for (const Step& step : schedule.steps()) {
+    const bool local = step.verb == Verb::copy || step.verb == Verb::reduce;
+    const int peer = step.peer.value();
+    const int distance = local ? 0
+                         : algorithm.symmetry == Symmetry::exclusive_or
+                             ? peer ^ self
+                             : (peer - self + ranks) % ranks;
+    deeds.push_back({step.verb, distance, step.destination.length, step.source_count});
+  }
+  return deeds;
+}
+
+TEST(Simulation, RanksDoTheSameWhereAlgorithmsDeclareIt) {
+  EXPECT_GE(symmetric_algorithms().size(), 8u);
+  for (const Algorithm* algorithm : symmetric_algorithms())
+    for (const int ranks : {2, 3, 4, 7, 8, 12, 16, 32}) {
+      if (!holds_for(algorithm->symmetry, ranks)) continue;
+      const auto first = deeds_of(*algorithm, ranks, 0);
+      for (int rank = 1; rank < ranks; ++rank) {
+        const auto other = deeds_of(*algorithm, ranks, rank);
+        // Only the order of equal puts may differ: rank 0 counts from another block.
+        EXPECT_TRUE(first == other) << name_of(algorithm->collective) << " " << algorithm->name
+                                    << ", rank " << rank << " of " << ranks;
+      }
+    }
+}
+
+TEST(Simulation, OneRankForManyTakesTheTimeOfAll) {
+  for (const Algorithm* algorithm : symmetric_algorithms())
+    for (const int each : {1, 2, 4})
+      for (const int ranks : {4, 8, 12, 16, 64}) {
+        if (!holds_for(algorithm->symmetry, ranks) || ranks == each) continue;
+        const Cluster cluster = cluster_of(ranks, "flat", each);
+        ClusterCall call = call_of(algorithm->collective, algorithm->name,
+                                   static_cast<std::uint64_t>(ranks) * 1000);
+        const Forecast few = forecast(call, cluster);
+        call.every_rank = true;
+        const Forecast all = forecast(call, cluster);
+        EXPECT_EQ(few.run.finished.size(), static_cast<std::size_t>(each));
+        EXPECT_EQ(all.run.finished.size(), static_cast<std::size_t>(ranks));
+        EXPECT_NEAR(few.time / all.time, 1, 1e-9)
+            << name_of(algorithm->collective) << " " << algorithm->name << " " << each << " of "
+            << ranks;
+      }
+}
+
+TEST(Simulation, SplitsTheTimeOfTheSlowestRankWithoutARest) {
+  for (const char* fabric : {"flat", "fat-tree:radix=4,oversubscription=2", "torus", "dragonfly"})
+    for (const char* algorithm : {"ring", "binomial_tree", "double_binary_tree", "two_level"}) {
+      const Forecast found = all_reduce(algorithm, 40'000, cluster_of(24, fabric, 2));
+      const CriticalPath path = critical_path(found.run);
+      EXPECT_NEAR(path.split.total(), found.run.time, 1e-6 * found.run.time);
+      for (const double part : {path.split.overhead, path.split.work, path.split.transfer,
+                                path.split.latency, path.split.queueing})
+        EXPECT_GE(part, -1e-6) << fabric << " " << algorithm;
+      for (std::size_t i = 1; i < path.hops.size(); ++i) {
+        EXPECT_EQ(path.hops[i].from, path.hops[i - 1].to);
+        EXPECT_LE(path.hops[i - 1].received, path.hops[i].sent);
+      }
+    }
+}
+
+TEST(Simulation, LinksCarryWhatRanksSend) {
+  const Forecast found = all_reduce("ring", 64 * 100, cluster_of(64, "fat-tree:radix=8"));
+  const double each = 2 * 63 * 100 * 4;  // bytes that a rank sends
+  double up = 0;
+  for (const LinkLoad& load : found.run.loads) {
+    if (load.link >= 64) continue;
+    EXPECT_DOUBLE_EQ(load.bytes, each);
+    up += load.bytes;
+  }
+  EXPECT_DOUBLE_EQ(up, 64 * each);
+}
+
+TEST(Simulation, NetworksThatAreSharedTakeLonger) {
+  const auto time = [](const char* fabric) {
+    ClusterCall call = call_of(Collective::all_to_all, "pairwise", 20'000);
+    call.every_rank = true;
+    return forecast(call, cluster_of(64, fabric)).time;
+  };
+  EXPECT_LT(time("flat"), time("fat-tree:radix=8"));
+  EXPECT_LT(time("fat-tree:radix=8"), time("fat-tree:radix=8,oversubscription=4"));
+  EXPECT_LT(time("torus:dims=4x4x4"), time("torus:dims=64"));
+}
+
+TEST(Simulation, ALateOrSlowRankDelaysAll) {
+  const Cluster cluster = cluster_of(8);
+  ClusterCall call = call_of(Collective::barrier, "dissemination", 0);
+  call.every_rank = true;
+  const double calm = forecast(call, cluster).time;
+  call.disturbance.late.assign(8, 0);
+  call.disturbance.late[3] = 50'000;
+  const Forecast late = forecast(call, cluster);
+  EXPECT_NEAR(late.time, 50'000 + calm, 1);
+  EXPECT_NEAR(critical_path(late.run, call.disturbance).split.late, 50'000, 1);
+  call.disturbance = {.late = {}, .slower = {1, 1, 1, 10, 1, 1, 1, 1}};
+  EXPECT_GT(forecast(call, cluster).time, calm + 9 * cluster.costs.send);
+}
+
+TEST(Simulation, StreamsOfBlocksOverlapAndLongOnesAreContinued) {
+  const Cluster cluster = cluster_of(8);
+  ClusterCall call = call_of(Collective::broadcast, "chain", 1 << 20);
+  const double whole = forecast(call, cluster).time;
+  call.block = Elements{1 << 14};
+  const Forecast stream = forecast(call, cluster);
+  EXPECT_EQ(stream.blocks, 64u);
+  EXPECT_LT(stream.time, 0.4 * whole) << "a pipeline";
+  call.most_steps = 1000;
+  const Forecast part = forecast(call, cluster);
+  EXPECT_LT(part.simulated_blocks, 64u);
+  EXPECT_NEAR(part.time / stream.time, 1, 0.02);
+}
+
+TEST(Simulation, EveryRouteLeadsFromPortToPort) {
+  for (const char* text :
+       {"flat", "fat-tree:radix=4", "fat-tree:radix=6,oversubscription=3",
+        "dragonfly:routers=3,hosts=2", "torus:dims=4x5x3", "torus", "rail:radix=4"}) {
+    const auto fabric = make_fabric(parse_fabric(text), 60, 4);
+    std::set<std::string> names;
+    for (int link = 0; link < fabric->links(); ++link) names.insert(fabric->name_of(link));
+    EXPECT_EQ(static_cast<int>(names.size()), fabric->links()) << text << ": names are different";
+    for (int from = 0; from < 60; ++from)
+      for (int to = 0; to < 60; ++to) {
+        std::vector<int> way;
+        fabric->route(from, to, way);
+        EXPECT_EQ(way.front(), from);
+        EXPECT_EQ(way.back(), 60 + to);
+        for (std::size_t i = 1; i + 1 < way.size(); ++i) {
+          EXPECT_GE(way[i], 120) << text;
+          EXPECT_LT(way[i], fabric->links()) << text;
+        }
+        EXPECT_EQ(std::set<int>(way.begin(), way.end()).size(), way.size()) << "no link twice";
+      }
+  }
+}
+
+TEST(Simulation, DescriptionsOfNetworksAreReadOrRefusedByColumn) {
+  EXPECT_EQ(parse_fabric("torus:dims=8x4x2,bandwidth=12.5").dims, (std::vector<int>{8, 4, 2}));
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      parse_fabric(text);
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message("clos"), HasSubstr("column 1: no network is called 'clos': there are flat"));
+  EXPECT_THAT(message("flat:speed=3"), HasSubstr("column 6: 'speed' is no property of a network"));
+  EXPECT_THAT(message("flat:latency=fast"), HasSubstr("column 14: 'fast' is not a number"));
+  EXPECT_THAT(message("torus:dims=4x0"), HasSubstr("column 14: '0' is not a whole number"));
+  EXPECT_THROW(make_fabric(parse_fabric("torus:dims=4x4"), 15), InvalidArgument);
+}
+
+// A rank plans by the staging buffers of a few ranks where there are many.
+TEST(Simulation, BlocksOfManyRanksFitTheStagingBuffersOfAll) {
+  for (const int ranks : {257, 300, 512, 1000})
+    for (const Collective collective : all_collectives()) {
+      if (has_counts(collective)) continue;
+      for (const Algorithm& algorithm : algorithms(collective)) {
+        if (algorithm.max_ranks < ranks || algorithm.requirement != Requires::anywhere) continue;
+        const bool long_schedule = algorithm.max_ranks == 4096 || algorithm.name == "ring";
+        if (long_schedule && ranks != 300) continue;
+        const int root = has_root(collective) ? 77 : 0;
+        const Call call{.collective = collective,
+                        .shape = {.count = Elements{200'000}, .root = root}};
+        const SlotLayout layout{ranks, Bytes{600'000}};
+        const Choice choice{.algorithm = &algorithm, .protocol = Protocol::staged};
+        const Elements block = block_length(call, choice, ranks, {.block = Bytes{1 << 20}}, layout);
+        if (block <= Elements{1}) continue;  // nothing fits
+        Shape shape = call.shape;
+        shape.count = std::min(shape.count, block);
+        for (const Rank rank : all_ranks(ranks)) {
+          const Schedule schedule = algorithm.schedule(Group::world(ranks, rank), shape);
+          const Bytes staged = bytes_of(staging_extent(schedule, Protocol::staged), Bytes{4});
+          ASSERT_LE(staged, layout.region(SlotKind::staging))
+              << name_of(collective) << " " << algorithm.name << ", rank " << rank.value() << " of "
+              << ranks;
+        }
+      }
+    }
+}
+
+}  // namespace
+}  // namespace capstan
