@@ -186,10 +186,14 @@ typedef struct capstan_settings {
   int32_t progress_thread;
   int32_t single_copy;
   int32_t huge_pages;
-  uint64_t chunk; /* bytes, as the next two */
+  uint64_t chunk; /* bytes, as the next three */
   uint64_t pinned_memory;
   uint64_t buffer_limit;
+  uint64_t unexpected_messages; /* CAPSTAN_NO_BYTES: every send waits for its receive */
+  const char* schedules;
+  const char* profile;
 } capstan_settings;
+#define CAPSTAN_NO_BYTES UINT64_MAX
 #define CAPSTAN_SETTINGS_INIT CAPSTAN_INIT(capstan_settings)
 
 /* ---------------------------------------------------------------- communicators */
@@ -548,6 +552,24 @@ CAPSTAN_C_API capstan_status capstan_probe(capstan_communicator* communicator, i
 CAPSTAN_C_API capstan_status capstan_try_probe(capstan_communicator* communicator, int32_t source,
                                                int32_t tag, int32_t* found,
                                                capstan_message_info* info);
+
+/* ---------------------------------------------------------------- algorithms of the program */
+
+/* Adds the algorithm of a schedule file (docs/schedule-files.md), given as text, to the process; it
+ * is proven first. Rules name it as they name built-in ones (capstan_settings.algorithm,
+ * capstan_with_algorithm). Every rank adds the same. `source` stands for the file in errors (null:
+ * "json"). Gives the collective and the name of the algorithm, which capstan_free_text() frees;
+ * either may be null. CAPSTAN_INVALID_ARGUMENT for text that is wrong and for schedules whose proof
+ * fails: the last error names the place, or rank and step. */
+CAPSTAN_C_API capstan_status capstan_algorithm_from_json(const char* json, const char* source,
+                                                         capstan_collective* collective,
+                                                         char** name);
+/* The same for files, and folders of files *.json, with commas between them. */
+CAPSTAN_C_API capstan_status capstan_add_schedules(const char* paths);
+/* A communicator of the same ranks whose calls run by these rules, for example "all_reduce:ring".
+ * All ranks call it with the same rules. */
+CAPSTAN_C_API capstan_status capstan_with_algorithm(capstan_communicator* communicator,
+                                                    const char* rules, capstan_communicator** made);
 
 /* ---------------------------------------------------------------- what it does and why */
 

@@ -107,6 +107,13 @@ capstan_status capstan_join(const capstan_unique_id* id, int32_t rank, int32_t s
   });
 }
 
+capstan_status capstan_with_algorithm(capstan_communicator* communicator, const char* rules,
+                                      capstan_communicator** made) {
+  return give_communicator(made, [&] {
+    return of(communicator).communicator.with_algorithm(&required(rules, "rules"));
+  });
+}
+
 capstan_status capstan_local_world(int32_t ranks, const capstan_settings* settings,
                                    capstan_communicator** communicators) {
   return guarded([&] {

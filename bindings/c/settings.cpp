@@ -76,6 +76,10 @@ Settings to_settings(const capstan_settings* given) {
   set(settings.chunk, own.chunk);
   set(settings.pinned_memory, own.pinned_memory);
   set(settings.buffer_limit, own.buffer_limit);
+  set(settings.unexpected_messages, own.unexpected_messages);
+  if (own.unexpected_messages == CAPSTAN_NO_BYTES) settings.unexpected_messages = Bytes{0};
+  set(settings.schedules, own.schedules);
+  set(settings.profile, own.profile);
   return settings;
 }
 

@@ -4,7 +4,9 @@
 #include <pybind11/stl.h>
 
 #include <cstring>
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "communicator.hpp"
 #include "module.hpp"
@@ -12,37 +14,82 @@
 namespace capstan::python {
 namespace {
 
+using Set = std::function<void(Settings&, py::handle)>;
+
 std::chrono::milliseconds seconds(py::handle value) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(value.cast<double>()));
 }
 
+/// A setting that takes a value of its own type, or bytes.
+template <class T>
+std::pair<const char*, Set> setting(const char* name, T Settings::* member) {
+  return {name, [member](Settings& settings, py::handle value) {
+            if constexpr (std::is_same_v<T, Bytes>)
+              settings.*member = Bytes{value.cast<std::uint64_t>()};
+            else if constexpr (std::is_same_v<T, std::chrono::milliseconds>)
+              settings.*member = seconds(value);
+            else
+              settings.*member = value.cast<T>();
+          }};
+}
+
+/// One that has names.
+template <class T>
+std::pair<const char*, Set> setting(const char* name, T Settings::* member,
+                                    std::vector<std::string> names) {
+  return {name, [=](Settings& settings, py::handle value) {
+            const auto wanted = value.cast<std::string>();
+            const auto found = std::find(names.begin(), names.end(), wanted);
+            if (found == names.end())
+              throw py::value_error(
+                  fmt::format("{}='{}'; there are {}", name, wanted, fmt::join(names, ", ")));
+            settings.*member = static_cast<T>(found - names.begin());
+          }};
+}
+
+std::vector<std::pair<const char*, Set>> known_settings() {
+  return {
+      setting("timeout", &Settings::timeout),
+      setting("join_timeout", &Settings::join_timeout),
+      setting("algorithm", &Settings::algorithm),
+      setting("schedules", &Settings::schedules),
+      setting("profile", &Settings::profile),
+      setting("interface", &Settings::interface),
+      setting("network", &Settings::network, {"auto", "tcp", "ofi", "verbs"}),
+      setting("bootstrap", &Settings::bootstrap, {"auto", "tcp", "pmix", "pmi"}),
+      setting("tcp_congestion", &Settings::tcp_congestion),
+      setting("provider", &Settings::provider),
+      setting("rdma_devices", &Settings::rdma_devices),
+      setting("secret", &Settings::secret),
+      setting("faults", &Settings::faults),
+      setting("progress_thread", &Settings::progress_thread),
+      setting("autotune", &Settings::autotune),
+      setting("single_copy", &Settings::single_copy),
+      setting("huge_pages", &Settings::huge_pages),
+      setting("chunk", &Settings::chunk),
+      setting("pinned_memory", &Settings::pinned_memory),
+      setting("buffer_limit", &Settings::buffer_limit),
+      setting("unexpected_messages", &Settings::unexpected_messages),
+      setting("rails", &Settings::rails),
+      setting("virtual_hosts", &Settings::virtual_hosts),
+  };
+}
+
 /// The environment's settings, with what the program says instead.
 Settings settings_of(const py::kwargs& named) {
   Settings settings = Settings::from_environment();
-  const std::vector<std::pair<const char*, std::function<void(py::handle)>>> known = {
-      {"timeout", [&](py::handle v) { settings.timeout = seconds(v); }},
-      {"join_timeout", [&](py::handle v) { settings.join_timeout = seconds(v); }},
-      {"algorithm", [&](py::handle v) { settings.algorithm = v.cast<std::string>(); }},
-      {"interface", [&](py::handle v) { settings.interface = v.cast<std::string>(); }},
-      {"progress_thread", [&](py::handle v) { settings.progress_thread = v.cast<bool>(); }},
-      {"autotune", [&](py::handle v) { settings.autotune = v.cast<bool>(); }},
-      {"single_copy", [&](py::handle v) { settings.single_copy = v.cast<bool>(); }},
-      {"huge_pages", [&](py::handle v) { settings.huge_pages = v.cast<bool>(); }},
-      {"chunk", [&](py::handle v) { settings.chunk = Bytes{v.cast<std::uint64_t>()}; }},
-      {"rails", [&](py::handle v) { settings.rails = v.cast<int>(); }},
-      {"virtual_hosts", [&](py::handle v) { settings.virtual_hosts = v.cast<int>(); }},
-  };
+  const auto known = known_settings();
   for (const auto& [name, value] : named) {
     const auto key = name.cast<std::string>();
-    const auto found = std::find_if(known.begin(), known.end(),
-                                    [&](const auto& setting) { return setting.first == key; });
+    const auto found =
+        std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == key; });
     if (found == known.end()) {
       std::string names;
-      for (const auto& setting : known) names += fmt::format(" {}", setting.first);
+      for (const auto& one : known) names += fmt::format(" {}", one.first);
       throw py::type_error(fmt::format("there is no setting '{}'; there are{}", key, names));
     }
-    found->second(value);
+    found->second(settings, value);
   }
   return settings;
 }

@@ -188,6 +188,22 @@ static void operations(void) {
   CHECK(capstan_run_tensors(world, &tensors) == CAPSTAN_NOT_SUPPORTED);
 }
 
+static void algorithms(void) {
+  capstan_collective collective = -1;
+  char* name = NULL;
+  REFUSED(capstan_algorithm_from_json(NULL, NULL, &collective, &name));
+  REFUSED(capstan_algorithm_from_json("{}", "mine.json", &collective, &name));
+  CHECK(strstr(capstan_last_error(), "mine.json") != NULL);
+  CHECK(collective == -1 && name == NULL);
+  REFUSED(capstan_add_schedules(NULL));
+  REFUSED(capstan_add_schedules("/there/is/no/such.json"));
+  capstan_communicator* made = NULL;
+  REFUSED(capstan_with_algorithm(world, NULL, &made));
+  CHECK(capstan_with_algorithm(world, "broadcast:nobody", &made) != CAPSTAN_OK);
+  CHECK(strstr(capstan_last_error(), "choose one of flat") != NULL);
+  CHECK(made == NULL);
+}
+
 int main(void) {
   OK(capstan_local_world(1, NULL, &world));
   null_handles();
@@ -198,6 +214,7 @@ int main(void) {
   settings();
   waits();
   operations();
+  algorithms();
   data[0] = 3;
   OK(capstan_all_reduce(world, data, other, 1, CAPSTAN_I32, CAPSTAN_SUM));
   CHECK(other[0] == 3);

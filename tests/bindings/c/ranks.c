@@ -320,6 +320,7 @@ int main(void) {
   explanations(world);
   join_and_abort(world);
   join_in_store(world);
+  algorithms_of_the_program(world);
   threads();
   OK(capstan_barrier(world));
   OK(capstan_destroy(world));

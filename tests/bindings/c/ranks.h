@@ -14,5 +14,6 @@ void fill(size_t count);
 
 void collectives(capstan_communicator* world);
 void join_in_store(capstan_communicator* world);
+void algorithms_of_the_program(capstan_communicator* world);
 
 #endif

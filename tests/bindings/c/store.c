@@ -1,4 +1,4 @@
-/* Ranks that meet in a store of the program. */
+/* Ranks that meet in a store of the program, and an algorithm of it. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <string.h>
@@ -94,4 +94,42 @@ void join_in_store(capstan_communicator* world) {
           CAPSTAN_JOIN_TIMED_OUT);
   OK(capstan_barrier(world));
   if (rank == 0) remove_files(files.directory);
+}
+
+static const char schedule[] =
+    "{\"format\": \"capstan-schedule\", \"version\": 1, \"collective\": \"broadcast\","
+    " \"algorithm\": \"own\", \"summary\": \"of the test\", \"ranks\": 2, \"root\": 0, \"count\": "
+    "4,"
+    " \"scratch\": 4, \"phases\": 1, \"guarantees\": [], \"traffic\": \"inputs\", \"schedules\": ["
+    "{\"rank\": 0, \"steps\": [{\"verb\": \"put\", \"peer\": 1,"
+    " \"destination\": [\"scratch\", 0, 4], \"sources\": [[\"input\", 0, 4]]},"
+    "{\"verb\": \"signal\", \"peer\": 1}, {\"verb\": \"copy\", \"destination\": [\"output\", 0, 4],"
+    " \"sources\": [[\"input\", 0, 4]]}]},"
+    "{\"rank\": 1, \"input\": 4, \"steps\": [{\"verb\": \"wait\", \"peer\": 0}, {\"verb\": "
+    "\"copy\","
+    " \"destination\": [\"output\", 0, 4], \"sources\": [[\"scratch\", 0, 4]]}]}]}";
+
+/* The schedule above runs where there are two ranks; elsewhere the selector chooses. */
+void algorithms_of_the_program(capstan_communicator* world) {
+  capstan_collective collective = -1;
+  char* name = NULL;
+  OK(capstan_algorithm_from_json(schedule, NULL, &collective, &name));
+  CHECK(collective == CAPSTAN_BROADCAST && strcmp(name, "own") == 0);
+  OK(capstan_free_text(name));
+  CHECK(capstan_add_schedules("/there/is/no/such.json") == CAPSTAN_INVALID_ARGUMENT);
+  capstan_communicator* made = NULL;
+  OK(capstan_with_algorithm(world, "broadcast:own", &made));
+  int32_t data[4] = {rank + 7, rank + 8, rank + 9, rank + 10};
+  capstan_request request = CAPSTAN_REQUEST_INIT;
+  request.collective = CAPSTAN_BROADCAST;
+  request.type = CAPSTAN_I32;
+  request.input = data;
+  request.output = data;
+  request.count = 4;
+  OK(capstan_explain(made, &request, CAPSTAN_TEXT, &name));
+  CHECK((strstr(name, "own (of the test)") != NULL) == (size == 2));
+  OK(capstan_free_text(name));
+  OK(capstan_run(made, &request));
+  for (int32_t i = 0; i < 4; ++i) CHECK(data[i] == i + 7);
+  OK(capstan_destroy(made));
 }

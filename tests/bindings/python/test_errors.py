@@ -60,6 +60,11 @@ def test_arguments_that_cannot_work_are_invalid(alone, wrong, text):
 def test_settings_are_known_by_name():
     with pytest.raises(TypeError, match="no setting 'time_out'.*timeout"):
         cs.init(time_out=3)
+    with pytest.raises(ValueError, match="network='smoke'; there are auto, tcp, ofi, verbs"):
+        cs.init(network="smoke")
+    texts = {"algorithm": "all_reduce:direct", "profile": "none", "network": "tcp", "bootstrap": "tcp"}
+    numbers = {"timeout": 60, "join_timeout": 60, "chunk": 1 << 16, "unexpected_messages": 0, "buffer_limit": 1 << 20}
+    cs.init(**texts, **numbers, autotune=False, progress_thread=False, single_copy=False, huge_pages=False).close()
 
 
 def test_read_only_arrays_are_no_outputs(alone):
