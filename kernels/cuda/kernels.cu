@@ -5,14 +5,14 @@
 namespace device = capstan::kernels::device;
 static_assert(device::Machine<device::CudaMachine>);
 
-#define CAPSTAN_KERNEL(NAME, TYPE, OP)                                                         \
-  extern "C" __global__ void __launch_bounds__(256)                                            \
+#define CAPSTAN_KERNEL(NAME, TYPE, OP)                                                          \
+  extern "C" __global__ void __launch_bounds__(256)                                             \
       capstan_reduce_##NAME##_##OP(const __grid_constant__ device::ReduceArguments arguments) { \
-    device::reduce_kernel<TYPE, capstan::ReduceOp::OP>(device::CudaMachine{}, arguments);      \
-  }                                                                                            \
-  extern "C" __global__ void __launch_bounds__(256)                                            \
-      capstan_run_##NAME##_##OP(const __grid_constant__ device::ProgramArguments arguments) {  \
-    device::run_kernel<TYPE, capstan::ReduceOp::OP>(device::CudaMachine{}, arguments);         \
+    device::reduce_kernel<TYPE, capstan::ReduceOp::OP>(device::CudaMachine{}, arguments);       \
+  }                                                                                             \
+  extern "C" __global__ void __launch_bounds__(256)                                             \
+      capstan_run_##NAME##_##OP(const __grid_constant__ device::ProgramArguments arguments) {   \
+    device::run_kernel<TYPE, capstan::ReduceOp::OP>(device::CudaMachine{}, arguments);          \
   }
 
 #ifndef CAPSTAN_WITHOUT_INTEGERS

@@ -6,14 +6,16 @@
 namespace device = capstan::kernels::device;
 static_assert(device::Machine<device::HipMachine>);
 
-#define CAPSTAN_KERNEL(NAME, TYPE, OP)                                                   \
-  extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, 256))) void           \
-  capstan_reduce_##NAME##_##OP(device::ReduceArguments arguments) {                      \
-    device::reduce_kernel<TYPE, capstan::ReduceOp::OP>(device::HipMachine{}, arguments); \
-  }                                                                                      \
-  extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, 256))) void           \
-  capstan_run_##NAME##_##OP(device::ProgramArguments arguments) {                        \
-    device::run_kernel<TYPE, capstan::ReduceOp::OP>(device::HipMachine{}, arguments);    \
+#define CAPSTAN_KERNEL(NAME, TYPE, OP)                                                             \
+  extern "C" __attribute__((                                                                       \
+      global, amdgpu_flat_work_group_size(                                                         \
+                  1, 256))) void capstan_reduce_##NAME##_##OP(device::ReduceArguments arguments) { \
+    device::reduce_kernel<TYPE, capstan::ReduceOp::OP>(device::HipMachine{}, arguments);           \
+  }                                                                                                \
+  extern "C"                                                                                       \
+      __attribute__((global, amdgpu_flat_work_group_size(1, 256))) void capstan_run_##NAME##_##OP( \
+          device::ProgramArguments arguments) {                                                    \
+    device::run_kernel<TYPE, capstan::ReduceOp::OP>(device::HipMachine{}, arguments);              \
   }
 
 CAPSTAN_DEVICE_INTEGERS(CAPSTAN_KERNEL)

@@ -134,9 +134,9 @@ TEST(DeviceKernelsEmulated, AgreeAtEachAlignment) {
 template <unsigned warp>
 void expect_agreement() {
   for (const auto& [type, op] : {std::pair{DataType::u8, ReduceOp::sum},
-                                {DataType::f16, ReduceOp::max},
-                                {DataType::f32, ReduceOp::sum},
-                                {DataType::c128, ReduceOp::product}})
+                                 {DataType::f16, ReduceOp::max},
+                                 {DataType::f32, ReduceOp::sum},
+                                 {DataType::c128, ReduceOp::product}})
     for (const std::size_t count : counts)
       for (std::size_t alignment = 0; alignment < alignments.size(); ++alignment) {
         const Shape shape{type, op, 3, count, alignment, false};

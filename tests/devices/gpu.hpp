@@ -16,18 +16,9 @@ namespace capstan {
 /// The device, with memory and a stream.
 class Gpu {
  public:
-  Gpu() {
-    FoundDriver found = find_cuda_driver(), hip = find_hip_driver();
-    if (!found.driver && !hip.driver) throw SystemError(found.obstacle + "; " + hip.obstacle);
-    if (!found.driver) found = std::move(hip);
-    int devices = 0;
-    if (found.driver->initialize() != 0 || found.driver->count(devices) != 0 || devices == 0)
-      throw SystemError("there is a driver, but no GPU that it knows");
-    where_.driver = found.driver.release();
-    look_for_devices();
-    stream_ = make_stream();
-  }
-  void* make_stream() {
+  Gpu() : where_{&driver(), {}}, stream_(make_stream()) {}
+
+  void* make_stream() const {
     void* stream = nullptr;
     at_place(where_, "making a stream", [&](DeviceDriver& d) { return d.make_stream(stream); });
     return stream;
@@ -70,6 +61,21 @@ class Gpu {
   }
 
  private:
+  /// The first vendor's with a device. Throws SystemError. Lives as long as the process.
+  static DeviceDriver& driver() {
+    static DeviceDriver* const found = [] {
+      FoundDriver cuda = find_cuda_driver(), hip = find_hip_driver();
+      if (!cuda.driver && !hip.driver) throw SystemError(cuda.obstacle + "; " + hip.obstacle);
+      auto& chosen = cuda.driver ? cuda.driver : hip.driver;
+      int devices = 0;
+      if (chosen->initialize() != 0 || chosen->count(devices) != 0 || devices == 0)
+        throw SystemError("there is a driver, but no GPU that it knows");
+      look_for_devices();
+      return chosen.release();
+    }();
+    return *found;
+  }
+
   void copy(DeviceDriver::Direction direction, void* to, const void* from, std::size_t bytes) {
     at_place(where_, "copying",
              [&](DeviceDriver& d) { return d.start_copy(direction, to, from, bytes, stream_); });
