@@ -1,15 +1,19 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "capstan/async/foreign.hpp"
 #include "capstan/async/streams.hpp"
+#include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 #include "core/api/stream_buffers.hpp"
 #include "core/device/at_place.hpp"
@@ -29,6 +33,7 @@ struct StreamCall {
   Request request;
   std::optional<DeviceBuffer> where;
   void* begins = nullptr;      ///< the event before it; null: at once
+  void* passed = nullptr;      ///< the event behind the stream's wait
   std::uint32_t releases = 0;  ///< the number that lets its stream go on; 0: it waits for none
   std::promise<void> ended{};
 };
@@ -53,11 +58,13 @@ class StreamCollectives::Impl {
     }
     changed_.notify_all();
     thread_.join();
-    for (const Event& idle : idle_events_) try {
-        at_place(idle.first, "releasing an event",
-                 [&](DeviceDriver& driver) { return driver.release_event(idle.second); });
-      } catch (const Error&) {  // a lost device has none any more
-      }
+    // A stream that has not passed the number would read it when it is gone: it is kept, then.
+    for (const Event& event : passing_)
+      if (!comes(event, Deadline::in(5s)))
+        static_cast<void>(new PinnedMemory::Handle{std::move(number_)});
+      else
+        idle_.push_back(event);
+    for (const Event& event : idle_) release(event);
   }
 
   /// Puts a call between what is in the stream and what comes later. Whether the stream waits for
@@ -82,31 +89,71 @@ class StreamCollectives::Impl {
   /// Events both ways: the call waits for one of the stream's, the stream for a number.
   void enter_stream(StreamCall& call, void* stream) {
     const DeviceBuffer& where = *call.where;
-    if (number_.empty()) number_ = pinned_.allocate(Bytes{64});
+    make_number();
     call.begins = event_at(where);
-    at_place(where, "recording an event",
-             [&](DeviceDriver& driver) { return driver.record(call.begins, stream); });
-    const std::uint32_t number = put_ + 1;
-    at_place(where, "making a stream wait", [&](DeviceDriver& driver) {
+    call.passed = event_at(where);
+    std::uint32_t number = put_ + 1;
+    at_place(where, "putting a call into a stream", [&](DeviceDriver& driver) {
+      if (const int error = driver.record(call.begins, stream)) return error;
       const int error = driver.wait_for_flag(stream, number_word(), number);
-      if (error == 0) call.releases = put_ = number;
-      return error == DeviceDriver::not_supported ? 0 : error;
+      if (error == DeviceDriver::not_supported) number = 0;
+      if (error != 0 && number != 0) return error;
+      return driver.record(call.passed, stream);
     });
+    call.releases = number;
+    if (number != 0) put_ = number;
   }
 
+  void make_number() {
+    if (!number_.empty()) return;
+    if (!pinned_) pinned_.emplace(make_page_locker());
+    number_ = pinned_->allocate(Bytes{64});
+    *number_word() = 0;
+  }
   std::uint32_t* number_word() const { return reinterpret_cast<std::uint32_t*>(number_.data()); }
 
+  /// An event that is not in use.
   void* event_at(const DeviceBuffer& where) {
-    for (auto event = idle_events_.begin(); event != idle_events_.end(); ++event)
-      if (event->first.driver == where.driver && event->first.place == where.place) {
-        void* const found = event->second;
-        idle_events_.erase(event);
-        return found;
+    std::erase_if(passing_, [&](const Event& event) {
+      const bool came = comes(event, Deadline::in(0s));
+      if (came) idle_.push_back(event);
+      return came;
+    });
+    const auto found = std::ranges::find_if(idle_, [&](const Event& event) {
+      return event.first.driver == where.driver && event.first.place == where.place;
+    });
+    void* event = nullptr;
+    if (found != idle_.end()) {
+      event = found->second;
+      idle_.erase(found);
+    } else {
+      at_place(where, "making an event",
+               [&](DeviceDriver& driver) { return driver.make_event(event); });
+    }
+    return event;
+  }
+  /// Whether an event comes in time. A device that is lost lets everything pass.
+  static bool comes(const Event& event, Deadline deadline) {
+    for (;; std::this_thread::sleep_for(50us)) {
+      int state = 0;
+      try {
+        at_place(event.first, "asking for an event", [&](DeviceDriver& driver) {
+          state = driver.query_event(event.second);
+          return 0;
+        });
+      } catch (const Error&) {
+        return true;
       }
-    void* made = nullptr;
-    at_place(where, "making an event",
-             [&](DeviceDriver& driver) { return driver.make_event(made); });
-    return made;
+      if (state != DeviceDriver::not_ready) return true;
+      if (deadline.expired()) return false;
+    }
+  }
+  static void release(const Event& event) {
+    try {
+      at_place(event.first, "releasing an event",
+               [&](DeviceDriver& driver) { return driver.release_event(event.second); });
+    } catch (const Error&) {  // a lost device has none any more
+    }
   }
 
   void work() {
@@ -167,7 +214,8 @@ class StreamCollectives::Impl {
     {
       const std::lock_guard lock{mutex_};
       if (error && !failure_) failure_ = error;
-      if (call.begins) idle_events_.emplace_back(*call.where, call.begins);
+      if (call.begins) idle_.emplace_back(*call.where, call.begins);
+      if (call.passed) passing_.emplace_back(*call.where, call.passed);
     }
     if (call.releases != 0)
       std::atomic_ref{*number_word()}.store(call.releases, std::memory_order_release);
@@ -178,14 +226,14 @@ class StreamCollectives::Impl {
   }
 
   Communicator group_;
-  PinnedMemory pinned_{make_page_locker()};
-  PinnedMemory::Handle number_;  ///< of the last call whose stream may go on
-  std::uint32_t put_ = 0;        ///< the number of the last call that a stream waits for
+  std::optional<PinnedMemory> pinned_;  // made when first needed, as it initialises drivers
+  PinnedMemory::Handle number_;         ///< of the last call whose stream may go on
+  std::uint32_t put_ = 0;               ///< the number of the last call that a stream waits for
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<StreamCall> calls_;
-  std::vector<Event> idle_events_;
+  std::vector<Event> idle_, passing_;  ///< passing: behind waits of streams for the number
   std::exception_ptr failure_;
   bool over_ = false;
   std::thread thread_;
