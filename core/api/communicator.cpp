@@ -116,7 +116,10 @@ Task agree_on_lengths(const std::vector<Elements>& counts,
                       const std::shared_ptr<Lengths>& lengths) {
   lengths->own = counts;
   lengths->result.resize(counts.size() * counts.size());
-  const Agreement agreement{.combine = Combine::all, .type = DataType::u64, .count = counts.size()};
+  const Agreement agreement{.combine = Combine::all,
+                            .type = DataType::u64,
+                            .count = counts.size(),
+                            .purpose = Purpose::lengths};
   return task_of(agreement.call(), lengths);
 }
 
@@ -231,17 +234,52 @@ std::exception_ptr Communicator::async_error() const {
 }
 
 std::optional<Communicator> Communicator::split(int colour, int key) {
-  const std::array<std::int32_t, 2> own{colour, key};
-  std::vector<std::int32_t> all(2 * static_cast<std::size_t>(size()));
-  all_gather(own, all);
-  std::vector<int> members;
-  const auto colour_of = [&](int rank) { return all[2 * static_cast<std::size_t>(rank)]; };
-  const auto key_of = [&](int rank) { return all[2 * static_cast<std::size_t>(rank) + 1]; };
+  struct Answer {
+    std::int32_t colour, key;
+  };
+  CollectiveExchange exchange{Impl::of(*this).engine};
+  const auto all = gather_answers(exchange, Answer{colour, key}, "colour", Purpose::split);
+  std::vector<Rank> members;
   for (int peer = 0; peer < size(); ++peer)
-    if (colour_of(peer) == colour) members.push_back(peer);
-  std::ranges::stable_sort(members, {}, key_of);
-  return form(colour < 0 ? std::vector<int>{} : members);
+    if (all[Rank{peer}].colour == colour) members.emplace_back(peer);
+  std::ranges::stable_sort(members, {}, [&](Rank rank) { return all[rank].key; });
+  if (colour < 0) members.clear();
+  return form(members, Purpose::split);
 }
+
+namespace {
+
+/// The list that a rank has passed to subgroup(), as far as errors show it.
+struct ListAnswer {
+  static constexpr std::size_t most = 60;
+
+  std::uint64_t digest = 0;
+  std::uint32_t length = 0;
+  std::int32_t first[most]{};
+
+  explicit ListAnswer(std::span<const int> ranks = {})
+      : length(static_cast<std::uint32_t>(ranks.size())) {
+    std::ranges::copy(ranks.first(std::min(ranks.size(), most)), first);
+    for (const int rank : ranks) digest = extend(digest, static_cast<std::uint64_t>(rank) + 1);
+  }
+  bool operator==(const ListAnswer&) const = default;
+  std::string text() const {
+    const auto shown = std::span{first}.first(std::min<std::size_t>(length, most));
+    return fmt::format("{}{}", fmt::join(shown, ", "), length > most ? ", ..." : "");
+  }
+};
+
+/// All ranks see the same lists, and throw alike.
+void check_lists(const ByRank<ListAnswer>& lists) {
+  for (int rank = 1; rank < lists.size(); ++rank)
+    if (!(lists[Rank{rank}] == lists[Rank{0}]))
+      throw Mismatch(fmt::format(
+          "ranks disagree about subgroup(): rank 0 passed the ranks {}, rank {} passed {}: all "
+          "ranks must pass the same list, those outside it, too",
+          lists[Rank{0}].text(), rank, lists[Rank{rank}].text()));
+}
+
+}  // namespace
 
 std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
   std::vector<int> members(ranks.begin(), ranks.end());
@@ -250,14 +288,16 @@ std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
   if (members.empty() || repeats || members.front() < 0 || members.back() >= size())
     throw InvalidArgument(fmt::format("rank {}: subgroup({}): pass each rank once, from 0 to {}",
                                       rank(), fmt::join(ranks, ", "), size() - 1));
+  CollectiveExchange exchange{Impl::of(*this).engine};
+  check_lists(gather_answers(exchange, ListAnswer{ranks}, "list", Purpose::subgroup));
   const bool inside = std::ranges::binary_search(members, rank());
-  return form(inside ? std::vector<int>(ranks.begin(), ranks.end()) : std::vector<int>{});
+  return form(inside ? std::vector<Rank>(ranks.begin(), ranks.end()) : std::vector<Rank>{},
+              Purpose::subgroup);
 }
 
 /// Forms groups. All ranks take part, also ranks that get no group.
-std::optional<Communicator> Communicator::form(const std::vector<int>& members) {
-  auto member =
-      make_group(Impl::of(*this).member, std::vector<Rank>(members.begin(), members.end()));
+std::optional<Communicator> Communicator::form(const std::vector<Rank>& members, Purpose purpose) {
+  auto member = make_group(Impl::of(*this).member, members, purpose);
   if (!member) return std::nullopt;
   return Communicator{std::make_unique<Impl>(std::move(*member), Impl::of(*this).staging)};
 }

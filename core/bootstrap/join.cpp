@@ -88,7 +88,8 @@ StoreClient::Settings settings_for(const Launch& launch, SocketEndpoint endpoint
           .secret = secret,
           .scope = std::move(scope),
           .rank = launch.rank,
-          .size = launch.size};
+          .size = launch.size,
+          .served_by = "rank 0, which hosts the store,"};
 }
 
 std::unique_ptr<JobStore> join_at(const Launch& launch, int sequence, Deadline deadline,
@@ -97,7 +98,10 @@ std::unique_ptr<JobStore> join_at(const Launch& launch, int sequence, Deadline d
   auto scope = fmt::format("{}-{}", fingerprint(launch.job), sequence);
   auto settings = settings_for(launch, endpoint, secret, std::move(scope));
   settings.any_user = hosted_by_launcher;
-  if (hosted_by_launcher) return std::make_unique<StoreClient>(std::move(settings), deadline);
+  if (hosted_by_launcher) {
+    settings.served_by = "the launcher, which hosts the store,";
+    return std::make_unique<StoreClient>(std::move(settings), deadline);
+  }
   if (launch.rank == 0)
     settings.endpoint =
         listening_endpoint(launch, std::get<TcpEndpoint>(endpoint), options.interface);

@@ -92,12 +92,21 @@ class CallLog {
     compare(peer);
     return checked_[peer] == call_;
   }
+  /// The same as far as it has been seen, without comparing.
+  bool has_entered(Rank peer) const {
+    return record(peer, call_).call.load(std::memory_order_acquire) >= call_;
+  }
   /// Compares every call so far with every peer: for waits that last.
   void compare_all();
   /// Sends the record of the current call to a peer on another host, with the next wake.
   void show(Rank peer) {
-    if (std::exchange(shown_[peer], call_) != call_) peers_.show(peer, own_record());
+    if (std::exchange(shown_[peer], call_) == call_ || peers_.mapped(peer)) return;
+    show_note(peer, own_record());
+    peers_.show(peer, own_record());
   }
+  /// Notes what the marks of such calls have a digest of only, for errors of this rank and its
+  /// peers.
+  void note(const Call& call, const CallMark& mark);
 
  private:
   static constexpr auto order = std::memory_order_seq_cst;
@@ -118,13 +127,18 @@ class CallLog {
   void announce(const AnnouncedBuffers& buffers);
   bool compare_one(Rank peer, std::uint64_t call) const;
   void find_difference(Rank peer);
+  CallDetails details_of(const Control& control, const CallMark& mark) const;
+  std::string first_difference(Rank peer, const CallMark& own, const CallMark& theirs) const;
+  void show_note(Rank peer, const CallRecord& of);
   void show_until_now(Rank peer);
 
   Peers& peers_;
   std::byte* const segment_;
   std::uint64_t call_ = 0, history_ = 0;
-  ByRank<std::uint64_t> checked_;    // the last call up to which a peer has been compared
-  ByRank<std::uint64_t> shown_;      // the last call whose record a peer has been sent
+  ByRank<std::uint64_t> checked_;     // the last call up to which a peer has been compared
+  ByRank<std::uint64_t> shown_;       // the last call whose record a peer has been sent
+  ByRank<std::uint64_t> shown_note_;  // the key of the last note that a peer has been sent
+  std::size_t next_note_ = 0;
   ByRank<std::uint64_t> shown_all_;  // the last call up to which a peer has been sent all records
 };
 

@@ -3,7 +3,9 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "capstan/error.hpp"
 #include "capstan/quantity.hpp"
 #include "core/control/segment.hpp"
 
@@ -14,8 +16,9 @@ struct Failure {
   enum class Kind : std::uint32_t { none, peer_lost, timed_out, mismatch, aborted };
 
   Kind kind = Kind::none;
-  Rank culprit;  ///< peer_lost: the rank that is gone
+  Rank lost;  ///< peer_lost: the rank that is gone
   std::string text;
+  std::vector<Culprit> culprits{};  ///< peer_lost, timed_out
 
   /// Throws the exception type of this kind.
   [[noreturn]] void raise() const;
@@ -29,7 +32,8 @@ struct Failure {
 /// Publishes a failure in the segment of this rank. Does nothing after the first.
 void publish(AbortRecord& record, const Failure& failure);
 
-/// The failure that a peer among `ranks` has published, if any.
+/// The failure that a peer among `ranks` has published, if any. Its culprits have a state and a rank
+/// in the world only, which are not checked.
 std::optional<Failure> read(const AbortRecord& record, int ranks);
 
 }  // namespace capstan

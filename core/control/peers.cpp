@@ -37,18 +37,18 @@ void Peers::wake_all() {
   for (const Rank peer : others_) wake(peer);
 }
 
-/// Sends the text of a failure before its kind: a peer that sees the kind sees the whole record.
+/// Sends what a failure says before its kind: a peer that sees the kind sees the whole record.
 void Peers::show_end() {
   const Control& own = own_control();
   for (const Rank peer : posted_) {
     push(peer, &own.finished, sizeof own.finished);
     if (own.abort.kind.load(std::memory_order_relaxed) != 0) {
-      // The peer reads the text once it sees the kind, so the text goes first. The bytes of one
-      // push become visible in any order; only an aligned word, as of kind and culprit, does as a
+      // The peer reads the rest once it sees the kind, so the rest goes first. The bytes of one
+      // push become visible in any order; only an aligned word, as of kind and lost rank, does as a
       // whole.
-      static_assert(offsetof(AbortRecord, text) == 8);
-      push(peer, &own.abort.text, sizeof own.abort.text);
-      push(peer, &own.abort, offsetof(AbortRecord, text));
+      static_assert(offsetof(AbortRecord, culprit_count) == 8);
+      push(peer, &own.abort.culprit_count, sizeof own.abort - offsetof(AbortRecord, culprit_count));
+      push(peer, &own.abort, offsetof(AbortRecord, culprit_count));
     }
     push(peer, &own.left, sizeof own.left);
   }

@@ -35,12 +35,41 @@ struct CallBuffers {
 
 /// Why a rank has given up; adopted by all others.
 struct alignas(64) AbortRecord {
-  static constexpr std::size_t text_bytes = 1008;
+  static constexpr std::size_t text_bytes = 3000;
+  static constexpr std::size_t most_culprits = 8;
+
+  struct Culprit {
+    std::int32_t world_rank;
+    std::int32_t state;  ///< Culprit::State
+  };
 
   std::atomic<std::uint32_t> kind;  ///< 0: none; a FailureKind, written last
-  std::int32_t culprit;
+  std::int32_t lost;                ///< a rank of the communicator
+  std::uint64_t culprit_count;
+  Culprit culprits[most_culprits];
   char text[text_bytes];
 };
+
+/// What a rank waits for, for as long as it waits; see WaitBoard. Only the one in the segment of
+/// the world is used. Words become visible one by one: the first is a checksum of the others.
+struct alignas(64) WaitRecord {
+  static constexpr std::size_t word_count = 16;
+
+  std::atomic<std::uint64_t> words[word_count];
+};
+static_assert(sizeof(WaitRecord) == 128);
+
+/// What a CallRecord has a digest of only: the name of a user's operation, or the first of several
+/// counts. Written when the first call of a kind is prepared, for the texts of errors.
+struct alignas(64) CallNote {
+  static constexpr std::size_t count_room = 24, name_room = 48;
+
+  std::atomic<std::uint64_t> key;  ///< the mark's digest of it; 0: none; written last
+  std::uint64_t counts;            ///< how many there are
+  char name[name_room];
+  std::uint64_t count[count_room];
+};
+static_assert(sizeof(CallNote) == 256);
 
 /// Counts of what a rank has finished.
 struct Finished {
@@ -52,12 +81,16 @@ struct Finished {
 
 /// The begin of a segment. Written by the owner, read by all.
 struct Control {
+  static constexpr std::size_t note_count = 8;
+
   alignas(64) Finished finished;
   alignas(64) std::atomic<std::uint32_t> left;               ///< the rank's communicator is gone
   alignas(64) std::atomic<std::uint32_t> uses_peer_buffers;  ///< at this moment
   CallRecord calls[CallRecord::history_depth];
   CallBuffers buffers[CallRecord::history_depth];
   AbortRecord abort;
+  WaitRecord wait;
+  CallNote notes[note_count];
 };
 static_assert(sizeof(Control) <= 32768);
 

@@ -44,6 +44,7 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, ByRank<int> wo
       machine_(with_chunk_of(settings, machine)),
       settings_(settings),
       spins_(machine.oversubscribed ? spins_sharing_a_core : spins_alone),
+      names_(world_ranks_, progress_->waits().processes()),
       peers_(*transport_, progress_->bell(), *memory_, world_ranks_.elements(), self),
       executor_(peers_, layout, spins_),
       watchdog_(peers_),
@@ -328,6 +329,7 @@ void Engine::end_first() {
   }
   report_end(task, error);
   after_call(*task.plan);
+  progress_->waits().forget_failure();
 }
 
 void Engine::report_end(Task& task, const std::exception_ptr& error) {

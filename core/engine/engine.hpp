@@ -2,19 +2,23 @@
 
 #include <atomic>
 #include <chrono>
+#include <list>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
 #include "capstan/by_rank.hpp"
 #include "capstan/settings.hpp"
+#include "core/control/rank_names.hpp"
 #include "core/engine/agreement.hpp"
 #include "core/engine/call_observer.hpp"
+#include "core/engine/diagnosis.hpp"
 #include "core/engine/executor/host_executor.hpp"
 #include "core/engine/machine_view.hpp"
 #include "core/engine/plan_cache.hpp"
 #include "core/engine/progress.hpp"
 #include "core/engine/recurring_buffers.hpp"
+#include "core/engine/state_report.hpp"
 #include "core/engine/task.hpp"
 #include "core/engine/task_queue.hpp"
 #include "core/engine/watchdog.hpp"
@@ -38,6 +42,8 @@ AlgorithmRules rules_of(const Settings& settings, const Hosts& hosts);
 /// its lock meanwhile; all others by the program's threads.
 class Engine {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   /// Objects that a rank's world and all groups made from it share.
   struct Shared {
     std::shared_ptr<Progress> progress;  ///< sleeps on the world's transport
@@ -115,7 +121,11 @@ class Engine {
   bool busy() const { return !tasks_.empty() || !messages_.idle(); }
   /// Checks peers and the time, and fails what is pending if need be. Called now and then while
   /// nothing moves.
-  void check(std::chrono::steady_clock::time_point now);
+  void check(Time now);
+  /// What its operations have waited for since the check before the last one.
+  Wait wait(Time now) const;
+  /// What this rank knows of the communicator now. Thread-safe.
+  StateReport state_report();
   /// Detaches the task of an operation from its buffers; false if it is not here (any more).
   bool detach(const Operation& operation);
   /// Sets how often poll() looks for data that have not arrived: once if others wait for the core.
@@ -163,13 +173,29 @@ class Engine {
 
   // The end.
   void watch_for_exit();
+
+  // Failure.
+  class Judge;
   void check_peers();
-  void check_tasks(std::chrono::steady_clock::time_point now);
-  std::optional<std::string> departed(Rank peer);
-  std::optional<std::string> watched_departure(Rank peer);
+  void check_tasks(Time now);
+  void check_departures(Time now, const Executor::Report& report);
+  class ToldProbe;
+  std::exception_ptr check_probe(const Messages::MessageTransfer& wanted, Time now, Time began);
+  Rank world_rank(Rank rank) const { return Rank{world_ranks_[rank]}; }
+  Wait collective_wait(const Executor::Report& report, Time now) const;
+  Wait message_wait(const Messages::MessageTransfer& transfer, int peer,
+                    Time::duration waited) const;
+  RankView view_of(Rank world_rank, Time now) const;
+  Diagnosis diagnose(Wait own, Time now);
+  StateReport::Member member_report(Rank rank, Time now);
+  void add_pending(StateReport& report, Time now) const;
+  bool is_late(Time::duration waited) const { return waited > settings_.timeout; }
+  bool may_wait_longer(const Diagnosis& diagnosis, Time::duration waited) const;
+  void note_failure(const Error& error);
   Failure current_failure() const;
   void fail(const Failure& failure);
   void push_out_failure();
+  void complete(Failure& failure) const;
   void fail_all(const std::exception_ptr& error);
 
   const std::shared_ptr<Progress> progress_;
@@ -181,6 +207,7 @@ class Engine {
   const MachineView machine_;
   const Settings settings_;
   const int spins_;
+  const RankNames names_;
   Peers peers_;
   HostExecutor executor_;
   RecurringBuffers recurring_;
@@ -198,7 +225,13 @@ class Engine {
   std::unordered_map<const Operation*, std::vector<Messages::TransferPointer>> exchanges_;
 
   std::uint64_t seen_progress_ = 0;
-  std::chrono::steady_clock::time_point stalled_since_{};
+  Time stalled_since_{};
+  Time lost_since_{};  // when peers were first seen to be gone
+  struct Probe {
+    Messages::MessageTransfer wanted;
+    Time since;
+  };
+  std::list<Probe> probes_;  // of callers that wait for a message
 
   Autotuner::Time call_began_ = 0;  // of a timed call
   std::shared_ptr<CallObserver> observer_;

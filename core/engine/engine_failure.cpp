@@ -8,24 +8,19 @@
 
 #include "capstan/error.hpp"
 #include "core/engine/engine.hpp"
+#include "core/engine/message_judge.hpp"
 #include "core/engine/progress.hpp"
 #include "core/net/limits.hpp"
 
 namespace capstan {
 namespace {
 
-/// "rank 3", "ranks 1, 2 and 3".
-std::string names_of(const std::vector<Rank>& ranks) {
-  if (ranks.empty()) return "its peers";
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    text += fmt::format("{}{}",
-                        i == 0                  ? ""
-                        : i + 1 == ranks.size() ? " and "
-                                                : ", ",
-                        ranks[i].value());
-  return text;
-}
+using namespace std::chrono_literals;
+
+// Of several ranks that end together all are named, though one is noticed first.
+constexpr auto others_may_end = 15ms;
+// Shorter waits are not told.
+constexpr auto shortest_wait = 10ms;
 
 }  // namespace
 
@@ -36,45 +31,151 @@ void Engine::check_peers() {
   try {
     receive_from_hosts();
     watchdog_.check_aborts();
-    const Executor::Report report = executor_.report();
-    watchdog_.check_departures(report.needed_blocks, report.position);
+    check_departures(std::chrono::steady_clock::now(), executor_.report());
   } catch (const Error& error) {
     fail(Failure::of(error));
   }
 }
 
-void Engine::check(std::chrono::steady_clock::time_point now) {
+void Engine::check(Time now) {
   try {
     watchdog_.check_aborts();
     if (!tasks_.empty()) check_tasks(now);
-    if (!messages_.idle())
-      messages_.check(now, settings_.timeout, [this](Rank peer) { return departed(peer); });
+    if (!messages_.idle()) {
+      Judge judge{*this, now};
+      messages_.check(now, judge);
+    }
   } catch (const Error& error) {
     fail(Failure::of(error));
   }
 }
 
-std::optional<std::string> Engine::departed(Rank peer) {
-  if (peers_.control(peer).left.load(std::memory_order_acquire) != 0)
-    return "it left the communicator";
-  return transport_->departed(peer);
+void Engine::check_departures(Time now, const Executor::Report& report) {
+  const auto lost = watchdog_.lost(report.needed_blocks);
+  if (lost.empty()) return static_cast<void>(lost_since_ = {});
+  if (lost_since_ == Time{}) lost_since_ = now;
+  if (now - lost_since_ < others_may_end) return;
+  Wait own = collective_wait(report, now);
+  own.peers.clear();
+  for (const auto& [peer, reason] : lost) own.peers.push_back(world_rank(peer));
+  const Rank first = lost.front().first;
+  const auto what = fmt::format("Rank {} lost rank {} ({}) in {}{}", self_.value(), first.value(),
+                                lost.front().second, report.position, names_.of_group());
+  std::rethrow_exception(diagnose(own, now).error(what, first));
 }
 
-void Engine::check_tasks(std::chrono::steady_clock::time_point now) {
-  if (executor_.progress() != seen_progress_ || stalled_since_ == decltype(stalled_since_){}) {
+void Engine::check_tasks(Time now) {
+  if (executor_.progress() != seen_progress_ || stalled_since_ == Time{}) {
     seen_progress_ = executor_.progress();
     stalled_since_ = now;
   }
   const Executor::Report report = executor_.report();
   for (const Rank peer : report.awaited) transport_->watch(peer);
-  watchdog_.check_departures(report.needed_blocks, report.position);
+  check_departures(now, report);
   executor_.compare_calls();
-  if (now - stalled_since_ > settings_.timeout)
-    throw TimedOut(fmt::format(
-        "rank {} waited {} s for {} in {}: nothing came, though nothing says that it has ended; "
-        "see what it does instead and whether its host can be reached, or raise CAPSTAN_TIMEOUT",
-        self_.value(), std::chrono::duration<double>(settings_.timeout).count(),
-        names_of(report.awaited), report.position));
+  const auto waited = now - stalled_since_;
+  if (!is_late(waited)) return;
+  const Diagnosis diagnosis = diagnose(collective_wait(report, now), now);
+  if (may_wait_longer(diagnosis, waited)) return;
+  const auto what = fmt::format("Rank {} waited {} s for {} in {}{}", self_.value(),
+                                std::chrono::duration<double>(settings_.timeout).count(),
+                                list_of(report.awaited), report.position, names_.of_group());
+  std::rethrow_exception(
+      diagnosis.error(what, report.awaited.empty() ? self_ : report.awaited.front()));
+}
+
+// --- Whom this rank waits for ---
+
+Wait Engine::collective_wait(const Executor::Report& report, Time now) const {
+  Wait wait{.kind = Wait::Kind::collective,
+            .peer_count = static_cast<int>(report.awaited.size()),
+            .waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - stalled_since_),
+            .call = report.mark,
+            .number = report.call,
+            .step = report.step,
+            .steps = report.steps,
+            .group_size = names_.of_group().empty() ? 0 : static_cast<std::uint32_t>(ranks_)};
+  for (const Rank peer : report.awaited) wait.peers.push_back(world_rank(peer));
+  std::ranges::sort(wait.peers);
+  return wait;
+}
+
+Wait Engine::message_wait(const Messages::MessageTransfer& transfer, int peer,
+                          Time::duration waited) const {
+  Wait wait{
+      .kind = transfer.sends ? Wait::Kind::send : Wait::Kind::receive,
+      .any = peer == any_source,
+      .waited = std::chrono::duration_cast<std::chrono::milliseconds>(waited),
+      .number = transfer.tag == any_tag ? Wait::any_tag : static_cast<std::uint64_t>(transfer.tag),
+      .group_size = names_.of_group().empty() ? 0 : static_cast<std::uint32_t>(ranks_)};
+  for (const Rank other : peers_.others())
+    if (wait.any || other == Rank{peer}) wait.peers.push_back(world_rank(other));
+  std::ranges::sort(wait.peers);
+  wait.peer_count = static_cast<int>(wait.peers.size());
+  return wait;
+}
+
+Wait Engine::wait(Time now) const {
+  Wait all;
+  const bool stalls = running_ && stalled_since_ != Time{} &&
+                      now - stalled_since_ > shortest_wait &&
+                      executor_.progress() == seen_progress_;
+  if (stalls) add(all, collective_wait(executor_.report(), now));
+  for (const auto& [peer, transfer, since] : messages_.awaited())
+    if (now - since > shortest_wait) add(all, message_wait(*transfer, peer, now - since));
+  for (const auto& [message, since] : probes_)
+    add(all, message_wait(message, message.peer, now - since));
+  return all;
+}
+
+// --- Who keeps it waiting ---
+
+RankView Engine::view_of(Rank world_rank, Time now) const {
+  const WaitBoard& waits = progress_->waits();
+  const WaitBoard::Seen& seen = waits.seen(world_rank);
+  const Process& process = waits.processes()[world_rank];  // of a thread it has no id
+  const auto still = std::chrono::duration_cast<std::chrono::milliseconds>(now - seen.moved);
+  RankView view{.wait = seen.wait,
+                .quiet = process.id != 0 && still > waits.quiet_limit(),
+                .stopped = is_stopped(process),
+                .moved_lately = still < waits.quiet_limit() / 2};
+  if (view.wait.kind != Wait::Kind::none && !view.wait.gave_up) view.wait.waited += still;
+  if (const auto member = names_.member(world_rank)) {
+    view.left = peers_.control(*member).left.load(std::memory_order_acquire) != 0;
+    view.departed = watchdog_.departed(*member);
+  } else {
+    view.departed = progress_->bell().departed(world_rank);
+  }
+  return view;
+}
+
+/// `own`: what this rank waits for. What has arrived until now counts.
+Diagnosis Engine::diagnose(Wait own, Time now) {
+  progress_->bell().progress();
+  progress_->waits().look(now);
+  const Rank self = world_rank(self_);
+  ByRank<RankView> views(progress_->waits().processes().size());
+  for (int rank = 0; rank < views.size(); ++rank)
+    if (Rank{rank} != self) views[Rank{rank}] = view_of(Rank{rank}, now);
+  for (RankView& view : views)  // who has given up on this rank leads no further
+    if (view.wait.gave_up) std::erase(view.wait.peers, self);
+  views[self].wait = std::move(own);
+  return Diagnosis{names_, WaitGraph{self, std::move(views)}};
+}
+
+/// A rank that comes late, too, may be about to say for whom it waits.
+bool Engine::may_wait_longer(const Diagnosis& diagnosis, Time::duration waited) const {
+  const auto patience = std::min<Time::duration>(settings_.timeout / 2, 1s);
+  return diagnosis.is_unsettled() && waited < settings_.timeout + patience;
+}
+
+/// Other ranks may wait for this one because of it.
+void Engine::note_failure(const Error& error) {
+  const auto* const of_peer = dynamic_cast<const PeerError*>(&error);
+  if (!of_peer) return;
+  std::vector<Rank> culprits;
+  for (const Culprit& culprit : of_peer->culprits()) culprits.push_back(culprit.world_rank);
+  progress_->waits().give_up(std::move(culprits), dynamic_cast<const PeerLost*>(&error) != nullptr);
 }
 
 /// The failure for the exception that is being handled. An exception that is not the library's own
@@ -124,12 +225,15 @@ void Engine::push_out_failure() {
 }
 
 std::optional<Failure> Engine::failure() {
-  if (auto own = read(peers_.own_control().abort, peers_.count())) return own;
-  if (auto theirs = watchdog_.failure_among(peers_.mapped())) return theirs;
-  if (peers_.posted().empty()) return std::nullopt;
-  const Progress::Lock lock{*progress_};
-  serve();
-  return watchdog_.failure_among(peers_.posted());
+  auto found = read(peers_.own_control().abort, peers_.count());
+  if (!found) found = watchdog_.failure_among(peers_.mapped());
+  if (!found && !peers_.posted().empty()) {
+    const Progress::Lock lock{*progress_};
+    serve();
+    found = watchdog_.failure_among(peers_.posted());
+  }
+  if (found) complete(*found);
+  return found;
 }
 
 /// The first failure counts.
@@ -137,13 +241,26 @@ void Engine::fail(const Failure& failure) {
   if (failure_) return;
   failure_ = failure;
   if (progress_->is_inherited()) return;  // an operation of the program has forked
-  publish(peers_.own_control().abort, failure);
-  peers_.show_end();
+  complete(*failure_);
+  publish(peers_.own_control().abort, *failure_);
   try {
-    failure.raise();
-  } catch (const Error&) {
+    failure_->raise();
+  } catch (const Error& error) {
+    note_failure(error);
+    peers_.show_end();
     fail_all(std::current_exception());
   }
+}
+
+/// Adds what this rank knows of culprits that a peer has named by numbers.
+void Engine::complete(Failure& failure) const {
+  std::erase_if(failure.culprits, [&](const Culprit& culprit) {
+    const int rank = culprit.world_rank.value();
+    return rank < 0 || rank >= progress_->waits().processes().size() ||
+           culprit.state > Culprit::State::dead;
+  });
+  for (Culprit& culprit : failure.culprits)
+    culprit = names_.culprit(culprit.world_rank, culprit.state);
 }
 
 void Engine::fail_all(const std::exception_ptr& error) {

@@ -6,9 +6,15 @@
 
 #include "capstan/error.hpp"
 #include "core/engine/engine.hpp"
+#include "core/engine/message_judge.hpp"
 #include "core/engine/progress.hpp"
 
 namespace capstan {
+namespace {
+
+constexpr std::chrono::milliseconds check_interval{20};
+
+}  // namespace
 
 void Engine::start(const std::vector<Messages::TransferPointer>& transfers,
                    const std::shared_ptr<Operation>& operation) {
@@ -21,6 +27,7 @@ void Engine::start(const std::vector<Messages::TransferPointer>& transfers,
     const Progress::Lock lock{*progress_};
     if (failure_) failure_->raise();
     watch_for_exit();
+    progress_->waits().forget_failure();
     for (const auto& transfer : transfers) messages_.check_arguments(*transfer);
     exchanges_[operation.get()] = transfers;
     for (const auto& transfer : transfers)
@@ -42,37 +49,55 @@ void Engine::start(const std::vector<Messages::TransferPointer>& transfers,
   progress_->there_is_work();
 }
 
+/// Tells what a caller waits for who is in no operation, as long as this object exists.
+class Engine::ToldProbe {
+ public:
+  ToldProbe(Engine& engine, Probe probe) : engine_(engine) {
+    const Progress::Lock lock{*engine_.progress_};
+    probe_ = engine_.probes_.insert(engine_.probes_.end(), std::move(probe));
+  }
+  ~ToldProbe() {
+    const Progress::Lock lock{*engine_.progress_};
+    engine_.probes_.erase(probe_);
+  }
+  ToldProbe(const ToldProbe&) = delete;
+
+ private:
+  Engine& engine_;
+  std::list<Probe>::iterator probe_;
+};
+
 MessageInfo Engine::wait_for_message(int source, int tag) {
-  using Clock = std::chrono::steady_clock;
-  constexpr auto interval = std::chrono::milliseconds{20};
-  std::optional<MessageInfo> found;
-  auto next_check = Clock::now() + interval;
+  const Messages::MessageTransfer wanted{.peer = source, .tag = tag};
+  std::optional<MessageInfo> found = probe(source, tag);  // checks the arguments, too
+  if (found) return *found;
+  const auto began = std::chrono::steady_clock::now();
+  const ToldProbe told{*this, {wanted, began}};
+  auto next_check = began + check_interval;
   const auto look = [&] {
     found = probe(source, tag);
-    if (found || Clock::now() < next_check) return found.has_value();
-    next_check = Clock::now() + interval;
-    if (source < 0) return false;
-    const auto gone = watched_departure(Rank{source});
-    if (!gone) return false;
-    found = probe(source, tag);  // a message that the source sent before it ended
-    if (!found)
-      throw PeerLost(Rank{source},
-                     fmt::format("rank {} lost rank {} ({}) while it waited for a message with tag "
-                                 "{}: find out why rank {} ended",
-                                 self_.value(), source, *gone, tag, source));
-    return true;
+    const auto now = std::chrono::steady_clock::now();
+    if (found || now < next_check) return found.has_value();
+    next_check = now + check_interval;
+    const auto error = check_probe(wanted, now, began);
+    if (error) found = probe(source, tag);  // a message that the source sent before it ended
+    if (error && !found) std::rethrow_exception(error);
+    return found.has_value();
   };
-  if (progress_->drive(look, Deadline::in(settings_.timeout))) return *found;
-  throw TimedOut(fmt::format(
-      "rank {} waited {} s in probe(source {}, tag {}): see what the sender does, or raise "
-      "CAPSTAN_TIMEOUT",
-      self_.value(), std::chrono::duration<double>(settings_.timeout).count(), source, tag));
+  progress_->drive(look, Deadline::never());
+  return *found;
 }
 
-std::optional<std::string> Engine::watched_departure(Rank peer) {
+/// The error of a probe whose source is gone, or that has waited too long.
+std::exception_ptr Engine::check_probe(const Messages::MessageTransfer& wanted, Time now,
+                                       Time began) {
   const Progress::Lock lock{*progress_};
-  transport_->watch(peer);
-  return departed(peer);
+  Judge judge{*this, now};
+  if (const Rank source{wanted.peer}; wanted.peer >= 0) {
+    transport_->watch(source);
+    if (const auto gone = judge.gone(source)) return judge.lost(wanted, source, *gone);
+  }
+  return judge.late(wanted, Rank{wanted.peer}, now - began);
 }
 
 std::optional<MessageInfo> Engine::probe(int source, int tag) {

@@ -3,8 +3,10 @@
 #include <memory>
 #include <string_view>
 
+#include "capstan/by_rank.hpp"
 #include "capstan/hosts.hpp"
 #include "capstan/settings.hpp"
+#include "core/control/process.hpp"
 #include "core/control/segment.hpp"
 #include "core/net/job_key.hpp"
 #include "core/selection/link_model.hpp"
@@ -32,6 +34,7 @@ struct MachineView {
   bool free_core = false;       ///< each rank's progress thread has a core, bound to it or not
   CpuSet spare_processors{};    ///< a core without ranks, for this rank's progress thread
   int position = 0;             ///< of this rank among those on its host
+  ByRank<Process> processes{};  ///< of all ranks of the world; equal on all of them
 };
 
 /// The same with the chunk that the program has set, if it has.

@@ -79,7 +79,9 @@ bool Progress::shares_core(Clock::time_point now) {
 }
 
 Progress::Progress(std::shared_ptr<Transport> bell, Options options)
-    : bell_(std::move(bell)), options_(std::move(options)) {}
+    : bell_(std::move(bell)),
+      options_(std::move(options)),
+      waits_(*bell_, options_.self, options_.processes, options_.timeout) {}
 
 Progress::~Progress() = default;
 
@@ -183,10 +185,62 @@ void Progress::check() {
   {
     const Lock lock{*this};
     const auto now = Clock::now();
+    bell_->progress();
+    waits_.look(now);
     for (std::size_t i = 0; i < engines_.size(); ++i)
       if (engines_[i]->busy()) engines_[i]->check(now);
+    tell(now);
   }
   announce();
+}
+
+/// Tells the ranks of the world what the operations of all communicators of this rank wait for.
+void Progress::tell(Clock::time_point now) {
+  Wait all = forming_;
+  for (const Engine* engine : engines_) capstan::add(all, engine->wait(now));
+  if (all.kind == Wait::Kind::none) return waits_.withdraw();
+  waits_.tell(all, now);
+  tells_waits_.store(true, std::memory_order_relaxed);
+}
+
+/// Most groups are formed before the thread has anything to tell.
+Progress::Forming::Forming(Progress& progress, std::vector<Rank> members)
+    : progress_(progress), began_(Clock::now()) {
+  std::erase(members, progress.options_.self);
+  std::ranges::sort(members);
+  Wait wait{.kind = Wait::Kind::form, .peer_count = static_cast<int>(members.size())};
+  members.resize(std::min(members.size(), Wait::most_peers));
+  wait.peers = std::move(members);
+  thread_ = std::jthread{[this, wait](const std::stop_token& stop) {
+    std::unique_lock lock{mutex_};
+    while (!changed_.wait_for(lock, stop, check_interval, [&] { return stop.stop_requested(); }))
+      tell(wait);
+  }};
+}
+
+Progress::Forming::~Forming() {
+  thread_.request_stop();
+  thread_.join();
+  const Lock lock{progress_};
+  progress_.forming_ = {};
+  progress_.tell(Clock::now());
+}
+
+void Progress::Forming::tell(const Wait& wait) {
+  const Lock lock{progress_};
+  const auto now = Clock::now();
+  progress_.forming_ = wait;
+  progress_.forming_.waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - began_);
+  progress_.tell(now);
+  progress_.bell_->progress();
+}
+
+/// Nobody moves operations on now: what has been told about them no longer holds.
+void Progress::stop_telling() {
+  if (!tells_waits_.load(std::memory_order_relaxed)) return;
+  const Lock lock{*this};
+  tells_waits_.store(false, std::memory_order_relaxed);
+  waits_.withdraw();
 }
 
 void Progress::ended(std::shared_ptr<Operation> operation, std::exception_ptr error,
@@ -269,6 +323,7 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
     }
     return true;
   }();
+  stop_telling();
   there_is_work();  // the progress thread has left the work to this caller
   return finished;
 }
@@ -340,6 +395,7 @@ void Progress::run_thread(const std::stop_token& stop) {
       serve();
       backoff.pause(*this, Deadline::never());
     }
+    stop_telling();
   }
   thread_ended_ = true;
 }

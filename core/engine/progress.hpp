@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capstan/operation.hpp"
+#include "core/control/wait_board.hpp"
 #include "core/engine/biased_mutex.hpp"
 #include "core/net/own_process.hpp"
 #include "topology/cpu_set.hpp"
@@ -34,6 +35,9 @@ class Progress final : public Driver,
     bool oversubscribed = false;  ///< ranks share cores: yield at once
     CpuSet thread_processors{};   ///< of the progress thread; empty: those of its maker
     bool free_core = false;       ///< the progress thread has a core beside those of the ranks
+    Rank self{};                  ///< in the world
+    ByRank<Process> processes{};  ///< of all ranks of the world
+    std::chrono::milliseconds timeout{};
   };
 
   /// `bell`: the world's transport, on which waiting threads sleep.
@@ -48,6 +52,8 @@ class Progress final : public Driver,
   Transport& bell() { return *bell_; }
   /// Throws InvalidArgument in a forked child.
   void require_own_process() const override { mutex_.require_own_process(); }
+  /// Under the lock: what the ranks of the world wait for.
+  WaitBoard& waits() { return waits_; }
   bool has_thread() const { return threaded_.load(std::memory_order_relaxed); }
 
   bool drive(const std::function<bool()>& done, Deadline deadline) override;
@@ -74,6 +80,23 @@ class Progress final : public Driver,
    private:
     BiasedMutex* mutex_;  // null: no longer held
     BiasedMutex::Owner* const owner_;
+  };
+
+  /// While such an object exists, this rank tells the others that it forms a group with these ranks
+  /// of the world. It may be busy with that for long, and nobody moves its operations on.
+  class Forming {
+   public:
+    Forming(Progress& progress, std::vector<Rank> members);
+    ~Forming();
+    Forming(const Forming&) = delete;
+
+   private:
+    void tell(const Wait& wait);
+    Progress& progress_;
+    const std::chrono::steady_clock::time_point began_;
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::jthread thread_;
   };
 
   /// Under the lock: this operation has ended. announce() completes or fails it.
@@ -110,6 +133,8 @@ class Progress final : public Driver,
   void await_exit() const;
   void stop_thread();
   void check();
+  void tell(Clock::time_point now);
+  void stop_telling();
   bool sleep(std::chrono::nanoseconds at_most);
   void run_thread(const std::stop_token& stop);
 
@@ -117,6 +142,9 @@ class Progress final : public Driver,
   const Options options_;
 
   std::vector<Engine*> engines_;
+  WaitBoard waits_;
+  Wait forming_;  // of a caller that forms a group
+  std::atomic<bool> tells_waits_ = false;
   struct Ended {
     std::shared_ptr<Operation> operation;
     std::exception_ptr error;

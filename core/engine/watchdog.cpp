@@ -1,9 +1,5 @@
 #include "core/engine/watchdog.hpp"
 
-#include <fmt/format.h>
-
-#include "capstan/error.hpp"
-
 namespace capstan {
 
 void Watchdog::check_aborts() const {
@@ -16,21 +12,23 @@ std::optional<Failure> Watchdog::failure_among(const std::vector<Rank>& peers) c
   return std::nullopt;
 }
 
-void Watchdog::check_departures(std::uint64_t blocks, const std::string& position) const {
+std::vector<std::pair<Rank, std::string>> Watchdog::lost(std::uint64_t blocks) const {
+  std::vector<std::pair<Rank, std::string>> all;
   for (const Rank peer : peers_.others()) {
-    const Control& theirs = peers_.control(peer);
-    const bool left = theirs.left.load(std::memory_order_acquire) != 0;
-    const auto reason = left ? std::optional<std::string>{"it left the communicator"}
-                             : peers_.transport().departed(peer);
+    const auto reason = departed(peer);
     // Read last, so that blocks that the peer finished before it ended count.
-    if (!reason || theirs.finished.blocks.load(std::memory_order_acquire) >= blocks) continue;
-    // The peer may have ended because of another rank's failure, which it has then published.
-    check_aborts();
-    throw PeerLost(
-        peer, fmt::format("rank {} lost rank {} ({}) in {}: find out why rank {} ended; the "
-                          "communicator can no longer be used",
-                          peers_.self().value(), peer.value(), *reason, position, peer.value()));
+    if (reason && peers_.control(peer).finished.blocks.load(std::memory_order_acquire) < blocks)
+      all.emplace_back(peer, *reason);
   }
+  // A peer may have ended because of another rank's failure, which it has then published.
+  if (!all.empty()) check_aborts();
+  return all;
+}
+
+std::optional<std::string> Watchdog::departed(Rank peer) const {
+  if (peers_.control(peer).left.load(std::memory_order_acquire) != 0)
+    return "it left the communicator";
+  return peers_.transport().departed(peer);
 }
 
 }  // namespace capstan

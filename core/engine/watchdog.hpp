@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/control/failure.hpp"
@@ -21,9 +22,13 @@ class Watchdog {
   /// The failure of one of these peers that has given up, if there is one.
   std::optional<Failure> failure_among(const std::vector<Rank>& peers) const;
 
-  /// Throws PeerLost when a peer is gone that has not finished `blocks` blocks. A peer that has
-  /// finished them may leave: no rank waits for it. Costs a system call per peer.
-  void check_departures(std::uint64_t blocks, const std::string& position) const;
+  /// The peers that are gone and have not finished `blocks` blocks, with the reasons. A peer that
+  /// has finished them may leave: no rank waits for it. Throws the failure of a peer because of
+  /// which they have gone. Costs a system call per peer.
+  std::vector<std::pair<Rank, std::string>> lost(std::uint64_t blocks) const;
+
+  /// Why a peer can no longer answer, if it cannot.
+  std::optional<std::string> departed(Rank peer) const;
 
  private:
   Peers& peers_;

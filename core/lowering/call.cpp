@@ -1,6 +1,7 @@
 #include "core/lowering/call.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "algorithms/registry.hpp"
 #include "core/lowering/protocol.hpp"
@@ -8,7 +9,7 @@
 namespace capstan {
 namespace {
 
-constexpr int purpose_shift = 1, peer_mapped_shift = 3, collective_shift = 8, type_shift = 16,
+constexpr int purpose_shift = 1, peer_mapped_shift = 5, collective_shift = 8, type_shift = 16,
               op_shift = 24, algorithm_shift = 32, form_shift = 40, block_shift = 48,
               user_shift = 32;
 
@@ -67,7 +68,7 @@ std::uint64_t field_of(const CallMark& mark, int shift) {
 }
 
 Purpose purpose_of(const CallMark& mark) {
-  return static_cast<Purpose>(field_of(mark, purpose_shift) & 3);
+  return static_cast<Purpose>(field_of(mark, purpose_shift) & 15);
 }
 
 /// "through flags", or what stands for a protocol that this version does not know.
@@ -83,23 +84,53 @@ std::string_view name_among(std::span<const Enum> all, std::uint64_t value,
   return value < all.size() ? name_of(all[value]) : unknown;
 }
 
-/// A count, or a description of several counts.
-std::string describe(const CallMark& mark) {
+/// "1000 x", or "counts 3, 4, 5 of".
+std::string describe_count(const CallMark& mark, const CallDetails& details) {
+  if (!has_counts(static_cast<Collective>(field_of(mark, collective_shift))))
+    return fmt::format("{} x", mark.count);
+  if (details.counts.empty()) return "counts of";
+  return fmt::format("counts {} of", fmt::join(details.counts, ", "));
+}
+
+std::string describe(const CallMark& mark, const CallDetails& details) {
   const auto collective = static_cast<Collective>(field_of(mark, collective_shift));
   const auto type = name_among(all_data_types(), field_of(mark, type_shift), "an unknown type");
   const auto op = name_among(all_reduce_ops(), field_of(mark, op_shift), "an unknown operation");
-  const auto& [signature, count, root, tensor] = mark;
+  const std::uint64_t root = mark.root;
   std::string text{
       name_among(all_collectives(), field_of(mark, collective_shift), "an unknown collective")};
   if (collective == Collective::barrier) return text + "()";
-  text += has_counts(collective) ? fmt::format("(counts #{:08x} of {}", count & 0xffff'ffff, type)
-                                 : fmt::format("({} x {}", count, type);
+  text += fmt::format("({} {}", describe_count(mark, details), type);
   if (reduces(collective) && root >> user_shift)
-    text += fmt::format(", operation of the program #{:08x}", root >> user_shift);
+    text += details.operation.empty() ? ", an operation of the program"
+                                      : fmt::format(", operation \"{}\"", details.operation);
   else if (reduces(collective))
     text += fmt::format(", {}", op);
   if (has_root(collective)) text += fmt::format(", root {}", root & 0xffff'ffff);
-  return text + describe_tensor(tensor) + ")";
+  return text + describe_tensor(mark.tensor) + ")";
+}
+
+/// The call as its caller knows it, and what ranks do among themselves for it.
+std::string describe_purpose(const CallMark& mark, const CallDetails& details) {
+  switch (purpose_of(mark)) {
+    case Purpose::allocate:
+      return "allocate()";
+    case Purpose::split:
+      return "split()";
+    case Purpose::subgroup:
+      return "subgroup()";
+    case Purpose::twin:
+      return "with_algorithm()";
+    case Purpose::lengths:
+      return "all_to_all_v(), telling first what lengths each rank sends";
+    case Purpose::visibility:
+      return describe(mark, details) + ", asking first what buffers all ranks have";
+    case Purpose::decision:
+      return describe(mark, details) + ", telling first which way was the fastest";
+    case Purpose::caller:
+      break;
+  }
+  return describe(mark, details);
 }
 
 }  // namespace
@@ -130,31 +161,31 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
       .tensor = pack_shape(call.tensor)};
 }
 
-std::string to_string(const Call& call) {
-  return describe(mark_of(call, {}));
+bool has_details(const CallMark& mark) {
+  return has_counts(static_cast<Collective>(field_of(mark, collective_shift))) ||
+         mark.root >> user_shift != 0;
 }
 
-std::string to_string(const CallMark& mark) {
+std::string to_string(const Call& call) {
+  CallDetails details;
+  if (call.user) details.operation = call.user->name;
+  for (const Elements count : call.shape.counts) details.counts.push_back(count.value());
+  return describe_purpose(mark_of(call, {}), details);
+}
+
+std::string to_string(const CallMark& mark, const CallDetails& details) {
+  const std::string text = describe_purpose(mark, details);
+  if (purpose_of(mark) != Purpose::caller) return text;
   const std::uint64_t collective = field_of(mark, collective_shift);
   const auto known = collective < all_collectives().size()
                          ? algorithms(static_cast<Collective>(collective))
                          : decltype(algorithms(Collective{})){};
   const std::size_t index = field_of(mark, algorithm_shift);
-  switch (purpose_of(mark)) {
-    case Purpose::allocate:
-      return "allocate()";
-    case Purpose::visibility:
-      return describe(mark) + ", asking first what buffers all ranks have";
-    case Purpose::decision:
-      return describe(mark) + ", telling first which way was the fastest";
-    case Purpose::caller:
-      break;
-  }
   if (index >= added)
-    return describe(mark) + fmt::format(" by an algorithm that was added, #{:02x}", index - added);
-  return describe(mark) +
-         fmt::format(" by {} {}", index < known.size() ? known[index].name : "an unknown algorithm",
-                     protocol_in(mark));
+    return text + fmt::format(" by an algorithm that was added, #{:02x}", index - added);
+  return text + fmt::format(" by {} {}",
+                            index < known.size() ? known[index].name : "an unknown algorithm",
+                            protocol_in(mark));
 }
 
 }  // namespace capstan

@@ -16,7 +16,11 @@ enum class Purpose : std::uint8_t {
   caller,      ///< a program asked for it
   visibility,  ///< agreement on PeerMappedBuffers of the call that comes next
   allocate,    ///< part of Communicator::allocate
-  decision     ///< agreement on the times of measured calls: see Autotuner
+  decision,    ///< agreement on the times of measured calls: see Autotuner
+  split,       ///< part of Communicator::split
+  subgroup,    ///< part of Communicator::subgroup
+  twin,        ///< part of Communicator::with_algorithm
+  lengths      ///< agreement on the lengths of an all_to_all_v that comes next
 };
 
 /// The buffers of a call that are mapped by all peers on the host, on every rank. Buffers that are
@@ -77,9 +81,19 @@ constexpr std::uint64_t extend(std::uint64_t history, std::uint64_t digest) {
   return (std::rotl(history, 23) ^ digest) * 0x9e37'79b9'7f4a'7c15;
 }
 
-/// "all_reduce(1000 x f32, sum)", "broadcast(8 x i32 from rank 2)".
+/// What a mark holds a digest of only.
+struct CallDetails {
+  std::string operation{};              ///< the name of a user's operation
+  std::vector<std::uint64_t> counts{};  ///< the first of several counts
+};
+
+/// Whether a mark has details.
+bool has_details(const CallMark& mark);
+
+/// "all_reduce(1000 x f32, sum)", "broadcast(8 x i32, root 2)", "split()".
 std::string to_string(const Call& call);
-/// "all_reduce(1000 x f32, sum) by ring with flags", "allocate()".
-std::string to_string(const CallMark& mark);
+/// "all_reduce(1000 x f32, sum) by ring with flags", "allocate()". Details that are not known are
+/// left out.
+std::string to_string(const CallMark& mark, const CallDetails& details = {});
 
 }  // namespace capstan

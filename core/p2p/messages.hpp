@@ -108,11 +108,32 @@ class Messages {
   /// Ends all transfers with this error: the communicator cannot be used any more.
   void fail_all(const std::exception_ptr& error);
 
-  /// Fails transfers whose peers are gone, and receives that have waited longer than `timeout`.
-  /// `gone` says why a peer can no longer answer. Throws TimedOut for a send that has waited
-  /// longer: the communicator has to fail with it, so that its peers stop reading the buffer.
-  void check(Time now, std::chrono::milliseconds timeout,
-             const std::function<std::optional<std::string>(Rank)>& gone);
+  /// Knows peers, and why one of them keeps others waiting.
+  class Judge {
+   public:
+    virtual ~Judge() = default;
+    /// Why a peer can no longer answer, if it cannot.
+    virtual std::optional<std::string> gone(Rank peer) = 0;
+    /// The error of a transfer whose peer is gone.
+    virtual std::exception_ptr lost(const MessageTransfer& transfer, Rank peer,
+                                    const std::string& reason) = 0;
+    /// The error of a transfer that has waited for so long; null where it may wait a little longer.
+    virtual std::exception_ptr late(const MessageTransfer& transfer, Rank peer,
+                                    Time::duration waited) = 0;
+  };
+  /// Fails transfers whose peers are gone, and receives that have waited too long. Throws for a
+  /// send that has waited too long: the communicator has to fail with it, so that its peers stop
+  /// reading the buffer.
+  void check(Time now, Judge& judge);
+
+  /// A peer that a transfer waits for; any_source: any peer.
+  struct Awaited {
+    int peer = any_source;
+    const MessageTransfer* transfer = nullptr;
+    Time since{};
+  };
+  /// Whom the transfers wait for that have been seen to wait.
+  std::vector<Awaited> awaited() const;
 
  private:
   struct Outgoing {
@@ -145,7 +166,8 @@ class Messages {
   void stream(Rank peer, const MessageFrame& frame);
   TransferPointer take_offer(Rank peer, std::uint64_t id);
   void watch_sources();
-  void check_sends(Time now, std::chrono::milliseconds timeout);
+  void check_sends(Time now, Judge& judge);
+  const MessageTransfer* first_unsent(Rank peer) const;
   static Time::duration waited(Time& since, Time now);
   void send_to_self(const TransferPointer& transfer);
   void offer(const TransferPointer& transfer, MessageFrame& frame);

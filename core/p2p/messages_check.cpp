@@ -1,7 +1,5 @@
 // How messages end when peers are gone or slow, or when the communicator has failed.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "capstan/error.hpp"
@@ -9,46 +7,18 @@
 #include "core/p2p/messages.hpp"
 
 namespace capstan {
-namespace {
 
-double seconds(std::chrono::milliseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
-std::exception_ptr peer_lost(Rank self, Rank lost, const std::string& reason,
-                             const Messages::MessageTransfer& transfer) {
-  return std::make_exception_ptr(PeerLost(
-      lost,
-      fmt::format("rank {} lost rank {} ({}) while it waited to {} a message with tag {}: find "
-                  "out why rank {} ended",
-                  self.value(), lost.value(), reason, transfer.sends ? "send" : "receive",
-                  transfer.tag, lost.value())));
-}
-
-std::exception_ptr receive_timed_out(Rank self, std::chrono::milliseconds timeout,
-                                     const Messages::MessageTransfer& transfer) {
-  return std::make_exception_ptr(TimedOut(fmt::format(
-      "rank {} waited {} s for a message from {} with tag {}: see what the sender does, or raise "
-      "CAPSTAN_TIMEOUT",
-      self.value(), seconds(timeout),
-      transfer.peer == any_source ? "any rank" : fmt::format("rank {}", transfer.peer),
-      transfer.tag == any_tag ? "any value" : fmt::to_string(transfer.tag))));
-}
-
-}  // namespace
-
-void Messages::check(Time now, std::chrono::milliseconds timeout,
-                     const std::function<std::optional<std::string>(Rank)>& gone) {
+void Messages::check(Time now, Judge& judge) {
   watch_sources();
   ByRank<std::optional<std::string>> reasons(ranks_);
-  for (const Rank peer : peers_.others()) reasons[peer] = gone(peer);
+  for (const Rank peer : peers_.others()) reasons[peer] = judge.gone(peer);
   advance();  // messages that a peer sent before it ended are still received
   const auto is_gone = [&](Rank peer) { return reasons[peer].has_value(); };
   const bool all_gone = ranks_ > 1 && std::ranges::all_of(peers_.others(), is_gone);
   const auto lost = [&](const MessageTransfer& transfer, int peer) -> std::exception_ptr {
     if (peer == any_source && !all_gone) return nullptr;
     const Rank culprit = peer == any_source ? peers_.others().front() : Rank{peer};
-    return reasons[culprit] ? peer_lost(self_, culprit, *reasons[culprit], transfer) : nullptr;
+    return reasons[culprit] ? judge.lost(transfer, culprit, *reasons[culprit]) : nullptr;
   };
 
   std::vector<Incoming> complete;
@@ -58,9 +28,8 @@ void Messages::check(Time now, std::chrono::milliseconds timeout,
     return error != nullptr;
   };
   const auto fail_if_lost_or_late = [&](const TransferPointer& transfer, int peer) {
-    if (fail_if(transfer, lost(*transfer, peer))) return true;
-    return waited(transfer->since, now) > timeout &&
-           fail_if(transfer, receive_timed_out(self_, timeout, *transfer));
+    return fail_if(transfer, lost(*transfer, peer)) ||
+           fail_if(transfer, judge.late(*transfer, Rank{peer}, waited(transfer->since, now)));
   };
   std::erase_if(posted_, [&](const TransferPointer& transfer) {
     return fail_if_lost_or_late(transfer, transfer->peer);
@@ -88,7 +57,7 @@ void Messages::check(Time now, std::chrono::milliseconds timeout,
   for (const Incoming& incoming : complete) finish(incoming);
   for (const auto& [transfer, error] : failed)
     finish(transfer, error, transfer->peer, transfer->tag, 0);
-  check_sends(now, timeout);
+  check_sends(now, judge);
 }
 
 /// Has the transport watch the peers that messages are expected from.
@@ -99,30 +68,43 @@ void Messages::watch_sources() {
         peers_.transport().watch(peer);
 }
 
-/// Throws TimedOut for a send that has waited too long. Its peer may be reading the buffer, and
+/// Throws the error of a send that has waited too long. Its peer may be reading the buffer, and
 /// only the end of the communicator stops it.
-void Messages::check_sends(Time now, std::chrono::milliseconds timeout) {
-  const auto fail = [&](const MessageTransfer& transfer) {
-    throw TimedOut(fmt::format(
-        "rank {} waited {} s for rank {} to take a message of {} bytes with tag {}: see what rank "
-        "{} does instead and whether its host can be reached, or raise CAPSTAN_TIMEOUT",
-        self_.value(), seconds(timeout), transfer.peer, transfer.size, transfer.tag,
-        transfer.peer));
+void Messages::check_sends(Time now, Judge& judge) {
+  const auto check = [&](const MessageTransfer& transfer, Time& since) {
+    if (const auto error = judge.late(transfer, Rank{transfer.peer}, waited(since, now)))
+      std::rethrow_exception(error);
   };
-  for (auto& [id, transfer] : offered_)
-    if (waited(transfer->since, now) > timeout) fail(*transfer);
+  for (auto& [id, transfer] : offered_) check(*transfer, transfer->since);
   for (const Rank peer : peers_.others()) {
-    const auto waiting = std::ranges::find_if(
-        outgoing_[peer], [](const Outgoing& outgoing) { return outgoing.transfer != nullptr; });
-    const MessageTransfer* const first = !sending_[peer].empty() ? sending_[peer].front().get()
-                                         : waiting != outgoing_[peer].end()
-                                             ? waiting->transfer.get()
-                                             : nullptr;
-    if (!first)
+    if (const MessageTransfer* const first = first_unsent(peer))
+      check(*first, full_since_[peer]);
+    else
       full_since_[peer] = {};
-    else if (waited(full_since_[peer], now) > timeout)
-      fail(*first);
   }
+}
+
+/// The first send to a peer whose frames have not all left this rank.
+const Messages::MessageTransfer* Messages::first_unsent(Rank peer) const {
+  if (!sending_[peer].empty()) return sending_[peer].front().get();
+  const auto waiting = std::ranges::find_if(
+      outgoing_[peer], [](const Outgoing& outgoing) { return outgoing.transfer != nullptr; });
+  return waiting == outgoing_[peer].end() ? nullptr : waiting->transfer.get();
+}
+
+std::vector<Messages::Awaited> Messages::awaited() const {
+  std::vector<Awaited> all;
+  const auto add = [&](int peer, const MessageTransfer& transfer, Time since) {
+    if (since != Time{}) all.push_back({peer, &transfer, since});
+  };
+  for (const TransferPointer& transfer : posted_) add(transfer->peer, *transfer, transfer->since);
+  for (const Incoming& incoming : incoming_)
+    add(incoming.source.value(), *incoming.transfer, incoming.transfer->since);
+  for (const auto& [id, transfer] : offered_) add(transfer->peer, *transfer, transfer->since);
+  for (const Rank peer : peers_.others())
+    if (const MessageTransfer* const first = first_unsent(peer))
+      add(peer.value(), *first, full_since_[peer]);
+  return all;
 }
 
 /// The time since the first check that found no progress. Before that check the program may have

@@ -11,6 +11,7 @@
 
 #include "capstan/custom_algorithm.hpp"
 #include "capstan/error.hpp"
+#include "core/engine/progress.hpp"
 #include "core/net/foreign.hpp"
 #include "core/net/limits.hpp"
 #include "core/world/make_transport.hpp"
@@ -99,7 +100,9 @@ class Formation {
       addresses.emplace_back(theirs.address, theirs.address + theirs.length);
     }
     if (threads_) return take(addresses.front());
-    transport_->connect(addresses, Deadline::in(parent_.settings().join_timeout));
+    // A rank that does not come must not be waited for longer than by those that are here already.
+    const Settings& settings = parent_.settings();
+    transport_->connect(addresses, Deadline::in(std::min(settings.timeout, settings.join_timeout)));
   }
 
   std::shared_ptr<Transport> transport() { return std::move(transport_); }
@@ -144,9 +147,15 @@ class Formation {
   std::shared_ptr<Handoff> handoff_;  // null except in the first of several threads
 };
 
+std::vector<Rank> world_ranks_of(const Engine& engine, const std::vector<Rank>& members) {
+  std::vector<Rank> ranks;
+  for (const Rank member : members) ranks.emplace_back(engine.world_ranks()[member]);
+  return ranks;
+}
+
 /// Takes a step, and throws on every rank unless all ranks could take it.
 template <class Step>
-void together(Exchange& exchange, int rank, Step step) {
+void together(Exchange& exchange, int rank, Purpose purpose, Step step) {
   std::string trouble;
   std::exception_ptr refused;  // an algorithm, alike on all ranks unless they have added others
   try {
@@ -158,7 +167,7 @@ void together(Exchange& exchange, int rank, Step step) {
   } catch (const std::bad_alloc&) {
     trouble = out_of_memory("it got no memory").what();
   }
-  const bool all = holds_everywhere(exchange, trouble.empty(), "step");
+  const bool all = holds_everywhere(exchange, trouble.empty(), "step", purpose);
   if (refused) std::rethrow_exception(refused);
   if (!trouble.empty())
     throw BootstrapError(fmt::format("rank {} could not form a group: {}", rank, trouble));
@@ -167,22 +176,25 @@ void together(Exchange& exchange, int rank, Step step) {
         fmt::format("rank {} could not form a group: another rank failed, see its error", rank));
 }
 
-std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members,
+std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members, Purpose purpose,
                                  const Settings& settings) {
   Engine& engine = *parent.engine;
   CollectiveExchange exchange{engine};
   Formation formation{engine, members};
   Announcement own;
-  together(exchange, engine.rank(), [&] {
+  together(exchange, engine.rank(), purpose, [&] {
     rules_of(settings, formation.machine().hosts);  // throws before anything is made
     own = formation.open();
   });
-  const auto announcements = gather_answers(exchange, own, "address");
-  together(exchange, engine.rank(), [&] { formation.connect(announcements); });
+  const auto announcements = gather_answers(exchange, own, "address", purpose);
+  together(exchange, engine.rank(), purpose, [&] {
+    const Progress::Forming told{*engine.progress(), world_ranks_of(engine, members)};
+    formation.connect(announcements);
+  });
   if (members.empty()) return std::nullopt;
 
   ByRank<int> world_ranks;
-  for (const Rank member : members) world_ranks.push_back(engine.world_ranks()[member]);
+  for (const Rank member : world_ranks_of(engine, members)) world_ranks.push_back(member.value());
   MachineView machine = formation.machine();
   machine.autotunes = machine.autotunes && settings.algorithm.empty();
   auto group =
@@ -194,8 +206,9 @@ std::optional<Member> make_group(Member& parent, const std::vector<Rank>& member
 
 }  // namespace
 
-std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members) {
-  return make_group(parent, members, parent.engine->settings());
+std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members,
+                                 Purpose purpose) {
+  return make_group(parent, members, purpose, parent.engine->settings());
 }
 
 Member make_twin(Member& parent, const std::string& rules) {
@@ -203,7 +216,7 @@ Member make_twin(Member& parent, const std::string& rules) {
   settings.algorithm = rules;
   std::vector<Rank> all;
   for (const Rank rank : all_ranks(parent.engine->size())) all.push_back(rank);
-  return *make_group(parent, all, settings);
+  return *make_group(parent, all, Purpose::twin, settings);
 }
 
 }  // namespace capstan

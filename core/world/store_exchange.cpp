@@ -8,13 +8,10 @@
 #include "capstan/error.hpp"
 
 namespace capstan {
-namespace {
 
-std::string key(std::string_view subject, int rank) {
+std::string StoreExchange::key(std::string_view subject, int rank) {
   return fmt::format("{}/{}", subject, rank);
 }
-
-}  // namespace
 
 void StoreExchange::copy_answer(const std::vector<std::byte>& answer, std::span<std::byte> to) {
   if (answer.size() != to.size())
@@ -26,9 +23,21 @@ ByRank<std::vector<std::byte>> StoreExchange::gather(std::string_view subject,
                                                      std::span<const std::byte> own) {
   store_.put(key(subject, self_.value()), own);
   ByRank<std::vector<std::byte>> all;
-  for (int peer = 0; peer < ranks_; ++peer)
-    all.push_back(store_.get(key(subject, peer), deadline_));
+  for (int peer = 0; peer < ranks_; ++peer) all.push_back(await(subject, peer, ranks_));
   return all;
+}
+
+/// The answer of one rank. Throws TimedOut that names all of the first `answering` ranks whose
+/// answers are missing.
+std::vector<std::byte> StoreExchange::await(std::string_view subject, int peer, int answering) {
+  try {
+    return store_.get(key(subject, peer), deadline_);
+  } catch (const TimedOut&) {
+    blame_missing(
+        store_, fmt::format("exchange of \"{}\"", subject), self_.value(), ranks_, deadline_,
+        [&](int rank) { return rank < answering && !store_.try_get(key(subject, rank)); });
+  }
+  return store_.get(key(subject, peer), deadline_);
 }
 
 ByRank<std::string> StoreExchange::gather_text(std::string_view subject, const std::string& own) {

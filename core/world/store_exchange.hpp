@@ -24,6 +24,9 @@ class StoreExchange final : public Exchange {
   const Secret& secret() const { return store_.secret(); }
   Deadline deadline() const { return deadline_; }
 
+  /// Tells the other ranks, for their errors, which process this rank is.
+  void introduce(const std::string& process) { capstan::introduce(store_, self_.value(), process); }
+
   /// The answers of all ranks, whose lengths may differ.
   ByRank<std::vector<std::byte>> gather(std::string_view subject, std::span<const std::byte> own);
   ByRank<std::string> gather_text(std::string_view subject, const std::string& own);
@@ -36,9 +39,9 @@ class StoreExchange final : public Exchange {
   template <class T>
   T from_first(std::string_view subject, T own) {
     if (self_ == Rank{0})
-      store_.put(subject, std::as_bytes(std::span{&own, 1}));
+      store_.put(key(subject, 0), std::as_bytes(std::span{&own, 1}));
     else
-      copy_answer(store_.get(subject, deadline_), std::as_writable_bytes(std::span{&own, 1}));
+      copy_answer(await(subject, 0, 1), std::as_writable_bytes(std::span{&own, 1}));
     return own;
   }
 
@@ -51,6 +54,8 @@ class StoreExchange final : public Exchange {
   }
 
  private:
+  std::vector<std::byte> await(std::string_view subject, int peer, int answering);
+  static std::string key(std::string_view subject, int rank);
   static void copy_answer(const std::vector<std::byte>& answer, std::span<std::byte> to);
 
   JobStore& store_;

@@ -107,7 +107,14 @@ std::shared_ptr<const MeasuredTimes> agree_on_profile(StoreExchange& exchange,
 
 MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) {
   const std::string own_host = host_identity();
-  const auto identities = exchange.gather_text("host", own_host);
+  const auto places = exchange.gather_text("host", own_host + '\n' + encode(Process::own()));
+  ByRank<std::string> identities;
+  ByRank<Process> processes;
+  for (const std::string& place : places) {
+    const auto end = std::min(place.find('\n'), place.size());
+    identities.push_back(place.substr(0, end));
+    processes.push_back(decode_process(place.substr(std::min(end + 1, place.size()))));
+  }
   const Hosts hosts = hosts_of(identities.elements(), settings);
 
   const auto all = gather_answers(exchange, own_processors(), "processors");
@@ -133,7 +140,8 @@ MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) 
           .oversubscribed = oversubscribed(neighbours),
           .free_core = has_free_cores(neighbours),
           .spare_processors = spare_core(machine, cpu_sets(neighbours), position),
-          .position = position};
+          .position = position,
+          .processes = std::move(processes)};
 }
 
 /// Everything in a segment must agree between ranks, above all its layout, and what peers store.
@@ -199,13 +207,15 @@ Member make_member(std::unique_ptr<Transport> transport, Rank self, const Segmen
   const std::shared_ptr<Transport> shared = std::move(transport);
   Engine::Shared own{std::make_shared<Progress>(
                          shared, Progress::Options{machine.oversubscribed, machine.spare_processors,
-                                                   machine.free_core}),
+                                                   machine.free_core,
+                                                   self, machine.processes, settings.timeout}),
                      std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
   return {std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), self, layout,
                                    machine, settings)};
 }
 
 Member build(StoreExchange exchange, const Settings& common) {
+  exchange.introduce(to_string(Process::own()));
   exchange.barrier("joined");
   MachineView machine = agree_on_machine(exchange, common);
   const Settings settings = settings_at(machine.position, common);
@@ -298,7 +308,8 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
       .autotunes = wants_autotuning(settings),
       .cached_buffers = cached_buffers(machine, ranks),
       .oversubscribed = oversubscribed,
-      .free_core = own_processors().count() >= 2 * static_cast<std::size_t>(ranks)};
+      .free_core = own_processors().count() >= 2 * static_cast<std::size_t>(ranks),
+      .processes = ByRank<Process>(ranks)};
   const SegmentLayout layout = segment_layout(ranks, view, settings);
   std::vector<Member> members;
   for (auto& transport : make_transports_of_threads(view.hosts, layout.total(), settings))

@@ -36,8 +36,9 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings);
 
 /// A communicator of some ranks of `parent`. All ranks of `parent` call this. `members` are the
 /// ranks of this rank's group, in order. A rank in no group passes none, and gets no result.
-/// Throws BootstrapError on all ranks when some cannot connect.
-std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members);
+/// `purpose`: what the program has called. Throws BootstrapError on all ranks when some cannot
+/// connect.
+std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members, Purpose purpose);
 /// The same for all ranks, with other rules for algorithms (Settings::algorithm).
 Member make_twin(Member& parent, const std::string& rules);
 

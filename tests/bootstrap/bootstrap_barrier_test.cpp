@@ -1,14 +1,19 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "capstan/error.hpp"
+#include "core/bootstrap/store/hosted_store.hpp"
 #include "core/bootstrap/store/local_store.hpp"
+#include "core/net/secret.hpp"
+#include "core/world/store_exchange.hpp"
 #include "tests/bootstrap/bootstrap_helpers.hpp"
 
 namespace capstan {
@@ -16,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Barrier, NamesTheRankThatNeverCameOnEveryOther) {
   StoreServer server{on_loopback()};
@@ -42,6 +48,37 @@ TEST(Barrier, NamesRankZeroWhenThatIsWhoIsMissing) {
   StoreClient store{rank_of(server, 1, 2), patience()};
   EXPECT_THAT(message_of<TimedOut>([&] { barrier(store, "start", 1, 2, soon()); }),
               HasSubstr("rank 0 never joined"));
+}
+
+/// Rank 0 serves the store, and leaves at its deadline: the others blame who is missing, not rank
+/// 0.
+TEST(Exchange, NamesTheRankThatComesNoFurtherOnEveryOther) {
+  StoreClient::Settings settings{.endpoint = AbstractEndpoint{"capstan-test-" + random_text()},
+                                 .secret = secret(),
+                                 .scope = "world",
+                                 .size = 4};
+  std::vector<std::string> texts(4);
+  std::latch told{3};
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < 4; ++rank)
+    ranks.emplace_back([&, rank, own = settings]() mutable {
+      own.rank = rank;
+      const auto store = rank == 0 ? std::unique_ptr<Store>{new HostedStore{own, patience()}}
+                                   : std::make_unique<StoreClient>(own, patience());
+      StoreExchange joins{*store, Rank{rank}, 4, patience()};
+      joins.introduce(fmt::format("host b, process {}", 4700 + rank));
+      joins.barrier("joined");
+      if (rank == 2) return told.wait();
+      StoreExchange exchange{*store, Rank{rank}, 4, while_all_come()};
+      texts[static_cast<std::size_t>(rank)] =
+          message_of<TimedOut>([&] { exchange.gather_text("layout", "the same"); });
+      told.count_down();
+    });
+  ranks.clear();
+  for (const std::size_t rank : {0u, 1u, 3u})
+    EXPECT_THAT(texts[rank],
+                AllOf(HasSubstr("rank 2 (host b, process 4702) did not come within 2 s"),
+                      Not(HasSubstr("layout/"))));
 }
 
 /// Rank 0 ends the server as soon as the barrier lets it go; nobody else may notice.

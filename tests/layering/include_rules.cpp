@@ -163,7 +163,7 @@ const std::vector<Rule>& rules() {
         {"core/api",
          joined(and_vocabulary(joined(requests, front)),
                 joined(rooms, {"core/include/capstan/observe"})),
-         {"fmt"}},
+         {"fmt", "nlohmann"}},
         {"core/include/capstan/backends", and_vocabulary(joined(requests, front)), {}},
         {"core/backends",
          and_vocabulary(joined(joined(requests, front), {"core/include/capstan/backends"})),

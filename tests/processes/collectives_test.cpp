@@ -81,7 +81,9 @@ TEST_F(Processes, AStoppedRankIsATimeOut) {
   const auto result = run_command(
       {CAPSTAN_PROGRAM, "run", "-n", "3", "--timeout", "3", "--", WORKER_PROGRAM, "stop", "100"},
       {{"CAPSTAN_TIMEOUT", "1"}});
-  EXPECT_EQ(occurrences(result.output, "TimedOut:"), 2) << result.output;
+  EXPECT_EQ(occurrences(result.output, "TimedOut: rank 1 (host "), 2) << result.output;
+  EXPECT_EQ(occurrences(result.output, ") is stopped (by SIGSTOP or a debugger)"), 2)
+      << result.output;
 }
 
 TEST_F(Processes, DifferentCountsAreNamedOnEveryRank) {

@@ -151,7 +151,7 @@ TEST_P(Network, DifferentCountsAreNamed) {
 TEST_P(Network, AStoppedRankIsATimeOut) {
   const auto result = by_hand(3, "stop 100", "export CAPSTAN_TIMEOUT=2; stopped=1");
   REQUIRE_BED(result);
-  EXPECT_EQ(occurrences(result.output, "TimedOut:"), 2) << result.output;
+  EXPECT_EQ(occurrences(result.output, "TimedOut: rank 1 (host "), 2) << result.output;
 }
 
 /// The cable of a host is taken out in the middle of a loop.

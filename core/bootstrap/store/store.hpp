@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,23 @@ class JobStore : public Store {
 
 void put_text(Store& store, std::string_view key, std::string_view value);
 std::string get_text(Store& store, std::string_view key, Deadline deadline);
+
+/// Where rank 0 puts the text that says which ranks are missing.
+inline constexpr std::string_view verdict_key = "verdict";
+
+/// Tells which process a rank is, for errors of other ranks: "host b, process 4711".
+void introduce(Store& store, int rank, const std::string& process);
+
+/// "rank 2 never joined, and rank 3 (host b, process 4711) did not come", as ranks have introduced
+/// themselves.
+std::string describe_missing(Store& store, std::span<const int> ranks);
+
+/// Ends a wait for ranks in a step of start-up, which `what` names, on all ranks alike: rank 0
+/// decides who is blamed, and the others take its verdict, at most a second after the deadline.
+/// `is_missing` says whether a rank keeps this one waiting. Throws TimedOut, or returns if nobody
+/// does any more.
+void blame_missing(Store& store, const std::string& what, int rank, int size, Deadline deadline,
+                   const std::function<bool(int)>& is_missing);
 
 /// Returns when all ranks 0 .. size-1 have called it with the same `name`; a name serves once per
 /// store. Throws TimedOut naming the ranks that never came, on every rank that did come, at most a

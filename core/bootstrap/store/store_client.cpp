@@ -21,6 +21,7 @@ constexpr auto first_pause = 2ms;
 constexpr auto longest_pause = 200ms;
 constexpr auto attempt_time = 5s;
 constexpr auto dead_host_time = 90s;
+constexpr std::chrono::milliseconds most_beyond_deadline = 1s;
 
 /// An attempt to connect has failed, but a later one may succeed.
 class NotYet : public std::runtime_error {
@@ -74,7 +75,8 @@ void sleep_within(std::chrono::milliseconds pause, Deadline deadline) {
 
 }  // namespace
 
-StoreClient::StoreClient(Settings settings, Deadline deadline) : settings_(std::move(settings)) {
+StoreClient::StoreClient(Settings settings, Deadline deadline)
+    : settings_(std::move(settings)), deadline_(deadline) {
   if (settings_.scope.size() > wire::max_scope) {
     throw InvalidArgument(fmt::format("a store scope of {} bytes: use up to {}",
                                       settings_.scope.size(), wire::max_scope));
@@ -94,11 +96,10 @@ StoreClient::StoreClient(Settings settings, Deadline deadline) : settings_(std::
     }
     if (deadline.expired()) {
       failed("join",
-             fmt::format("{} ({} attempts within {}): check that the process which hosts "
-                         "the store runs, that all ranks name the same address, and that "
-                         "this host has a way to it (CAPSTAN_INTERFACE, on the host of the "
-                         "store, or CAPSTAN_STORE chooses another)",
-                         reason, attempts, deadline.budget()),
+             fmt::format("{} ({} attempts within {}): check that {} runs, that all ranks name the "
+                         "same address, and that this host has a way to it (CAPSTAN_INTERFACE, on "
+                         "the host of the store, or CAPSTAN_STORE chooses another)",
+                         reason, attempts, deadline.budget(), settings_.served_by),
              ErrorCode::join_timed_out);
     }
     sleep_within(pause, deadline);
@@ -216,7 +217,7 @@ void StoreClient::put(std::string_view key, std::span<const std::byte> value) {
   wire::check_value(key, value);
   const auto call = fmt::format("put(\"{}\")", key);
   const wire::Put request{std::string{key}, {value.begin(), value.end()}};
-  const auto reply = ask(call, request, Deadline::in(settings_.answer_timeout));
+  const auto reply = ask(call, request, answer_deadline());
   if (const auto* failure = std::get_if<wire::Failure>(&reply)) failed(call, failure->text);
   if (!std::holds_alternative<wire::Done>(reply)) unexpected(call);
 }
@@ -225,7 +226,8 @@ std::vector<std::byte> StoreClient::get(std::string_view key, Deadline deadline)
   wire::check_key(key);
   const auto call = fmt::format("get(\"{}\")", key);
   auto reply = ask(call, wire::Get{std::string{key}, milliseconds_of(deadline)},
-                   later(deadline, settings_.answer_timeout));
+                   later(deadline, std::min<std::chrono::milliseconds>(settings_.answer_timeout,
+                                                                       most_beyond_deadline)));
   if (auto* value = std::get_if<wire::Value>(&reply)) return std::move(value->value);
   const auto* failure = std::get_if<wire::Failure>(&reply);
   if (!failure) unexpected(call);
@@ -235,18 +237,21 @@ std::vector<std::byte> StoreClient::get(std::string_view key, Deadline deadline)
                     "started, crashed or hang",
                     self(), call, deadline.budget(), failure->text));
   }
-  failed(call, fmt::format("the process that hosts the store is leaving, so that nobody will put "
-                           "this key; {}",
-                           failure->text));
+  failed(call, fmt::format("{} is leaving, so that nobody will put this key; {}",
+                           settings_.served_by, failure->text));
 }
 
 std::optional<std::vector<std::byte>> StoreClient::try_get(std::string_view key) {
   wire::check_key(key);
   const auto call = fmt::format("try_get(\"{}\")", key);
-  auto reply = ask(call, wire::TryGet{std::string{key}}, Deadline::in(settings_.answer_timeout));
+  auto reply = ask(call, wire::TryGet{std::string{key}}, answer_deadline());
   if (auto* value = std::get_if<wire::Value>(&reply)) return std::move(value->value);
   if (!std::holds_alternative<wire::Absent>(reply)) unexpected(call);
   return std::nullopt;
+}
+
+Deadline StoreClient::answer_deadline() const {
+  return Deadline::in(settings_.answer_timeout).clamp(later(deadline_, most_beyond_deadline));
 }
 
 /// One request and its reply. Any failure leaves the connection out of step, so it ends.
@@ -258,12 +263,10 @@ wire::StoreMessage StoreClient::ask(const std::string& call, const wire::StoreMe
     send(request, deadline);
     return receive(deadline);
   } catch (const ConnectionLost& error) {
-    what = fmt::format(
-        "{}: the process that hosts the store has ended or dropped this rank; its "
-        "own output tells why",
-        error.what());
+    what = fmt::format("{}: {} has ended or dropped this rank; its own output tells why",
+                       error.what(), settings_.served_by);
   } catch (const TimedOut&) {
-    what = "no answer: the process that hosts the store hangs, is stopped or cannot be reached";
+    what = fmt::format("no answer: {} hangs, is stopped or cannot be reached", settings_.served_by);
   } catch (const MalformedMessage& error) {
     what = fmt::format("the server sent {}", error.what());
   }

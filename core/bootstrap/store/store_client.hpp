@@ -31,7 +31,10 @@ class StoreClient final : public JobStore {
     /// The rank of this client; -1 for a client that is no rank.
     int rank = -1;
     int size = 0;
-    /// The time for an answer to put() and try_get(), and to get() beyond its own deadline.
+    /// What serves the store, as errors name it.
+    std::string served_by = "the process that hosts the store";
+    /// The most time for an answer to put() and try_get(), and to get() beyond its own deadline. A
+    /// second after the deadline of the join no answer is waited for any more.
     std::chrono::milliseconds answer_timeout{10000};
   };
 
@@ -54,6 +57,7 @@ class StoreClient final : public JobStore {
   void shake_hands(Deadline deadline);
   [[noreturn]] void refused(const wire::Refusal& refusal) const;
 
+  Deadline answer_deadline() const;
   wire::StoreMessage ask(const std::string& call, const wire::StoreMessage& request,
                          Deadline deadline);
   void send(const wire::StoreMessage& message, Deadline deadline);
@@ -64,6 +68,7 @@ class StoreClient final : public JobStore {
   std::string self() const;
 
   Settings settings_;
+  const Deadline deadline_;  // of the join
   FileDescriptor socket_;
   wire::Conversation conversation_{wire::max_payload};
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "capstan/quantity.hpp"
+#include "core/lowering/call.hpp"
 
 namespace capstan {
 
@@ -44,6 +45,9 @@ class Executor {
     /// Blocks, over all calls, that the call needs of each peer: a peer that has finished so many
     /// owes this rank nothing more.
     std::uint64_t needed_blocks = 0;
+    std::uint64_t call = 0;             ///< its number
+    CallMark mark{};                    ///< of the call
+    std::uint32_t step = 0, steps = 0;  ///< step i of n, from 1
   };
 
   virtual ~Executor() = default;

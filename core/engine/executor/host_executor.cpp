@@ -21,6 +21,7 @@ HostExecutor::HostExecutor(Peers& peers, const SegmentLayout& layout, int spins)
 void HostExecutor::prepare(const Plan& plan) {
   if (plan.slots == SlotKind::small_packets && !std::exchange(small_packets_mapped_, true))
     map_small_packets(peers_, layout_);
+  log_.note(plan.call, plan.mark);
 }
 
 void HostExecutor::start(const Plan& plan, const void* input, void* output) {

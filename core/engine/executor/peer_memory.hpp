@@ -34,6 +34,14 @@ class PeerMemory {
   /// the result is lost, because a peer took its buffers back while this rank used them.
   bool gather(RunningCall& call, const HostOp& op);
 
+  /// Whether the owner of a buffer has entered the call and offers the buffer.
+  bool is_open(const BoundOperand& operand) const {
+    const Rank owner = operand.owner;
+    const bool is_input = operand.place == Place::peer_input;
+    return log_.has_entered(owner) && peers_.buffers_valid(owner) &&
+           !(is_input ? log_.input_of(owner) : log_.output_of(owner)).moves();
+  }
+
  private:
   bool locate(const RunningCall& call, const HostOp& op);
   void combine(const RunningCall& call, const HostOp& op, std::byte* to, std::byte* second,

@@ -24,6 +24,7 @@
 namespace CAPSTAN_EXPORT capstan {
 
 class Profiler;
+enum class Purpose : std::uint8_t;
 
 /// A fixed set of ranks that call collectives together: all that a program needs of Capstan.
 ///
@@ -306,7 +307,8 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   [[nodiscard]] std::optional<Communicator> split(int colour, int key = 0);
 
   /// A communicator of these ranks, in this order. All ranks of this communicator call it with the
-  /// same list; ranks that are not in the list get nothing.
+  /// same list; ranks that are not in the list get nothing. Different lists are a Mismatch on all
+  /// ranks, which shows two of them and leaves the communicator as it was.
   [[nodiscard]] std::optional<Communicator> subgroup(std::span<const int> ranks);
 
   /// A communicator of the same ranks whose calls run by these rules (Settings::algorithm), for
@@ -330,6 +332,15 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   /// The algorithm and protocol of a call, and the reason, in one line. The request's memory is not
   /// touched. Of an all_to_all_v, other ranks are taken to send as much as this one.
   std::string explain(const Request& request) const;
+  /// What this rank does and knows of the others, now, in lines for people: operations that have
+  /// not ended, whom they wait for, in which step and since when, what every rank has told of
+  /// itself, and who keeps this one waiting. May be called by any thread, also while another one
+  /// waits in a call, and after a failure.
+  std::string report() const;
+  /// The same as JSON. The members of "entries" have the names of PyTorch's flight recorder where
+  /// these fit (collective_seq_id, profiling_name, state, is_p2p).
+  std::string report_json() const;
+
   /// Just the algorithm's name.
   std::string algorithm(const Request& request) const;
   /// Whether the autotuner has decided for calls like this one, with buffers of this kind on all
@@ -344,7 +355,7 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
     void operator()(Impl* impl) const noexcept;
   };
   explicit Communicator(std::unique_ptr<Impl> impl);
-  std::optional<Communicator> form(const std::vector<int>& members);
+  std::optional<Communicator> form(const std::vector<Rank>& members, Purpose purpose);
 
   /// A call with the transfers before and after it.
   struct Prepared;

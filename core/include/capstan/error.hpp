@@ -1,7 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -54,11 +56,43 @@ class BootstrapError : public Error {
       : Error(message, code) {}
 };
 
-/// A peer is gone: its process died or it left the communicator while others still needed it.
-class PeerLost : public Error {
+/// A rank for which others have waited in vain.
+struct Culprit {
+  enum class State : std::uint8_t {
+    absent,   ///< it has not come to the call or message that others wait for
+    stopped,  ///< its process is stopped: by SIGSTOP, by a debugger
+    silent,   ///< nothing comes from it: it is stopped, or its host cannot be reached
+    waiting,  ///< it waits, by way of others, for itself: all of them are culprits
+    left,     ///< it has destroyed its communicator
+    dead      ///< its process has ended, or the connection to it
+  };
+
+  std::optional<Rank> rank{};  ///< in the communicator whose call failed, if it is a member
+  Rank world_rank{};
+  State state{};
+  std::string host{};  ///< empty where ranks are threads of one process
+  int process_id = 0;  ///< on that host; 0 where ranks are threads of one process
+};
+
+/// Ranks have not done what others waited for.
+class PeerError : public Error {
  public:
-  PeerLost(Rank lost, const std::string& message)
-      : Error(message, ErrorCode::peer_lost), lost_(lost) {}
+  PeerError(const std::string& message, ErrorCode code, std::vector<Culprit> culprits)
+      : Error(message, code), culprits_(std::move(culprits)) {}
+  /// Who keeps the others waiting, in rising order of the rank in the world: not the ranks that
+  /// wait themselves, but those at the end of the chain. Empty where nobody can be named.
+  const std::vector<Culprit>& culprits() const { return culprits_; }
+
+ private:
+  std::vector<Culprit> culprits_;
+};
+
+/// A peer is gone: its process died or it left the communicator while others still needed it.
+class PeerLost : public PeerError {
+ public:
+  PeerLost(Rank lost, const std::string& message, std::vector<Culprit> culprits = {})
+      : PeerError(message, ErrorCode::peer_lost, std::move(culprits)), lost_(lost) {}
+  /// The first of those that are gone, as a rank of the communicator.
   Rank lost() const { return lost_; }
 
  private:
@@ -66,9 +100,10 @@ class PeerLost : public Error {
 };
 
 /// A deadline passed while waiting for a peer that is still alive.
-class TimedOut : public Error {
+class TimedOut : public PeerError {
  public:
-  explicit TimedOut(const std::string& message) : Error(message, ErrorCode::timed_out) {}
+  explicit TimedOut(const std::string& message, std::vector<Culprit> culprits = {})
+      : PeerError(message, ErrorCode::timed_out, std::move(culprits)) {}
 };
 
 /// Ranks called different things (other collective, count, type, operation or algorithm).
