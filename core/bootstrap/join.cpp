@@ -93,7 +93,7 @@ StoreClient::Settings settings_for(const Launch& launch, SocketEndpoint endpoint
 }
 
 std::unique_ptr<JobStore> join_at(const Launch& launch, int sequence, Deadline deadline,
-                               const Settings& options) {
+                                  const Settings& options) {
   const auto& [endpoint, secret, hosted_by_launcher] = *launch.store;
   auto scope = fmt::format("{}-{}", fingerprint(launch.job), sequence);
   auto settings = settings_for(launch, endpoint, secret, std::move(scope));
@@ -128,8 +128,8 @@ auto ask_launcher(const Launch& launch, Call call) {
 /// Rank 0 opens a store and puts its address and secret, or the reason why there is no store, into
 /// the launcher's key-value store.
 std::unique_ptr<JobStore> host_by_launcher(const Launch& launch, LauncherKvs& kvs,
-                                        const std::string& key, Deadline deadline,
-                                        const Settings& options) {
+                                           const std::string& key, Deadline deadline,
+                                           const Settings& options) {
   StoreAddress address;
   address.secret = random_text();
   std::unique_ptr<HostedStore> store;
@@ -150,7 +150,7 @@ std::unique_ptr<JobStore> host_by_launcher(const Launch& launch, LauncherKvs& kv
 }
 
 std::unique_ptr<JobStore> connect_by_launcher(const Launch& launch, LauncherKvs& kvs,
-                                           const std::string& key, Deadline deadline) {
+                                              const std::string& key, Deadline deadline) {
   const StoreAddress address =
       ask_launcher(launch, [&] { return parse_store_address(kvs.get(key, deadline)); });
   if (!address.refusal.empty()) {
@@ -163,7 +163,7 @@ std::unique_ptr<JobStore> connect_by_launcher(const Launch& launch, LauncherKvs&
 }
 
 std::unique_ptr<JobStore> join_by_launcher(Method method, const Launch& launch, int sequence,
-                                        Deadline deadline, const Settings& options) {
+                                           Deadline deadline, const Settings& options) {
   const std::string key = fmt::format("capstan.{}", sequence);
   const auto kvs = launcher_kvs(method, launch);
   if (launch.rank == 0) return host_by_launcher(launch, *kvs, key, deadline, options);
@@ -238,7 +238,7 @@ std::unique_ptr<JobStore> join(const UniqueId& id, int rank, int size, Deadline 
 }
 
 std::unique_ptr<JobStore> join(std::shared_ptr<Store> store, int rank, int size,
-                            const std::string& prefix, const Settings& settings) {
+                               const std::string& prefix, const Settings& settings) {
   check(rank, size);
   return std::make_unique<ProgramStore>(
       std::move(store),

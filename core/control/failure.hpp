@@ -32,8 +32,8 @@ struct Failure {
 /// Publishes a failure in the segment of this rank. Does nothing after the first.
 void publish(AbortRecord& record, const Failure& failure);
 
-/// The failure that a peer among `ranks` has published, if any. Its culprits have a state and a rank
-/// in the world only, which are not checked.
+/// The failure that a peer among `ranks` has published, if any. Its culprits have a state and a
+/// rank in the world only, which are not checked.
 std::optional<Failure> read(const AbortRecord& record, int ranks);
 
 }  // namespace capstan

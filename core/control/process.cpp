@@ -50,7 +50,7 @@ std::string to_string(const Process& process) {
 }
 
 bool is_stopped(const Process& process) {
-  static const std::string space = own_space();
+  static const std::string& space = *new std::string{own_space()};
   if (process.id <= 0 || process.space != space) return false;
   std::string stat;
   std::getline(std::ifstream{fmt::format("/proc/{}/stat", process.id)}, stat);

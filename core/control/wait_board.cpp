@@ -78,7 +78,8 @@ void WaitBoard::look(Clock::time_point now) {
     if (!published) continue;  // it is being written; the next look finds it
     seen.beat = published->beat;
     seen.wait = published->wait;
-    std::erase_if(seen.wait.peers, [&](Rank rank) { return rank.value() >= processes_.size(); });
+    std::erase_if(seen.wait.peers,
+                  [&](Rank rank) { return rank.value() < 0 || rank.value() >= processes_.size(); });
   }
 }
 

@@ -55,10 +55,11 @@ class WaitBoard {
   const Seen& seen(Rank world_rank) const { return seen_[world_rank]; }
   /// The time without any sign of life after which a rank that waits no longer runs.
   std::chrono::milliseconds quiet_limit() const { return quiet_limit_; }
+  /// How often a rank tells of itself while it waits.
+  std::chrono::milliseconds beat_interval() const { return beat_interval_; }
 
  private:
   const Control& control(Rank peer) const { return control_of(world_.link(peer).segment); }
-  bool links_are_there() const;
   void publish_now(const Wait& wait);
   void send_to_hosts();
 

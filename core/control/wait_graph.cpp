@@ -42,10 +42,10 @@ bool WaitGraph::is_unsettled() const {
   });
 }
 
-const std::vector<Rank>& WaitGraph::awaited_by(Rank rank) const {
-  static const std::vector<Rank> none;
+std::span<const Rank> WaitGraph::awaited_by(Rank rank) const {
   const RankView& view = views_[rank];
-  return rank == self_ || view.leads_on() ? view.wait.peers : none;
+  if (rank != self_ && !view.leads_on()) return {};
+  return view.wait.peers;
 }
 
 /// The ranks that can be reached and lead no further.
@@ -98,7 +98,7 @@ std::vector<Rank> WaitGraph::waiters_for(Rank rank) const {
     const Rank to = next.back();
     next.pop_back();
     for (int from = 0; from < views_.size(); ++from) {
-      const auto& awaited = awaited_by(Rank{from});
+      const auto awaited = awaited_by(Rank{from});
       if (!waits[Rank{from}] && std::ranges::find(awaited, to) != awaited.end()) {
         waits[Rank{from}] = 1;
         next.emplace_back(from);

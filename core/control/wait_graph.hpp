@@ -1,7 +1,7 @@
 #pragma once
 
-#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,7 +54,7 @@ class WaitGraph {
   bool is_unsettled() const;
 
  private:
-  const std::vector<Rank>& awaited_by(Rank rank) const;
+  std::span<const Rank> awaited_by(Rank rank) const;
   std::vector<Rank> ends() const;
   std::vector<Rank> circle() const;
   Suspect suspect(Rank rank) const;

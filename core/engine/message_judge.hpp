@@ -12,6 +12,7 @@ class Engine::Judge final : public Messages::Judge {
   std::optional<std::string> gone(Rank peer) override { return engine_.watchdog_.departed(peer); }
   std::exception_ptr lost(const Messages::MessageTransfer& transfer, Rank peer,
                           const std::string& reason) override;
+  bool is_late(Time::duration waited) override { return engine_.is_late(waited); }
   std::exception_ptr late(const Messages::MessageTransfer& transfer, Rank peer,
                           Time::duration waited) override;
 

@@ -162,10 +162,7 @@ bool Progress::serve() {
   bool moved = false;
   {
     const Lock lock{*this};
-    try {
-      bell_->progress();
-    } catch (const Error&) {  // the engine that it concerns meets it again
-    }
+    progress_world();
     for (std::size_t i = 0; i < engines_.size(); ++i) moved |= engines_[i]->serve();
   }
   announce();
@@ -185,7 +182,7 @@ void Progress::check() {
   {
     const Lock lock{*this};
     const auto now = Clock::now();
-    bell_->progress();
+    progress_world();
     waits_.look(now);
     for (std::size_t i = 0; i < engines_.size(); ++i)
       if (engines_[i]->busy()) engines_[i]->check(now);
@@ -194,12 +191,22 @@ void Progress::check() {
   announce();
 }
 
+void Progress::progress_world() {
+  try {
+    bell_->progress();
+  } catch (const Error&) {  // the engine that it concerns meets it again
+  }
+}
+
 /// Tells the ranks of the world what the operations of all communicators of this rank wait for.
 void Progress::tell(Clock::time_point now) {
   Wait all = forming_;
   for (const Engine* engine : engines_) capstan::add(all, engine->wait(now));
   if (all.kind == Wait::Kind::none) return waits_.withdraw();
-  waits_.tell(all, now);
+  try {
+    waits_.tell(all, now);
+  } catch (const Error&) {  // of a peer that cannot be told; the engine that it concerns meets it
+  }
   tells_waits_.store(true, std::memory_order_relaxed);
 }
 
@@ -211,11 +218,12 @@ Progress::Forming::Forming(Progress& progress, std::vector<Rank> members)
   Wait wait{.kind = Wait::Kind::form, .peer_count = static_cast<int>(members.size())};
   members.resize(std::min(members.size(), Wait::most_peers));
   wait.peers = std::move(members);
-  thread_ = std::jthread{[this, wait](const std::stop_token& stop) {
+  thread_ = start_thread("forming a group", [this, wait](const std::stop_token& stop) {
     std::unique_lock lock{mutex_};
-    while (!changed_.wait_for(lock, stop, check_interval, [&] { return stop.stop_requested(); }))
+    while (!changed_.wait_for(lock, stop, progress_.waits_.beat_interval(),
+                              [&] { return stop.stop_requested(); }))
       tell(wait);
-  }};
+  });
 }
 
 Progress::Forming::~Forming() {
@@ -232,7 +240,7 @@ void Progress::Forming::tell(const Wait& wait) {
   progress_.forming_ = wait;
   progress_.forming_.waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - began_);
   progress_.tell(now);
-  progress_.bell_->progress();
+  progress_.progress_world();
 }
 
 /// Nobody moves operations on now: what has been told about them no longer holds.

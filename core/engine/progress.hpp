@@ -133,6 +133,7 @@ class Progress final : public Driver,
   void await_exit() const;
   void stop_thread();
   void check();
+  void progress_world();
   void tell(Clock::time_point now);
   void stop_telling();
   bool sleep(std::chrono::nanoseconds at_most);

@@ -117,6 +117,8 @@ class Messages {
     /// The error of a transfer whose peer is gone.
     virtual std::exception_ptr lost(const MessageTransfer& transfer, Rank peer,
                                     const std::string& reason) = 0;
+    /// Whether a wait has taken longer than it may.
+    virtual bool is_late(Time::duration waited) = 0;
     /// The error of a transfer that has waited for so long; null where it may wait a little longer.
     virtual std::exception_ptr late(const MessageTransfer& transfer, Rank peer,
                                     Time::duration waited) = 0;

@@ -38,7 +38,8 @@ void Messages::check(Time now, Judge& judge) {
     if (!incoming.complete())
       return fail_if_lost_or_late(incoming.transfer, incoming.source.value());
     // It is here, and only its sender does not look for the acknowledgement.
-    if (!is_gone(incoming.source) && waited(incoming.transfer->since, now) <= timeout) return false;
+    if (!is_gone(incoming.source) && !judge.is_late(waited(incoming.transfer->since, now)))
+      return false;
     complete.push_back(incoming);
     return true;
   });

@@ -63,7 +63,7 @@ TEST(Exchange, NamesTheRankThatComesNoFurtherOnEveryOther) {
   for (int rank = 0; rank < 4; ++rank)
     ranks.emplace_back([&, rank, own = settings]() mutable {
       own.rank = rank;
-      const auto store = rank == 0 ? std::unique_ptr<Store>{new HostedStore{own, patience()}}
+      const auto store = rank == 0 ? std::unique_ptr<JobStore>{new HostedStore{own, patience()}}
                                    : std::make_unique<StoreClient>(own, patience());
       StoreExchange joins{*store, Rank{rank}, 4, patience()};
       joins.introduce(fmt::format("host b, process {}", 4700 + rank));

@@ -193,7 +193,7 @@ TEST_F(Processes, ASenderThatDiesIsNamed) {
   const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
                                    fmt::format("{} receive; true", WORKER_PROGRAM)});
   EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 2) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("message with tag 3"));
+  EXPECT_THAT(result.output, HasSubstr("message from rank 1 with tag 3"));
 }
 
 TEST_F(Processes, OperationsInFlightOutlastALateRank) {

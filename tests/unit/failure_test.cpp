@@ -71,7 +71,7 @@ TEST_P(FailureOverANetwork, IsSeenWholeOrNotAtAll) {
   ASSERT_FALSE(transport.seen().empty());
   for (const Failure& seen : transport.seen()) {
     EXPECT_EQ(seen.kind, failure.kind);
-    EXPECT_EQ(seen.culprit, failure.culprit);
+    EXPECT_EQ(seen.lost, failure.lost);
     ASSERT_EQ(seen.text, failure.text);
   }
 }

@@ -130,11 +130,11 @@ TEST(ForeignValues, AFailureNamesARankThatExists) {
   HostileWorld world;
   AbortRecord& record = world.hostile_control().abort;
   for (const std::int32_t culprit : {-1, 3, INT_MAX, INT_MIN}) {
-    record.culprit = culprit;
+    record.lost = culprit;
     record.kind.store(1);
     EXPECT_EQ(read(record, 3)->kind, Failure::Kind::aborted) << culprit;
   }
-  record.culprit = 2;
+  record.lost = 2;
   EXPECT_EQ(read(record, 3)->kind, Failure::Kind::peer_lost);
   record.kind.store(1000);
   EXPECT_EQ(read(record, 3)->kind, Failure::Kind::aborted);

@@ -49,6 +49,7 @@ void begin_fault(const Scenario& scenario) {
     case Fault::kill:
       return signal_after(scenario.delay, SIGKILL);
     case Fault::stop:
+    case Fault::blame:
       return signal_after(scenario.delay, SIGSTOP);
     case Fault::cut:
     case Fault::slow:
@@ -90,7 +91,18 @@ std::uint64_t wrong_after_exchange(Communicator& world, std::size_t bytes, int n
   return bytes - static_cast<std::uint64_t>(std::ranges::count(theirs, content(left)));
 }
 
+/// A group of all but one rank, which sum up one number each.
+std::uint64_t wrong_after_split(Communicator& world, int n) {
+  const int alone = n % world.size();
+  auto group = world.split(world.rank() == alone ? 1 : 0, -world.rank());
+  std::int32_t sum = world.rank() + 1;
+  group->all_reduce(std::span{&sum, 1});
+  const int size = world.size(), all = size * (size + 1) / 2;
+  return sum == (world.rank() == alone ? alone + 1 : all - alone - 1) ? 0 : 1;
+}
+
 std::uint64_t wrong_after(Communicator& world, const Scenario& scenario, int n) {
+  if (scenario.splits) return wrong_after_split(world, n);
   if (scenario.messages) return wrong_after_exchange(world, scenario.size.value(), n);
   return wrong_after_call(world, scenario.call(n));
 }
@@ -112,6 +124,15 @@ void call_until_error(Communicator& world, const Scenario& scenario) {
   }
 }
 
+/// "2,3", or "-" where nobody is named.
+std::string culprits_of(const Error& error) {
+  const auto* const of_peer = dynamic_cast<const PeerError*>(&error);
+  std::string text;
+  for (const Culprit& culprit : of_peer ? of_peer->culprits() : std::vector<Culprit>{})
+    text += fmt::format("{}{}", text.empty() ? "" : ",", culprit.world_rank.value());
+  return text.empty() ? "-" : text;
+}
+
 std::string describe(const Error& error) {
   const auto* lost = dynamic_cast<const PeerLost*>(&error);
   const char* kind = lost                                          ? "PeerLost"
@@ -119,8 +140,8 @@ std::string describe(const Error& error) {
                      : dynamic_cast<const Mismatch*>(&error)       ? "Mismatch"
                      : dynamic_cast<const BootstrapError*>(&error) ? "BootstrapError"
                                                                    : "Error";
-  return fmt::format("{}{} {} {}", says_error, kind, lost ? lost->lost().value() : -1,
-                     error.what());
+  return fmt::format("{}{} {} {} {}", says_error, kind, lost ? lost->lost().value() : -1,
+                     culprits_of(error), error.what());
 }
 
 /// An error of a collective is the communicator's; one of a message may be that of a neighbour.
@@ -130,7 +151,7 @@ void check_that_it_stays(Communicator& world, const Scenario& scenario, const st
     say(fmt::format("{}the communicator works after an error", says_wrong));
   } catch (const Error& error) {
     const std::string second = describe(error);
-    if (!scenario.messages && second != first)
+    if (!scenario.messages && !scenario.splits && second != first)
       say(fmt::format("{}after \"{}\" came \"{}\"", says_wrong, first, second));
   }
 }

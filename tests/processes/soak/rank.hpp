@@ -5,9 +5,10 @@
 namespace capstan::soak {
 
 // What a rank says, a line each.
-inline constexpr std::string_view says_now = "now";        ///< the moment has come
-inline constexpr std::string_view says_right = "right";    ///< all calls were right, to the end
-inline constexpr std::string_view says_error = "error ";   ///< kind, the rank lost or -1, text
+inline constexpr std::string_view says_now = "now";      ///< the moment has come
+inline constexpr std::string_view says_right = "right";  ///< all calls were right, to the end
+inline constexpr std::string_view says_error =
+    "error ";  ///< kind, the rank lost or -1, culprits, text
 inline constexpr std::string_view says_left = "left";      ///< it has destroyed its communicator
 inline constexpr std::string_view says_wrong = "wrong: ";  ///< what must never be
 

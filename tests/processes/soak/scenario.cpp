@@ -55,7 +55,7 @@ std::uint64_t dice_seed(Fault fault, std::uint64_t seed) {
 }  // namespace
 
 std::string_view name_of(Fault fault) {
-  constexpr std::string_view names[] = {"kill", "stop", "cut", "slow"};
+  constexpr std::string_view names[] = {"kill", "stop", "cut", "slow", "blame"};
   return names[static_cast<std::size_t>(fault)];
 }
 
@@ -93,6 +93,26 @@ Scenario::Scenario(Fault what, std::uint64_t from) : fault(what), seed(from) {
     size = Bytes{largest_call};
     collective = dice.one_in(2) ? Collective::all_reduce : Collective::all_to_all;
   }
+  if (fault == Fault::blame) arrange_blame();
+}
+
+/// Seeds go through all kinds of calls, and then through all arrangements: on one host, each rank
+/// on a host of its own, and two on each of two.
+void Scenario::arrange_blame() {
+  struct Arrangement {
+    int hosts, ranks_each;
+  };
+  constexpr Arrangement arrangements[] = {{1, 3}, {1, 4}, {3, 1}, {4, 1}, {2, 2}};
+  const auto all = all_collectives();
+  const std::size_t kinds = all.size() + 2, kind = seed % kinds;
+  messages = kind == all.size();
+  splits = kind == all.size() + 1;
+  collective = kind < all.size() ? std::optional{all[kind]} : std::nullopt;
+  const Arrangement& arrangement = arrangements[seed / kinds % std::size(arrangements)];
+  hosts = arrangement.hosts;
+  ranks_each = arrangement.ranks_each;
+  victim %= ranks();
+  timeout = 1s;
 }
 
 perf::Cell Scenario::call(int n) const {
@@ -107,6 +127,7 @@ perf::Cell Scenario::call(int n) const {
 
 std::string Scenario::work() const {
   if (messages) return "messages";
+  if (splits) return "splits";
   return std::string{collective ? capstan::name_of(*collective) : "all collectives"};
 }
 
@@ -121,8 +142,7 @@ std::string Scenario::description() const {
       "{}{} rank {} of {} on {} hosts{} at call {} + {} us, {} of {} bytes, time-out {} ms{}{}",
       name_of(fault), what, victim, ranks(), hosts, in_turns ? " in turns" : "", moment,
       delay.count(), work(), size.value(), timeout.count(),
-      progress_thread ? ", progress thread" : "",
-      fault == Fault::stop && resumes ? ", goes on later" : "");
+      progress_thread ? ", progress thread" : "", stops() && resumes ? ", goes on later" : "");
 }
 
 }  // namespace capstan::soak

@@ -11,8 +11,15 @@
 namespace capstan::soak {
 
 /// What happens to a job in the middle of its work.
-enum class Fault { kill, stop, cut, slow };
-inline constexpr Fault all_faults[] = {Fault::kill, Fault::stop, Fault::cut, Fault::slow};
+enum class Fault {
+  kill,
+  stop,
+  cut,
+  slow,
+  blame  ///< a stop, too: each seed is another kind of call in another arrangement of 3 or 4 ranks
+};
+inline constexpr Fault all_faults[] = {Fault::kill, Fault::stop, Fault::cut, Fault::slow,
+                                       Fault::blame};
 
 std::string_view name_of(Fault fault);
 std::optional<Fault> fault_named(std::string_view name);
@@ -31,10 +38,11 @@ struct Scenario {
 
   Fault fault;
   std::uint64_t seed;
-  int hosts;       ///< 2 to 4
-  int ranks_each;  ///< 1 or 2
-  bool in_turns;   ///< neighbouring ranks are on different hosts
-  bool messages;   ///< to the right neighbour and from the left one, instead of collectives
+  int hosts;            ///< 2 to 4; of a blame 1, too
+  int ranks_each;       ///< 1 or 2; of a blame up to 4
+  bool in_turns;        ///< neighbouring ranks are on different hosts
+  bool messages;        ///< to the right neighbour and from the left one, instead of collectives
+  bool splits = false;  ///< instead of collectives
   /// What is called again and again; nothing: all collectives in turn.
   std::optional<Collective> collective;
   DataType type;
@@ -53,13 +61,17 @@ struct Scenario {
   int ranks() const { return hosts * ranks_each; }
   int host_of(int rank) const { return in_turns ? rank % hosts : rank / ranks_each; }
   /// Slow, but no slower than the deadline: nobody may notice.
+  /// A rank stops, and goes on when the others have been told, or never.
+  bool stops() const { return fault == Fault::stop || fault == Fault::blame; }
   bool ends_well() const { return fault == Fault::slow && slowness != Slowness::standstill; }
   /// The n-th call.
   perf::Cell call(int n) const;
   std::string description() const;
+  /// "all_reduce", "all collectives", "messages", "splits".
+  std::string work() const;
 
  private:
-  std::string work() const;
+  void arrange_blame();
 };
 
 }  // namespace capstan::soak

@@ -16,7 +16,7 @@ namespace {
 struct Options {
   std::uint64_t first_seed = 1, seeds = 1;
   std::string network = "tcp";
-  std::vector<std::string> only;
+  std::vector<std::string> only, kinds;
   bool verbose = false;
 };
 
@@ -57,6 +57,13 @@ void run_one(const Testbed& testbed, const Scenario& scenario, const Options& op
   std::fflush(stdout);
 }
 
+void run_wanted(const Testbed& testbed, const Scenario& scenario, const Options& options,
+                Tally& tally) {
+  const bool wanted =
+      options.kinds.empty() || std::ranges::count(options.kinds, scenario.work()) > 0;
+  if (wanted || scenario.fault != Fault::blame) run_one(testbed, scenario, options, tally);
+}
+
 /// After each seed on a terminal, after each tenth elsewhere.
 void show_progress(std::uint64_t done, const Options& options) {
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
@@ -70,8 +77,9 @@ int run_all(const Options& options) {
   std::map<Fault, Tally> tallies;
   for (std::uint64_t done = 0; done < options.seeds; show_progress(++done, options))
     for (const Fault fault : all_faults)
-      if (options.only.empty() || std::ranges::count(options.only, name_of(fault)) > 0)
-        run_one(testbed, Scenario{fault, options.first_seed + done}, options, tallies[fault]);
+      if (options.only.empty() ? fault != Fault::blame
+                               : std::ranges::count(options.only, name_of(fault)) > 0)
+        run_wanted(testbed, Scenario{fault, options.first_seed + done}, options, tallies[fault]);
   int wrong = 0;
   for (const auto& [fault, tally] : tallies) {
     print_line(tally, fault, options.network);
@@ -92,8 +100,9 @@ int main(int argc, char** argv) {
   app.add_option("--first-seed", options.first_seed, "the first run's seed");
   app.add_option("--seeds", options.seeds, "how many seeds, one run of each fault per seed");
   app.add_option("--network", options.network, "tcp or ofi");
-  app.add_option("--only", options.only, "kill, stop, cut or slow")
-      ->check(CLI::IsMember{std::vector<std::string>{"kill", "stop", "cut", "slow"}});
+  app.add_option("--only", options.only, "kill, stop, cut, slow or blame")
+      ->check(CLI::IsMember{std::vector<std::string>{"kill", "stop", "cut", "slow", "blame"}});
+  app.add_option("--kinds", options.kinds, "of blame: only these calls, messages or splits");
   app.add_flag("--verbose", options.verbose, "show what ranks said in every run");
   app.add_option("--rank", rank)->expected(2)->group("");
   CLI11_PARSE(app, argc, argv);

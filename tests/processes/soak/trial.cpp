@@ -61,6 +61,7 @@ Verdict Trial::run() {
       kill_one();
       break;
     case Fault::stop:
+    case Fault::blame:
       stop_one();
       break;
     case Fault::cut:
@@ -95,7 +96,7 @@ void Trial::pass(milliseconds time) {
 }
 
 bool Trial::survives(int rank) const {
-  const bool dies = scenario_.fault == Fault::kill || scenario_.fault == Fault::stop;
+  const bool dies = scenario_.fault == Fault::kill || scenario_.stops();
   return !dies || rank != scenario_.victim;
 }
 
@@ -209,7 +210,7 @@ void Trial::judge(int rank) {
   const WatchedRank& which = ranks_[static_cast<std::size_t>(rank)];
   for (const auto& line : which.lines())
     if (line.text.starts_with(says_wrong)) complain(fmt::format("rank {}: {}", rank, line.text));
-  if (!survives(rank) && !(scenario_.fault == Fault::stop && scenario_.resumes)) return;
+  if (!survives(rank) && !(scenario_.stops() && scenario_.resumes)) return;
   if (which.ended() && (which.status() != 0 || !which.said(says_left)))
     complain(fmt::format("rank {} ended with status {}", rank, which.status()));
   const auto* error = which.said(says_error);
@@ -222,13 +223,11 @@ void Trial::judge(int rank) {
 
 /// Whether PeerLost may name `lost` to `rank`.
 bool Trial::may_lose(int rank, int lost) const {
-  // A neighbour whose message failed has left.
-  const int apart = (rank - lost + scenario_.ranks()) % scenario_.ranks();
-  if (scenario_.messages && (apart == 1 || apart == scenario_.ranks() - 1)) return true;
   switch (scenario_.fault) {
     case Fault::kill:
       return lost == scenario_.victim;
     case Fault::stop:
+    case Fault::blame:
       return false;  // it is alive
     case Fault::cut:
     case Fault::slow:
@@ -247,10 +246,17 @@ void Trial::judge_error(int rank, const std::string& error) {
   const bool right = kind == "PeerLost" ? may_lose(rank, lost)
                                         : kind == "TimedOut" && scenario_.fault != Fault::kill;
   if (!right) return complain(fmt::format("rank {}: not the right error: {}", rank, error));
-  constexpr std::string_view names[] = {" s for rank", " s for a message from rank"};
-  const auto occurs = [&](std::string_view name) { return error.find(name) != std::string::npos; };
-  if (kind == "TimedOut" && std::ranges::none_of(names, occurs))
-    complain(fmt::format("rank {}: names nobody: {}", rank, error));
+  if (scenario_.stops() || scenario_.fault == Fault::kill) judge_culprits(rank, error);
+}
+
+/// Whoever waits blames the rank that has stopped or died, and nobody else.
+void Trial::judge_culprits(int rank, const std::string& error) {
+  const auto second = error.find(' ', error.find(' ') + 1);
+  const auto third = std::min(error.find(' ', second + 1), error.size());
+  const std::string culprits = error.substr(second + 1, third - second - 1);
+  if (culprits != std::to_string(scenario_.victim))
+    complain(
+        fmt::format("rank {}: blames {}, not {}: {}", rank, culprits, scenario_.victim, error));
 }
 
 void Trial::look_for_leftovers() {

@@ -46,6 +46,7 @@ class Trial {
   bool survives(int rank) const;
   void judge(int rank);
   void judge_error(int rank, const std::string& error);
+  void judge_culprits(int rank, const std::string& error);
   bool may_lose(int rank, int lost) const;
   void complain(std::string what) { verdict_.complaints.push_back(std::move(what)); }
 
