@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -108,6 +109,15 @@ std::span<const std::byte> encode(const Message& message) {
   return std::as_bytes(std::span{&message, 1});
 }
 
+/// Whether the other side can have meant it.
+inline bool is_plausible(const Order& order) {
+  return order.kind <= Order::Kind::release && order.collective < all_collectives().size() &&
+         order.parts <= std::size(parts_of_all_reduce);
+}
+inline bool is_plausible(const Answer& answer) {
+  return answer.seconds >= 0 && answer.seconds < 1e9;  // nor is it a NaN
+}
+
 /// Throws BootstrapError for bytes that are no such message.
 template <class Message>
 Message decode(std::span<const std::byte> bytes) {
@@ -118,6 +128,11 @@ Message decode(std::span<const std::byte> bytes) {
         "one build; use the same on all hosts",
         bytes.size(), sizeof message));
   std::memcpy(&message, bytes.data(), sizeof message);
+  if constexpr (requires { is_plausible(message); })
+    if (!is_plausible(message))
+      throw BootstrapError(
+          "a message whose values cannot be: coordinator and workers are not of "
+          "one build; use the same on all hosts");
   if constexpr (std::is_same_v<Message, Answer>) message.text[sizeof message.text - 1] = '\0';
   return message;
 }

@@ -34,8 +34,19 @@ TEST(CompareProtocol, RefusesWhatIsNoMessage) {
   EXPECT_THROW(decode<Order>(std::span{bytes}.first(0)), BootstrapError);
 }
 
+TEST(CompareProtocol, RefusesValuesThatCannotBe) {
+  EXPECT_THROW(decode<Order>(encode(Order{.kind = static_cast<Order::Kind>(4)})), BootstrapError);
+  EXPECT_THROW(decode<Order>(encode(Order{.collective = 99})), BootstrapError);
+  EXPECT_THROW(decode<Order>(encode(Order{.parts = 3})), BootstrapError);
+  EXPECT_NO_THROW(decode<Order>(encode(Order{.parts = 2})));
+  for (const double seconds : {-1.0, std::nan(""), HUGE_VAL})
+    EXPECT_THROW(decode<Answer>(encode(Answer{.seconds = seconds})), BootstrapError);
+}
+
 TEST(CompareProtocol, AReasonThatDoesNotEndIsCut) {
-  const std::vector<std::byte> bytes(sizeof(Answer), std::byte{'x'});
+  Answer answer;
+  std::ranges::fill(answer.text, 'x');
+  const auto bytes = bytes_of(encode(answer));
   EXPECT_EQ(std::strlen(decode<Answer>(bytes).text), sizeof(Answer::text) - 1);
 }
 

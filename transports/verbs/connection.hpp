@@ -55,7 +55,8 @@ class Connection {
   void learn_key(std::uint64_t piece, std::uint32_t key);
   /// The key of a piece of the local mirror. Throws SystemError.
   std::uint32_t key_of(std::uint64_t piece) { return mirror_->at(piece).rkey; }
-  bool has_piece(std::uint64_t piece) const { return piece < mirror_->count(); }
+  /// The number of pieces of a mirror.
+  std::uint64_t pieces() const { return mirror_->count(); }
 
   /// Whether everything released has been sent and its memory may change.
   bool pushed() const { return next_ == released_ && !queue_.reads(); }

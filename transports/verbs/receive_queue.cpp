@@ -17,10 +17,11 @@ ReceiveQueue::ReceiveQueue(const Device& device, int depth)
   replenish();
 }
 
-ControlMessage ReceiveQueue::take(const ibv_wc& completion) {
+std::span<const std::byte> ReceiveQueue::take(const ibv_wc& completion) {
   const std::uint64_t slot = completion.wr_id & ~receive_mark;
   free_.push_back(slot);
-  return slots_.at(slot);
+  const std::size_t length = std::min<std::size_t>(completion.byte_len, sizeof(ControlMessage));
+  return std::as_bytes(std::span{&slots_.at(slot), 1}).first(length);
 }
 
 void ReceiveQueue::replenish() {

@@ -220,11 +220,11 @@ void VerbsEndpoint::progress() {
 
 void VerbsEndpoint::take(const ibv_wc& completion) {
   if (completion.wr_id & ReceiveQueue::receive_mark) {
-    const ControlMessage control = receive_queue_.take(completion);
+    const auto bytes = receive_queue_.take(completion);
     const auto sender = by_queue_pair_.find(completion.qp_num);
     const bool is_message =
         completion.status == IBV_WC_SUCCESS && (completion.wc_flags & IBV_WC_WITH_IMM) == 0;
-    if (is_message && sender != by_queue_pair_.end()) handle_control(sender->second, control);
+    if (is_message && sender != by_queue_pair_.end()) handle_control(sender->second, bytes);
     return;
   }
   Connection& connection = *peers_[SendQueue::peer_of(completion.wr_id)].connection;
@@ -237,14 +237,17 @@ void VerbsEndpoint::take(const ibv_wc& completion) {
   connection.flush();
 }
 
-void VerbsEndpoint::handle_control(Rank rank, const ControlMessage& control) {
+void VerbsEndpoint::handle_control(Rank rank, std::span<const std::byte> bytes) {
   Connection& connection = *peers_[rank].connection;
+  const auto message = ControlMessage::decode(bytes, connection.pieces());
+  if (!message) return connection.lose("sent a message that cannot be understood");
+  const ControlMessage& control = *message;
   switch (control.kind) {
     case ControlMessage::Kind::ready:
       peers_[rank].ready = true;
       break;
     case ControlMessage::Kind::ask:
-      if (connection.has_piece(control.piece)) tell_key(rank, control.piece);
+      tell_key(rank, control.piece);
       break;
     case ControlMessage::Kind::key:
       connection.learn_key(control.piece, control.key);

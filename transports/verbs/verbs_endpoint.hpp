@@ -70,7 +70,7 @@ class VerbsEndpoint {
   void greet(Rank rank);
   void handle_greeting(const Greeting& greeting);
   void take(const ibv_wc& completion);
-  void handle_control(Rank rank, const ControlMessage& control);
+  void handle_control(Rank rank, std::span<const std::byte> bytes);
   void tell_key(Rank rank, std::uint64_t piece);
   std::string no_way_to(Rank rank, const SystemError& error) const;
   std::string describe(Rank rank) const;
