@@ -72,6 +72,8 @@ void read_number(const char* name, int& setting, int least, int most, std::strin
     refuse(name, *text, expected);
 }
 
+constexpr std::array<std::string_view, 3> wire_names{"plain", "authenticated", "encrypted"};
+
 void read_bootstrap(Bootstrap& setting) {
   constexpr const char* name = "CAPSTAN_BOOTSTRAP";
   constexpr std::array<std::string_view, 4> names{"auto", "tcp", "pmix", "pmi"};
@@ -101,7 +103,20 @@ void check_rules(const Settings& settings) {
   });
 }
 
+void read_wire(Wire& setting) {
+  constexpr const char* name = "CAPSTAN_WIRE";
+  const auto text = variable(name);
+  if (!text) return;
+  const auto found = std::ranges::find(wire_names, *text);
+  if (found == wire_names.end()) refuse(name, *text, "plain, authenticated or encrypted");
+  setting = static_cast<Wire>(found - wire_names.begin());
+}
+
 }  // namespace
+
+std::string_view name_of(Wire wire) {
+  return wire_names[static_cast<std::size_t>(wire)];
+}
 
 Settings Settings::from_environment() {
   Settings settings;
@@ -124,6 +139,7 @@ Settings Settings::from_environment() {
   refuse_renamed("CAPSTAN_TRIALS", "CAPSTAN_AUTOTUNE");
   read_switch("CAPSTAN_AUTOTUNE", settings.autotune);
   read_network(settings.network);
+  read_wire(settings.wire);
   if (const auto text = variable("CAPSTAN_TCP_CONGESTION")) settings.tcp_congestion = *text;
   if (const auto text = variable("CAPSTAN_PROVIDER")) settings.provider = *text;
   if (const auto text = variable("CAPSTAN_RDMA_DEVICES")) settings.rdma_devices = *text;

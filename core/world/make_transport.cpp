@@ -41,10 +41,25 @@ std::string take_in_turn(const std::string& list, int first, int count) {
   return fmt::format("{}", fmt::join(taken, ","));
 }
 
+/// Cards and providers of libfabric move data by themselves, past what could seal them.
+void require_wire(Network network, Wire wire) {
+  if (wire == Wire::plain || network == Network::tcp) return;
+  throw InvalidArgument(fmt::format(
+      "data between hosts can be {} over tcp only, not over {}: set CAPSTAN_NETWORK=tcp, or "
+      "CAPSTAN_WIRE=plain on a network that is trusted",
+      name_of(wire), network == Network::verbs ? "verbs" : "ofi"));
+}
+
+std::optional<RecordSeal::Mode> seal_of(Wire wire) {
+  if (wire == Wire::plain) return std::nullopt;
+  return wire == Wire::encrypted ? RecordSeal::Mode::encrypted : RecordSeal::Mode::authenticated;
+}
+
 /// A transport to ranks on other hosts, with one connection to each.
 std::unique_ptr<Transport> make_rail(const NetworkChoice& network, Rank self, int ranks,
                                      Bytes segment, const Settings& settings,
                                      const Borrowed& memory) {
+  require_wire(network.kind, settings.wire);
   if (network.kind == Network::verbs) {
     const VerbsOptions options{.key = network.key, .devices = parts_of(settings.rdma_devices)};
     return make_verbs_transport(self, ranks, segment, options, memory);
@@ -57,6 +72,7 @@ std::unique_ptr<Transport> make_rail(const NetworkChoice& network, Rank self, in
     return make_ofi_transport(self, ranks, segment, options, memory);
   }
   const TcpOptions options{.key = network.key,
+                           .seal = seal_of(settings.wire),
                            .interface = settings.interface,
                            .congestion_control = settings.tcp_congestion};
   return make_tcp_transport(self, ranks, segment, options, memory);
@@ -109,7 +125,7 @@ Hosts hosts_of(const std::vector<std::string>& identities, const Settings& setti
 }
 
 bool network_depends_on_rdma(const Hosts& hosts, const Settings& settings) {
-  return settings.network == Network::automatic && !hosts.single();
+  return settings.network == Network::automatic && settings.wire == Wire::plain && !hosts.single();
 }
 
 bool has_rdma(const Settings& settings) {

@@ -68,8 +68,10 @@ std::vector<CpuSet> cpu_sets(const std::vector<Processors>& ranks) {
 }
 
 Network agree_on_network(StoreExchange& exchange, const Hosts& hosts, const Settings& settings) {
-  if (!network_depends_on_rdma(hosts, settings))
-    return hosts.single() ? Network::tcp : settings.network;
+  if (!network_depends_on_rdma(hosts, settings)) {
+    const bool chosen = !hosts.single() && settings.network != Network::automatic;
+    return chosen ? settings.network : Network::tcp;
+  }
   return holds_everywhere(exchange, has_rdma(settings), "rdma") ? Network::verbs : Network::tcp;
 }
 
@@ -144,18 +146,20 @@ MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) 
           .processes = std::move(processes)};
 }
 
-/// Everything in a segment must agree between ranks, above all its layout, and what peers store.
+/// Everything in a segment must agree between ranks, above all its layout, what peers store, and how
+/// it crosses the wire.
 void agree_on_layout(StoreExchange& exchange, const SegmentLayout& layout,
                      const Settings& settings) {
-  const std::string own =
-      fmt::format("{} bytes for {} rails, {} bytes of unexpected messages", layout.total().value(),
-                  settings.rails, settings.unexpected_messages.value());
+  const std::string own = fmt::format(
+      "{} bytes for {} rails, {} bytes of unexpected messages, {} wire", layout.total().value(),
+      settings.rails, settings.unexpected_messages.value(), name_of(settings.wire));
   const auto all = exchange.gather_text("layout", own);
   for (int peer = 0; peer < exchange.ranks(); ++peer)
     if (const std::string& theirs = all[Rank{peer}]; theirs != own)
       throw Mismatch(
           fmt::format("rank {} and rank {} need different segments ({}, and {}): give all ranks "
-                      "the same CAPSTAN_CHUNK, CAPSTAN_RAILS and CAPSTAN_UNEXPECTED_MESSAGES",
+                      "the same CAPSTAN_CHUNK, CAPSTAN_RAILS, CAPSTAN_UNEXPECTED_MESSAGES and "
+                      "CAPSTAN_WIRE",
                       exchange.self().value(), peer, own, theirs));
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,11 +68,12 @@ inline Member::Maker make_shm(ShmFacilities facilities) {
 }
 
 /// Options for the loopback interface, whatever else the host has.
-inline auto make_tcp(bool lazy) {
+inline auto make_tcp(bool lazy, std::optional<RecordSeal::Mode> seal = {}) {
   TcpOptions options;
   options.key = test_key();
   options.interface = "127.0.0.1";
   options.lazy = lazy;
+  options.seal = seal;
   return [options](const Member& member, Bytes segment, const Borrowed& memory) {
     return make_tcp_transport(member.self(), member.ranks(), segment, options, memory);
   };
@@ -190,6 +192,10 @@ inline std::vector<World> all_worlds() {
       {"tcp", true, [] { return make_tcp(true); }, true, true},
       {"tcp_eager", true, [] { return make_tcp(false); }, true, false},
       {"tcp_threads", false, [] { return make_tcp(true); }, true, true},
+      {"tcp_encrypted", true, [] { return make_tcp(true, RecordSeal::Mode::encrypted); }, true,
+       true},
+      {"tcp_authenticated", false, [] { return make_tcp(true, RecordSeal::Mode::authenticated); },
+       true, true},
       {"hierarchical", true, make_hierarchical, false, true},
       {"tcp_on_rails", true, [] { return on_two_rails(make_tcp(true)); }, true, true},
       faulty(threads, 1),

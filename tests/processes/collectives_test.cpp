@@ -252,6 +252,9 @@ TEST_F(Processes, BadSettingsAreExplained) {
   EXPECT_THAT(chunk.output, HasSubstr("CAPSTAN_CHUNK='lots'"));
   const auto rails = run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_RAILS", "9"}});
   EXPECT_THAT(rails.output, HasSubstr("CAPSTAN_RAILS='9': expected a number from 1 to 8"));
+  const auto wire = run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_WIRE", "secret"}});
+  EXPECT_THAT(wire.output,
+              HasSubstr("CAPSTAN_WIRE='secret': expected plain, authenticated or encrypted"));
   const auto rank =
       run_command({WORKER_PROGRAM, "rank"}, {{"CAPSTAN_RANK", "3"}, {"CAPSTAN_SIZE", "2"}});
   EXPECT_THAT(rank.output, HasSubstr("CAPSTAN_RANK"));

@@ -131,6 +131,8 @@ bool Acceptor::check(Guest& guest, const Claim& claim) {
                               identity.from, identity.segment, setup_.segment.value()));
   }
   if (setup_.is_settled(from)) return refuse(guest, RefusalReason::crossed, {});
+  const auto keys = guest.proofs.keys(claim, secret);
+  guest.seals = setup_.seals_of(keys.of_acceptor, keys.of_initiator);
   if (!send(guest, guest.proofs.welcome(claim, secret))) return false;
   if (setup_.leads(from)) return settle(guest, from);
   guest.peer = from;
@@ -141,7 +143,7 @@ bool Acceptor::check(Guest& guest, const Claim& claim) {
 bool Acceptor::settle(Guest& guest, Rank peer) {
   if (setup_.is_settled(peer)) return refuse(guest, RefusalReason::crossed, {});
   setup_.poller.remove(guest.socket.get());
-  setup_.settle({peer, std::move(guest.socket), guest.from, {}});
+  setup_.settle({peer, std::move(guest.socket), guest.from, {}, std::move(guest.seals)});
   return false;
 }
 

@@ -34,6 +34,7 @@ class Acceptor {
     Deadline due;
     HandshakeReader reader{handshake::max_payload};
     handshake::Acceptor proofs{};
+    std::optional<RecordSeals> seals{};
     std::optional<Rank> peer{};  // proved; its choice of a connection is missing
   };
   using Guests = std::map<std::uint32_t, Guest>;  // the oldest first

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -14,6 +16,7 @@
 #include "core/net/poller.hpp"
 #include "core/net/rate_limited_warnings.hpp"
 #include "transports/tcp/handshake.hpp"
+#include "transports/tcp/record.hpp"
 #include "transports/tcp/tcp_address.hpp"
 
 namespace capstan::tcp {
@@ -24,6 +27,7 @@ struct Outcome {
   FileDescriptor socket;
   std::string address;  // of the other end
   std::string failure;  // the reason when there is no socket
+  std::optional<RecordSeals> seals{};
 };
 
 /// The state that Acceptor and Opener share: options, addresses and results.
@@ -36,6 +40,7 @@ struct ConnectionSetup {
   std::chrono::milliseconds connect_timeout{};
   std::chrono::milliseconds handshake_timeout{};
   JobKey key;
+  std::optional<RecordSeal::Mode> seal{};
   TcpAddress own;
   std::vector<HostAddress> local;
   Poller& poller;
@@ -65,9 +70,17 @@ struct ConnectionSetup {
 
   static std::size_t index(Rank peer) { return static_cast<std::size_t>(peer.value()); }
   const std::optional<TcpAddress>& address_of(Rank peer) const { return peers[index(peer)]; }
-  /// What both ends of a connection that `initiator` has opened to `acceptor` prove to know.
+  /// What both ends of a connection that `initiator` has opened to `acceptor` prove to know. Ends
+  /// that seal records otherwise do not know the same.
   Secret secret_between(Rank initiator, Rank acceptor) const {
-    return secret_of(key, end_of(initiator), end_of(acceptor));
+    const Secret secret = secret_of(key, end_of(initiator), end_of(acceptor));
+    return seal ? secret.child("capstan tcp records v1", std::as_bytes(std::span{&*seal, 1}))
+                : secret;
+  }
+  /// The seals of a new connection, where there are any.
+  std::optional<RecordSeals> seals_of(const Secret& out, const Secret& in) const {
+    if (!seal) return std::nullopt;
+    return RecordSeals{RecordSeal{out, *seal}, RecordSeal{in, *seal}};
   }
   JobKey::End end_of(Rank rank) const {
     return {rank.value(), rank == self ? own.id : address_of(rank)->id};

@@ -47,6 +47,7 @@ std::uint64_t Inbox::direct_bytes(int socket) const {
 }
 
 Inbox::State Inbox::receive(int socket, std::span<std::byte> buffer) {
+  if (records_) return receive_records(socket);
   for (int i = 0; i < most_batches; ++i) {
     const FrameHeader payload = decoder_.outstanding();
     const std::uint64_t direct = direct_bytes(socket);
@@ -73,6 +74,28 @@ Inbox::State Inbox::receive(int socket, std::span<std::byte> buffer) {
   return State::open;
 }
 
+Inbox::State Inbox::receive_records(int socket) {
+  for (int i = 0; i < most_batches; ++i) {
+    const auto space = records_->space();
+    const ssize_t got = ::recv(socket, space.data(), space.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return would_block(errno) ? State::open : State::broken;
+    if (got == 0) return State::ended;
+    records_->commit(static_cast<std::size_t>(got));
+    while (const auto payload = records_->next())
+      if (deliver_record(*payload)) return State::left;
+    if (static_cast<std::size_t>(got) < space.size()) break;  // the socket is empty
+  }
+  return State::open;
+}
+
+/// Frames do not end where records do.
+bool Inbox::deliver_record(std::span<std::byte> payload) {
+  std::byte* const begin = payload.data() - rest_size_;
+  std::copy_n(rest_.begin(), rest_size_, begin);
+  return deliver({begin, payload.size() + rest_size_});
+}
+
 /// Delivers the payload of whole words. True after a goodbye.
 bool Inbox::deliver(std::span<const std::byte> input) {
   while (true) {
@@ -92,6 +115,7 @@ Inbox::State Inbox::peek(int socket) const {
   const ssize_t got = ::recv(socket, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
   if (got == 0) return State::ended;
   if (got < 0) return would_block(errno) || errno == EINTR ? State::open : State::broken;
+  if (records_) return State::open;
   const bool header = rest_size_ == 0 && decoder_.outstanding().length == 0;
   if (!header || got < static_cast<ssize_t>(bytes.size())) return State::open;
   FrameHeader found;

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 
 #include "transports/tcp/frame.hpp"
+#include "transports/tcp/record.hpp"
 
 namespace capstan::tcp {
 
@@ -22,6 +24,9 @@ class Inbox {
     broken,  // by an error, which is in errno
   };
 
+  /// From now on takes records that are sealed.
+  void unseal(const RecordSeal& seal) { records_ = std::make_unique<RecordReceiver>(seal); }
+
   /// Reads the bytes that `socket` has. `buffer` may be shared with other inboxes. Throws
   /// MalformedMessage.
   State receive(int socket, std::span<std::byte> buffer);
@@ -32,13 +37,16 @@ class Inbox {
 
  private:
   std::uint64_t direct_bytes(int socket) const;
+  State receive_records(int socket);
+  bool deliver_record(std::span<std::byte> payload);
   bool deliver(std::span<const std::byte> input);
 
   std::byte* mirror_;
   FrameDecoder decoder_;
   std::array<std::byte, FrameDecoder::most_left> rest_{};  // read, but not delivered yet
   std::size_t rest_size_ = 0;
-  bool flood_ = false;  // of small frames
+  bool flood_ = false;                       // of small frames
+  std::unique_ptr<RecordReceiver> records_;  // where all is sealed
 };
 
 }  // namespace capstan::tcp

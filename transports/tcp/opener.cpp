@@ -178,7 +178,12 @@ bool Opener::send(Attempt& attempt, const HandshakeMessage& message) {
 /// Returns false, as the attempt is over.
 bool Opener::settle(Attempt& attempt) {
   setup_.poller.remove(attempt.socket.get());
-  setup_.settle({attempt.peer, std::move(attempt.socket), attempt.endpoint.text(), {}});
+  const auto& [out, in] = attempt.proofs.keys();
+  setup_.settle({attempt.peer,
+                 std::move(attempt.socket),
+                 attempt.endpoint.text(),
+                 {},
+                 setup_.seals_of(out, in)});
   return false;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "transports/tcp/tcp_socket.hpp"
 
@@ -23,16 +24,17 @@ constexpr std::size_t worth_compacting = 256;
 /// The ranges of memory that one system call sends.
 struct Outbox::Batch {
   std::array<iovec, most_ranges> ranges;
+  std::uint64_t most = batch_bytes;
   std::size_t count = 0;
   std::uint64_t bytes = 0;
 
-  bool full() const { return count + 2 > most_ranges || bytes >= batch_bytes; }
+  bool full() const { return count + 2 > most_ranges || bytes >= most; }
 
   /// Adds the range without its first `skip` bytes, which are taken off `skip`.
   void add(const void* data, std::uint64_t length, std::uint64_t& skip) {
     const std::uint64_t skipped = std::min(skip, length);
     skip -= skipped;
-    length = std::min(length - skipped, batch_bytes - std::min(bytes, batch_bytes));
+    length = std::min(length - skipped, most - std::min(bytes, most));
     if (length == 0) return;
     auto* start = const_cast<char*>(static_cast<const char*>(data)) + skipped;
     ranges[count++] = {start, static_cast<std::size_t>(length)};
@@ -98,7 +100,11 @@ void Outbox::flush_locked() {
 
 /// False when no more can be sent for now.
 bool Outbox::send_batch() {
-  Batch batch = gather();
+  return records_ ? send_record() : send_frames();
+}
+
+bool Outbox::send_frames() {
+  Batch batch = gather(batch_bytes);
   msghdr message{};
   message.msg_iov = batch.ranges.data();
   message.msg_iovlen = batch.count;
@@ -106,19 +112,43 @@ bool Outbox::send_batch() {
   do {
     sent = ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
-  if (sent < 0 && !would_block(errno)) {
-    error_ = errno;
-    next_ = frames_.size();
-    partial_ = 0;
-    closed_ = true;
-    return false;
-  }
+  if (has_failed(sent)) return false;
   advance(static_cast<std::uint64_t>(std::max<ssize_t>(sent, 0)));
   return sent == static_cast<ssize_t>(batch.bytes);
 }
 
-Outbox::Batch Outbox::gather() const {
+/// A record is made once what came before it is on its way. Its frames count as sent when all of
+/// it is.
+bool Outbox::send_record() {
+  if (records_->empty()) {
+    const Batch batch = gather(largest_record);
+    records_->fill(std::span{batch.ranges}.first(batch.count));
+  }
+  const auto rest = records_->unsent();
+  ssize_t sent;
+  do {
+    sent = ::send(socket_, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (has_failed(sent)) return false;
+  records_->advance(static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
+  if (!records_->empty()) return false;
+  advance(records_->payload());
+  return true;
+}
+
+/// Ends sending if it cannot go on.
+bool Outbox::has_failed(ssize_t sent) {
+  if (sent >= 0 || would_block(errno)) return false;
+  error_ = errno;
+  next_ = frames_.size();
+  partial_ = 0;
+  closed_ = true;
+  return true;
+}
+
+Outbox::Batch Outbox::gather(std::uint64_t most) const {
   Batch batch;
+  batch.most = most;
   std::uint64_t skip = partial_;
   for (std::size_t i = next_; i < frames_.size() && !batch.full(); ++i) {
     const PendingFrame& frame = frames_[i];
@@ -143,6 +173,11 @@ void Outbox::drop_sent() {
   woken_ -= std::min(woken_, next_);
   next_ = 0;
   if (frames_.empty()) detached_.clear();
+}
+
+void Outbox::seal(const RecordSeal& seal) {
+  const std::lock_guard lock{mutex_};
+  records_.emplace(seal);
 }
 
 void Outbox::open(int socket, Poller& poller, Poller::Tag tag) {

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "core/net/poller.hpp"
 #include "transports/tcp/frame.hpp"
+#include "transports/tcp/record.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::tcp {
@@ -29,6 +31,8 @@ class Outbox {
   /// Copies the sources of frames that are not sent yet, so that these may change.
   void detach();
 
+  /// Sends all sealed, in records. To be called before open().
+  void seal(const RecordSeal& seal);
   /// Starts to send over a new connection. The socket stays open until close().
   void open(int socket, Poller& poller, Poller::Tag tag);
   /// Adds the last frame, and sends everything from now on.
@@ -59,13 +63,17 @@ class Outbox {
   struct Batch;
   void flush_locked();
   bool send_batch();
-  Batch gather() const;
+  bool send_frames();
+  bool send_record();
+  bool has_failed(ssize_t sent);
+  Batch gather(std::uint64_t most) const;
   void advance(std::uint64_t count);
   void drop_sent();
   void sync_interest_locked();
 
   mutable std::mutex mutex_;
   std::vector<PendingFrame> frames_;
+  std::optional<RecordSender> records_;           // where all is sealed
   std::vector<std::vector<std::byte>> detached_;  // copies that frames refer to after detach()
   std::size_t next_ = 0;                          // of frames_: sent up to there
   std::uint64_t partial_ = 0;                     // bytes of frame next_ that are sent

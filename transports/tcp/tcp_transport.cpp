@@ -109,6 +109,7 @@ TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions
              .connect_timeout = options.connect_timeout,
              .handshake_timeout = options.handshake_timeout,
              .key = options.key,
+             .seal = options.seal,
              .own = listeners.address,
              .local = std::move(local),
              .poller = poller_},
@@ -188,6 +189,10 @@ void TcpTransport::begin(PeerConnection& peer, tcp::Outcome outcome) {
   const Poller::Tag tag{tcp::connection, static_cast<std::uint32_t>(peer.rank.value())};
   poller_.add(peer.socket.get(), tag, Poller::input);
   connected_.push_back(&peer);
+  if (outcome.seals) {
+    peer.inbox.unseal(outcome.seals->in);
+    peer.outbox.seal(outcome.seals->out);
+  }
   peer.outbox.open(peer.socket.get(), poller_, tag);
   serve(peer);
 }

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/net/job_key.hpp"
+#include "core/net/record_seal.hpp"
 #include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"
 
@@ -13,6 +15,8 @@ namespace capstan {
 struct TcpOptions {
   /// The same for all ranks, or they refuse each other. By default nobody else has it.
   JobKey key = JobKey::random();
+  /// How data are sealed, the same for all ranks. Nothing: not at all.
+  std::optional<RecordSeal::Mode> seal{};
   /// The addresses of this host that peers may use, as in choose_addresses(); up to eight.
   std::string interface;
   /// The kernel's congestion control for connections, for example "cubic" or "dctcp". Empty: that
@@ -38,8 +42,8 @@ struct TcpOptions {
 /// Connections are opened by the first push, or accepted from a peer that pushes first; both take
 /// progress() of both. A peer that cannot be reached is reported by departed().
 ///
-/// Ranks prove to each other that they know the key. What they send is neither encrypted nor
-/// signed: use it where the network can be trusted, as with other libraries of this kind.
+/// Ranks prove to each other that they know the key. What they send is as private as the network,
+/// unless it is sealed.
 ///
 /// Mirrors are written in ascending order, in whole words. wake() may be called by any thread.
 /// A child that this process forks may drop its copy but not use it. It has no connections, so that

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "capstan/export.hpp"
 #include "capstan/quantity.hpp"
@@ -19,6 +20,11 @@ enum class Bootstrap {
 
 /// See Settings::network.
 enum class Network : std::uint8_t { automatic, tcp, ofi, verbs };
+
+/// How data between hosts are protected: see Settings::wire.
+enum class Wire : std::uint8_t { plain, authenticated, encrypted };
+/// "plain".
+std::string_view name_of(Wire wire);
 
 /// Every setting of the engine. Each can be set in the program or by the environment variable
 /// named beside it; nothing else in the library reads the environment except launch detection
@@ -45,6 +51,12 @@ struct Settings {
   /// The transport between hosts. CAPSTAN_NETWORK: tcp, ofi (libfabric), verbs (RDMA), or auto:
   /// verbs where every rank has a device, else tcp.
   Network network = Network::automatic;
+
+  /// The protection of data between hosts, over tcp; ofi and verbs have plain only. Authenticated:
+  /// nobody outside the job can change, repeat or inject anything. Encrypted: nor read it. Both
+  /// take processor time for each byte. The same on all ranks. CAPSTAN_WIRE: plain, authenticated
+  /// or encrypted.
+  Wire wire = Wire::plain;
 
   /// The congestion control of connections between hosts, for example "cubic" or "dctcp". Empty:
   /// the system's own, but reno instead of BBR, which underestimates the network when traffic comes

@@ -1,0 +1,57 @@
+#include "core/net/record_seal.hpp"
+
+#include <sodium.h>
+
+#include <array>
+#include <cstring>
+
+namespace capstan {
+namespace {
+
+static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == sizeof(Secret::Bytes) &&
+              crypto_aead_chacha20poly1305_ietf_ABYTES == RecordSeal::tag_bytes);
+
+using AeadNonce = std::array<unsigned char, crypto_aead_chacha20poly1305_ietf_NPUBBYTES>;
+
+AeadNonce nonce_of(std::uint64_t number) {
+  AeadNonce nonce{};
+  std::memcpy(nonce.data(), &number, sizeof number);
+  return nonce;
+}
+
+unsigned char* raw(std::byte* bytes) {
+  return reinterpret_cast<unsigned char*>(bytes);
+}
+const unsigned char* raw(const std::byte* bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes);
+}
+
+/// The parts of a record that are encrypted, and those that are authenticated only.
+struct Parts {
+  std::span<std::byte> hidden, shown;
+  Parts(std::span<std::byte> record, RecordSeal::Mode mode) {
+    (mode == RecordSeal::Mode::encrypted ? hidden : shown) = record;
+  }
+};
+
+}  // namespace
+
+void RecordSeal::seal(std::span<std::byte> record, std::span<std::byte, tag_bytes> tag) {
+  const Parts parts{record, mode_};
+  const AeadNonce nonce = nonce_of(number_++);
+  crypto_aead_chacha20poly1305_ietf_encrypt_detached(
+      raw(parts.hidden.data()), raw(tag.data()), nullptr, raw(parts.hidden.data()),
+      parts.hidden.size(), raw(parts.shown.data()), parts.shown.size(), nullptr, nonce.data(),
+      raw(key_.bytes().data()));
+}
+
+bool RecordSeal::open(std::span<std::byte> record, std::span<const std::byte, tag_bytes> tag) {
+  const Parts parts{record, mode_};
+  const AeadNonce nonce = nonce_of(number_++);
+  return crypto_aead_chacha20poly1305_ietf_decrypt_detached(
+             raw(parts.hidden.data()), nullptr, raw(parts.hidden.data()), parts.hidden.size(),
+             raw(tag.data()), raw(parts.shown.data()), parts.shown.size(), nonce.data(),
+             raw(key_.bytes().data())) == 0;
+}
+
+}  // namespace capstan
