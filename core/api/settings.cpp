@@ -1,6 +1,7 @@
 #include "capstan/settings.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -72,27 +73,21 @@ void read_number(const char* name, int& setting, int least, int most, std::strin
     refuse(name, *text, expected);
 }
 
+template <class Choice, std::size_t count>
+void read_choice(const char* name, Choice& setting,
+                 const std::array<std::string_view, count>& names) {
+  const auto text = variable(name);
+  if (!text) return;
+  const auto found = std::ranges::find(names, *text);
+  if (found == names.end())
+    refuse(name, *text,
+           fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back()));
+  setting = static_cast<Choice>(found - names.begin());
+}
+
+constexpr std::array<std::string_view, 4> bootstrap_names{"auto", "tcp", "pmix", "pmi"};
+constexpr std::array<std::string_view, 4> network_names{"auto", "tcp", "ofi", "verbs"};
 constexpr std::array<std::string_view, 3> wire_names{"plain", "authenticated", "encrypted"};
-
-void read_bootstrap(Bootstrap& setting) {
-  constexpr const char* name = "CAPSTAN_BOOTSTRAP";
-  constexpr std::array<std::string_view, 4> names{"auto", "tcp", "pmix", "pmi"};
-  const auto text = variable(name);
-  if (!text) return;
-  const auto found = std::ranges::find(names, *text);
-  if (found == names.end()) refuse(name, *text, "auto, tcp, pmix or pmi");
-  setting = static_cast<Bootstrap>(found - names.begin());
-}
-
-void read_network(Network& setting) {
-  constexpr const char* name = "CAPSTAN_NETWORK";
-  constexpr std::array<std::string_view, 4> names{"auto", "tcp", "ofi", "verbs"};
-  const auto text = variable(name);
-  if (!text) return;
-  const auto found = std::ranges::find(names, *text);
-  if (found == names.end()) refuse(name, *text, "auto, tcp, ofi or verbs");
-  setting = static_cast<Network>(found - names.begin());
-}
 
 /// Throws for rules that cannot be read, and for schedules that cannot.
 void check_rules(const Settings& settings) {
@@ -101,15 +96,6 @@ void check_rules(const Settings& settings) {
   AlgorithmRules::parse(settings.algorithm, [&](Collective collective, auto name) {
     return added.check_name(collective, name);
   });
-}
-
-void read_wire(Wire& setting) {
-  constexpr const char* name = "CAPSTAN_WIRE";
-  const auto text = variable(name);
-  if (!text) return;
-  const auto found = std::ranges::find(wire_names, *text);
-  if (found == wire_names.end()) refuse(name, *text, "plain, authenticated or encrypted");
-  setting = static_cast<Wire>(found - wire_names.begin());
 }
 
 }  // namespace
@@ -122,7 +108,7 @@ Settings Settings::from_environment() {
   Settings settings;
   read_seconds("CAPSTAN_JOIN_TIMEOUT", settings.join_timeout);
   read_seconds("CAPSTAN_TIMEOUT", settings.timeout);
-  read_bootstrap(settings.bootstrap);
+  read_choice("CAPSTAN_BOOTSTRAP", settings.bootstrap, bootstrap_names);
   if (const auto text = variable("CAPSTAN_SECRET")) settings.secret = *text;
   if (const auto text = variable("CAPSTAN_INTERFACE")) settings.interface = *text;
   read_bytes("CAPSTAN_CHUNK", settings.chunk, Bytes{4 << 10}, Bytes{64 << 20},
@@ -138,8 +124,8 @@ Settings Settings::from_environment() {
   read_switch("CAPSTAN_HUGE_PAGES", settings.huge_pages);
   refuse_renamed("CAPSTAN_TRIALS", "CAPSTAN_AUTOTUNE");
   read_switch("CAPSTAN_AUTOTUNE", settings.autotune);
-  read_network(settings.network);
-  read_wire(settings.wire);
+  read_choice("CAPSTAN_NETWORK", settings.network, network_names);
+  read_choice("CAPSTAN_WIRE", settings.wire, wire_names);
   if (const auto text = variable("CAPSTAN_TCP_CONGESTION")) settings.tcp_congestion = *text;
   if (const auto text = variable("CAPSTAN_PROVIDER")) settings.provider = *text;
   if (const auto text = variable("CAPSTAN_RDMA_DEVICES")) settings.rdma_devices = *text;
