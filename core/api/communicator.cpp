@@ -281,18 +281,36 @@ void check_lists(const ByRank<ListAnswer>& lists) {
 
 }  // namespace
 
-std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
+/// Whether this rank is in the list. Throws InvalidArgument for a list that is none of a group.
+bool Communicator::is_listed(const char* call, std::span<const int> ranks) const {
   std::vector<int> members(ranks.begin(), ranks.end());
   std::ranges::sort(members);
   const bool repeats = std::ranges::adjacent_find(members) != members.end();
   if (members.empty() || repeats || members.front() < 0 || members.back() >= size())
-    throw InvalidArgument(fmt::format("rank {}: subgroup({}): pass each rank once, from 0 to {}",
-                                      rank(), fmt::join(ranks, ", "), size() - 1));
+    throw InvalidArgument(fmt::format("rank {}: {}({}): pass each rank once, from 0 to {}", rank(),
+                                      call, fmt::join(ranks, ", "), size() - 1));
+  return std::ranges::binary_search(members, rank());
+}
+
+std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
+  const bool inside = is_listed("subgroup", ranks);
   CollectiveExchange exchange{Impl::of(*this).engine};
   check_lists(gather_answers(exchange, ListAnswer{ranks}, "list", Purpose::subgroup));
-  const bool inside = std::ranges::binary_search(members, rank());
   return form(inside ? std::vector<Rank>(ranks.begin(), ranks.end()) : std::vector<Rank>{},
               Purpose::subgroup);
+}
+
+Communicator Communicator::create_group(std::span<const int> ranks, int tag) {
+  if (!is_listed("create_group", ranks))
+    throw InvalidArgument(fmt::format("rank {}: create_group({}): only members call it", rank(),
+                                      fmt::join(ranks, ", ")));
+  if (tag < 0 || tag > Messages::largest_group_tag)
+    throw InvalidArgument(fmt::format("rank {}: create_group with tag {}: tags are 0 to {}", rank(),
+                                      tag, Messages::largest_group_tag));
+  Impl& impl = Impl::of(*this);
+  const std::vector<Rank> members(ranks.begin(), ranks.end());
+  return Communicator{
+      std::make_unique<Impl>(make_group_of_members(impl.member, members, tag), impl.staging)};
 }
 
 /// Forms groups. All ranks take part, also ranks that get no group.

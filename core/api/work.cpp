@@ -142,9 +142,14 @@ std::optional<std::size_t> Work::wait_any(std::span<const Work> works, Deadline 
 }
 
 bool Work::wait_all(std::span<const Work> works, Deadline deadline, const std::stop_token& stop) {
-  for (const Work& work : works)
-    if (!drive(work.operation(), deadline, stop)) return false;
-  return true;
+  for (const Work& work : works) (void)work.operation();
+  std::span<const Work> pending = works;
+  const auto all_ended = [&] {
+    while (!pending.empty() && pending.front().has_ended()) pending = pending.subspan(1);
+    return pending.empty();
+  };
+  drive(drivers_of(works), [&] { return all_ended() || stop.stop_requested(); }, deadline);
+  return all_ended();
 }
 
 void Work::advance(std::span<const Work> works) {

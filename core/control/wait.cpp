@@ -109,7 +109,7 @@ std::string name_of_call(const Wait& wait) {
     case Wait::Kind::send:
       return fmt::format("a send with {}", tag);
     case Wait::Kind::form:
-      return "split() or subgroup()";
+      return "split(), subgroup() or create_group()";
   }
   return "an unknown call";
 }

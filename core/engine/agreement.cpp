@@ -1,5 +1,9 @@
 #include "core/engine/agreement.hpp"
 
+#include <algorithm>
+#include <cassert>
+#include <span>
+
 namespace capstan {
 
 Call Agreement::call() const {
@@ -12,6 +16,23 @@ Call Agreement::call() const {
           .shape = {.count = Elements{count}},
           .purpose = purpose,
           .about = about};
+}
+
+void combine(const Agreement& agreement, const ByRank<std::vector<std::byte>>& answers,
+             void* result) {
+  assert(agreement.type == DataType::u8 && agreement.combine != Combine::greatest);
+  const std::size_t size = agreement.answer_bytes().value();
+  const std::span whole{static_cast<std::byte*>(result),
+                        agreement.result_bytes(answers.size()).value()};
+  if (agreement.combine == Combine::all) {
+    for (int rank = 0; rank < answers.size(); ++rank)
+      std::ranges::copy(answers[Rank{rank}],
+                        whole.subspan(static_cast<std::size_t>(rank) * size).begin());
+    return;
+  }
+  std::ranges::copy(answers[Rank{0}], whole.begin());
+  for (const auto& answer : answers)
+    std::ranges::transform(answer, whole, whole.begin(), std::ranges::min);
 }
 
 bool holds_everywhere(Exchange& exchange, bool answer, std::string_view subject, Purpose purpose) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "capstan/by_rank.hpp"
 #include "core/lowering/call.hpp"
@@ -47,6 +48,10 @@ class Exchange {
   /// result_bytes(). Throws the errors of a communicator or of a store.
   virtual void run(const Agreement& agreement, const void* answer, void* result) = 0;
 };
+
+/// The result of an agreement on bytes (the least, or all) whose answers are here.
+void combine(const Agreement& agreement, const ByRank<std::vector<std::byte>>& answers,
+             void* result);
 
 /// Whether the answer of every rank is true.
 bool holds_everywhere(Exchange& exchange, bool answer, std::string_view subject,

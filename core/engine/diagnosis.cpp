@@ -26,7 +26,7 @@ std::string omission(const Suspect& suspect, const std::string& waiter) {
     case Wait::Kind::send:
       return fmt::format("has not taken a message{} of {}", tag, waiter);
     case Wait::Kind::form:
-      return "has not come to split() or subgroup()";
+      return "has not come to split(), subgroup() or create_group()";
     case Wait::Kind::none:
       break;
   }

@@ -103,7 +103,9 @@ Wait Engine::collective_wait(const Executor::Report& report, Time now) const {
 Wait Engine::message_wait(const Messages::MessageTransfer& transfer, int peer,
                           Time::duration waited) const {
   Wait wait{
-      .kind = transfer.sends ? Wait::Kind::send : Wait::Kind::receive,
+      .kind = transfer.forms_group ? Wait::Kind::form
+              : transfer.sends     ? Wait::Kind::send
+                                   : Wait::Kind::receive,
       .any = peer == any_source,
       .waited = std::chrono::duration_cast<std::chrono::milliseconds>(waited),
       .number = transfer.tag == any_tag ? Wait::any_tag : static_cast<std::uint64_t>(transfer.tag),

@@ -15,6 +15,7 @@ std::string tag_of(const Messages::MessageTransfer& transfer) {
 std::string description(const Messages::MessageTransfer& transfer, Rank peer) {
   const std::string who =
       peer == Rank{any_source} ? "any source" : fmt::format("rank {}", peer.value());
+  if (transfer.forms_group) return fmt::format("for {} in create_group()", who);
   if (transfer.sends)
     return fmt::format("for {} to take a message of {} bytes with {}", who, transfer.size,
                        tag_of(transfer));

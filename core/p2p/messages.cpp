@@ -47,7 +47,7 @@ void Messages::check_arguments(const MessageTransfer& transfer, const char* call
     throw InvalidArgument(fmt::format("rank {}: {} rank {}: ranks are 0 to {}", self_.value(), call,
                                       transfer.peer, ranks_ - 1));
   const bool any_tag_given = !transfer.sends && transfer.tag == any_tag;
-  if (!any_tag_given && (transfer.tag < 0 || transfer.tag > largest_tag))
+  if (!any_tag_given && !transfer.forms_group && (transfer.tag < 0 || transfer.tag > largest_tag))
     throw InvalidArgument(fmt::format("rank {}: {} rank {} with tag {}: tags are 0 to {}",
                                       self_.value(), call, transfer.peer, transfer.tag,
                                       largest_tag));
@@ -110,7 +110,7 @@ std::optional<MessageInfo> Messages::probe(int source, int tag) {
 
 bool Messages::matches(const MessageTransfer& transfer, Rank source, int tag) {
   return (transfer.peer == any_source || Rank{transfer.peer} == source) &&
-         (transfer.tag == any_tag || transfer.tag == tag);
+         (transfer.tag == any_tag ? tag <= largest_tag : transfer.tag == tag);
 }
 
 void Messages::queue(Rank peer, Outgoing outgoing) {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <list>
 #include <memory>
 #include <optional>
@@ -37,6 +38,9 @@ class Peers;
 class Messages {
  public:
   static constexpr int largest_tag = 1 << 30;
+  /// From here on tags are of members that form a group: no receive of the program matches them.
+  static constexpr int first_group_tag = largest_tag + 1;
+  static constexpr int largest_group_tag = std::numeric_limits<int>::max() - first_group_tag;
   using Time = std::chrono::steady_clock::time_point;
 
   /// A message that is being sent or received. `finished` is called once, by the function that
@@ -46,6 +50,7 @@ class Messages {
     bool sends = false;
     int peer = any_source;
     int tag = any_tag;
+    bool forms_group = false;  ///< between members, with a tag of theirs
     std::optional<DataType> type{};
     std::byte* data = nullptr;
     std::uint64_t size = 0;        ///< of the message, or of the buffer for one

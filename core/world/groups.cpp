@@ -1,4 +1,5 @@
-// Groups: communicators of some ranks of a parent communicator. The parent's collectives form them.
+// Groups: communicators of some ranks of a parent communicator. Collectives of the parent form
+// them, or messages between the members.
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@
 #include "core/net/foreign.hpp"
 #include "core/net/limits.hpp"
 #include "core/world/make_transport.hpp"
+#include "core/world/member_exchange.hpp"
 #include "core/world/world.hpp"
 
 namespace capstan {
@@ -24,7 +26,8 @@ namespace {
 /// number of their handoff.
 struct Announcement {
   std::uint32_t length = 0;
-  std::byte address[1020]{};
+  std::uint32_t shares_buffers = 0;  ///< see Engine::expects_shared_buffers()
+  std::byte address[1016]{};
 };
 
 /// The transports of a group of threads, which its first member makes for all. Member r takes
@@ -90,13 +93,14 @@ class Formation {
     return announce(std::as_bytes(std::span{&number, 1}));
   }
 
-  void connect(const ByRank<Announcement>& announcements) {
+  /// `announcements` of the members, in their order.
+  void connect(const std::vector<Announcement>& announcements) {
     if (members_.empty()) return;
     std::vector<Address> addresses;
-    for (const Rank member : members_) {
-      const Announcement& theirs = announcements[member];
-      Foreign{Rank{parent_.rank()}, member}.at_most("the length of its address", theirs.length,
-                                                    sizeof theirs.address);
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      const Announcement& theirs = announcements[i];
+      Foreign{Rank{parent_.rank()}, members_[i]}.at_most("the length of its address", theirs.length,
+                                                         sizeof theirs.address);
       addresses.emplace_back(theirs.address, theirs.address + theirs.length);
     }
     if (threads_) return take(addresses.front());
@@ -176,17 +180,35 @@ void together(Exchange& exchange, int rank, Purpose purpose, Step step) {
         fmt::format("rank {} could not form a group: another rank failed, see its error", rank));
 }
 
-std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members, Purpose purpose,
-                                 const Settings& settings) {
+/// Who agrees while a group is formed.
+struct Agreeing {
+  Exchange& exchange;
+  bool members_alone;  ///< else all ranks of the parent
+  Purpose purpose;
+};
+
+/// The announcements of the members, in their order.
+std::vector<Announcement> announcements_of(const std::vector<Rank>& members,
+                                           const Announcement& own, const Agreeing& agreeing) {
+  const auto all = gather_answers(agreeing.exchange, own, "address", agreeing.purpose);
+  if (agreeing.members_alone) return {all.begin(), all.end()};
+  std::vector<Announcement> theirs;
+  for (const Rank member : members) theirs.push_back(all[member]);
+  return theirs;
+}
+
+std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members,
+                                 const Settings& settings, const Agreeing& agreeing) {
+  const auto& [exchange, members_alone, purpose] = agreeing;
   Engine& engine = *parent.engine;
-  CollectiveExchange exchange{engine};
   Formation formation{engine, members};
   Announcement own;
   together(exchange, engine.rank(), purpose, [&] {
     rules_of(settings, formation.machine().hosts);  // throws before anything is made
     own = formation.open();
+    own.shares_buffers = engine.expects_shared_buffers() ? 1 : 0;
   });
-  const auto announcements = gather_answers(exchange, own, "address", purpose);
+  const auto announcements = announcements_of(members, own, agreeing);
   together(exchange, engine.rank(), purpose, [&] {
     const Progress::Forming told{*engine.progress(), world_ranks_of(engine, members)};
     formation.connect(announcements);
@@ -200,7 +222,9 @@ std::optional<Member> make_group(Member& parent, const std::vector<Rank>& member
   auto group =
       std::make_unique<Engine>(engine.shared(), formation.transport(), std::move(world_ranks),
                                Rank{formation.position()}, formation.layout(), machine, settings);
-  if (engine.expects_shared_buffers()) group->expect_shared_buffers();
+  if (std::ranges::any_of(announcements,
+                          [](const Announcement& theirs) { return theirs.shares_buffers != 0; }))
+    group->expect_shared_buffers();
   return Member{std::move(group)};
 }
 
@@ -208,7 +232,14 @@ std::optional<Member> make_group(Member& parent, const std::vector<Rank>& member
 
 std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members,
                                  Purpose purpose) {
-  return make_group(parent, members, purpose, parent.engine->settings());
+  CollectiveExchange exchange{*parent.engine};
+  return make_group(parent, members, parent.engine->settings(), {exchange, false, purpose});
+}
+
+Member make_group_of_members(Member& parent, const std::vector<Rank>& members, int tag) {
+  MemberExchange exchange{*parent.engine, members, tag};
+  return *make_group(parent, members, parent.engine->settings(),
+                     {exchange, true, Purpose::subgroup});
 }
 
 Member make_twin(Member& parent, const std::string& rules) {
@@ -216,7 +247,8 @@ Member make_twin(Member& parent, const std::string& rules) {
   settings.algorithm = rules;
   std::vector<Rank> all;
   for (const Rank rank : all_ranks(parent.engine->size())) all.push_back(rank);
-  return *make_group(parent, all, Purpose::twin, settings);
+  CollectiveExchange exchange{*parent.engine};
+  return *make_group(parent, all, settings, {exchange, false, Purpose::twin});
 }
 
 }  // namespace capstan

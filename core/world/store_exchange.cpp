@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 
 #include "capstan/error.hpp"
 
@@ -13,9 +12,13 @@ std::string StoreExchange::key(std::string_view subject, int rank) {
   return fmt::format("{}/{}", subject, rank);
 }
 
-void StoreExchange::copy_answer(const std::vector<std::byte>& answer, std::span<std::byte> to) {
-  if (answer.size() != to.size())
+void StoreExchange::require_length(const std::vector<std::byte>& answer, std::size_t length) {
+  if (answer.size() != length)
     throw BootstrapError("ranks run different versions of Capstan: use one for all");
+}
+
+void StoreExchange::copy_answer(const std::vector<std::byte>& answer, std::span<std::byte> to) {
+  require_length(answer, to.size());
   std::ranges::copy(answer, to.begin());
 }
 
@@ -65,20 +68,10 @@ std::string StoreExchange::text_from_first(std::string_view subject, const std::
 }
 
 void StoreExchange::run(const Agreement& agreement, const void* answer, void* result) {
-  assert(agreement.type == DataType::u8 && agreement.combine != Combine::greatest);
   const std::size_t size = agreement.answer_bytes().value();
-  const std::span own{static_cast<const std::byte*>(answer), size};
-  auto* const to = static_cast<std::byte*>(result);
-  const auto all = gather(agreement.subject, own);
-  std::vector<std::byte> theirs(size);
-  std::ranges::copy(own, to);
-  for (int peer = 0; peer < ranks_; ++peer) {
-    copy_answer(all[Rank{peer}], theirs);
-    if (agreement.combine == Combine::all)
-      std::ranges::copy(theirs, to + static_cast<std::size_t>(peer) * size);
-    else
-      std::ranges::transform(theirs, std::span{to, size}, to, std::ranges::min);
-  }
+  const auto all = gather(agreement.subject, {static_cast<const std::byte*>(answer), size});
+  for (const auto& theirs : all) require_length(theirs, size);
+  combine(agreement, all, result);
 }
 
 }  // namespace capstan

@@ -56,6 +56,7 @@ class StoreExchange final : public Exchange {
  private:
   std::vector<std::byte> await(std::string_view subject, int peer, int answering);
   static std::string key(std::string_view subject, int rank);
+  static void require_length(const std::vector<std::byte>& answer, std::size_t length);
   static void copy_answer(const std::vector<std::byte>& answer, std::span<std::byte> to);
 
   JobStore& store_;

@@ -146,8 +146,8 @@ MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) 
           .processes = std::move(processes)};
 }
 
-/// Everything in a segment must agree between ranks, above all its layout, what peers store, and how
-/// it crosses the wire.
+/// Everything in a segment must agree between ranks, above all its layout, what peers store, and
+/// how it crosses the wire.
 void agree_on_layout(StoreExchange& exchange, const SegmentLayout& layout,
                      const Settings& settings) {
   const std::string own = fmt::format(
@@ -209,11 +209,11 @@ Member make_member(std::unique_ptr<Transport> transport, Rank self, const Segmen
   ByRank<int> world_ranks(machine.hosts.ranks());
   std::iota(world_ranks.begin(), world_ranks.end(), 0);
   const std::shared_ptr<Transport> shared = std::move(transport);
-  Engine::Shared own{std::make_shared<Progress>(
-                         shared, Progress::Options{machine.oversubscribed, machine.spare_processors,
-                                                   machine.free_core,
-                                                   self, machine.processes, settings.timeout}),
-                     std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
+  Engine::Shared own{
+      std::make_shared<Progress>(
+          shared, Progress::Options{machine.oversubscribed, machine.spare_processors,
+                                    machine.free_core, self, machine.processes, settings.timeout}),
+      std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
   return {std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), self, layout,
                                    machine, settings)};
 }

@@ -39,6 +39,9 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings);
 /// `purpose`: what the program has called. Throws BootstrapError on all ranks when some cannot
 /// connect.
 std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members, Purpose purpose);
+/// The same where the members alone call it, this rank among them. Groups that the same ranks form
+/// at the same time need different tags, from 0 to Messages::largest_group_tag.
+Member make_group_of_members(Member& parent, const std::vector<Rank>& members, int tag);
 /// The same for all ranks, with other rules for algorithms (Settings::algorithm).
 Member make_twin(Member& parent, const std::string& rules);
 

@@ -148,6 +148,21 @@ bool arrive_from_elsewhere(Communicator& world) {
 }
 
 /// Groups overlap, run in different orders, and do as the world does.
+/// The ranks with odd numbers form a group while those with even ones are in a barrier, which ends
+/// after that alone.
+bool odd_ranks_form_a_group(Communicator& world) {
+  std::vector<int> odd;
+  for (int r = 1; r < world.size(); r += 2) odd.push_back(r);
+  bool right = true;
+  if (world.rank() % 2 == 1) {
+    auto group = world.create_group(odd);
+    right = correct(group, Collective::all_reduce, DataType::i32, ReduceOp::sum, 1000) &&
+            correct(group, Collective::all_gather, DataType::f64, ReduceOp::sum, 7);
+  }
+  world.barrier();
+  return right;
+}
+
 int groups(Communicator& world) {
   const int rank = world.rank(), size = world.size();
   auto parity = world.split(rank % 2, -rank);  // by falling rank
@@ -169,6 +184,7 @@ int groups(Communicator& world) {
     }
   }
   if (size > 1 && !arrive_from_elsewhere(world)) return 1;
+  if (!odd_ranks_form_a_group(world)) return 1;
   // A group of a group, which outlives both.
   auto inner = parity->split(0);
   parity.reset();

@@ -382,6 +382,7 @@ std::vector<Refusal> every_public_call() {
   add("allocate", [](auto& w) { (void)w.template allocate<float>(1); });
   add("split", [](auto& w) { (void)w.split(0); });
   add("subgroup", [](auto& w) { (void)w.subgroup(std::vector<int>{0}); });
+  add("create_group", [](auto& w) { (void)w.create_group(std::vector<int>{0}); });
   add("world_rank", [](auto& w) { (void)w.world_rank(0); });
   add("rank_of", [](auto& w) { (void)w.rank_of(0); });
   return calls;

@@ -35,6 +35,16 @@ class Async : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Progress, Async, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "ByThread" : "ByWaits"; });
 
+TEST_P(Async, OneThreadWaitsForWorksOfSeveralRanksTogether) {
+  auto world = Communicator::local_world(3, settings());
+  std::vector<std::vector<float>> data(3, std::vector<float>(20'000, 1));
+  std::vector<Work> works;
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    works.push_back(world[rank].start_all_reduce(data[rank]));
+  ASSERT_TRUE(Work::wait_all(works, Deadline::in(60s)));
+  for (const auto& result : data) EXPECT_THAT(result, Each(3.0f));
+}
+
 TEST_P(Async, ManyInFlightCompleteInAnyOrderOfWaiting) {
   on_threads(4, settings(), [](Communicator& world) {
     constexpr int n = 40;

@@ -311,6 +311,13 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   /// ranks, which shows two of them and leaves the communicator as it was.
   [[nodiscard]] std::optional<Communicator> subgroup(std::span<const int> ranks);
 
+  /// A communicator of these ranks, in this order, which its members alone call: no other rank
+  /// takes part, and may be busy or waiting elsewhere. This rank has to be one of them. Groups that
+  /// the same ranks form at the same time (in several threads) need different tags, as does another
+  /// attempt after one that has failed. Waits for the members as a receive does, and throws
+  /// TimedOut or PeerLost with those that do not come; this communicator stays usable after that.
+  [[nodiscard]] Communicator create_group(std::span<const int> ranks, int tag = 0);
+
   /// A communicator of the same ranks whose calls run by these rules (Settings::algorithm), for
   /// example "all_reduce:ring". All ranks call it with the same rules. For algorithms that have
   /// been added (capstan/custom_algorithm.hpp) it proves them for these ranks.
@@ -355,6 +362,7 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
     void operator()(Impl* impl) const noexcept;
   };
   explicit Communicator(std::unique_ptr<Impl> impl);
+  bool is_listed(const char* call, std::span<const int> ranks) const;
   std::optional<Communicator> form(const std::vector<Rank>& members, Purpose purpose);
 
   /// A call with the transfers before and after it.
