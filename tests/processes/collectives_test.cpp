@@ -185,8 +185,8 @@ TEST_F(Processes, OneLimitOfUnexpectedMessagesHoldsForAllRanks) {
                    fmt::format("CAPSTAN_UNEXPECTED_MESSAGES=$((1 + CAPSTAN_RANK))m {} rank; true",
                                WORKER_PROGRAM)});
   EXPECT_EQ(occurrences(result.output, "Mismatch:"), 2) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("the same CAPSTAN_CHUNK, CAPSTAN_RAILS and "
-                                       "CAPSTAN_UNEXPECTED_MESSAGES"));
+  EXPECT_THAT(result.output, HasSubstr("the same CAPSTAN_CHUNK, CAPSTAN_RAILS, "
+                                       "CAPSTAN_UNEXPECTED_MESSAGES and CAPSTAN_WIRE"));
 }
 
 TEST_F(Processes, ASenderThatDiesIsNamed) {
