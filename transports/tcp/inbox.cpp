@@ -115,7 +115,6 @@ Inbox::State Inbox::peek(int socket) const {
   const ssize_t got = ::recv(socket, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
   if (got == 0) return State::ended;
   if (got < 0) return would_block(errno) || errno == EINTR ? State::open : State::broken;
-  if (records_) return State::open;
   const bool header = rest_size_ == 0 && decoder_.outstanding().length == 0;
   if (!header || got < static_cast<ssize_t>(bytes.size())) return State::open;
   FrameHeader found;

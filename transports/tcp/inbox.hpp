@@ -31,8 +31,10 @@ class Inbox {
   /// MalformedMessage.
   State receive(int socket, std::span<std::byte> buffer);
 
-  /// The state that receive() would return next, without reading. Anything but left, ended and
-  /// broken counts as open.
+  bool is_sealed() const { return records_ != nullptr; }
+
+  /// Of an inbox that is not sealed: the state that receive() would return next, without reading.
+  /// Anything but left, ended and broken counts as open.
   State peek(int socket) const;
 
  private:

@@ -71,6 +71,7 @@ class TcpTransport final : public MirroredTransport {
   void take_outcomes();
   void begin(PeerConnection& peer, tcp::Outcome outcome);
   void serve(PeerConnection& peer);
+  void look_for_end(PeerConnection& peer);
   void lose(PeerConnection& peer, std::string why);
   void leave();
   std::uint64_t unacknowledged() const;
@@ -298,16 +299,20 @@ void TcpTransport::watch(Rank peer) {
   take_outcomes();
 }
 
+/// A goodbye that is sealed shows only when what came before it has been received.
+void TcpTransport::look_for_end(PeerConnection& peer) {
+  if (peer.inbox.is_sealed()) return serve(peer);
+  const Inbox::State state = peer.inbox.peek(peer.socket.get());
+  if (state != Inbox::State::open) lose(peer, peer.describe_end(state, errno));
+}
+
 std::optional<std::string> TcpTransport::departed(Rank peer) {
   PeerConnection* which = peers_[index(peer)].get();
   if (!which) return std::nullopt;
   if (which->lost || !which->socket.valid()) return which->lost;
-  const Inbox::State state = which->inbox.peek(which->socket.get());
-  if (state != Inbox::State::open) {
-    lose(*which, which->describe_end(state, errno));
-  } else if (which->has_stalled(options_.peer_timeout)) {
+  look_for_end(*which);
+  if (!which->lost && which->has_stalled(options_.peer_timeout))
     lose(*which, which->describe_end(Inbox::State::broken, ETIMEDOUT));
-  }
   return which->lost;
 }
 
