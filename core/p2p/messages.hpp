@@ -139,7 +139,7 @@ class Messages {
     const MessageTransfer* transfer = nullptr;
     Time since{};
   };
-  /// Whom the transfers wait for that have been seen to wait.
+  /// Whom the transfers wait for that have been seen to wait: the oldest of each peer and direction.
   std::vector<Awaited> awaited() const;
 
  private:

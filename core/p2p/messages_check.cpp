@@ -1,6 +1,8 @@
 // How messages end when peers are gone or slow, or when the communicator has failed.
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "capstan/error.hpp"
 #include "core/control/peers.hpp"
@@ -94,9 +96,12 @@ const Messages::MessageTransfer* Messages::first_unsent(Rank peer) const {
 }
 
 std::vector<Messages::Awaited> Messages::awaited() const {
-  std::vector<Awaited> all;
+  std::map<std::pair<int, bool>, Awaited> oldest;
   const auto add = [&](int peer, const MessageTransfer& transfer, Time since) {
-    if (since != Time{}) all.push_back({peer, &transfer, since});
+    if (since == Time{}) return;
+    const Awaited candidate{peer, &transfer, since};
+    const auto [known, is_new] = oldest.try_emplace({peer, transfer.sends}, candidate);
+    if (!is_new && since < known->second.since) known->second = candidate;
   };
   for (const TransferPointer& transfer : posted_) add(transfer->peer, *transfer, transfer->since);
   for (const Incoming& incoming : incoming_)
@@ -105,6 +110,8 @@ std::vector<Messages::Awaited> Messages::awaited() const {
   for (const Rank peer : peers_.others())
     if (const MessageTransfer* const first = first_unsent(peer))
       add(peer.value(), *first, full_since_[peer]);
+  std::vector<Awaited> all;
+  for (const auto& [key, awaited] : oldest) all.push_back(awaited);
   return all;
 }
 

@@ -49,7 +49,8 @@ class FakeExchange final : public Exchange {
 
 TEST(Agreement, IsOneSmallCollective) {
   const Agreement least{.count = 3, .purpose = Purpose::visibility};
-  EXPECT_EQ(to_string(Call{least.call()}), "all_reduce(3 x u8, min)");
+  EXPECT_EQ(to_string(Call{least.call()}),
+            "all_reduce(3 x u8, min), asking first what buffers all ranks have");
   EXPECT_EQ(least.call().purpose, Purpose::visibility);
   EXPECT_EQ(least.result_bytes(5), Bytes{3});
 

@@ -84,7 +84,7 @@ TEST_F(RankOne, RefusesAnswersOfAnotherLength) {
 
 TEST_F(RankOne, TakesTheWordOfRankZero) {
   const std::array<std::uint8_t, 1> first{42};
-  store.put("caches", std::as_bytes(std::span{first}));
+  store.put("caches/0", std::as_bytes(std::span{first}));
   EXPECT_EQ(exchange.from_first("caches", std::uint8_t{3}), 42);
 }
 
