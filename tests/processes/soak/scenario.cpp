@@ -113,6 +113,8 @@ void Scenario::arrange_blame() {
   ranks_each = arrangement.ranks_each;
   victim %= ranks();
   timeout = 1s;
+  constexpr Bytes one_element{16};  // of any type; in calls without elements ranks need not wait
+  size = std::max(size, one_element);
 }
 
 perf::Cell Scenario::call(int n) const {
