@@ -4,11 +4,13 @@
 
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
+#include "core/cli/explain/chart.hpp"
 #include "core/cli/explain/report.hpp"
 #include "core/cli/options.hpp"
 #include "core/cli/sizes.hpp"
 #include "core/engine/engine.hpp"
 #include "perf/measure/report.hpp"
+#include "perf/report/page.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {
@@ -22,10 +24,8 @@ struct ExplainOptions {
   std::string rules, profile;
   bool in_order = false, json = false;
   int schedule = -1;
-  std::string svg;
+  std::string svg, chart;
 };
-
-constexpr int most_drawn = 32;
 
 Hosts hosts_of(const ExplainOptions& options) {
   if (!options.hosts.empty()) return parse_hosts(options.hosts);
@@ -63,8 +63,10 @@ Question question_of(const ExplainOptions& options) {
   return question;
 }
 
-int run_explain(const ExplainOptions& options) {
+int run_explain(const ExplainOptions& options, const std::vector<std::string>& arguments) {
+  if (!options.chart.empty()) report::require_charts("--chart");
   perf::check_writable(options.svg);
+  perf::check_writable(options.chart);
   const Question question = question_of(options);
   const int ranks = question.hosts().ranks();
   if (options.schedule >= ranks)
@@ -81,13 +83,15 @@ int run_explain(const ExplainOptions& options) {
     fmt::print("{}", schedule_text(question, survey.decision.choice, Rank{options.schedule}));
   if (!options.svg.empty())
     perf::write_document(options.svg, space_time_svg(question, survey.decision.choice));
+  if (!options.chart.empty())
+    perf::write_document(options.chart, chart_page(question, survey, report::origin(arguments)));
   return 0;
 }
 
 constexpr const char* footer =
     "Examples:\n"
     "  capstan explain all_reduce --bytes 1M\n"
-    "  capstan explain all_reduce --bytes 64k -n 8 --svg picture.svg --schedule 0\n"
+    "  capstan explain all_reduce --bytes 64k -n 8 --chart page.html --schedule 0\n"
     "  capstan explain broadcast --bytes 4M --hosts 4x8\n"
     "  capstan explain all_reduce -n 8 --rules 'all_reduce:0-64k ranks=2-8:flat,64k-inf:ring'\n\n"
     "Starts no ranks: it decides as ranks on this machine would, by the same function. A rule\n"
@@ -102,7 +106,7 @@ constexpr const char* footer =
 
 }  // namespace
 
-void add_explain_command(CLI::App& app, int& status) {
+void add_explain_command(CLI::App& app, int& status, const std::vector<std::string>& arguments) {
   auto* command = app.add_subcommand("explain", "Show how a call would run, and why");
   const auto options = std::make_shared<ExplainOptions>();
   command->add_option("collective", options->collective, "Collective")
@@ -132,8 +136,10 @@ void add_explain_command(CLI::App& app, int& status) {
       ->check(CLI::Range(0, most_ranks - 1));
   command->add_option("--svg", options->svg,
                       "Write a space-time diagram of the chosen schedule to this file");
+  command->add_option("--chart", options->chart,
+                      "Write all of it as an HTML page of diagrams to this file");
   command->footer(footer);
-  command->callback([options, &status] { status = run_explain(*options); });
+  command->callback([options, &status, &arguments] { status = run_explain(*options, arguments); });
 }
 
 }  // namespace capstan::cli

@@ -6,6 +6,7 @@
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
 #include "core/cli/options.hpp"
+#include "core/cli/tune/chart.hpp"
 #include "core/cli/tune/load.hpp"
 #include "core/cli/tune/sweep.hpp"
 #include "core/launcher/launcher.hpp"
@@ -14,6 +15,7 @@
 #include "core/tuning/export_profile.hpp"
 #include "core/tuning/find_profile.hpp"
 #include "perf/measure/report.hpp"
+#include "perf/report/page.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {
@@ -26,7 +28,7 @@ struct TuneOptions {
   std::vector<int> ranks;
   launcher::HostOptions where;
   double seconds = 0.3;
-  std::string output, under_load, check, format;
+  std::string output, under_load, check, format, chart;
   bool restart = false;
 };
 
@@ -73,7 +75,17 @@ void say_how_long(const SweepPlan& plan, const std::vector<int>& ranks) {
   std::fflush(stdout);
 }
 
+/// Draws all that the profile has, also what was measured earlier.
+void write_chart(const TuneOptions& options, const std::string& file,
+                 const std::vector<std::string>& arguments) {
+  if (options.chart.empty()) return;
+  const Profile profile = parse_profile(read_profile_file(file), file);
+  perf::write_document(options.chart, chart_page(profile, report::origin(arguments)));
+}
+
 int run_jobs(const TuneOptions& options, const std::vector<std::string>& arguments) {
+  if (!options.chart.empty()) report::require_charts("--chart");
+  perf::check_writable(options.chart);
   const SweepPlan plan = plan_of(options);
   const auto ranks = ranks_of(options);
   profile_to_continue(plan);  // refuses a bad file once, before anything starts
@@ -93,6 +105,7 @@ int run_jobs(const TuneOptions& options, const std::vector<std::string>& argumen
       return status;
     }
   }
+  write_chart(options, plan.file, arguments);
   return 0;
 }
 
@@ -141,7 +154,7 @@ constexpr const char* footer =
     "Examples:\n"
     "  capstan tune                                   all cores, six collectives, 8 bytes to 16M\n"
     "  capstan tune all_reduce --sizes 8,1K,64K,1M,16M -n 2,4\n"
-    "  capstan tune --hosts node1:2,node2:2\n"
+    "  capstan tune --hosts node1:2,node2:2 --chart tuned.html\n"
     "  capstan tune --under-load './my_computation'   beside a computation on the same cores\n"
     "  capstan tune --check profile.json              what is wrong with a profile\n"
     "  capstan tune --export openmpi4 > rules.conf    for mpirun --mca "
@@ -184,13 +197,17 @@ void add_tune_command(CLI::App& app, int& status, const std::vector<std::string>
                     "Measure again what the file has; otherwise only what it lacks");
   command->add_option("--under-load", options->under_load,
                       "A shell command that runs beside, again and again");
+  auto* chart = command->add_option("--chart", options->chart,
+                                    "At the end write the profile as an HTML page of diagrams");
   auto* check = command->add_option("--check", options->check, "Look for faults in this profile");
   command
       ->add_option("--export", options->format,
                    "Print the profile for another library: nccl (tuner CSV), openmpi4, openmpi6 "
                    "(JSON) or ucc (UCC_TL_UCP_TUNE)")
       ->check(CLI::IsMember({"nccl", "openmpi4", "openmpi6", "ucc"}))
-      ->excludes(check);
+      ->excludes(check)
+      ->excludes(chart);
+  check->excludes(chart);
   command->footer(footer);
   command->callback([options, command, &status, &arguments] {
     status = run_tune(*command, *options, arguments);

@@ -12,7 +12,7 @@ namespace {
 
 /// The same line as bandwidths: what took longest is the least.
 report::Line bandwidth_of(const report::Line& times, double share) {
-  report::Line line{.name = times.name, .role = times.role};
+  report::Line line{.name = times.name, .role = times.role, .shown = times.shown};
   const auto gigabytes = [&](double bytes, double microseconds) {
     return microseconds > 0 ? share * bytes / microseconds / 1e3 : 0;
   };

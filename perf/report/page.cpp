@@ -30,7 +30,8 @@ json to_json(const Line& line) {
                       {"low", point.low},
                       {"high", point.high},
                       {"note", point.note}});
-  return {{"name", line.name}, {"role", name_of(line.role)}, {"points", points}};
+  return {
+      {"name", line.name}, {"role", name_of(line.role)}, {"shown", line.shown}, {"points", points}};
 }
 
 json to_json(const Diagram& diagram) {

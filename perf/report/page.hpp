@@ -22,6 +22,7 @@ struct Line {
   std::string name;
   std::vector<Point> points{};
   Role role = Role::other;
+  bool shown = true;  ///< false: switched off at first
 };
 
 /// Lines over sizes. `unit` is "microseconds" or "GB/s"; both axes are logarithmic.

@@ -131,14 +131,14 @@
   function looks(diagrams) {
     const found = new Map();
     let next = 0;
-    for (const { name, role } of diagrams.flatMap((diagram) => diagram.lines)) {
+    for (const { name, role, shown } of diagrams.flatMap((diagram) => diagram.lines)) {
       if (found.has(name)) continue;
       if (role === 'bound') {
-        found.set(name, { colour: '#808080', dash: [4, 4], width: 1.5, mark: false });
+        found.set(name, { colour: '#808080', dash: [4, 4], width: 1.5, mark: false, shown });
         continue;
       }
       found.set(name, { colour: palette[next % palette.length], mark: marks[next % marks.length],
-        dash: dashes[Math.floor(next / palette.length) % dashes.length], width: role === 'subject' ? 3 : 1.5 });
+        dash: dashes[Math.floor(next / palette.length) % dashes.length], width: role === 'subject' ? 3 : 1.5, shown });
       ++next;
     }
     return found;
@@ -147,9 +147,10 @@
   // A line and the two edges of its band, the second of which is filled towards the first.
   function datasets(line, look) {
     const edge = (which) => line.points.map((point) => ({ x: point.x, y: point[which] || point.y }));
-    const band = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, line: line.name, isBand: true };
+    const hidden = !look.shown;
+    const band = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, line: line.name, isBand: true, hidden };
     return [
-      { label: line.name, line: line.name, data: line.points, borderColor: look.colour, backgroundColor: look.colour,
+      { label: line.name, line: line.name, hidden, data: line.points, borderColor: look.colour, backgroundColor: look.colour,
         borderWidth: look.width, borderDash: look.dash, pointStyle: look.mark || 'circle',
         pointRadius: look.mark ? 4 : 0, pointHoverRadius: 6, clip: 8 },
       { ...band, data: edge('low'), fill: false },
@@ -199,7 +200,7 @@
     const list = element('ul', { className: 'legend' });
     for (const [name, look] of lookOf) {
       const button = element('button', { type: 'button', title: 'show or hide this line' }, swatch(look), name);
-      button.setAttribute('aria-pressed', 'true');
+      button.setAttribute('aria-pressed', String(look.shown));
       button.addEventListener('click', () => {
         const shown = button.getAttribute('aria-pressed') !== 'true';
         button.setAttribute('aria-pressed', String(shown));
@@ -335,7 +336,7 @@
     own.push(chart);
     for (const dataset of parts) {
       dataset.line = dataset.label;
-      lookOf.set(dataset.label, { colour: dataset.backgroundColor, dash: [], width: 9 });
+      lookOf.set(dataset.label, { colour: dataset.backgroundColor, dash: [], width: 9, shown: true });
     }
     box.before(legend(lookOf, own));
     section.append(barValues(part));

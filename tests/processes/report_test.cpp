@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -231,6 +232,72 @@ TEST_F(Reports, OfPerfHaveItsFiguresAndSayWhereTheyComeFrom) {
   EXPECT_EQ(times["texts"][0].back(), results[0]["algorithm"]);
   EXPECT_THAT(seen["tables"], Contains(::testing::ResultOf(
                                   [](const json& table) { return table["kind"]; }, "heat")));
+}
+
+/// A row of a table of values by its first text.
+json row_of(const json& table, const std::string& name) {
+  for (std::size_t i = 0; i < table["texts"].size(); ++i)
+    if (table["texts"][i][0] == name) return table["values"][i];
+  ADD_FAILURE() << "no row " << name << " in " << table.dump(1);
+  return {};
+}
+
+TEST_F(Reports, OfExplainShowCandidatesByPartsAndTheCriticalPath) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "explain", "all_reduce", "--bytes", "64k", "-n",
+                                   "4", "--json", "--chart", file("chart.html")},
+                                  {{"CAPSTAN_PROFILE", "none"}});
+  ASSERT_EQ(result.status, 0) << result.output;
+  const json answer = json::parse(result.output);
+  const std::string html = read(file("chart.html"));
+  expect_readable(look(html, 480));
+  const json seen = look(html);
+  expect_readable(seen);
+  const json& candidates = seen["tables"][0];
+  int shown = 0;
+  for (const json& candidate : answer["candidates"]) {
+    if (candidate["predicted"].is_null()) continue;
+    const json row = row_of(candidates, fmt::format("{}{}/{}", candidate["chosen"] ? "* " : "",
+                                                    candidate["algorithm"].get<std::string>(),
+                                                    candidate["protocol"].get<std::string>()));
+    const json& predicted = candidate["predicted"];
+    EXPECT_NEAR(row[1], predicted["total"], 1e-6);
+    EXPECT_NEAR(row[2], predicted["latency"], 1e-6);
+    EXPECT_NEAR(row[5], predicted["waiting"], 1e-6);
+    ++shown;
+  }
+  EXPECT_EQ(candidates["texts"].size(), shown);
+  ASSERT_THAT(seen["drawings"], SizeIs(1));
+  EXPECT_THAT(seen["drawings"][0].get<std::string>(), HasSubstr("rank 3"));
+  EXPECT_THAT(seen["drawings"][0].get<std::string>(), HasSubstr("critical path"));
+  EXPECT_EQ(seen["facts"]["decided by"], answer["source"]);
+}
+
+TEST_F(Reports, OfTuneShowEveryCandidateAndTheFastestAtFirst) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "tune", "all_reduce", "-n", "2", "--sizes",
+                                   "64,64K", "--seconds", "0.01", "--output", file("profile.json"),
+                                   "--chart", file("chart.html")});
+  ASSERT_EQ(result.status, 0) << result.output;
+  const json seen = look(read(file("chart.html")));
+  expect_readable(seen);
+  const json& times = seen["tables"][1];
+  const json profile = json::parse(read(file("profile.json")));
+  const json& cells = profile["groups"][0]["cells"];
+  ASSERT_THAT(cells, SizeIs(2));
+  for (const json& cell : cells) {
+    const std::size_t row = cell["bytes"] == 64 ? 0 : 1;
+    std::vector<double> expected, found;
+    for (const json& way : cell["ways"]) expected.push_back(way["microseconds"]);
+    for (const json& value : times["values"][row])
+      if (!value.is_null()) found.push_back(value);
+    std::ranges::sort(expected), std::ranges::sort(found);
+    EXPECT_THAT(found, ::testing::Pointwise(::testing::DoubleNear(1e-6), expected));
+    const auto name = std::ranges::find(times["head"], times["texts"][row].back());
+    ASSERT_NE(name, times["head"].end());
+    EXPECT_NEAR(times["values"][row][static_cast<std::size_t>(name - times["head"].begin())],
+                expected.front(), 1e-6);
+  }
+  EXPECT_EQ(seen["charts"][0]["names"].size(), 3 * (times["head"].size() - 2));
+  EXPECT_LE(seen["charts"][0]["shown"], 6) << "those that were the fastest, with their bands";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/cli/explain/report.hpp"
 
@@ -37,6 +38,9 @@ Look look_of(OpCode code) {
 class Drawing {
  public:
   explicit Drawing(const Predictor::Timeline& line) : line_(line) {
+    if (line.spans.empty()) return;  // one rank that has nothing to do
+    match_messages();
+    find_critical_path();
     begin_ = std::ranges::min(line.spans, {}, &SimulatedSpan::begin).begin;
     end_ = std::max(std::ranges::max(line.spans, {}, &SimulatedSpan::end).end, begin_ + 1);
   }
@@ -48,7 +52,7 @@ class Drawing {
         "font-family=\"sans-serif\" "
         "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
         "<text x=\"{}\" y=\"20\" font-size=\"15\">{}</text>\n",
-        left + width + 30, height, left, title);
+        left + width + 30, height, left, escaped(title));
     for (const Rank rank : all_ranks(line_.programs.size()))
       svg +=
           fmt::format("<text x=\"10\" y=\"{}\">rank {}</text>\n", y(rank) + bar - 4, rank.value());
@@ -62,12 +66,14 @@ class Drawing {
   const Op& op(const SimulatedSpan& span) const { return line_.programs[span.rank].ops[span.op]; }
 
   std::string rectangle(const SimulatedSpan& span) const {
+    const bool critical = critical_.contains(&span);
     return fmt::format(
-        "<rect class=\"step\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\">"
+        "<rect class=\"step\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\"{}>"
         "<title>rank {}, {:.2f} to {:.2f} us: {}</title></rect>\n",
         x(span.begin), y(span.rank), std::max(1.0, x(span.end) - x(span.begin)), bar,
-        look_of(op(span).code).colour, span.rank.value(), (span.begin - begin_) / 1000,
-        (span.end - begin_) / 1000, escaped(to_string(line_.programs[span.rank], op(span))));
+        look_of(op(span).code).colour, critical ? " stroke=\"#000000\" stroke-width=\"2\"" : "",
+        span.rank.value(), (span.begin - begin_) / 1000, (span.end - begin_) / 1000,
+        escaped(to_string(line_.programs[span.rank], op(span))));
   }
 
   /// "->" as XML wants it.
@@ -78,23 +84,47 @@ class Drawing {
     return safe;
   }
 
-  /// From each signal to the wait that it ends: the n-th of a pair of ranks to the n-th.
-  std::string arrows() const {
+  /// Each signal and the wait that it ends: the n-th of a pair of ranks and the n-th.
+  void match_messages() {
     using Pair = std::pair<Rank, Rank>;
     std::map<Pair, std::vector<const SimulatedSpan*>> signals, waits;
     for (const SimulatedSpan& span : line_.spans) {
       if (op(span).code == OpCode::signal) signals[{span.rank, op(span).peer}].push_back(&span);
       if (op(span).code == OpCode::wait) waits[{op(span).peer, span.rank}].push_back(&span);
     }
-    std::string lines;
     for (const auto& [pair, sent] : signals)
       for (std::size_t i = 0; i < std::min(sent.size(), waits[pair].size()); ++i)
-        lines += fmt::format(
-            "<line class=\"message\" x1=\"{:.1f}\" y1=\"{}\" x2=\"{:.1f}\" y2=\"{}\" "
-            "stroke=\"#444444\" stroke-width=\"0.8\"/>\n",
-            x(sent[i]->end), y(pair.first) + bar / 2, x(waits[pair][i]->end),
-            y(pair.second) + bar / 2);
+        ended_by_[waits[pair][i]] = sent[i];
+  }
+
+  std::string arrows() const {
+    std::string lines;
+    for (const auto& [wait, signal] : ended_by_)
+      lines += fmt::format(
+          "<line class=\"message\" x1=\"{:.1f}\" y1=\"{}\" x2=\"{:.1f}\" y2=\"{}\" "
+          "stroke=\"{}\" stroke-width=\"{}\"/>\n",
+          x(signal->end), y(signal->rank) + bar / 2, x(wait->end), y(wait->rank) + bar / 2,
+          critical_messages_.contains(wait) ? "#000000" : "#444444",
+          critical_messages_.contains(wait) ? 2.0 : 0.8);
     return lines;
+  }
+
+  /// Backwards from the operation that ends last: before a wait came the signal that ended it, if
+  /// it came after the wait had begun, and before any other the operation before it on its rank.
+  void find_critical_path() {
+    std::map<const SimulatedSpan*, const SimulatedSpan*> before;
+    std::map<Rank, const SimulatedSpan*> last;
+    for (const SimulatedSpan& span : line_.spans) {
+      before[&span] = last[span.rank];
+      last[span.rank] = &span;
+    }
+    const SimulatedSpan* span = &*std::ranges::max_element(line_.spans, {}, &SimulatedSpan::end);
+    while (span && critical_.insert(span).second) {
+      const auto ended = ended_by_.find(span);
+      const bool message = ended != ended_by_.end() && ended->second->end > span->begin;
+      if (message) critical_messages_.insert(span);
+      span = message ? ended->second : before[span];
+    }
   }
 
   std::string axis(int at) const {
@@ -106,21 +136,29 @@ class Drawing {
   }
 
   static std::string legend(int at) {
+    constexpr int spacing = 155;
     std::string marks;
     int i = 0;
     for (const OpCode code :
          {OpCode::gather, OpCode::signal, OpCode::wait, OpCode::push, OpCode::notify}) {
-      const int place = left + 175 * i++;
+      const int place = left + spacing * i++;
       marks += fmt::format(
           "<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{}\"/><text x=\"{}\" "
           "y=\"{}\">{}</text>\n",
           place, at - 11, look_of(code).colour, place + 18, at, look_of(code).name);
     }
+    const int place = left + spacing * i;
+    marks += fmt::format(
+        "<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"none\" stroke=\"#000000\" "
+        "stroke-width=\"2\"/><text x=\"{}\" y=\"{}\">critical path</text>\n",
+        place, at - 11, place + 18, at);
     return marks;
   }
 
   const Predictor::Timeline& line_;
-  double begin_ = 0, end_ = 0;
+  double begin_ = 0, end_ = 1;
+  std::map<const SimulatedSpan*, const SimulatedSpan*> ended_by_;  // waits, and their signals
+  std::set<const SimulatedSpan*> critical_, critical_messages_;    // the latter: waits
 };
 
 }  // namespace

@@ -1,0 +1,262 @@
+// `capstan explain` and `capstan tune` as programs: what is measured is found again.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/processes/processes.hpp"
+
+namespace capstan {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+/// A folder for one test, and in it the configuration of a user without a profile.
+struct Folder {
+  Folder() { std::filesystem::remove_all(path), std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string file(const char* name) const { return path / name; }
+  Environment environment() const {
+    return {{"XDG_CONFIG_HOME", path}, {"XDG_CONFIG_DIRS", file("none")}};
+  }
+  const std::filesystem::path path = std::filesystem::path{testing::TempDir()} /
+                                     testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+CommandResult capstan(const Folder& folder, std::vector<std::string> arguments,
+                      Environment more = {}) {
+  arguments.insert(arguments.begin(), CAPSTAN_PROGRAM);
+  Environment all = folder.environment();
+  all.insert(all.end(), more.begin(), more.end());
+  return run_command(arguments, all);
+}
+
+std::string text_of(const std::string& file) {
+  std::ifstream stream{file};
+  return {std::istreambuf_iterator<char>{stream}, {}};
+}
+
+TEST(Explain, NamesEveryCandidateItsTimesAndWhyItWasNotTaken) {
+  const Folder folder;
+  const auto result = capstan(folder, {"explain", "all_reduce", "--bytes", "64k", "-n", "4",
+                                       "--schedule", "1", "--svg", folder.file("picture.svg")});
+  ASSERT_EQ(result.status, 0) << result.output;
+  for (const char* part :
+       {"all_reduce(16384 x f32, sum), 65536 bytes, on 4 ranks on 1 host",
+        "chosen:   ", "decided by: the model", "= latency", "+reduction", "rabenseifner/staged",
+        "times as long", "made for several hosts", "schedule of rank 1", "    0  "})
+    EXPECT_THAT(result.output, HasSubstr(part));
+  const std::string svg = text_of(folder.file("picture.svg"));
+  EXPECT_THAT(svg, HasSubstr("<svg xmlns"));
+  EXPECT_THAT(svg, HasSubstr("</svg>"));
+  EXPECT_GT(occurrences(svg, "class=\"step\""), 8);
+  EXPECT_EQ(occurrences(svg, ">rank "), 4 + occurrences(svg, "<title>rank "));
+}
+
+/// The same function decides in a run.
+TEST(Explain, SaysWhatARunDoes) {
+  const Folder folder;
+  for (const char* bytes : {"64", "1M"}) {
+    const auto told =
+        capstan(folder, {"explain", "all_reduce", "--bytes", bytes, "-n", "2", "--json"});
+    ASSERT_EQ(told.status, 0) << told.output;
+    const auto ran = capstan(folder,
+                             {"perf", "all_reduce", "-n", "2", "-b", bytes, "-e", bytes,
+                              "--seconds", "0.01", "--json", "-"},
+                             {{"CAPSTAN_AUTOTUNE", "0"}});
+    ASSERT_EQ(ran.status, 0) << ran.output;
+    EXPECT_EQ(json::parse(told.output)["algorithm"],
+              json::parse(ran.output)["results"][0]["algorithm"]);
+  }
+}
+
+TEST(Explain, RefusesWhatItCannotRead) {
+  const Folder folder;
+  const auto bad = capstan(folder, {"explain", "--rules", "all_reduce:0-4k:flut"});
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_THAT(bad.output, HasSubstr("in column 17"));
+  std::ofstream{folder.file("bad.json")} << "{\n  oops";
+  const auto file = capstan(folder, {"explain", "--profile", folder.file("bad.json")});
+  EXPECT_EQ(file.status, 2);
+  EXPECT_THAT(file.output, HasSubstr("bad.json:2:3: it is no JSON"));
+}
+
+CommandResult tune(const Folder& folder, const char* sizes) {
+  return capstan(
+      folder, {"tune", "all_reduce,all_gather", "-n", "2", "--sizes", sizes, "--seconds", "0.01"});
+}
+
+std::string profile_in(const Folder& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator{folder.path / "capstan/profiles"})
+    return entry.path();
+  return "none";
+}
+
+TEST(Tune, WritesWhatTheLibraryThenFindsByItself) {
+  const Folder folder;
+  const auto first = tune(folder, "1k,64k");
+  ASSERT_EQ(first.status, 0) << first.output;
+  EXPECT_THAT(first.output, HasSubstr("2 collectives x 2 sizes x 2 ranks, 4 cells: about 0:01"));
+  EXPECT_THAT(first.output, HasSubstr("4 cells measured"));
+  const auto again = tune(folder, "1k,64k,256k");
+  EXPECT_THAT(again.output, HasSubstr("4 of 6 cells are known"));
+  EXPECT_THAT(again.output, HasSubstr("2 cells measured"));
+
+  const auto told =
+      capstan(folder, {"explain", "all_reduce", "--bytes", "8k", "-n", "2", "--json"});
+  const json answer = json::parse(told.output);
+  EXPECT_EQ(answer["decided_by"], "profile") << told.output;
+  EXPECT_THAT(answer["source"], HasSubstr(profile_in(folder)));
+  EXPECT_THAT(answer["reason"], HasSubstr("confidence"));
+
+  const auto ran = capstan(folder, {"perf", "all_reduce", "-n", "2", "-b", "8k", "-e", "8k",
+                                    "--seconds", "0.01", "--json", "-"});
+  const json result = json::parse(ran.output)["results"][0];
+  EXPECT_THAT(result["explanation"], HasSubstr("by the profile"));
+  EXPECT_EQ(result["algorithm"], answer["algorithm"]);
+  const auto other =
+      capstan(folder, {"explain", "all_reduce", "--bytes", "8k", "-n", "3", "--json"});
+  EXPECT_EQ(json::parse(other.output)["decided_by"], "model") << "3 ranks were not measured";
+}
+
+TEST(Tune, ChecksProfilesAndIgnoresThoseOfOtherMachines) {
+  const Folder folder;
+  ASSERT_EQ(tune(folder, "1k").status, 0);
+  const std::string file = profile_in(folder);
+  EXPECT_EQ(capstan(folder, {"tune", "--check", file}).status, 0);
+  json profile = json::parse(text_of(file));
+  profile["machine"]["id"] = "0123456789abcdef";
+  json& cells = profile["groups"][0]["cells"];
+  cells.push_back(cells[0]);
+  cells.push_back(cells[0]);
+  cells[2]["bytes"] = 16 << 20;
+  std::ofstream{folder.file("other.json")} << profile;
+  const auto result = capstan(folder, {"tune", "--check", folder.file("other.json")});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.output, HasSubstr("another machine"));
+  EXPECT_THAT(result.output, HasSubstr("it stands there twice"));
+  EXPECT_THAT(result.output, HasSubstr("nothing is known between"));
+  const auto ran = capstan(
+      folder, {"perf", "all_reduce", "-n", "2", "-b", "1k", "-e", "1k", "--seconds", "0.01"},
+      {{"CAPSTAN_PROFILE", folder.file("other.json")}});
+  EXPECT_EQ(ran.status, 0) << ran.output;
+  EXPECT_EQ(occurrences(ran.output, "is ignored: it is of another machine"), 1) << ran.output;
+}
+
+TEST(Tune, ANamedProfileThatIsMissingStopsAllRanks) {
+  const Folder folder;
+  const auto ran = capstan(folder, {"perf", "all_reduce", "-n", "2", "-b", "8", "-e", "8"},
+                           {{"CAPSTAN_PROFILE", folder.file("missing.json")}});
+  EXPECT_NE(ran.status, 0);
+  EXPECT_THAT(ran.output, HasSubstr("missing.json: the profile cannot be read"));
+}
+
+TEST(Tune, ExportsForOtherLibraries) {
+  const Folder folder;
+  ASSERT_EQ(tune(folder, "1k,64k").status, 0);
+  const auto exported = [&](const char* format) {
+    const auto result =
+        capstan(folder, {"tune", "--export", format, "--output", profile_in(folder)});
+    EXPECT_EQ(result.status, 0) << result.output;
+    return result.output;
+  };
+  const json rules = json::parse(exported("openmpi6"));
+  EXPECT_EQ(rules["module"], "tuned");
+  EXPECT_EQ(rules["collectives"]["allgather"][0]["comm_size_max"], 2);
+  EXPECT_EQ(rules["collectives"]["allgather"][0]["rules"][0]["msg_size_min"], 0);
+  EXPECT_THAT(exported("ucc"), HasSubstr("allgather:0-"));
+  EXPECT_THAT(exported("nccl"), HasSubstr("allreduce,0,"));
+
+  EXPECT_THAT(exported("openmpi4"), HasSubstr("2 # collectives"));
+}
+
+/// The numbers of a rules file without its comments.
+std::vector<long> numbers_in(const std::string& rules) {
+  std::vector<long> numbers;
+  std::istringstream lines{rules};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words{line.substr(0, line.find('#'))};
+    for (long number = 0; words >> number;) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+/// Reads the file as Open MPI 4.1 does: counts say how much follows. Messages of any length have a
+/// rule.
+void expect_well_formed(const std::string& rules) {
+  const std::vector<long> all = numbers_in(rules);
+  std::size_t at = 0;
+  const auto next = [&] { return at < all.size() ? all[at++] : -1; };
+  for (long collectives = next(); collectives > 0; --collectives) {
+    EXPECT_GE(next(), 0) << "the collective";
+    for (long ranks = next(); ranks > 0; --ranks) {
+      EXPECT_GE(next(), 2) << "the number of ranks";
+      long last = -1;
+      for (long sizes = next(); sizes > 0; --sizes) {
+        const long from = next();
+        EXPECT_TRUE(last < 0 ? from == 0 : from > last) << from;
+        last = from;
+        EXPECT_GE(next(), 0) << "the algorithm";
+        EXPECT_EQ(next() + next(), 0) << "fan and segment";
+      }
+    }
+  }
+  EXPECT_EQ(at, all.size()) << rules;
+}
+
+/// The rules file of Open MPI 4.1, which is what the machine has.
+TEST(Tune, MpirunLoadsTheRulesFile) {
+  const Folder folder;
+  const std::string program = MPI_BESIDE "openmpi";
+  if (!std::filesystem::exists(program)) GTEST_SKIP() << "built without libopenmpi-dev";
+  ASSERT_EQ(tune(folder, "1k,64k").status, 0);
+  const auto exported =
+      capstan(folder, {"tune", "--export", "openmpi4", "--output", profile_in(folder)});
+  expect_well_formed(exported.output);
+  std::ofstream{folder.file("rules.conf")} << exported.output;
+  const auto loaded = run_command({"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n",
+                                   "2", "--mca", "coll_tuned_use_dynamic_rules", "1", "--mca",
+                                   "coll_tuned_dynamic_rules_filename", folder.file("rules.conf"),
+                                   "--mca", "coll_base_verbose", "100", program, "first"});
+  EXPECT_EQ(loaded.status, 0) << loaded.output;
+  EXPECT_EQ(occurrences(loaded.output, " of 2: alike"), 4) << loaded.output;
+}
+
+/// The sessions in docs/tuning.md: commands, and the lines that they print up to the first number
+/// or colon, as times and choices differ from machine to machine.
+TEST(Tune, SessionsInTheDocumentAreTrue) {
+  const Folder folder;
+  std::istringstream document{text_of(DOCUMENT)};
+  std::string output = "\n";
+  int commands = 0, lines = 0;
+  bool inside = false;
+  for (std::string line; std::getline(document, line);) {
+    if (line.starts_with("```")) inside = line == "```console";
+    if (!inside || line.empty() || line.starts_with("```")) continue;
+    if (line.starts_with("$ capstan ")) {
+      const auto result = run_command(
+          {"sh", "-c", "cd " + folder.path.string() + " && " CAPSTAN_PROGRAM " " + line.substr(10)},
+          folder.environment());
+      const bool checks =
+          line.find("--check") != line.npos;  // may find fault with a loaded machine
+      EXPECT_LE(result.status, checks ? 1 : 0) << line << "\n" << result.output;
+      output = "\n" + result.output, ++commands;
+      continue;
+    }
+    if (line.starts_with("* ") || line.starts_with("  ")) continue;  // candidates
+    const std::string start = line.substr(0, line.find_first_of(":0123456789"));
+    EXPECT_THAT(output, HasSubstr("\n" + start)) << line;
+    ++lines;
+  }
+  EXPECT_EQ(commands, 4);
+  EXPECT_GT(lines, 10);
+}
+
+}  // namespace
+}  // namespace capstan
