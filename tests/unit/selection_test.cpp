@@ -4,8 +4,11 @@
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
 #include "core/engine/engine.hpp"
+#include "core/engine/machine_view.hpp"
+#include "core/selection/predictor.hpp"
 #include "core/selection/rules.hpp"
 #include "core/selection/selector.hpp"
+#include "topology/machine.hpp"
 
 namespace capstan {
 namespace {
@@ -52,6 +55,20 @@ TEST(AlgorithmRules, BadRulesAreExplained) {
   } catch (const InvalidArgument& error) {
     EXPECT_THAT(error.what(), HasSubstr("all_reduce:0-4k:flat"));
   }
+}
+
+TEST(LinkModel, TakesCachesFromTheMachine) {
+  const auto time = [](const char* machine) {
+    const Machine other = Machine::from_synthetic(machine);
+    const MachineView view{.reads_peers = true, .cached_buffers = cached_buffers(other, 2)};
+    const LinkModel model = link_model(view, Settings{});
+    const Call call{.shape = {.count = Elements{1 << 18}}};  // 2 MiB in and out of a rank
+    return Predictor{algorithm_named(Collective::all_reduce, "direct"), 2, call, model}
+        .predict(Protocol::read_input)
+        .total();
+  };
+  EXPECT_GT(time("package:1 l3:1(size=8MB) l2:2(size=1MB) core:1 pu:1"),
+            time("package:1 l3:2(size=32MB) l2:1(size=1MB) core:1 pu:1"));
 }
 
 TEST(Selector, ARuleWins) {
