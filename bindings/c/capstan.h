@@ -167,6 +167,12 @@ enum {
   CAPSTAN_BOOTSTRAP_PMIX = 3,
   CAPSTAN_BOOTSTRAP_PMI = 4
 };
+enum {
+  CAPSTAN_WIRE_DEFAULT = 0,
+  CAPSTAN_WIRE_PLAIN = 1,
+  CAPSTAN_WIRE_AUTHENTICATED = 2,
+  CAPSTAN_WIRE_ENCRYPTED = 3
+};
 typedef struct capstan_settings {
   size_t size;
   double join_timeout; /* seconds */
@@ -192,6 +198,7 @@ typedef struct capstan_settings {
   uint64_t unexpected_messages; /* CAPSTAN_NO_BYTES: every send waits for its receive */
   const char* schedules;
   const char* profile;
+  int32_t wire; /* CAPSTAN_WIRE_... */
 } capstan_settings;
 #define CAPSTAN_NO_BYTES UINT64_MAX
 #define CAPSTAN_SETTINGS_INIT CAPSTAN_INIT(capstan_settings)
@@ -581,6 +588,11 @@ enum { CAPSTAN_TEXT = 0, CAPSTAN_JSON = 1 };
 CAPSTAN_C_API capstan_status capstan_explain(const capstan_communicator* communicator,
                                              const capstan_request* request, capstan_format format,
                                              char** text);
+/* What this rank does and knows of the others, now: operations that have not ended, whom they wait
+ * for, in which step and since when (docs/reports.md). Lines for people, or JSON. Free it by
+ * capstan_free_text(). Any thread may ask, also while another one waits, and after a failure. */
+CAPSTAN_C_API capstan_status capstan_report(const capstan_communicator* communicator,
+                                            capstan_format format, char** text);
 CAPSTAN_C_API capstan_status capstan_free_text(char* text);
 
 #ifdef __cplusplus

@@ -181,6 +181,17 @@ capstan_status capstan_explain(const capstan_communicator* communicator,
   });
 }
 
+capstan_status capstan_report(const capstan_communicator* communicator, capstan_format format,
+                              char** text) {
+  return guarded([&] {
+    char*& given = required(text, "text");
+    const auto& own = of(communicator).communicator;
+    if (format != CAPSTAN_TEXT && format != CAPSTAN_JSON)
+      refuse("the format {} does not exist", format);
+    given = copy_of(format == CAPSTAN_JSON ? own.report_json() : own.report());
+  });
+}
+
 capstan_status capstan_free_text(char* text) {
   std::free(text);
   return CAPSTAN_OK;

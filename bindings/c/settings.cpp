@@ -67,6 +67,7 @@ Settings to_settings(const capstan_settings* given) {
   set(settings.faults, own.faults);
   set_kind(settings.bootstrap, own.bootstrap, Bootstrap::pmi, "bootstrap");
   set_kind(settings.network, own.network, Network::verbs, "network");
+  set_kind(settings.wire, own.wire, Wire::encrypted, "wire");
   set(settings.rails, own.rails, 8, "rails");
   set(settings.virtual_hosts, own.virtual_hosts, 1 << 20, "virtual_hosts");
   set(settings.autotune, own.autotune, "autotune");

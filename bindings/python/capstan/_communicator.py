@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import threading
 from dataclasses import dataclass
@@ -77,6 +78,21 @@ def _explain(
     return Explanation(collective, bytes, algorithm, text)
 
 
+def _report(self: Communicator) -> str:
+    """What this rank does and knows of the others, now, in lines for people.
+
+    Operations that have not ended, whom they wait for, in which step and since when. Any thread may
+    ask, also while another one waits in a call, and after a failure.
+    """
+    return self._report(False)
+
+
+def _report_data(self: Communicator) -> dict[str, Any]:
+    """The same as data; docs/reports.md names the members."""
+    data: dict[str, Any] = json.loads(self._report(True))
+    return data
+
+
 def _allocate(self: Communicator, shape: Any, dtype: Any = "float32") -> Any:
     """A numpy array of zeros in memory that ranks of one host read in place.
 
@@ -118,6 +134,8 @@ def _show(self: Communicator) -> str:
 def _complete() -> None:
     for name, function in {
         "explain": _explain,
+        "report": _report,
+        "report_data": _report_data,
         "allocate": _allocate,
         "group": _group,
         "__enter__": _enter,

@@ -503,6 +503,12 @@ void bind_communicator(py::module_& m) {
           "thread.")
       .def("async_error", &async_error,
            "The failure of the communicator as an exception, or None. Waits for nothing.")
+      .def("_report",
+           [](const Endpoint& self, bool as_json) {
+             const Communicator& world = self.communicator();
+             const py::gil_scoped_release others_run;
+             return as_json ? world.report_json() : world.report();
+           })
       .def("_explain", [](const Endpoint& self, const std::string& collective, std::uint64_t bytes,
                           const std::string& type, const Object& op, int root) {
         const Communicator& world = self.communicator();

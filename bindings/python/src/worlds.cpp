@@ -58,6 +58,7 @@ std::vector<std::pair<const char*, Set>> known_settings() {
       setting("interface", &Settings::interface),
       setting("network", &Settings::network, {"auto", "tcp", "ofi", "verbs"}),
       setting("bootstrap", &Settings::bootstrap, {"auto", "tcp", "pmix", "pmi"}),
+      setting("wire", &Settings::wire, {"plain", "authenticated", "encrypted"}),
       setting("tcp_congestion", &Settings::tcp_congestion),
       setting("provider", &Settings::provider),
       setting("rdma_devices", &Settings::rdma_devices),

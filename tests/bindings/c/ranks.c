@@ -229,6 +229,13 @@ static void explanations(const capstan_communicator* world) {
   CHECK(strstr(text, "\"input_count\":1000") != NULL);
   OK(capstan_free_text(text));
   OK(capstan_free_text(NULL));
+  OK(capstan_report(world, CAPSTAN_TEXT, &text));
+  CHECK(strlen(text) > 10);
+  OK(capstan_free_text(text));
+  OK(capstan_report(world, CAPSTAN_JSON, &text));
+  CHECK(text[0] == '{' && strstr(text, "\"entries\"") != NULL);
+  OK(capstan_free_text(text));
+  CHECK(capstan_report(world, 9, &text) == CAPSTAN_INVALID_ARGUMENT);
 }
 
 /* A second world of the same ranks, by an id that rank 0 makes; rank 0 aborts it. */

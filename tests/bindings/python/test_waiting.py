@@ -70,6 +70,15 @@ def test_a_timeout_leaves_the_operation_running():
     assert x.tolist() == y.tolist() == [3, 3, 3, 3]
 
 
+def test_a_report_names_what_waits():
+    first, second = cs.local_world(2)
+    assert "No operation is pending" in first.report()
+    work = first.all_reduce(np.ones(4), wait=False)
+    report = first.report_data()
+    assert any("all_reduce" in str(entry) for entry in report["entries"]), report
+    work.cancel()
+
+
 def test_cancelled_operations_say_so():
     first, second = cs.local_world(2)
     work = first.all_reduce(np.ones(4), wait=False)
