@@ -1,8 +1,9 @@
 #include "core/world/member_exchange.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <memory>
 
-#include "capstan/work.hpp"
 #include "core/engine/engine.hpp"
 #include "core/engine/progress.hpp"
 
@@ -25,9 +26,11 @@ Messages::TransferPointer MemberExchange::message(bool sends, Rank peer, Buffer&
 
 void MemberExchange::exchange(const std::vector<Messages::TransferPointer>& transfers) {
   if (transfers.empty()) return;
-  const Work work{std::make_shared<Operation>(engine_.progress(), "create_group", std::nullopt)};
-  engine_.start(transfers, work.state());
-  work.wait();
+  const auto operation =
+      std::make_shared<Operation>(engine_.progress(), "create_group", std::nullopt);
+  engine_.start(transfers, operation);
+  engine_.progress()->drive([&] { return operation->ended(); }, Deadline::never());
+  if (operation->error()) std::rethrow_exception(operation->error());
 }
 
 void MemberExchange::gather_and_tell(const Agreement& agreement, Buffer own, Buffer& result) {

@@ -331,7 +331,7 @@ TEST_P(TransportConformance, LeavesNothingBehind) {
   GetParam().run(3, [](const Member& member) {
     std::ptrdiff_t descriptors = 0;
     std::uint64_t pages = 0;
-    constexpr std::uint64_t size = 64 << 20;
+    constexpr std::uint64_t size = thread_sanitized ? 16 << 20 : 64 << 20;
     for (int round = 0; round < 6; ++round) {
       connect_and_exchange(member, 3, size / 8 / 16);
       {
@@ -343,8 +343,9 @@ TEST_P(TransportConformance, LeavesNothingBehind) {
         pages = mapped_pages();
       } else if (member.id() == 0) {
         EXPECT_EQ(open_descriptors(), descriptors);
-        // Room for what stays allocated once. Four leaking rounds need much more.
-        EXPECT_LT(mapped_pages(), pages + 2 * size / 4096);
+        // Room for what stays allocated once. Four leaking rounds need much more. The thread
+        // sanitizer keeps a record of each word that is published, in memory of its own.
+        if (!thread_sanitized) EXPECT_LT(mapped_pages(), pages + 2 * size / 4096);
       }
       member.meet();
     }

@@ -101,7 +101,7 @@ class Rank0 {
     if (const auto failure = read(world_->hostile_control().abort, 3)) {
       require(failure->text.size() <= AbortRecord::text_bytes);
       require(failure->kind != Failure::Kind::none && failure->kind <= Failure::Kind::aborted);
-      require(failure->kind == Failure::Kind::aborted || failure->culprit < Rank{3});
+      require(failure->kind == Failure::Kind::aborted || failure->lost < Rank{3});
     }
     world_->log().input_of(Rank{1});
     world_->log().compare(Rank{1}, world_->hostile_control().finished);

@@ -93,7 +93,7 @@ class TcpTransport final : public MirroredTransport {
   std::vector<std::byte> buffer_;
   std::atomic<bool> sleeping_{false};  // or about to
   bool started_ = false;
-  bool events_due_ = false;
+  std::atomic<bool> events_due_ = false;  // also set by a thread that sleeps here
   unsigned calls_ = 0;
 };
 

@@ -72,21 +72,22 @@ std::vector<std::shared_ptr<Moment>> Device::before(const Stream& stream) {
   return moments;
 }
 
-void Device::put(Stream& stream, Stream::Work work) {
+void Device::put(Stream& stream, Stream::Work work, std::shared_ptr<Moment> after) {
   std::unique_lock lock{mutex_};
   const auto first = before(stream);
   if (&stream == default_.get() && first.empty() && stream.idle()) {
     lock.unlock();
     work();
+    if (after) after->pass();
     return;
   }
   for (const auto& moment : first) stream.put([moment] { moment->wait(); });
-  stream.put(std::move(work));
+  stream.put(std::move(work), std::move(after));
 }
 
 std::shared_ptr<Moment> Device::mark(Stream& stream) {
   auto moment = std::make_shared<Moment>();
-  put(stream, [moment] { moment->pass(); });
+  put(stream, [] {}, moment);
   return moment;
 }
 

@@ -18,7 +18,8 @@ class Device {
   std::shared_ptr<Stream> add(unsigned flags);
 
   /// Runs `work` on the stream, in order; at once where it is the default stream and nothing runs.
-  void put(Stream& stream, Stream::Work work);
+  /// `after` is passed at its end.
+  void put(Stream& stream, Stream::Work work, std::shared_ptr<Moment> after = nullptr);
   /// The moment after all work of the stream.
   std::shared_ptr<Moment> mark(Stream& stream);
   /// Whether all work of the stream has ended.

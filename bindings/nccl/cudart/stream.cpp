@@ -32,15 +32,15 @@ Moment::Clock::time_point Moment::when() const {
   return when_;
 }
 
-void Stream::put(Work work) {
+void Stream::put(Work work, std::shared_ptr<Moment> after) {
   const std::scoped_lock lock{mutex_};
-  append(std::move(work));
+  append({std::move(work), std::move(after)});
 }
 
-void Stream::append(Work work) {
+void Stream::append(Entry entry) {
   if (!std::exchange(has_thread_, true))
     std::thread{[self = shared_from_this()] { self->run(); }}.detach();
-  works_.push_back(std::move(work));
+  works_.push_back(std::move(entry));
   changed_.notify_all();
 }
 
@@ -48,7 +48,7 @@ std::shared_ptr<Moment> Stream::mark() {
   const std::scoped_lock lock{mutex_};
   if (works_.empty()) return nullptr;
   auto moment = std::make_shared<Moment>();
-  append([moment] { moment->pass(); });
+  append({[] {}, moment});
   return moment;
 }
 
@@ -88,12 +88,14 @@ void Stream::run() {
   for (;;) {
     changed_.wait(lock, [&] { return !works_.empty() || closed_; });
     if (works_.empty()) return;
-    Work work = std::exchange(works_.front(), nullptr);
+    Work work = std::exchange(works_.front().work, nullptr);
     lock.unlock();
     work();
     work = nullptr;  // what it holds goes before the stream says that it is idle
     lock.lock();
+    const auto after = std::move(works_.front().after);
     works_.pop_front();
+    if (after) after->pass();  // who waited for it finds the stream idle
   }
 }
 

@@ -42,7 +42,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// Whether work of the device's default stream and of this one wait for each other.
   bool blocking() const { return (flags_ & cudaStreamNonBlocking) == 0; }
 
-  void put(Work work);
+  /// `after` is passed when the work has ended and counts no more.
+  void put(Work work, std::shared_ptr<Moment> after = nullptr);
   /// The moment after all work so far; nothing where all has ended.
   std::shared_ptr<Moment> mark();
   bool idle() const;
@@ -59,14 +60,18 @@ class Stream : public std::enable_shared_from_this<Stream> {
   static bool runs_this_thread();
 
  private:
-  void append(Work work);
+  struct Entry {
+    Work work;
+    std::shared_ptr<Moment> after;
+  };
+  void append(Entry entry);
   void run();
 
   const int device_;
   const unsigned flags_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Work> works_;  ///< the first one runs
+  std::deque<Entry> works_;  ///< the first one runs
   bool has_thread_ = false, closed_ = false;
   cudaError_t failure_ = cudaSuccess;
 };
