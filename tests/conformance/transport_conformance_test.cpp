@@ -345,7 +345,9 @@ TEST_P(TransportConformance, LeavesNothingBehind) {
         EXPECT_EQ(open_descriptors(), descriptors);
         // Room for what stays allocated once. Four leaking rounds need much more. The thread
         // sanitizer keeps a record of each word that is published, in memory of its own.
-        if (!thread_sanitized) EXPECT_LT(mapped_pages(), pages + 2 * size / 4096);
+        if (!thread_sanitized) {
+          EXPECT_LT(mapped_pages(), pages + 2 * size / 4096);
+        }
       }
       member.meet();
     }

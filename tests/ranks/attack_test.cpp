@@ -150,8 +150,9 @@ class Attacker {
         }
     Attempt reflected{port_};
     reflected.say(tcp::Hello{});
-    if (const auto answer = reflected.hear())
+    if (const auto answer = reflected.hear()) {
       EXPECT_TRUE(reflected.say(*answer).is_refused()) << "his own challenge sent back";
+    }
   }
 
   /// Data without a proof, and behind a greeting.
@@ -173,7 +174,9 @@ class Attacker {
         bytes[at] = at % 17 == static_cast<std::size_t>(i) % 17 ? bytes[at] : hello[at];
       Attempt attempt{port_};
       attempt.say(bytes);
-      if (bytes.size() > 200) EXPECT_TRUE(attempt.is_refused());
+      if (bytes.size() > 200) {
+        EXPECT_TRUE(attempt.is_refused());
+      }
     }
   }
 

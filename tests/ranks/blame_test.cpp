@@ -106,9 +106,10 @@ TEST_P(BlameVariants, AWaitInAGroupLeadsToOneInTheWorld) {
     ASSERT_FALSE(error.culprits.empty());
     EXPECT_EQ(error.culprits.front().rank.has_value(), world.rank() == 2)
         << "no member of the group";
-    if (world.rank() != 2)
+    if (world.rank() != 2) {
       EXPECT_THAT(error.text, AllOf(HasSubstr("of the group of ranks 1, 2 and 3 of the world"),
                                     HasSubstr("rank 0 of the world")));
+    }
   });
 }
 
@@ -160,9 +161,10 @@ TEST(Blame, AProbeSaysWhatItWaitedFor) {
   while_absent(2, 1, impatient(), [](Communicator& world) { world.probe(); });
   on_threads(2, impatient(), [](Communicator& world) {
     world.barrier();
-    if (world.rank() == 0)
+    if (world.rank() == 0) {
       EXPECT_THAT(told_by([&] { world.probe(); }).text,
                   AllOf(HasSubstr("any source"), HasSubstr("any tag"), Not(HasSubstr("-1"))));
+    }
     world.barrier();
   });
 }
