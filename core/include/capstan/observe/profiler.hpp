@@ -18,9 +18,11 @@
 #include "capstan/quantity.hpp"
 #include "capstan/work.hpp"
 
-namespace CAPSTAN_EXPORT capstan {
+namespace capstan {
+struct ProfilerState;  // not exported
+}
 
-struct ProfilerState;
+namespace CAPSTAN_EXPORT capstan {
 
 namespace detail {
 
