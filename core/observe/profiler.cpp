@@ -28,13 +28,7 @@ void ProfilerState::record(const Measurement& measurement) noexcept {
   recording.append(operation);
 }
 
-std::vector<StoredOperation> ProfilerState::stored() const {
-  std::vector<StoredOperation> stored;
-  recording.for_each([&](const StoredOperation& operation) { stored.push_back(operation); });
-  return stored;
-}
-
-OperationProfile ProfilerState::profile_of(const StoredOperation& operation) const {
+OperationProfile profile_of(const Recording& recording, const StoredOperation& operation) {
   return {.operation = std::string{recording.name(operation.operation)},
           .bytes = Bytes{operation.bytes},
           .duration = operation.duration(),
@@ -50,9 +44,7 @@ OperationProfile ProfilerState::profile_of(const StoredOperation& operation) con
 }
 
 Profiler::Profiler(const ProfilerOptions& options)
-    : state_(std::make_shared<ProfilerState>(options)) {
-  if (!options.enabled) state_ = nullptr;
-}
+    : state_(options.enabled ? std::make_shared<ProfilerState>(options) : nullptr) {}
 
 void Profiler::record(const Measurement& measurement) noexcept {
   if (!enabled()) return;
@@ -84,8 +76,17 @@ std::vector<OperationProfile> Profiler::profiles() const {
   std::vector<OperationProfile> profiles;
   if (!enabled()) return profiles;
   const std::lock_guard lock{state_->mutex};
-  for (const StoredOperation& operation : state_->stored())
-    profiles.push_back(state_->profile_of(operation));
+  for (const StoredOperation& operation : state_->recording.stored())
+    profiles.push_back(profile_of(state_->recording, operation));
+  return profiles;
+}
+
+std::vector<OperationProfile> read_profiles(const std::string& file) {
+  const Recording recording = Recording::open(file);
+  std::vector<OperationProfile> profiles;
+  recording.for_each([&](const StoredOperation& operation) {
+    profiles.push_back(profile_of(recording, operation));
+  });
   return profiles;
 }
 
@@ -94,14 +95,14 @@ ProfileStatistics Profiler::statistics() const {
   const std::lock_guard lock{state_->mutex};
   ProfileSums all{};
   for (const auto& group : state_->groups.all()) all.add(group.sums);
-  return statistics_of(all, state_->stored());
+  return statistics_of(all, state_->recording.stored());
 }
 
 std::vector<ProfileGroup> Profiler::groups() const {
   std::vector<ProfileGroup> groups;
   if (!enabled()) return groups;
   const std::lock_guard lock{state_->mutex};
-  const auto stored = state_->stored();
+  const auto stored = state_->recording.stored();
   for (const auto& group : state_->groups.all()) {
     auto own = stored;
     std::erase_if(own, [&](const StoredOperation& each) { return !group.includes(each); });

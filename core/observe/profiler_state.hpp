@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <vector>
 
 #include "capstan/observe/profiler.hpp"
 #include "core/observe/recording.hpp"
@@ -11,14 +10,14 @@
 
 namespace capstan {
 
+OperationProfile profile_of(const Recording& recording, const StoredOperation& operation);
+
 /// What the copies of a profiler share.
 struct ProfilerState {
-  explicit ProfilerState(const ProfilerOptions& options) : recording(options.capacity) {}
+  explicit ProfilerState(const ProfilerOptions& options)
+      : recording(options.capacity, options.file) {}
 
   void record(const Measurement& measurement) noexcept;
-  /// The operations that are stored, the oldest first; under the lock.
-  std::vector<StoredOperation> stored() const;
-  OperationProfile profile_of(const StoredOperation& operation) const;
 
   std::atomic<std::uint64_t> lost = 0;
 

@@ -1,12 +1,20 @@
 #include "core/observe/recording.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <new>
+#include <system_error>
+#include <utility>
 
 #include "capstan/error.hpp"
+#include "core/net/file_descriptor.hpp"
 
 namespace capstan {
 namespace {
@@ -54,6 +62,11 @@ std::array<std::uint64_t, 6> words_of(const StoredOperation& operation) {
                both(operation.tag, operation.failed, 16), 32)};
 }
 
+[[noreturn]] void fail(const char* what, const std::string& file, int error) {
+  throw SystemError(fmt::format("cannot {} the recording {}: {}", what, file,
+                                std::generic_category().message(error)));
+}
+
 std::size_t checked(std::size_t capacity) {
   if (capacity == 0 || capacity > Recording::most_operations)
     throw InvalidArgument(fmt::format("Profiler: a capacity of {} operations: pass 1 to {}",
@@ -68,12 +81,47 @@ Bytes Recording::bytes_for(std::size_t capacity) {
       Bytes{header_bytes + names * sizeof(StoredName) + capacity * sizeof(StoredOperation)});
 }
 
-Recording::Recording(std::size_t capacity)
-    : capacity_(checked(capacity)), memory_(Mapping::anonymous(bytes_for(capacity))) {
-  begin(capacity);
+Recording::Recording(std::size_t capacity, const std::string& file)
+    : Recording(checked(capacity),
+                file.empty() ? Mapping::anonymous(bytes_for(capacity)) : created(file, capacity)) {
+  begin();
 }
 
-void Recording::begin(std::size_t capacity) {
+Recording::Recording(std::size_t capacity, Mapping memory)
+    : capacity_(capacity), memory_(std::move(memory)) {}
+
+/// The file has all of its blocks: a store to one that the disk has no room for would end the
+/// process. An older file of that name is left to those who have mapped it.
+Mapping Recording::created(const std::string& file, std::size_t capacity) {
+  ::unlink(file.c_str());
+  const FileDescriptor made{::open(file.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600)};
+  if (made.get() < 0) fail("create", file, errno);
+  const Bytes bytes = bytes_for(capacity);
+  if (const int error = ::posix_fallocate(made.get(), 0, static_cast<off_t>(bytes.value())))
+    fail("get room for", file, error);
+  return Mapping::shared(made.get(), bytes, PROT_READ | PROT_WRITE);
+}
+
+Recording Recording::open(const std::string& file) {
+  const FileDescriptor opened{::open(file.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (opened.get() < 0) fail("open", file, errno);
+  struct {
+    std::array<char, 8> begins;
+    std::uint32_t capacity, name_count;
+  } header{};
+  struct stat status{};
+  const bool read = ::pread(opened.get(), &header, sizeof header, 0) == sizeof header &&
+                    ::fstat(opened.get(), &status) == 0;
+  if (!read || header.begins != magic || header.name_count != names || header.capacity == 0 ||
+      header.capacity > most_operations ||
+      Bytes{static_cast<std::uint64_t>(status.st_size)} < bytes_for(header.capacity))
+    throw InvalidArgument(fmt::format(
+        "{} is no recording of a profiler of this version: see ProfilerOptions::file", file));
+  return Recording{header.capacity,
+                   Mapping::shared(opened.get(), bytes_for(header.capacity), PROT_READ)};
+}
+
+void Recording::begin() {
   using std::chrono::duration_cast;
   using std::chrono::nanoseconds;
   static_assert(sizeof(Header) <= header_bytes);
@@ -81,7 +129,7 @@ void Recording::begin(std::size_t capacity) {
   const auto steady = std::chrono::steady_clock::now().time_since_epoch();
   const auto system = std::chrono::system_clock::now().time_since_epoch();
   made.magic = magic;
-  made.capacity = static_cast<std::uint32_t>(capacity);
+  made.capacity = static_cast<std::uint32_t>(capacity_);
   made.name_count = names;
   made.origin = (duration_cast<nanoseconds>(system) - duration_cast<nanoseconds>(steady)).count();
   std::ranges::copy(std::string_view{"(other)"}, stored_names()[other_names].begin());
@@ -136,11 +184,6 @@ void Recording::append(StoredOperation operation) noexcept {
 
 void Recording::clear() noexcept {
   header().forgotten.store(written(), std::memory_order_release);
-}
-
-std::uint64_t Recording::first_of(std::uint64_t last, std::uint64_t cleared) const {
-  const std::uint64_t oldest = last > capacity_ ? last - capacity_ + 1 : 1;
-  return std::max(oldest, cleared + 1);
 }
 
 std::optional<StoredOperation> Recording::at(std::uint64_t number) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -7,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "transports/common/mapping.hpp"
 
@@ -40,8 +43,12 @@ class Recording {
   static constexpr std::size_t longest_name = 63;      ///< the rest is cut off
   static constexpr Name no_name = 0, other_names = 1;  ///< the numbers of "" and "(other)"
 
-  /// In memory of this process.
-  explicit Recording(std::size_t capacity);
+  /// In memory of this process or, if it has a name, in a new file, which replaces an older one.
+  /// Throws InvalidArgument for a capacity of 0 or beyond most_operations, SystemError.
+  explicit Recording(std::size_t capacity, const std::string& file = {});
+  /// What another process has written or is writing, to be read. Throws SystemError,
+  /// InvalidArgument for a file that is no recording.
+  static Recording open(const std::string& file);
 
   /// The number of a name, which is copied when it comes for the first time. Names that come when
   /// the table is full share the number of "(other)".
@@ -51,12 +58,18 @@ class Recording {
   void append(StoredOperation operation) noexcept;
   void clear() noexcept;
 
+  /// The operations that are stored, the oldest first.
+  std::vector<StoredOperation> stored() const {
+    std::vector<StoredOperation> stored;
+    for_each([&](const StoredOperation& operation) { stored.push_back(operation); });
+    return stored;
+  }
   /// Calls `use` with each operation that is stored, the oldest first.
   template <class Use>
   void for_each(Use use) const {
-    const std::uint64_t last = written(), cleared = forgotten();
-    for (std::uint64_t number = first_of(last, cleared); number <= last; ++number)
-      if (const auto operation = at(number)) use(*operation);
+    const std::uint64_t last = written(), cleared = std::min(forgotten(), last);
+    for (std::uint64_t left = std::min<std::uint64_t>(last - cleared, capacity_); left > 0; --left)
+      if (const auto operation = at(last - left + 1)) use(*operation);
   }
   std::uint64_t written() const { return header().written.load(std::memory_order_acquire); }
   /// Operations up to this number have been cleared.
@@ -79,8 +92,10 @@ class Recording {
   using Words = std::array<std::atomic<std::uint64_t>, sizeof(StoredOperation) / 8>;
   static constexpr std::size_t header_bytes = 4096;
 
+  Recording(std::size_t capacity, Mapping memory);
   static Bytes bytes_for(std::size_t capacity);
-  void begin(std::size_t capacity);
+  static Mapping created(const std::string& file, std::size_t capacity);
+  void begin();
 
   Header& header() const { return *reinterpret_cast<Header*>(memory_.data()); }
   StoredName* stored_names() const {
@@ -88,7 +103,6 @@ class Recording {
   }
   Words& place(std::size_t index) const;
   bool is_name(Name number, std::string_view text) const noexcept;
-  std::uint64_t first_of(std::uint64_t last, std::uint64_t cleared) const;
   /// Nothing if it has been replaced, or is being replaced.
   std::optional<StoredOperation> at(std::uint64_t number) const;
   Name add_name(std::string_view name, Name& place) noexcept;

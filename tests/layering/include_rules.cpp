@@ -34,11 +34,11 @@ const Names vocabulary = {
     "core/include/capstan/blocks",     "core/include/capstan/by_rank",
     "core/include/capstan/collective", "core/include/capstan/deadline",
     "core/include/capstan/error",      "core/include/capstan/error_code",
-    "core/include/capstan/export",     "core/include/capstan/group",
-    "core/include/capstan/hosts",      "core/include/capstan/quantity",
-    "core/include/capstan/schedule",   "core/include/capstan/span",
-    "core/include/capstan/store",      "core/include/capstan/types",
-    "core/include/capstan/version",
+    "core/include/capstan/export",     "core/include/capstan/gpu_direct",
+    "core/include/capstan/group",      "core/include/capstan/hosts",
+    "core/include/capstan/quantity",   "core/include/capstan/schedule",
+    "core/include/capstan/span",       "core/include/capstan/store",
+    "core/include/capstan/types",      "core/include/capstan/version",
 };
 
 /// What a call and its handle are made of: the engine and what stands on it may include them.
@@ -158,8 +158,9 @@ const std::vector<Rule>& rules() {
          {}},
         {"core/observe",
          and_vocabulary(joined(joined(requests, front),
-                               {"core/include/capstan/observe", "core/net", "transports/common"})),
-         {"fmt"}},
+                               {"core/include/capstan/observe", "core/include/capstan/backends",
+                                "core/net", "transports/common"})),
+         {"fmt", "nlohmann"}},
         {"core/api",
          joined(and_vocabulary(joined(requests, front)),
                 joined(rooms, {"core/include/capstan/observe"})),

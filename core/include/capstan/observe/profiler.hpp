@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -18,11 +19,9 @@
 #include "capstan/quantity.hpp"
 #include "capstan/work.hpp"
 
-namespace capstan {
-struct ProfilerState;  // not exported
-}
-
 namespace CAPSTAN_EXPORT capstan {
+
+struct ProfilerState;
 
 namespace detail {
 
@@ -56,6 +55,10 @@ struct ProfilerOptions {
   /// The operations that are stored, 64 bytes each. Later ones replace the oldest; statistics count
   /// them all.
   std::size_t capacity = std::size_t{1} << 14;
+  /// A file in which they lie (in memory: in /dev/shm), so that other processes can read them at
+  /// any time, also when this one has ended in any way: see read_profiles(). Replaces an older one.
+  /// Empty: only this process has them.
+  std::string file{};
 };
 
 /// Measures operations: collectives of communicators, functions, works, awaitables.
@@ -76,7 +79,8 @@ struct ProfilerOptions {
 class Profiler {
  public:
   explicit Profiler(bool enabled = true) : Profiler(ProfilerOptions{.enabled = enabled}) {}
-  /// Throws InvalidArgument for a capacity of 0 or of more than 2^24, SystemError without memory.
+  /// Throws InvalidArgument for a capacity of 0 or of more than 2^24, SystemError without memory or
+  /// where the file cannot be made.
   explicit Profiler(const ProfilerOptions& options);
 
   bool enabled() const { return state_ != nullptr; }
@@ -210,6 +214,11 @@ class Profiler::Measured {
   Pending pending_;
   Awaitable awaitable_;
 };
+
+/// What a profiler of any process has stored in its file (ProfilerOptions::file), which is not
+/// disturbed: an operation that is replaced meanwhile is left out. Throws SystemError,
+/// InvalidArgument for a file that is no recording.
+std::vector<OperationProfile> read_profiles(const std::string& file);
 
 template <std::invocable Start>
 auto Profiler::profile_async(std::string_view operation, Bytes bytes, Start&& start, int ranks,
