@@ -25,6 +25,11 @@ unsigned char* raw(std::byte* bytes) {
 const unsigned char* raw(const std::byte* bytes) {
   return reinterpret_cast<const unsigned char*>(bytes);
 }
+/// Where there is nothing, too, libsodium wants an address.
+unsigned char* raw(std::span<std::byte> bytes) {
+  static unsigned char nothing;
+  return bytes.empty() ? &nothing : raw(bytes.data());
+}
 
 /// The parts of a record that are encrypted, and those that are authenticated only.
 struct Parts {
@@ -40,18 +45,16 @@ void RecordSeal::seal(std::span<std::byte> record, std::span<std::byte, tag_byte
   const Parts parts{record, mode_};
   const AeadNonce nonce = nonce_of(number_++);
   crypto_aead_chacha20poly1305_ietf_encrypt_detached(
-      raw(parts.hidden.data()), raw(tag.data()), nullptr, raw(parts.hidden.data()),
-      parts.hidden.size(), raw(parts.shown.data()), parts.shown.size(), nullptr, nonce.data(),
-      raw(key_.bytes().data()));
+      raw(parts.hidden), raw(tag.data()), nullptr, raw(parts.hidden), parts.hidden.size(),
+      raw(parts.shown), parts.shown.size(), nullptr, nonce.data(), raw(key_.bytes().data()));
 }
 
 bool RecordSeal::open(std::span<std::byte> record, std::span<const std::byte, tag_bytes> tag) {
   const Parts parts{record, mode_};
   const AeadNonce nonce = nonce_of(number_++);
   return crypto_aead_chacha20poly1305_ietf_decrypt_detached(
-             raw(parts.hidden.data()), nullptr, raw(parts.hidden.data()), parts.hidden.size(),
-             raw(tag.data()), raw(parts.shown.data()), parts.shown.size(), nonce.data(),
-             raw(key_.bytes().data())) == 0;
+             raw(parts.hidden), nullptr, raw(parts.hidden), parts.hidden.size(), raw(tag.data()),
+             raw(parts.shown), parts.shown.size(), nonce.data(), raw(key_.bytes().data())) == 0;
 }
 
 }  // namespace capstan

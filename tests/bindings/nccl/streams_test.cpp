@@ -223,7 +223,7 @@ TEST(Cudart, CopiesReadPageableMemoryBeforeTheyReturn) {
   CUDA(cudaMemcpy(memory, host.data(), sizeof host, cudaMemcpyDefault));
   EXPECT_EQ((*memory)[49], 8);
   EXPECT_EQ(cudaMemcpy(memory, nullptr, 4, cudaMemcpyDefault), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaMemcpy(memory, host.data(), 4, static_cast<cudaMemcpyKind>(9)),
+  EXPECT_EQ(cudaMemcpy(memory, host.data(), 4, static_cast<cudaMemcpyKind>(7)),
             cudaErrorInvalidMemcpyDirection);
   CUDA(cudaFreeAsync(memory, stream));
   CUDA(cudaStreamSynchronize(stream));
