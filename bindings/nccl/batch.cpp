@@ -51,14 +51,6 @@ class TurnsOf {
   std::vector<Turn> turns_;
 };
 
-/// Waits until all have ended. One thread may drive several ranks, each of which needs the others.
-void wait_for_all(const std::vector<std::pair<std::size_t, Work>>& started) {
-  std::vector<Work> works;
-  for (const auto& [index, work] : started) works.push_back(work);
-  while (!works.empty())
-    works.erase(works.begin() + static_cast<std::ptrdiff_t>(*Work::wait_any(works)));
-}
-
 Work start(const Call& call) {
   Communicator& world = call.comm->world();
   return call.start ? call.start(world) : world.start_exchange(call.messages);
@@ -69,24 +61,25 @@ Work start(const Call& call) {
 template <class Leave>
 std::vector<std::exception_ptr> together(const std::vector<Call>& calls, Leave leave) {
   std::vector<std::exception_ptr> errors(calls.size());
-  std::vector<std::pair<std::size_t, Work>> started;
+  std::vector<std::size_t> waited_for;
+  std::vector<Work> works;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     try {
       Work work = start(calls[i]);
       if (leave(calls[i]))
         calls[i].comm->add({std::move(work)});
       else
-        started.emplace_back(i, std::move(work));
+        waited_for.push_back(i), works.push_back(std::move(work));
     } catch (...) {
       errors[i] = std::current_exception();
     }
   }
-  wait_for_all(started);
-  for (const auto& [i, work] : started) {
+  Work::wait_all(works);
+  for (std::size_t i = 0; i < works.size(); ++i) {
     try {
-      work.wait();
+      works[i].wait();
     } catch (...) {
-      errors[i] = std::current_exception();
+      errors[waited_for[i]] = std::current_exception();
     }
   }
   return errors;

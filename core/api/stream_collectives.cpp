@@ -58,12 +58,14 @@ class StreamCollectives::Impl {
     }
     changed_.notify_all();
     thread_.join();
-    // A stream that has not passed the number would read it when it is gone: it is kept, then.
-    for (const Event& event : passing_)
-      if (!comes(event, Deadline::in(5s)))
-        static_cast<void>(new PinnedMemory::Handle{std::move(number_)});
-      else
-        idle_.push_back(event);
+    const Deadline deadline = Deadline::in(5s);
+    std::erase_if(passing_, [&](const Event& event) {
+      const bool came = comes(event, deadline);
+      if (came) release(event);
+      return came;
+    });
+    // A stream that has not passed the number reads it later. The number is never freed then.
+    if (!passing_.empty()) static_cast<void>(new PinnedMemory::Handle{std::move(number_)});
     for (const Event& event : idle_) release(event);
   }
 

@@ -37,7 +37,8 @@ namespace capstan {
 /// Throws BootstrapError if this rank cannot join in time (see StoreClient), or if the ranks are
 /// on several hosts and no address is known where they could meet; SystemError if rank 0 cannot
 /// listen; InvalidArgument for a Launch that contradicts itself. May be called from any thread.
-std::unique_ptr<JobStore> join(const Launch& launch, Deadline deadline, const Settings& settings = {});
+std::unique_ptr<JobStore> join(const Launch& launch, Deadline deadline,
+                               const Settings& settings = {});
 
 /// Connects rank `rank` of `size` to the store behind a unique id. Throws as above, and
 /// InvalidArgument for an id that is damaged.
@@ -45,6 +46,6 @@ std::unique_ptr<JobStore> join(const UniqueId& id, int rank, int size, Deadline 
 
 /// The view that rank `rank` of `size` has of a store of the program: see ProgramStore.
 std::unique_ptr<JobStore> join(std::shared_ptr<Store> store, int rank, int size,
-                            const std::string& prefix, const Settings& settings);
+                               const std::string& prefix, const Settings& settings);
 
 }  // namespace capstan

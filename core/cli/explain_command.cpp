@@ -33,18 +33,15 @@ Hosts hosts_of(const ExplainOptions& options) {
 }
 
 Call call_of(const ExplainOptions& options, int ranks) {
-  const auto bytes = parse_bytes(options.bytes);
   const auto type = data_type_named(options.type);
   const auto op = reduce_op_named(options.op);
-  if (!bytes || *bytes > Bytes{std::uint64_t{1} << 40})
-    throw InvalidArgument(fmt::format(
-        "--bytes {}: expected a size up to 1024G, such as 8, 64k or 1M", options.bytes));
+  const Bytes bytes = parse_size(options.bytes, "--bytes");
   if (!type) throw InvalidArgument(fmt::format("--type {}: no such type; try f32", options.type));
   if (!op) throw InvalidArgument(fmt::format("--op {}: no such operation; try sum", options.op));
   if (options.root >= ranks)
     throw InvalidArgument(
         fmt::format("--root {}: there are {} ranks, from 0", options.root, ranks));
-  return make_call(*collective_named(options.collective), *type, *op, options.root, *bytes, ranks);
+  return make_call(*collective_named(options.collective), *type, *op, options.root, bytes, ranks);
 }
 
 Question question_of(const ExplainOptions& options) {

@@ -10,6 +10,7 @@
 #include "core/cli/host_options.hpp"
 #include "core/cli/options.hpp"
 #include "core/cli/perf/cells.hpp"
+#include "core/cli/sizes.hpp"
 #include "core/custom/added_algorithms.hpp"
 #include "core/launcher/launcher.hpp"
 #include "core/selection/rules.hpp"

@@ -7,12 +7,14 @@
 #include <sstream>
 
 #include "capstan/error.hpp"
+#include "core/selection/rules.hpp"
 
 namespace capstan::cli {
 namespace {
 
 /// More than can be verified in a life.
 constexpr std::size_t longest_list = 100'000;
+constexpr Bytes largest_size{std::uint64_t{1} << 40};
 
 }  // namespace
 
@@ -26,6 +28,14 @@ int whole_number(const std::string& text, const char* option) {
   if (value < 0 || end != text.size())
     throw InvalidArgument(fmt::format("{}: '{}' is not a whole number", option, text));
   return value;
+}
+
+Bytes parse_size(const std::string& text, const char* option) {
+  const auto bytes = parse_bytes(text);
+  if (!bytes || *bytes > largest_size)
+    throw InvalidArgument(
+        fmt::format("{} {}: expected a size up to 1024G, such as 8, 64k or 256M", option, text));
+  return *bytes;
 }
 
 std::vector<int> parse_list(const std::string& text, const char* option) {

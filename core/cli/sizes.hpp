@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "capstan/hosts.hpp"
+#include "capstan/types.hpp"
 
 namespace capstan::cli {
 
@@ -12,6 +13,9 @@ inline constexpr int most_ranks = 1024;
 
 /// "12". Throws InvalidArgument that names the option.
 int whole_number(const std::string& text, const char* option);
+
+/// "64k". Throws InvalidArgument that names the option, also above 1024G.
+Bytes parse_size(const std::string& text, const char* option);
 
 /// "1-3,8" as 1, 2, 3, 8.
 std::vector<int> parse_list(const std::string& text, const char* option);

@@ -26,7 +26,8 @@ struct RankView {
   Culprit::State state() const;
 };
 
-/// Who waits for whom, in all communicators of a world. Ranks are those of the world.
+/// The graph of waits between the ranks of a world, over all its communicators: an edge leads from
+/// a rank that waits to one that it waits for. Ranks are those of the world.
 class WaitGraph {
  public:
   struct Suspect {

@@ -87,7 +87,7 @@ class DeviceDriver {
 
   // Kernels, of images that the library carries (kernels/device/images.hpp).
 
-  /// How many blocks a device runs side by side, at least.
+  /// The number of multiprocessors. A device runs at least as many blocks at the same time.
   virtual int multiprocessors(int device, int& number) const = 0;
   virtual int load_module(const void* image, void*& module) = 0;
   /// Fails where the module has no kernel of that name.

@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-/// Who keeps a rank waiting, in words and values.
+/// The ranks that keep one rank waiting, as text for an error and as values for programs.
 class Diagnosis {
  public:
   Diagnosis(const RankNames& names, WaitGraph graph) : names_(names), graph_(std::move(graph)) {}

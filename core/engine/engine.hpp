@@ -182,6 +182,8 @@ class Engine {
   class ToldProbe;
   std::exception_ptr check_probe(const Messages::MessageTransfer& wanted, Time now, Time began);
   Rank world_rank(Rank rank) const { return Rank{world_ranks_[rank]}; }
+  /// Since when the first call has made no progress; zero if it has, or does not run.
+  Time::duration stalled_for(Time now) const;
   Wait collective_wait(const Executor::Report& report, Time now) const;
   Wait message_wait(const Messages::MessageTransfer& transfer, int peer,
                     Time::duration waited) const;

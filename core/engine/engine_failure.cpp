@@ -86,10 +86,16 @@ void Engine::check_tasks(Time now) {
 
 // --- Whom this rank waits for ---
 
+Engine::Time::duration Engine::stalled_for(Time now) const {
+  const bool stalls =
+      running_ && stalled_since_ != Time{} && executor_.progress() == seen_progress_;
+  return stalls ? now - stalled_since_ : Time::duration{};
+}
+
 Wait Engine::collective_wait(const Executor::Report& report, Time now) const {
   Wait wait{.kind = Wait::Kind::collective,
             .peer_count = static_cast<int>(report.awaited.size()),
-            .waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - stalled_since_),
+            .waited = std::chrono::duration_cast<std::chrono::milliseconds>(stalled_for(now)),
             .call = report.mark,
             .number = report.call,
             .step = report.step,
@@ -119,10 +125,7 @@ Wait Engine::message_wait(const Messages::MessageTransfer& transfer, int peer,
 
 Wait Engine::wait(Time now) const {
   Wait all;
-  const bool stalls = running_ && stalled_since_ != Time{} &&
-                      now - stalled_since_ > shortest_wait &&
-                      executor_.progress() == seen_progress_;
-  if (stalls) add(all, collective_wait(executor_.report(), now));
+  if (stalled_for(now) > shortest_wait) add(all, collective_wait(executor_.report(), now));
   for (const auto& [peer, transfer, since] : messages_.awaited())
     if (now - since > shortest_wait) add(all, message_wait(*transfer, peer, now - since));
   for (const auto& [message, since] : probes_)

@@ -8,14 +8,6 @@
 #include "core/engine/progress.hpp"
 
 namespace capstan {
-namespace {
-
-std::chrono::milliseconds since(Engine::Time begin, Engine::Time now) {
-  if (begin == Engine::Time{}) return {};
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now - begin);
-}
-
-}  // namespace
 
 StateReport Engine::state_report() {
   const Progress::Lock lock{*progress_};
@@ -76,10 +68,10 @@ void Engine::add_pending(StateReport& report, Time now) const {
     running.number = state.call;
     running.peers = state.awaited;
     running.step = state.step, running.steps = state.steps;
-    running.waited = since(stalled_since_, now);
+    running.waited = std::chrono::duration_cast<std::chrono::milliseconds>(stalled_for(now));
   }
   for (const auto& [peer, transfer, began] : messages_.awaited()) {
-    const Wait wait = message_wait(*transfer, peer, since(began, now));
+    const Wait wait = message_wait(*transfer, peer, now - began);
     report.pending.push_back(
         {.text = to_string(wait),
          .begun = true,

@@ -1,5 +1,7 @@
 #include "core/lowering/protocol.hpp"
 
+#include <fmt/format.h>
+
 namespace capstan {
 namespace {
 
@@ -33,6 +35,10 @@ std::string_view name_of(Protocol protocol) {
 
 std::string_view word_for(Protocol protocol) {
   return names_of(protocol).word;
+}
+
+std::string full_name(std::string_view algorithm, Protocol protocol) {
+  return fmt::format("{}/{}", algorithm, word_for(protocol));
 }
 
 std::optional<std::string_view> present_name_of(std::string_view retired) {

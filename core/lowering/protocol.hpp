@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace capstan {
@@ -38,6 +39,8 @@ constexpr bool reaches_outputs(Protocol protocol) {
 std::string_view name_of(Protocol protocol);
 /// In rules, JSON and help: "inline_packets".
 std::string_view word_for(Protocol protocol);
+/// An algorithm in a protocol, as rules name it: "ring/staged".
+std::string full_name(std::string_view algorithm, Protocol protocol);
 /// The inverse of word_for; empty when `word` is none of them.
 std::optional<Protocol> protocol_named(std::string_view word);
 /// The present name of the protocol that was spelt `retired` before version 0.2. Empty if there was

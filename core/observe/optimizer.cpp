@@ -84,7 +84,8 @@ class Optimizer::Impl {
     if (!profiler.enabled()) return {};
     if (communicator) return communicator->algorithm(request);
     if (has_counts(request.collective)) return {};
-    return selector.select(request.collective, bytes_of(request), request.type).algorithm;
+    const ReduceOp op = reduces(request.collective) ? request.reducer.op() : ReduceOp::sum;
+    return selector.select(request.collective, bytes_of(request), request.type, op).algorithm;
   }
 };
 

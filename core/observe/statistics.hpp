@@ -47,7 +47,7 @@ class ProfileGroups {
   std::array<std::uint16_t, 1024> places_{};  ///< by hash, index + 1; 0: free
 };
 
-/// The statistics of `sums`, with percentiles of the operations in `stored` that `counts` accepts.
+/// The statistics of `sums`, with percentiles of the operations in `stored`.
 ProfileStatistics statistics_of(const ProfileSums& sums,
                                 const std::vector<StoredOperation>& stored);
 

@@ -1,5 +1,7 @@
 #include "core/selection/measured_times.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -65,6 +67,11 @@ MeasuredCell between(const MeasuredCell& low, const MeasuredCell& high, Bytes by
 }
 
 }  // namespace
+
+std::string name_of(const MeasuredWay& way) {
+  const std::string name = full_name(way.algorithm->name, way.protocol);
+  return way.times_shorter > 1 ? fmt::format("{}/{}", name, way.times_shorter) : name;
+}
 
 void MeasuredTimes::add(MeasuredCell cell) {
   std::erase_if(cell.ways, [](const MeasuredWay& way) { return !(way.nanoseconds > 0); });

@@ -23,6 +23,9 @@ struct MeasuredWay {
   }
 };
 
+/// As rules name it: "ring/staged", "ring/staged/4" with blocks that are four times shorter.
+std::string name_of(const MeasuredWay& way);
+
 /// A kind of call that was measured.
 struct MeasuredCell {
   Collective collective = Collective::all_reduce;

@@ -95,7 +95,6 @@ class Formation {
 
   /// `announcements` of the members, in their order.
   void connect(const std::vector<Announcement>& announcements) {
-    if (members_.empty()) return;
     std::vector<Address> addresses;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       const Announcement& theirs = announcements[i];
@@ -210,6 +209,7 @@ std::optional<Member> make_group(Member& parent, const std::vector<Rank>& member
   });
   const auto announcements = announcements_of(members, own, agreeing);
   together(exchange, engine.rank(), purpose, [&] {
+    if (members.empty()) return;
     const Progress::Forming told{*engine.progress(), world_ranks_of(engine, members)};
     formation.connect(announcements);
   });

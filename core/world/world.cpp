@@ -107,9 +107,10 @@ std::shared_ptr<const MeasuredTimes> agree_on_profile(StoreExchange& exchange,
       measured_times(profile, std::string{word_for(network)}, file));
 }
 
-MachineView agree_on_machine(StoreExchange& exchange, const Settings& settings) {
+MachineView agree_on_machine(StoreExchange& exchange, const Process& own,
+                             const Settings& settings) {
   const std::string own_host = host_identity();
-  const auto places = exchange.gather_text("host", own_host + '\n' + encode(Process::own()));
+  const auto places = exchange.gather_text("host", own_host + '\n' + encode(own));
   ByRank<std::string> identities;
   ByRank<Process> processes;
   for (const std::string& place : places) {
@@ -219,9 +220,10 @@ Member make_member(std::unique_ptr<Transport> transport, Rank self, const Segmen
 }
 
 Member build(StoreExchange exchange, const Settings& common) {
-  exchange.introduce(to_string(Process::own()));
+  const Process own = Process::own();
+  exchange.introduce(to_string(own));
   exchange.barrier("joined");
-  MachineView machine = agree_on_machine(exchange, common);
+  MachineView machine = agree_on_machine(exchange, own, common);
   const Settings settings = settings_at(machine.position, common);
   const SegmentLayout layout = segment_layout(exchange.ranks(), machine, settings);
   agree_on_layout(exchange, layout, settings);

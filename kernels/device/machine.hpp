@@ -19,22 +19,19 @@ struct alignas(16) Pack {
 ///
 ///   thread, threads, block, blocks   the position in the block and of the block in the grid
 ///   load, store                      ordinary memory: words of 1 to 8 bytes, or a Pack, aligned
-///   poll, raise                      a word that other blocks, devices or the host write or read
-///   at
-///                                    the same time. Neither orders any other access.
+///   poll, raise                      a word that other blocks, devices or the host access at the
+///                                    same time. Neither orders any other access.
 ///   poll_pack, raise_pack            the same for a Pack, which arrives as a whole
 ///   release                          after it, what this thread raises is seen only together with
 ///                                    all that its block has written before its last sync_block
-///   acquire(word)                    after poll has returned the awaited value of the word: what
-///   was
-///                                    written before that was raised is seen by this thread, and
-///                                    after sync_block by its block
+///   acquire(word)                    after poll has returned the awaited value of the word: this
+///                                    thread sees what was written before that value was raised,
+///                                    and so does its block after sync_block
 ///   sync_block                       all threads of the block arrive, and see each other's writes
 ///   shuffle(value, lane)             the value of another thread of the warp; all of it take part
 ///   pause                            a short while in a loop that polls
-///   half_to_float, float_to_half     IEEE binary16, rounded to nearest even. A NaN to convert to
-///   16
-///                                    bits is the canonical one.
+///   half_to_float, float_to_half     IEEE binary16, rounded to nearest even. A NaN becomes the
+///                                    canonical one where it is converted to 16 bits.
 ///
 /// `Machine::warp_size` is 32 or 64 on devices; the emulation has smaller ones, too.
 template <class M>

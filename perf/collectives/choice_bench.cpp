@@ -38,7 +38,7 @@ struct Candidate {
   Communicator world;
 
   /// The name in rules: "direct/staged".
-  std::string full_name() const { return fmt::format("{}/{}", name, word_for(protocol)); }
+  std::string full_name() const { return capstan::full_name(name, protocol); }
   bool is_in(const std::string& explanation) const {
     return explanation.find(fmt::format("), {}:", name_of(protocol))) != explanation.npos;
   }

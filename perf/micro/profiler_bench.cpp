@@ -2,8 +2,7 @@
 //
 //   Clock            two readings of the clock, which every record needs
 //   Function/ON      an empty function through a profiler that is off (0) or on (1)
-//   AllReduce/ON     all_reduce of 8 bytes in a world of one rank, without (0) or with (1) a
-//   profiler
+//   AllReduce/ON     all_reduce of 8 bytes in a world of one rank; 1: with a profiler, 0: without
 #include <benchmark/benchmark.h>
 
 #include <array>

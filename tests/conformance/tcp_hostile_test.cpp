@@ -366,20 +366,7 @@ TEST(TcpHostile, AnotherSizeOfSegmentIsReported) {
   CapturedOutput output;
   const auto a = make_tcp_transport(Rank{0}, 2, Bytes{64}, on_loopback());
   const auto b = make_tcp_transport(Rank{1}, 2, Bytes{128}, on_loopback());
-  const std::vector<Address> addresses{a->address(), b->address()};
-  a->connect(addresses, Deadline::in(patience));
-  b->connect(addresses, Deadline::in(patience));
-  a->push(Rank{1}, Bytes{0}, Bytes{8});
-  a->wake(a->link(Rank{1}));
-  std::optional<std::string> reason;
-  wait_until(
-      [&] {
-        a->progress();
-        b->progress();
-        return (reason = a->departed(Rank{1})).has_value();
-      },
-      "the refusal");
-  EXPECT_THAT(*reason, AllOf(HasSubstr("rank 1"), HasSubstr("128 bytes")));
+  EXPECT_THAT(refusal_between(*a, *b), AllOf(HasSubstr("rank 1"), HasSubstr("128 bytes")));
 }
 
 TEST(TcpHostile, AFrameOutsideTheSegmentEndsTheConnection) {

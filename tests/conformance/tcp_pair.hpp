@@ -50,6 +50,24 @@ std::string failure_of(const std::function<void()>& action) {
   return "nothing: it worked";
 }
 
+/// Why rank 0 misses rank 1, when both have met and found that they cannot talk.
+inline std::string refusal_between(Transport& rank_0, Transport& rank_1) {
+  const std::vector<Address> addresses{rank_0.address(), rank_1.address()};
+  rank_0.connect(addresses, Deadline::in(patience));
+  rank_1.connect(addresses, Deadline::in(patience));
+  rank_0.push(Rank{1}, Bytes{0}, Bytes{8});
+  rank_0.wake(rank_0.link(Rank{1}));
+  std::optional<std::string> reason;
+  wait_until(
+      [&] {
+        rank_0.progress();
+        rank_1.progress();
+        return (reason = rank_0.departed(Rank{1})).has_value();
+      },
+      "the refusal");
+  return *reason;
+}
+
 /// Ranks 0 and 1, which one thread drives in turn. Their first words are flags for each other.
 class TcpPair {
  public:

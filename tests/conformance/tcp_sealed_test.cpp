@@ -231,20 +231,7 @@ TEST(TcpSealed, RanksThatSealOtherwiseDoNotConnect) {
   other.seal = Mode::authenticated;
   const auto a = make_tcp_transport(Rank{0}, 2, pair_segment, own);
   const auto b = make_tcp_transport(Rank{1}, 2, pair_segment, other);
-  const std::vector<Address> addresses{a->address(), b->address()};
-  a->connect(addresses, Deadline::in(patience));
-  b->connect(addresses, Deadline::in(patience));
-  a->push(Rank{1}, Bytes{0}, Bytes{8});
-  a->wake(a->link(Rank{1}));
-  std::optional<std::string> reason;
-  wait_until(
-      [&] {
-        a->progress();
-        b->progress();
-        return (reason = a->departed(Rank{1})).has_value();
-      },
-      "the refusal");
-  EXPECT_THAT(*reason, HasSubstr("secret"));
+  EXPECT_THAT(refusal_between(*a, *b), HasSubstr("secret"));
 }
 
 }  // namespace

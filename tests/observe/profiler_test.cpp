@@ -5,51 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <stdexcept>
 #include <thread>
 
 #include "capstan/async/foreign.hpp"
 #include "capstan/error.hpp"
+#include "tests/counted_allocations.hpp"
 #include "tests/sanitizers.hpp"
-
-namespace {
-
-/// Allocations of this thread, and whether they fail.
-thread_local std::uint64_t allocations = 0;
-thread_local bool memory_is_out = false;
-
-[[maybe_unused]] void* allocate(std::size_t size) {
-  ++allocations;
-  void* const memory = memory_is_out ? nullptr : std::malloc(size == 0 ? 1 : size);
-  if (!memory) throw std::bad_alloc{};
-  return memory;
-}
-
-}  // namespace
-
-// Sanitizers have their own, and watch that each is freed as it was allocated.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void* operator new(std::size_t size) {
-  return allocate(size);
-}
-void* operator new[](std::size_t size) {
-  return allocate(size);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-#endif
 
 namespace capstan {
 namespace {
@@ -408,19 +370,19 @@ TEST(Requirement, O47_AnErrorOfTheProfilerNeverReachesTheOperation) {
   std::promise<void> promise;
   const Work work = work_from(promise.get_future());
   const Work returned = profiler.profile_async("work", Bytes{0}, [&] {
-    memory_is_out = true;  // until the profiler has asked for its end
+    test::memory_is_out() = true;  // until the profiler has asked for its end
     return work;
   });
-  memory_is_out = false;
+  test::memory_is_out() = false;
   promise.set_value();
   returned.wait();
   EXPECT_EQ(profiler.lost(), 1U);
   EXPECT_THAT(profiler.profiles(), IsEmpty());
 
-  memory_is_out = true;
+  test::memory_is_out() = true;
   const int result =
       profiler.profile("a name that is new and longer than fifteen", Bytes{0}, [] { return 3; });
-  memory_is_out = false;
+  test::memory_is_out() = false;
   EXPECT_EQ(result, 3);
   EXPECT_THAT(profiler.profiles(), SizeIs(1)) << "recording needs no memory";
 }
@@ -428,12 +390,12 @@ TEST(Requirement, O47_AnErrorOfTheProfilerNeverReachesTheOperation) {
 TEST(Requirement, O48_RecordingAllocatesNothing) {
   Profiler profiler{ProfilerOptions{.capacity = 100}};
   const std::string name(200, 'n');
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = test::allocations();
   for (int i = 0; i < 300; ++i)
     profiler.profile(
         std::string_view{name}.substr(0, static_cast<std::size_t>(i) % 70), Bytes{8}, [] {}, 2,
         "ring");
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(test::allocations(), before);
   EXPECT_EQ(profiler.statistics().operations, 300U);
 }
 #endif

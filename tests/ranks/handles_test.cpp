@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <latch>
-#include <new>
 #include <numeric>
 
 #include "capstan/async/events.hpp"
@@ -16,44 +14,9 @@
 #include "capstan/async/operation_queue.hpp"
 #include "capstan/async/overlap.hpp"
 #include "capstan/async/within.hpp"
+#include "tests/counted_allocations.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/sanitizers.hpp"
-
-namespace {
-
-/// Allocations of this thread.
-thread_local std::uint64_t allocations = 0;
-
-[[maybe_unused]] void* allocate(std::size_t size) {
-  ++allocations;
-  void* const memory = std::malloc(size == 0 ? 1 : size);
-  if (!memory) throw std::bad_alloc{};
-  return memory;
-}
-
-}  // namespace
-
-// Sanitizers have their own, and watch that each is freed as it was allocated.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void* operator new(std::size_t size) {
-  return allocate(size);
-}
-void* operator new[](std::size_t size) {
-  return allocate(size);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-#endif
 
 namespace capstan {
 namespace {
@@ -593,9 +556,9 @@ TEST(Requirement, A51_AnOperationInTheBackgroundTakesOneAllocation) {
       std::vector<float> data(2, 1), output(2);
       const auto during = [&](auto call) {
         for (int i = 0; i < 50; ++i) call();
-        const std::uint64_t before = allocations;
+        const std::uint64_t before = test::allocations();
         for (std::uint64_t i = 0; i < count; ++i) call();
-        return allocations - before;
+        return test::allocations() - before;
       };
       EXPECT_LE(during([&] { world.start_all_reduce(data, output).wait(); }), count);
       EXPECT_LE(during([&] { world.start_barrier().wait(); }), count);

@@ -26,7 +26,8 @@ int devices_of_the_host() {
   return std::clamp(usable_cores(), 2, 8);
 }
 
-/// How many numbers a list has before the first one that is not a device.
+/// The number of devices that a list as in CUDA_VISIBLE_DEVICES names. The list ends at the first
+/// entry that is not a device.
 int devices_listed(std::string_view list, int devices) {
   int count = 0;
   while (!list.empty() && count < devices) {

@@ -111,7 +111,8 @@ int device_of(const char* id) {
   return static_cast<int>(bus) - 1;
 }
 
-/// Whom a device may reach: nothing depends on it, but programs expect errors of a second time.
+/// Peer access between devices, from the first to the second. Memory can be reached without it:
+/// it is kept because CUDA refuses to enable access twice.
 struct Peers {
   std::mutex mutex;
   std::set<std::pair<int, int>> open;

@@ -10,10 +10,6 @@
 namespace capstan::cli {
 namespace {
 
-std::string full_name(const SurveyedWay& way) {
-  return fmt::format("{}/{}", way.algorithm->name, word_for(way.protocol));
-}
-
 report::Bars bars_of(const Survey& survey) {
   report::Bars bars{.title = "Candidates: predicted time of the slowest rank, by parts",
                     .unit = "microseconds",
@@ -22,9 +18,10 @@ report::Bars bars_of(const Survey& survey) {
   for (const SurveyedWay& way : survey.ways) {
     if (!way.predicted) continue;
     const PredictedTime time = *way.predicted * 1e-3;
-    bars.bars.push_back({.name = (way.chosen ? "* " : "") + full_name(way),
-                         .parts = {time.latency, time.bandwidth, time.reduction, time.waiting},
-                         .note = way.verdict});
+    bars.bars.push_back(
+        {.name = (way.chosen ? "* " : "") + full_name(way.algorithm->name, way.protocol),
+         .parts = {time.latency, time.bandwidth, time.reduction, time.waiting},
+         .note = way.verdict});
     if (way.measured) bars.bars.back().compared = *way.measured / 1000;
   }
   return bars;
@@ -34,7 +31,7 @@ report::Bars bars_of(const Survey& survey) {
 report::Table impossible_of(const Survey& survey) {
   std::map<std::string, std::string> names;
   for (const SurveyedWay& way : survey.ways)
-    if (!way.predicted) names[way.verdict] += full_name(way) + " ";
+    if (!way.predicted) names[way.verdict] += full_name(way.algorithm->name, way.protocol) + " ";
   report::Table table{.title = "Not possible", .head = {"why", "candidates"}};
   for (const auto& [reason, all] : names) table.rows.push_back({reason, all});
   return table;

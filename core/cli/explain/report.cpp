@@ -13,10 +13,6 @@ std::string world_of(const Question& question) {
                      hosts.count(), hosts.count() == 1 ? "" : "s");
 }
 
-std::string full_name(const SurveyedWay& way) {
-  return fmt::format("{}/{}", way.algorithm->name, word_for(way.protocol));
-}
-
 /// Where a decision comes from, with what may change it later.
 std::string source_text(const Question& question, const Survey& survey) {
   switch (survey.decision.source) {
@@ -38,7 +34,7 @@ std::string line_of(const SurveyedWay& way) {
     return way.predicted ? time((*way.predicted).*member) : "-";
   };
   return fmt::format("{} {:<38} {:>11} {:>9} {:>10} {:>10} {:>9} {:>10}  {}\n",
-                     way.chosen ? '*' : ' ', full_name(way),
+                     way.chosen ? '*' : ' ', full_name(way.algorithm->name, way.protocol),
                      way.predicted ? time(way.predicted->total()) : "-",
                      part(&PredictedTime::latency), part(&PredictedTime::bandwidth),
                      part(&PredictedTime::reduction), part(&PredictedTime::waiting),
@@ -83,7 +79,7 @@ std::string to_text(const Question& question, const Survey& survey) {
     if (way.predicted)
       text += line_of(way);
     else
-      impossible[way.verdict] += " " + full_name(way);
+      impossible[way.verdict] += " " + full_name(way.algorithm->name, way.protocol);
   for (const auto& [reason, names] : impossible)
     text += fmt::format("not possible: {}:{}\n", reason, names);
   return text;

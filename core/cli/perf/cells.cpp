@@ -6,7 +6,7 @@
 #include <span>
 
 #include "capstan/error.hpp"
-#include "core/selection/rules.hpp"
+#include "core/cli/sizes.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -54,14 +54,6 @@ std::vector<Bytes> swept_sizes(const PerfOptions& options) {
 }
 
 }  // namespace
-
-Bytes parse_size(const std::string& text, const char* option) {
-  const auto bytes = parse_bytes(text);
-  if (!bytes || *bytes > Bytes{std::uint64_t{1} << 40})
-    throw InvalidArgument(
-        fmt::format("{} {}: expected a size up to 1024G, such as 8, 64k or 256M", option, text));
-  return *bytes;
-}
 
 std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
   const Collective collective = *collective_named(options.collective());

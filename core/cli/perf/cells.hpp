@@ -26,9 +26,6 @@ struct PerfOptions {
   const std::string& collective() const { return collectives.front(); }
 };
 
-/// Throws InvalidArgument that names the option.
-Bytes parse_size(const std::string& text, const char* option);
-
 /// All cells that the options select, for one collective. Throws InvalidArgument if there are none.
 std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks);
 

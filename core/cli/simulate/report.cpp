@@ -71,7 +71,7 @@ CriticalPath path_of(const Scenario& scenario) {
 }
 
 std::string full_name(const Way& way) {
-  return fmt::format("{}/{}", way.call.algorithm->name, word_for(way.call.protocol));
+  return capstan::full_name(way.call.algorithm->name, way.call.protocol);
 }
 
 std::string simulated_text(const Forecast& best) {

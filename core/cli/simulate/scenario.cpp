@@ -20,14 +20,6 @@ namespace {
 /// Candidates whose steps exceed this are not simulated beside others.
 constexpr std::uint64_t most_steps_of_candidate = 40'000'000;
 
-Bytes bytes_of_option(const std::string& text, const char* option) {
-  const auto bytes = parse_bytes(text);
-  if (!bytes || *bytes > Bytes{std::uint64_t{1} << 40})
-    throw InvalidArgument(
-        fmt::format("{} {}: expected a size up to 1024G, such as 8, 64k or 1M", option, text));
-  return *bytes;
-}
-
 Call call_of(const SimulateOptions& options) {
   const auto type = data_type_named(options.type);
   const auto op = reduce_op_named(options.op);
@@ -37,7 +29,7 @@ Call call_of(const SimulateOptions& options) {
     throw InvalidArgument(
         fmt::format("--root {}: there are {} ranks, from 0", options.root, options.ranks));
   return make_call(*collective_named(options.collective), *type, *op, options.root,
-                   bytes_of_option(options.bytes, "--bytes"), options.ranks);
+                   parse_size(options.bytes, "--bytes"), options.ranks);
 }
 
 double number_of(const std::string& text, const std::string& option) {
@@ -158,8 +150,7 @@ void Scenario::add_way(const Algorithm& algorithm, Protocol protocol) {
     way.verdict = "its packets are longer than a slot";
   } else {
     const Bytes usual = block_bytes(ranks, MachineView{}.chunk);
-    const Bytes longest =
-        options_.block.empty() ? usual : bytes_of_option(options_.block, "--block");
+    const Bytes longest = options_.block.empty() ? usual : parse_size(options_.block, "--block");
     const Bytes rounding = bytes_of(staging_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
     const Choice choice{.algorithm = &algorithm, .protocol = protocol};
     way.call.block = block_length(call_, choice, cluster_.hosts, {.block = longest},

@@ -59,7 +59,7 @@ class Scenario {
   Forecast best_;
 };
 
-/// What is found out, as text, as JSON, and as a picture of the ranks over time.
+/// The result of a simulation: as text, as JSON, and as a picture (SVG) of the ranks over time.
 std::string to_text(const Scenario& scenario);
 std::string to_json(const Scenario& scenario);
 std::string picture(const Scenario& scenario);

@@ -37,11 +37,6 @@ std::vector<Panel> panels_of(const Profile& profile) {
   return panels;
 }
 
-std::string name_of(const MeasuredWay& way) {
-  std::string name = fmt::format("{}/{}", way.algorithm->name, word_for(way.protocol));
-  return way.times_shorter > 1 ? fmt::format("{}/{}", name, way.times_shorter) : name;
-}
-
 /// The band has the width of `spread`, and lies evenly around the median on a logarithmic axis.
 report::Point point_of(const MeasuredCell& cell, const MeasuredWay& way) {
   const double time = way.nanoseconds / 1000, factor = std::exp(std::asinh(way.spread / 2));

@@ -50,8 +50,7 @@ void write_whole(const std::string& file, const std::string& text) {
 
 /// The rule that makes calls run in this way.
 AlgorithmRules rule_for(Collective collective, const MeasuredWay& way) {
-  return AlgorithmRules::parse(fmt::format("{}:{}/{}/{}", name_of(collective), way.algorithm->name,
-                                           word_for(way.protocol), way.times_shorter));
+  return AlgorithmRules::parse(fmt::format("{}:{}", name_of(collective), name_of(way)));
 }
 
 /// Sweeps over the cells of a plan, as one rank.
@@ -142,9 +141,7 @@ class Sweep {
     write_whole(plan_.file, to_json(profile_));
     const MeasuredWay& best = measured.ways.front();
     fmt::print("{:>15} {:>10} bytes  {:<36} {:>10.2f} us  confidence {:>3.0f} %  of {}\n",
-               name_of(measured.collective), measured.bytes.value(),
-               fmt::format("{}/{}{}", best.algorithm->name, word_for(best.protocol),
-                           best.times_shorter > 1 ? fmt::format("/{}", best.times_shorter) : ""),
+               name_of(measured.collective), measured.bytes.value(), name_of(best),
                best.nanoseconds / 1000, measured.confidence * 100, measured.ways.size());
     std::fflush(stdout);
   }

@@ -79,8 +79,9 @@ class PeerError : public Error {
  public:
   PeerError(const std::string& message, ErrorCode code, std::vector<Culprit> culprits)
       : Error(message, code), culprits_(std::move(culprits)) {}
-  /// Who keeps the others waiting, in rising order of the rank in the world: not the ranks that
-  /// wait themselves, but those at the end of the chain. Empty where nobody can be named.
+  /// The ranks that keep the others waiting, in rising order of the rank in the world. A rank that
+  /// waits for another one itself is not among them: the last of the chain is. Empty if the library
+  /// cannot tell.
   const std::vector<Culprit>& culprits() const { return culprits_; }
 
  private:
