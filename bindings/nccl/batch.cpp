@@ -3,8 +3,10 @@
 #include "bindings/nccl/batch.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <exception>
+#include <map>
 #include <mutex>
 
 #include "bindings/nccl/cuda.hpp"
@@ -53,7 +55,7 @@ class TurnsOf {
 
 Work start(const Call& call) {
   Communicator& world = call.comm->world();
-  return call.start ? call.start(world) : world.start_exchange(call.messages);
+  return call.request ? world.start(*call.request) : world.start_exchange(call.messages);
 }
 
 /// Starts all calls, of several communicators in turn, before it waits for any. Gives the error of
@@ -158,7 +160,24 @@ std::vector<cudaStream_t> streams_of(const std::vector<Call>& calls) {
   return streams;
 }
 
+std::chrono::nanoseconds predicted_time(const Call& call) {
+  const Communicator& world = call.comm->world();
+  if (call.request) return world.predicted_time(*call.request);
+  std::chrono::nanoseconds all{};
+  for (const Message& message : call.messages)
+    all += world.predicted_time(message.peer, bytes_of(message.count, size_of(message.type)));
+  return all;
+}
+
 }  // namespace
+
+std::chrono::nanoseconds predicted_time(const std::vector<Call>& calls) {
+  std::map<const Comm*, std::chrono::nanoseconds> times;
+  for (const Call& call : calls) times[call.comm.get()] += predicted_time(call);
+  std::chrono::nanoseconds longest{};
+  for (const auto& [comm, time] : times) longest = std::max(longest, time);
+  return longest;
+}
 
 ncclResult_t run(std::vector<Call> calls) {
   if (calls.empty()) return ncclSuccess;

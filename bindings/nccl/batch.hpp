@@ -1,7 +1,8 @@
 #pragma once
 
-#include <functional>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace capstan::nccl {
 struct Call {
   std::shared_ptr<Comm> comm;
   cudaStream_t stream;
-  std::function<Work(Communicator&)> start;  ///< empty: an exchange of these messages
+  std::optional<Request> request{};  ///< empty: an exchange of these messages
   std::vector<Message> messages{};
 };
 
@@ -21,5 +22,9 @@ struct Call {
 /// first, they have ended when it returns; throws the first error. In streams of the stand-in they
 /// wait for what is before them: errors are the communicator's and the stream's.
 ncclResult_t run(std::vector<Call> calls);
+
+/// The time that the calls would take together: a communicator makes its calls one after the other,
+/// and communicators run beside each other.
+std::chrono::nanoseconds predicted_time(const std::vector<Call>& calls);
 
 }  // namespace capstan::nccl

@@ -45,7 +45,7 @@ ncclResult_t call(ncclComm_t handle, cudaStream_t stream, const Arguments& argum
   request.output_count = Elements{arguments.receive_count};
   request.root = arguments.root;
   if (reduces(arguments.collective)) request.reducer = comm->reducer(arguments.op);
-  return submit(comm, stream, [request](Communicator& world) { return world.start(request); });
+  return submit(comm, stream, request);
 }
 
 std::size_t of_all(ncclComm_t handle, std::size_t block) {

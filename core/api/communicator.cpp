@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 
 #include "core/api/checked_call.hpp"
 #include "core/api/communicator_prepared.hpp"
@@ -360,6 +361,10 @@ CheckedCall known_call(const Request& request, int rank, int size) {
   return checked;
 }
 
+std::chrono::nanoseconds time_of(const Choice& choice) {
+  return std::chrono::nanoseconds{std::llround(choice.nanoseconds)};
+}
+
 }  // namespace
 
 std::string Communicator::explain(const Request& request) const {
@@ -367,6 +372,20 @@ std::string Communicator::explain(const Request& request) const {
   const Choice choice = Impl::of(*this).engine.choice(checked.call, checked.input, checked.output);
   return fmt::format("{} ({}), {}: {}", choice.algorithm->name, choice.algorithm->summary,
                      choice.manner(), choice.reason);
+}
+
+std::chrono::nanoseconds Communicator::predicted_time(const Request& request) const {
+  const CheckedCall checked = known_call(request, rank(), size());
+  return time_of(Impl::of(*this).engine.choice(checked.call, checked.input, checked.output));
+}
+
+std::chrono::nanoseconds Communicator::predicted_time(int peer, Bytes bytes) const {
+  if (peer < 0 || peer >= size())
+    throw InvalidArgument(
+        fmt::format("rank {}: predicted_time() of a message with rank {}: ranks "
+                    "are 0 to {}",
+                    rank(), peer, size() - 1));
+  return time_of(Impl::of(*this).engine.message_choice(Rank{peer}, bytes));
 }
 
 bool Communicator::is_settled(const Request& request) const {

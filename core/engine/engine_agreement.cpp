@@ -56,6 +56,11 @@ Choice Engine::choice(const Call& call, const void* input, const void* output) {
   return plans_.choice(with_visibility(call, input, output));
 }
 
+Choice Engine::message_choice(Rank peer, Bytes bytes) {
+  const Progress::Lock lock{*progress_};
+  return plans_.message_choice(peer, bytes);
+}
+
 bool Engine::is_settled(const Call& call, const void* input, const void* output) {
   const Progress::Lock lock{*progress_};
   return plans_.is_settled(with_visibility(call, input, output));

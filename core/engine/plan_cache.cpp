@@ -130,6 +130,15 @@ Choice PlanCache::predicted(const Call& call) {
                                      : predictions_.emplace(key, choose_for(key)).first->second;
 }
 
+Choice PlanCache::message_choice(Rank peer, Bytes bytes) const {
+  const Hosts pair{
+      std::vector{context_.hosts.host_of(context_.self), context_.hosts.host_of(peer)}};
+  const Call call{.collective = Collective::broadcast,
+                  .type = DataType::u8,
+                  .shape = {.count = Elements{bytes.value()}}};
+  return choose(typical(call), pair, {}, true, context_.links);
+}
+
 /// All calls of a kind are tuned, or none. What a profile knows needs no trials.
 bool PlanCache::autotunes(const Call& call) const {
   return context_.autotunes && call.purpose == Purpose::caller &&

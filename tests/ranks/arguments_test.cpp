@@ -194,16 +194,28 @@ std::vector<std::pair<std::string, Request>> absurd_requests(std::span<float> me
   return requests;
 }
 
+TEST(Arguments, PredictionsOfMessagesAreForRanksThatExist) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    for (const int peer : {-1, 2})
+      expect_refused(world, {{"message", "rank " + std::to_string(peer),
+                              [&](auto& w) { (void)w.predicted_time(peer, Bytes{8}); }}});
+    EXPECT_GT(world.predicted_time(1 - world.rank(), Bytes{1 << 20}),
+              world.predicted_time(1 - world.rank(), Bytes{8}));
+  });
+}
+
 /// Null, absurd, and out of range: no call crashes, allocates or sends.
 TEST(Arguments, AbsurdRequestsAreRefusedByEveryCallOnUntypedMemory) {
   on_threads(2, bounded_settings(), [](Communicator& world) {
     std::vector<float> memory(n, 1);
     for (const auto& [text, request] : absurd_requests(memory))
-      expect_refused(world, {{"run", text, [&](auto& w) { w.run(request); }},
-                             {"start", text, [&](auto& w) { (void)w.start(request); }},
-                             {"explain", text, [&](auto& w) { (void)w.explain(request); }},
-                             {"algorithm", text, [&](auto& w) { (void)w.algorithm(request); }},
-                             {"is_settled", text, [&](auto& w) { (void)w.is_settled(request); }}});
+      expect_refused(world,
+                     {{"run", text, [&](auto& w) { w.run(request); }},
+                      {"start", text, [&](auto& w) { (void)w.start(request); }},
+                      {"explain", text, [&](auto& w) { (void)w.explain(request); }},
+                      {"algorithm", text, [&](auto& w) { (void)w.algorithm(request); }},
+                      {"predicted_time", text, [&](auto& w) { (void)w.predicted_time(request); }},
+                      {"is_settled", text, [&](auto& w) { (void)w.is_settled(request); }}});
     world.all_reduce(memory);
     EXPECT_THAT(memory, Each(2.0f));
   });
@@ -346,6 +358,8 @@ std::vector<Refusal> every_public_call() {
   add("start", [](auto& w) { (void)w.start(request); });
   add("explain", [](auto& w) { (void)w.explain(request); });
   add("algorithm", [](auto& w) { (void)w.algorithm(request); });
+  add("predicted_time", [](auto& w) { (void)w.predicted_time(request); });
+  add("predicted_time of a message", [](auto& w) { (void)w.predicted_time(0, Bytes{8}); });
   add("is_settled", [](auto& w) { (void)w.is_settled(request); });
   add("barrier", [](auto& w) { w.barrier(); });
   add("start_barrier", [](auto& w) { (void)w.start_barrier(); });

@@ -339,6 +339,13 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   /// The algorithm and protocol of a call, and the reason, in one line. The request's memory is not
   /// touched. Of an all_to_all_v, other ranks are taken to send as much as this one.
   std::string explain(const Request& request) const;
+  /// How long such a call is expected to take, alone and on all ranks: what the profile has
+  /// measured where there is one, or else what the model predicts. The request's memory is not
+  /// touched.
+  std::chrono::nanoseconds predicted_time(const Request& request) const;
+  /// The same for a message of so many bytes to or from another rank. Throws InvalidArgument for a
+  /// rank that does not exist.
+  std::chrono::nanoseconds predicted_time(int peer, Bytes bytes) const;
   /// What this rank does and knows of the others, now, in lines for people: operations that have
   /// not ended, whom they wait for, in which step and since when, what every rank has told of
   /// itself, and who keeps this one waiting. May be called by any thread, also while another one
