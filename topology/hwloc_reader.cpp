@@ -1,63 +1,33 @@
 #include "topology/hwloc_reader.hpp"
 
 #include <fmt/format.h>
-#include <hwloc.h>
-
-#include <cerrno>
-#include <cstring>
-#include <memory>
 
 #include "capstan/error.hpp"
+#include "topology/hwloc_topology.hpp"
 
 namespace capstan {
 namespace {
 
-struct Destroy {
-  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
-};
-using Topology = std::unique_ptr<hwloc_topology, Destroy>;
+using hwloc::objects;
+using hwloc::to_cpu_set;
+using hwloc::Topology;
 
 /// Components of hwloc that are not needed. "x86" would even run this thread on every processor in
 /// turn, for facts that /sys contains as well.
 constexpr const char* unwanted_components[] = {"x86",  "pci",  "opencl", "gl",
                                                "cuda", "nvml", "rsmi",   "levelzero"};
 
-void keep_only_what_is_read(hwloc_topology* topology) {
-  hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
+Topology new_topology() {
+  Topology topology = hwloc::new_topology();
   for (const auto type :
        {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_CORE, HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE})
-    hwloc_topology_set_type_filter(topology, type, HWLOC_TYPE_FILTER_KEEP_ALL);
-  unsigned long flags = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
+    hwloc_topology_set_type_filter(topology.get(), type, HWLOC_TYPE_FILTER_KEEP_ALL);
 #if HWLOC_API_VERSION >= 0x00020800
-  flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS |
-           HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+  hwloc_topology_set_flags(
+      topology.get(), hwloc_topology_get_flags(topology.get()) | HWLOC_TOPOLOGY_FLAG_NO_DISTANCES |
+                          HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
 #endif
-  hwloc_topology_set_flags(topology, flags);
-}
-
-Topology new_topology() {
-  hwloc_topology* raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0)
-    throw SystemError("hwloc could not start: check the memory limit and the hwloc installation");
-  Topology topology{raw};
-  keep_only_what_is_read(raw);
   return topology;
-}
-
-CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap) {
-  std::vector<unsigned> cpus;
-  for (int cpu = hwloc_bitmap_first(bitmap); cpu >= 0; cpu = hwloc_bitmap_next(bitmap, cpu))
-    cpus.push_back(static_cast<unsigned>(cpu));
-  return CpuSet{std::move(cpus)};
-}
-
-/// Objects of one type, in hwloc's logical order, which is their physical order.
-std::vector<hwloc_obj_t> objects(hwloc_topology* topology, hwloc_obj_type_t type) {
-  std::vector<hwloc_obj_t> all;
-  for (auto* object = hwloc_get_next_obj_by_type(topology, type, nullptr); object != nullptr;
-       object = hwloc_get_next_obj_by_type(topology, type, object))
-    all.push_back(object);
-  return all;
 }
 
 int ancestor_index(hwloc_topology* topology, hwloc_obj_type_t type, hwloc_obj_t object,
@@ -120,23 +90,11 @@ MachineDescription describe(hwloc_topology* topology) {
           .usable = to_cpu_set(hwloc_topology_get_allowed_cpuset(topology))};
 }
 
-std::string errno_text() {
-  return std::strerror(errno);
-}
-
 }  // namespace
 
 MachineDescription read_this_machine(const CpuSet& allowed) {
   const Topology topology = new_topology();
-  for (const char* component : unwanted_components)
-    hwloc_topology_set_components(topology.get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
-                                  component);
-  if (hwloc_topology_load(topology.get()) != 0) {
-    throw SystemError(
-        fmt::format("hwloc could not read this machine's topology: {}; are /proc and "
-                    "/sys mounted, and are no HWLOC_ variables set?",
-                    errno_text()));
-  }
+  hwloc::load_this_machine(topology.get(), unwanted_components);
   MachineDescription machine = describe(topology.get());
   machine.usable = to_cpu_set(hwloc_topology_get_topology_cpuset(topology.get())) & allowed;
   if (machine.usable.empty()) {
@@ -151,13 +109,7 @@ MachineDescription read_this_machine(const CpuSet& allowed) {
 
 MachineDescription read_xml(const std::string& path) {
   const Topology topology = new_topology();
-  if (hwloc_topology_set_xml(topology.get(), path.c_str()) != 0 ||
-      hwloc_topology_load(topology.get()) != 0) {
-    throw InvalidArgument(
-        fmt::format("cannot read a topology from '{}': {}; name a file written "
-                    "by 'lstopo FILE.xml'",
-                    path, errno_text()));
-  }
+  hwloc::load_xml(topology.get(), path);
   return describe(topology.get());
 }
 

@@ -8,6 +8,8 @@
 
 #include "capstan/error.hpp"
 #include "core/net/host_identity.hpp"
+#include "tests/machine_with_devices.hpp"
+#include "topology/io.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {
@@ -185,6 +187,49 @@ TEST(Machine, ReadsXml) {
   EXPECT_EQ(machine.l3(), kib * 8192);
   EXPECT_EQ(machine.every_core().size(), 2U);
   EXPECT_EQ(to_string(machine.processing_units()), "1");
+}
+
+TEST(Io, ReadsCardsGpusAndDistances) {
+  const test::MachineWithDevices file;
+  const IoTopology io = IoTopology::from_xml(file.path());
+  ASSERT_EQ(io.devices.size(), 4U) << "no disk, no screen";
+  const auto at = [&](const std::string& address) -> const IoDevice& {
+    return *std::ranges::find(io.devices, address, &IoDevice::bus_id);
+  };
+  const IoDevice &card = at("0000:01:00.0"), &near = at("0000:02:00.0"),
+                 &beside = at("0000:00:05.0"), &far = at("0001:01:00.0");
+  EXPECT_EQ(card.kind, IoDevice::Kind::network);
+  EXPECT_EQ(card.name(), "eth7, mlx5_0");
+  EXPECT_EQ(card.model, "Paper Card <1>");
+  EXPECT_NEAR(card.link_rate, 31.5, 0.01);
+  EXPECT_EQ(card.numa_node, 0);
+  EXPECT_EQ(to_string(card.near), "0");
+  EXPECT_EQ(near.kind, IoDevice::Kind::gpu);
+  EXPECT_EQ(beside.name(), "0000:00:05.0");
+  EXPECT_EQ(far.numa_node, 1);
+  EXPECT_EQ(path_between(card, card), IoPath::same_device);
+  EXPECT_EQ(path_between(card, near), IoPath::same_switch);
+  EXPECT_EQ(path_between(beside, near), IoPath::same_host_bridge);
+  EXPECT_EQ(path_between(card, far), IoPath::same_machine);
+  EXPECT_EQ(io.numa_distances, (std::vector<std::vector<double>>{{10, 21}, {31, 10}}));
+  EXPECT_THAT(io.nearest(IoDevice::Kind::gpu, CpuSet{{1}}), testing::ElementsAre(&far));
+  EXPECT_THAT(io.nearest(IoDevice::Kind::network, CpuSet{{1}}), testing::IsEmpty());
+}
+
+TEST(Io, ThisMachineIsRead) {
+  const IoTopology io = IoTopology::discover();
+  const Machine machine = Machine::discover();
+  CpuSet all;
+  for (const Core& core : machine.every_core()) all = all | core.processing_units;
+  for (const IoDevice& device : io.devices) {
+    EXPECT_FALSE(device.name().empty());
+    EXPECT_TRUE(all.contains(device.near)) << device.name();
+  }
+}
+
+TEST(Io, FilesThatCannotBeReadAreNamed) {
+  EXPECT_THAT(message_of<InvalidArgument>([] { IoTopology::from_xml("/nonexistent/m.xml"); }),
+              HasSubstr("/nonexistent/m.xml"));
 }
 
 TEST(Machine, DiscoversExactlyWhatThisThreadMayUse) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/cli/explain/report.hpp"
+#include "core/cli/xml_text.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -52,7 +53,7 @@ class Drawing {
         "font-family=\"sans-serif\" "
         "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
         "<text x=\"{}\" y=\"20\" font-size=\"15\">{}</text>\n",
-        left + width + 30, height, left, escaped(title));
+        left + width + 30, height, left, xml_text(title));
     for (const Rank rank : all_ranks(line_.programs.size()))
       svg +=
           fmt::format("<text x=\"10\" y=\"{}\">rank {}</text>\n", y(rank) + bar - 4, rank.value());
@@ -73,15 +74,7 @@ class Drawing {
         x(span.begin), y(span.rank), std::max(1.0, x(span.end) - x(span.begin)), bar,
         look_of(op(span).code).colour, critical ? " stroke=\"#000000\" stroke-width=\"2\"" : "",
         span.rank.value(), (span.begin - begin_) / 1000, (span.end - begin_) / 1000,
-        escaped(to_string(line_.programs[span.rank], op(span))));
-  }
-
-  /// "->" as XML wants it.
-  static std::string escaped(const std::string& text) {
-    std::string safe;
-    for (const char c : text)
-      safe += c == '>' ? "&gt;" : c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string{c};
-    return safe;
+        xml_text(to_string(line_.programs[span.rank], op(span))));
   }
 
   /// Each signal and the wait that it ends: the n-th of a pair of ranks and the n-th.

@@ -1,0 +1,54 @@
+#include "topology/hwloc_topology.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "capstan/error.hpp"
+
+namespace capstan::hwloc {
+
+Topology new_topology() {
+  hwloc_topology* raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0)
+    throw SystemError("hwloc could not start: check the memory limit and the hwloc installation");
+  hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  return Topology{raw};
+}
+
+void load_this_machine(hwloc_topology* topology, std::span<const char* const> unwanted) {
+  for (const char* const component : unwanted)
+    hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
+  if (hwloc_topology_load(topology) != 0)
+    throw SystemError(
+        fmt::format("hwloc could not read this machine's topology: {}; are /proc and "
+                    "/sys mounted, and are no HWLOC_ variables set?",
+                    std::strerror(errno)));
+}
+
+void load_xml(hwloc_topology* topology, const std::string& path) {
+  if (hwloc_topology_set_xml(topology, path.c_str()) != 0 || hwloc_topology_load(topology) != 0)
+    throw InvalidArgument(
+        fmt::format("cannot read a topology from '{}': {}; name a file written "
+                    "by 'lstopo FILE.xml'",
+                    path, std::strerror(errno)));
+}
+
+CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap) {
+  std::vector<unsigned> cpus;
+  for (int cpu = hwloc_bitmap_first(bitmap); cpu >= 0; cpu = hwloc_bitmap_next(bitmap, cpu))
+    cpus.push_back(static_cast<unsigned>(cpu));
+  return CpuSet{std::move(cpus)};
+}
+
+std::vector<hwloc_obj_t> objects(hwloc_topology* topology, hwloc_obj_type_t type) {
+  std::vector<hwloc_obj_t> all;
+  for (auto* object = hwloc_get_next_obj_by_type(topology, type, nullptr); object != nullptr;
+       object = hwloc_get_next_obj_by_type(topology, type, object))
+    all.push_back(object);
+  return all;
+}
+
+}  // namespace capstan::hwloc

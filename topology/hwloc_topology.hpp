@@ -1,0 +1,34 @@
+#pragma once
+
+// What the readers of hwloc's topologies share. For hwloc_*.cpp alone.
+
+#include <hwloc.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "topology/cpu_set.hpp"
+
+namespace capstan::hwloc {
+
+struct Destroy {
+  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+};
+using Topology = std::unique_ptr<hwloc_topology, Destroy>;
+
+/// Not loaded yet, without any type of objects that may be left out. Throws SystemError.
+Topology new_topology();
+
+/// This machine, without what the components of hwloc named in `unwanted` find. Throws SystemError.
+void load_this_machine(hwloc_topology* topology, std::span<const char* const> unwanted);
+/// A file of lstopo. Throws InvalidArgument.
+void load_xml(hwloc_topology* topology, const std::string& path);
+
+CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap);
+
+/// Objects of one type, in hwloc's logical order, which is their physical order.
+std::vector<hwloc_obj_t> objects(hwloc_topology* topology, hwloc_obj_type_t type);
+
+}  // namespace capstan::hwloc
