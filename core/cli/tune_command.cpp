@@ -7,6 +7,7 @@
 #include "core/cli/host_options.hpp"
 #include "core/cli/options.hpp"
 #include "core/cli/tune/chart.hpp"
+#include "core/cli/tune/judge.hpp"
 #include "core/cli/tune/load.hpp"
 #include "core/cli/tune/sweep.hpp"
 #include "core/launcher/launcher.hpp"
@@ -29,6 +30,7 @@ struct TuneOptions {
   launcher::HostOptions where;
   double seconds = 0.3;
   std::string output, under_load, check, format, chart;
+  std::vector<std::string> judged;
   bool restart = false;
 };
 
@@ -135,6 +137,7 @@ int run_tune(const CLI::App& command, const TuneOptions& options,
              const std::vector<std::string>& arguments) {
   check_host_options(command, options.where);
   if (!options.check.empty()) return check(options);
+  if (!options.judged.empty()) return judge_profiles(options.judged), 0;
   if (!options.format.empty()) return write_export(options);
   const Launch launch = detect_launch(process_environment());
   if (launch.size > 1 || std::getenv("CAPSTAN_RANK")) return sweep_as_rank(plan_of(options));
@@ -157,6 +160,7 @@ constexpr const char* footer =
     "  capstan tune --hosts node1:2,node2:2 --chart tuned.html\n"
     "  capstan tune --under-load './my_computation'   beside a computation on the same cores\n"
     "  capstan tune --check profile.json              what is wrong with a profile\n"
+    "  capstan tune --judge first.json,second.json    how well the model chooses here\n"
     "  capstan tune --export openmpi4 > rules.conf    for mpirun --mca "
     "coll_tuned_use_dynamic_rules\n"
     "                            1 --mca coll_tuned_dynamic_rules_filename rules.conf\n\n"
@@ -200,6 +204,15 @@ void add_tune_command(CLI::App& app, int& status, const std::vector<std::string>
   auto* chart = command->add_option("--chart", options->chart,
                                     "At the end write the profile as an HTML page of diagrams");
   auto* check = command->add_option("--check", options->check, "Look for faults in this profile");
+  command
+      ->add_option("--judge", options->judged,
+                   "How the model's choices do by this profile; by several of the same cells, "
+                   "comma-separated, what is within the spread of one does not count, and the "
+                   "first one's choices are judged by the others")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->excludes(check)
+      ->excludes(chart);
   command
       ->add_option("--export", options->format,
                    "Print the profile for another library: nccl (tuner CSV), openmpi4, openmpi6 "

@@ -149,6 +149,25 @@ TEST(Tune, ChecksProfilesAndIgnoresThoseOfOtherMachines) {
   EXPECT_EQ(occurrences(ran.output, "is ignored: it is of another machine"), 1) << ran.output;
 }
 
+TEST(Tune, JudgesTheModelByWhatWasMeasured) {
+  const Folder folder;
+  ASSERT_EQ(tune(folder, "1k,64k").status, 0);
+  const std::string file = profile_in(folder);
+  const auto one = capstan(folder, {"tune", "--judge", file});
+  EXPECT_EQ(one.status, 0) << one.output;
+  EXPECT_THAT(one.output, HasSubstr("of 4 cells"));
+  EXPECT_THAT(one.output, HasSubstr("pairs that differ by more than 20 %"));
+  const auto both = capstan(folder, {"tune", "--judge", file + "," + file});
+  EXPECT_THAT(both.output, HasSubstr("is within 1.05 of the fastest in 4 of 4 cells (100 %)"))
+      << "a profile is right about itself";
+  json profile = json::parse(text_of(file));
+  profile["machine"]["id"] = "0123456789abcdef";
+  std::ofstream{folder.file("other.json")} << profile;
+  const auto other = capstan(folder, {"tune", "--judge", folder.file("other.json")});
+  EXPECT_NE(other.status, 0);
+  EXPECT_THAT(other.output, HasSubstr("another machine"));
+}
+
 TEST(Tune, ANamedProfileThatIsMissingStopsAllRanks) {
   const Folder folder;
   const auto ran = capstan(folder, {"perf", "all_reduce", "-n", "2", "-b", "8", "-e", "8"},
@@ -254,7 +273,7 @@ TEST(Tune, SessionsInTheDocumentAreTrue) {
     EXPECT_THAT(output, HasSubstr("\n" + start)) << line;
     ++lines;
   }
-  EXPECT_EQ(commands, 4);
+  EXPECT_EQ(commands, 5);
   EXPECT_GT(lines, 10);
 }
 

@@ -15,6 +15,7 @@
 #include "core/selection/survey.hpp"
 #include "core/tuning/cell_sweep.hpp"
 #include "core/tuning/find_profile.hpp"
+#include "core/tuning/judge_profile.hpp"
 
 namespace capstan {
 namespace {
@@ -290,6 +291,61 @@ TEST(Profile, OfAnotherMachineOrVersionSaysSo) {
 }
 
 /// Feeds a sweep with times until it has finished. Returns its result.
+/// A group in which every candidate took its predicted time, times what `factor` says of it.
+template <class Factor>
+ProfileGroup measured_as_predicted(Factor factor) {
+  ProfileGroup group;
+  group.ranks = 4;
+  for (const std::uint64_t bytes : {1024, 65536}) {
+    MeasuredCell measured = cell(bytes, {});
+    for (const Candidate& each : candidates_for(typical(all_reduce(bytes)), 4, true, {}))
+      measured.ways.push_back(
+          {each.algorithm, each.protocol, 1, each.nanoseconds * factor(each), 0.02});
+    std::ranges::sort(measured.ways, {}, &MeasuredWay::nanoseconds);
+    group.cells.push_back(measured);
+  }
+  return group;
+}
+
+TEST(Judge, PredictionsThatAreTrueHaveNoFault) {
+  const Judgement judged = judge(measured_as_predicted([](auto&) { return 1.0; }), 4, {});
+  ASSERT_EQ(judged.cells.size(), 2u);
+  EXPECT_GT(judged.errors.size(), 10u);
+  EXPECT_NEAR(judged.median_error(), 0, 1e-9);
+  EXPECT_GT(judged.pairs, 10u);
+  EXPECT_EQ(judged.pairs_in_order, judged.pairs);
+  EXPECT_LT(judged.cells[0].ratio(), 1.5) << "unless it is chosen for its bits";
+}
+
+TEST(Judge, AChoiceIsAsBadAsItsTimeBeyondTheSpread) {
+  const Choice chosen = choose(typical(all_reduce(1024)), 4, {});
+  const auto slow = [&](double times) {
+    return judge(measured_as_predicted([&](const Candidate& each) {
+                   return each.algorithm == chosen.algorithm && each.protocol == chosen.protocol
+                              ? times
+                              : 1.0;
+                 }),
+                 4, {});
+  };
+  const Judgement bad = slow(10), as_predicted = slow(1);
+  EXPECT_GT(bad.cells[0].ratio(), 2);
+  EXPECT_LT(bad.cells[0].least_ratio(), bad.cells[0].ratio());
+  EXPECT_LT(bad.pairs_in_order, bad.pairs);
+  const auto worse = worse_than(1.5, {bad});
+  ASSERT_FALSE(worse.empty());
+  EXPECT_EQ(worse[0].bytes, Bytes{1024});
+  EXPECT_TRUE(worse_than(1.5, {bad, as_predicted}).empty()) << "worse in one of two";
+}
+
+TEST(Judge, AProfileIsJudgedByItsOwnChoice) {
+  const ProfileGroup group = measured_as_predicted(
+      [](const Candidate& each) { return each.algorithm->name == "direct" ? 0.001 : 1.0; });
+  MeasuredTimes profile{"the profile test"};
+  for (const MeasuredCell& each : group.cells) profile.add(each);
+  for (const JudgedCell& each : judge(group, 4, {}, &profile).cells) EXPECT_EQ(each.ratio(), 1);
+  EXPECT_GT(judge(group, 4, {}).cells[0].ratio(), 10);
+}
+
 template <class TimeOf>
 MeasuredCell swept(CellSweep sweep, TimeOf time_of) {
   for (int round = 0; !sweep.finished(); ++round) {

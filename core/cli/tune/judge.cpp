@@ -1,0 +1,127 @@
+#include "core/cli/tune/judge.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "capstan/error.hpp"
+#include "core/cli/explain/question.hpp"
+#include "core/tuning/find_profile.hpp"
+#include "core/tuning/judge_profile.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// What the model should reach, and what a profile should.
+constexpr double bound_of_model = 1.25, bound_of_profile = 1.05;
+
+Profile read(const std::string& file) {
+  Profile profile = parse_profile(read_profile_file(file), file);
+  if (const auto reason = mismatch(profile, Fingerprint::of(Machine::discover())); !reason.empty())
+    throw InvalidArgument(
+        fmt::format("{}: {}: the model cannot be judged by it here", file, reason));
+  return profile;
+}
+
+Hosts spread(const ProfileGroup& group) {
+  if (group.hosts == 1) return Hosts{group.ranks};
+  std::vector<int> host_of;
+  for (int rank = 0; rank < group.ranks; ++rank)
+    host_of.push_back(rank * group.hosts / group.ranks);
+  return Hosts{std::move(host_of)};
+}
+
+/// One group, as each of the files measured it.
+class Bench {
+ public:
+  Bench(const ProfileGroup& group, const std::vector<Profile>& profiles,
+        const std::vector<std::string>& files)
+      : group_(group), files_(files), hosts_(spread(group)) {
+    Settings settings;
+    settings.profile = "none";
+    model_ = link_model(expected_machine(hosts_, settings), settings);
+    for (const Profile& profile : profiles)
+      for (const ProfileGroup& each : profile.groups)
+        if (each.ranks == group.ranks && each.hosts == group.hosts && each.network == group.network)
+          same_.push_back(&each);
+    first_ = measured_times(profiles.front(), group.network, files.front());
+  }
+
+  void print() const {
+    fmt::print("{} ranks on {} host{}{}\n", group_.ranks, group_.hosts,
+               group_.hosts == 1 ? "" : "s over ", group_.network);
+    const auto measurements = judged(nullptr, 0);
+    print_cells(measurements.front());
+    print_share("the model's choice", bound_of_model, measurements);
+    print_predictions(measurements);
+    if (same_.size() > 1)
+      print_share(fmt::format("the choice by {}, measured by {},", files_.front(),
+                              fmt::join(files_.begin() + 1, files_.end(), " and ")),
+                  bound_of_profile, judged(&first_, 1));
+  }
+
+ private:
+  std::vector<Judgement> judged(const MeasuredTimes* profile, std::size_t from) const {
+    std::vector<Judgement> all;
+    for (std::size_t i = from; i < same_.size(); ++i)
+      all.push_back(judge(*same_[i], hosts_, model_, profile));
+    return all;
+  }
+
+  static void print_cells(const Judgement& judgement) {
+    fmt::print("{:>15} {:>10}  {:<36} {:>10}  {:<36} {:>10}  ratio\n", "", "bytes", "fastest", "us",
+               "the model's choice", "us");
+    for (const JudgedCell& cell : judgement.cells)
+      fmt::print("{:>15} {:>10}  {:<36} {:>10.2f}  {:<36} {:>10.2f}  {:.2f}\n",
+                 name_of(cell.collective), cell.bytes.value(), name_of(cell.fastest),
+                 cell.fastest.nanoseconds / 1000, name_of(cell.chosen),
+                 cell.chosen.nanoseconds / 1000, cell.ratio());
+  }
+
+  static void print_share(const std::string& whose, double bound,
+                          const std::vector<Judgement>& measurements) {
+    const auto worse = worse_than(bound, measurements);
+    const std::size_t all = measurements.front().cells.size(), good = all - worse.size();
+    fmt::print("{} is within {:.2f} of the fastest in {} of {} cells ({:.0f} %){}\n", whose, bound,
+               good, all,
+               all == 0 ? 0 : 100.0 * static_cast<double>(good) / static_cast<double>(all),
+               worse.empty() ? "" : "; not in:");
+    for (const JudgedCell& cell : worse)
+      fmt::print("  {} of {} bytes: {:.2f} times as long\n", name_of(cell.collective),
+                 cell.bytes.value(), cell.ratio());
+  }
+
+  static void print_predictions(const std::vector<Judgement>& measurements) {
+    const Judgement& first = measurements.front();
+    fmt::print(
+        "predictions: median error {:.0f} % of {} ways; {:.0f} % of {} pairs that differ by more "
+        "than 20 % are in the right order\n",
+        100 * first.median_error(), first.errors.size(),
+        first.pairs == 0
+            ? 0
+            : 100.0 * static_cast<double>(first.pairs_in_order) / static_cast<double>(first.pairs),
+        first.pairs);
+  }
+
+  const ProfileGroup& group_;
+  const std::vector<std::string>& files_;
+  const Hosts hosts_;
+  LinkModel model_;
+  std::vector<const ProfileGroup*> same_;  ///< of each file that has it
+  MeasuredTimes first_;
+};
+
+}  // namespace
+
+void judge_profiles(const std::vector<std::string>& files) {
+  std::vector<Profile> profiles;
+  for (const std::string& file : files) profiles.push_back(read(file));
+  for (const ProfileGroup& group : profiles.front().groups) {
+    if (&group != &profiles.front().groups.front()) fmt::print("\n");
+    Bench{group, profiles, files}.print();
+  }
+}
+
+}  // namespace capstan::cli
