@@ -17,37 +17,51 @@ bool is_elementwise(Collective collective) {
   return std::ranges::find(all, collective) != all.end();
 }
 
-struct Given {
-  const char* name;
-  const void* data;
-  Elements count;
-};
-
-void check_stream(const Request& request, const DeviceBuffer& where, void* stream) {
+void check_stream(std::string_view call, const DeviceBuffer& where, void* stream) {
   DevicePlace place;
   const int error = where.driver->place_of_stream(stream, place);
   if (error == DeviceDriver::not_supported) return;
   if (error != 0)
-    throw InvalidArgument(fmt::format("{}: {} is no stream of {}: {}", name_of(request.collective),
-                                      stream, where.driver->name(), where.driver->text_of(error)));
+    throw InvalidArgument(fmt::format("{}: {} is no stream of {}: {}", call, stream,
+                                      where.driver->name(), where.driver->text_of(error)));
   if (place.device != where.place.device)
     throw InvalidArgument(fmt::format(
         "{}: the stream is device {}'s, and the buffers are on device {}: pass a stream of theirs",
-        name_of(request.collective), place.device, where.place.device));
+        call, place.device, where.place.device));
   bool capturing = false;
   if (where.driver->is_capturing(stream, capturing) == 0 && capturing)
     throw InvalidArgument(fmt::format(
         "{}: the stream is being captured into a graph, whose replays the host would not take part "
         "in: end the capture before the call",
-        name_of(request.collective)));
+        call));
 }
 
 }  // namespace
 
-std::optional<DeviceBuffer> device_of(const Request& request, void* stream) {
+std::vector<StreamBuffer> buffers_of(const Request& request) {
+  return {{"input", request.input, request.input_count},
+          {"output", request.output, request.output_count}};
+}
+
+std::vector<StreamBuffer> buffers_of(const std::vector<Message>& messages) {
+  std::vector<StreamBuffer> buffers;
+  for (const Message& message : messages) {
+    if (message.allocate)
+      throw InvalidArgument(
+          "receive of any length: a stream orders memory that is there before: pass a buffer");
+    const void* const data = message.tensor ? message.tensor->data : message.data;
+    buffers.push_back({fmt::format("buffer of the {} rank {}",
+                                   message.sends ? "message to" : "message from", message.peer),
+                       data, message.tensor ? message.tensor->count() : message.count});
+  }
+  return buffers;
+}
+
+std::optional<DeviceBuffer> device_of(std::string_view call,
+                                      const std::vector<StreamBuffer>& buffers, void* stream) {
   std::optional<DeviceBuffer> found;
-  for (const auto& [name, data, count] : {Given{"input", request.input, request.input_count},
-                                          Given{"output", request.output, request.output_count}}) {
+  std::string_view first;
+  for (const auto& [name, data, count] : buffers) {
     if (!data || count == Elements{0}) continue;
     const auto place =
         devices_possible.load(std::memory_order_relaxed) ? find_device_buffer(data) : std::nullopt;
@@ -56,14 +70,15 @@ std::optional<DeviceBuffer> device_of(const Request& request, void* stream) {
           fmt::format("{}: the {} is host memory, which no stream orders: call the communicator, "
                       "or pass memory "
                       "of the device",
-                      name_of(request.collective), name));
+                      call, name));
     if (found && found->place.device != place->place.device)
       throw InvalidArgument(fmt::format(
-          "{}: the input is on device {}, the output on device {}: one stream orders one device's",
-          name_of(request.collective), found->place.device, place->place.device));
+          "{}: the {} is on device {}, the {} on device {}: one stream orders one device's", call,
+          first, found->place.device, name, place->place.device));
+    if (!found) first = name;
     found = place;
   }
-  if (found && stream) check_stream(request, *found, stream);
+  if (found && stream) check_stream(call, *found, stream);
   return found;
 }
 

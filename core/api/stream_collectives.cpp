@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "capstan/async/foreign.hpp"
@@ -30,7 +31,7 @@ constexpr Bytes longest_piece{std::uint64_t{8} << 20};
 
 /// A call that waits for its turn.
 struct StreamCall {
-  Request request;
+  std::variant<Request, std::vector<Message>> call;
   std::optional<DeviceBuffer> where;
   void* begins = nullptr;      ///< the event before it; null: at once
   void* passed = nullptr;      ///< the event behind the stream's wait
@@ -72,7 +73,21 @@ class StreamCollectives::Impl {
   /// Puts a call between what is in the stream and what comes later. Whether the stream waits for
   /// its end is in `second`: if not, the caller has to.
   std::pair<std::future<void>, bool> put(const Request& request, void* stream) {
-    StreamCall call{.request = request, .where = device_of(request, stream)};
+    return put({.call = request,
+                .where = device_of(name_of(request.collective), buffers_of(request), stream)},
+               stream);
+  }
+  std::pair<std::future<void>, bool> put(const std::vector<Message>& messages, void* stream) {
+    return put({.call = messages, .where = device_of("exchange", buffers_of(messages), stream)},
+               stream);
+  }
+
+  const Communicator& group() const { return group_; }
+
+ private:
+  using Event = std::pair<DeviceBuffer, void*>;
+
+  std::pair<std::future<void>, bool> put(StreamCall call, void* stream) {
     const std::lock_guard lock{mutex_};
     if (failure_) std::rethrow_exception(failure_);
     if (call.where && stream) enter_stream(call, stream);
@@ -82,11 +97,6 @@ class StreamCollectives::Impl {
     changed_.notify_all();
     return {std::move(ended), waits};
   }
-
-  const Communicator& group() const { return group_; }
-
- private:
-  using Event = std::pair<DeviceBuffer, void*>;
 
   /// Events both ways: the call waits for one of the stream's, the stream for a number.
   void enter_stream(StreamCall& call, void* stream) {
@@ -176,7 +186,7 @@ class StreamCollectives::Impl {
   std::exception_ptr error_of(const StreamCall& call) {
     try {
       if (call.begins) await_event(call);
-      run(call.request);
+      std::visit([this](const auto& what) { run(what); }, call.call);
       return nullptr;
     } catch (const std::exception& error) {
       group_.abort(error.what());
@@ -196,6 +206,8 @@ class StreamCollectives::Impl {
       std::this_thread::sleep_for(polls < 100 ? 5us : 50us);
     }
   }
+
+  void run(const std::vector<Message>& messages) { group_.exchange(messages); }
 
   /// Two pieces are under way at a time: starting the second copies its input, while the library's
   /// thread works on the first.
@@ -261,6 +273,15 @@ void StreamCollectives::OnStream::run(const Request& request) {
 Work StreamCollectives::OnStream::start(const Request& request) {
   return work_from(impl_->put(request, stream_).first,
                    fmt::format("{} in the order of a stream", name_of(request.collective)));
+}
+
+void StreamCollectives::OnStream::exchange(const std::vector<Message>& messages) {
+  auto [ended, stream_waits] = impl_->put(messages, stream_);
+  if (!stream_waits) ended.get();
+}
+
+Work StreamCollectives::OnStream::start_exchange(const std::vector<Message>& messages) {
+  return work_from(impl_->put(messages, stream_).first, "messages in the order of a stream");
 }
 
 }  // namespace capstan

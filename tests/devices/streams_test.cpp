@@ -150,6 +150,53 @@ TEST_F(InStreamOrder, AllCollectivesRun) {
   });
 }
 
+/// Around a ring, where every rank sends and receives at once, between kernels and beside a
+/// collective.
+TEST_F(InStreamOrder, MessagesTravelBetweenKernels) {
+  for (const std::size_t n : {std::size_t{1}, std::size_t{100'000}})
+    on_ranks(3, [n](StreamCollectives& streams) {
+      const int me = streams.rank(), size = streams.size();
+      const DeviceArray<float> own{std::vector<float>(n, -1)}, got{std::vector<float>(n, -1)};
+      Stream stream{own.span().data()};
+      auto ordered = streams.on(stream.get());
+      std::vector<float> seen;
+      for (int round = 0; round < 5; ++round) {
+        stream.launch([&, round] {
+          std::this_thread::sleep_for(200us);
+          std::fill_n(on_device_data(own), n, static_cast<float>(10 * round + me));
+        });
+        ordered.exchange({Message::to((me + 1) % size, own.span()),
+                          Message::from((me + size - 1) % size, got.span())});
+        ordered.all_reduce(own.span());
+        stream.launch([&] { seen.push_back(on_device_data(got)[n - 1]); });
+      }
+      EXPECT_EQ(stream.synchronize(), 0);
+      ASSERT_EQ(seen.size(), 5U);
+      for (std::size_t round = 0; round < seen.size(); ++round)
+        EXPECT_EQ(seen[round],
+                  static_cast<float>(10 * static_cast<int>(round) + (me + size - 1) % size));
+    });
+}
+
+TEST_F(InStreamOrder, OneRankSendsAndAnotherReceives) {
+  on_ranks(2, [](StreamCollectives& streams) {
+    const DeviceArray<std::int32_t> data{{streams.rank() == 0 ? 7 : -1, 8}};
+    Stream stream{data.span().data()};
+    auto ordered = streams.on(stream.get());
+    if (streams.rank() == 0)
+      ordered.send(data.span(), 1, 5);
+    else
+      ordered.receive(data.span(), 0, 5);
+    EXPECT_EQ(stream.synchronize(), 0);
+    EXPECT_THAT(data.values(), ::testing::ElementsAre(7, 8));
+    const DeviceArray<std::int32_t> back{{-1, -1}};
+    Work work = ordered.start_exchange({Message::to(1 - streams.rank(), data.span()),
+                                        Message::from(1 - streams.rank(), back.span())});
+    work.wait();
+    EXPECT_THAT(back.values(), ::testing::ElementsAre(7, 8));
+  });
+}
+
 TEST_F(InStreamOrder, WithoutAStreamACallBlocks) {
   on_ranks(2, [](StreamCollectives& streams) {
     const DeviceArray<double> data{{1.5, 2.5}};
@@ -199,6 +246,10 @@ TEST_F(InStreamOrder, WhatNoStreamOrdersIsRefusedAtOnce) {
                 HasSubstr("one stream orders one device's"));
     EXPECT_THAT(refusal([&] { ordered.all_reduce(elsewhere.span()); }),
                 HasSubstr("the stream is device 0's, and the buffers are on device 1"));
+    EXPECT_THAT(refusal([&] { ordered.send(host, 1 - streams.rank()); }),
+                HasSubstr("exchange: the buffer of the message to rank"));
+    EXPECT_THAT(refusal([&] { ordered.exchange({Message::any_length(0, host)}); }),
+                HasSubstr("receive of any length"));
     ordered.all_reduce(data.span());
     EXPECT_EQ(stream.synchronize(), 0);
     EXPECT_THAT(data.values(), ::testing::ElementsAre(2, 4)) << "refusals disturb nobody";

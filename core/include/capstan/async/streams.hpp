@@ -1,15 +1,18 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "capstan/collectives.hpp"
 #include "capstan/communicator.hpp"
 #include "capstan/export.hpp"
+#include "capstan/message.hpp"
 #include "capstan/work.hpp"
 
 namespace CAPSTAN_EXPORT capstan {
 
-/// Collectives on memory of devices, in the order of streams (cudaStream_t, CUstream, hipStream_t):
+/// Collectives and messages on memory of devices, in the order of streams (cudaStream_t, CUstream,
+/// hipStream_t):
 ///
 ///   capstan::StreamCollectives streams{world};
 ///   kernel<<<..., stream>>>(gradient);
@@ -63,6 +66,20 @@ class StreamCollectives::OnStream : public Collectives<OnStream> {
   void run(const Request& request);
   /// The same, with a handle: to wait, to co_await, for callbacks. A null stream is fine here, too.
   [[nodiscard]] Work start(const Request& request);
+
+  /// Messages of the ranks, by ranks of the world, all under way at once. One is a call like any
+  /// other: later calls of this object wait for it, so ranks that each send first and receive then
+  /// make one exchange of both, as with NCCL's groups.
+  void exchange(const std::vector<Message>& messages);
+  [[nodiscard]] Work start_exchange(const std::vector<Message>& messages);
+  template <LastingRange Data>
+  void send(Data&& data, int destination, int tag = 0) {
+    exchange({Message::to(destination, data, tag)});
+  }
+  template <LastingMutableRange Data>
+  void receive(Data&& buffer, int source, int tag = any_tag) {
+    exchange({Message::from(source, buffer, tag)});
+  }
 
  private:
   friend StreamCollectives;
