@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
-#include <filesystem>
-#include <fstream>
 
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
@@ -18,35 +15,13 @@
 #include "core/engine/engine.hpp"
 #include "core/selection/selector.hpp"
 #include "core/tuning/cell_sweep.hpp"
-#include "core/tuning/find_profile.hpp"
+#include "core/tuning/save_profile.hpp"
 #include "core/world/world.hpp"
 #include "perf/measure/cell.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {
 namespace {
-
-std::string now() {
-  const std::time_t time = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&time, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
-
-/// Replaces the file at once, so that it is whole whenever the program ends.
-void write_whole(const std::string& file, const std::string& text) {
-  const std::filesystem::path path{file};
-  std::error_code ignored;
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
-  const std::string beside = file + ".part";
-  std::ofstream stream{beside, std::ios::trunc};
-  if (!(stream << text) || !stream.flush())
-    throw SystemError(fmt::format("cannot write {}: choose another file with --output", beside));
-  stream.close();
-  std::filesystem::rename(beside, path);
-}
 
 /// The rule that makes calls run in this way.
 AlgorithmRules rule_for(Collective collective, const MeasuredWay& way) {
@@ -132,13 +107,10 @@ class Sweep {
   void keep(const MeasuredCell& measured) {
     ProfileGroup& known = group();
     if (known.under_load != plan_.under_load) known.cells.clear();
-    std::erase_if(known.cells, [&](const MeasuredCell& each) {
-      return each.collective == measured.collective && each.bytes == measured.bytes;
-    });
-    known.cells.push_back(measured);
+    replace_cell(known, measured);
     known.under_load = plan_.under_load;
-    known.date = now();
-    write_whole(plan_.file, to_json(profile_));
+    known.date = utc_now();
+    save_profile(profile_, plan_.file);
     const MeasuredWay& best = measured.ways.front();
     fmt::print("{:>15} {:>10} bytes  {:<36} {:>10.2f} us  confidence {:>3.0f} %  of {}\n",
                name_of(measured.collective), measured.bytes.value(), name_of(best),
@@ -226,13 +198,8 @@ class Sweep {
 
 Profile profile_to_continue(const SweepPlan& plan) {
   const Fingerprint machine = Fingerprint::of(Machine::discover());
-  Profile profile{std::string{version()}, machine, {}};
-  if (!std::filesystem::exists(plan.file)) return profile;
-  Profile known = parse_profile(read_profile_file(plan.file), plan.file);
-  if (const std::string reason = mismatch(known, machine); !reason.empty()) {
-    if (plan.restart) return profile;
-    throw InvalidArgument(fmt::format("{}: {}; --restart replaces it", plan.file, reason));
-  }
+  Profile known = profile_to_extend(
+      plan.file, machine, plan.restart ? OtherProfile::is_replaced : OtherProfile::is_refused);
   if (plan.restart)
     for (ProfileGroup& group : known.groups)
       std::erase_if(group.cells, [&](const MeasuredCell& cell) {

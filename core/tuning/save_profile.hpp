@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "core/tuning/profile.hpp"
+
+namespace capstan {
+
+/// The time of day as profiles have it: 2026-11-25T06:00:00Z.
+std::string utc_now();
+
+/// What becomes of a profile of another machine or version.
+enum class OtherProfile { is_refused, is_replaced };
+
+/// The profile in a file; a new one for this machine and version if there is no file. Throws
+/// InvalidArgument for files that are bad, or of another machine or version if that is refused.
+Profile profile_to_extend(const std::string& file, const Fingerprint& machine, OtherProfile other);
+
+/// Puts a cell in the place of the one of the same calls, if there is one.
+void replace_cell(ProfileGroup& group, const MeasuredCell& cell);
+
+/// Replaces the file at once, so that it is whole whenever the program ends. Makes the folders
+/// above it. Throws SystemError.
+void save_profile(const Profile& profile, const std::string& file);
+
+}  // namespace capstan
