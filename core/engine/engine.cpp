@@ -132,8 +132,9 @@ const CachedPlan* Engine::plan_at_end(const Call& call) {
 /// The plan of the next call, in the order in which all ranks call. Null if ranks have to agree
 /// first: the agreement is in the queue then, and the plan is known when the call's turn comes.
 const CachedPlan* Engine::next_plan(const Call& call, Tasks::const_iterator place) {
-  const auto [plan, undecided] = plans_.next(call);
+  const auto [plan, undecided, apart] = plans_.next(call);
   if (undecided) tasks_.insert(place, agree_on_times(*undecided, call));
+  if (apart) tasks_.insert(place, meet_before(*apart, call));
   return plan;
 }
 
@@ -231,10 +232,13 @@ void Engine::enqueue(Task task) {
         tasks_.push_back(agree_on_visibility(*agreement, task));
     if (!task.complete_call) task.plan = plan_at_end(task.call);
     tasks_.push_back(std::move(task));
-    // Small calls are sent at once. Long ones are left to a thread that has time, and measured ones
-    // to the thread that waits, so that the time is that of the call alone.
+    // Small calls are sent at once. Long ones are left to a thread that has time. Measured ones,
+    // and the agreements that come before them, are left to the thread that waits, so that the time
+    // is that of the call alone.
     const CachedPlan* const first = tasks_.front().plan;
-    const bool small = first && in_packets(first->plan.protocol) && !first->measured;
+    const bool measures =
+        first && (first->measured || first->plan.call.purpose == Purpose::decision);
+    const bool small = first && in_packets(first->plan.protocol) && !measures;
     if (small && !progress_->has_thread()) poll();
   }
   progress_->announce();

@@ -151,6 +151,7 @@ class Engine {
   PeerMappedBuffers peer_mapped(const Call& call, const void* input, const void* output) const;
   Task agree_on_visibility(const Call& agreement, Task& task);
   Task agree_on_times(TunedCalls& calls, const Call& call);
+  Task meet_before(TunedCalls& calls, const Call& call);
 
   // Running.
   void run_call(Progress::Lock& lock, const Call& call, const void* input, void* output,

@@ -51,6 +51,19 @@ Task Engine::agree_on_times(TunedCalls& calls, const Call& call) {
   return task;
 }
 
+/// The task by which all ranks meet before the next call of this kind, which then begins on all of
+/// them at about the same time.
+Task Engine::meet_before(TunedCalls& calls, const Call& call) {
+  if (!calls.meeting) {
+    const Agreement agreement{.purpose = Purpose::decision,
+                              .about = std::make_shared<const Call>(call)};
+    calls.meeting = std::make_shared<const Call>(agreement.call());
+  }
+  Task task = task_of(*calls.meeting, std::make_shared<Answers<std::array<std::uint8_t, 1>>>());
+  task.plan = &plans_.plan(task.call);
+  return task;
+}
+
 Choice Engine::choice(const Call& call, const void* input, const void* output) {
   const Progress::Lock lock{*progress_};
   return plans_.choice(with_visibility(call, input, output));

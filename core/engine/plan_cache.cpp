@@ -44,7 +44,12 @@ PlanCache::Decision PlanCache::next(const Call& call) {
 
 /// Decides about a call of a kind for which no decision stands, or a measurement round is due.
 PlanCache::Decision PlanCache::next_of(TunedCalls& calls, const Call& call) {
-  if (calls.tuner.decided()) begin_round(calls);
+  if (calls.tuner.decided()) begin_round(calls, call);
+  if (calls.tuner.decided() && calls.tuner.count_call()) return {&plan(call)};  // one candidate
+  if (!calls.tuner.all_given() && calls.tuner.meets_first()) {
+    calls.tuner.set_met();
+    return {nullptr, nullptr, &calls};
+  }
   if (!calls.tuner.all_given()) return {&measured_plan(calls, call)};
   if (calls.tuner.is_agreeing()) return {};
   calls.tuner.set_agreeing();
@@ -58,13 +63,15 @@ const CachedPlan& PlanCache::plan(const Call& call) {
   return *(last_ = plans_.emplace(call, std::move(made)).first->second.get());
 }
 
+/// But for the plans that were retired last: the call that asks may lie in one of them.
 void PlanCache::forget_plans() {
-  plans_.clear(), retired_.clear(), last_ = nullptr;
+  plans_.clear(), last_ = nullptr;
   forget_repeated();
 }
 
 void PlanCache::use_rules(AlgorithmRules rules) {
   forget_plans();
+  retired_.clear();
   predictions_.clear();
   context_.rules = std::move(rules);
 }
@@ -115,8 +122,11 @@ Choice PlanCache::choice(const Call& call) {
 }
 
 /// The model's choice, which does not change. Choosing takes much longer than making a plan: calls
-/// of about the same size share one choice.
+/// of about the same size share one choice. Agreements on times are rare: they make do with a
+/// choice that costs next to nothing.
 Choice PlanCache::predicted(const Call& call) {
+  if (call.purpose == Purpose::decision)
+    if (auto first = first_choice(call, context_.hosts, context_.links)) return std::move(*first);
   const bool commutative = !call.user || call.user->commutative;
   const auto choose_for = [&](const Call& c) {
     return choose(c, context_.hosts, context_.rules, commutative, context_.links,
@@ -159,11 +169,16 @@ TunedCalls* PlanCache::tuned(const Call& call) {
   const auto found = tuned_.find(key);
   if (found != tuned_.end()) return &found->second;
   if (tuned_.size() >= most_tuned) return nullptr;
-  Autotuner tuner{
-      tuning_candidates(key, context_.hosts, context_.links, context_.shorter_blocks_from),
-      call.collective, call.extent(context_.hosts.ranks()), context_.links.shares_cores};
+  const auto first = first_choice(key, context_.hosts, context_.links);
+  TunedCalls calls{first ? Autotuner{*first} : tuner_of(key)};
   hooks_.buffers_may_have_changed();  // a program that makes other calls may use other buffers
-  return &tuned_.emplace(key, TunedCalls{std::move(tuner)}).first->second;
+  return &tuned_.emplace(key, std::move(calls)).first->second;
+}
+
+/// Simulates all candidates, which takes much longer than a short call.
+Autotuner PlanCache::tuner_of(const Call& key) const {
+  return {tuning_candidates(key, context_.hosts, context_.links, context_.shorter_blocks_from),
+          key.collective, key.extent(context_.hosts.ranks()), context_.links.shares_cores};
 }
 
 bool PlanCache::is_settled(const Call& call) const {
@@ -173,7 +188,7 @@ bool PlanCache::is_settled(const Call& call) const {
 }
 
 /// Plans of these calls are no longer handed out, though some may still have to run.
-void PlanCache::begin_round(TunedCalls& calls) {
+void PlanCache::begin_round(TunedCalls& calls, const Call& call) {
   if (!hooks_.plans_in_use()) retired_.clear();
   retired_.reserve(retired_.size() + plans_.size());
   for (auto plan = plans_.begin(); plan != plans_.end();) {
@@ -183,13 +198,16 @@ void PlanCache::begin_round(TunedCalls& calls) {
   }
   last_ = nullptr;
   forget_repeated();
-  calls.tuner.begin_round();
+  if (calls.tuner.is_for_first_calls())
+    calls.tuner = tuner_of(typical(call));
+  else
+    calls.tuner.begin_round();
   if (calls.tuner.bytes() >= worth_huge_pages) hooks_.buffers_may_have_changed();
 }
 
 void PlanCache::decide(TunedCalls& calls, std::span<const double> greatest) {
   calls.tuner.decide(greatest);
-  calls.measured.clear();
+  if (calls.tuner.decided()) calls.measured.clear();
 }
 
 /// An agreement costs as much as a barrier, so most calls have none.

@@ -39,6 +39,9 @@ struct TunedCalls {
   Autotuner tuner;
   /// Plans of this measurement round: of a call, by candidate.
   std::unordered_map<Call, std::vector<std::unique_ptr<CachedPlan>>, CallHash> measured{};
+  /// The agreement by which ranks meet before such a call; null: not needed yet. It is kept, so
+  /// that it has one plan.
+  std::shared_ptr<const Call> meeting{};
 };
 
 /// What plans depend on besides the call: the same on all ranks but for `self`.
@@ -85,6 +88,7 @@ class PlanCache {
   struct Decision {
     const CachedPlan* plan = nullptr;  ///< null: to be asked again when the call's turn comes
     TunedCalls* undecided = nullptr;   ///< ranks have to agree on its times before the call
+    TunedCalls* apart = nullptr;       ///< ranks have to meet before the call, which is timed
   };
   Decision next(const Call& call);
   /// Counts the next call, and says whether it runs by this plan again. If not, see next().
@@ -131,7 +135,8 @@ class PlanCache {
   bool autotunes(const Call& call) const;
   bool is_profiled(const Call& call) const;
   TunedCalls* tuned(const Call& call);
-  void begin_round(TunedCalls& calls);
+  Autotuner tuner_of(const Call& key) const;
+  void begin_round(TunedCalls& calls, const Call& call);
   bool needs_visibility_agreement(const Call& call);
 
   RepeatedCalls repeated_;

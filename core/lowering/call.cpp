@@ -126,7 +126,7 @@ std::string describe_purpose(const CallMark& mark, const CallDetails& details) {
     case Purpose::visibility:
       return describe(mark, details) + ", asking first what buffers all ranks have";
     case Purpose::decision:
-      return describe(mark, details) + ", telling first which way was the fastest";
+      return describe(mark, details) + ", agreeing first on the fastest way";
     case Purpose::caller:
       break;
   }

@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "core/lowering/slots.hpp"
+#include "core/selection/link_model.hpp"
 
 namespace capstan {
 namespace {
@@ -29,7 +29,8 @@ std::int64_t hysteresis(Bytes bytes) {
 }
 
 std::int64_t log_time(double seconds) {
-  return std::llround(std::log2(seconds) * double{doubling});
+  constexpr double shortest = 1e-9;  // one step of the clock
+  return std::llround(std::log2(std::max(seconds, shortest)) * double{doubling});
 }
 
 /// No rank ends such a call before all have begun it. In other collectives some ranks only send,
@@ -46,30 +47,22 @@ double in_seconds(Autotuner::Time nanoseconds) {
 /// The lower quartile, but never the minimum: other users of the machine lengthen some calls, and
 /// luck may shorten one.
 double typical_time(std::vector<double> seconds) {
-  constexpr double shortest = 1e-9;  // one step of the clock
   const std::size_t after_minimum = seconds.size() > 1 ? 1 : 0;
   const auto typical =
       seconds.begin() + static_cast<long>(std::max(after_minimum, seconds.size() / 4));
   std::ranges::nth_element(seconds, typical);
-  return std::max(*typical, shortest);
+  return *typical;
 }
 
 }  // namespace
 
 /// Candidates take several turns each, so that a disturbance of the machine does not hit one
-/// candidate alone. Where ranks may run ahead of each other, as far as there are slots, a turn is
-/// several times as long as the calls that the candidate before left in the slots. Otherwise
-/// readers that find all data written, or writers that find room, would seem faster than they are.
-// measured: docs/lab-notebook.md#when-the-autotuner-decides
-Autotuner::Turns Autotuner::turns_for(Bytes bytes, bool waits_for_all) {
-  constexpr auto small = SlotKind::small_packets;
-  constexpr std::size_t several = 4, ahead = standard_slots.count[small];
-  constexpr Bytes is_small = standard_slots.region[small];
-  constexpr Bytes is_short{64 << 10}, is_long{4 << 20};
-  if (bytes <= is_small && !waits_for_all) return {3, several * ahead + 1};
-  if (bytes < is_short) return waits_for_all ? Turns{4, 9} : Turns{3, 129};
-  if (bytes < is_long) return waits_for_all ? Turns{3, 4} : Turns{3, 9};
-  return {2, 3};
+/// candidate alone. Three at least, as of two the slower one would count.
+// measured: docs/lab-notebook.md#short-trials
+Autotuner::Turns Autotuner::turns_for(Bytes bytes) {
+  constexpr Bytes is_short{128 << 10}, is_long{4 << 20};
+  if (bytes < is_short) return {3, 4};
+  return bytes < is_long ? Turns{4, 4} : Turns{3, 3};
 }
 
 /// Where ranks share cores, the last rank to begin may find that the others have done their work.
@@ -78,18 +71,43 @@ Autotuner::Autotuner(std::vector<Choice> candidates, Collective collective, Byte
                      bool shares_cores)
     : bytes_(bytes),
       waits_for_all_(synchronizes(collective) && !shares_cores),
-      turns_(turns_for(bytes, waits_for_all_)),
-      decided_(candidates.size() == 1) {
+      shares_cores_(shares_cores),
+      turns_(turns_for(bytes)),
+      in_heat_(candidates.size() > most_after_heat),
+      decided_(candidates.size() == 1),
+      settled_(decided_) {
   for (Choice& choice : candidates) measurements_.push_back({.choice = std::move(choice)});
   candidates_.resize(measurements_.size());
   std::iota(candidates_.begin(), candidates_.end(), std::size_t{0});
   if (decided_) calls_left_ = never;
 }
 
+Autotuner::Autotuner(Choice first) : Autotuner({std::move(first)}, Collective::barrier, {}, false) {
+  calls_left_ = first_calls;
+  settled_ = false;
+  for_first_calls_ = true;
+}
+
 void Autotuner::begin_round() {
   for (Measurement& measurement : measurements_) measurement.calls.clear();
-  given_ = 0;
+  if (starts_again()) start_again();
+  given_ = met_ = 0;
   agreeing_ = decided_ = false;
+}
+
+/// Whether the next round is the first one that counts. The first round of long calls was before
+/// their buffers came to lie in huge pages, where other candidates may be the fastest.
+bool Autotuner::starts_again() const {
+  return rounds_ == 1 && bytes_ >= worth_huge_pages && !has_started_again_;
+}
+
+void Autotuner::start_again() {
+  has_started_again_ = true;
+  rounds_ = 0;
+  for (Measurement& measurement : measurements_) measurement.log_times = 0;
+  candidates_.resize(measurements_.size());
+  std::iota(candidates_.begin(), candidates_.end(), std::size_t{0});
+  in_heat_ = candidates_.size() > most_after_heat;
 }
 
 std::size_t Autotuner::next_candidate() {
@@ -98,51 +116,87 @@ std::size_t Autotuner::next_candidate() {
   return candidates_[turn % candidates_.size()];
 }
 
-/// Two cases. If no rank ends a call before all have begun it: the begin and the end of each call.
-/// A call takes the time from the last begin to the last end, whichever rank has waited. If ranks
-/// may run ahead of each other, a single call says little: the mean over each turn.
+/// Before the second call of a turn, the first one that counts.
+bool Autotuner::meets_first() const {
+  return !waits_for_all_ && given_ > warm_up && (given_ - warm_up) % turns_.calls == 1 &&
+         met_ != given_;
+}
+
+/// The begin and the end of each call that counts. The greatest of all ranks are its last begin and
+/// its last end: between them lies the call, but neither the waiting for a late rank nor what the
+/// program does between calls. Where ranks share cores, the mean over each turn.
 void Autotuner::times(std::span<double> times) const {
-  auto to = times.begin();
-  for (const std::size_t candidate : candidates_) {
-    const Measurement& measurement = measurements_[candidate];
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const Measurement& measurement = measurements_[candidates_[i]];
     assert(measurement.calls.size() >= calls_each());
     const auto calls = std::span{measurement.calls}.last(calls_each());
-    for (std::size_t turn = 0; turn < turns_.number; ++turn) {
-      const auto counted = calls.subspan(turn * turns_.calls, turns_.calls).subspan(1);
-      double sum = 0;
-      for (const auto& [begin, end] : counted) {
-        sum += in_seconds(end - begin);
-        if (!waits_for_all_) continue;
-        *to++ = in_seconds(begin);
-        *to++ = in_seconds(end);
-      }
-      if (!waits_for_all_) *to++ = sum / static_cast<double>(counted.size());
-    }
+    const auto of_candidate = times.subspan(i * times_each(), times_each());
+    for (std::size_t turn = 0; turn < turns(); ++turn)
+      add_times(calls.subspan(turn * turns_.calls + 1, turns_.calls - 1),
+                of_candidate.subspan(turn * times_of_turn(), times_of_turn()));
   }
 }
 
-/// How long the calls of one candidate took, from the times that all ranks have agreed on.
-std::vector<double> Autotuner::seconds_of(std::span<const double> greatest) const {
-  if (!waits_for_all_) return {greatest.begin(), greatest.end()};
-  std::vector<double> seconds;
-  for (std::size_t i = 0; i < greatest.size(); i += 2)
-    seconds.push_back(greatest[i + 1] - greatest[i]);
-  return seconds;
+/// Those of the calls of a turn that count.
+void Autotuner::add_times(std::span<const Measurement::Call> calls, std::span<double> times) const {
+  if (shares_cores_) {
+    Time sum = 0;
+    for (const auto& [begin, end] : calls) sum += end - begin;
+    times.front() = in_seconds(sum) / static_cast<double>(calls.size());
+    return;
+  }
+  auto to = times.begin();
+  for (const auto& [begin, end] : calls) {
+    *to++ = in_seconds(begin);
+    *to++ = in_seconds(end);
+  }
+}
+
+/// How long the calls of each candidate took, from the times that all ranks have agreed on.
+void Autotuner::add_seconds(std::span<const double> greatest) {
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const auto times = greatest.subspan(i * times_each(), times_each());
+    auto& seconds = measurements_[candidates_[i]].seconds;
+    if (shares_cores_) seconds.insert(seconds.end(), times.begin(), times.end());
+    for (std::size_t call = 0; !shares_cores_ && call < times.size(); call += 2)
+      seconds.push_back(times[call + 1] - times[call]);
+  }
+}
+
+/// What a call of this candidate takes in this round. Where ranks may run ahead of each other, the
+/// geometric mean of a call that is alone, which the first one of a turn is, and of one in a row.
+std::int64_t Autotuner::log_time_of(std::size_t candidate) const {
+  const std::vector<double>& seconds = measurements_[candidate].seconds;
+  if (waits_for_all_ || shares_cores_) return log_time(typical_time(seconds));
+  std::vector<double> alone, in_a_row;
+  const std::size_t row = turns_.calls - 2;
+  for (auto turn = seconds.begin(); turn != seconds.end(); turn += 1 + static_cast<long>(row)) {
+    alone.push_back(*turn);
+    const auto after = std::next(turn);
+    in_a_row.push_back(std::accumulate(after, after + static_cast<long>(row), 0.0) /
+                       static_cast<double>(row));
+  }
+  return (log_time(typical_time(alone)) + log_time(typical_time(in_a_row))) / 2;
 }
 
 /// The standing decision gives way only to a candidate that beats it by the hysteresis. Candidates
 /// far behind are left out of later rounds.
 void Autotuner::decide(std::span<const double> greatest) {
+  add_seconds(greatest);
+  if (in_heat_) return end_heat();
   ++rounds_;
-  for (std::size_t i = 0; i < candidates_.size(); ++i)
-    measurements_[candidates_[i]].log_times +=
-        log_time(typical_time(seconds_of(greatest.subspan(i * times_each(), times_each()))));
+  for (const std::size_t candidate : candidates_)
+    measurements_[candidate].log_times += log_time_of(candidate);
+  for (Measurement& measurement : measurements_) measurement.seconds.clear();
+  follows_heat_ = false;
   const auto log_times = [this](std::size_t candidate) {
     return measurements_[candidate].log_times;
   };
   const auto rounds = static_cast<std::int64_t>(rounds_);
   std::ranges::stable_sort(candidates_, {}, log_times);
-  if (log_times(winner_) - log_times(candidates_.front()) > hysteresis(bytes_) * rounds)
+  const bool measured = std::ranges::find(candidates_, winner_) != candidates_.end();
+  if (!measured ||
+      log_times(winner_) - log_times(candidates_.front()) > hysteresis(bytes_) * rounds)
     winner_ = candidates_.front();
   measurements_[winner_].choice.reason = reason();
   const std::int64_t far_behind = rounds == 1 ? 2 * doubling : doubling;
@@ -150,7 +204,25 @@ void Autotuner::decide(std::span<const double> greatest) {
     return log_times(candidate) - log_times(winner_) > far_behind * rounds;
   });
   calls_left_ = calls_until_next_round();
-  decided_ = true;
+  decided_ = settled_ = true;
+}
+
+/// The best of the heat take the other turns of the round, if they are near the fastest. Two do in
+/// any case, as a disturbance may have hit the only turn of one. The shortest call counts: the
+/// first ones of a candidate meet pages of slots that are new.
+void Autotuner::end_heat() {
+  std::vector<std::pair<std::int64_t, std::size_t>> order;
+  for (const std::size_t candidate : candidates_)
+    order.emplace_back(log_time(std::ranges::min(measurements_[candidate].seconds)), candidate);
+  std::ranges::stable_sort(order, {}, &std::pair<std::int64_t, std::size_t>::first);
+  candidates_.clear();
+  for (const auto& [time, candidate] : order)
+    if (candidates_.size() < least_after_heat ||
+        (candidates_.size() < most_after_heat && time - order.front().first <= doubling))
+      candidates_.push_back(candidate);
+  in_heat_ = false;
+  follows_heat_ = true;
+  begin_round();
 }
 
 /// The geometric mean over all rounds: a round that was disturbed does not outweigh the others.
@@ -168,12 +240,12 @@ std::string Autotuner::reason() const {
                      seconds * 1e6, measurements_[winner_].choice.nanoseconds / 1000);
 }
 
-/// Rounds are a sixteenth of the calls at first and half as frequent after each round. A winner
-/// without a candidate near it is never measured again.
+/// Rounds are a thirty-second of the calls at first and half as frequent after each round. A winner
+/// without a candidate near it is never measured again, unless all are.
 std::uint64_t Autotuner::calls_until_next_round() const {
   // measured: docs/lab-notebook.md#retune-schedule
-  constexpr std::uint64_t between = 16, most_doublings = 24;
-  if (candidates_.size() == 1) return never;
+  constexpr std::uint64_t between = 32, most_doublings = 24;
+  if (candidates_.size() == 1 && !starts_again()) return never;
   const std::uint64_t round = candidates_.size() * calls_each();
   return between * round << std::min(rounds_ - 1, most_doublings);
 }

@@ -13,13 +13,18 @@ namespace capstan {
 
 /// Finds the fastest of several candidates for calls of one kind by timing calls that run anyway.
 ///
+///   first calls         run by what costs little to choose, where choosing well takes long
 ///   measurement round   calls run by the candidates in turn, a few calls each
 ///   agreement           ranks take the greatest of each time, so that all decide alike
 ///   decision            calls run by the fastest candidate until the next round
 ///
-/// The first round exists because the model of one machine may be wrong on another. Later rounds
-/// exist because one moment of a machine may differ from the next: they measure the best candidates
-/// again, ever more rarely, and the times of all rounds count.
+/// The first round exists because the model of one machine may be wrong on another. Where there are
+/// many candidates it has two parts: a heat, in which each takes one turn, and the rest for the
+/// best of them. Later rounds exist because one moment of a machine may differ from the next: they
+/// measure the best candidates again, ever more rarely, and the times of all rounds count.
+///
+/// Calls in a row count as much as calls that are alone. Where ranks may run ahead of each other,
+/// the ranks meet before each turn: the first call then is alone, and those after it are in a row.
 ///
 /// A pure object: it reads no clock, times are passed in. Used by one thread at a time. All
 /// functions but note() are called in the same order on all ranks.
@@ -31,12 +36,20 @@ class Autotuner {
   /// `candidates` are not empty; the first is the one with the least predicted time. `bytes` is the
   /// length of the largest buffer of a call.
   Autotuner(std::vector<Choice> candidates, Collective collective, Bytes bytes, bool shares_cores);
+  /// The first calls of a kind, whose candidates are not known yet. They run by `first`.
+  explicit Autotuner(Choice first);
   Autotuner(Autotuner&&) = default;
+  Autotuner& operator=(Autotuner&&) = default;
+
+  /// The number of first calls.
+  static constexpr std::uint64_t first_calls = 44;
+  /// Whether it is for first calls. When they have been counted another one takes its place.
+  bool is_for_first_calls() const { return for_first_calls_; }
 
   /// A decision stands: no round is under way.
   bool decided() const { return decided_; }
   /// A decision has been made at least once.
-  bool settled() const { return decided_ || rounds_ > 0; }
+  bool settled() const { return settled_; }
   /// Counts a call that runs as decided. False when a round is due or under way.
   bool count_call() {
     if (calls_left_ == 0) return false;
@@ -52,6 +65,9 @@ class Autotuner {
   bool all_given() const { return given_ == warm_up + candidates_.size() * calls_each(); }
   /// The candidate that runs the next call, unless all_given().
   std::size_t next_candidate();
+  /// Whether all ranks have to meet before the next call. To be said once they do.
+  bool meets_first() const;
+  void set_met() { met_ = given_; }
   const Choice& choice_of(std::size_t candidate) const { return measurements_[candidate].choice; }
   /// Records a call that ran by this candidate.
   void note(std::size_t candidate, Time begin, Time end) {
@@ -71,11 +87,12 @@ class Autotuner {
   const Choice& choice() const { return measurements_[winner_].choice; }
 
  private:
-  /// Calls before the first turn, all by one candidate: RecurringBuffers moves buffers into huge
-  /// pages during these.
+  /// Calls before the first turn, all by one candidate: they touch buffers that are new.
   static constexpr std::size_t warm_up = 2;
-  /// A candidate gets `number` turns of `calls` calls. The first call of a turn does not count: it
-  /// brings memory into the caches of this candidate.
+  /// How many candidates are left by the heat.
+  static constexpr std::size_t least_after_heat = 2, most_after_heat = 3;
+  /// A candidate gets `number` turns of `calls` calls; if there is a heat, the first of them in it.
+  /// The first call of a turn does not count: it brings memory into the caches of this candidate.
   struct Turns {
     std::size_t number, calls;
   };
@@ -84,16 +101,22 @@ class Autotuner {
       Time begin, end;
     };
     Choice choice;
-    std::vector<Call> calls{};   ///< of this round
+    std::vector<Call> calls{};      ///< of this round, after its heat if it has one
+    std::vector<double> seconds{};  ///< of this round: of the calls that count, agreed on
     std::int64_t log_times = 0;  ///< the sum over all rounds of the logarithm of the typical time
   };
-  static Turns turns_for(Bytes bytes, bool waits_for_all);
-  std::size_t calls_each() const { return turns_.number * turns_.calls; }
-  std::size_t times_each() const {
-    return waits_for_all_ ? 2 * turns_.number * (turns_.calls - 1) : turns_.number;
-  }
+  static Turns turns_for(Bytes bytes);
+  std::size_t turns() const { return in_heat_ ? 1 : turns_.number - (follows_heat_ ? 1 : 0); }
+  std::size_t calls_each() const { return turns() * turns_.calls; }
+  std::size_t times_of_turn() const { return shares_cores_ ? 1 : 2 * (turns_.calls - 1); }
+  std::size_t times_each() const { return turns() * times_of_turn(); }
 
-  std::vector<double> seconds_of(std::span<const double> greatest) const;
+  void add_times(std::span<const Measurement::Call> calls, std::span<double> times) const;
+  void add_seconds(std::span<const double> greatest);
+  std::int64_t log_time_of(std::size_t candidate) const;
+  void end_heat();
+  bool starts_again() const;
+  void start_again();
   double typical_seconds(std::size_t candidate) const;
   std::string reason() const;
   std::uint64_t calls_until_next_round() const;
@@ -102,10 +125,13 @@ class Autotuner {
   std::vector<std::size_t> candidates_;    // of this round, or of the next one
   Bytes bytes_;
   bool waits_for_all_;  // no rank ends a call before all have begun it: see times()
+  bool shares_cores_;
   Turns turns_;
-  std::size_t given_ = 0, winner_ = 0;
+  std::size_t given_ = 0, met_ = 0, winner_ = 0;
   std::uint64_t rounds_ = 0, calls_left_ = 0;
-  bool agreeing_ = false, decided_ = false;
+  bool in_heat_ = false, follows_heat_ = false, agreeing_ = false, decided_ = false,
+       settled_ = false;
+  bool has_started_again_ = false, for_first_calls_ = false;
 };
 
 }  // namespace capstan

@@ -102,6 +102,13 @@ bool is_reproducible(const Algorithm& algorithm, const Call& call) {
   return !reduces(call.collective) || !rounds(call) || algorithm.guarantees.rank_ordered_sum;
 }
 
+bool stays_reproducible(const Call& call, int ranks) {
+  constexpr int most_of_all_reduce = 16, most_of_reduce = 4;
+  if (!reduces(call.collective) || !rounds(call)) return true;
+  return (call.collective == Collective::all_reduce && ranks <= most_of_all_reduce) ||
+         (call.collective == Collective::reduce && ranks <= most_of_reduce);
+}
+
 bool agree(const Algorithm& a, const Algorithm& b, const Call& call) {
   return &a == &b || (is_reproducible(a, call) && is_reproducible(b, call));
 }

@@ -68,6 +68,10 @@ std::vector<Candidate> untuned(std::vector<Candidate> candidates);
 /// Whether the result of an algorithm is bitwise reproducible, whichever rank computes which part.
 bool is_reproducible(const Algorithm& algorithm, const Call& call);
 
+/// Whether the choice for such calls is reproducible, whatever the model says. It costs nothing on
+/// the modelled machine, as a test holds.
+bool stays_reproducible(const Call& call, int ranks);
+
 /// Whether two algorithms give the same result, bit by bit. A protocol never changes a result.
 bool agree(const Algorithm& a, const Algorithm& b, const Call& call);
 

@@ -25,6 +25,8 @@ class Predictor {
   Predictor(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
             const LinkModel& model);
 
+  /// By the costs that the algorithm declares: in a microsecond, but only roughly right.
+  PredictedTime declared(Protocol protocol) const;
   PredictedTime predict(Protocol protocol) {
     return simulates(hosts_) || algorithm_.source ? simulated(protocol) : declared(protocol);
   }
@@ -39,7 +41,6 @@ class Predictor {
   ByRank<Program> programs(Protocol protocol);
   SimulatedCall simulated_call() const;
   PredictedTime simulated(Protocol protocol);
-  PredictedTime declared(Protocol protocol) const;
 
   const Algorithm& algorithm_;
   const Hosts& hosts_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,8 +56,14 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
 
 inline constexpr std::uint64_t shorter_blocks = 4;  ///< times shorter than usual, in tuning
 
-/// The candidates that are measured, the one with the least predicted time first: a few, of
-/// different protocols if possible. All give the same result as the choice of choose(), bit by bit.
+/// A choice for the first calls of a kind, made in a microsecond, where a better one takes longer
+/// than such a call. It gives the same result as the choice of choose(), bit by bit: empty where
+/// that is not known beforehand, and for calls that are long or not tuned.
+std::optional<Choice> first_choice(const Call& call, const Hosts& hosts, const LinkModel& model);
+
+/// The candidates that are measured, the one with the least predicted time first; of calls whose
+/// buffers come to lie in huge pages, with the least one before that. A few, of different protocols
+/// if possible. All give the same result as the choice of choose(), bit by bit.
 /// Staged calls in blocks, of `block` bytes usually, may be faster in shorter blocks, of which the
 /// model knows nothing.
 std::vector<Choice> tuning_candidates(const Call& call, const Hosts& hosts, const LinkModel& model,

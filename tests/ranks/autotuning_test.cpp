@@ -12,6 +12,7 @@
 
 #include "capstan/deadline.hpp"
 #include "capstan/work.hpp"
+#include "core/selection/autotuner.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {
@@ -66,6 +67,21 @@ TEST(Autotuning, AllRanksDecideAlikeAndGetRightResults) {
   if (measures(ranks)) {
     EXPECT_THAT(explained[0], HasSubstr("that were tried"));
   }
+}
+
+/// Also where the others meet first, as they do before turns of broadcasts.
+TEST(Autotuning, ADifferentCallIsFoundWhileCandidatesAreTried) {
+  constexpr int first = static_cast<int>(Autotuner::first_calls);
+  for (int before = first; before < first + 9; ++before)
+    on_threads(2, autotuning(), [&](Communicator& world) {
+      std::vector<float> data(1000);
+      for (int i = 0; i < before; ++i) world.broadcast(std::span{data}, 0);
+      if (world.rank() == 0) {
+        EXPECT_THROW(for (int i = 0; i < 1000; ++i) world.broadcast(std::span{data}, 0), Mismatch);
+      } else {
+        EXPECT_THROW(world.all_reduce(data), Mismatch);
+      }
+    });
 }
 
 /// A kind is what calls of about the same size are: 262'000 floats are just below 1 MiB.

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -183,7 +184,7 @@ TEST(CallMark, TellsWhatACallIsFor) {
   EXPECT_NE(mark_of(question, {}), plain);
   question.purpose = Purpose::decision;
   EXPECT_EQ(to_string(mark_of(question, {})),
-            "all_reduce(1000 x f32, sum), telling first which way was the fastest");
+            "all_reduce(1000 x f32, sum), agreeing first on the fastest way");
   call.peer_mapped = PeerMappedBuffers::all;
   EXPECT_NE(mark_of(call, {}), plain);
   EXPECT_EQ(to_string(call), "all_reduce(1000 x f32, sum)");
@@ -245,6 +246,59 @@ TEST(Selector, AmongManyRanksOnSeveralHostsThoseMeantForThemAreChosen) {
   EXPECT_EQ(all_reduce_over(hosts, 16 << 20), "two_level");
   const Choice in_order = choose({.shape = {.count = Elements{9}}}, hosts, {}, false);
   EXPECT_TRUE(in_order.algorithm->guarantees.ordered);
+}
+
+/// A program that calls a few times does not pay for pages that are not huge yet.
+TEST(Selector, LongCallsBeginWithWhatIsFastInSmallPages) {
+  LinkModel model;
+  model.reads_peers = model.huge_pages = true;
+  const Call call = typical({.shape = {.count = Elements{16 << 20}}});
+  EXPECT_TRUE(reads_buffers(choose(call, 2, {}, true, model).protocol));
+  const auto candidates = tuning_candidates(call, 2, model, Bytes{1 << 20});
+  EXPECT_EQ(candidates.front().protocol, Protocol::staged);
+  EXPECT_TRUE(std::ranges::any_of(
+      candidates, [](const Choice& choice) { return reads_buffers(choice.protocol); }));
+}
+
+/// The kinds of calls that have a first choice, on 2 to 16 ranks.
+template <class Check>
+void for_each_first_choice(const LinkModel& model, Check check) {
+  int kinds = 0;
+  for (const int ranks : {2, 3, 4, 8, 16})
+    for (const Collective collective : all_collectives())
+      for (const std::uint64_t bytes : {8U, 64U, 512U, 4096U, 32'768U, 100'000U}) {
+        Call call{.collective = collective, .type = DataType::f32};
+        if (has_counts(collective)) continue;
+        if (collective != Collective::barrier)
+          call.shape.count =
+              Elements{std::max<std::uint64_t>(bytes / 4 / static_cast<unsigned>(ranks), 1)};
+        call = typical(call);
+        const auto first = first_choice(call, ranks, model);
+        if (!first) continue;
+        ++kinds;
+        SCOPED_TRACE(fmt::format("{} of {} on {}", name_of(collective), bytes, ranks));
+        check(call, Hosts{ranks}, *first);
+      }
+  EXPECT_GT(kinds, 100);
+}
+
+/// Results do not depend on how many calls came before: the choice for the first calls gives the
+/// same bits as those that are measured. Where peers hinder each other more than on the modelled
+/// machine, other algorithms would be the fastest.
+TEST(Selector, FirstChoicesGiveTheSameResultsAsLaterOnes) {
+  LinkModel modelled, other;
+  modelled.reads_peers = modelled.huge_pages = true;
+  other.contention = other.buffer_contention = 50;
+  other.next_source = other.polled_packet = 5000;
+  for (const LinkModel& model : {modelled, other})
+    for_each_first_choice(model, [&](const Call& call, const Hosts& hosts, const Choice& first) {
+      EXPECT_THAT(first.reason, HasSubstr("first calls"));
+      for (const Choice& later : tuning_candidates(call, hosts, model, Bytes{1 << 20}))
+        EXPECT_TRUE(agree(*first.algorithm, *later.algorithm, call)) << later.algorithm->name;
+      EXPECT_TRUE(agree(*first.algorithm, *choose(call, hosts, {}, true, model).algorithm, call));
+    });
+  const Call long_call{.shape = {.count = Elements{1 << 20}}};
+  EXPECT_FALSE(first_choice(long_call, Hosts{4}, modelled)) << "simulation takes less";
 }
 
 TEST(Selector, KeepsToTheLimitsOfAlgorithms) {
