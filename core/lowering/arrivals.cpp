@@ -1,17 +1,18 @@
 #include "core/lowering/arrivals.hpp"
 
+#include <algorithm>
+
 namespace capstan {
 
 SignalsFrom::SignalsFrom(const Schedule& sender, const Exports& exports, Rank receiver) {
-  auto next_export = exports.puts.begin();
   signals_.emplace_back();
-  for (const Step& step : sender.steps()) {
-    if (step.verb == Verb::put) {
-      const Export& area = *next_export++;
-      if (step.peer == receiver && !area.delivered)
-        signals_.back().push_back({step.destination, area.operand(sender.self())});
-    } else if (step.verb == Verb::signal && step.peer == receiver) {
+  for (const Outgoing& to :
+       std::ranges::equal_range(exports.outgoing, receiver, {}, &Outgoing::peer)) {
+    const Step& step = sender.steps()[to.step];
+    if (step.verb == Verb::signal) {
       signals_.emplace_back();
+    } else if (const Export& area = exports.puts[to.put]; !area.delivered) {
+      signals_.back().push_back({step.destination, area.operand(sender.self())});
     }
   }
   signals_.pop_back();

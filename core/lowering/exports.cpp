@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace capstan {
@@ -36,6 +37,20 @@ std::optional<Place> read_in_place(const Span& source, const Step& put, const Ou
   return changes ? std::nullopt : std::optional{Place::peer_output};
 }
 
+/// So that a receiver finds what concerns it without reading all steps of all senders.
+std::vector<Outgoing> outgoing(const Schedule& schedule) {
+  std::vector<Outgoing> all;
+  std::uint32_t number = 0, puts = 0;
+  for (const Step& step : schedule.steps()) {
+    if (step.verb == Verb::put || step.verb == Verb::signal)
+      all.push_back({step.peer, number, puts});
+    puts += step.verb == Verb::put ? 1 : 0;
+    ++number;
+  }
+  std::ranges::stable_sort(all, {}, &Outgoing::peer);
+  return all;
+}
+
 }  // namespace
 
 bool overlap(const Span& a, const Span& b) {
@@ -48,9 +63,13 @@ Exports exports_of(const Schedule& schedule, Protocol protocol) {
     Span source;
     Export area;
   };
-  std::vector<Live> live;  // areas that still hold the same bytes as their source
+  const auto key = [](const Live& l) {
+    return std::tuple{l.source.buffer, l.source.offset, l.source.length};
+  };
+  std::vector<Live> live;  // areas that still hold the same bytes as their source, by these
   const OutputWrites writes = output_writes(schedule);
   Exports exports;
+  exports.outgoing = outgoing(schedule);
   for (const Step& step : schedule.steps()) {
     if (step.verb == Verb::copy || step.verb == Verb::reduce)
       std::erase_if(live, [&](const Live& l) { return overlap(l.source, step.destination); });
@@ -66,15 +85,15 @@ Exports exports_of(const Schedule& schedule, Protocol protocol) {
       exports.puts.push_back({0, source.offset, false, *place});
       continue;
     }
-    const auto same = std::ranges::find(live, source, &Live::source);
-    if (protocol != Protocol::inline_packets && same != live.end()) {
+    const auto same = std::ranges::lower_bound(live, key({source, {}}), {}, key);
+    if (protocol != Protocol::inline_packets && same != live.end() && same->source == source) {
       exports.puts.push_back(same->area);
       exports.puts.back().fresh = false;
       continue;
     }
     const auto region = static_cast<std::uint8_t>(step.phase > 0);
     exports.puts.push_back({region, exports.staging[region], true});
-    live.push_back({source, exports.puts.back()});
+    live.insert(same, {source, exports.puts.back()});
     exports.staging[region] += round_up(source.length);
   }
   return exports;

@@ -29,8 +29,16 @@ struct Export {
   bool read_in_place() const { return !delivered && place != Place::staging; }
 };
 
+/// A put or a signal to a peer.
+struct Outgoing {
+  Rank peer;
+  std::uint32_t step;
+  std::uint32_t put;  ///< its number among the puts, or the next one's
+};
+
 struct Exports {
-  std::vector<Export> puts;  ///< one per put step, in order
+  std::vector<Export> puts;        ///< one per put step, in order
+  std::vector<Outgoing> outgoing;  ///< by peers, those to one peer in order
   std::array<Elements, staging_regions> staging{};
 };
 
