@@ -14,17 +14,30 @@ std::string reason_of(const std::string& message) {
   return at == std::string::npos ? message : message.substr(at + 2);
 }
 
+/// Where the number stands that nlohmann's message quotes: "number overflow parsing '1e999'".
+std::size_t place_of_number(std::string_view text, std::string_view message) {
+  const std::size_t end = message.rfind('\''), begin = message.rfind('\'', end - 1);
+  if (end == message.npos || begin == message.npos) return 0;
+  const std::size_t found = text.find(message.substr(begin + 1, end - begin - 1));
+  return found == text.npos ? 0 : found;
+}
+
 }  // namespace
 
-nlohmann::json JsonNode::parse(std::string_view text, std::string_view file) {
+nlohmann::json JsonNode::parse(std::string_view text, std::string_view file,
+                               std::string_view remedy) {
+  const auto refuse = [&](std::size_t byte, const std::string& why) {
+    throw InvalidArgument(fmt::format("{}:{}: this is no JSON ({}): {}", file,
+                                      line_and_column(text, byte), why, remedy));
+  };
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
-    throw InvalidArgument(fmt::format(
-        "{}:{}: this is no JSON ({}): correct it there, or write the file anew by `capstan export`",
-        file, line_and_column(text, error.byte == 0 ? 0 : error.byte - 1),
-        reason_of(error.what())));
+    refuse(error.byte == 0 ? 0 : error.byte - 1, reason_of(error.what()));
+  } catch (const nlohmann::json::out_of_range& error) {
+    refuse(place_of_number(text, error.what()), "a number that no double holds");
   }
+  return {};
 }
 
 void JsonNode::refuse(std::string_view what) const {

@@ -17,9 +17,11 @@ namespace capstan {
 class JsonNode {
  public:
   /// Both are kept by reference. Throws InvalidArgument with line and column where the text is no
-  /// JSON.
+  /// JSON, and says what to do: `remedy`.
   JsonNode(const nlohmann::json& value, std::string_view file) : value_(&value), file_(file) {}
-  static nlohmann::json parse(std::string_view text, std::string_view file);
+  static nlohmann::json parse(
+      std::string_view text, std::string_view file,
+      std::string_view remedy = "correct it there, or write the file anew by `capstan export`");
 
   [[noreturn]] void refuse(std::string_view what) const;
 

@@ -49,6 +49,12 @@ class Path {
   void value() {
     if (!levels_.empty() && levels_.back().array) ++levels_.back().index;
   }
+  /// Whether it is `pointer`, which has at least one character for each level.
+  bool is(const std::string& pointer) const {
+    return levels_.size() <= pointer.size() && text() == pointer;
+  }
+
+ private:
   std::string text() const {
     std::string pointer;
     for (const Level& level : levels_)
@@ -56,7 +62,6 @@ class Path {
     return pointer;
   }
 
- private:
   struct Level {
     bool array;
     int index;
@@ -73,7 +78,7 @@ std::string position_of(std::string_view text, const std::string& pointer) {
   const char* found = nullptr;
   Path path;
   const auto note = [&] {
-    if (!found && path.text() == pointer) found = reached - 1;
+    if (!found && path.is(pointer)) found = reached - 1;
   };
   const json::parser_callback_t callback = [&](int, json::parse_event_t event, json& value) {
     switch (event) {
@@ -95,8 +100,8 @@ std::string position_of(std::string_view text, const std::string& pointer) {
     }
     return true;
   };
-  static_cast<void>(json::parse(Reader{text.data(), &reached},
-                                Reader{text.data() + text.size(), &reached}, callback, false));
+  [[maybe_unused]] const json read = json::parse(
+      Reader{text.data(), &reached}, Reader{text.data() + text.size(), &reached}, callback, false);
   return found ? line_and_column(text, static_cast<std::size_t>(found - text.data())) : "1:1";
 }
 

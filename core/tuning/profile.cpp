@@ -8,7 +8,7 @@
 
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
-#include "core/interchange/line_and_column.hpp"
+#include "core/interchange/json_node.hpp"
 #include "core/tuning/json_position.hpp"
 
 namespace capstan {
@@ -50,13 +50,7 @@ class ProfileReader {
   }
 
   json parsed() const {
-    try {
-      return json::parse(text_);
-    } catch (const json::parse_error& error) {
-      throw InvalidArgument(fmt::format(
-          "{}:{}: it is no JSON; correct it, or write the file anew with `capstan tune`", file_,
-          line_and_column(text_, error.byte > 0 ? error.byte - 1 : 0)));
-    }
+    return JsonNode::parse(text_, file_, "correct it, or write the file anew with `capstan tune`");
   }
 
   const json& member(const json& object, const std::string& at, const char* name) const {

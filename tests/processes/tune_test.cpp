@@ -84,7 +84,7 @@ TEST(Explain, RefusesWhatItCannotRead) {
   std::ofstream{folder.file("bad.json")} << "{\n  oops";
   const auto file = capstan(folder, {"explain", "--profile", folder.file("bad.json")});
   EXPECT_EQ(file.status, 2);
-  EXPECT_THAT(file.output, HasSubstr("bad.json:2:3: it is no JSON"));
+  EXPECT_THAT(file.output, HasSubstr("bad.json:2:3: this is no JSON"));
 }
 
 CommandResult tune(const Folder& folder, const char* sizes) {

@@ -231,13 +231,15 @@ std::string replaced(std::string text, const std::string& part, const std::strin
 TEST(Profile, BadFilesSayWhere) {
   const std::string good = to_json(small_profile());
   EXPECT_THAT(complaint("{\n  \"format\": 1,\n  oops"),
-              HasSubstr("machine.json:3:3: it is no JSON"));
+              HasSubstr("machine.json:3:3: this is no JSON"));
   EXPECT_THAT(complaint(replaced(good, "\"flat\"", "\"flut\"")),
               HasSubstr("/groups/0/cells/0/ways/0/algorithm: all_reduce has no algorithm 'flut'"));
   EXPECT_THAT(complaint(replaced(good, "\"flat\"", "\"flut\"")), HasSubstr("machine.json:12:"));
   EXPECT_THAT(complaint(replaced(good, "\"ranks\": 4", "\"ranks\": -4")),
               HasSubstr("/groups/0/ranks"));
   EXPECT_THAT(complaint(replaced(good, "\"format\": 1", "\"format\": 9")), HasSubstr("format 9"));
+  EXPECT_THAT(complaint("{\n \"format\": 1e999}"),
+              HasSubstr("machine.json:2:12: this is no JSON (a number that no double holds)"));
   EXPECT_THAT(complaint("[]"), HasSubstr("expected an object"));
   EXPECT_THAT(complaint("{}"), HasSubstr("'format' is missing"));
   EXPECT_THAT(complaint(""), HasSubstr("capstan tune"));
