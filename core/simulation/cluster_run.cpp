@@ -53,6 +53,12 @@ class Position {
   std::size_t at_ = 0, end_ = 0;
 };
 
+std::size_t events_in(const Script& script) {
+  return static_cast<std::size_t>(std::ranges::count_if(script.steps, [](const ScriptStep& step) {
+    return step.action != Action::work && step.action != Action::drain;
+  }));
+}
+
 struct Message {
   Rank from;  // as the receiver sees it
   double arrival, latency, queueing, moving;
@@ -89,6 +95,7 @@ class ClusterSimulation {
       if (!disturbance.late.empty()) actor.clock = disturbance.late[i];
       actor.clock += costs_.call * actor.slower;
       ready_.emplace(actor.clock, static_cast<int>(i));
+      run_.events[i].reserve(events_in(scripts[i].usual) * blocks);
     }
   }
 
@@ -137,8 +144,8 @@ class ClusterSimulation {
   ClusterEvent& record(int self, Actor& actor, const ScriptStep& step) {
     ClusterEvent& event = run_.events[index(self)].emplace_back();
     event.begin = actor.clock;
-    event.work = std::exchange(actor.work, 0);
-    event.moving = std::exchange(actor.drained, 0);
+    event.work = static_cast<float>(std::exchange(actor.work, 0));
+    event.moving = static_cast<float>(std::exchange(actor.drained, 0));
     event.bytes = static_cast<float>(step.amount);
     event.peer = step.peer.value();
     event.step = step.step;
@@ -164,10 +171,10 @@ class ClusterSimulation {
     event.is_wait = true;
     event.bytes = static_cast<float>(found->bytes);
     event.sent = found->sent;
-    event.latency = found->latency;
-    event.queueing = found->queueing;
+    event.latency = static_cast<float>(found->latency);
+    event.queueing = static_cast<float>(found->queueing);
     event.blocked = found->arrival > actor.clock;
-    if (event.blocked) event.moving = found->moving;
+    if (event.blocked) event.moving = static_cast<float>(found->moving);
     actor.clock = std::max(actor.clock, found->arrival);
     if (found->remote)
       actor.clock += (costs_.receive + found->bytes * costs_.cpu_byte) * actor.slower;
@@ -250,9 +257,9 @@ class ClusterSimulation {
     const double moving = step.amount * memory.byte;
     const int owner = run_.classes.like(step.peer).value();
     const double start = take(index(fabric_.links() + owner), actor.clock, step.amount, moving);
-    event.queueing = start - actor.clock;
-    event.moving += moving;
-    event.latency = memory.latency;
+    event.queueing = static_cast<float>(start - actor.clock);
+    event.moving += static_cast<float>(moving);
+    event.latency = static_cast<float>(memory.latency);
     actor.clock = start + memory.latency + moving;
     event.end = actor.clock;
   }

@@ -53,10 +53,10 @@ struct TimeSplit {
 /// A message as one of the ranks saw it, or a read of a peer's memory.
 struct ClusterEvent {
   double begin = 0, end = 0;
-  double work = 0;      ///< of the rank since the event before
-  double latency = 0;   ///< of the way, where the rank waited for the message
-  double queueing = 0;  ///< on the way, or for memory
-  double moving = 0;    ///< bytes on the way, where the rank waited for them
+  float work = 0;      ///< of the rank since the event before
+  float latency = 0;   ///< of the way, where the rank waited for the message
+  float queueing = 0;  ///< on the way, or for memory
+  float moving = 0;    ///< bytes on the way, where the rank waited for them
   float bytes = 0;
   std::int32_t peer = 0;        ///< the rank at the other end; simulated or like a simulated one
   std::uint32_t sent = 0;       ///< wait: the event of the sender
