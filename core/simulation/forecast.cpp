@@ -147,9 +147,11 @@ std::uint64_t steps_of(const ClusterCall& call, const Cluster& cluster) {
 double least_time(const ClusterCall& call, const Cluster& cluster) {
   const auto blocks = block_shapes(call.call, call.block);
   const auto scripts = scripts_of(call, cluster, blocks.front(), 1);
-  return busy_time(scripts.front(), cluster) *
-         static_cast<double>(
-             std::max<std::size_t>(blocks.size() - (blocks.back() != blocks.front() ? 1 : 0), 1));
+  const auto& slower = call.disturbance.slower;
+  const std::size_t whole = blocks.size() - (blocks.back() != blocks.front() ? 1 : 0);
+  return busy_time(scripts.front(), cluster, Rank{0}) *
+         static_cast<double>(std::max<std::size_t>(whole, 1)) *
+         (slower.empty() ? 1 : std::min(slower.front(), 1.0));
 }
 
 }  // namespace capstan

@@ -1,6 +1,7 @@
 #include "core/simulation/script.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace capstan {
@@ -107,10 +108,7 @@ class Scriptwriter {
   }
 
   /// The bytes for a peer since the last message to it.
-  double& pushed_to(Rank peer) {
-    const auto found = std::ranges::find(pushed_, peer, &std::pair<Rank, double>::first);
-    return found != pushed_.end() ? found->second : pushed_.emplace_back(peer, 0).second;
-  }
+  double& pushed_to(Rank peer) { return pushed_[peer]; }
 
   const Program& program_;
   const Schedule& schedule_;
@@ -119,7 +117,7 @@ class Scriptwriter {
   const Bytes element_;
   const bool in_place_;
   Script script_;
-  std::vector<std::pair<Rank, double>> pushed_;
+  std::map<Rank, double> pushed_;
   std::size_t step_ = 0, awaited_ = 0;
   bool can_extend_ = false;  // the last step is work of this phase
 };
@@ -131,20 +129,19 @@ Script script_of(const Program& program, const Schedule& schedule, const Cluster
   return Scriptwriter{program, schedule, cluster, element, in_place}.write();
 }
 
-double busy_time(const Script& script, const Cluster& cluster) {
+double busy_time(const Script& script, const Cluster& cluster, Rank self) {
   const RankCosts& costs = cluster.costs;
-  double busy = 0, sent = 0;
-  bool waits = false;
+  double busy = 0, crossing = 0;
   for (const ScriptStep& step : script.steps) {
+    const bool near = step.action == Action::work || cluster.hosts.together(self, step.peer);
     if (step.action == Action::work) busy += step.amount;
-    if (step.action == Action::send) {
-      busy += std::min(costs.signal, costs.send);
-      sent += step.amount;
-    }
-    waits = waits || step.action == Action::wait;
+    if (step.action == Action::read)
+      busy += cluster.memory.latency + step.amount * cluster.memory.byte;
+    if (step.action == Action::send) busy += near ? costs.signal : costs.send;
+    if (step.action == Action::send && !near) crossing += step.amount;
+    if (step.action == Action::wait && !near) busy += costs.receive;
   }
-  const double port = cluster.fabric->classes()[Fabric::port_class].byte;
-  return std::max(busy + (waits ? std::min(costs.flag, costs.receive) : 0), sent * port);
+  return std::max(busy, crossing * cluster.fabric->classes()[Fabric::port_class].byte);
 }
 
 }  // namespace capstan

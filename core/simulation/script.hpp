@@ -36,8 +36,8 @@ struct Script {
 Script script_of(const Program& program, const Schedule& schedule, const Cluster& cluster,
                  Bytes element, bool in_place);
 
-/// A time that no rank with this script ends before: its own work, messages and reads, none of
-/// which wait.
-double busy_time(const Script& script, const Cluster& cluster);
+/// A time that the rank `self` with this script cannot end before: its own work, messages and
+/// reads, as if it never waited.
+double busy_time(const Script& script, const Cluster& cluster, Rank self);
 
 }  // namespace capstan

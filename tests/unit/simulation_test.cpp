@@ -166,6 +166,37 @@ TEST(Simulation, SplitsTheTimeOfTheSlowestRankWithoutARest) {
     }
 }
 
+/// What no candidate can be faster than decides which are not simulated at all.
+TEST(Simulation, NoCallTakesLessThanItsLeastTime) {
+  for (const int each : {1, 4})
+    for (const auto collective : {Collective::all_reduce, Collective::broadcast,
+                                  Collective::all_gather, Collective::all_to_all})
+      for (const Algorithm& algorithm : algorithms(collective)) {
+        const Cluster cluster = cluster_of(16, "fat-tree", each);
+        if (!algorithm.suits(cluster.hosts) || algorithm.max_ranks < 16) continue;
+        for (const Protocol protocol : {Protocol::staged, Protocol::inline_packets})
+          for (const std::uint64_t count : {16U, 4096U}) {
+            ClusterCall call = call_of(collective, algorithm.name, count);
+            call.protocol = protocol;
+            call.block = Elements{1024};
+            if (in_packets(protocol) &&
+                !fits_packets(algorithm, protocol, cluster.hosts, call.call))
+              continue;
+            for (const auto& slower : {std::vector<double>{}, std::vector<double>(16, 0.5)}) {
+              call.disturbance.slower = slower;
+              const double least = least_time(call, cluster);
+              EXPECT_GT(least, 0);
+              EXPECT_LE(least, forecast(call, cluster).time * (1 + 1e-6))
+                  << name_of(collective) << " " << algorithm.name << " " << count;
+            }
+          }
+      }
+  // Messages to other hosts count with what they take there.
+  const Cluster hosts = cluster_of(64, "flat", 2);
+  EXPECT_GE(least_time(call_of(Collective::all_reduce, "two_level", 4096), hosts),
+            2 * 31 * (hosts.costs.send + hosts.costs.receive));
+}
+
 TEST(Simulation, LinksCarryWhatRanksSend) {
   const Forecast found = all_reduce("ring", 64 * 100, cluster_of(64, "fat-tree:radix=8"));
   const double each = 2 * 63 * 100 * 4;  // bytes that a rank sends
