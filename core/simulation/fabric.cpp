@@ -90,7 +90,8 @@ class Dragonfly final : public Fabric {
       : Fabric(ports, std::move(classes)),
         routers_(spec.routers),
         each_(spec.hosts),
-        groups_(divide_up(ports, routers_ * each_)) {}
+        groups_(divide_up(ports, static_cast<int>(std::min(std::int64_t{routers_} * each_,
+                                                           std::int64_t{ports})))) {}
 
   std::string description() const override {
     return fmt::format("dragonfly of {} ports: {} group{} of {} routers with {} ports each",
@@ -198,6 +199,32 @@ std::vector<LinkClass> classes_of(const FabricSpec& spec) {
   throw InvalidArgument(what);
 }
 
+/// Of each link its load is kept: 32 bytes.
+constexpr double most_links = 100e6;
+
+/// The links between switches, before they are counted in ints.
+double inner_links(const FabricSpec& spec, double ports, double rails) {
+  if (spec.kind == "dragonfly") {
+    const double groups = std::ceil(ports / (1.0 * spec.routers * spec.hosts));
+    return groups * spec.routers * spec.routers + groups * groups;
+  }
+  if (spec.kind == "torus") return 2 * ports * static_cast<double>(spec.dims.size());
+  if (spec.kind == "flat") return 0;
+  const double down = std::max(spec.radix / 2, 1), up = down / spec.oversubscription;
+  const double leaves = rails * std::ceil(std::ceil(ports / rails) / down);
+  return 2 * leaves * up + (leaves > down ? 2 * std::ceil(leaves / down) * up * down : 0);
+}
+
+void check_size(const FabricSpec& spec, int ports, int rails) {
+  const double links = inner_links(spec, ports, rails);
+  if (links > most_links)
+    refuse(
+        fmt::format("a {} of {} ports with these properties has {:.2g} links between switches, "
+                    "and {:.2g} can be simulated: change its radix, oversubscription, routers, "
+                    "hosts or dims",
+                    spec.kind, ports, links, most_links));
+}
+
 }  // namespace
 
 std::string Fabric::name_of(int link) const {
@@ -218,6 +245,7 @@ std::vector<std::string> fabric_kinds() {
 
 std::shared_ptr<const Fabric> make_fabric(const FabricSpec& spec, int ports, int ports_per_host) {
   const auto classes = classes_of(spec);
+  check_size(spec, ports, spec.kind == "rail" ? ports_per_host : 1);
   if (spec.kind == "flat") return std::make_shared<Flat>(ports, classes);
   if (spec.kind == "fat-tree") return std::make_shared<FatTree>(ports, classes, spec, 1);
   if (spec.kind == "rail") return std::make_shared<FatTree>(ports, classes, spec, ports_per_host);
@@ -226,10 +254,9 @@ std::shared_ptr<const Fabric> make_fabric(const FabricSpec& spec, int ports, int
     refuse(fmt::format("no network is called '{}': there are {}", spec.kind,
                        fmt::join(fabric_kinds(), ", ")));
   const auto dims = spec.dims.empty() ? even_dims(ports) : spec.dims;
-  const auto nodes =
-      std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>{});
+  const double nodes = std::accumulate(dims.begin(), dims.end(), 1.0, std::multiplies<>{});
   if (nodes != ports)
-    refuse(fmt::format("a torus of {} has {} ports, and {} are needed: one for each host",
+    refuse(fmt::format("a torus of {} has {:.0f} ports, and {} are needed: one for each host",
                        fmt::join(dims, "x"), nodes, ports));
   return std::make_shared<Torus>(ports, classes, dims);
 }
