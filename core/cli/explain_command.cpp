@@ -7,6 +7,7 @@
 #include "core/cli/explain/chart.hpp"
 #include "core/cli/explain/report.hpp"
 #include "core/cli/options.hpp"
+#include "core/cli/simulate/scenario.hpp"
 #include "core/cli/sizes.hpp"
 #include "core/engine/engine.hpp"
 #include "perf/measure/report.hpp"
@@ -24,7 +25,7 @@ struct ExplainOptions {
   std::string rules, profile;
   bool in_order = false, json = false;
   int schedule = -1;
-  std::string svg, chart;
+  std::string svg, chart, topology, fabric;
 };
 
 Hosts hosts_of(const ExplainOptions& options) {
@@ -60,7 +61,37 @@ Question question_of(const ExplainOptions& options) {
   return question;
 }
 
-int run_explain(const ExplainOptions& options, const std::vector<std::string>& arguments) {
+/// Explains a call on a cluster that is not here, by simulation.
+int explain_cluster(const CLI::App& command, const ExplainOptions& options) {
+  refuse_options(
+      command, {"--hosts", "--rules", "--profile", "--in-order", "--schedule", "--chart"},
+      "not with --topology or --fabric, which simulate a cluster that is not here: leave "
+      "out one of them");
+  if (options.ranks < 2)
+    throw InvalidArgument("--topology and --fabric need --ranks: how many, from 2 on");
+  SimulateOptions asked;
+  asked.collective = options.collective;
+  asked.bytes = options.bytes;
+  asked.ranks = options.ranks;
+  asked.type = options.type;
+  asked.op = options.op;
+  asked.root = options.root;
+  asked.topology = options.topology;
+  asked.fabric = options.fabric;
+  asked.svg = options.svg;
+  asked.json = options.json;
+  asked.explains = true;
+  return run_simulate(asked);
+}
+
+int run_explain(const CLI::App& command, const ExplainOptions& options,
+                const std::vector<std::string>& arguments) {
+  if (!options.topology.empty() || !options.fabric.empty())
+    return explain_cluster(command, options);
+  if (options.ranks > most_ranks)
+    throw InvalidArgument(fmt::format(
+        "--ranks {}: from 1 to {} on this host; --topology or --fabric describe a cluster for more",
+        options.ranks, most_ranks));
   if (!options.chart.empty()) report::require_charts("--chart");
   perf::check_writable(options.svg);
   perf::check_writable(options.chart);
@@ -90,10 +121,14 @@ constexpr const char* footer =
     "  capstan explain all_reduce --bytes 1M\n"
     "  capstan explain all_reduce --bytes 64k -n 8 --chart page.html --schedule 0\n"
     "  capstan explain broadcast --bytes 4M --hosts 4x8\n"
+    "  capstan explain all_reduce --bytes 1M --topology dgx.xml --ranks 4096\n"
     "  capstan explain all_reduce -n 8 --rules 'all_reduce:0-64k ranks=2-8:flat,64k-inf:ring'\n\n"
     "Starts no ranks: it decides as ranks on this machine would, by the same function. A rule\n"
     "(CAPSTAN_ALGORITHM) comes before a profile (`capstan tune` writes one, CAPSTAN_PROFILE names\n"
-    "it), a profile before the model of the machine. A program asks by Communicator::explain.\n\n"
+    "it), a profile before the model of the machine. A program asks by Communicator::explain.\n"
+    "With --topology or --fabric it simulates the call on a cluster instead, as `capstan "
+    "simulate`\n"
+    "does, and marks the candidates that cannot be the fastest without simulating them.\n\n"
     "latency    fixed costs: calls, flags, messages, first cache lines\n"
     "bandwidth  moving bytes\n"
     "reduction  combining them\n"
@@ -111,18 +146,23 @@ void add_explain_command(CLI::App& app, int& status, const std::vector<std::stri
       ->capture_default_str();
   command->add_option("-b,--bytes", options->bytes, "Bytes of the largest buffer")
       ->capture_default_str();
-  auto* ranks = command->add_option("-n,--ranks", options->ranks,
-                                    "Ranks on this host (default: one per core)");
-  ranks->check(CLI::Range(1, most_ranks));
+  auto* ranks =
+      command->add_option("-n,--ranks", options->ranks,
+                          "Ranks on this host (default: one per core), or of the cluster");
+  ranks->check(CLI::Range(1, most_simulated_ranks));
   command
       ->add_option("--hosts", options->hosts,
                    "Over several hosts like this one: 2x3 (two of three ranks each), or the host "
                    "of each rank, such as 0,0,1,1,1")
       ->excludes(ranks);
+  command->add_option("--topology", options->topology,
+                      "On the cluster that this file describes: see `capstan simulate`");
+  command->add_option("--fabric", options->fabric,
+                      "On a cluster with this network: see `capstan simulate`");
   command->add_option("--type", options->type, "Type of the elements")->capture_default_str();
   command->add_option("--op", options->op, "Operation of reductions")->capture_default_str();
   command->add_option("--root", options->root, "Root of rooted collectives")
-      ->check(CLI::Range(0, most_ranks - 1))
+      ->check(CLI::Range(0, most_simulated_ranks - 1))
       ->capture_default_str();
   command->add_flag("--in-order", options->in_order,
                     "The operation is not commutative: ranks keep their order");
@@ -136,7 +176,9 @@ void add_explain_command(CLI::App& app, int& status, const std::vector<std::stri
   command->add_option("--chart", options->chart,
                       "Write all of it as an HTML page of diagrams to this file");
   command->footer(footer);
-  command->callback([options, &status, &arguments] { status = run_explain(*options, arguments); });
+  command->callback([options, command, &status, &arguments] {
+    status = run_explain(*command, *options, arguments);
+  });
 }
 
 }  // namespace capstan::cli

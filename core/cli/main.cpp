@@ -15,6 +15,7 @@ constexpr const char* examples =
     "  capstan export all_reduce --algorithm ring   what each of four ranks does, as a file\n"
     "  capstan tune                                 measure what is the fastest here\n"
     "  capstan explain all_reduce --bytes 1M        how a call would run, and why\n"
+    "  capstan calibrate                            what ranks take here, for simulations\n"
     "  capstan simulate all_reduce -n 4096          what it would take on a cluster\n"
     "  capstan topo --ranks 8                       where eight ranks would run\n"
     "  capstan doctor                               what this machine has and what limits it\n\n"
@@ -37,6 +38,7 @@ int main(int argc, char** argv) {
   capstan::cli::add_export_command(app, status);
   capstan::cli::add_tune_command(app, status, arguments);
   capstan::cli::add_explain_command(app, status, arguments);
+  capstan::cli::add_calibrate_command(app, status, arguments);
   capstan::cli::add_simulate_command(app, status);
   capstan::cli::add_topo_command(app, status);
   capstan::cli::add_doctor_command(app, status);

@@ -9,22 +9,13 @@
 namespace capstan::cli {
 namespace {
 
-constexpr int most_simulated_ranks = 1 << 20;
-
-int run_simulate(const SimulateOptions& options) {
-  perf::check_writable(options.svg);
-  const Scenario scenario{options};
-  fmt::print("{}", options.json ? to_json(scenario) : to_text(scenario));
-  if (!options.svg.empty()) perf::write_document(options.svg, picture(scenario));
-  return 0;
-}
-
 constexpr const char* footer =
     "Examples:\n"
     "  capstan simulate all_reduce --ranks 4096 --bytes 1M --fabric fat-tree\n"
     "  capstan simulate all_reduce -n 1024 -b 64M --fabric rail --ranks-per-host 8\n"
     "  capstan simulate broadcast -n 512 -b 4M --fabric torus:dims=8x8x8 -a binomial --svg b.svg\n"
     "  capstan simulate all_reduce -n 1000000 -b 8M -a ring\n"
+    "  capstan simulate all_reduce -n 512 --topology dgx.xml\n"
     "  capstan simulate barrier -n 100 --skew 20 --straggler 7:3\n\n"
     "Starts no ranks: the schedules of all ranks are lowered to the programs that would run, and\n"
     "an event queue runs these over the links of the network. Without --algorithm all algorithms\n"
@@ -58,9 +49,14 @@ void add_machine(CLI::App& command, SimulateOptions& options) {
       ->capture_default_str();
   command
       .add_option("--ranks-per-host", options.ranks_per_host,
-                  "Ranks that share memory and a port (default 1; rail: 8, with a port each)")
+                  "Ranks that share memory and a port (default 1, or as the file says; rail: 8, "
+                  "with a port each)")
       ->check(CLI::Range(1, most_simulated_ranks));
   command.add_option("--fabric", options.fabric, "The network (default flat; see below)");
+  command.add_option("--topology", options.topology,
+                     "A file that describes the hosts or the cluster: Capstan's JSON, NCCL's XML "
+                     "(NCCL_TOPO_DUMP_FILE) or hwloc's (lstopo FILE.xml); here: what `capstan "
+                     "calibrate` has measured");
   command.add_option("--costs", options.costs,
                      "Nanoseconds of a rank: call=60,send=400,receive=400,cpu-byte=0,signal=40,"
                      "flag=250,copy-byte=0.02,reduce-byte=0.008");
@@ -78,6 +74,14 @@ void add_output(CLI::App& command, SimulateOptions& options) {
 }
 
 }  // namespace
+
+int run_simulate(const SimulateOptions& options) {
+  perf::check_writable(options.svg);
+  const Scenario scenario{options};
+  fmt::print("{}", options.json ? to_json(scenario) : to_text(scenario));
+  if (!options.svg.empty()) perf::write_document(options.svg, picture(scenario));
+  return 0;
+}
 
 void add_simulate_command(CLI::App& app, int& status) {
   auto* command =

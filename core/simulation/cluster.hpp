@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "capstan/hosts.hpp"
 #include "core/simulation/fabric.hpp"
@@ -20,6 +22,15 @@ struct RankCosts {
   double copy_byte = 0.02;     ///< of each buffer that is read or written
   double reduce_byte = 0.008;  ///< of each source that is combined, on top
 };
+
+/// What ranks on GPUs take where nothing else is known: they copy and combine as fast as memory of
+/// 2 TB/s lets them.
+RankCosts gpu_costs();
+
+/// The cost that is called so in options and files, such as "cpu-byte"; null if there is none.
+double* cost_named(RankCosts& costs, std::string_view name);
+/// "call, send, ...".
+std::string cost_names();
 
 /// A cluster that calls are simulated on.
 struct Cluster {

@@ -203,7 +203,7 @@ const std::vector<Rule>& rules() {
          {"fmt", "nlohmann", "mpi", "gloo"}},
         {"core/cli",
          joined(below_cli, {"perf/compare", "perf/measure", "perf/report"}),
-         {"fmt", "CLI", "nlohmann"}},
+         {"fmt", "CLI", "nlohmann", "expat"}},
         {"tests",
          joined(below_cli, {"core/cli", "perf", "perf/compare", "perf/measure", "perf/report"}),
          {"fmt", "CLI", "nlohmann", "hwy", "hwloc", "sodium", "gtest", "gmock", "rapidcheck", "mpi",
@@ -222,7 +222,7 @@ const std::vector<Rule>& rules() {
 const std::set<std::string_view> known_libraries = {
     "fmt",   "spdlog",   "CLI",        "nlohmann",  "hwloc", "hwy",  "sodium", "gtest",
     "gmock", "capstan",  "rapidcheck", "benchmark", "mpi",   "gloo", "pmix",   "infiniband",
-    "rdma",  "pybind11", "dlpack",     "tbb",       "torch", "ATen", "c10"};
+    "rdma",  "pybind11", "dlpack",     "tbb",       "torch", "ATen", "c10",    "expat"};
 
 const std::set<std::string_view> impure_headers = {
     "atomic",  "barrier",    "chrono",       "condition_variable",

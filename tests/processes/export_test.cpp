@@ -4,11 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
-#include "tests/processes/processes.hpp"
+#include "tests/processes/folder.hpp"
 
 namespace capstan {
 namespace {
@@ -16,87 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A folder that is removed with what is in it.
-class Folder {
- public:
-  Folder() {
-    std::string name = ::testing::TempDir() + "capstan-export-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  /// Runs a line of a shell there, with `capstan` on the path.
-  CommandResult run(const std::string& line) const {
-    const auto programs = std::filesystem::path{CAPSTAN_PROGRAM}.parent_path().string();
-    return run_command({"sh", "-c", "cd " + path_ + "; PATH=" + programs + ":$PATH; " + line});
-  }
-
- private:
-  std::string path_;
-};
-
-struct Session {
-  std::string command, output;
-};
-
-/// The commands behind "$ " in the console blocks of a document, with what they print.
-std::vector<Session> sessions_of(const std::string& document) {
-  std::vector<Session> sessions;
-  std::ifstream file{document};
-  bool inside = false;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("```"))
-      inside = line == "```console";
-    else if (inside && line.starts_with("$ "))
-      sessions.push_back({line.substr(2), ""});
-    else if (inside && !sessions.empty())
-      sessions.back().output += line + "\n";
-  }
-  return sessions;
-}
-
-void expect_true_sessions(const std::string& document, std::size_t at_least) {
-  const Folder folder;
-  const auto sessions = sessions_of(DOCUMENTS "/" + document);
-  EXPECT_GE(sessions.size(), at_least);
-  for (const auto& [command, output] : sessions)
-    EXPECT_EQ(folder.run(command).output, output) << command;
-}
-
 TEST(Export, TheDocumentsSessionsAreTrue) {
   expect_true_sessions("schedule-files.md", 6);
-}
-
-TEST(Simulate, TheDocumentsSessionsAreTrue) {
-  expect_true_sessions("simulation.md", 3);
-}
-
-TEST(Simulate, WritesJsonAndAPicture) {
-  const Folder folder;
-  const auto result = folder.run(
-      "capstan simulate broadcast -n 60 -b 64k --fabric dragonfly:routers=4,hosts=4 --svg b.svg "
-      "--json");
-  EXPECT_EQ(result.status, 0) << result.output;
-  EXPECT_THAT(result.output,
-              HasSubstr("\"network\": \"dragonfly of 60 ports: 4 groups of 4 routers"));
-  EXPECT_THAT(result.output, HasSubstr("\"critical_path\": {"));
-  const std::string svg = folder.run("cat b.svg").output;
-  EXPECT_THAT(svg, StartsWith("<svg"));
-  EXPECT_THAT(svg, HasSubstr("class=\"critical\""));
-}
-
-TEST(Simulate, RefusesWhatItCannotRun) {
-  const Folder folder;
-  const auto message = [&](const std::string& options) {
-    const auto result = folder.run("capstan simulate all_reduce " + options + " 2>&1");
-    EXPECT_EQ(result.status, 2) << result.output;
-    return result.output;
-  };
-  EXPECT_THAT(message("--fabric torus:dims=3x3"), HasSubstr("has 9 ports, and 64 are needed"));
-  EXPECT_THAT(message("-a direct -n 500"), HasSubstr("made for up to 256 ranks"));
-  EXPECT_THAT(message("-a circle"), HasSubstr("circle"));
-  EXPECT_THAT(message("--straggler 64:2"), HasSubstr("a rank below 64"));
-  EXPECT_THAT(message("--costs sned=1"), HasSubstr("column 1: expected NAME=NUMBER"));
 }
 
 TEST(Export, WritesEveryFormat) {

@@ -134,6 +134,18 @@ TEST(HostsRun, AllReduceIsRight) {
   EXPECT_THAT(result.output, AllOf(HasSubstr("over 4 ranks"), HasSubstr("wrong values: 0")));
 }
 
+TEST(HostsRun, CalibratesMemoryAndNetwork) {
+  const auto result = beside_hosts(2, R"(
+    launch ${host[0]}:2,${host[1]}:2 -- $CAPSTAN calibrate -o /tmp/$BED.json && \
+      cat /tmp/$BED.json && $CAPSTAN simulate barrier -n 8 --topology /tmp/$BED.json
+    status=$?; rm -f /tmp/$BED.json; exit $status)");
+  REQUIRE_BED(result);
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("measured with 4 ranks on 2 hosts"), HasSubstr("\"kind\": \"flat\""),
+                    HasSubstr("\"send\": "), HasSubstr("on 8 ranks and 4 hosts")));
+}
+
 TEST(HostsRun, MeetsByIpv6) {
   const auto result = beside_hosts(2, R"(
     export CAPSTAN_INTERFACE=::/0

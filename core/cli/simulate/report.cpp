@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/cli/simulate/scenario.hpp"
 
@@ -88,9 +89,20 @@ std::string simulated_text(const Forecast& best) {
                             counted(best.run.messages, "message"));
 }
 
+/// Words behind a beginning, in lines of at most 100 characters.
+std::string wrapped(std::string line, const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (line.size() + 1 + word.size() > 100)
+      text += std::exchange(line, std::string(13, ' ')) + "\n";
+    line += " " + word;
+  }
+  return text + line + "\n";
+}
+
 std::string candidates_text(const Scenario& scenario) {
   std::string text = fmt::format("\n  {:<36} {:>14}  {}\n", "candidate", "microseconds", "verdict");
-  std::map<std::string, std::string> impossible;
+  std::map<std::string, std::vector<std::string>> impossible;
   for (const Way& way : scenario.ways())
     if (way.time || way.least > 0)
       text += fmt::format(
@@ -98,9 +110,9 @@ std::string candidates_text(const Scenario& scenario) {
           way.time ? fmt::format("{:.2f}", us(*way.time)) : fmt::format(">= {:.2f}", us(way.least)),
           way.verdict);
     else
-      impossible[way.verdict] += " " + full_name(way);
+      impossible[way.verdict].push_back(full_name(way));
   for (const auto& [reason, names] : impossible)
-    text += fmt::format("not possible: {}:{}\n", reason, names);
+    text += wrapped(fmt::format("not possible: {}:", reason), names);
   return text;
 }
 
@@ -224,6 +236,8 @@ std::string to_text(const Scenario& scenario) {
                                  scenario.call().extent(hosts.ranks()).value(),
                                  counted(static_cast<std::uint64_t>(hosts.ranks()), "rank"),
                                  counted(static_cast<std::uint64_t>(hosts.count()), "host"));
+  if (!scenario.hosts_summary().empty())
+    text += fmt::format("hosts:     {}\n", scenario.hosts_summary());
   if (!hosts.single())
     text += fmt::format("network:   {}\n", scenario.cluster().fabric->description());
   text += fmt::format("algorithm: {} ({}), {}, {}\n", way.call.algorithm->name,
@@ -235,6 +249,8 @@ std::string to_text(const Scenario& scenario) {
                       us(spread_of(best.run)));
   text += fmt::format("its time:  {}\n", split_text(path.split));
   if (scenario.ways().size() > 1) text += candidates_text(scenario);
+  if (scenario.options().explains)
+    return text + fmt::format("the library itself would take {}\n", scenario.own_choice());
   text += loads_text(scenario);
   for (const LinkLoad& load : busiest(scenario))
     text +=
@@ -248,25 +264,26 @@ std::string to_json(const Scenario& scenario) {
   const Forecast& best = scenario.best();
   const Way& way = scenario.ways().front();
   const int ranks = scenario.cluster().hosts.ranks();
-  const nlohmann::json json{{"call", to_string(scenario.call())},
-                            {"bytes", scenario.call().extent(ranks).value()},
-                            {"simulated_bytes", best.call.extent(ranks).value()},
-                            {"ranks", ranks},
-                            {"hosts", scenario.cluster().hosts.count()},
-                            {"network", scenario.cluster().fabric->description()},
-                            {"algorithm", way.call.algorithm->name},
-                            {"protocol", word_for(way.call.protocol)},
-                            {"time", us(best.time)},
-                            {"blocks", best.blocks},
-                            {"simulated_blocks", best.simulated_blocks},
-                            {"simulated_ranks", best.run.classes.simulated},
-                            {"steps", best.run.steps},
-                            {"messages", best.run.messages},
-                            {"slowest_rank", best.run.slowest.value()},
-                            {"end_within", us(spread_of(best.run))},
-                            {"critical_path", to_json(path_of(scenario))},
-                            {"candidates", candidates_json(scenario)},
-                            {"links", links_json(scenario)}};
+  nlohmann::json json{{"call", to_string(scenario.call())},
+                      {"bytes", scenario.call().extent(ranks).value()},
+                      {"simulated_bytes", best.call.extent(ranks).value()},
+                      {"ranks", ranks},
+                      {"hosts", scenario.cluster().hosts.count()},
+                      {"network", scenario.cluster().fabric->description()},
+                      {"algorithm", way.call.algorithm->name},
+                      {"protocol", word_for(way.call.protocol)},
+                      {"time", us(best.time)},
+                      {"blocks", best.blocks},
+                      {"simulated_blocks", best.simulated_blocks},
+                      {"simulated_ranks", best.run.classes.simulated},
+                      {"steps", best.run.steps},
+                      {"messages", best.run.messages},
+                      {"slowest_rank", best.run.slowest.value()},
+                      {"end_within", us(spread_of(best.run))},
+                      {"critical_path", to_json(path_of(scenario))},
+                      {"candidates", candidates_json(scenario)},
+                      {"links", links_json(scenario)}};
+  if (scenario.options().explains) json["own_choice"] = scenario.own_choice();
   return json.dump(2) + "\n";
 }
 

@@ -13,6 +13,7 @@
 #include "core/cli/sizes.hpp"
 #include "core/engine/machine_view.hpp"
 #include "core/lowering/plan.hpp"
+#include "core/selection/selector.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -40,30 +41,19 @@ double number_of(const std::string& text, const std::string& option) {
   return value;
 }
 
-/// Reads NAME=NANOSECONDS,...
-RankCosts costs_of(const std::string& text) {
-  using Member = double RankCosts::*;
-  static constexpr std::pair<std::string_view, Member> known[] = {
-      {"call", &RankCosts::call},           {"send", &RankCosts::send},
-      {"receive", &RankCosts::receive},     {"cpu-byte", &RankCosts::cpu_byte},
-      {"signal", &RankCosts::signal},       {"flag", &RankCosts::flag},
-      {"copy-byte", &RankCosts::copy_byte}, {"reduce-byte", &RankCosts::reduce_byte}};
-  RankCosts costs;
+/// Reads NAME=NANOSECONDS,... over `costs`.
+void read_costs(const std::string& text, RankCosts& costs) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string part = text.substr(at, end - at), name = part.substr(0, part.find('='));
-    const auto* found = std::ranges::find(known, name, &std::pair<std::string_view, Member>::first);
-    if (found == std::end(known) || name == part) {
-      std::vector<std::string_view> names;
-      for (const auto& each : known) names.push_back(each.first);
+    double* const cost = cost_named(costs, name);
+    if (!cost || name == part)
       throw InvalidArgument(
           fmt::format("--costs '{}', column {}: expected NAME=NUMBER with one of {}", text, at + 1,
-                      fmt::join(names, ", ")));
-    }
-    costs.*found->second = number_of(part.substr(name.size() + 1), "--costs " + name);
+                      cost_names()));
+    *cost = number_of(part.substr(name.size() + 1), "--costs " + name);
     at = end + 1;
   }
-  return costs;
 }
 
 Hosts hosts_of(int ranks, int each) {
@@ -74,17 +64,38 @@ Hosts hosts_of(int ranks, int each) {
   return Hosts{std::move(host_of)};
 }
 
-Cluster cluster_of(const SimulateOptions& options) {
-  const FabricSpec spec = parse_fabric(options.fabric.empty() ? "flat" : options.fabric);
-  const bool rails = spec.kind == "rail";
-  const int each = options.ranks_per_host > 0 ? options.ranks_per_host : rails ? 8 : 1;
+/// What --topology and --fabric say; what is written as an option comes before the file.
+TopologyFile described(const SimulateOptions& options) {
+  TopologyFile file;
+  if (!options.topology.empty()) file = read_topology(options.topology);
+  if (!options.fabric.empty()) file.network = parse_fabric(options.fabric);
+  const bool rails = file.network.kind == "rail";
+  if (rails && options.topology.empty()) {
+    // A GPU reads its peer over a link of its own, at what an NVLink of the fourth generation
+    // gives.
+    file.ranks_per_host = 8;
+    file.memory = {"nvlink", 700, 1 / 300.0};
+    file.costs = gpu_costs();
+  }
+  file.port_per_rank = file.port_per_rank || rails;
+  if (options.ranks_per_host > 0) file.ranks_per_host = options.ranks_per_host;
+  read_costs(options.costs, file.costs);
+  return file;
+}
+
+Cluster cluster_of(const SimulateOptions& options, const TopologyFile& file) {
+  const int each = std::min(file.ranks_per_host, options.ranks);
   Cluster cluster{.hosts = hosts_of(options.ranks, each), .fabric = nullptr};
-  cluster.port_per_rank = rails;
-  cluster.costs = costs_of(options.costs);
-  // A GPU reads its peer over a link of its own, at what an NVLink of the fourth generation gives.
-  if (rails) cluster.memory = {"nvlink", 700, 1 / 300.0};
-  cluster.fabric = make_fabric(spec, rails ? options.ranks : cluster.hosts.count(),
-                               std::min(each, options.ranks));
+  cluster.port_per_rank = file.port_per_rank;
+  cluster.costs = file.costs;
+  cluster.memory = file.memory;
+  const int ports = file.port_per_rank ? options.ranks : cluster.hosts.count();
+  try {
+    cluster.fabric = make_fabric(file.network, ports, file.port_per_rank ? each : 1);
+  } catch (const InvalidArgument& error) {
+    const std::string place = options.fabric.empty() ? file.network_place : "--fabric";
+    throw InvalidArgument(fmt::format("{}{}{}", place, place.empty() ? "" : ": ", error.what()));
+  }
   return cluster;
 }
 
@@ -114,11 +125,17 @@ Disturbance disturbance_of(const SimulateOptions& options) {
 
 Scenario::Scenario(const SimulateOptions& options)
     : options_(options),
-      cluster_(cluster_of(options)),
+      file_(described(options)),
+      cluster_(cluster_of(options, file_)),
       call_(call_of(options)),
       disturbance_(disturbance_of(options)) {
   add_ways();
   simulate();
+}
+
+std::string Scenario::own_choice() const {
+  const Choice choice = choose(call_, cluster_.hosts, AlgorithmRules{});
+  return fmt::format("{}, {}", full_name(choice.algorithm->name, choice.protocol), choice.reason);
 }
 
 void Scenario::add_ways() {

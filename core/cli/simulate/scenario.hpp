@@ -5,19 +5,23 @@
 #include <string>
 #include <vector>
 
+#include "core/cli/topology/topology_file.hpp"
 #include "core/simulation/forecast.hpp"
 
 namespace capstan::cli {
+
+inline constexpr int most_simulated_ranks = 1 << 20;
 
 /// The options of `capstan simulate`.
 struct SimulateOptions {
   std::string collective = "all_reduce", bytes = "1M", type = "f32", op = "sum";
   int ranks = 64, ranks_per_host = 0, root = 0;
-  std::string algorithm, protocol, fabric, block, costs;
+  std::string algorithm, protocol, fabric, topology, block, costs;
   double skew_us = 0;
   std::uint64_t seed = 1;
   std::vector<std::string> stragglers;  ///< RANK:FACTOR
   bool every_rank = false, json = false;
+  bool explains = false;  ///< also says what the library itself would take, and shows less else
   int links = 3, path = 8;
   std::string svg;
 };
@@ -25,8 +29,8 @@ struct SimulateOptions {
 /// One way to run the call, and what became of it.
 struct Way {
   ClusterCall call;
-  double least = 0;            ///< it takes at least so many nanoseconds
-  std::optional<double> time;  ///< none: not simulated
+  double least = 0;              ///< it takes at least so many nanoseconds
+  std::optional<double> time{};  ///< none: not simulated
   std::string verdict{};
 };
 
@@ -36,6 +40,8 @@ class Scenario {
   /// Throws InvalidArgument that names the option.
   explicit Scenario(const SimulateOptions& options);
 
+  /// "8 GPUs ...": of the hosts that a file describes; empty without a file.
+  const std::string& hosts_summary() const { return file_.summary; }
   const Cluster& cluster() const { return cluster_; }
   const Call& call() const { return call_; }
   const SimulateOptions& options() const { return options_; }
@@ -45,6 +51,8 @@ class Scenario {
   const std::vector<Way>& ways() const { return ways_; }
   /// The fastest one.
   const Forecast& best() const { return best_; }
+  /// What the library would choose on such hosts, and why: "ring/staged, ...".
+  std::string own_choice() const;
 
  private:
   void add_ways();
@@ -52,7 +60,8 @@ class Scenario {
   void simulate();
 
   const SimulateOptions options_;
-  Cluster cluster_;
+  const TopologyFile file_;
+  const Cluster cluster_;
   Call call_;
   Disturbance disturbance_;
   std::vector<Way> ways_;
@@ -63,5 +72,8 @@ class Scenario {
 std::string to_text(const Scenario& scenario);
 std::string to_json(const Scenario& scenario);
 std::string picture(const Scenario& scenario);
+
+/// Simulates and prints what the options ask for. Returns the exit status.
+int run_simulate(const SimulateOptions& options);
 
 }  // namespace capstan::cli

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "capstan/error.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
+#include "core/cli/commands.hpp"
+#include "core/cli/host_options.hpp"
+#include "core/cli/topology/calibrate.hpp"
+#include "core/launcher/launcher.hpp"
+#include "perf/measure/report.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan::cli {
+namespace {
+
+struct CalibrateOptions {
+  int ranks = 0;
+  launcher::HostOptions where;
+  std::string output;
+};
+
+std::string file_of(const CalibrateOptions& options) {
+  if (!options.output.empty()) return options.output;
+  const std::string file = calibrated_file();
+  if (file.empty())
+    throw InvalidArgument("there is neither XDG_CONFIG_HOME nor HOME: name a file by --output");
+  std::error_code ignored;  // writing the file says what is wrong
+  std::filesystem::create_directories(std::filesystem::path{file}.parent_path(), ignored);
+  return file;
+}
+
+int start_ranks(const CalibrateOptions& options, const std::vector<std::string>& arguments) {
+  const std::string file = file_of(options);
+  perf::check_writable(file);
+  const int cores = static_cast<int>(Machine::discover().cores().size());
+  launcher::LaunchOptions all{.ranks = options.ranks > 0 ? options.ranks : std::max(2, cores),
+                              .command = arguments,
+                              .tag_lines = false,
+                              .environment = {},
+                              .timeout = {}};
+  options.where.apply_to(all);
+  all.command.insert(all.command.begin(), all.capstan);
+  return launcher::launch(all);
+}
+
+/// Rank 0 writes the file.
+int run_as_rank(const CalibrateOptions& options) {
+  const auto text = calibrate_as_rank();
+  if (!text) return 0;
+  const std::string file = file_of(options);
+  perf::write_document(file, *text);
+  if (file != "-")
+    fmt::print("calibrate: wrote {}; read it by capstan simulate --topology {}\n", file,
+               options.output.empty() ? "here" : file);
+  return 0;
+}
+
+int run_calibrate(const CLI::App& command, const CalibrateOptions& options,
+                  const std::vector<std::string>& arguments) {
+  check_host_options(command, options.where);
+  const Launch launch = detect_launch(process_environment());
+  if (launch.size > 1 || std::getenv("CAPSTAN_RANK")) return run_as_rank(options);
+  return start_ranks(options, arguments);
+}
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  capstan calibrate                          the cores of this machine\n"
+    "  capstan calibrate --hosts node1:2,node2:2  and the network between two hosts\n"
+    "  capstan simulate all_reduce -n 4096 --topology here --fabric fat-tree\n\n"
+    "Measures, in less than two seconds, what a rank takes to copy and to combine, what it takes\n"
+    "to read the memory of another rank on its host, and with --hosts the latency, bandwidth and\n"
+    "overhead of the network. The least of several rounds counts. The file is a topology file\n"
+    "(JSON, docs/simulation.md), kept by the identity of the machine: --topology here reads it.";
+
+}  // namespace
+
+void add_calibrate_command(CLI::App& app, int& status, const std::vector<std::string>& arguments) {
+  auto* command =
+      app.add_subcommand("calibrate", "Measure this machine and its network, for simulations");
+  const auto options = std::make_shared<CalibrateOptions>();
+  command->add_option("-n,--ranks", options->ranks, "Ranks on this host (default: one per core)")
+      ->check(CLI::Range(2, 4096));
+  add_host_options(*command, options->where);
+  command->add_option("-o,--output", options->output,
+                      "The file, - for standard output (default: the user's, "
+                      "capstan/clusters/ID.json in XDG_CONFIG_HOME or ~/.config)");
+  command->footer(footer);
+  command->callback([options, command, &status, &arguments] {
+    status = run_calibrate(*command, *options, arguments);
+  });
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "core/simulation/cluster.hpp"
+
+namespace capstan::cli {
+
+/// What a file says of the hosts of a cluster, and of the network between them.
+struct TopologyFile {
+  std::string summary;        ///< "8 GPUs with 25 GB/s ..."
+  std::string network_place;  ///< where the network stands, for messages: "FILE:LINE:COLUMN"
+  int ranks_per_host = 1;
+  bool port_per_rank = false;
+  FabricSpec network{};
+  RankCosts costs{};
+  LinkClass memory{"memory", 70, 0.06};
+};
+
+/// Reads a cluster as docs/topology-file.schema.json describes it, a host as NCCL writes it
+/// (NCCL_TOPO_DUMP_FILE), or a machine as hwloc writes it (lstopo FILE.xml). Throws InvalidArgument
+/// that names file, line, column and what to do. "here" is what `capstan calibrate` has measured.
+TopologyFile read_topology(const std::string& path);
+
+/// Reads the text of such a file; `path` is for messages.
+TopologyFile topology_from_text(const std::string& text, const std::string& path);
+
+/// Reads Capstan's own form.
+TopologyFile read_cluster_json(const std::string& text, const std::string& path);
+
+}  // namespace capstan::cli

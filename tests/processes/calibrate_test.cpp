@@ -1,0 +1,68 @@
+// `capstan calibrate` as a program: what it measures by real ranks, where it keeps it, and who
+// reads it.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/processes/folder.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string home = "XDG_CONFIG_HOME=$PWD ";
+
+TEST(Calibrate, IsKeptByTheIdentityOfTheMachineAndReadLater) {
+  const Folder folder;
+  const auto missing = folder.run(home + "capstan simulate barrier -n 4 --topology here 2>&1");
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.output, HasSubstr("run `capstan calibrate`"));
+  const auto measured = folder.run(home + "capstan calibrate -n 2 2>&1");
+  ASSERT_EQ(measured.status, 0) << measured.output;
+  EXPECT_THAT(measured.output, HasSubstr("read it by capstan simulate --topology here"));
+  const std::string file = folder.run("ls capstan/clusters").output;
+  const auto json = nlohmann::json::parse(folder.run("cat capstan/clusters/*").output);
+  EXPECT_EQ(json["machine"].get<std::string>() + ".json\n", file);
+  EXPECT_EQ(json["host"]["ranks"], 2);
+  EXPECT_FALSE(json.contains("network"));
+  for (const char* cost : {"call", "signal", "flag", "copy-byte"})
+    EXPECT_GT(json["costs"][cost].get<double>(), 0) << cost;
+  const auto read = [&](const std::string& command) {
+    const auto result = folder.run(home + "capstan " + command + " --topology here 2>&1");
+    EXPECT_EQ(result.status, 0) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(read("simulate all_reduce -n 8 -b 64k"), HasSubstr("on 8 ranks and 4 hosts\n"));
+  EXPECT_THAT(read("explain all_reduce -n 8 -b 64k"),
+              HasSubstr(", measured with 2 ranks on 1 host\n"));
+}
+
+TEST(Calibrate, WritesWhereItIsTold) {
+  const Folder folder;
+  const auto printed = folder.run("capstan calibrate -n 2 -o -");
+  ASSERT_EQ(printed.status, 0) << printed.output;
+  EXPECT_EQ(nlohmann::json::parse(printed.output)["format"], "capstan-topology");
+  EXPECT_EQ(folder
+                .run("capstan calibrate -n 2 -o file.json 2>&1; capstan simulate barrier -n 4 "
+                     "--topology file.json")
+                .status,
+            0);
+  const auto refused = [&](const std::string& line) {
+    const auto result = folder.run(line + " 2>&1");
+    EXPECT_NE(result.status, 0) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(refused("capstan calibrate -n 2 -o no/folder/file"),
+              HasSubstr("cannot write 'no/folder/file'"));
+  EXPECT_THAT(refused("env -u HOME -u XDG_CONFIG_HOME capstan calibrate -n 2"),
+              HasSubstr("name a file by --output"));
+  EXPECT_THAT(refused("env -u HOME -u XDG_CONFIG_HOME capstan simulate barrier --topology here"),
+              HasSubstr("neither XDG_CONFIG_HOME nor HOME"));
+}
+
+}  // namespace
+}  // namespace capstan
