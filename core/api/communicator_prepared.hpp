@@ -27,6 +27,11 @@ class Communicator::Impl {
     look_for_devices();
   }
 
+  /// Saves trials, if the settings say so.
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   /// Throws InvalidArgument for a communicator that has been moved from.
   static Impl& of(const Communicator& communicator) {
     if (!communicator.impl_) [[unlikely]]

@@ -69,6 +69,11 @@ Choice Engine::choice(const Call& call, const void* input, const void* output) {
   return plans_.choice(with_visibility(call, input, output));
 }
 
+std::vector<MeasuredCell> Engine::trials() {
+  const Progress::Lock lock{*progress_};
+  return plans_.trials();
+}
+
 Choice Engine::message_choice(Rank peer, Bytes bytes) {
   const Progress::Lock lock{*progress_};
   return plans_.message_choice(peer, bytes);

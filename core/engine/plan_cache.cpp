@@ -1,5 +1,8 @@
 #include "core/engine/plan_cache.hpp"
 
+#include <map>
+#include <ranges>
+
 #include "core/engine/agreement.hpp"
 #include "core/memory/huge_pages.hpp"
 
@@ -138,6 +141,23 @@ Choice PlanCache::predicted(const Call& call) {
   const auto found = predictions_.find(key);
   return found != predictions_.end() ? found->second
                                      : predictions_.emplace(key, choose_for(key)).first->second;
+}
+
+std::vector<MeasuredCell> PlanCache::trials() const {
+  std::map<std::pair<Collective, Bytes>, MeasuredCell> cells;
+  const int ranks = context_.hosts.ranks();
+  for (const auto& [kind, calls] : tuned_) {
+    auto ways = calls.tuner.trials();
+    if (ways.empty() || !is_measured_kind(kind)) continue;
+    const Bytes bytes = kind.extent(ranks);
+    MeasuredCell& cell = cells[{kind.collective, bytes}];
+    if (!cell.ways.empty() && kind.type != DataType::f32) continue;
+    const auto rounds = static_cast<double>(calls.tuner.rounds());
+    cell = {kind.collective,       ranks,          context_.hosts.count(), bytes,
+            rounds / (rounds + 1), std::move(ways)};
+  }
+  const auto all = cells | std::views::values;
+  return {all.begin(), all.end()};
 }
 
 Choice PlanCache::message_choice(Rank peer, Bytes bytes) const {

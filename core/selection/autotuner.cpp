@@ -231,6 +231,19 @@ double Autotuner::typical_seconds(std::size_t candidate) const {
   return std::exp2(log_times / static_cast<double>(rounds_) / doubling);
 }
 
+/// Candidates that are far behind do not take part in all rounds, and are left out.
+std::vector<MeasuredWay> Autotuner::trials() const {
+  constexpr double spread = 0.05;  // what the hysteresis takes for equal
+  std::vector<MeasuredWay> ways;
+  if (rounds_ == 0) return ways;
+  for (const std::size_t candidate : candidates_) {
+    const Choice& choice = measurements_[candidate].choice;
+    ways.push_back({choice.algorithm, choice.protocol, choice.times_shorter,
+                    typical_seconds(candidate) * 1e9, spread});
+  }
+  return ways;
+}
+
 std::string Autotuner::reason() const {
   const double seconds = typical_seconds(winner_);
   return fmt::format("{} {} that were tried{}, {:.2f} us (predicted {:.2f} us)",

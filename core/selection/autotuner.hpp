@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/lowering/plan.hpp"
+#include "core/selection/measured_times.hpp"
 
 namespace capstan {
 
@@ -85,6 +86,11 @@ class Autotuner {
 
   /// The last decision, or before the first one the candidate with the least predicted time.
   const Choice& choice() const { return measurements_[winner_].choice; }
+
+  /// What the best candidates took, over all rounds. Empty before the first decision, and where
+  /// nothing had to be measured.
+  std::vector<MeasuredWay> trials() const;
+  std::uint64_t rounds() const { return rounds_; }
 
  private:
   /// Calls before the first turn, all by one candidate: they touch buffers that are new.

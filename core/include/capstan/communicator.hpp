@@ -339,6 +339,13 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   /// The algorithm and protocol of a call, and the reason, in one line. The request's memory is not
   /// touched. Of an all_to_all_v, other ranks are taken to send as much as this one.
   std::string explain(const Request& request) const;
+  /// Adds what the autotuner has found for calls of this communicator to a profile, as `capstan
+  /// tune` writes them, so that later runs need no trials. `file`: empty for the user's profile of
+  /// this machine (see Settings::profile). Rank 0 writes; the others do nothing, and neither do
+  /// ranks that are threads of one process. Returns the number of kinds of calls that it has
+  /// written. Throws SystemError if the file cannot be written, InvalidArgument if it is bad or of
+  /// another machine.
+  std::size_t save_trials(const std::string& file = {}) const;
   /// How long such a call is expected to take, alone and on all ranks: what the profile has
   /// measured where there is one, or else what the model predicts. The request's memory is not
   /// touched.
