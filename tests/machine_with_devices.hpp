@@ -37,16 +37,16 @@ class MachineWithDevices {
         <object type="Bridge" bridge_type="1-1" depth="1" bridge_pci="0000:[01-0f]"
                 pci_busid="0000:00:01.0" pci_type="0604 [8086:0001] [0:0] 00" pci_link_speed="31.5">
           <object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0200 [15b3:1021] [0:0] 00" pci_link_speed="31.5">
-            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Card &lt;1&gt;"/>
+            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Adapter &lt;1&gt;"/>
             <object type="OSDev" name="eth7" osdev_type="2"/><object type="OSDev" name="mlx5_0" osdev_type="3"/>
           </object>
           <object type="PCIDev" pci_busid="0000:02:00.0" pci_type="0302 [10de:2330] [10de:0000] a1" pci_link_speed="31.5">
-            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Card &lt;1&gt;"/>
+            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Adapter &lt;1&gt;"/>
             <object type="OSDev" name="card1" osdev_type="1"/>
           </object>
         </object>
           <object type="PCIDev" pci_busid="0000:00:05.0" pci_type="0302 [10de:2330] [10de:0000] a1" pci_link_speed="31.5">
-            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Card &lt;1&gt;"/>
+            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Adapter &lt;1&gt;"/>
           </object>
       </object>
     </object>
@@ -57,13 +57,13 @@ class MachineWithDevices {
       </object>
       <object type="Bridge" bridge_type="0-1" depth="0" bridge_pci="0001:[00-ff]">
           <object type="PCIDev" pci_busid="0001:01:00.0" pci_type="0302 [10de:2330] [10de:0000] a1" pci_link_speed="31.5">
-            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Card &lt;1&gt;"/>
+            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Adapter &lt;1&gt;"/>
           </object>
           <object type="PCIDev" pci_busid="0001:02:00.0" pci_type="0108 [1af4:1042] [0:0] 00" pci_link_speed="31.5">
-            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Card &lt;1&gt;"/><object type="OSDev" name="nvme0n1" osdev_type="0"/>
+            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Adapter &lt;1&gt;"/><object type="OSDev" name="nvme0n1" osdev_type="0"/>
           </object>
           <object type="PCIDev" pci_busid="0001:03:00.0" pci_type="0300 [1a03:2000] [0:0] 00" pci_link_speed="31.5">
-            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Card &lt;1&gt;"/>
+            <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Adapter &lt;1&gt;"/>
           </object>
       </object>
     </object>

@@ -52,7 +52,7 @@ TEST(Topo, DrawsEachPartOnce) {
   svg << std::ifstream{file}.rdbuf();
   std::remove(file.c_str());
   for (const char* const part : {">package 1<", ">NUMA node 0<", ">core 1<", ">rank 1<",
-                                 ">network: eth7, mlx5_0<", ">Paper Card &lt;1&gt;<"})
+                                 ">network: eth7, mlx5_0<", ">Paper Adapter &lt;1&gt;<"})
     EXPECT_THAT(svg.str(), HasSubstr(part));
   const auto unwritable =
       run_command({CAPSTAN_PROGRAM, "topo", "--svg", "/nonexistent/machine.svg"});

@@ -200,7 +200,7 @@ TEST(Io, ReadsCardsGpusAndDistances) {
                  &beside = at("0000:00:05.0"), &far = at("0001:01:00.0");
   EXPECT_EQ(card.kind, IoDevice::Kind::network);
   EXPECT_EQ(card.name(), "eth7, mlx5_0");
-  EXPECT_EQ(card.model, "Paper Card <1>");
+  EXPECT_EQ(card.model, "Paper Adapter <1>");
   EXPECT_NEAR(card.link_rate, 31.5, 0.01);
   EXPECT_EQ(card.numa_node, 0);
   EXPECT_EQ(to_string(card.near), "0");
