@@ -17,7 +17,7 @@ void add_export_command(CLI::App& app, int& status);
 void add_tune_command(CLI::App& app, int& status, const std::vector<std::string>& arguments);
 void add_explain_command(CLI::App& app, int& status, const std::vector<std::string>& arguments);
 void add_calibrate_command(CLI::App& app, int& status, const std::vector<std::string>& arguments);
-void add_simulate_command(CLI::App& app, int& status);
+void add_simulate_command(CLI::App& app, int& status, const std::vector<std::string>& arguments);
 void add_topo_command(CLI::App& app, int& status);
 void add_doctor_command(CLI::App& app, int& status);
 

@@ -62,9 +62,10 @@ Question question_of(const ExplainOptions& options) {
 }
 
 /// Explains a call on a cluster that is not here, by simulation.
-int explain_cluster(const CLI::App& command, const ExplainOptions& options) {
+int explain_cluster(const CLI::App& command, const ExplainOptions& options,
+                    const std::vector<std::string>& arguments) {
   refuse_options(
-      command, {"--hosts", "--rules", "--profile", "--in-order", "--schedule", "--chart"},
+      command, {"--hosts", "--rules", "--profile", "--in-order", "--schedule"},
       "not with --topology or --fabric, which simulate a cluster that is not here: leave "
       "out one of them");
   if (options.ranks < 2)
@@ -79,15 +80,16 @@ int explain_cluster(const CLI::App& command, const ExplainOptions& options) {
   asked.topology = options.topology;
   asked.fabric = options.fabric;
   asked.svg = options.svg;
+  asked.chart = options.chart;
   asked.json = options.json;
   asked.explains = true;
-  return run_simulate(asked);
+  return run_simulate(asked, arguments);
 }
 
 int run_explain(const CLI::App& command, const ExplainOptions& options,
                 const std::vector<std::string>& arguments) {
   if (!options.topology.empty() || !options.fabric.empty())
-    return explain_cluster(command, options);
+    return explain_cluster(command, options, arguments);
   if (options.ranks > most_ranks)
     throw InvalidArgument(fmt::format(
         "--ranks {}: from 1 to {} on this host; --topology or --fabric describe a cluster for more",

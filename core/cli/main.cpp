@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   capstan::cli::add_tune_command(app, status, arguments);
   capstan::cli::add_explain_command(app, status, arguments);
   capstan::cli::add_calibrate_command(app, status, arguments);
-  capstan::cli::add_simulate_command(app, status);
+  capstan::cli::add_simulate_command(app, status, arguments);
   capstan::cli::add_topo_command(app, status);
   capstan::cli::add_doctor_command(app, status);
   try {

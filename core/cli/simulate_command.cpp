@@ -5,6 +5,7 @@
 #include "core/cli/explain/question.hpp"
 #include "core/cli/simulate/scenario.hpp"
 #include "perf/measure/report.hpp"
+#include "perf/report/page.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -16,6 +17,7 @@ constexpr const char* footer =
     "  capstan simulate broadcast -n 512 -b 4M --fabric torus:dims=8x8x8 -a binomial --svg b.svg\n"
     "  capstan simulate all_reduce -n 1000000 -b 8M -a ring\n"
     "  capstan simulate all_reduce -n 512 --topology dgx.xml\n"
+    "  capstan simulate all_reduce -n 256 --fabric dragonfly --chart page.html\n"
     "  capstan simulate barrier -n 100 --skew 20 --straggler 7:3\n\n"
     "Starts no ranks: the schedules of all ranks are lowered to the programs that would run, and\n"
     "an event queue runs these over the links of the network. Without --algorithm all algorithms\n"
@@ -65,6 +67,7 @@ void add_machine(CLI::App& command, SimulateOptions& options) {
 void add_output(CLI::App& command, SimulateOptions& options) {
   command.add_flag("--json", options.json, "Print JSON");
   command.add_option("--svg", options.svg, "Write a picture of the ranks over time to this file");
+  command.add_option("--chart", options.chart, "Write all of it as an HTML page of diagrams");
   command.add_option("--links", options.links, "List so many of the busiest links")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
@@ -75,15 +78,19 @@ void add_output(CLI::App& command, SimulateOptions& options) {
 
 }  // namespace
 
-int run_simulate(const SimulateOptions& options) {
+int run_simulate(const SimulateOptions& options, const std::vector<std::string>& arguments) {
+  if (!options.chart.empty()) report::require_charts("--chart");
   perf::check_writable(options.svg);
+  perf::check_writable(options.chart);
   const Scenario scenario{options};
   fmt::print("{}", options.json ? to_json(scenario) : to_text(scenario));
   if (!options.svg.empty()) perf::write_document(options.svg, picture(scenario));
+  if (!options.chart.empty())
+    perf::write_document(options.chart, chart_page(scenario, report::origin(arguments)));
   return 0;
 }
 
-void add_simulate_command(CLI::App& app, int& status) {
+void add_simulate_command(CLI::App& app, int& status, const std::vector<std::string>& arguments) {
   auto* command =
       app.add_subcommand("simulate", "Show what a call would take on a cluster that is not here");
   const auto options = std::make_shared<SimulateOptions>();
@@ -108,7 +115,7 @@ void add_simulate_command(CLI::App& app, int& status) {
                     "Simulate every rank, also where many do the same");
   add_output(*command, *options);
   command->footer(footer);
-  command->callback([options, &status] { status = run_simulate(*options); });
+  command->callback([options, &status, &arguments] { status = run_simulate(*options, arguments); });
 }
 
 }  // namespace capstan::cli

@@ -272,6 +272,32 @@ TEST_F(Reports, OfExplainShowCandidatesByPartsAndTheCriticalPath) {
   EXPECT_EQ(seen["facts"]["decided by"], answer["source"]);
 }
 
+TEST_F(Reports, OfSimulateShowCandidatesTheCriticalPathAndTheLoadOfLinks) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "simulate", "all_reduce", "-n", "32", "-b", "1M", "--fabric",
+                   "fat-tree:radix=8", "--json", "--chart", file("chart.html")});
+  ASSERT_EQ(result.status, 0) << result.output;
+  const json answer = json::parse(result.output);
+  const std::string html = read(file("chart.html"));
+  expect_readable(look(html, 480));
+  const json seen = look(html);
+  expect_readable(seen);
+  const auto name = fmt::format("{}/{}", answer["algorithm"].get<std::string>(),
+                                answer["protocol"].get<std::string>());
+  EXPECT_NEAR(row_of(seen["tables"][0], "* " + name)[2], answer["time"], 0.01);
+  const json& split = answer["critical_path"];
+  const json path = row_of(seen["tables"][1], name);
+  EXPECT_NEAR(path[2], split["overhead"], 0.01);
+  EXPECT_NEAR(path[6], split["queueing"], 0.01);
+  for (const json& load : answer["links"]["classes"])
+    EXPECT_NEAR(row_of(seen["tables"][2], load["class"].get<std::string>())[1],
+                load["busy"].get<double>() / load["used"].get<double>() /
+                    answer["time"].get<double>() * 100,
+                0.01);
+  ASSERT_THAT(seen["drawings"], SizeIs(1));
+  EXPECT_THAT(seen["drawings"][0].get<std::string>(), HasSubstr("rank 31"));
+}
+
 TEST_F(Reports, OfTuneShowEveryCandidateAndTheFastestAtFirst) {
   const auto result = run_command({CAPSTAN_PROGRAM, "tune", "all_reduce", "-n", "2", "--sizes",
                                    "64,64K", "--seconds", "0.01", "--output", file("profile.json"),

@@ -254,7 +254,7 @@ TEST(TopologyFile, ExplainRefusesWhatIsNotForClusters) {
     return result.output;
   };
   EXPECT_THAT(message("--topology file"), HasSubstr("need --ranks: how many, from 2 on"));
-  EXPECT_THAT(message("--fabric flat -n 8 --chart page.html"), HasSubstr("--chart: not with"));
+  EXPECT_THAT(message("--fabric flat -n 8 --rules ring"), HasSubstr("--rules: not with"));
   EXPECT_THAT(message("--fabric flat -n 8 --schedule 0"), HasSubstr("--schedule: not with"));
   EXPECT_THAT(message("-n 4096"), HasSubstr("--topology or --fabric describe a cluster for more"));
 }

@@ -7,6 +7,7 @@
 
 #include "core/cli/topology/topology_file.hpp"
 #include "core/simulation/forecast.hpp"
+#include "perf/report/origin.hpp"
 
 namespace capstan::cli {
 
@@ -23,7 +24,7 @@ struct SimulateOptions {
   bool every_rank = false, json = false;
   bool explains = false;  ///< also says what the library itself would take, and shows less else
   int links = 3, path = 8;
-  std::string svg;
+  std::string svg, chart;
 };
 
 /// One way to run the call, and what became of it.
@@ -72,8 +73,11 @@ class Scenario {
 std::string to_text(const Scenario& scenario);
 std::string to_json(const Scenario& scenario);
 std::string picture(const Scenario& scenario);
+/// The same as a page of diagrams, with facts about where it comes from.
+std::string chart_page(const Scenario& scenario, const report::Facts& facts);
 
-/// Simulates and prints what the options ask for. Returns the exit status.
-int run_simulate(const SimulateOptions& options);
+/// Simulates and prints what the options ask for. `arguments`: of the command, for a page. Returns
+/// the exit status.
+int run_simulate(const SimulateOptions& options, const std::vector<std::string>& arguments);
 
 }  // namespace capstan::cli
