@@ -19,8 +19,10 @@ std::string variable(const char* name, const std::string& otherwise) {
   return value && *value ? value : otherwise;
 }
 
-std::string below(const std::string& folder, const Fingerprint& machine) {
-  return fmt::format("{}/capstan/profiles/{}.json", folder, machine.id);
+constexpr std::string_view profiles = "profiles";
+
+std::string below(const std::string& folder, std::string_view kind, const Fingerprint& machine) {
+  return fmt::format("{}/capstan/{}/{}.json", folder, kind, machine.id);
 }
 
 /// The places in which a profile may lie, the first one first.
@@ -29,7 +31,7 @@ std::vector<std::string> usual_places(const Fingerprint& machine) {
   if (const std::string own = user_profile_path(machine); !own.empty()) places.push_back(own);
   std::istringstream folders{variable("XDG_CONFIG_DIRS", "/etc/xdg")};
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (!folder.empty()) places.push_back(below(folder, machine));
+    if (!folder.empty()) places.push_back(below(folder, profiles, machine));
   return places;
 }
 
@@ -44,10 +46,14 @@ ProfileText checked(const std::string& file, const Fingerprint& machine) {
 
 }  // namespace
 
-std::string user_profile_path(const Fingerprint& machine) {
+std::string user_file(const Fingerprint& machine, std::string_view kind) {
   const std::string home = variable("HOME", "");
   const std::string folder = variable("XDG_CONFIG_HOME", home.empty() ? "" : home + "/.config");
-  return folder.empty() ? "" : below(folder, machine);
+  return folder.empty() ? "" : below(folder, kind, machine);
+}
+
+std::string user_profile_path(const Fingerprint& machine) {
+  return user_file(machine, profiles);
 }
 
 std::string read_profile_file(const std::string& file) {

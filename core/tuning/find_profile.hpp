@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/tuning/profile.hpp"
 
@@ -11,8 +12,11 @@ struct ProfileText {
   std::string file, text;
 };
 
-/// Where `capstan tune` writes the profile of a machine: capstan/profiles/ID.json in
-/// XDG_CONFIG_HOME or ~/.config. Empty without a home.
+/// A file that the user keeps for a machine: capstan/KIND/ID.json in XDG_CONFIG_HOME or ~/.config.
+/// Empty without a home.
+std::string user_file(const Fingerprint& machine, std::string_view kind);
+
+/// Where `capstan tune` writes the profile of a machine: the user's file of the kind "profiles".
 std::string user_profile_path(const Fingerprint& machine);
 
 /// Looks for a profile in the file `named`, or if that is empty in that of the user, then in

@@ -146,6 +146,17 @@ TEST(HostsRun, CalibratesMemoryAndNetwork) {
                     HasSubstr("\"send\": "), HasSubstr("on 8 ranks and 4 hosts")));
 }
 
+TEST(HostsRun, CalibratesHostsWithDifferentNumbersOfRanks) {
+  const auto result = beside_hosts(3, R"(
+    launch ${host[0]}:2,${host[1]}:1,${host[2]}:1 -- $CAPSTAN calibrate -o - && \
+      launch ${host[1]}:1,${host[0]}:2 -- $CAPSTAN calibrate -o -)");
+  REQUIRE_BED(result);
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("measured with 4 ranks on 3 hosts"),
+                                   HasSubstr("measured with 3 ranks on 2 hosts")));
+  EXPECT_EQ(count_of(result.output, "\"kind\": \"flat\""), 2) << result.output;
+}
+
 TEST(HostsRun, MeetsByIpv6) {
   const auto result = beside_hosts(2, R"(
     export CAPSTAN_INTERFACE=::/0

@@ -264,6 +264,13 @@ struct ConfigFolder {
   const std::filesystem::path path = std::filesystem::path{testing::TempDir()} / "capstan_config";
 };
 
+TEST(Profile, FilesOfTheUserLieInFoldersByKind) {
+  const ConfigFolder folder;
+  const Fingerprint machine{.id = "1f", .description = "a machine"};
+  EXPECT_EQ(user_profile_path(machine), user_file(machine, "profiles"));
+  EXPECT_EQ(user_file(machine, "clusters"), folder.path / "capstan/clusters/1f.json");
+}
+
 TEST(Profile, TheUsersComesBeforeTheSystems) {
   const ConfigFolder folder;
   const Machine machine = Machine::discover();

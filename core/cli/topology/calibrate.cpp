@@ -9,6 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "capstan/communicator.hpp"
@@ -101,10 +102,19 @@ std::vector<int> hosts_of(Communicator& world) {
   return hosts;
 }
 
+/// How many hosts there are.
+int count_hosts(const std::vector<int>& hosts) {
+  return static_cast<int>(std::set<int>{hosts.begin(), hosts.end()}.size());
+}
+
 /// What is known, in the form of a topology file.
 class Calibration {
  public:
-  Calibration(int ranks_per_host, int hosts) : ranks_(ranks_per_host), hosts_(hosts) {
+  /// The hosts of all ranks. Those of the file are like that of rank 0.
+  explicit Calibration(const std::vector<int>& hosts)
+      : ranks_(static_cast<int>(hosts.size())),
+        hosts_(count_hosts(hosts)),
+        ranks_per_host_(static_cast<int>(std::ranges::count(hosts, 0))) {
     measure_core(costs_);
   }
 
@@ -121,8 +131,8 @@ class Calibration {
     costs_.send = std::clamp(pair.stream - costs_.call, 1.0, pair.small / 2);
     const double rest = std::max(pair.small - costs_.call - costs_.send, 3.0);
     costs_.receive = std::min(costs_.send, rest / 3);
-    latency_ = (rest - costs_.receive) / 2;
-    byte_ = std::max(pair.byte - 3 * costs_.copy_byte - 2 * costs_.reduce_byte, 0.001);
+    network_ = {"flat", (rest - costs_.receive) / 2,
+                std::max(pair.byte - 3 * costs_.copy_byte - 2 * costs_.reduce_byte, 0.001)};
   }
 
   nlohmann::json to_json() const {
@@ -131,13 +141,11 @@ class Calibration {
         {"format", "capstan-topology"},
         {"version", 1},
         {"name", fmt::format("{}, measured with {} ranks on {} host{}",
-                             machine.name().empty() ? "this machine" : machine.name(),
-                             ranks_ * hosts_, hosts_, hosts_ == 1 ? "" : "s")},
+                             machine.name().empty() ? "this machine" : machine.name(), ranks_,
+                             hosts_, hosts_ == 1 ? "" : "s")},
         {"machine", Fingerprint::of(machine).id},
-        {"host", {{"ranks", ranks_}, {"memory", memory_json()}}}};
-    if (hosts_ > 1)
-      json["network"] = {
-          {"kind", "flat"}, {"latency", round(latency_)}, {"bandwidth", round(1 / byte_)}};
+        {"host", {{"ranks", ranks_per_host_}, {"memory", link_json("name", memory_)}}}};
+    if (network_) json["network"] = link_json("kind", *network_);
     RankCosts costs = costs_;
     for (const std::string name :
          {"call", "send", "receive", "signal", "flag", "copy-byte", "reduce-byte"})
@@ -147,29 +155,22 @@ class Calibration {
 
  private:
   /// Four decimals; what is less is noise.
-  static double round(double value) {
-    return std::round(value * 1e4) / 1e4;
-  }
-  nlohmann::json memory_json() const {
-    return {{"name", memory_.name},
-            {"latency", round(memory_.latency)},
-            {"bandwidth", round(1 / memory_.byte)}};
+  static double round(double value) { return std::round(value * 1e4) / 1e4; }
+  static nlohmann::json link_json(const std::string& title, const LinkClass& link) {
+    return {
+        {title, link.name}, {"latency", round(link.latency)}, {"bandwidth", round(1 / link.byte)}};
   }
 
-  int ranks_, hosts_;
+  int ranks_, hosts_, ranks_per_host_;
   RankCosts costs_{};
   LinkClass memory_{"memory", 70, 0.06};
-  double latency_ = 0, byte_ = 1;
+  std::optional<LinkClass> network_;  // none: there is one host
 };
 
 }  // namespace
 
 std::string calibrated_file() {
-  std::string file = user_profile_path(Fingerprint::of(Machine::discover()));
-  const std::string_view profiles = "/profiles/";
-  if (const auto at = file.rfind(profiles); at != std::string::npos)
-    file.replace(at, profiles.size(), "/clusters/");
-  return file;
+  return user_file(Fingerprint::of(Machine::discover()), "clusters");
 }
 
 std::optional<std::string> calibrate_as_rank() {
@@ -179,18 +180,15 @@ std::optional<std::string> calibrate_as_rank() {
   settings.profile = "none";
   Communicator world = Communicator::from_environment(settings);
   const auto hosts = hosts_of(world);
-  const auto sharing = static_cast<int>(std::ranges::count(hosts, 0));
-  const auto others = std::ranges::find_if(hosts, [](int host) { return host != 0; });
-  const int number = static_cast<int>(world.size()) / std::max(sharing, 1);
   std::optional<Calibration> calibration;
-  if (world.rank() == 0) calibration.emplace(sharing, number);
-  if (sharing > 1) {
-    const auto second = std::find(hosts.begin() + 1, hosts.end(), 0) - hosts.begin();
-    const auto pair = measure(world, static_cast<int>(second));
+  if (world.rank() == 0) calibration.emplace(hosts);
+  if (const auto peer = std::find(hosts.begin() + 1, hosts.end(), 0); peer != hosts.end()) {
+    const auto pair = measure(world, static_cast<int>(peer - hosts.begin()));
     if (calibration) calibration->near(*pair);
   }
-  if (others != hosts.end()) {
-    const auto pair = measure(world, static_cast<int>(others - hosts.begin()));
+  const auto remote = std::ranges::find_if(hosts, [](int host) { return host != 0; });
+  if (remote != hosts.end()) {
+    const auto pair = measure(world, static_cast<int>(remote - hosts.begin()));
     if (calibration) calibration->far(*pair);
   }
   world.barrier();
