@@ -14,12 +14,31 @@ std::string reason_of(const std::string& message) {
   return at == std::string::npos ? message : message.substr(at + 2);
 }
 
+/// Where the string ends that begins at `at`: its second quotation mark, or the last character.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  for (++at; at < text.size() && text[at] != '"'; ++at)
+    if (text[at] == '\\') ++at;
+  return std::min(at, text.size() - 1);
+}
+
+bool is_in_number(char character) {
+  return std::string_view{"0123456789+-.eE"}.find(character) != std::string_view::npos;
+}
+
 /// Where the number stands that nlohmann's message quotes: "number overflow parsing '1e999'".
 std::size_t place_of_number(std::string_view text, std::string_view message) {
   const std::size_t end = message.rfind('\''), begin = message.rfind('\'', end - 1);
   if (end == message.npos || begin == message.npos) return 0;
-  const std::size_t found = text.find(message.substr(begin + 1, end - begin - 1));
-  return found == text.npos ? 0 : found;
+  const std::string_view number = message.substr(begin + 1, end - begin - 1);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '"') at = end_of_string(text, at);
+    if (!is_in_number(text[at])) continue;
+    const std::size_t first = at;
+    while (at < text.size() && is_in_number(text[at])) ++at;
+    if (text.substr(first, at - first) == number) return first;
+    --at;
+  }
+  return 0;
 }
 
 }  // namespace

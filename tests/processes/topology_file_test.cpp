@@ -153,6 +153,8 @@ TEST(TopologyFile, BadClustersNameThePlace) {
                 HasSubstr("/host/memory/bandwidth: expected a number from 1e-09 to 1e+09"));
   EXPECT_THAT(rest("\"host\": {\"memory\": {\"latency\": 1e999}}"),
               HasSubstr("file:2:33: this is no JSON (a number that no double holds): correct it"));
+  EXPECT_THAT(rest(R"("name": "\"1e999", "x": 1e999)"), HasSubstr("file:2:26: this is no JSON"))
+      << "the same digits in a text";
   EXPECT_THAT(rest("\"network\": {\"kind\": \"clos\"}"),
               HasSubstr("/network/kind: 'clos', column 1: no network is called 'clos': there are"));
   EXPECT_THAT(rest("\"network\": {\"kind\": \"rail\",\n \"radix\": 64.5}"),

@@ -240,6 +240,10 @@ TEST(Profile, BadFilesSayWhere) {
   EXPECT_THAT(complaint(replaced(good, "\"format\": 1", "\"format\": 9")), HasSubstr("format 9"));
   EXPECT_THAT(complaint("{\n \"format\": 1e999}"),
               HasSubstr("machine.json:2:12: this is no JSON (a number that no double holds)"));
+  EXPECT_THAT(complaint(R"({"name": "\"1e999", "x": 1e999})"),
+              HasSubstr("machine.json:1:26: this is no JSON"));
+  EXPECT_THAT(complaint("{\"y\": 0." + std::string(300, '0') + "1e400, \"x\": 1e400}"),
+              HasSubstr("machine.json:1:321: this is no JSON"));
   EXPECT_THAT(complaint("[]"), HasSubstr("expected an object"));
   EXPECT_THAT(complaint("{}"), HasSubstr("'format' is missing"));
   EXPECT_THAT(complaint(""), HasSubstr("capstan tune"));
