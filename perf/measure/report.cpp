@@ -1,9 +1,12 @@
 #include "perf/measure/report.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include "capstan/error.hpp"
 
@@ -64,22 +67,42 @@ namespace {
   throw SystemError(fmt::format("cannot write '{}': check the path", file));
 }
 
+/// What a chain of symbolic links leads to, which may be missing. A circle leads to one of its
+/// links.
+std::filesystem::path target_of(std::filesystem::path file) {
+  constexpr int most_links = 40;  // as many as Linux follows
+  std::error_code ignored;        // opening the file says what is wrong
+  for (int i = 0; i < most_links && std::filesystem::is_symlink(file, ignored); ++i)
+    file = file.parent_path() / std::filesystem::read_symlink(file, ignored);
+  return file;
+}
+
+/// Whether it has made a file, and removed it again: the file was missing, and can be written.
+bool can_create(const std::filesystem::path& file) {
+  const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (made < 0) return false;
+  ::close(made);
+  ::unlink(file.c_str());
+  return true;
+}
+
 }  // namespace
 
 void check_writable(const std::string& file) {
-  if (file.empty() || file == "-") return;
-  const bool is_new = !std::filesystem::exists(file);
-  if (!std::ofstream{file, std::ios::app}) refuse_file(file);
-  if (is_new) std::filesystem::remove(file);  // nothing has been measured yet
+  if (file.empty() || file == "-" || can_create(target_of(file))) return;
+  std::error_code missing;
+  if (!std::filesystem::exists(file, missing) || !std::ofstream{file, std::ios::app})
+    refuse_file(file);
 }
 
 void write_document(const std::string& file, const std::string& text) {
+  const std::string_view end = text.ends_with('\n') ? "" : "\n";
   if (file == "-") {
-    fmt::print("{}\n", text);
+    fmt::print("{}{}", text, end);
     return;
   }
   std::ofstream out{file};
-  out << text << '\n';
+  out << text << end;
   if (!out.flush()) refuse_file(file);
 }
 

@@ -18,9 +18,11 @@ std::string table_line(const Measurement& measurement);
 nlohmann::json to_json(const Measurement& measurement);
 
 /// Throws SystemError if write_document() could not write this file; an empty name is no file.
+/// Leaves no file behind, and changes none.
 void check_writable(const std::string& file);
 
-/// Writes a document to a file, or to standard output if its name is "-". Throws SystemError.
+/// Writes a document to a file, or to standard output if its name is "-". It ends with a newline,
+/// which is added where it is missing. Throws SystemError.
 void write_document(const std::string& file, const std::string& text);
 
 }  // namespace capstan::perf

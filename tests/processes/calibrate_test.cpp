@@ -12,6 +12,7 @@
 namespace capstan {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 const std::string home = "XDG_CONFIG_HOME=$PWD ";
@@ -46,6 +47,7 @@ TEST(Calibrate, WritesWhereItIsTold) {
   const auto printed = folder.run("capstan calibrate -n 2 -o -");
   ASSERT_EQ(printed.status, 0) << printed.output;
   EXPECT_EQ(nlohmann::json::parse(printed.output)["format"], "capstan-topology");
+  EXPECT_THAT(printed.output, EndsWith("\n}\n")) << "no blank line";
   EXPECT_EQ(folder
                 .run("capstan calibrate -n 2 -o file.json 2>&1; capstan simulate barrier -n 4 "
                      "--topology file.json")

@@ -1,5 +1,6 @@
 // `capstan simulate` as a program, and the sessions of its document.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +9,10 @@
 namespace capstan {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(Simulate, TheDocumentsSessionsAreTrue) {
@@ -46,6 +50,29 @@ TEST(Simulate, RefusesWhatItCannotRun) {
   EXPECT_THAT(message("-a circle"), HasSubstr("circle"));
   EXPECT_THAT(message("--straggler 64:2"), HasSubstr("a rank below 64"));
   EXPECT_THAT(message("--costs sned=1"), HasSubstr("column 1: expected NAME=NUMBER"));
+}
+
+TEST(Simulate, RefusesFilesThatItCannotWriteAndLeavesThoseThatAreThere) {
+  const Folder folder;
+  const auto refused = [&](const std::string& file) {
+    const auto result = folder.run("capstan simulate barrier -n 4 --svg " + file + " 2>&1");
+    EXPECT_EQ(result.status, 1) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("capstan: cannot write '" + file + "': check the path"));
+  };
+  folder.run("mkdir folder; ln -s loop loop; echo there > file; ln -s missing link");
+  for (const std::string& file : {std::string(300, 'a'), std::string{"loop"}, std::string{"folder"},
+                                  std::string{"file/below"}, std::string{"no/folder"}})
+    refused(file);
+  // A call that is refused later changes nothing.
+  for (const char* file : {"file", "link", "new"})
+    EXPECT_NE(
+        folder.run(fmt::format("capstan simulate barrier -n 4 -a circle --svg {}", file)).status,
+        0);
+  EXPECT_EQ(folder.run("cat file; readlink link; ls").output,
+            "there\nmissing\nfile\nfolder\nlink\nloop\n");
+  EXPECT_EQ(folder.run("capstan simulate barrier -n 4 --svg link").status, 0);
+  EXPECT_THAT(folder.run("cat missing").output,
+              AllOf(StartsWith("<svg"), EndsWith("</svg>\n"), Not(EndsWith("\n\n"))));
 }
 
 }  // namespace
