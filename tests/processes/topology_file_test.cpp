@@ -104,6 +104,7 @@ TEST(TopologyFile, MachinesAsHwlocWritesThem) {
       machine("0x00000080,,0x00000003", cores + "<info name=\"CPUModel\" value=\"Paper\"/>"),
       HasSubstr("hosts like Paper: 2 cores"));
   EXPECT_THAT(machine("0xf...f,0x0000000f", cores), HasSubstr("hosts like file: 12 cores"));
+  EXPECT_THAT(machine("0xf...f", cores), HasSubstr("hosts like file: 40 cores")) << "all units";
 }
 
 TEST(TopologyFile, ClustersAndOptionsThatComeBeforeThem) {

@@ -22,7 +22,8 @@ class UnitSet {
     constexpr std::string_view all = "0xf...f";
     std::size_t at = 0;
     full_ = text.starts_with(all);
-    if (full_) at = std::min(all.size() + 1, text.size());
+    if (full_ && text.size() == all.size()) return;
+    if (full_) at = all.size() + 1;
     for (; at < text.size() || words_.empty(); ++at) {
       const std::size_t end = std::min(text.find(',', at), text.size());
       const auto word = word_of(std::string_view{text}.substr(at, end - at));
