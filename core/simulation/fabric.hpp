@@ -58,6 +58,10 @@ class Fabric {
   const std::vector<LinkClass> classes_;
 };
 
+/// Between these lies what users write of links and costs. All times are then finite, as floats,
+/// too.
+inline constexpr double least_property = 1e-9, most_property = 1e9;
+
 /// A network as a user writes it: "fat-tree", "torus:dims=8x8x4,bandwidth=12.5".
 struct FabricSpec {
   std::string kind = "flat";

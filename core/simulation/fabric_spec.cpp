@@ -72,8 +72,10 @@ class Reader {
   double real(const std::string& text, std::size_t column) const {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || !(value > 0 && value < 1e12))
-      refuse(column, fmt::format("'{}' is not a number above 0", text));
+    if (error != std::errc{} || end != text.data() + text.size() ||
+        !(value >= least_property && value <= most_property))
+      refuse(column, fmt::format("'{}' is not a number from {:g} to {:g}", text, least_property,
+                                 most_property));
     return value;
   }
 

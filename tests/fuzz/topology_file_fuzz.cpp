@@ -30,17 +30,39 @@ std::vector<std::string> fuzz::seeds() {
  complete_cpuset="0x2" nodeset="0x1" complete_nodeset="0x1" gp_index="6"/></object></topology>)"};
 }
 
+namespace {
+
+constexpr int ports = 8;
+
+bool is_usable(double value) {
+  return value > 0 && std::isfinite(value);
+}
+
+/// Links carry messages in finite times, and routes are made of links.
+void require_usable(const Fabric& fabric) {
+  require(fabric.ports() == ports && fabric.links() >= 2 * ports);
+  for (const LinkClass& link : fabric.classes())
+    require(is_usable(link.byte) && is_usable(link.latency));
+  for (int from = 0; from < ports; ++from)
+    for (int to = 0; to < ports; ++to) {
+      std::vector<int> way;
+      fabric.route(from, to, way);
+      for (const int link : way) require(link >= 0 && link < fabric.links());
+    }
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::Source source{data, size};
   try {
     cli::TopologyFile file =
         cli::topology_from_text(std::string{fuzz::text_of(source.rest())}, "file");
     require(file.ranks_per_host >= 1);
-    require(file.memory.byte > 0 && std::isfinite(file.memory.byte));
-    require(file.memory.latency > 0 && std::isfinite(file.memory.latency));
+    require(is_usable(file.memory.byte) && is_usable(file.memory.latency));
     for (const char* name : {"call", "send", "receive", "cpu-byte", "copy-byte", "reduce-byte"})
-      require(*cost_named(file.costs, name) >= 0);
-    static_cast<void>(make_fabric(file.network, 8, file.port_per_rank ? 2 : 1));
+      require(*cost_named(file.costs, name) >= 0 && std::isfinite(*cost_named(file.costs, name)));
+    require_usable(*make_fabric(file.network, ports, file.port_per_rank() ? 2 : 1));
   } catch (const Error& error) {
     require(!std::string_view{error.what()}.empty());
   }

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/processes/folder.hpp"
 
 namespace capstan {
@@ -50,6 +52,50 @@ TEST(Simulate, RefusesWhatItCannotRun) {
   EXPECT_THAT(message("-a circle"), HasSubstr("circle"));
   EXPECT_THAT(message("--straggler 64:2"), HasSubstr("a rank below 64"));
   EXPECT_THAT(message("--costs sned=1"), HasSubstr("column 1: expected NAME=NUMBER"));
+}
+
+/// All that is computed from what is accepted is finite, also in floats.
+TEST(Simulate, RefusesNumbersWhoseTimesAreNotFinite) {
+  const Folder folder;
+  const auto message = [&](const std::string& options) {
+    const auto result = folder.run("capstan simulate all_reduce -n 8 " + options + " 2>&1");
+    EXPECT_EQ(result.status, 2) << result.output;
+    return result.output;
+  };
+  for (const char* bandwidth : {"1e-310", "5e-324", "1e11", "nan", "inf"})
+    EXPECT_THAT(message(fmt::format("--fabric flat:bandwidth={}", bandwidth)),
+                HasSubstr("is not a number from 1e-09 to 1e+09"));
+  EXPECT_THAT(message("--costs send=1e11"), HasSubstr("'1e11' is not a number from 0 to 1e+09"));
+  EXPECT_THAT(message("--straggler 7:1e7"), HasSubstr("'1e7' is not a number from 0 to 1e+06"));
+  const auto most = folder.run(
+      "capstan simulate all_reduce -n 8 -b 1024G -a ring --protocol staged --block 128G --json "
+      "--fabric flat:bandwidth=1e-9 --straggler 7:1e6 "
+      "--costs reduce-byte=1e9,copy-byte=1e9,cpu-byte=1e9");
+  ASSERT_EQ(most.status, 0) << most.output;
+  const auto json = nlohmann::json::parse(most.output);
+  for (const char* part : {"overhead", "work", "transfer", "latency", "queueing"})
+    EXPECT_TRUE(json["critical_path"][part].is_number()) << part;
+}
+
+TEST(Simulate, SaysWhatToDoWhereAllCandidatesHaveTooManySteps) {
+  const Folder folder;
+  for (const char* command : {"simulate", "explain --fabric flat"}) {
+    const auto result = folder.run(fmt::format("capstan {} scan -n 8192 -b 1024G 2>&1", command));
+    EXPECT_EQ(result.status, 2) << result.output;
+    EXPECT_THAT(result.output,
+                HasSubstr("every candidate has more than 40000000 steps: name one by "
+                          "`capstan simulate --algorithm`, such as "));
+  }
+}
+
+TEST(Simulate, WritesTheHostsOfAFileAsJson) {
+  const Folder folder;
+  const auto result = folder.run(
+      "echo '{\"format\": \"capstan-topology\", \"version\": 1, \"name\": \"two racks\"}' > file;"
+      "capstan simulate barrier -n 4 --topology file --json");
+  EXPECT_THAT(result.output, HasSubstr("\"hosts_summary\": \"two racks\""));
+  EXPECT_THAT(folder.run("capstan simulate barrier -n 4 --json").output,
+              Not(HasSubstr("hosts_summary")));
 }
 
 TEST(Simulate, RefusesFilesThatItCannotWriteAndLeavesThoseThatAreThere) {

@@ -7,6 +7,8 @@
 #include <hwloc.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "tests/processes/folder.hpp"
 
@@ -163,8 +165,9 @@ TEST(TopologyFile, BadClustersNameThePlace) {
                     HasSubstr("'64.5' is not a whole number")));
   EXPECT_THAT(rest("\"costs\": {\"sned\": 1}"),
               HasSubstr("/costs/sned: no such cost: there are call, send"));
-  EXPECT_THAT(rest("\"costs\": {\"send\": -1}"),
-              HasSubstr("/costs/send: expected 0, or a number from 1e-09"));
+  for (const char* cost : {"-1", "-1e-300", "1e10", "null"})
+    EXPECT_THAT(rest(fmt::format("\"costs\": {{\"send\": {}}}", cost)),
+                HasSubstr("/costs/send: expected a number from 0 to 1e+09"));
   // A million levels are read, and refused, at once.
   EXPECT_THAT(rest("\"name\": " + std::string(1'000'000, '[') + std::string(1'000'000, ']')),
               HasSubstr("/name: expected a text"));
@@ -184,12 +187,15 @@ TEST(TopologyFile, BadXmlNamesThePlace) {
   const std::string good = nccl_host(2, "", net(0, 400000));
   EXPECT_THAT(message(good.substr(0, good.size() / 2)), HasSubstr("not well-formed XML"));
   EXPECT_THAT(system("<net dev=\"0\"/>"), HasSubstr("file:2:3: a net without 'speed'"));
-  for (const char* speed : {"0", "-1", "fast", "nan", "inf", "1e300", ""})
+  for (const char* speed : {"0", "-1", "fast", "nan", "inf", "1e300", "1e-310", ""})
     EXPECT_THAT(system(fmt::format("<net speed=\"{}\"/>", speed)),
                 AllOf(HasSubstr("file:2:3: "), HasSubstr("speed")));
   EXPECT_THAT(system("<gpu dev=\"0\"/>"), HasSubstr("file:2:3: a gpu without 'sm'"));
-  EXPECT_THAT(system("<pci link_speed=\"1e300 GT/s\" link_width=\"16\"/>"),
-              HasSubstr("file:2:3: link_speed=\"1e300 GT/s\" is not GT/s"));
+  EXPECT_THAT(system("<gpu dev=\"0\" sm=\"80\"/>\n<nvlink count=\"5e-324\"/>"),
+              HasSubstr("file:3:1: count=\"5e-324\" is neither 0 nor a number from 0.001"));
+  for (const char* speed : {"1e300", "1e-310"})
+    EXPECT_THAT(system(fmt::format("<pci link_speed=\"{} GT/s\" link_width=\"16\"/>", speed)),
+                HasSubstr(fmt::format("file:2:3: link_speed=\"{} GT/s\" is not GT/s", speed)));
   EXPECT_THAT(system(""), HasSubstr("file:1:1: describes no GPU"));
   const auto topology = [&](const std::string& text) {
     return told(folder, "<topology version=\"2.0\">\n  " + text + "</topology>");
@@ -262,25 +268,77 @@ TEST(TopologyFile, ExplainRefusesWhatIsNotForClusters) {
   EXPECT_THAT(message("-n 4096"), HasSubstr("--topology or --fabric describe a cluster for more"));
 }
 
-/// Every name that the reader knows stands in the schema.
-TEST(TopologyFile, TheSchemaHasWhatIsRead) {
-  const Folder folder;
-  const auto schema =
-      nlohmann::json::parse(std::ifstream{DOCUMENTS "/topology-file.schema.json"})["properties"];
-  std::ifstream file{DOCUMENTS "/clusters/racks.json"};
-  for (const auto& [key, value] : nlohmann::json::parse(file).items())
-    EXPECT_TRUE(schema.contains(key)) << key;
-  const auto list = [](const nlohmann::json& names) {
-    std::string all;
-    for (const std::string name : names) all += (all.empty() ? "" : ", ") + name;
-    return all;
+/// The names that a message ends with: "there are x, y".
+std::set<std::string> known_in(const std::string& message) {
+  const std::string_view before = "there are ";
+  const std::size_t at = message.rfind(before);
+  if (at == std::string::npos) return {message};
+  std::istringstream words{message.substr(at + before.size())};
+  std::set<std::string> names;
+  for (std::string word; words >> word;) names.insert(word.substr(0, word.find(',')));
+  return names;
+}
+
+std::set<std::string> members_of(const nlohmann::json& schema) {
+  std::set<std::string> names;
+  for (const auto& [name, member] : schema["properties"].items()) names.insert(name);
+  return names;
+}
+
+class TopologySchema : public ::testing::Test {
+ protected:
+  std::string told_of(const std::string& rest) const {
+    return told(folder_, "{\"format\": \"capstan-topology\", \"version\": 1, " + rest + "}");
+  }
+
+  const nlohmann::json schema_ =
+      nlohmann::json::parse(std::ifstream{DOCUMENTS "/topology-file.schema.json"});
+  const nlohmann::json& host_ = schema_["properties"]["host"];
+  const nlohmann::json& network_ = schema_["properties"]["network"];
+  const nlohmann::json& costs_ = schema_["properties"]["costs"];
+  const Folder folder_;
+};
+
+/// The reader and the schema know the same names.
+TEST_F(TopologySchema, HasTheNamesThatAreRead) {
+  EXPECT_EQ(known_in(told_of("\"x\": 1")), members_of(schema_));
+  EXPECT_EQ(known_in(told_of("\"host\": {\"x\": 1}")), members_of(host_));
+  EXPECT_EQ(known_in(told_of("\"host\": {\"memory\": {\"x\": 1}}")),
+            members_of(host_["properties"]["memory"]));
+  auto properties = known_in(told_of("\"network\": {\"kind\": \"flat\", \"x\": 1}"));
+  properties.insert("kind");
+  EXPECT_EQ(properties, members_of(network_));
+  EXPECT_EQ(known_in(told_of("\"network\": {\"kind\": \"x\"}")),
+            network_["properties"]["kind"]["enum"].get<std::set<std::string>>());
+  EXPECT_EQ(known_in(told_of("\"costs\": {\"x\": 1}")),
+            costs_["propertyNames"]["enum"].get<std::set<std::string>>());
+}
+
+/// What the schema allows at the ends of its ranges is read, and what it forbids is refused.
+TEST_F(TopologySchema, HasTheRangesThatAreRead) {
+  const auto expect = [&](const std::string& text, const nlohmann::json& value, double factor,
+                          bool read) {
+    const double number = value.get<double>() * factor;
+    EXPECT_EQ(told_of(fmt::format(fmt::runtime(text), number)).starts_with("barrier"), read)
+        << fmt::format(fmt::runtime(text), number);
   };
-  const std::string head = "{\"format\": \"capstan-topology\", \"version\": 1,";
-  EXPECT_THAT(told(folder, head + "\"costs\": {\"x\": 1}}"),
-              HasSubstr("there are " + list(schema["costs"]["propertyNames"]["enum"]) + "\n"));
-  EXPECT_THAT(
-      told(folder, head + "\"network\": {\"kind\": \"x\"}}"),
-      HasSubstr("there are " + list(schema["network"]["properties"]["kind"]["enum"]) + "\n"));
+  const auto expect_range = [&](const std::string& text, const nlohmann::json& range) {
+    for (const char* end : {"minimum", "maximum"}) expect(text, range.at(end), 1, true);
+    expect(text, range["maximum"], 2, false);
+    if (range["minimum"] > 0) expect(text, range["minimum"], 0.5, false);
+  };
+  const std::string cost = "\"costs\": {{\"send\": {}}}";
+  expect_range(cost, costs_["additionalProperties"]);
+  expect(cost, 1e-12, 1, true);
+  for (const auto& [name, property] : network_["properties"].items()) {
+    if (name == "kind" || name == "dims") continue;
+    const std::string text = "\"network\": {{\"kind\": \"flat\", \"" + name + "\": {}}}";
+    expect_range(text, property);
+    expect(text, 2.5, 1, property["type"] == "number");
+  }
+  for (const auto& [name, property] : host_["properties"]["memory"]["properties"].items())
+    if (property["type"] == "number")
+      expect_range("\"host\": {{\"memory\": {{\"" + name + "\": {}}}}}", property);
 }
 
 }  // namespace

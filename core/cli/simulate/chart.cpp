@@ -7,10 +7,6 @@
 namespace capstan::cli {
 namespace {
 
-double us(double nanoseconds) {
-  return nanoseconds / 1000;
-}
-
 /// Candidates that were simulated, and those of which a bound alone says that they are no faster.
 report::Bars candidates_of(const Scenario& scenario) {
   report::Bars bars{.title = "Candidates: time until the slowest rank has ended",
@@ -29,8 +25,7 @@ report::Bars candidates_of(const Scenario& scenario) {
 
 /// Where the time of the critical path goes.
 report::Bars path_of(const Scenario& scenario) {
-  const TimeSplit split =
-      critical_path(scenario.best().run, scenario.ways().front().call.disturbance).split;
+  const TimeSplit split = scenario.critical_path().split;
   const Way& way = scenario.ways().front();
   return {.title = "The critical path: where the time goes",
           .unit = "microseconds",

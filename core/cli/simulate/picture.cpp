@@ -22,9 +22,7 @@ constexpr std::string_view style =
 class Picture {
  public:
   explicit Picture(const Scenario& scenario)
-      : scenario_(scenario),
-        run_(scenario.best().run),
-        path_(critical_path(run_, scenario.ways().front().call.disturbance)) {
+      : scenario_(scenario), run_(scenario.best().run), path_(scenario.critical_path()) {
     const int ranks = static_cast<int>(run_.events.size()),
               step = (ranks + most_rows - 1) / most_rows;
     for (int rank = 0; rank < ranks; rank += step) add_row(rank);

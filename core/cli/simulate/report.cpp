@@ -11,16 +11,8 @@
 namespace capstan::cli {
 namespace {
 
-double us(double nanoseconds) {
-  return nanoseconds / 1000;
-}
-
 std::string counted(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
-CriticalPath path_of(const Scenario& scenario) {
-  return critical_path(scenario.best().run, scenario.ways().front().call.disturbance);
 }
 
 std::string full_name(const Way& way) {
@@ -183,7 +175,7 @@ std::string to_text(const Scenario& scenario) {
   const Forecast& best = scenario.best();
   const Way& way = scenario.ways().front();
   const Hosts& hosts = scenario.cluster().hosts;
-  const CriticalPath path = path_of(scenario);
+  const CriticalPath path = scenario.critical_path();
   std::string text = fmt::format("{}, {} bytes, on {} and {}\n", to_string(scenario.call()),
                                  scenario.call().extent(hosts.ranks()).value(),
                                  counted(static_cast<std::uint64_t>(hosts.ranks()), "rank"),
@@ -232,9 +224,10 @@ std::string to_json(const Scenario& scenario) {
                       {"messages", best.run.messages},
                       {"slowest_rank", best.run.slowest.value()},
                       {"end_within", us(spread_of(best.run))},
-                      {"critical_path", to_json(path_of(scenario))},
+                      {"critical_path", to_json(scenario.critical_path())},
                       {"candidates", candidates_json(scenario)},
                       {"links", links_json(scenario)}};
+  if (!scenario.hosts_summary().empty()) json["hosts_summary"] = scenario.hosts_summary();
   if (scenario.options().explains) json["own_choice"] = scenario.own_choice();
   return json.dump(2) + "\n";
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -33,11 +34,15 @@ Call call_of(const SimulateOptions& options) {
                    parse_size(options.bytes, "--bytes"), options.ranks);
 }
 
-double number_of(const std::string& text, const std::string& option) {
+/// The work of a straggler may take so many times as long.
+constexpr double most_slower = 1e6;
+
+double number_of(const std::string& text, const std::string& option, double most) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value < 1e12))
-    throw InvalidArgument(fmt::format("{}: '{}' is not a number from 0 on", option, text));
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= most))
+    throw InvalidArgument(
+        fmt::format("{}: '{}' is not a number from 0 to {:g}", option, text, most));
   return value;
 }
 
@@ -51,7 +56,7 @@ void read_costs(const std::string& text, RankCosts& costs) {
       throw InvalidArgument(
           fmt::format("--costs '{}', column {}: expected NAME=NUMBER with one of {}", text, at + 1,
                       cost_names()));
-    *cost = number_of(part.substr(name.size() + 1), "--costs " + name);
+    *cost = number_of(part.substr(name.size() + 1), "--costs " + name, most_property);
     at = end + 1;
   }
 }
@@ -69,15 +74,13 @@ TopologyFile described(const SimulateOptions& options) {
   TopologyFile file;
   if (!options.topology.empty()) file = read_topology(options.topology);
   if (!options.fabric.empty()) file.network = parse_fabric(options.fabric);
-  const bool rails = file.network.kind == "rail";
-  if (rails && options.topology.empty()) {
+  if (file.network.kind == "rail" && options.topology.empty()) {
     // A GPU reads its peer over a link of its own, at what an NVLink of the fourth generation
     // gives.
     file.ranks_per_host = 8;
     file.memory = {"nvlink", 700, 1 / 300.0};
     file.costs = gpu_costs();
   }
-  file.port_per_rank = file.port_per_rank || rails;
   if (options.ranks_per_host > 0) file.ranks_per_host = options.ranks_per_host;
   read_costs(options.costs, file.costs);
   return file;
@@ -86,12 +89,12 @@ TopologyFile described(const SimulateOptions& options) {
 Cluster cluster_of(const SimulateOptions& options, const TopologyFile& file) {
   const int each = std::min(file.ranks_per_host, options.ranks);
   Cluster cluster{.hosts = hosts_of(options.ranks, each), .fabric = nullptr};
-  cluster.port_per_rank = file.port_per_rank;
+  cluster.port_per_rank = file.port_per_rank();
   cluster.costs = file.costs;
   cluster.memory = file.memory;
-  const int ports = file.port_per_rank ? options.ranks : cluster.hosts.count();
+  const int ports = cluster.port_per_rank ? options.ranks : cluster.hosts.count();
   try {
-    cluster.fabric = make_fabric(file.network, ports, file.port_per_rank ? each : 1);
+    cluster.fabric = make_fabric(file.network, ports, cluster.port_per_rank ? each : 1);
   } catch (const InvalidArgument& error) {
     const std::string place = options.fabric.empty() ? file.network_place : "--fabric";
     throw InvalidArgument(fmt::format("{}{}{}", place, place.empty() ? "" : ": ", error.what()));
@@ -116,7 +119,7 @@ Disturbance disturbance_of(const SimulateOptions& options) {
                       straggler, options.ranks));
     disturbance.slower.resize(ranks, 1);
     disturbance.slower[static_cast<std::size_t>(rank)] =
-        number_of(straggler.substr(colon + 1), "--straggler " + straggler);
+        number_of(straggler.substr(colon + 1), "--straggler " + straggler, most_slower);
   }
   return disturbance;
 }
@@ -180,6 +183,7 @@ void Scenario::add_way(const Algorithm& algorithm, Protocol protocol) {
 void Scenario::simulate() {
   const auto candidates =
       std::ranges::count_if(ways_, [](const Way& w) { return w.verdict.empty(); });
+  const bool competes = candidates > 1 && options_.algorithm.empty();
   for (Way& way : ways_)
     if (way.verdict.empty() && candidates > 1) way.least = least_time(way.call, cluster_);
   std::ranges::stable_sort(
@@ -191,7 +195,7 @@ void Scenario::simulate() {
       way.verdict = "not simulated: it takes at least as long";
       continue;
     }
-    if (candidates > 1 && steps_of(way.call, cluster_) > most_steps_of_candidate) {
+    if (competes && steps_of(way.call, cluster_) > most_steps_of_candidate) {
       way.verdict = "not simulated: too many steps beside others; name it by --algorithm";
       continue;
     }
@@ -199,6 +203,7 @@ void Scenario::simulate() {
     way.time = found.time;
     if (found.time < best) best = found.time, best_ = std::move(found);
   }
+  if (std::isinf(best)) refuse_all();
   std::ranges::stable_sort(ways_, {}, [](const Way& way) {
     return way.time.value_or(std::numeric_limits<double>::infinity());
   });
@@ -206,6 +211,18 @@ void Scenario::simulate() {
     if (way.time && way.verdict.empty())
       way.verdict = &way == &ways_.front() ? "the fastest"
                                            : fmt::format("{:.2f} times as long", *way.time / best);
+}
+
+void Scenario::refuse_all() const {
+  throw InvalidArgument(
+      fmt::format("{} on {} ranks: every candidate has more than {} steps: name one by `capstan "
+                  "simulate --algorithm`, such as {}, or take fewer ranks",
+                  to_string(call_), options_.ranks, most_steps_of_candidate,
+                  ways_.front().call.algorithm->name));
+}
+
+CriticalPath Scenario::critical_path() const {
+  return capstan::critical_path(best_.run, ways_.front().call.disturbance);
 }
 
 }  // namespace capstan::cli

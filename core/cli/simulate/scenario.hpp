@@ -52,6 +52,8 @@ class Scenario {
   const std::vector<Way>& ways() const { return ways_; }
   /// The fastest one.
   const Forecast& best() const { return best_; }
+  /// Of the fastest one.
+  CriticalPath critical_path() const;
   /// What the library would choose on such hosts, and why: "ring/staged, ...".
   std::string own_choice() const;
 
@@ -59,6 +61,7 @@ class Scenario {
   void add_ways();
   void add_way(const Algorithm& algorithm, Protocol protocol);
   void simulate();
+  [[noreturn]] void refuse_all() const;  // all have too many steps
 
   const SimulateOptions options_;
   const TopologyFile file_;
@@ -68,6 +71,11 @@ class Scenario {
   std::vector<Way> ways_;
   Forecast best_;
 };
+
+/// Microseconds, as results say them.
+constexpr double us(double nanoseconds) {
+  return nanoseconds / 1000;
+}
 
 /// The result of a simulation: as text, as JSON, and as a picture (SVG) of the ranks over time.
 std::string to_text(const Scenario& scenario);

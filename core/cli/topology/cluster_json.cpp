@@ -14,7 +14,6 @@ namespace capstan::cli {
 namespace {
 
 constexpr int most_count = 1 << 20;
-constexpr double least_real = 1e-9, most_real = 1e9;
 
 class ClusterReader {
  public:
@@ -46,7 +45,7 @@ class ClusterReader {
       const int ports = count("/host/ports", host["ports"]);
       if (ports != 1 && ports != file_.ranks_per_host)
         refuse("/host/ports", "a host has one port, or one for each of its ranks");
-      file_.port_per_rank = ports == file_.ranks_per_host && ports > 1;
+      file_.ranks_have_ports = ports == file_.ranks_per_host && ports > 1;
     }
     if (host.contains("memory")) read_memory(host["memory"]);
   }
@@ -77,7 +76,6 @@ class ClusterReader {
     }
     file_.network = fabric("/network", kind + properties);
     file_.network_place = fmt::format("{}:{}", path_, position_of(text_, "/network"));
-    file_.port_per_rank = file_.port_per_rank || file_.network.kind == "rail";
   }
 
   FabricSpec fabric(const std::string& pointer, const std::string& spec) const try {
@@ -100,7 +98,7 @@ class ClusterReader {
     for (const auto& [key, value] : costs.items()) {
       double* const cost = cost_named(file_.costs, key);
       if (!cost) refuse("/costs/" + key, fmt::format("no such cost: there are {}", cost_names()));
-      *cost = value == 0 ? 0 : real("/costs/" + key, value, "0, or ");
+      *cost = real("/costs/" + key, value, 0);
     }
   }
 
@@ -111,10 +109,9 @@ class ClusterReader {
   }
 
   double real(const std::string& pointer, const nlohmann::json& value,
-              std::string_view also = "") const {
-    if (!value.is_number() || value < least_real || value > most_real)
-      refuse(pointer,
-             fmt::format("expected {}a number from {:g} to {:g}", also, least_real, most_real));
+              double least = least_property) const {
+    if (!value.is_number() || value < least || value > most_property)
+      refuse(pointer, fmt::format("expected a number from {:g} to {:g}", least, most_property));
     return value;
   }
 

@@ -8,6 +8,13 @@
 namespace capstan::cli {
 namespace {
 
+/// Speeds, widths and counts are 0 or no less: what is computed from them is finite.
+constexpr double least_number = 1e-3;
+
+bool is_between(double value, double most) {
+  return value == 0 || (value >= least_number && value <= most);
+}
+
 /// What a text says before the first character that is no part of a number; 0 if nothing.
 double leading_number(const std::string& text) {
   double value = 0;
@@ -30,10 +37,10 @@ class NcclHost {
     file.ranks_per_host = gpus_;
     file.memory = between_gpus();
     file.costs = gpu_costs();
-    file.port_per_rank = ports_ >= gpus_;
+    file.ranks_have_ports = ports_ >= gpus_;
     if (ports_ > 0) {
-      file.network.kind = file.port_per_rank ? "rail" : "fat-tree";
-      file.network.bandwidth = port_bandwidth_ * (file.port_per_rank ? ports_ / gpus_ : ports_);
+      file.network.kind = file.ranks_have_ports ? "rail" : "fat-tree";
+      file.network.bandwidth = port_bandwidth_ * (file.ranks_have_ports ? ports_ / gpus_ : ports_);
     }
     file.summary =
         fmt::format("hosts of {} GPU{}, {:.4g} GB/s between them by {}; {} network port{}", gpus_,
@@ -59,10 +66,10 @@ class NcclHost {
     const std::string* width = element.find("link_width");
     if (!speed || !width || speed->empty() || width->empty()) return;
     const double transfers = leading_number(*speed);  // "16.0 GT/s PCIe"
-    if (!(transfers >= 0 && transfers <= 10'000))
-      element.refuse(path_, fmt::format("link_speed=\"{}\" is not GT/s from 0 to 10000: write such "
-                                        "as \"16.0 GT/s PCIe\"",
-                                        *speed));
+    if (!is_between(transfers, 10'000))
+      element.refuse(path_, fmt::format("link_speed=\"{}\" is not GT/s, 0 or from {} to 10000: "
+                                        "write such as \"16.0 GT/s PCIe\"",
+                                        *speed, least_number));
     const double encoding = transfers > 5 ? 128.0 / 130 : 0.8;
     const double bandwidth = transfers * number(element, "link_width", 1000) / 8 * encoding;
     pci_bandwidth_ = std::max(pci_bandwidth_, bandwidth);
@@ -91,12 +98,11 @@ class NcclHost {
                                         element.name, name));
     double value = 0;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (error != std::errc{} || end != text->data() + text->size() ||
-        !(value >= 0 && value <= most))
+    if (error != std::errc{} || end != text->data() + text->size() || !is_between(value, most))
       element.refuse(path_,
-                     fmt::format("{}=\"{}\" is not a number from 0 to {:.0f}: correct it, or "
-                                 "dump the topology anew",
-                                 name, *text, most));
+                     fmt::format("{}=\"{}\" is neither 0 nor a number from {} to {:.0f}: correct "
+                                 "it, or dump the topology anew",
+                                 name, *text, least_number, most));
     return value;
   }
 

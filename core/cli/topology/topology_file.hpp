@@ -11,10 +11,13 @@ struct TopologyFile {
   std::string summary;        ///< "8 GPUs with 25 GB/s ..."
   std::string network_place;  ///< where the network stands, for messages: "FILE:LINE:COLUMN"
   int ranks_per_host = 1;
-  bool port_per_rank = false;
+  bool ranks_have_ports = false;  ///< else a host has one for all its ranks
   FabricSpec network{};
   RankCosts costs{};
   LinkClass memory{"memory", 70, 0.06};
+
+  /// The switches of rails join ports of ranks.
+  bool port_per_rank() const { return ranks_have_ports || network.kind == "rail"; }
 };
 
 /// Reads a cluster as docs/topology-file.schema.json describes it, a host as NCCL writes it
