@@ -21,8 +21,10 @@ constexpr const char* unwanted_components[] = {"x86",  "opencl", "gl",       "cu
 /// Devices belong to the smallest part of the machine that is kept.
 Topology new_topology() {
   Topology topology = hwloc::new_topology();
-  for (const auto type : {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_GROUP, HWLOC_OBJ_DIE, HWLOC_OBJ_L3CACHE,
-                          HWLOC_OBJ_BRIDGE, HWLOC_OBJ_PCI_DEVICE, HWLOC_OBJ_OS_DEVICE})
+  // Groups, such as the parts of a package with memory of their own, cannot be kept by "all".
+  hwloc_topology_set_type_filter(topology.get(), HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
+  for (const auto type : {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_DIE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_BRIDGE,
+                          HWLOC_OBJ_PCI_DEVICE, HWLOC_OBJ_OS_DEVICE})
     hwloc_topology_set_type_filter(topology.get(), type, HWLOC_TYPE_FILTER_KEEP_ALL);
   return topology;
 }

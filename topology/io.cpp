@@ -29,7 +29,8 @@ IoPath path_between(const IoDevice& a, const IoDevice& b) {
   const auto shared = std::distance(a.bridges.begin(), parted);
   if (shared > 1) return IoPath::same_switch;
   if (shared == 1) return IoPath::same_host_bridge;
-  return a.numa_node == b.numa_node ? IoPath::same_numa_node : IoPath::same_machine;
+  const bool known = a.numa_node != IoDevice::all_nodes;
+  return known && a.numa_node == b.numa_node ? IoPath::same_numa_node : IoPath::same_machine;
 }
 
 IoTopology IoTopology::discover() {

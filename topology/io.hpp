@@ -55,8 +55,8 @@ struct IoTopology {
   /// A machine saved with `lstopo FILE.xml`. Throws InvalidArgument.
   static IoTopology from_xml(const std::string& path);
 
-  /// The devices of a kind that are nearest to processing units: those of whose nearest units the
-  /// smallest set contains one of `cpus`.
+  /// The devices of a kind that lie in the smallest part of the machine around `cpus` that has any.
+  /// None where all are in other parts.
   std::vector<const IoDevice*> nearest(IoDevice::Kind kind, const CpuSet& cpus) const;
 };
 

@@ -199,7 +199,7 @@ typedef struct capstan_settings {
   const char* schedules;
   const char* profile;
   int32_t wire; /* CAPSTAN_WIRE_... */
-  const char* save_trials;
+  const char* save_profile;
 } capstan_settings;
 #define CAPSTAN_NO_BYTES UINT64_MAX
 #define CAPSTAN_SETTINGS_INIT CAPSTAN_INIT(capstan_settings)

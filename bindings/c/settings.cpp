@@ -81,7 +81,7 @@ Settings to_settings(const capstan_settings* given) {
   if (own.unexpected_messages == CAPSTAN_NO_BYTES) settings.unexpected_messages = Bytes{0};
   set(settings.schedules, own.schedules);
   set(settings.profile, own.profile);
-  set(settings.save_trials, own.save_trials);
+  set(settings.save_profile, own.save_profile);
   return settings;
 }
 

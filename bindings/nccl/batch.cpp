@@ -160,13 +160,15 @@ std::vector<cudaStream_t> streams_of(const std::vector<Call>& calls) {
   return streams;
 }
 
+/// Messages of an exchange travel in both directions at once.
 std::chrono::nanoseconds predicted_time(const Call& call) {
   const Communicator& world = call.comm->world();
   if (call.request) return world.predicted_time(*call.request);
-  std::chrono::nanoseconds all{};
+  std::chrono::nanoseconds sent{}, received{};
   for (const Message& message : call.messages)
-    all += world.predicted_time(message.peer, bytes_of(message.count, size_of(message.type)));
-  return all;
+    (message.sends ? sent : received) +=
+        world.predicted_time(message.peer, bytes_of(message.count, size_of(message.type)));
+  return std::max(sent, received);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class Communicator::Impl {
     look_for_devices();
   }
 
-  /// Saves trials, if the settings say so.
+  /// Saves what the autotuner has measured, if the settings say so.
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

@@ -135,7 +135,7 @@ Settings Settings::from_environment() {
   read_number("CAPSTAN_RAILS", settings.rails, 1, 8, "a number from 1 to 8");
   if (const auto text = variable("CAPSTAN_SCHEDULES")) settings.schedules = *text;
   if (const auto text = variable("CAPSTAN_PROFILE")) settings.profile = *text;
-  if (const auto text = variable("CAPSTAN_SAVE_TRIALS")) settings.save_trials = *text;
+  if (const auto text = variable("CAPSTAN_SAVE_PROFILE")) settings.save_profile = *text;
   if (const auto text = variable("CAPSTAN_ALGORITHM")) settings.algorithm = *text;
   check_rules(settings);
   return settings;

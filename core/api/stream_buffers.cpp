@@ -48,7 +48,9 @@ std::vector<StreamBuffer> buffers_of(const std::vector<Message>& messages) {
   for (const Message& message : messages) {
     if (message.allocate)
       throw InvalidArgument(
-          "receive of any length: a stream orders memory that is there before: pass a buffer");
+          fmt::format("exchange: the message from rank {} has any length, but a stream needs its "
+                      "buffer beforehand: pass a buffer",
+                      message.peer));
     const void* const data = message.tensor ? message.tensor->data : message.data;
     buffers.push_back({fmt::format("buffer of the {} rank {}",
                                    message.sends ? "message to" : "message from", message.peer),

@@ -205,10 +205,11 @@ void add_tune_command(CLI::App& app, int& status, const std::vector<std::string>
                                     "At the end write the profile as an HTML page of diagrams");
   auto* check = command->add_option("--check", options->check, "Look for faults in this profile");
   command
-      ->add_option("--judge", options->judged,
-                   "How the model's choices do by this profile; by several of the same cells, "
-                   "comma-separated, what is within the spread of one does not count, and the "
-                   "first one's choices are judged by the others")
+      ->add_option(
+          "--judge", options->judged,
+          "Compare the model's choices with what this profile measured. With several files "
+          "(comma-separated) a cell counts as worse only if it is so in all, and the "
+          "first one's choices are judged by the others")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes(check)

@@ -95,8 +95,8 @@ class Engine {
   /// The choice by which a call runs or, while candidates are measured, is expected to run in the
   /// end. Takes the buffers of all ranks to be mapped like these.
   Choice choice(const Call& call, const void* input, const void* output);
-  /// See PlanCache::trials().
-  std::vector<MeasuredCell> trials();
+  /// See PlanCache::autotuned().
+  std::vector<MeasuredCell> autotuned();
   /// See PlanCache::message_choice().
   Choice message_choice(Rank peer, Bytes bytes);
   /// Whether a first decision about calls like this one has been made, or needs no measurement;

@@ -69,9 +69,9 @@ Choice Engine::choice(const Call& call, const void* input, const void* output) {
   return plans_.choice(with_visibility(call, input, output));
 }
 
-std::vector<MeasuredCell> Engine::trials() {
+std::vector<MeasuredCell> Engine::autotuned() {
   const Progress::Lock lock{*progress_};
-  return plans_.trials();
+  return plans_.autotuned();
 }
 
 Choice Engine::message_choice(Rank peer, Bytes bytes) {

@@ -143,11 +143,11 @@ Choice PlanCache::predicted(const Call& call) {
                                      : predictions_.emplace(key, choose_for(key)).first->second;
 }
 
-std::vector<MeasuredCell> PlanCache::trials() const {
+std::vector<MeasuredCell> PlanCache::autotuned() const {
   std::map<std::pair<Collective, Bytes>, MeasuredCell> cells;
   const int ranks = context_.hosts.ranks();
   for (const auto& [kind, calls] : tuned_) {
-    auto ways = calls.tuner.trials();
+    auto ways = calls.tuner.measured();
     if (ways.empty() || !is_measured_kind(kind)) continue;
     const Bytes bytes = kind.extent(ranks);
     MeasuredCell& cell = cells[{kind.collective, bytes}];
@@ -169,7 +169,7 @@ Choice PlanCache::message_choice(Rank peer, Bytes bytes) const {
   return choose(typical(call), pair, {}, true, context_.links);
 }
 
-/// All calls of a kind are tuned, or none. What a profile knows needs no trials.
+/// All calls of a kind are tuned, or none. What a profile knows needs no measurement.
 bool PlanCache::autotunes(const Call& call) const {
   return context_.autotunes && call.purpose == Purpose::caller &&
          may_be_tuned(call, context_.hosts, context_.links) && !is_profiled(typical(call));

@@ -118,8 +118,9 @@ class PlanCache {
 
   /// The choice by which a call runs or, while its candidates are measured, is expected to run.
   Choice choice(const Call& call);
-  /// What trials have found, for each collective and size: times of f32, if these were measured.
-  std::vector<MeasuredCell> trials() const;
+  /// What the autotuner has found, for each collective and size: times of f32, if these were
+  /// measured.
+  std::vector<MeasuredCell> autotuned() const;
   /// How a message to or from `peer` is expected to travel: as a broadcast between the two ranks.
   Choice message_choice(Rank peer, Bytes bytes) const;
   /// Whether a first decision about calls like this one has been made, or needs no measurement.

@@ -232,8 +232,9 @@ double Autotuner::typical_seconds(std::size_t candidate) const {
 }
 
 /// Candidates that are far behind do not take part in all rounds, and are left out.
-std::vector<MeasuredWay> Autotuner::trials() const {
-  constexpr double spread = 0.05;  // what the hysteresis takes for equal
+std::vector<MeasuredWay> Autotuner::measured() const {
+  // How much two rounds differ is not kept: what decisions take for equal stands for it.
+  const double spread = std::exp2(static_cast<double>(hysteresis(bytes_)) / doubling) - 1;
   std::vector<MeasuredWay> ways;
   if (rounds_ == 0) return ways;
   for (const std::size_t candidate : candidates_) {

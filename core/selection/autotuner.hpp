@@ -89,7 +89,7 @@ class Autotuner {
 
   /// What the best candidates took, over all rounds. Empty before the first decision, and where
   /// nothing had to be measured.
-  std::vector<MeasuredWay> trials() const;
+  std::vector<MeasuredWay> measured() const;
   std::uint64_t rounds() const { return rounds_; }
 
  private:

@@ -91,7 +91,8 @@ MeasuredCell MeasuredTimes::at(Collective collective, int ranks, int hosts, Byte
   const bool above = high != cells_.end() && same_kind(*high, wanted);
   const bool below = high != cells_.begin() && same_kind(*std::prev(high), wanted);
   if (above && high->bytes == bytes) return *high;
-  if (above && below) return between(*std::prev(high), *high, bytes);
+  if (above && below && high->bytes <= std::prev(high)->bytes * widest_gap)
+    return between(*std::prev(high), *high, bytes);
   if (above && high->bytes <= bytes * beyond) return *high;
   if (below && bytes <= std::prev(high)->bytes * beyond) return *std::prev(high);
   return wanted;

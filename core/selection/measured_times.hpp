@@ -35,6 +35,9 @@ struct MeasuredCell {
   std::vector<MeasuredWay> ways{};  ///< the fastest first
 };
 
+/// Sizes that are farther apart say nothing about those between them.
+inline constexpr std::uint64_t widest_gap = 64;
+
 /// Times of candidates that were measured, for calls of some sizes, and between these interpolated.
 /// A value: the same on all ranks that decide by it.
 class MeasuredTimes {
@@ -48,10 +51,11 @@ class MeasuredTimes {
   bool empty() const { return cells_.empty(); }
 
   /// What candidates take for calls of this kind and size, the fastest first. Between two sizes
-  /// times are interpolated (logarithms over logarithms), and the confidence is the lower one. What
-  /// was measured at one of the two alone is taken to grow as the fastest does, and counts less the
-  /// farther away that size is. Up to four times beyond the outer sizes their cells count. No ways:
-  /// nothing that says so was measured.
+  /// that are at most `widest_gap` times apart, times are interpolated (logarithms over
+  /// logarithms), and the confidence is the lower one. What was measured at one of the two alone is
+  /// taken to grow as the fastest does, and counts less the farther away that size is. Elsewhere a
+  /// cell counts for sizes up to four times larger and down to four times smaller. No ways: nothing
+  /// that says so was measured.
   MeasuredCell at(Collective collective, int ranks, int hosts, Bytes bytes) const;
 
  private:

@@ -16,8 +16,6 @@ class GroupCheck {
 
   void run() {
     if (group_.ranks < 2) report("no call reaches it: a single rank has no choice");
-    if (group_.hosts < 1 || group_.hosts > std::max(group_.ranks, 1))
-      report("no call reaches it: there cannot be so many hosts");
     if (group_.hosts > 1 && group_.network.empty())
       report("no call reaches it: several hosts need a network");
     for (const MeasuredCell& cell : group_.cells) check_cell(cell);
@@ -52,13 +50,12 @@ class GroupCheck {
   }
 
   void check_sizes(const BySize& cells) {
-    constexpr std::uint64_t gap = 64;
     constexpr double falls = 0.5, cliff = 4;
     for (auto next = cells.begin(); next != cells.end(); ++next) {
       if (next == cells.begin()) continue;
       const MeasuredCell &before = *std::prev(next)->second, &cell = *next->second;
       if (before.ways.empty() || cell.ways.empty()) continue;
-      if (before.bytes * gap < cell.bytes)
+      if (before.bytes * widest_gap < cell.bytes)
         report(fmt::format("{}: nothing is known between {} bytes and this", name(cell),
                            before.bytes.value()));
       const double ratio = cell.ways.front().nanoseconds / before.ways.front().nanoseconds;

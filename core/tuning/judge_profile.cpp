@@ -16,8 +16,12 @@ Call call_of(const MeasuredCell& cell) {
   return typical(std::move(call));
 }
 
+MeasuredWay way_of(const Choice& choice) {
+  return {choice.algorithm, choice.protocol, choice.times_shorter};
+}
+
 const MeasuredWay* find(const MeasuredCell& cell, const Choice& choice) {
-  const MeasuredWay wanted{choice.algorithm, choice.protocol, choice.times_shorter};
+  const MeasuredWay wanted = way_of(choice);
   const auto found = std::ranges::find_if(
       cell.ways, [&](const MeasuredWay& way) { return way.is_same_way(wanted); });
   return found == cell.ways.end() ? nullptr : &*found;
@@ -73,7 +77,8 @@ Judgement judge(const ProfileGroup& group, const Hosts& hosts, const LinkModel& 
     if (const MeasuredWay* const chosen = find(cell, decision.choice))
       judgement.cells.push_back({cell.collective, cell.bytes, cell.ways.front(), *chosen});
     else
-      judgement.not_measured.push_back(cell.collective);
+      judgement.not_measured.push_back(
+          {cell.collective, cell.bytes, cell.ways.front(), way_of(decision.choice)});
     const auto ways = compare(cell, candidates_for(call, hosts, true, model));
     for (const Compared& way : ways)
       judgement.errors.push_back(std::abs(way.predicted / way.measured - 1));

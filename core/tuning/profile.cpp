@@ -84,10 +84,19 @@ class ProfileReader {
       read(list[i], fmt::format("{}/{}/{}", at, name, i));
   }
 
+  int count(const json& object, const std::string& at, const char* name) const {
+    constexpr std::int64_t most = 1 << 20;
+    const std::int64_t value = integer(object, at, name);
+    if (value < 1 || value > most)
+      refuse(fmt::format("{}/{}", at, name), fmt::format("expected a number from 1 to {}", most));
+    return static_cast<int>(value);
+  }
+
   ProfileGroup read_group(const json& object, const std::string& at) const {
     ProfileGroup group;
-    group.ranks = static_cast<int>(integer(object, at, "ranks"));
-    group.hosts = static_cast<int>(integer(object, at, "hosts"));
+    group.ranks = count(object, at, "ranks");
+    group.hosts = count(object, at, "hosts");
+    if (group.hosts > group.ranks) refuse(at + "/hosts", "expected no more hosts than ranks");
     group.network = text(object, at, "network");
     group.date = text(object, at, "date");
     group.under_load = text(object, at, "under_load");

@@ -249,7 +249,7 @@ TEST_F(InStreamOrder, WhatNoStreamOrdersIsRefusedAtOnce) {
     EXPECT_THAT(refusal([&] { ordered.send(host, 1 - streams.rank()); }),
                 HasSubstr("exchange: the buffer of the message to rank"));
     EXPECT_THAT(refusal([&] { ordered.exchange({Message::any_length(0, host)}); }),
-                HasSubstr("receive of any length"));
+                HasSubstr("message from rank 0 has any length"));
     ordered.all_reduce(data.span());
     EXPECT_EQ(stream.synchronize(), 0);
     EXPECT_THAT(data.values(), ::testing::ElementsAre(2, 4)) << "refusals disturb nobody";

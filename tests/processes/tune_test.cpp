@@ -168,11 +168,11 @@ TEST(Tune, JudgesTheModelByWhatWasMeasured) {
   EXPECT_THAT(other.output, HasSubstr("another machine"));
 }
 
-TEST(Tune, TrialsAreKeptForLaterRuns) {
+TEST(Tune, WhatTheAutotunerMeasuredIsKeptForLaterRuns) {
   const Folder folder;
   const std::vector<std::string> perf = {"perf", "all_reduce", "-n",     "2", "-b",        "8k",
                                          "-e",   "8k",         "--json", "-", "--seconds", "0.2"};
-  const auto first = capstan(folder, perf, {{"CAPSTAN_SAVE_TRIALS", "user"}});
+  const auto first = capstan(folder, perf, {{"CAPSTAN_SAVE_PROFILE", "user"}});
   ASSERT_EQ(first.status, 0) << first.output;
   const std::string file = profile_in(folder);
   const json profile = json::parse(text_of(file));
@@ -184,10 +184,12 @@ TEST(Tune, TrialsAreKeptForLaterRuns) {
   const auto again = capstan(folder, perf);
   const json result = json::parse(again.output)["results"][0];
   EXPECT_THAT(result["explanation"], HasSubstr("by the profile"));
-  const auto other = capstan(
-      folder, perf, {{"CAPSTAN_PROFILE", "none"}, {"CAPSTAN_SAVE_TRIALS", "/nonexistent/p.json"}});
+  const auto other =
+      capstan(folder, perf,
+              {{"CAPSTAN_PROFILE", "none"}, {"CAPSTAN_SAVE_PROFILE", "/proc/nonexistent/p.json"}});
   EXPECT_EQ(other.status, 0) << "the results of the run are not lost";
-  EXPECT_THAT(other.output, HasSubstr("CAPSTAN_SAVE_TRIALS: cannot write /nonexistent/p.json"));
+  EXPECT_THAT(other.output,
+              HasSubstr("CAPSTAN_SAVE_PROFILE: cannot write /proc/nonexistent/p.json"));
 }
 
 TEST(Tune, ANamedProfileThatIsMissingStopsAllRanks) {

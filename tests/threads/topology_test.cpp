@@ -216,6 +216,15 @@ TEST(Io, ReadsCardsGpusAndDistances) {
   EXPECT_THAT(io.nearest(IoDevice::Kind::network, CpuSet{{1}}), testing::IsEmpty());
 }
 
+TEST(Io, WhatIsNotKnownIsFarAway) {
+  IoDevice a, b;
+  a.names = {"rxe0"}, b.names = {"rxe1"};
+  EXPECT_EQ(path_between(a, b), IoPath::same_machine) << "neither bus nor NUMA node";
+  EXPECT_EQ(path_between(a, a), IoPath::same_device);
+  a.numa_node = b.numa_node = 1;
+  EXPECT_EQ(path_between(a, b), IoPath::same_numa_node);
+}
+
 TEST(Io, ThisMachineIsRead) {
   const IoTopology io = IoTopology::discover();
   const Machine machine = Machine::discover();

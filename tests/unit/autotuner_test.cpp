@@ -175,19 +175,19 @@ TEST(Autotuner, LeavesCandidatesFarBehindOutOfLaterRounds) {
   EXPECT_TRUE(tuner.decided()) << "one candidate is left: it is never measured again";
 }
 
-TEST(Autotuner, TrialsAreTheBestCandidatesWithTheirTimes) {
+TEST(Autotuner, MeasuredAreTheBestCandidatesWithTheirTimes) {
   Autotuner tuner{candidates(4), Collective::all_reduce, Bytes{100'000}, false};
-  EXPECT_TRUE(tuner.trials().empty()) << "nothing is decided";
+  EXPECT_TRUE(tuner.measured().empty()) << "nothing is decided";
   run_round(tuner, [](std::size_t c, int) { return static_cast<Time>(4 - c) * ms; });
-  const auto trials = tuner.trials();
-  ASSERT_FALSE(trials.empty());
-  EXPECT_EQ(trials.front().times_shorter, 4U) << "the fastest is the last candidate";
-  EXPECT_NEAR(trials.front().nanoseconds, 1e6, 1e3);
-  for (const MeasuredWay& way : trials)
+  const auto measured = tuner.measured();
+  ASSERT_FALSE(measured.empty());
+  EXPECT_EQ(measured.front().times_shorter, 4U) << "the fastest is the last candidate";
+  EXPECT_NEAR(measured.front().nanoseconds, 1e6, 1e3);
+  for (const MeasuredWay& way : measured)
     EXPECT_NEAR(way.nanoseconds, 1e6 * static_cast<double>(5 - way.times_shorter), 4e3);
   EXPECT_EQ(tuner.rounds(), 1U);
   const Autotuner alone{candidates(1), Collective::all_reduce, Bytes{8}, false};
-  EXPECT_TRUE(alone.trials().empty()) << "nothing had to be measured";
+  EXPECT_TRUE(alone.measured().empty()) << "nothing had to be measured";
 }
 
 TEST(Autotuner, MeasuresNothingWhereThereIsOneCandidate) {

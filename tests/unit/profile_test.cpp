@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
@@ -16,6 +17,7 @@
 #include "core/tuning/cell_sweep.hpp"
 #include "core/tuning/find_profile.hpp"
 #include "core/tuning/judge_profile.hpp"
+#include "core/tuning/write_profile.hpp"
 
 namespace capstan {
 namespace {
@@ -303,7 +305,6 @@ TEST(Profile, OfAnotherMachineOrVersionSaysSo) {
   EXPECT_THAT(mismatch(profile, own), HasSubstr("version 0.0.1 of Capstan"));
 }
 
-/// Feeds a sweep with times until it has finished. Returns its result.
 /// A group in which every candidate took its predicted time, times what `factor` says of it.
 template <class Factor>
 ProfileGroup measured_as_predicted(Factor factor) {
@@ -350,6 +351,97 @@ TEST(Judge, AChoiceIsAsBadAsItsTimeBeyondTheSpread) {
   EXPECT_TRUE(worse_than(1.5, {bad, as_predicted}).empty()) << "worse in one of two";
 }
 
+TEST(Judge, AChoiceThatWasNotMeasuredIsNotCounted) {
+  ProfileGroup group = measured_as_predicted([](auto&) { return 1.0; });
+  const Choice chosen = choose(typical(all_reduce(1024)), 4, {});
+  std::erase_if(group.cells[0].ways, [&](const MeasuredWay& each) {
+    return each.algorithm == chosen.algorithm && each.protocol == chosen.protocol;
+  });
+  const Judgement judged = judge(group, 4, {});
+  ASSERT_EQ(judged.not_measured.size(), 1u);
+  EXPECT_EQ(judged.not_measured[0].chosen.algorithm, chosen.algorithm);
+  EXPECT_EQ(judged.cells.size(), 1u);
+}
+
+TEST(Profile, SaysNothingBetweenSizesThatAreFarApart) {
+  MeasuredTimes times{"the profile test"};
+  times.add(cell(8, {way("flat", Protocol::staged, 1)}));
+  times.add(cell(1 << 24, {way("direct", Protocol::staged, 900)}));
+  const auto known = [&](std::uint64_t bytes) {
+    return !times.at(Collective::all_reduce, 4, 1, Bytes{bytes}).ways.empty();
+  };
+  EXPECT_TRUE(known(8));
+  EXPECT_TRUE(known(32));
+  EXPECT_FALSE(known(65536)) << "trials or the model decide there";
+  EXPECT_TRUE(known(1 << 22));
+}
+
+TEST(Profile, SeveralMayAddToOneFileAtATime) {
+  std::string folder = ::testing::TempDir() + "capstan-add-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string file = folder + "/below/p.json", link = folder + "/link.json";
+  std::filesystem::create_symlink(file, link);
+  const Fingerprint machine = small_profile().machine;
+  constexpr int threads = 4, each = 10;
+  std::vector<std::thread> all;
+  for (int thread = 0; thread < threads; ++thread)
+    all.emplace_back([&, thread] {
+      for (int i = 0; i < each; ++i) {
+        const auto bytes = static_cast<std::uint64_t>(8 * (thread * each + i + 1));
+        EXPECT_EQ(add_to_profile(i % 2 == 0 ? file : link, machine, 4,
+                                 {cell(bytes, {way("flat", Protocol::staged, 1)})}),
+                  1U);
+      }
+    });
+  for (std::thread& thread : all) thread.join();
+  const auto known = [&] { return parse_profile(read_profile_file(file), file); };
+  EXPECT_EQ(known().groups.at(0).cells.size(), std::size_t{threads * each});
+  EXPECT_TRUE(std::filesystem::is_symlink(link)) << "the link is not replaced";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder + "/below"}, {}), 1)
+      << "nothing is left beside the file";
+
+  const MeasuredCell tuned =
+      cell(8, {way("flat", Protocol::staged, 2), way("direct", Protocol::staged, 3)});
+  EXPECT_EQ(add_to_profile(file, machine, 4, {tuned}), 1U);
+  EXPECT_EQ(add_to_profile(file, machine, 4, {cell(8, {way("flat", Protocol::staged, 1)})}), 0U)
+      << "what has more ways stays";
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Profile, AnEmptyFileIsANewProfileAndABadOneStays) {
+  std::string folder = ::testing::TempDir() + "capstan-add-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string file = folder + "/p.json";
+  const Fingerprint machine = small_profile().machine;
+  const std::vector<MeasuredCell> cells{cell(8, {way("flat", Protocol::staged, 1)})};
+  std::ofstream{file};
+  EXPECT_EQ(add_to_profile(file, machine, 4, cells), 1U);
+  std::ofstream{file} << "my thesis";
+  EXPECT_THROW(add_to_profile(file, machine, 4, cells), InvalidArgument);
+  EXPECT_EQ(read_profile_file(file), "my thesis");
+  EXPECT_THROW(add_to_profile("/proc/nonexistent/p.json", machine, 4, cells), SystemError);
+  EXPECT_THROW(add_to_profile(std::string(5000, 'x'), machine, 4, cells), Error);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Profile, NumbersOfRanksAndHostsAreOnesThatExist) {
+  const auto refusal_of_group = [](int ranks, int hosts) {
+    Profile profile = small_profile();
+    profile.groups[0].ranks = ranks;
+    profile.groups[0].hosts = hosts;
+    try {
+      parse_profile(to_json(profile), "p.json");
+    } catch (const InvalidArgument& error) {
+      return std::string{error.what()};
+    }
+    return std::string{"none"};
+  };
+  EXPECT_EQ(refusal_of_group(4, 2), "none");
+  EXPECT_THAT(refusal_of_group(0, 1), HasSubstr("/groups/0/ranks"));
+  EXPECT_THAT(refusal_of_group(2'000'000'000, 1), HasSubstr("expected a number from 1"));
+  EXPECT_THAT(refusal_of_group(2, 3), HasSubstr("no more hosts than ranks"));
+}
+
 TEST(Judge, AProfileIsJudgedByItsOwnChoice) {
   const ProfileGroup group = measured_as_predicted(
       [](const Candidate& each) { return each.algorithm->name == "direct" ? 0.001 : 1.0; });
@@ -359,6 +451,7 @@ TEST(Judge, AProfileIsJudgedByItsOwnChoice) {
   EXPECT_GT(judge(group, 4, {}).cells[0].ratio(), 10);
 }
 
+/// Feeds a sweep with times until it has finished. Returns its result.
 template <class TimeOf>
 MeasuredCell swept(CellSweep sweep, TimeOf time_of) {
   for (int round = 0; !sweep.finished(); ++round) {

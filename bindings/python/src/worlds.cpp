@@ -55,7 +55,7 @@ std::vector<std::pair<const char*, Set>> known_settings() {
       setting("algorithm", &Settings::algorithm),
       setting("schedules", &Settings::schedules),
       setting("profile", &Settings::profile),
-      setting("save_trials", &Settings::save_trials),
+      setting("save_profile", &Settings::save_profile),
       setting("interface", &Settings::interface),
       setting("network", &Settings::network, {"auto", "tcp", "ofi", "verbs"}),
       setting("bootstrap", &Settings::bootstrap, {"auto", "tcp", "pmix", "pmi"}),

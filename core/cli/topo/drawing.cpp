@@ -75,12 +75,6 @@ std::string draw(const Box& box, double x, double y) {
   return svg + "</g>\n";
 }
 
-std::string size_text(Bytes bytes) {
-  return bytes == Bytes{0}
-             ? ""
-             : fmt::format(" {:.4g} MiB", static_cast<double>(bytes.value()) / (1 << 20));
-}
-
 /// The machine as boxes.
 class Drawing {
  public:
@@ -98,13 +92,20 @@ class Drawing {
       Box& package = all.inside.emplace_back("package", Lines{fmt::format("package {}", index)});
       for (const auto& [node, caches] : nodes) package.inside.push_back(node_box(node, caches));
     }
-    for (Box& device : devices_at(IoDevice::all_nodes)) all.inside.push_back(std::move(device));
+    for (const IoDevice& device : scene_.io.devices)
+      if (packages_with(device.numa_node) != 1) all.inside.push_back(device_box(device));
     return all;
   }
 
  private:
   using Lines = std::vector<std::string>;
   using Caches = std::map<int, std::vector<const Core*>>;
+
+  /// Memory that is interleaved between packages is one node in all of them.
+  std::ptrdiff_t packages_with(int node) const {
+    return std::ranges::count_if(
+        cores_, [&](const auto& package) { return package.second.contains(node); });
+  }
 
   Box node_box(int index, const Caches& caches) const {
     Box node{"node", {fmt::format("NUMA node {}", index)}};
@@ -116,9 +117,11 @@ class Drawing {
         continue;
       }
       const Cache& cache = scene_.machine.l3_caches()[static_cast<std::size_t>(l3)];
-      node.inside.push_back({"cache", {"L3" + size_text(cache.size)}, std::move(boxes)});
+      node.inside.push_back({"cache", {"L3 " + size_text(cache.size)}, std::move(boxes)});
     }
-    for (Box& device : devices_at(index)) node.inside.push_back(std::move(device));
+    for (const IoDevice& device : scene_.io.devices)
+      if (device.numa_node == index && packages_with(index) == 1)
+        node.inside.push_back(device_box(device));
     return node;
   }
 
@@ -134,17 +137,12 @@ class Drawing {
     return box;
   }
 
-  std::vector<Box> devices_at(int node) const {
-    std::vector<Box> boxes;
-    for (const IoDevice& device : scene_.io.devices) {
-      if (device.numa_node != node) continue;
-      Box box{"device", {fmt::format("{}: {}", name_of(device.kind), device.name())}};
-      if (!device.bus_id.empty()) box.lines.push_back("PCI " + device.bus_id);
-      if (device.link_rate > 0) box.lines.push_back(fmt::format("{:.1f} GB/s", device.link_rate));
-      if (!device.model.empty()) box.lines.push_back(device.model);
-      boxes.push_back(std::move(box));
-    }
-    return boxes;
+  static Box device_box(const IoDevice& device) {
+    Box box{"device", {fmt::format("{}: {}", name_of(device.kind), device.name())}};
+    if (!device.bus_id.empty()) box.lines.push_back("PCI " + device.bus_id);
+    if (device.link_rate > 0) box.lines.push_back(fmt::format("{:.1f} GB/s", device.link_rate));
+    if (!device.model.empty()) box.lines.push_back(device.model);
+    return box;
   }
 
   const Scene& scene_;

@@ -22,6 +22,9 @@ struct Scene {
   }
 };
 
+/// "32 MiB", or that it is not known.
+std::string size_text(Bytes bytes);
+
 void print_text(const Scene& scene);
 nlohmann::json to_json(const Scene& scene);
 /// The machine as nested boxes, with its devices and ranks.

@@ -14,13 +14,6 @@ std::string counted(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::string size_text(Bytes bytes) {
-  if (bytes == Bytes{0}) return "of unknown size";
-  const std::uint64_t kib = bytes.value() >> 10;
-  if (kib < 1024) return fmt::format("{} KiB", kib);
-  return fmt::format("{:.4g} MiB", static_cast<double>(bytes.value()) / (1 << 20));
-}
-
 std::string index_text(int index) {
   return index == Core::none ? "-" : fmt::format("{}", index);
 }
@@ -179,7 +172,7 @@ void print_distances(const IoTopology& io) {
   fmt::print("\n");
 }
 
-/// The devices that a rank would use: those nearest to it.
+/// The network cards and GPUs nearest to each rank.
 void print_nearest(const Scene& scene) {
   if (scene.io.devices.empty()) return;
   fmt::print("\nNearest to rank\n");
@@ -188,11 +181,20 @@ void print_nearest(const Scene& scene) {
     for (const auto kind : {IoDevice::Kind::network, IoDevice::Kind::gpu})
       for (const IoDevice* const device : scene.io.nearest(kind, scene.placement[rank]))
         names.push_back(device->name());
-    fmt::print("{:>4}  {}\n", rank, fmt::join(names, "; "));
+    fmt::print("{:>4}  {}\n", rank,
+               names.empty() ? "none in its part of the machine"
+                             : fmt::format("{}", fmt::join(names, "; ")));
   }
 }
 
 }  // namespace
+
+std::string size_text(Bytes bytes) {
+  if (bytes == Bytes{0}) return "of unknown size";
+  const std::uint64_t kib = bytes.value() >> 10;
+  if (kib < 1024) return fmt::format("{} KiB", kib);
+  return fmt::format("{:.4g} MiB", static_cast<double>(bytes.value()) / (1 << 20));
+}
 
 void print_text(const Scene& scene) {
   const ChunkChoice chunk = choose_chunk(scene.machine, scene.placement);

@@ -25,7 +25,7 @@ Profile read(const std::string& file) {
   return profile;
 }
 
-Hosts spread(const ProfileGroup& group) {
+Hosts evenly_filled_hosts(const ProfileGroup& group) {
   if (group.hosts == 1) return Hosts{group.ranks};
   std::vector<int> host_of;
   for (int rank = 0; rank < group.ranks; ++rank)
@@ -33,19 +33,25 @@ Hosts spread(const ProfileGroup& group) {
   return Hosts{std::move(host_of)};
 }
 
-/// One group, as each of the files measured it.
+/// One group of the first file, and the same group of the files that have it, too.
 class Bench {
  public:
   Bench(const ProfileGroup& group, const std::vector<Profile>& profiles,
         const std::vector<std::string>& files)
-      : group_(group), files_(files), hosts_(spread(group)) {
+      : group_(group),
+        first_file_(files.front()),
+        same_{&group},
+        hosts_(evenly_filled_hosts(group)) {
     Settings settings;
     settings.profile = "none";
     model_ = link_model(expected_machine(hosts_, settings), settings);
-    for (const Profile& profile : profiles)
-      for (const ProfileGroup& each : profile.groups)
-        if (each.ranks == group.ranks && each.hosts == group.hosts && each.network == group.network)
-          same_.push_back(&each);
+    for (std::size_t i = 1; i < profiles.size(); ++i)
+      if (const auto found = std::ranges::find_if(
+              profiles[i].groups, [&](const auto& each) { return is_same(each, group); });
+          found != profiles[i].groups.end()) {
+        same_.push_back(&*found);
+        others_.push_back(files[i]);
+      }
     first_ = measured_times(profiles.front(), group.network, files.front());
   }
 
@@ -56,13 +62,16 @@ class Bench {
     print_cells(measurements.front());
     print_share("the model's choice", bound_of_model, measurements);
     print_predictions(measurements);
-    if (same_.size() > 1)
-      print_share(fmt::format("the choice by {}, measured by {},", files_.front(),
-                              fmt::join(files_.begin() + 1, files_.end(), " and ")),
+    if (!others_.empty())
+      print_share(fmt::format("the choice by {}, measured by {},", first_file_,
+                              fmt::join(others_, " and ")),
                   bound_of_profile, judged(&first_, 1));
   }
 
  private:
+  static bool is_same(const ProfileGroup& a, const ProfileGroup& b) {
+    return a.ranks == b.ranks && a.hosts == b.hosts && a.network == b.network;
+  }
   std::vector<Judgement> judged(const MeasuredTimes* profile, std::size_t from) const {
     std::vector<Judgement> all;
     for (std::size_t i = from; i < same_.size(); ++i)
@@ -91,6 +100,9 @@ class Bench {
     for (const JudgedCell& cell : worse)
       fmt::print("  {} of {} bytes: {:.2f} times as long\n", name_of(cell.collective),
                  cell.bytes.value(), cell.ratio());
+    for (const JudgedCell& cell : measurements.front().not_measured)
+      fmt::print("  not counted: {} of {} bytes, as {} was not measured\n",
+                 name_of(cell.collective), cell.bytes.value(), name_of(cell.chosen));
   }
 
   static void print_predictions(const std::vector<Judgement>& measurements) {
@@ -106,10 +118,11 @@ class Bench {
   }
 
   const ProfileGroup& group_;
-  const std::vector<std::string>& files_;
+  const std::string& first_file_;
+  std::vector<const ProfileGroup*> same_;  ///< of the first file, then of others_
+  std::vector<std::string> others_;
   const Hosts hosts_;
   LinkModel model_;
-  std::vector<const ProfileGroup*> same_;  ///< of each file that has it
   MeasuredTimes first_;
 };
 

@@ -15,7 +15,7 @@
 #include "core/engine/engine.hpp"
 #include "core/selection/selector.hpp"
 #include "core/tuning/cell_sweep.hpp"
-#include "core/tuning/save_profile.hpp"
+#include "core/tuning/write_profile.hpp"
 #include "core/world/world.hpp"
 #include "perf/measure/cell.hpp"
 #include "topology/machine.hpp"
@@ -110,7 +110,7 @@ class Sweep {
     replace_cell(known, measured);
     known.under_load = plan_.under_load;
     known.date = utc_now();
-    save_profile(profile_, plan_.file);
+    write_profile(profile_, plan_.file);
     const MeasuredWay& best = measured.ways.front();
     fmt::print("{:>15} {:>10} bytes  {:<36} {:>10.2f} us  confidence {:>3.0f} %  of {}\n",
                name_of(measured.collective), measured.bytes.value(), name_of(best),

@@ -331,27 +331,21 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   /// From now on `profiler` records every collective of this rank, by its name, the bytes of its
   /// largest buffer, its algorithm and its rank in the world; `tag` says in records which
   /// communicator it was. A call begins when its turn comes, behind those before it, and ends with
-  /// its result. Replaces an earlier one; groups that are made later are not attached. Records
-  /// nothing where the profiler is not enabled. Costs nothing where none is attached.
+  /// its result. Replaces an earlier one; groups that are made later are not attached.
   void attach(const Profiler& profiler, const std::string& tag = {});
   void detach_profiler();
 
   /// The algorithm and protocol of a call, and the reason, in one line. The request's memory is not
   /// touched. Of an all_to_all_v, other ranks are taken to send as much as this one.
   std::string explain(const Request& request) const;
-  /// Adds what the autotuner has found for calls of this communicator to a profile, as `capstan
-  /// tune` writes them, so that later runs need no trials. `file`: empty for the user's profile of
-  /// this machine (see Settings::profile). Rank 0 writes; the others do nothing, and neither do
-  /// ranks that are threads of one process. Returns the number of kinds of calls that it has
-  /// written. Throws SystemError if the file cannot be written, InvalidArgument if it is bad or of
-  /// another machine.
-  std::size_t save_trials(const std::string& file = {}) const;
-  /// How long such a call is expected to take, alone and on all ranks: what the profile has
-  /// measured where there is one, or else what the model predicts. The request's memory is not
-  /// touched.
+  /// Adds what the autotuner has measured here to a profile, for later runs; `file` empty: the
+  /// user's (see Settings::profile). Rank 0 writes, unless ranks are threads. Returns how many
+  /// kinds of calls. Throws SystemError or, for a bad file, InvalidArgument.
+  std::size_t save_profile(const std::string& file = {}) const;
+  /// How long such a call is expected to take, alone and on all ranks: by the profile or the model;
+  /// duration::max() where neither knows. The request's memory is not touched.
   std::chrono::nanoseconds predicted_time(const Request& request) const;
-  /// The same for a message of so many bytes to or from another rank. Throws InvalidArgument for a
-  /// rank that does not exist.
+  /// The same for a message to or from a rank. Throws InvalidArgument if there is no such rank.
   std::chrono::nanoseconds predicted_time(int peer, Bytes bytes) const;
   /// What this rank does and knows of the others, now, in lines for people: operations that have
   /// not ended, whom they wait for, in which step and since when, what every rank has told of

@@ -109,10 +109,11 @@ struct Settings {
   /// Capstan is ignored, and a warning says why. CAPSTAN_PROFILE.
   std::string profile;
 
-  /// A profile to which each communicator adds what its trials have found when it goes, or "user"
-  /// for the user's one: see Communicator::save_trials(). A warning says why it cannot. Empty:
-  /// none. CAPSTAN_SAVE_TRIALS.
-  std::string save_trials;
+  /// A profile to which each communicator adds what the autotuner has measured when it is
+  /// destroyed, or "user" for the user's one: see Communicator::save_profile(). A warning says why
+  /// it cannot. Communicators that are left to exit() while another thread uses them add nothing.
+  /// Empty: none. CAPSTAN_SAVE_PROFILE.
+  std::string save_profile;
 
   /// The largest staged block of a long operation; 0 sizes it from the caches.
   /// CAPSTAN_CHUNK, bytes with an optional k or m.

@@ -19,8 +19,15 @@ Profile profile_to_extend(const std::string& file, const Fingerprint& machine, O
 /// Puts a cell in the place of the one of the same calls, if there is one.
 void replace_cell(ProfileGroup& group, const MeasuredCell& cell);
 
+/// Adds cells of processes on one host to the profile in a file, and returns how many. Cells of the
+/// same calls with more ways stay, and so does all that was measured under load. Other processes
+/// and threads may do the same at the same time: each waits up to 10 s for its turn. Throws as
+/// above.
+std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, int ranks,
+                           const std::vector<MeasuredCell>& cells);
+
 /// Replaces the file at once, so that it is whole whenever the program ends. Makes the folders
 /// above it. Throws SystemError.
-void save_profile(const Profile& profile, const std::string& file);
+void write_profile(const Profile& profile, const std::string& file);
 
 }  // namespace capstan
