@@ -9,6 +9,7 @@
 
 #include "core/device/device_memory.hpp"
 #include "tests/devices/cells.hpp"
+#include "tests/ranks/null_memory.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {
@@ -182,6 +183,16 @@ TEST_F(Staged, FusedBuffersLieAnywhere) {
     EXPECT_THAT(second, Each(8.0f));
     EXPECT_THAT(third.values(), Each(12.0f));
   });
+}
+
+TEST_F(Staged, NullBesideADeviceIsRefusedByEveryCall) {
+  auto world = std::move(Communicator::local_world(1, settings()).front());
+  const DeviceArray<float> memory{filled(6, 1)}, other{filled(6, 2)};
+  const int copies = driver_knob("to_host");
+  expect_null_refused(world, memory.span(), other.span());
+  EXPECT_EQ(driver_knob("to_host"), copies) << "nothing has been copied";
+  world.all_reduce(memory.span(), other.span());
+  EXPECT_THAT(other.values(), Each(1.0f));
 }
 
 // ---- messages -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "tests/ranks/null_memory.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {
@@ -17,18 +18,6 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 constexpr std::size_t n = 6;
-
-/// What InvalidArgument says, or what happened instead.
-std::string refusal_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string{"another error: "} + error.what();
-  }
-  return "accepted";
-}
 
 /// A call, and a part of what it has to say.
 struct Refusal {
@@ -298,47 +287,11 @@ TEST(Arguments, AbsurdMessagesAreRefused) {
   });
 }
 
-/// Both buffers of every collective, in every form of call: null memory that is to hold elements is
-/// refused before anything is sent.
+/// On the host. tests/devices has the same where the other buffer lies on a device.
 TEST(Requirement, M30_NullMemoryIsRefusedByEveryCall) {
   auto world = std::move(Communicator::local_world(1, bounded_settings()).front());
   std::vector<float> memory(n), other(n);
-  for (const Collective collective : all_collectives()) {
-    if (collective == Collective::barrier) continue;
-    for (const int missing : {0, 1, 2}) {  // the input, the output, both
-      float* const input = missing == 1 ? memory.data() : nullptr;
-      float* const output = missing == 0 ? other.data() : nullptr;
-      Request request = request::of(collective, std::span{input, n}, std::span{output, n});
-      TensorRequest tensors{.collective = collective,
-                            .inputs = {tensor_of(input, {n})},
-                            .outputs = {tensor_of(output, {n})}};
-      if (has_counts(collective)) request.counts = {Elements{n}}, tensors.lengths = {n};
-      if (collective == Collective::all_to_all_v)
-        request.receive_counts = request.counts, tensors.receive_lengths = tensors.lengths;
-      const std::string name = "rank 0: " + std::string{name_of(collective)};
-      const auto expect = [&](const std::function<void()>& call) {
-        EXPECT_THAT(refusal_of(call), AllOf(HasSubstr(name), HasSubstr("is null"))) << missing;
-      };
-      expect([&] { world.run(request); });
-      expect([&] { (void)world.start(request); });
-      expect([&] { world.run(tensors); });
-      expect([&] { (void)world.start(tensors); });
-    }
-  }
-  const std::span<float> null{static_cast<float*>(nullptr), n};
-  const TensorView tensor = tensor_of(nullptr, {n});
-  const std::vector<std::span<float>> pieces{memory, null};
-  const auto expect = [&](std::string name, const std::function<void()>& call) {
-    EXPECT_THAT(refusal_of(call), AllOf(HasSubstr("rank 0: " + name), HasSubstr("is null")));
-  };
-  expect("send", [&] { world.send(null, 0); });
-  expect("send", [&] { (void)world.start_send(tensor, 0); });
-  expect("receive", [&] { world.receive(null, 0); });
-  expect("receive", [&] { (void)world.start_receive(tensor, 0); });
-  expect("receive", [&] { world.exchange({Message::to(0, memory), Message::from(0, tensor)}); });
-  expect("all_reduce", [&] { world.all_reduce(tensor); });
-  expect("all_reduce", [&] { world.all_reduce_fused(std::span<const std::span<float>>{pieces}); });
-  EXPECT_EQ(world.try_probe(), std::nullopt) << "nothing has been sent";
+  expect_null_refused(world, memory, other);
 }
 
 std::vector<Refusal> every_public_call() {
