@@ -29,7 +29,7 @@ Hosts evenly_filled_hosts(const ProfileGroup& group) {
   if (group.hosts == 1) return Hosts{group.ranks};
   std::vector<int> host_of;
   for (int rank = 0; rank < group.ranks; ++rank)
-    host_of.push_back(rank * group.hosts / group.ranks);
+    host_of.push_back(static_cast<int>(std::int64_t{rank} * group.hosts / group.ranks));
   return Hosts{std::move(host_of)};
 }
 
