@@ -14,9 +14,10 @@ namespace {
 using hwloc::objects;
 using hwloc::Topology;
 
-/// Components that run code on every processor, or start the libraries of GPUs.
-constexpr const char* unwanted_components[] = {"x86",  "opencl", "gl",       "cuda",
-                                               "nvml", "rsmi",   "levelzero"};
+/// Components that run code on every processor, start the libraries of GPUs, or leak ("pci", which
+/// finds nothing that /sys does not have).
+constexpr const char* unwanted_components[] = {"x86",  "pci",  "opencl", "gl",
+                                               "cuda", "nvml", "rsmi",   "levelzero"};
 
 /// Devices belong to the smallest part of the machine that is kept.
 Topology new_topology() {

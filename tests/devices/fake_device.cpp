@@ -57,6 +57,7 @@ int Devices::export_descriptor(const void* address) {
 }
 
 void Devices::release(const void* address) {
+  streams().drain();  // a copy that was given up may be on its way
   const std::lock_guard lock{mutex_};
   const auto found = allocations_.find(reinterpret_cast<std::uintptr_t>(address));
   if (found == allocations_.end()) return;
@@ -164,7 +165,10 @@ int Devices::query(void* stream) {
 int Devices::knob(const std::string& name, int change) {
   const std::lock_guard lock{mutex_};
   const int value = knobs_[name] += change;
-  if (name == "hang") streams().hang = value != 0;
+  if (name == "hang") {
+    streams().hang = value != 0;
+    streams().has_hung = true;
+  }
   if (name == "lost") streams().lost = value;
   return value;
 }

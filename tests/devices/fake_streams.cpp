@@ -1,5 +1,6 @@
 #include "tests/devices/fake_streams.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -38,6 +39,15 @@ int Streams::synchronize(Stream* stream) {
   std::unique_lock lock{mutex_};
   changed_.wait(lock, [&] { return stream->commands.empty() || lost != 0; });
   return lost != 0 ? lost.load() : stream->error;
+}
+
+void Streams::drain() {
+  if (!has_hung) return;
+  std::unique_lock lock{mutex_};
+  changed_.wait_for(lock, std::chrono::seconds{1}, [&] {
+    return hang || lost != 0 ||
+           std::ranges::all_of(streams_, [](const auto& each) { return each->commands.empty(); });
+  });
 }
 
 Event* Streams::make_event() {

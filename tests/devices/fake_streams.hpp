@@ -44,6 +44,10 @@ class Streams {
   /// Waits until a stream is empty.
   int synchronize(Stream* stream);
 
+  /// Waits until all streams are empty, as drivers do before memory is freed: up to a second, and
+  /// not while devices hang or are lost. Only after a hang are copies left that nobody waits for.
+  void drain();
+
   Event* make_event();
   void record(Event* event, Stream* stream);
   void wait_for_event(Stream* stream, Event* event);
@@ -51,7 +55,7 @@ class Streams {
   void wait_for_flag(Stream* stream, const std::uint32_t* flag, std::uint32_t value);
 
   /// No command runs as long as this is set.
-  std::atomic<bool> hang = false;
+  std::atomic<bool> hang = false, has_hung = false;
   /// The error of all streams and events from now on: a lost device.
   std::atomic<int> lost = 0;
 

@@ -52,8 +52,9 @@ TEST(Topo, DrawsEachPartOnce) {
   svg << std::ifstream{file}.rdbuf();
   std::remove(file.c_str());
   for (const char* const part : {">package 1<", ">NUMA node 0<", ">core 1<", ">rank 1<",
-                                 ">network: eth7, mlx5_0<", ">Paper Adapter &lt;1&gt;<"})
+                                 ">network: eth7, mlx5_0<", ">PCI 0001:01:00.0<"})
     EXPECT_EQ(occurrences(svg.str(), part), 1) << part;
+  EXPECT_EQ(occurrences(svg.str(), ">Paper Adapter &lt;1&gt;<"), 4) << "of four devices";
   const auto unwritable =
       run_command({CAPSTAN_PROGRAM, "topo", "--svg", "/nonexistent/machine.svg"});
   EXPECT_NE(unwritable.status, 0);
