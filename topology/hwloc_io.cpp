@@ -21,12 +21,11 @@ constexpr const char* unwanted_components[] = {"x86",  "pci",  "opencl", "gl",
 
 /// Devices belong to the smallest part of the machine that is kept.
 Topology new_topology() {
-  Topology topology = hwloc::new_topology();
+  Topology topology =
+      hwloc::new_topology({HWLOC_OBJ_PACKAGE, HWLOC_OBJ_DIE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_BRIDGE,
+                           HWLOC_OBJ_PCI_DEVICE, HWLOC_OBJ_OS_DEVICE});
   // Groups, such as the parts of a package with memory of their own, cannot be kept by "all".
   hwloc_topology_set_type_filter(topology.get(), HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
-  for (const auto type : {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_DIE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_BRIDGE,
-                          HWLOC_OBJ_PCI_DEVICE, HWLOC_OBJ_OS_DEVICE})
-    hwloc_topology_set_type_filter(topology.get(), type, HWLOC_TYPE_FILTER_KEEP_ALL);
   return topology;
 }
 
@@ -122,7 +121,8 @@ std::vector<IoDevice> read_devices(hwloc_topology* topology) {
   return devices;
 }
 
-/// What is on no PCI bus, such as Soft-RoCE. A part of a device is not one of its own.
+/// Adds devices that are on no PCI bus, such as those of Soft-RoCE. The names of a PCI device are
+/// no devices of their own.
 void add_others(hwloc_topology* topology, std::vector<IoDevice>& devices) {
   for (auto* object : objects(topology, HWLOC_OBJ_OS_DEVICE)) {
     const auto kind = kind_of_os(*object);

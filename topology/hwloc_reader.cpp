@@ -18,10 +18,8 @@ constexpr const char* unwanted_components[] = {"x86",  "pci",  "opencl", "gl",
                                                "cuda", "nvml", "rsmi",   "levelzero"};
 
 Topology new_topology() {
-  Topology topology = hwloc::new_topology();
-  for (const auto type :
-       {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_CORE, HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE})
-    hwloc_topology_set_type_filter(topology.get(), type, HWLOC_TYPE_FILTER_KEEP_ALL);
+  Topology topology = hwloc::new_topology(
+      {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_CORE, HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE});
 #if HWLOC_API_VERSION >= 0x00020800
   hwloc_topology_set_flags(
       topology.get(), hwloc_topology_get_flags(topology.get()) | HWLOC_TOPOLOGY_FLAG_NO_DISTANCES |

@@ -9,11 +9,13 @@
 
 namespace capstan::hwloc {
 
-Topology new_topology() {
+Topology new_topology(std::initializer_list<hwloc_obj_type_t> kept) {
   hwloc_topology* raw = nullptr;
   if (hwloc_topology_init(&raw) != 0)
     throw SystemError("hwloc could not start: check the memory limit and the hwloc installation");
   hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  for (const auto type : kept)
+    hwloc_topology_set_type_filter(raw, type, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   return Topology{raw};
 }

@@ -4,6 +4,7 @@
 
 #include <hwloc.h>
 
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,8 +19,9 @@ struct Destroy {
 };
 using Topology = std::unique_ptr<hwloc_topology, Destroy>;
 
-/// Not loaded yet, without any type of objects that may be left out. Throws SystemError.
-Topology new_topology();
+/// Not loaded yet. Of the types of objects that may be left out, it has those in `kept`. Throws
+/// SystemError.
+Topology new_topology(std::initializer_list<hwloc_obj_type_t> kept);
 
 /// This machine, without what the components of hwloc named in `unwanted` find. Throws SystemError.
 void load_this_machine(hwloc_topology* topology, std::span<const char* const> unwanted);

@@ -47,8 +47,7 @@ std::chrono::nanoseconds Communicator::predicted_time(const Request& request) co
 std::chrono::nanoseconds Communicator::predicted_time(int peer, Bytes bytes) const {
   if (peer < 0 || peer >= size())
     throw InvalidArgument(
-        fmt::format("rank {}: predicted_time() of a message with rank {}: ranks "
-                    "are 0 to {}",
+        fmt::format("rank {}: predicted_time() of a message with rank {}: ranks are 0 to {}",
                     rank(), peer, size() - 1));
   return time_of(Impl::of(*this).engine.message_choice(Rank{peer}, bytes));
 }

@@ -70,8 +70,7 @@ std::optional<DeviceBuffer> device_of(std::string_view call,
     if (!place)
       throw InvalidArgument(
           fmt::format("{}: the {} is host memory, which no stream orders: call the communicator, "
-                      "or pass memory "
-                      "of the device",
+                      "or pass memory of the device",
                       call, name));
     if (found && found->place.device != place->place.device)
       throw InvalidArgument(fmt::format(

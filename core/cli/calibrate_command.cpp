@@ -36,14 +36,8 @@ int start_ranks(const CalibrateOptions& options, const std::vector<std::string>&
   const std::string file = file_of(options);
   perf::check_writable(file);
   const int cores = static_cast<int>(Machine::discover().cores().size());
-  launcher::LaunchOptions all{.ranks = options.ranks > 0 ? options.ranks : std::max(2, cores),
-                              .command = arguments,
-                              .tag_lines = false,
-                              .environment = {},
-                              .timeout = {}};
-  options.where.apply_to(all);
-  all.command.insert(all.command.begin(), all.capstan);
-  return launcher::launch(all);
+  const int ranks = options.ranks > 0 ? options.ranks : std::max(2, cores);
+  return launcher::launch(job_of(ranks, options.where, arguments));
 }
 
 /// Rank 0 writes the file.

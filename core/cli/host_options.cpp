@@ -19,6 +19,18 @@ void add_host_options(CLI::App& command, launcher::HostOptions& options) {
                      "Where ranks start on the hosts (as here, if not given)");
 }
 
+launcher::LaunchOptions job_of(int ranks, const launcher::HostOptions& options,
+                               std::vector<std::string> arguments) {
+  launcher::LaunchOptions job{.ranks = ranks,
+                              .command = std::move(arguments),
+                              .tag_lines = false,
+                              .environment = {},
+                              .timeout = {}};
+  options.apply_to(job);
+  job.command.insert(job.command.begin(), job.capstan);
+  return job;
+}
+
 void check_host_options(const CLI::App& command, const launcher::HostOptions& options) {
   if (!options.given())
     refuse_options(command, {"--agent", "--capstan", "--directory"},

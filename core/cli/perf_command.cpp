@@ -99,13 +99,7 @@ int run_rank(const PerfOptions& options, const Launch& launch,
 
 /// Starts `-n` copies of this command as ranks of a job.
 int run_all(const PerfOptions& options, int ranks, std::vector<std::string> arguments) {
-  launcher::LaunchOptions all{.ranks = ranks,
-                              .command = std::move(arguments),
-                              .tag_lines = false,
-                              .environment = {},
-                              .timeout = {}};
-  options.where.apply_to(all);
-  all.command.insert(all.command.begin(), all.capstan);
+  const launcher::LaunchOptions all = job_of(ranks, options.where, std::move(arguments));
   cells_of(options, all.ranks);  // refuses bad options once, not on every rank
   if (!options.algorithm.empty())
     AlgorithmRules::parse(options.collective() + ":" + options.algorithm, name_is_known);

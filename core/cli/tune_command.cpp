@@ -94,14 +94,7 @@ int run_jobs(const TuneOptions& options, const std::vector<std::string>& argumen
   say_how_long(plan, ranks);
   const Load load{options.under_load};
   for (const int number : ranks) {
-    launcher::LaunchOptions all{.ranks = number,
-                                .command = arguments,
-                                .tag_lines = false,
-                                .environment = {},
-                                .timeout = {}};
-    options.where.apply_to(all);
-    all.command.insert(all.command.begin(), all.capstan);
-    const int status = launcher::launch(all);
+    const int status = launcher::launch(job_of(number, options.where, arguments));
     if (status != 0) {
       fmt::print(stderr, "tune: ended early; {} has the cells that were finished\n", plan.file);
       return status;

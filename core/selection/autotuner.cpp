@@ -137,7 +137,7 @@ void Autotuner::times(std::span<double> times) const {
   }
 }
 
-/// Those of the calls of a turn that count.
+/// Writes the times of the calls of one turn, without its first call.
 void Autotuner::add_times(std::span<const Measurement::Call> calls, std::span<double> times) const {
   if (shares_cores_) {
     Time sum = 0;

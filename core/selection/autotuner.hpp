@@ -95,7 +95,7 @@ class Autotuner {
  private:
   /// Calls before the first turn, all by one candidate: they touch buffers that are new.
   static constexpr std::size_t warm_up = 2;
-  /// How many candidates are left by the heat.
+  /// The heat keeps so many candidates at least and at most.
   static constexpr std::size_t least_after_heat = 2, most_after_heat = 3;
   /// A candidate gets `number` turns of `calls` calls; if there is a heat, the first of them in it.
   /// The first call of a turn does not count: it brings memory into the caches of this candidate.

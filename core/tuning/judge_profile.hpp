@@ -16,9 +16,9 @@ struct JudgedCell {
   Bytes bytes{};
   MeasuredWay fastest, chosen;
 
-  /// How many times as long as the fastest one the chosen way takes.
+  /// The time of the chosen way, divided by that of the fastest one.
   double ratio() const { return chosen.nanoseconds / fastest.nanoseconds; }
-  /// The same at least, within what both spread.
+  /// The least that the ratio may be, given the spread of both times.
   double least_ratio() const;
 };
 

@@ -170,6 +170,19 @@ Fingerprint Fingerprint::of(const Machine& machine) {
   return {fmt::format("{:016x}", hash(text)), text};
 }
 
+const MeasuredCell* ProfileGroup::find(Collective collective, Bytes bytes) const {
+  const auto found = std::ranges::find_if(cells, [&](const MeasuredCell& cell) {
+    return cell.collective == collective && cell.bytes == bytes;
+  });
+  return found == cells.end() ? nullptr : &*found;
+}
+
+void ProfileGroup::put(MeasuredCell cell) {
+  if (const MeasuredCell* const known = find(cell.collective, cell.bytes))
+    cells.erase(cells.begin() + (known - cells.data()));
+  cells.push_back(std::move(cell));
+}
+
 ProfileGroup& Profile::group(int ranks, int hosts, const std::string& network) {
   const auto found = std::ranges::find_if(groups, [&](const ProfileGroup& each) {
     return each.ranks == ranks && each.hosts == hosts && each.network == network;

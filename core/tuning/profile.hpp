@@ -24,6 +24,11 @@ struct ProfileGroup {
   std::string date;        ///< UTC, as 2026-11-25T06:00:00Z
   std::string under_load;  ///< the command that ran beside; empty: none
   std::vector<MeasuredCell> cells{};
+
+  /// The cell of these calls; null if there is none.
+  const MeasuredCell* find(Collective collective, Bytes bytes) const;
+  /// Adds a cell in the place of the one of the same calls, if there is one.
+  void put(MeasuredCell cell);
 };
 
 /// What `capstan tune` has measured on one machine. docs/profile.schema.json describes its file.

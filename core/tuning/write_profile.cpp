@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -91,13 +90,6 @@ Profile profile_to_extend(const std::string& file, const Fingerprint& machine, O
   throw InvalidArgument(fmt::format("{}: {}; `capstan tune --restart` replaces it", file, reason));
 }
 
-void replace_cell(ProfileGroup& group, const MeasuredCell& cell) {
-  std::erase_if(group.cells, [&](const MeasuredCell& each) {
-    return each.collective == cell.collective && each.bytes == cell.bytes;
-  });
-  group.cells.push_back(cell);
-}
-
 std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, int ranks,
                            const std::vector<MeasuredCell>& cells) {
   const FolderLock lock{target_of(file)};
@@ -106,11 +98,9 @@ std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, 
   if (!group.under_load.empty()) return 0;
   std::size_t added = 0;
   for (const MeasuredCell& cell : cells) {
-    const auto known = std::ranges::find_if(group.cells, [&](const MeasuredCell& each) {
-      return each.collective == cell.collective && each.bytes == cell.bytes;
-    });
-    if (known != group.cells.end() && known->ways.size() > cell.ways.size()) continue;
-    replace_cell(group, cell);
+    const MeasuredCell* const known = group.find(cell.collective, cell.bytes);
+    if (known && known->ways.size() > cell.ways.size()) continue;
+    group.put(cell);
     ++added;
   }
   if (added == 0) return 0;

@@ -16,9 +16,6 @@ enum class OtherProfile { is_refused, is_replaced };
 /// InvalidArgument for files that are bad, or of another machine or version if that is refused.
 Profile profile_to_extend(const std::string& file, const Fingerprint& machine, OtherProfile other);
 
-/// Puts a cell in the place of the one of the same calls, if there is one.
-void replace_cell(ProfileGroup& group, const MeasuredCell& cell);
-
 /// Adds cells of processes on one host to the profile in a file, and returns how many. Cells of the
 /// same calls with more ways stay, and so does all that was measured under load. Other processes
 /// and threads may do the same at the same time: each waits up to 10 s for its turn. Throws as

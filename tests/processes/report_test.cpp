@@ -41,6 +41,13 @@ std::string browser() {
   return {};
 }
 
+void expect_readable(const json& seen) {
+  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"].dump(1);
+  EXPECT_GT(seen["boxes"], 10);
+  EXPECT_GE(seen["contrast"], 4.5) << "of texts";
+  EXPECT_EQ(seen["printedGround"], "rgb(255, 255, 255)");
+}
+
 class Reports : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -86,6 +93,20 @@ class Reports : public ::testing::Test {
     json seen = json::parse(unescaped(result.output.substr(first + 4, last + 1 - first - 4)));
     EXPECT_TRUE(seen.contains("title")) << seen["problems"];
     return seen;
+  }
+
+  /// What a command answers as JSON, and what is seen on the page that it writes beside.
+  std::pair<json, json> answer_and_page(std::vector<std::string> command) const {
+    command.insert(command.begin(), CAPSTAN_PROGRAM);
+    command.insert(command.end(), {"--json", "--chart", file("chart.html")});
+    const auto result = run_command(command, {{"CAPSTAN_PROFILE", "none"}});
+    EXPECT_EQ(result.status, 0) << result.output;
+    if (result.status != 0) return {};
+    const std::string html = read(file("chart.html"));
+    expect_readable(look(html, 480));
+    const json seen = look(html);
+    expect_readable(seen);
+    return {json::parse(result.output), seen};
   }
 
   /// Chromium writes characters of texts as entities.
@@ -135,13 +156,6 @@ Page page_of_all(const std::string& name) {
                    .svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 100 20\"><text "
                           "x=\"2\" y=\"14\">drawn</text></svg>"});
   return page;
-}
-
-void expect_readable(const json& seen) {
-  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"].dump(1);
-  EXPECT_GT(seen["boxes"], 10);
-  EXPECT_GE(seen["contrast"], 4.5) << "of texts";
-  EXPECT_EQ(seen["printedGround"], "rgb(255, 255, 255)");
 }
 
 TEST_F(Reports, AreReadableWideAndNarrowInLightAndDark) {
@@ -243,15 +257,8 @@ json row_of(const json& table, const std::string& name) {
 }
 
 TEST_F(Reports, OfExplainShowCandidatesByPartsAndTheCriticalPath) {
-  const auto result = run_command({CAPSTAN_PROGRAM, "explain", "all_reduce", "--bytes", "64k", "-n",
-                                   "4", "--json", "--chart", file("chart.html")},
-                                  {{"CAPSTAN_PROFILE", "none"}});
-  ASSERT_EQ(result.status, 0) << result.output;
-  const json answer = json::parse(result.output);
-  const std::string html = read(file("chart.html"));
-  expect_readable(look(html, 480));
-  const json seen = look(html);
-  expect_readable(seen);
+  const auto [answer, seen] =
+      answer_and_page({"explain", "all_reduce", "--bytes", "64k", "-n", "4"});
   const json& candidates = seen["tables"][0];
   int shown = 0;
   for (const json& candidate : answer["candidates"]) {
@@ -273,15 +280,8 @@ TEST_F(Reports, OfExplainShowCandidatesByPartsAndTheCriticalPath) {
 }
 
 TEST_F(Reports, OfSimulateShowCandidatesTheCriticalPathAndTheLoadOfLinks) {
-  const auto result =
-      run_command({CAPSTAN_PROGRAM, "simulate", "all_reduce", "-n", "32", "-b", "1M", "--fabric",
-                   "fat-tree:radix=8", "--json", "--chart", file("chart.html")});
-  ASSERT_EQ(result.status, 0) << result.output;
-  const json answer = json::parse(result.output);
-  const std::string html = read(file("chart.html"));
-  expect_readable(look(html, 480));
-  const json seen = look(html);
-  expect_readable(seen);
+  const auto [answer, seen] = answer_and_page(
+      {"simulate", "all_reduce", "-n", "32", "-b", "1M", "--fabric", "fat-tree:radix=8"});
   const auto name = fmt::format("{}/{}", answer["algorithm"].get<std::string>(),
                                 answer["protocol"].get<std::string>());
   EXPECT_NEAR(row_of(seen["tables"][0], "* " + name)[2], answer["time"], 0.01);

@@ -18,7 +18,7 @@ struct ClassLoad {
   LinkLoad most{};
 };
 
-/// Of the fastest way, by class.
+/// The loads of the links in the run of the fastest way, a total for each class of links.
 std::vector<ClassLoad> loads_of(const Scenario& scenario);
 /// The links that are busy for longest, as many as the options ask for.
 std::vector<LinkLoad> busiest(const Scenario& scenario);

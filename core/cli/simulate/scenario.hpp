@@ -52,7 +52,7 @@ class Scenario {
   const std::vector<Way>& ways() const { return ways_; }
   /// The fastest one.
   const Forecast& best() const { return best_; }
-  /// Of the fastest one.
+  /// The critical path of the fastest way.
   CriticalPath critical_path() const;
   /// What the library would choose on such hosts, and why: "ring/staged, ...".
   std::string own_choice() const;

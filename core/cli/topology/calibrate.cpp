@@ -102,12 +102,12 @@ std::vector<int> hosts_of(Communicator& world) {
   return hosts;
 }
 
-/// How many hosts there are.
+/// The number of different hosts.
 int count_hosts(const std::vector<int>& hosts) {
   return static_cast<int>(std::set<int>{hosts.begin(), hosts.end()}.size());
 }
 
-/// What is known, in the form of a topology file.
+/// The costs and links that have been measured, which become a topology file.
 class Calibration {
  public:
   /// The hosts of all ranks. Those of the file are like that of rank 0.
@@ -193,7 +193,7 @@ std::optional<std::string> calibrate_as_rank() {
   }
   world.barrier();
   if (!calibration) return std::nullopt;
-  return calibration->to_json().dump(2) + "\n";
+  return calibration->to_json().dump(2);
 }
 
 }  // namespace capstan::cli

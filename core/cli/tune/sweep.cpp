@@ -91,9 +91,7 @@ class Sweep {
   bool is_known(const perf::Cell& cell) {
     const ProfileGroup& known = group();
     return known.under_load == plan_.under_load &&
-           std::ranges::any_of(known.cells, [&](const MeasuredCell& each) {
-             return each.collective == cell.collective && each.bytes == extent(cell);
-           });
+           known.find(cell.collective, extent(cell)) != nullptr;
   }
 
   void say_what_is_known(std::size_t cells) {
@@ -107,7 +105,7 @@ class Sweep {
   void keep(const MeasuredCell& measured) {
     ProfileGroup& known = group();
     if (known.under_load != plan_.under_load) known.cells.clear();
-    replace_cell(known, measured);
+    known.put(measured);
     known.under_load = plan_.under_load;
     known.date = utc_now();
     write_profile(profile_, plan_.file);
