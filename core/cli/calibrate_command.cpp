@@ -10,6 +10,8 @@
 #include "core/cli/host_options.hpp"
 #include "core/cli/topology/calibrate.hpp"
 #include "core/launcher/launcher.hpp"
+#include "core/tuning/find_profile.hpp"
+#include "core/tuning/write_profile.hpp"
 #include "perf/measure/report.hpp"
 #include "topology/machine.hpp"
 
@@ -40,15 +42,25 @@ int start_ranks(const CalibrateOptions& options, const std::vector<std::string>&
   return launcher::launch(job_of(ranks, options.where, arguments));
 }
 
-/// Rank 0 writes the file.
+/// Adds the model to the user's profile, which the library reads by itself.
+void keep_model(const ProfileGroup& model) {
+  const Fingerprint machine = Fingerprint::of(Machine::discover());
+  const std::string file = user_profile_path(machine);
+  add_model_to_profile(file, machine, model);
+  fmt::print("calibrate: wrote the model's factors for {} ranks into {}, which later jobs read\n",
+             model.ranks, file);
+}
+
+/// Rank 0 writes the files.
 int run_as_rank(const CalibrateOptions& options) {
-  const auto text = calibrate_as_rank();
-  if (!text) return 0;
+  const auto found = calibrate_as_rank();
+  if (!found) return 0;
   const std::string file = file_of(options);
-  perf::write_document(file, *text);
+  perf::write_document(file, found->cluster);
   if (file != "-")
     fmt::print("calibrate: wrote {}; read it by capstan simulate --topology {}\n", file,
                options.output.empty() ? "here" : file);
+  if (options.output.empty()) keep_model(found->model);
   return 0;
 }
 
@@ -68,13 +80,15 @@ constexpr const char* footer =
     "Measures, in less than two seconds, what a rank takes to copy and to combine, what it takes\n"
     "to read the memory of another rank on its host, and with --hosts the latency, bandwidth and\n"
     "overhead of the network. The least of several rounds counts. The file is a topology file\n"
-    "(JSON, docs/simulation.md), kept by the identity of the machine: --topology here reads it.";
+    "(JSON, docs/simulation.md), kept by the identity of the machine: --topology here reads it.\n"
+    "Unless --output names a file, it also fits the model by which the library chooses\n"
+    "algorithms to this machine, and keeps its factors in the user's profile (docs/tuning.md).";
 
 }  // namespace
 
 void add_calibrate_command(CLI::App& app, int& status, const std::vector<std::string>& arguments) {
-  auto* command =
-      app.add_subcommand("calibrate", "Measure this machine and its network, for simulations");
+  auto* command = app.add_subcommand(
+      "calibrate", "Measure this machine and its network, for choices and simulations");
   const auto options = std::make_shared<CalibrateOptions>();
   command->add_option("-n,--ranks", options->ranks, "Ranks on this host (default: one per core)")
       ->check(CLI::Range(2, 4096));

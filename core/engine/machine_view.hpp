@@ -11,6 +11,7 @@
 #include "core/net/job_key.hpp"
 #include "core/selection/link_model.hpp"
 #include "core/selection/measured_times.hpp"
+#include "core/selection/model_scale.hpp"
 #include "topology/cpu_set.hpp"
 
 namespace capstan {
@@ -30,6 +31,7 @@ struct MachineView {
   Bytes cached_buffers{8 << 20};   ///< input and output of a rank that the last cache has room for
   /// What a profile says, the same on all ranks; null: nothing.
   std::shared_ptr<const MeasuredTimes> measured{};
+  ModelScales scales{};         ///< of the model, from the same profile
   bool oversubscribed = false;  ///< ranks on this host share cores: waits yield them early
   bool free_core = false;       ///< each rank's progress thread has a core, bound to it or not
   CpuSet spare_processors{};    ///< a core without ranks, for this rank's progress thread

@@ -35,12 +35,13 @@ Predictor::Predictor(const Algorithm& algorithm, const Hosts& hosts, const Call&
   shortest_ = shortest_buffer(call_, ranks_);
 }
 
-ByRank<Program> Predictor::programs(Protocol protocol) {
+const ByRank<Program>& Predictor::programs(Protocol protocol) {
+  if (const auto made = programs_.find(protocol); made != programs_.end()) return made->second;
   if (schedules_.empty())
     for (const Rank rank : all_ranks(ranks_))
       schedules_.push_back(algorithm_.schedule(Group::world(hosts_, rank), call_.shape));
   const auto schedule_of = [&](Rank rank) -> const Schedule& { return schedules_[rank]; };
-  return lower_all(schedule_of, hosts_, protocol);
+  return programs_[protocol] = lower_all(schedule_of, hosts_, protocol);
 }
 
 SimulatedCall Predictor::simulated_call() const {
@@ -54,8 +55,7 @@ SimulatedCall Predictor::simulated_call() const {
 }
 
 PredictedTime Predictor::simulated(Protocol protocol) {
-  const auto all = programs(protocol);
-  PredictedTime time = simulate(all, hosts_, simulated_call(), model_);
+  PredictedTime time = simulate(programs(protocol), hosts_, simulated_call(), model_);
   if (!hosts_.single())
     time.waiting += time.total() * model_.phase_contention * (schedules_[Rank{0}].phases() - 1);
   return time;
@@ -65,6 +65,13 @@ Predictor::Timeline Predictor::timeline(Protocol protocol) {
   Timeline line{programs(protocol), {}};
   simulate(line.programs, hosts_, simulated_call(), model_, &line.spans);
   return line;
+}
+
+std::size_t Predictor::simulated_steps(Protocol protocol) {
+  if (!simulates_programs()) return 0;
+  std::size_t steps = 0;
+  for (const Program& program : programs(protocol)) steps += program.ops.size();
+  return steps;
 }
 
 PredictedTime Predictor::declared(Protocol protocol) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "algorithms/registry.hpp"
@@ -19,7 +20,8 @@ bool simulates(const Hosts& hosts);
 Bytes shortest_buffer(const Call& call, int ranks);
 
 /// Predicts what an algorithm needs in each of its protocols, for a call over the ranks of `hosts`,
-/// which outlive it. The call should be a typical one: see typical().
+/// which outlive it, as does the model. The call should be a typical one: see typical(). Predicts
+/// again where the model has been changed meanwhile.
 class Predictor {
  public:
   Predictor(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
@@ -28,7 +30,7 @@ class Predictor {
   /// By the costs that the algorithm declares: in a microsecond, but only roughly right.
   PredictedTime declared(Protocol protocol) const;
   PredictedTime predict(Protocol protocol) {
-    return simulates(hosts_) || algorithm_.source ? simulated(protocol) : declared(protocol);
+    return simulates_programs() ? simulated(protocol) : declared(protocol);
   }
   /// The programs of one block, and when each rank runs which operation, in one call of many.
   struct Timeline {
@@ -36,9 +38,12 @@ class Predictor {
     std::vector<SimulatedSpan> spans;
   };
   Timeline timeline(Protocol protocol);
+  /// The steps of all ranks that a prediction simulates; 0: it takes declared costs.
+  std::size_t simulated_steps(Protocol protocol);
 
  private:
-  ByRank<Program> programs(Protocol protocol);
+  bool simulates_programs() const { return simulates(hosts_) || algorithm_.source; }
+  const ByRank<Program>& programs(Protocol protocol);
   SimulatedCall simulated_call() const;
   PredictedTime simulated(Protocol protocol);
 
@@ -50,6 +55,7 @@ class Predictor {
   const Contract contract_;
   Bytes of_rank_{}, of_all_{}, shortest_{};
   ByRank<Schedule> schedules_;
+  std::map<Protocol, ByRank<Program>> programs_;  // made so far
 };
 
 }  // namespace capstan

@@ -82,4 +82,13 @@ ProfileText find_profile(const std::string& named, const Machine& machine) {
   return {};
 }
 
+ProfileContent content_of(const ProfileText& profile, const std::string& network) {
+  if (profile.text.empty()) return {};
+  const Profile known = parse_profile(profile.text, profile.file);
+  ProfileContent content{nullptr, model_scales(known, network)};
+  if (MeasuredTimes times = measured_times(known, network, profile.file); !times.empty())
+    content.measured = std::make_shared<const MeasuredTimes>(std::move(times));
+  return content;
+}
+
 }  // namespace capstan

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,15 @@ std::string user_profile_path(const Fingerprint& machine);
 /// A profile of another version or machine is ignored, and a bad file of the user or the system,
 /// too: the log says why. Throws InvalidArgument for a named file that is missing or bad.
 ProfileText find_profile(const std::string& named, const Machine& machine);
+
+/// What a profile decides in worlds with this network between hosts.
+struct ProfileContent {
+  std::shared_ptr<const MeasuredTimes> measured;  ///< null: no cells
+  ModelScales scales;
+};
+
+/// What the text of a profile says; nothing where there is none. Throws InvalidArgument.
+ProfileContent content_of(const ProfileText& profile, const std::string& network);
 
 /// The text of a file. Throws InvalidArgument.
 std::string read_profile_file(const std::string& file);

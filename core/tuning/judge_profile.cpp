@@ -8,14 +8,6 @@
 namespace capstan {
 namespace {
 
-/// The call that the cell was measured with, in f32.
-Call call_of(const MeasuredCell& cell) {
-  Call call{.collective = cell.collective, .shape = {.count = Elements{1}}};
-  const std::uint64_t least = std::max<std::uint64_t>(call.extent(cell.ranks).value(), 1);
-  call.shape.count = Elements{cell.bytes.value() / least};
-  return typical(std::move(call));
-}
-
 MeasuredWay way_of(const Choice& choice) {
   return {choice.algorithm, choice.protocol, choice.times_shorter};
 }
@@ -53,6 +45,13 @@ void count_pairs(const std::vector<Compared>& ways, Judgement& judgement) {
 
 }  // namespace
 
+Call measured_call(const MeasuredCell& cell) {
+  Call call{.collective = cell.collective, .shape = {.count = Elements{1}}};
+  const std::uint64_t least = std::max<std::uint64_t>(call.extent(cell.ranks).value(), 1);
+  call.shape.count = Elements{cell.bytes.value() / least};
+  return typical(std::move(call));
+}
+
 double JudgedCell::least_ratio() const {
   const double least = chosen.nanoseconds * (1 - chosen.spread / 2),
                most = fastest.nanoseconds * (1 + fastest.spread / 2);
@@ -72,7 +71,7 @@ Judgement judge(const ProfileGroup& group, const Hosts& hosts, const LinkModel& 
   Judgement judgement;
   for (const MeasuredCell& cell : group.cells) {
     if (cell.ways.empty()) continue;
-    const Call call = call_of(cell);
+    const Call call = measured_call(cell);
     const Decision decision = decide(call, hosts, {}, true, model, profile);
     if (const MeasuredWay* const chosen = find(cell, decision.choice))
       judgement.cells.push_back({cell.collective, cell.bytes, cell.ways.front(), *chosen});

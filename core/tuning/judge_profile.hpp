@@ -5,10 +5,14 @@
 #include <vector>
 
 #include "capstan/hosts.hpp"
+#include "core/lowering/call.hpp"
 #include "core/selection/link_model.hpp"
 #include "core/tuning/profile.hpp"
 
 namespace capstan {
+
+/// The call that a cell was measured with, in f32, as predictions take it.
+Call measured_call(const MeasuredCell& cell);
 
 /// A measured kind of call, and the way that is chosen for it.
 struct JudgedCell {

@@ -100,10 +100,25 @@ class ProfileReader {
     group.network = text(object, at, "network");
     group.date = text(object, at, "date");
     group.under_load = text(object, at, "under_load");
+    if (object.contains("model")) group.model = read_scale(object["model"], at + "/model");
     each(object, at, "cells", [&](const json& cell, const std::string& place) {
       group.cells.push_back(read_cell(cell, place, group));
     });
     return group;
+  }
+
+  ModelScale read_scale(const json& object, const std::string& at) const {
+    if (!object.is_object()) refuse(at, "expected an object");
+    ModelScale scale;
+    for (const auto& [name, value] : object.items()) {
+      const auto& known = model_factors();
+      const auto found = std::ranges::find(known, name, &ModelFactor::name);
+      if (found == known.end()) refuse(at + "/" + name, "the model has no such factor");
+      const double factor = number(object, at, name.c_str());
+      if (!(factor > 0)) refuse(at + "/" + name, "expected a number above 0");
+      scale.factors[static_cast<std::size_t>(found - known.begin())] = factor;
+    }
+    return scale;
   }
 
   MeasuredCell read_cell(const json& object, const std::string& at,
@@ -151,11 +166,21 @@ json to_json(const MeasuredCell& cell) {
           {"ways", std::move(ways)}};
 }
 
+json to_json(const ModelScale& scale) {
+  json factors = json::object();
+  for (std::size_t i = 0; i < model_factor_count; ++i)
+    factors[std::string{model_factors()[i].name}] = std::round(scale.factors[i] * 1000) / 1000;
+  return factors;
+}
+
 json to_json(const ProfileGroup& group) {
   json cells = json::array();
   for (const MeasuredCell& cell : group.cells) cells.push_back(to_json(cell));
-  return {{"ranks", group.ranks}, {"hosts", group.hosts},           {"network", group.network},
-          {"date", group.date},   {"under_load", group.under_load}, {"cells", std::move(cells)}};
+  json object{{"ranks", group.ranks},           {"hosts", group.hosts},
+              {"network", group.network},       {"date", group.date},
+              {"under_load", group.under_load}, {"cells", std::move(cells)}};
+  if (group.model) object["model"] = to_json(*group.model);
+  return object;
 }
 
 }  // namespace
@@ -215,6 +240,14 @@ MeasuredTimes measured_times(const Profile& profile, const std::string& network,
     if (group.hosts == 1 || group.network == network)
       for (const MeasuredCell& cell : group.cells) times.add(cell);
   return times;
+}
+
+ModelScales model_scales(const Profile& profile, const std::string& network) {
+  ModelScales scales;
+  for (const ProfileGroup& group : profile.groups)
+    if (group.model && (group.hosts == 1 || group.network == network))
+      scales.add(group.ranks, group.hosts == 1, *group.model);
+  return scales;
 }
 
 std::string mismatch(const Profile& profile, const Fingerprint& machine) {

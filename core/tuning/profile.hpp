@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/selection/measured_times.hpp"
+#include "core/selection/model_scale.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {
@@ -24,6 +26,7 @@ struct ProfileGroup {
   std::string date;        ///< UTC, as 2026-11-25T06:00:00Z
   std::string under_load;  ///< the command that ran beside; empty: none
   std::vector<MeasuredCell> cells{};
+  std::optional<ModelScale> model{};  ///< fitted to what was measured; none: nothing was fitted
 
   /// The cell of these calls; null if there is none.
   const MeasuredCell* find(Collective collective, Bytes bytes) const;
@@ -51,6 +54,9 @@ std::string to_json(const Profile& profile);
 /// named in explanations.
 MeasuredTimes measured_times(const Profile& profile, const std::string& network,
                              const std::string& file);
+
+/// The scales of the model in a profile, for calls between hosts over this network and on one host.
+ModelScales model_scales(const Profile& profile, const std::string& network);
 
 /// Why a profile says nothing about this machine and this version; empty: it does.
 std::string mismatch(const Profile& profile, const Fingerprint& machine);

@@ -109,6 +109,16 @@ std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, 
   return added;
 }
 
+void add_model_to_profile(const std::string& file, const Fingerprint& machine,
+                          const ProfileGroup& group) {
+  const FolderLock lock{target_of(file)};
+  Profile profile = profile_to_extend(file, machine, OtherProfile::is_refused);
+  ProfileGroup& known = profile.group(group.ranks, group.hosts, group.network);
+  known.model = group.model;
+  known.date = group.date;
+  write_profile(profile, file);
+}
+
 void write_profile(const Profile& profile, const std::string& file) {
   const fs::path path = target_of(file);
   std::error_code failed;

@@ -23,6 +23,10 @@ Profile profile_to_extend(const std::string& file, const Fingerprint& machine, O
 std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, int ranks,
                            const std::vector<MeasuredCell>& cells);
 
+/// Puts the model of a group into the profile in a file, whose cells stay. Throws as above.
+void add_model_to_profile(const std::string& file, const Fingerprint& machine,
+                          const ProfileGroup& group);
+
 /// Replaces the file at once, so that it is whole whenever the program ends. Makes the folders
 /// above it. Throws SystemError.
 void write_profile(const Profile& profile, const std::string& file);

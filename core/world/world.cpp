@@ -87,9 +87,8 @@ struct Caches {
 };
 
 /// Rank 0's profile, or its complaint about a file that was named, which all ranks raise.
-std::shared_ptr<const MeasuredTimes> agree_on_profile(StoreExchange& exchange,
-                                                      const Machine& machine, Network network,
-                                                      const Settings& settings) {
+ProfileContent agree_on_profile(StoreExchange& exchange, const Machine& machine, Network network,
+                                const Settings& settings) {
   std::string answer;  // "!ERROR", or FILE\nTEXT, or nothing
   if (exchange.self() == Rank{0}) try {
       const ProfileText found = find_profile(settings.profile, machine);
@@ -99,12 +98,10 @@ std::shared_ptr<const MeasuredTimes> agree_on_profile(StoreExchange& exchange,
     }
   answer = exchange.text_from_first("profile", answer);
   if (answer.starts_with('!')) throw InvalidArgument(answer.substr(1));
-  if (answer.empty()) return nullptr;
+  if (answer.empty()) return {};
   const std::size_t end = answer.find('\n');
-  const std::string file = answer.substr(0, end);
-  const Profile profile = parse_profile(std::string_view{answer}.substr(end + 1), file);
-  return std::make_shared<const MeasuredTimes>(
-      measured_times(profile, std::string{word_for(network)}, file));
+  return content_of({answer.substr(0, end), answer.substr(end + 1)},
+                    std::string{word_for(network)});
 }
 
 MachineView agree_on_machine(StoreExchange& exchange, const Process& own,
@@ -134,12 +131,15 @@ MachineView agree_on_machine(StoreExchange& exchange, const Process& own,
       "caches", Caches{chunk_bytes_for(machine, sharing), cached_buffers(machine, sharing)});
   const Settings own_settings = settings_at(position, settings);
   const Network network = agree_on_network(exchange, hosts, own_settings);
+  const JobKey key = agree_on_key(exchange);
+  ProfileContent profile = agree_on_profile(exchange, machine, network, settings);
   return {.hosts = hosts,
           .network = network,
-          .key = agree_on_key(exchange),
+          .key = key,
           .chunk = caches.chunk,
           .cached_buffers = caches.buffers,
-          .measured = agree_on_profile(exchange, machine, network, settings),
+          .measured = std::move(profile.measured),
+          .scales = std::move(profile.scales),
           .oversubscribed = oversubscribed(neighbours),
           .free_core = has_free_cores(neighbours),
           .spare_processors = spare_core(machine, cpu_sets(neighbours), position),

@@ -42,6 +42,36 @@ TEST(Calibrate, IsKeptByTheIdentityOfTheMachineAndReadLater) {
               HasSubstr(", measured with 2 ranks on 1 host\n"));
 }
 
+/// The library reads the factors by itself; the cells of a profile stay.
+TEST(Calibrate, FitsTheModelThatChooses) {
+  const Folder folder;
+  const auto run = [&](const std::string& command) {
+    const auto result = folder.run(home + "capstan " + command + " 2>&1");
+    EXPECT_EQ(result.status, 0) << result.output;
+    return result.output;
+  };
+  const auto profile = [&] {
+    return nlohmann::json::parse(folder.run("cat capstan/profiles/*").output)["groups"][0];
+  };
+  EXPECT_THAT(run("explain all_reduce -n 2 -b 1k"), HasSubstr("decided by: the model; the first"));
+  EXPECT_THAT(run("calibrate -n 2"), HasSubstr("the model's factors for 2 ranks"));
+  const auto calibrated = profile();
+  EXPECT_EQ(calibrated["cells"].size(), 0u);
+  for (const char* factor : {"flags", "packets", "staging"})
+    EXPECT_GT(calibrated["model"][factor].get<double>(), 0) << factor;
+  EXPECT_EQ(calibrated["model"]["wire"], 1) << "there is no network";
+  EXPECT_THAT(run("explain all_reduce -n 2 -b 1k"),
+              HasSubstr("decided by: the model, fitted to this machine; the first calls"));
+  EXPECT_THAT(run("tune --check capstan/profiles/*"), HasSubstr("0 findings"));
+  EXPECT_THAT(run("tune --judge capstan/profiles/*"), HasSubstr("no cell was measured"));
+  run("tune all_reduce -n 2 --sizes 1k --seconds 0.01");
+  EXPECT_EQ(profile()["cells"].size(), 1u);
+  run("calibrate -n 2");
+  EXPECT_EQ(profile()["cells"].size(), 1u);
+  EXPECT_THAT(run("perf all_reduce -n 2 -b 64k -e 64k --rounds 2 --seconds 0.01"),
+              HasSubstr("wrong values: 0"));
+}
+
 TEST(Calibrate, WritesWhereItIsTold) {
   const Folder folder;
   const auto printed = folder.run("capstan calibrate -n 2 -o -");

@@ -156,8 +156,10 @@ TEST(Tune, JudgesTheModelByWhatWasMeasured) {
   const auto one = capstan(folder, {"tune", "--judge", file});
   EXPECT_EQ(one.status, 0) << one.output;
   EXPECT_THAT(one.output, HasSubstr("of 4 cells"));
+  EXPECT_THAT(one.output, HasSubstr("with the factors of " + file + ", which were fitted to these"));
   EXPECT_THAT(one.output, HasSubstr("pairs that differ by more than 20 %"));
   const auto both = capstan(folder, {"tune", "--judge", file + "," + file});
+  EXPECT_THAT(both.output, HasSubstr("with the factors of " + file + ", measured by " + file));
   EXPECT_THAT(both.output, HasSubstr("the choice by " + file + ", measured by " + file))
       << "how good it is depends on the machine";
   json profile = json::parse(text_of(file));

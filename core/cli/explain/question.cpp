@@ -20,14 +20,6 @@ bool reads_memory() {
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 
-std::shared_ptr<const MeasuredTimes> profile_of(const Settings& settings, const Machine& machine,
-                                                Network network) {
-  const ProfileText found = find_profile(settings.profile, machine);
-  if (found.text.empty()) return nullptr;
-  return std::make_shared<const MeasuredTimes>(measured_times(
-      parse_profile(found.text, found.file), std::string{word_for(network)}, found.file));
-}
-
 }  // namespace
 
 MachineView expected_machine(const Hosts& hosts, const Settings& settings) {
@@ -39,6 +31,8 @@ MachineView expected_machine(const Hosts& hosts, const Settings& settings) {
   const int each = static_cast<int>(sharing);
   const bool shares = machine.processing_units().size() < sharing;
   const bool reads = hosts.single() && reads_memory();
+  ProfileContent profile =
+      content_of(find_profile(settings.profile, machine), std::string{word_for(settings.network)});
   return {.hosts = hosts,
           .network = settings.network,
           .shares_cores = shares,
@@ -47,7 +41,8 @@ MachineView expected_machine(const Hosts& hosts, const Settings& settings) {
           .huge_pages = reads && settings.huge_pages && can_collapse_pages(),
           .autotunes = settings.autotune && settings.algorithm.empty() && hosts.single(),
           .cached_buffers = cached_buffers(machine, each),
-          .measured = profile_of(settings, machine, settings.network),
+          .measured = std::move(profile.measured),
+          .scales = std::move(profile.scales),
           .oversubscribed = shares};
 }
 

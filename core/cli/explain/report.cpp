@@ -23,9 +23,12 @@ std::string source_text(const Question& question, const Survey& survey) {
     case Source::model:
       break;
   }
-  return question.autotuned ? "the model; the first calls then try several candidates "
-                              "(CAPSTAN_AUTOTUNE=1) and take the fastest"
-                            : "the model";
+  std::string text = "the model";
+  if (!question.machine.scales.empty()) text += ", fitted to this machine";
+  if (question.autotuned)
+    text +=
+        "; the first calls then try several candidates (CAPSTAN_AUTOTUNE=1) and take the fastest";
+  return text;
 }
 
 std::string line_of(const SurveyedWay& way) {

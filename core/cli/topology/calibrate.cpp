@@ -8,15 +8,18 @@
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
 #include <vector>
 
-#include "capstan/communicator.hpp"
-#include "core/net/host_identity.hpp"
+#include "core/api/checked_call.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
+#include "core/cli/tune/model_sweep.hpp"
+#include "core/engine/machine_view.hpp"
 #include "core/simulation/cluster.hpp"
 #include "core/tuning/find_profile.hpp"
+#include "core/tuning/write_profile.hpp"
+#include "core/world/world.hpp"
 #include "kernels/cpu/reduce.hpp"
+#include "perf/measure/cell.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {
@@ -63,58 +66,66 @@ struct Pair {
   double stream = 0;  ///< of a broadcast of 8 bytes for its root, in a burst
 };
 
-Pair measure_pair(Communicator& pair) {
-  Communicator ruled =
-      pair.with_algorithm("all_reduce:recursive_doubling/staged;broadcast:binomial/staged");
-  std::vector<float> data(long_floats, 1);
-  const auto meet = [&] { ruled.barrier(); };
-  const auto time = [&](std::size_t length, int calls) {
-    const std::span<float> part{data.data(), length};
-    return least_time(calls, meet, [&] { ruled.all_reduce(part, ReduceOp::max); });
+/// Runs calls of floats in place on an engine.
+class Calls {
+ public:
+  explicit Calls(Engine& engine) : engine_(engine), data_(long_floats, 1) {}
+
+  void run(Collective collective, std::size_t length) {
+    perf::Cell cell{.collective = collective,
+                    .op = ReduceOp::max,
+                    .shape = {.count = Elements{length}},
+                    .in_place = true};
+    auto* const data = reinterpret_cast<std::byte*>(data_.data());
+    const CheckedCall call =
+        check(perf::request_of(cell, engine_.rank(), engine_.size(), data, data), engine_.rank(),
+              engine_.size());
+    engine_.run(call.call, call.input, call.output);
+  }
+
+ private:
+  Engine& engine_;
+  std::vector<float> data_;
+};
+
+Pair measure_pair(Engine& pair) {
+  pair.use_rules(
+      AlgorithmRules::parse("all_reduce:recursive_doubling/staged;broadcast:binomial/staged"));
+  Calls calls{pair};
+  const auto meet = [&] { calls.run(Collective::barrier, 0); };
+  const auto time = [&](std::size_t length, int times) {
+    return least_time(times, meet, [&] { calls.run(Collective::all_reduce, length); });
   };
   time(long_floats, 3);  // the first calls prepare
   Pair found;
   found.small = time(2, 100);
   const double large = time(long_floats, 10);
   found.byte = std::max(large - found.small, 0.0) / (long_floats * sizeof(float));
-  found.stream =
-      least_time(12, meet, [&] { ruled.broadcast(std::span<float>{data.data(), 2}, 0); });
-  ruled.barrier();
+  found.stream = least_time(12, meet, [&] { calls.run(Collective::broadcast, 2); });
+  meet();
   return found;
 }
 
 /// Ranks 0 and `other`; empty on ranks that are not among them.
-std::optional<Pair> measure(Communicator& world, int other) {
-  const int ranks[] = {0, other};
-  auto pair = world.subgroup(ranks);
+std::optional<Pair> measure(Member& world, int other) {
+  const int self = world.engine->rank();
+  std::vector<Rank> members;
+  if (self == 0 || self == other) members = {Rank{0}, Rank{other}};
+  const auto pair = make_group(world, members, Purpose::subgroup);
   if (!pair) return std::nullopt;
-  return measure_pair(*pair);
-}
-
-/// The host of each rank, as the number of its first rank.
-std::vector<int> hosts_of(Communicator& world) {
-  const std::uint64_t own = std::hash<std::string>{}(host_identity());
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(world.size()));
-  world.all_gather(std::span{&own, 1}, std::span{all});
-  std::vector<int> hosts;
-  for (const std::uint64_t host : all)
-    hosts.push_back(static_cast<int>(std::ranges::find(all, host) - all.begin()));
-  return hosts;
-}
-
-/// The number of different hosts.
-int count_hosts(const std::vector<int>& hosts) {
-  return static_cast<int>(std::set<int>{hosts.begin(), hosts.end()}.size());
+  return measure_pair(*pair->engine);
 }
 
 /// The costs and links that have been measured, which become a topology file.
 class Calibration {
  public:
   /// The hosts of all ranks. Those of the file are like that of rank 0.
-  explicit Calibration(const std::vector<int>& hosts)
-      : ranks_(static_cast<int>(hosts.size())),
-        hosts_(count_hosts(hosts)),
-        ranks_per_host_(static_cast<int>(std::ranges::count(hosts, 0))) {
+  explicit Calibration(const Hosts& hosts)
+      : ranks_(hosts.ranks()),
+        hosts_(hosts.count()),
+        ranks_per_host_(hosts.single()
+                            ? hosts.ranks()
+                            : static_cast<int>(hosts.on(hosts.host_of(Rank{0})).size())) {
     measure_core(costs_);
   }
 
@@ -167,33 +178,48 @@ class Calibration {
   std::optional<LinkClass> network_;  // none: there is one host
 };
 
+/// The first rank, beside rank 0, on the same host as rank 0 or on another; 0: there is none.
+int first_beside(const Hosts& hosts, bool same_host) {
+  for (int rank = 1; rank < hosts.ranks(); ++rank)
+    if (hosts.together(Rank{0}, Rank{rank}) == same_host) return rank;
+  return 0;
+}
+
 }  // namespace
 
 std::string calibrated_file() {
   return user_file(Fingerprint::of(Machine::discover()), "clusters");
 }
 
-std::optional<std::string> calibrate_as_rank() {
+std::optional<Calibrated> calibrate_as_rank() {
   Settings settings = Settings::from_environment();
   settings.autotune = false;
   settings.algorithm.clear();
   settings.profile = "none";
-  Communicator world = Communicator::from_environment(settings);
-  const auto hosts = hosts_of(world);
+  Member world = join_launched_world(detect_launch(process_environment()), settings);
+  const MachineView& machine = world.engine->machine();
+  const Hosts& hosts = machine.hosts;
+  const bool first = world.engine->rank() == 0;
   std::optional<Calibration> calibration;
-  if (world.rank() == 0) calibration.emplace(hosts);
-  if (const auto peer = std::find(hosts.begin() + 1, hosts.end(), 0); peer != hosts.end()) {
-    const auto pair = measure(world, static_cast<int>(peer - hosts.begin()));
+  if (first) calibration.emplace(hosts);
+  if (const int peer = first_beside(hosts, true); peer > 0) {
+    const auto pair = measure(world, peer);
     if (calibration) calibration->near(*pair);
   }
-  const auto remote = std::ranges::find_if(hosts, [](int host) { return host != 0; });
-  if (remote != hosts.end()) {
-    const auto pair = measure(world, static_cast<int>(remote - hosts.begin()));
+  if (const int peer = first_beside(hosts, false); peer > 0) {
+    const auto pair = measure(world, peer);
     if (calibration) calibration->far(*pair);
   }
-  world.barrier();
+  const ModelScale model = measure_model(*world.engine);
   if (!calibration) return std::nullopt;
-  return calibration->to_json().dump(2);
+  return Calibrated{
+      calibration->to_json().dump(2),
+      {.ranks = hosts.ranks(),
+       .hosts = hosts.count(),
+       .network = hosts.single() ? std::string{} : std::string{word_for(machine.network)},
+       .date = utc_now(),
+       .under_load = {},
+       .model = model}};
 }
 
 }  // namespace capstan::cli

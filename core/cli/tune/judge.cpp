@@ -58,24 +58,40 @@ class Bench {
   void print() const {
     fmt::print("{} ranks on {} host{}{}\n", group_.ranks, group_.hosts,
                group_.hosts == 1 ? "" : "s over ", group_.network);
-    const auto measurements = judged(nullptr, 0);
+    const auto measurements = judged(model_, nullptr, group_.cells.empty() ? 1 : 0);
+    if (measurements.empty()) return fmt::print("no cell was measured\n");
     print_cells(measurements.front());
     print_share("the model's choice", bound_of_model, measurements);
     print_predictions(measurements);
-    if (!others_.empty())
-      print_share(fmt::format("the choice by {}, measured by {},", first_file_,
-                              fmt::join(others_, " and ")),
-                  bound_of_profile, judged(&first_, 1));
+    if (group_.model) print_fitted();
+    if (!others_.empty() && !group_.cells.empty())
+      print_share(fmt::format("the choice by {}, measured by {},", first_file_, others()),
+                  bound_of_profile, judged(model_, &first_, 1));
   }
 
  private:
+  std::string others() const { return fmt::format("{}", fmt::join(others_, " and ")); }
+
+  /// The model with the factors of the first file. They were fitted to its cells: other files judge
+  /// them better.
+  void print_fitted() const {
+    const auto measurements =
+        judged(group_.model->applied(model_), nullptr, others_.empty() ? 0 : 1);
+    fmt::print(
+        "with the factors of {}{}:\n", first_file_,
+        others_.empty() ? ", which were fitted to these cells" : ", measured by " + others());
+    print_share("the model's choice", bound_of_model, measurements);
+    print_predictions(measurements);
+  }
+
   static bool is_same(const ProfileGroup& a, const ProfileGroup& b) {
     return a.ranks == b.ranks && a.hosts == b.hosts && a.network == b.network;
   }
-  std::vector<Judgement> judged(const MeasuredTimes* profile, std::size_t from) const {
+  std::vector<Judgement> judged(const LinkModel& model, const MeasuredTimes* profile,
+                                std::size_t from) const {
     std::vector<Judgement> all;
     for (std::size_t i = from; i < same_.size(); ++i)
-      all.push_back(judge(*same_[i], hosts_, model_, profile));
+      all.push_back(judge(*same_[i], hosts_, model, profile));
     return all;
   }
 

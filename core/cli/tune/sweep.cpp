@@ -4,17 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
-#include "core/api/checked_call.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
+#include "core/cli/tune/cell_clock.hpp"
 #include "core/cli/tune/progress_bar.hpp"
 #include "core/engine/agreement.hpp"
 #include "core/engine/engine.hpp"
-#include "core/selection/selector.hpp"
 #include "core/tuning/cell_sweep.hpp"
+#include "core/tuning/fit_model.hpp"
 #include "core/tuning/write_profile.hpp"
 #include "core/world/world.hpp"
 #include "perf/measure/cell.hpp"
@@ -22,11 +21,6 @@
 
 namespace capstan::cli {
 namespace {
-
-/// The rule that makes calls run in this way.
-AlgorithmRules rule_for(Collective collective, const MeasuredWay& way) {
-  return AlgorithmRules::parse(fmt::format("{}:{}", name_of(collective), name_of(way)));
-}
 
 /// Sweeps over the cells of a plan, as one rank.
 class Sweep {
@@ -49,6 +43,7 @@ class Sweep {
       bar.step();
       if (is_first()) keep(measured);
     }
+    if (is_first()) fit();
     if (is_first()) fmt::print("{} cells measured; the profile is {}\n", cells.size(), plan_.file);
     return 0;
   }
@@ -116,66 +111,29 @@ class Sweep {
     std::fflush(stdout);
   }
 
-  /// Every candidate that can run here, with its predicted time.
-  MeasuredCell candidates(const Call& call) const {
-    const Hosts& hosts = engine_.machine().hosts;
-    const LinkModel model = link_model(engine_.machine(), engine_.settings());
-    MeasuredCell cell{call.collective, hosts.ranks(), hosts.count(), call.extent(hosts.ranks())};
-    for (const Candidate& each : candidates_for(call, hosts, true, model))
-      cell.ways.push_back({each.algorithm, each.protocol, 1, each.nanoseconds});
-    return cell;
-  }
-
   MeasuredCell measure(const perf::Cell& cell) {
     constexpr std::uint64_t most_shorter = 8;
-    const Request request =
-        perf::request_of(cell, engine_.rank(), engine_.size(), memory_.data(), output_.data());
-    const CheckedCall checked = check(request, engine_.rank(), engine_.size());
-    const MeasuredCell all = candidates(checked.call);
+    CellClock clock{engine_, cell, memory_.data(), output_.data()};
+    const MeasuredCell& all = clock.candidates();
     const bool streams = all.bytes >= block_bytes(engine_.size(), engine_.machine().chunk);
     CellSweep::Options options;
     if (streams && engine_.settings().chunk == Bytes{0}) options.most_shorter = most_shorter;
     CellSweep sweep{all, options};
-    expected_ = all.ways;
     for (int round = 0; !sweep.finished(); ++round) {
       const auto ways = sweep.round();
       const double turn = plan_.seconds * 1e9 / options.rounds / static_cast<double>(ways.size());
-      sweep.note(times(checked, ways, turn, round == 0 ? 10 : 2000));
+      sweep.note(clock.times(ways, turn, round == 0 ? 10 : 2000));
     }
     return sweep.result();
   }
 
-  /// What a call takes in each way, on the slowest rank. The first call of a way does not count: it
-  /// makes the plan, and absorbs the skew between ranks.
-  std::vector<double> times(const CheckedCall& checked, const std::vector<MeasuredWay>& ways,
-                            double turn, double most_calls) {
-    std::vector<double> own, all(ways.size());
-    for (const MeasuredWay& way : ways) {
-      engine_.use_rules(rule_for(checked.call.collective, way));
-      run(checked);
-      const double calls = std::clamp(turn / expected(way).nanoseconds, 1.0, most_calls);
-      const auto start = std::chrono::steady_clock::now();
-      for (int i = 0; i < static_cast<int>(calls); ++i) run(checked);
-      const std::chrono::duration<double, std::nano> elapsed =
-          std::chrono::steady_clock::now() - start;
-      own.push_back(elapsed.count() / static_cast<int>(calls));
-    }
-    engine_.use_rules({});
-    agree(own, all);
-    for (std::size_t i = 0; i < ways.size(); ++i) expected(ways[i]).nanoseconds = all[i];
-    return all;
-  }
-
-  void run(const CheckedCall& checked) { engine_.run(checked.call, checked.input, checked.output); }
-
-  /// The last known time of a way; that of a new one is not known.
-  MeasuredWay& expected(const MeasuredWay& way) {
-    const auto found = std::ranges::find_if(
-        expected_, [&](const MeasuredWay& each) { return each.is_same_way(way); });
-    if (found != expected_.end()) return *found;
-    MeasuredWay& added = expected_.emplace_back(way);
-    added.nanoseconds = 1e9;
-    return added;
+  /// The model, fitted to all cells of the group: for calls that were not measured.
+  void fit() {
+    ProfileGroup& known = group();
+    if (known.cells.empty()) return;
+    known.model = fit_model(known.cells, engine_.machine().hosts,
+                            link_model(engine_.machine(), engine_.settings()));
+    write_profile(profile_, plan_.file);
   }
 
   void agree(const std::vector<double>& own, std::vector<double>& greatest) {
@@ -189,7 +147,6 @@ class Sweep {
   CollectiveExchange exchange_;
   std::vector<std::byte> memory_, output_;
   Profile profile_{};  // of rank 0
-  std::vector<MeasuredWay> expected_;
 };
 
 }  // namespace

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <vector>
+
+#include "core/api/checked_call.hpp"
+#include "core/engine/agreement.hpp"
+#include "core/engine/engine.hpp"
+#include "core/selection/measured_times.hpp"
+#include "perf/measure/cell.hpp"
+
+namespace capstan::cli {
+
+/// Measures calls of one kind in the ways that can run them. All ranks use theirs together, and
+/// get the same answers.
+class CellClock {
+ public:
+  /// The buffers hold the call's and outlive this.
+  CellClock(Engine& engine, const perf::Cell& cell, std::byte* input, std::byte* output);
+
+  /// Every candidate that can run here, with its predicted time.
+  const MeasuredCell& candidates() const { return candidates_; }
+  /// What a call takes in each way, on the slowest rank, in nanoseconds: the mean of about so many
+  /// calls as fit into `turn` nanoseconds. The first call of a way does not count: it makes the
+  /// plan, and absorbs the skew between ranks.
+  std::vector<double> times(const std::vector<MeasuredWay>& ways, double turn, double most_calls);
+
+ private:
+  MeasuredCell predicted() const;
+  void run() { engine_.run(checked_.call, checked_.input, checked_.output); }
+  MeasuredWay& expected(const MeasuredWay& way);
+  std::vector<double> greatest(const std::vector<double>& own);
+
+  Engine& engine_;
+  CollectiveExchange exchange_;
+  const CheckedCall checked_;
+  const MeasuredCell candidates_;
+  std::vector<MeasuredWay> expected_;  // with their last known times
+};
+
+}  // namespace capstan::cli

@@ -1,0 +1,69 @@
+#include "core/cli/tune/model_sweep.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <vector>
+
+#include "core/cli/tune/cell_clock.hpp"
+#include "core/engine/machine_view.hpp"
+#include "core/tuning/fit_model.hpp"
+
+namespace capstan::cli {
+namespace {
+
+constexpr Collective collectives[] = {Collective::all_reduce, Collective::broadcast,
+                                      Collective::all_gather};
+constexpr Bytes sizes[] = {Bytes{8},        Bytes{512},       Bytes{8 << 10},
+                           Bytes{64 << 10}, Bytes{512 << 10}, Bytes{4 << 20}};
+/// After this long no more calls are timed. The longest come last.
+constexpr std::chrono::milliseconds budget{1000};
+
+/// The calls in each way, with the median of a few rounds.
+MeasuredCell measure(CellClock clock) {
+  constexpr std::size_t rounds = 3;
+  constexpr double turn = 300'000;
+  MeasuredCell cell = clock.candidates();
+  std::array<std::vector<double>, rounds> times;
+  for (auto& round : times) round = clock.times(cell.ways, turn, 200);
+  for (std::size_t i = 0; i < cell.ways.size(); ++i) {
+    std::array<double, rounds> of_way{};
+    for (std::size_t k = 0; k < rounds; ++k) of_way[k] = times[k][i];
+    std::ranges::sort(of_way);
+    cell.ways[i].nanoseconds = of_way[rounds / 2];
+  }
+  return cell;
+}
+
+/// Whether rank 0 has used up the time.
+bool time_is_up(Engine& engine, std::chrono::steady_clock::time_point begin) {
+  CollectiveExchange exchange{engine};
+  const std::uint8_t own = engine.rank() == 0 && std::chrono::steady_clock::now() - begin > budget;
+  std::uint8_t any = 0;
+  exchange.run({.combine = Combine::greatest, .type = DataType::u8, .count = 1}, &own, &any);
+  return any != 0;
+}
+
+std::vector<MeasuredCell> measure_cells(Engine& engine) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::byte> input(std::ranges::max(sizes).value()), output(input.size());
+  std::vector<MeasuredCell> cells;
+  for (const Bytes size : sizes)
+    for (const Collective collective : collectives) {
+      if (time_is_up(engine, begin)) return cells;
+      const perf::Cell cell =
+          perf::cell_of(collective, DataType::f32, ReduceOp::sum, size, engine.size());
+      cells.push_back(measure({engine, cell, input.data(), output.data()}));
+    }
+  return cells;
+}
+
+}  // namespace
+
+ModelScale measure_model(Engine& engine) {
+  const auto cells = measure_cells(engine);
+  if (engine.rank() != 0) return {};
+  return fit_model(cells, engine.machine().hosts, link_model(engine.machine(), engine.settings()));
+}
+
+}  // namespace capstan::cli
