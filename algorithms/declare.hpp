@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "algorithms/exchange.hpp"
+#include "algorithms/all_to_all_blocks.hpp"
 #include "algorithms/registry.hpp"
 
 // How the lists of algorithms are written. An algorithm is a function of what it depends on and no
@@ -55,9 +55,9 @@ Schedule rooted_blocked(const Group& group, const Shape& shape) {
 }
 
 /// f(group, exchange)
-template <Schedule (*f)(const Group&, const Exchange&)>
+template <Schedule (*f)(const Group&, const AllToAllBlocks&)>
 Schedule exchanged(const Group& group, const Shape& shape) {
-  return f(group, Exchange{shape, group.size()});
+  return f(group, AllToAllBlocks{shape, group.size()});
 }
 
 /// The same algorithms for the collective's form with counts.

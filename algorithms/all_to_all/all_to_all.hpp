@@ -1,6 +1,6 @@
 #pragma once
 
-#include "algorithms/exchange.hpp"
+#include "algorithms/all_to_all_blocks.hpp"
 #include "algorithms/registry.hpp"
 
 // All-to-all: block i of rank r's output is block r of rank i's input. Each function expects a
@@ -12,10 +12,10 @@ namespace capstan {
 std::span<const Algorithm> all_to_all_algorithms();
 std::span<const Algorithm> all_to_all_v_algorithms();
 
-Schedule direct_all_to_all(const Group& group, const Exchange& exchange);
-Schedule pairwise_all_to_all(const Group& group, const Exchange& exchange);
-Schedule bruck_all_to_all(const Group& group, const Exchange& exchange);
-Schedule two_level_all_to_all(const Group& group, const Exchange& exchange);
+Schedule direct_all_to_all(const Group& group, const AllToAllBlocks& exchange);
+Schedule pairwise_all_to_all(const Group& group, const AllToAllBlocks& exchange);
+Schedule bruck_all_to_all(const Group& group, const AllToAllBlocks& exchange);
+Schedule two_level_all_to_all(const Group& group, const AllToAllBlocks& exchange);
 
 Cost direct_all_to_all_cost(int ranks, Elements count);
 Cost pairwise_all_to_all_cost(int ranks, Elements count);

@@ -11,7 +11,7 @@
 
 namespace capstan {
 
-Schedule bruck_all_to_all(const Group& group, const Exchange& exchange) {
+Schedule bruck_all_to_all(const Group& group, const AllToAllBlocks& exchange) {
   const int p = group.size(), self = group.position();
   const Blocks blocks = exchange.input(self);
   ScheduleBuilder s{group, blocks.total(), blocks.total()};

@@ -6,7 +6,7 @@
 
 namespace capstan {
 
-Schedule direct_all_to_all(const Group& group, const Exchange& exchange) {
+Schedule direct_all_to_all(const Group& group, const AllToAllBlocks& exchange) {
   const int p = group.size(), self = group.position();
   const Blocks input = exchange.input(self), output = exchange.output(self);
   ScheduleBuilder s{group, input.total(), output.total()};

@@ -7,7 +7,7 @@
 
 namespace capstan {
 
-Schedule pairwise_all_to_all(const Group& group, const Exchange& exchange) {
+Schedule pairwise_all_to_all(const Group& group, const AllToAllBlocks& exchange) {
   const int p = group.size(), self = group.position();
   const Blocks input = exchange.input(self), output = exchange.output(self);
   ScheduleBuilder s{group, input.total(), output.total()};

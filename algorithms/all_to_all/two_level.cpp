@@ -18,7 +18,7 @@
 
 namespace capstan {
 
-Schedule two_level_all_to_all(const Group& group, const Exchange& exchange) {
+Schedule two_level_all_to_all(const Group& group, const AllToAllBlocks& exchange) {
   const int self = group.position();
   const Blocks input = exchange.input(self), output = exchange.output(self);
   ScheduleBuilder s{group, input.total(), output.total()};

@@ -67,8 +67,8 @@ bool lies_as_it_travels(const TensorView& tensor, int dimension, int slices) {
 }
 
 /// Memory for a tensor that does not lie as it travels, or is staged; null for others.
-std::shared_ptr<Packing> packing_for(const Caller& caller, std::string_view call,
-                                     const TensorView& tensor, int dimension, int slices) {
+std::shared_ptr<PackedElements> packing_for(const Caller& caller, std::string_view call,
+                                            const TensorView& tensor, int dimension, int slices) {
   const auto runtime = is_on_device(tensor) ? caller.staging : nullptr;
   if (!runtime && lies_as_it_travels(tensor, dimension, slices)) return nullptr;
   if (is_on_device(tensor) && !runtime)
@@ -77,7 +77,7 @@ std::shared_ptr<Packing> packing_for(const Caller& caller, std::string_view call
         fmt::format("rank {}: {}: {}: {} on a device would have to be packed: make it dense, and "
                     "gather or scatter along dimension 0",
                     caller.rank, caller.backend, call, to_string(tensor)));
-  return std::make_shared<Packing>(tensor, runtime);
+  return std::make_shared<PackedElements>(tensor, runtime);
 }
 
 /// Calls visit(slice of the tensor, block of packed memory) for each slice.

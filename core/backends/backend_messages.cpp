@@ -14,12 +14,12 @@ Caller caller_of(const Backend& backend) {
 
 /// The tensor itself, or a copy of one that has strides or is staged.
 struct Parcel {
-  std::shared_ptr<Packing> packing;
+  std::shared_ptr<PackedElements> packing;
   TensorView view;
 
   Parcel(const TensorView& tensor, std::shared_ptr<DeviceRuntime> staging) : view(tensor) {
     if (tensor.is_dense() && !staging) return;
-    packing = std::make_shared<Packing>(tensor, std::move(staging));
+    packing = std::make_shared<PackedElements>(tensor, std::move(staging));
     view = TensorView{packing->data(), tensor.type, tensor.shape};
   }
 };

@@ -12,14 +12,14 @@ std::shared_ptr<std::byte> host_memory(std::size_t bytes) {
 
 }  // namespace
 
-Packing::Packing(const TensorView& tensor, std::shared_ptr<DeviceRuntime> runtime)
+PackedElements::PackedElements(const TensorView& tensor, std::shared_ptr<DeviceRuntime> runtime)
     : runtime_(std::move(runtime)), device_(tensor.device.index) {
   const std::size_t bytes = bytes_of(tensor.count(), size_of(tensor.type)).value();
   if (runtime_) runtime_->use(device_);
   memory_ = runtime_ ? runtime_->pinned(bytes) : host_memory(bytes);
 }
 
-void Packing::copy(const TensorView& to, const TensorView& from) const {
+void PackedElements::copy(const TensorView& to, const TensorView& from) const {
   if (!runtime_) return capstan::copy(to, from);
   runtime_->use(device_);
   capstan::copy(to, from, [this](void* target, const void* source, std::size_t bytes) {

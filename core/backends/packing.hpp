@@ -8,10 +8,10 @@
 namespace capstan {
 
 /// Contiguous host memory for the elements of a tensor: pinned, where the tensor lies on a device.
-class Packing {
+class PackedElements {
  public:
   /// `runtime` of the tensor's device; null for a tensor that the host can access.
-  Packing(const TensorView& tensor, std::shared_ptr<DeviceRuntime> runtime);
+  PackedElements(const TensorView& tensor, std::shared_ptr<DeviceRuntime> runtime);
 
   std::byte* data() const { return memory_.get(); }
   /// Between the tensor, or a part of it, and this memory.

@@ -43,24 +43,24 @@ int start_ranks(const CalibrateOptions& options, const std::vector<std::string>&
 }
 
 /// Adds the model to the user's profile, which the library reads by itself.
-void keep_model(const ProfileGroup& model) {
+void keep_model(const MeasuredGroup& group) {
   const Fingerprint machine = Fingerprint::of(Machine::discover());
   const std::string file = user_profile_path(machine);
-  add_model_to_profile(file, machine, model);
+  add_model_to_profile(file, machine, group);
   fmt::print("calibrate: wrote the model's factors for {} ranks into {}, which later jobs read\n",
-             model.ranks, file);
+             group.ranks, file);
 }
 
 /// Rank 0 writes the files.
 int run_as_rank(const CalibrateOptions& options) {
-  const auto found = calibrate_as_rank();
+  const auto found = calibrate_as_rank(options.output.empty());
   if (!found) return 0;
   const std::string file = file_of(options);
   perf::write_document(file, found->cluster);
   if (file != "-")
     fmt::print("calibrate: wrote {}; read it by capstan simulate --topology {}\n", file,
                options.output.empty() ? "here" : file);
-  if (options.output.empty()) keep_model(found->model);
+  if (options.output.empty()) keep_model(found->group);
   return 0;
 }
 

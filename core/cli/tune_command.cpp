@@ -113,7 +113,7 @@ int check(const TuneOptions& options) {
   const auto findings = check_profile(profile, Fingerprint::of(Machine::discover()));
   for (const std::string& finding : findings) fmt::print("{}\n", finding);
   std::size_t cells = 0;
-  for (const ProfileGroup& group : profile.groups) cells += group.cells.size();
+  for (const MeasuredGroup& group : profile.groups) cells += group.cells.size();
   fmt::print("{}: {} groups, {} cells, {} findings\n", options.check, profile.groups.size(), cells,
              findings.size());
   return findings.empty() ? 0 : 1;

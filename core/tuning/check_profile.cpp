@@ -11,7 +11,7 @@ namespace {
 /// Looks over one group.
 class GroupCheck {
  public:
-  GroupCheck(const ProfileGroup& group, std::vector<std::string>& findings)
+  GroupCheck(const MeasuredGroup& group, std::vector<std::string>& findings)
       : group_(group), findings_(findings) {}
 
   void run() {
@@ -87,7 +87,7 @@ class GroupCheck {
     }
   }
 
-  const ProfileGroup& group_;
+  const MeasuredGroup& group_;
   std::vector<std::string>& findings_;
   std::map<Collective, BySize> by_size_;
 };
@@ -98,10 +98,10 @@ std::vector<std::string> check_profile(const Profile& profile, const Fingerprint
   std::vector<std::string> findings;
   if (const std::string reason = mismatch(profile, machine); !reason.empty())
     findings.push_back("the library ignores it here: " + reason);
-  for (const ProfileGroup& group : profile.groups) GroupCheck{group, findings}.run();
+  for (const MeasuredGroup& group : profile.groups) GroupCheck{group, findings}.run();
   for (std::size_t i = 0; i < profile.groups.size(); ++i)
     for (std::size_t k = 0; k < i; ++k)
-      if (const ProfileGroup &a = profile.groups[i], &b = profile.groups[k];
+      if (const MeasuredGroup &a = profile.groups[i], &b = profile.groups[k];
           a.ranks == b.ranks && a.hosts == b.hosts && a.network == b.network)
         findings.push_back(
             fmt::format("{} ranks on {} hosts: two groups overlap, and the last "

@@ -93,7 +93,7 @@ constexpr std::uint64_t no_end = std::numeric_limits<std::uint64_t>::max();
 /// The sizes from nothing to infinity, cut half-way (by logarithms) between those that were
 /// measured. Neighbours with one algorithm are one.
 template <class Has>
-std::vector<Stretch> stretches(const ProfileGroup& group, Collective collective, Has has) {
+std::vector<Stretch> stretches(const MeasuredGroup& group, Collective collective, Has has) {
   std::map<std::uint64_t, const MeasuredCell*> cells;
   for (const MeasuredCell& cell : group.cells)
     if (cell.collective == collective) cells[cell.bytes.value()] = &cell;
@@ -125,7 +125,7 @@ std::string to_open_mpi_4(const Profile& profile) {
   std::vector<std::string> collectives;
   for (const CollectiveNames& names : collective_table) {
     std::map<int, std::vector<Stretch>> by_ranks;
-    for (const ProfileGroup& group : profile.groups)
+    for (const MeasuredGroup& group : profile.groups)
       if (auto all = stretches(group, names.collective, in_open_mpi); !all.empty())
         by_ranks[group.ranks] = std::move(all);
     if (by_ranks.empty()) continue;
@@ -150,7 +150,7 @@ std::string to_open_mpi_4(const Profile& profile) {
 std::string to_open_mpi_6(const Profile& profile) {
   nlohmann::json collectives = nlohmann::json::object();
   for (const CollectiveNames& names : collective_table)
-    for (const ProfileGroup& group : profile.groups) {
+    for (const MeasuredGroup& group : profile.groups) {
       nlohmann::json rules = nlohmann::json::array();
       for (const Stretch& each : stretches(group, names.collective, in_open_mpi)) {
         if (!each.counterpart) continue;
@@ -178,7 +178,7 @@ std::string to_nccl(const Profile& profile) {
       "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,"
       "regBuff\n";
   for (const CollectiveNames& names : collective_table)
-    for (const ProfileGroup& group : profile.groups)
+    for (const MeasuredGroup& group : profile.groups)
       for (const Stretch& each :
            stretches(group, names.collective, [](const Counterpart& c) { return !c.nccl.empty(); }))
         if (each.counterpart && !names.nccl.empty())
@@ -192,7 +192,7 @@ std::string to_nccl(const Profile& profile) {
 std::string to_ucc(const Profile& profile) {
   std::vector<std::string> sections;
   for (const CollectiveNames& names : collective_table)
-    for (const ProfileGroup& group : profile.groups)
+    for (const MeasuredGroup& group : profile.groups)
       for (const Stretch& each :
            stretches(group, names.collective, [](const Counterpart& c) { return !c.ucc.empty(); }))
         if (each.counterpart)

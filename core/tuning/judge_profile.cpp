@@ -66,7 +66,7 @@ double Judgement::median_error() const {
   return *middle;
 }
 
-Judgement judge(const ProfileGroup& group, const Hosts& hosts, const LinkModel& model,
+Judgement judge(const MeasuredGroup& group, const Hosts& hosts, const LinkModel& model,
                 const MeasuredTimes* profile) {
   Judgement judgement;
   for (const MeasuredCell& cell : group.cells) {

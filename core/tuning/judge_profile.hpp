@@ -39,7 +39,7 @@ struct Judgement {
 
 /// Judges the choices for the cells of a group by the times in it. They are the model's, or those
 /// of another profile.
-Judgement judge(const ProfileGroup& group, const Hosts& hosts, const LinkModel& model,
+Judgement judge(const MeasuredGroup& group, const Hosts& hosts, const LinkModel& model,
                 const MeasuredTimes* profile = nullptr);
 
 /// The cells whose choice takes more than `bound` times as long as the fastest way, beyond the

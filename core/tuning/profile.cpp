@@ -92,8 +92,8 @@ class ProfileReader {
     return static_cast<int>(value);
   }
 
-  ProfileGroup read_group(const json& object, const std::string& at) const {
-    ProfileGroup group;
+  MeasuredGroup read_group(const json& object, const std::string& at) const {
+    MeasuredGroup group;
     group.ranks = count(object, at, "ranks");
     group.hosts = count(object, at, "hosts");
     if (group.hosts > group.ranks) refuse(at + "/hosts", "expected no more hosts than ranks");
@@ -122,7 +122,7 @@ class ProfileReader {
   }
 
   MeasuredCell read_cell(const json& object, const std::string& at,
-                         const ProfileGroup& group) const {
+                         const MeasuredGroup& group) const {
     const auto collective = collective_named(text(object, at, "collective"));
     if (!collective) refuse(at + "/collective", "there is no such collective");
     MeasuredCell cell{*collective, group.ranks, group.hosts,
@@ -173,7 +173,7 @@ json to_json(const ModelScale& scale) {
   return factors;
 }
 
-json to_json(const ProfileGroup& group) {
+json to_json(const MeasuredGroup& group) {
   json cells = json::array();
   for (const MeasuredCell& cell : group.cells) cells.push_back(to_json(cell));
   json object{{"ranks", group.ranks},           {"hosts", group.hosts},
@@ -195,25 +195,25 @@ Fingerprint Fingerprint::of(const Machine& machine) {
   return {fmt::format("{:016x}", hash(text)), text};
 }
 
-const MeasuredCell* ProfileGroup::find(Collective collective, Bytes bytes) const {
+const MeasuredCell* MeasuredGroup::find(Collective collective, Bytes bytes) const {
   const auto found = std::ranges::find_if(cells, [&](const MeasuredCell& cell) {
     return cell.collective == collective && cell.bytes == bytes;
   });
   return found == cells.end() ? nullptr : &*found;
 }
 
-void ProfileGroup::put(MeasuredCell cell) {
+void MeasuredGroup::put(MeasuredCell cell) {
   if (const MeasuredCell* const known = find(cell.collective, cell.bytes))
     cells.erase(cells.begin() + (known - cells.data()));
   cells.push_back(std::move(cell));
 }
 
-ProfileGroup& Profile::group(int ranks, int hosts, const std::string& network) {
-  const auto found = std::ranges::find_if(groups, [&](const ProfileGroup& each) {
+MeasuredGroup& Profile::group(int ranks, int hosts, const std::string& network) {
+  const auto found = std::ranges::find_if(groups, [&](const MeasuredGroup& each) {
     return each.ranks == ranks && each.hosts == hosts && each.network == network;
   });
   if (found != groups.end()) return *found;
-  return groups.emplace_back(ProfileGroup{ranks, hosts, network, {}, {}});
+  return groups.emplace_back(MeasuredGroup{ranks, hosts, network, {}, {}});
 }
 
 Profile parse_profile(std::string_view text, const std::string& file) {
@@ -222,7 +222,7 @@ Profile parse_profile(std::string_view text, const std::string& file) {
 
 std::string to_json(const Profile& profile) {
   json groups = json::array();
-  for (const ProfileGroup& group : profile.groups) groups.push_back(to_json(group));
+  for (const MeasuredGroup& group : profile.groups) groups.push_back(to_json(group));
   const json document{
       {"format", Profile::format},
       {"version", profile.version},
@@ -234,9 +234,9 @@ std::string to_json(const Profile& profile) {
 MeasuredTimes measured_times(const Profile& profile, const std::string& network,
                              const std::string& file) {
   std::string date;
-  for (const ProfileGroup& group : profile.groups) date = std::max(date, group.date);
+  for (const MeasuredGroup& group : profile.groups) date = std::max(date, group.date);
   MeasuredTimes times{fmt::format("the profile {} of {}", file, date.substr(0, 10))};
-  for (const ProfileGroup& group : profile.groups)
+  for (const MeasuredGroup& group : profile.groups)
     if (group.hosts == 1 || group.network == network)
       for (const MeasuredCell& cell : group.cells) times.add(cell);
   return times;
@@ -244,7 +244,7 @@ MeasuredTimes measured_times(const Profile& profile, const std::string& network,
 
 ModelScales model_scales(const Profile& profile, const std::string& network) {
   ModelScales scales;
-  for (const ProfileGroup& group : profile.groups)
+  for (const MeasuredGroup& group : profile.groups)
     if (group.model && (group.hosts == 1 || group.network == network))
       scales.add(group.ranks, group.hosts == 1, *group.model);
   return scales;

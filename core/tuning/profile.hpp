@@ -20,7 +20,7 @@ struct Fingerprint {
 };
 
 /// Cells that were measured together.
-struct ProfileGroup {
+struct MeasuredGroup {
   int ranks = 0, hosts = 1;
   std::string network;     ///< between hosts: "tcp", "ofi" or "verbs"; empty on one host
   std::string date;        ///< UTC, as 2026-11-25T06:00:00Z
@@ -40,10 +40,10 @@ struct Profile {
 
   std::string version;  ///< of Capstan
   Fingerprint machine;
-  std::vector<ProfileGroup> groups{};
+  std::vector<MeasuredGroup> groups{};
 
   /// The group, or a new one.
-  ProfileGroup& group(int ranks, int hosts, const std::string& network);
+  MeasuredGroup& group(int ranks, int hosts, const std::string& network);
 };
 
 /// Reads a profile. Throws InvalidArgument: "FILE:LINE:COLUMN: what is wrong; remedy".

@@ -94,7 +94,7 @@ std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, 
                            const std::vector<MeasuredCell>& cells) {
   const FolderLock lock{target_of(file)};
   Profile profile = profile_to_extend(file, machine, OtherProfile::is_refused);
-  ProfileGroup& group = profile.group(ranks, 1, {});
+  MeasuredGroup& group = profile.group(ranks, 1, {});
   if (!group.under_load.empty()) return 0;
   std::size_t added = 0;
   for (const MeasuredCell& cell : cells) {
@@ -110,10 +110,10 @@ std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, 
 }
 
 void add_model_to_profile(const std::string& file, const Fingerprint& machine,
-                          const ProfileGroup& group) {
+                          const MeasuredGroup& group) {
   const FolderLock lock{target_of(file)};
   Profile profile = profile_to_extend(file, machine, OtherProfile::is_refused);
-  ProfileGroup& known = profile.group(group.ranks, group.hosts, group.network);
+  MeasuredGroup& known = profile.group(group.ranks, group.hosts, group.network);
   known.model = group.model;
   known.date = group.date;
   write_profile(profile, file);

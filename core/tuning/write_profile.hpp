@@ -25,7 +25,7 @@ std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, 
 
 /// Puts the model of a group into the profile in a file, whose cells stay. Throws as above.
 void add_model_to_profile(const std::string& file, const Fingerprint& machine,
-                          const ProfileGroup& group);
+                          const MeasuredGroup& group);
 
 /// Replaces the file at once, so that it is whole whenever the program ends. Makes the folders
 /// above it. Throws SystemError.

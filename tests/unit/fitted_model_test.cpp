@@ -32,8 +32,8 @@ ModelScale scale_of(std::initializer_list<std::pair<std::string_view, double>> f
 }
 
 /// A machine on which each candidate takes what `model` predicts.
-ProfileGroup measured_by(const Hosts& hosts, const LinkModel& model) {
-  ProfileGroup group{.ranks = hosts.ranks(), .hosts = hosts.count(), .cells = {}};
+MeasuredGroup measured_by(const Hosts& hosts, const LinkModel& model) {
+  MeasuredGroup group{.ranks = hosts.ranks(), .hosts = hosts.count(), .cells = {}};
   for (const std::uint64_t bytes : {8, 512, 8 << 10, 256 << 10, 4 << 20}) {
     MeasuredCell cell{Collective::all_reduce, hosts.ranks(), hosts.count(), Bytes{bytes}, 1};
     for (const Candidate& each : candidates_for(measured_call(cell), hosts, true, model))
@@ -44,14 +44,14 @@ ProfileGroup measured_by(const Hosts& hosts, const LinkModel& model) {
   return group;
 }
 
-double error_of(const ProfileGroup& group, const Hosts& hosts, const LinkModel& model) {
+double error_of(const MeasuredGroup& group, const Hosts& hosts, const LinkModel& model) {
   return judge(group, hosts, model).median_error();
 }
 
 TEST(FitModel, FindsAnotherMachine) {
   const LinkModel usual{.reads_peers = true};
   const ModelScale machine = scale_of({{"flags", 0.2}, {"staging", 3}, {"kernel-calls", 4}});
-  const ProfileGroup group = measured_by(2, machine.applied(usual));
+  const MeasuredGroup group = measured_by(2, machine.applied(usual));
   const ModelScale found = fit_model(group.cells, 2, usual);
   EXPECT_GT(error_of(group, 2, usual), 0.3) << "the usual model";
   EXPECT_LT(error_of(group, 2, found.applied(usual)), 0.05);
@@ -61,14 +61,14 @@ TEST(FitModel, FindsAnotherMachine) {
 TEST(FitModel, FindsAnotherNetwork) {
   const Hosts hosts{{0, 0, 1, 1}};
   const ModelScale machine = scale_of({{"messages", 0.25}, {"latency", 8}, {"wire", 0.5}});
-  const ProfileGroup group = measured_by(hosts, machine.applied({}));
+  const MeasuredGroup group = measured_by(hosts, machine.applied({}));
   const ModelScale found = fit_model(group.cells, hosts, {});
   EXPECT_LT(error_of(group, hosts, found.applied({})), 0.1);
 }
 
 TEST(FitModel, WhatWasNotMeasuredStays) {
   const LinkModel usual{.reads_peers = false};
-  const ProfileGroup group = measured_by(4, usual);
+  const MeasuredGroup group = measured_by(4, usual);
   EXPECT_EQ(fit_model(group.cells, 4, usual), ModelScale{}) << "predictions were true already";
   const ModelScale machine = scale_of({{"flags", 4}});
   const ModelScale found = fit_model(measured_by(4, machine.applied(usual)).cells, 4, usual);

@@ -27,7 +27,7 @@ inline MeasuredCell cell(std::uint64_t bytes, std::vector<MeasuredWay> ways) {
 
 inline Profile small_profile() {
   Profile profile{std::string{version()}, Fingerprint::of(Machine::discover()), {}};
-  ProfileGroup& group = profile.group(4, 1, "");
+  MeasuredGroup& group = profile.group(4, 1, "");
   group.date = "2026-11-25T06:00:00Z";
   group.cells = {
       cell(1024, {way("flat", Protocol::staged, 1), way("direct", Protocol::staged, 4)})};

@@ -21,8 +21,8 @@ namespace {
 
 /// A group in which every candidate took its predicted time, times what `factor` says of it.
 template <class Factor>
-ProfileGroup measured_as_predicted(Factor factor) {
-  ProfileGroup group;
+MeasuredGroup measured_as_predicted(Factor factor) {
+  MeasuredGroup group;
   group.ranks = 4;
   for (const std::uint64_t bytes : {1024, 65536}) {
     MeasuredCell measured = cell(bytes, {});
@@ -66,7 +66,7 @@ TEST(Judge, AChoiceIsAsBadAsItsTimeBeyondTheSpread) {
 }
 
 TEST(Judge, AChoiceThatWasNotMeasuredIsNotCounted) {
-  ProfileGroup group = measured_as_predicted([](auto&) { return 1.0; });
+  MeasuredGroup group = measured_as_predicted([](auto&) { return 1.0; });
   const Choice chosen = choose(typical(all_reduce(1024)), 4, {});
   std::erase_if(group.cells[0].ways, [&](const MeasuredWay& each) {
     return each.algorithm == chosen.algorithm && each.protocol == chosen.protocol;
@@ -126,7 +126,7 @@ TEST(Profile, AnEmptyFileIsANewProfileAndABadOneStays) {
 }
 
 TEST(Judge, AProfileIsJudgedByItsOwnChoice) {
-  const ProfileGroup group = measured_as_predicted(
+  const MeasuredGroup group = measured_as_predicted(
       [](const Candidate& each) { return each.algorithm->name == "direct" ? 0.001 : 1.0; });
   MeasuredTimes profile{"the profile test"};
   for (const MeasuredCell& each : group.cells) profile.add(each);

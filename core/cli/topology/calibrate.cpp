@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/api/checked_call.hpp"
-#include "core/bootstrap/launchers/launch.hpp"
+#include "core/cli/tune/cell_clock.hpp"
 #include "core/cli/tune/model_sweep.hpp"
 #include "core/engine/machine_view.hpp"
 #include "core/simulation/cluster.hpp"
@@ -191,17 +191,12 @@ std::string calibrated_file() {
   return user_file(Fingerprint::of(Machine::discover()), "clusters");
 }
 
-std::optional<Calibrated> calibrate_as_rank() {
-  Settings settings = Settings::from_environment();
-  settings.autotune = false;
-  settings.algorithm.clear();
-  settings.profile = "none";
-  Member world = join_launched_world(detect_launch(process_environment()), settings);
+std::optional<Calibrated> calibrate_as_rank(bool fits_model) {
+  Member world = join_to_measure();
   const MachineView& machine = world.engine->machine();
   const Hosts& hosts = machine.hosts;
-  const bool first = world.engine->rank() == 0;
   std::optional<Calibration> calibration;
-  if (first) calibration.emplace(hosts);
+  if (world.engine->rank() == 0) calibration.emplace(hosts);
   if (const int peer = first_beside(hosts, true); peer > 0) {
     const auto pair = measure(world, peer);
     if (calibration) calibration->near(*pair);
@@ -210,16 +205,12 @@ std::optional<Calibrated> calibrate_as_rank() {
     const auto pair = measure(world, peer);
     if (calibration) calibration->far(*pair);
   }
-  const ModelScale model = measure_model(*world.engine);
+  MeasuredGroup group{.ranks = hosts.ranks(), .hosts = hosts.count()};
+  if (!hosts.single()) group.network = word_for(machine.network);
+  group.date = utc_now();
+  if (fits_model) group.model = measure_model(*world.engine);
   if (!calibration) return std::nullopt;
-  return Calibrated{
-      calibration->to_json().dump(2),
-      {.ranks = hosts.ranks(),
-       .hosts = hosts.count(),
-       .network = hosts.single() ? std::string{} : std::string{word_for(machine.network)},
-       .date = utc_now(),
-       .under_load = {},
-       .model = model}};
+  return Calibrated{calibration->to_json().dump(2), std::move(group)};
 }
 
 }  // namespace capstan::cli

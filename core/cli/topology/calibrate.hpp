@@ -14,11 +14,11 @@ std::string calibrated_file();
 /// What was measured.
 struct Calibrated {
   std::string cluster;  ///< a topology file, for simulations
-  ProfileGroup model;   ///< a group without cells, for the choice of algorithms
+  MeasuredGroup group;  ///< without cells, but with a model, if that was asked for
 };
 
-/// Measures, as one of the ranks that were started, what links and ranks take. Nothing on other
-/// ranks than rank 0.
-std::optional<Calibrated> calibrate_as_rank();
+/// Measures, as one of the ranks that were started, what links and ranks take, and if asked for,
+/// fits the model that chooses algorithms. Nothing on other ranks than rank 0.
+std::optional<Calibrated> calibrate_as_rank(bool fits_model);
 
 }  // namespace capstan::cli

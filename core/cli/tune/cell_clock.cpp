@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/bootstrap/launchers/launch.hpp"
 #include "core/engine/machine_view.hpp"
 #include "core/selection/candidates.hpp"
 
@@ -17,6 +18,14 @@ AlgorithmRules rule_for(Collective collective, const MeasuredWay& way) {
 }
 
 }  // namespace
+
+Member join_to_measure() {
+  Settings settings = Settings::from_environment();
+  settings.autotune = false;
+  settings.algorithm.clear();
+  settings.profile = "none";
+  return join_launched_world(detect_launch(process_environment()), settings);
+}
 
 CellClock::CellClock(Engine& engine, const perf::Cell& cell, std::byte* input, std::byte* output)
     : engine_(engine),

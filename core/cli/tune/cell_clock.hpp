@@ -6,9 +6,14 @@
 #include "core/engine/agreement.hpp"
 #include "core/engine/engine.hpp"
 #include "core/selection/measured_times.hpp"
+#include "core/world/world.hpp"
 #include "perf/measure/cell.hpp"
 
 namespace capstan::cli {
+
+/// Joins the world that a launcher has started, without rules, profile and autotuner. Throws as
+/// join_launched_world().
+Member join_to_measure();
 
 /// Measures calls of one kind in the ways that can run them. All ranks use theirs together, and
 /// get the same answers.

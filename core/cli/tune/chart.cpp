@@ -22,7 +22,7 @@ struct Panel {
 
 std::vector<Panel> panels_of(const Profile& profile) {
   std::vector<Panel> panels;
-  for (const ProfileGroup& group : profile.groups)
+  for (const MeasuredGroup& group : profile.groups)
     for (const Collective collective : all_collectives()) {
       Panel panel{.title = fmt::format("{}, {} ranks", name_of(collective), group.ranks),
                   .collective = collective,
@@ -99,7 +99,7 @@ std::string chart_page(const Profile& profile, const report::Facts& facts) {
                     "are switched off at first."};
   page.add_facts(facts);
   page.add_fact("profile of", profile.machine.description);
-  for (const ProfileGroup& group : profile.groups)
+  for (const MeasuredGroup& group : profile.groups)
     page.add_fact(
         fmt::format("{} ranks, {} hosts", group.ranks, group.hosts),
         group.under_load.empty() ? group.date : group.date + ", beside " + group.under_load);

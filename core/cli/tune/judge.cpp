@@ -25,7 +25,7 @@ Profile read(const std::string& file) {
   return profile;
 }
 
-Hosts evenly_filled_hosts(const ProfileGroup& group) {
+Hosts evenly_filled_hosts(const MeasuredGroup& group) {
   if (group.hosts == 1) return Hosts{group.ranks};
   std::vector<int> host_of;
   for (int rank = 0; rank < group.ranks; ++rank)
@@ -36,7 +36,7 @@ Hosts evenly_filled_hosts(const ProfileGroup& group) {
 /// One group of the first file, and the same group of the files that have it, too.
 class Bench {
  public:
-  Bench(const ProfileGroup& group, const std::vector<Profile>& profiles,
+  Bench(const MeasuredGroup& group, const std::vector<Profile>& profiles,
         const std::vector<std::string>& files)
       : group_(group),
         first_file_(files.front()),
@@ -84,7 +84,7 @@ class Bench {
     print_predictions(measurements);
   }
 
-  static bool is_same(const ProfileGroup& a, const ProfileGroup& b) {
+  static bool is_same(const MeasuredGroup& a, const MeasuredGroup& b) {
     return a.ranks == b.ranks && a.hosts == b.hosts && a.network == b.network;
   }
   std::vector<Judgement> judged(const LinkModel& model, const MeasuredTimes* profile,
@@ -133,9 +133,9 @@ class Bench {
         first.pairs);
   }
 
-  const ProfileGroup& group_;
+  const MeasuredGroup& group_;
   const std::string& first_file_;
-  std::vector<const ProfileGroup*> same_;  ///< of the first file, then of others_
+  std::vector<const MeasuredGroup*> same_;  ///< of the first file, then of others_
   std::vector<std::string> others_;
   const Hosts hosts_;
   LinkModel model_;
@@ -147,7 +147,7 @@ class Bench {
 void judge_profiles(const std::vector<std::string>& files) {
   std::vector<Profile> profiles;
   for (const std::string& file : files) profiles.push_back(read(file));
-  for (const ProfileGroup& group : profiles.front().groups) {
+  for (const MeasuredGroup& group : profiles.front().groups) {
     if (&group != &profiles.front().groups.front()) fmt::print("\n");
     Bench{group, profiles, files}.print();
   }

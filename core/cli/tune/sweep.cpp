@@ -7,7 +7,6 @@
 
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
-#include "core/bootstrap/launchers/launch.hpp"
 #include "core/cli/tune/cell_clock.hpp"
 #include "core/cli/tune/progress_bar.hpp"
 #include "core/engine/agreement.hpp"
@@ -15,7 +14,6 @@
 #include "core/tuning/cell_sweep.hpp"
 #include "core/tuning/fit_model.hpp"
 #include "core/tuning/write_profile.hpp"
-#include "core/world/world.hpp"
 #include "perf/measure/cell.hpp"
 #include "topology/machine.hpp"
 
@@ -57,7 +55,7 @@ class Sweep {
     const MachineView& machine = engine_.machine();
     return machine.hosts.single() ? "" : std::string{word_for(machine.network)};
   }
-  ProfileGroup& group() {
+  MeasuredGroup& group() {
     return profile_.group(engine_.size(), engine_.machine().hosts.count(), network());
   }
 
@@ -84,7 +82,7 @@ class Sweep {
   }
 
   bool is_known(const perf::Cell& cell) {
-    const ProfileGroup& known = group();
+    const MeasuredGroup& known = group();
     return known.under_load == plan_.under_load &&
            known.find(cell.collective, extent(cell)) != nullptr;
   }
@@ -98,7 +96,7 @@ class Sweep {
   }
 
   void keep(const MeasuredCell& measured) {
-    ProfileGroup& known = group();
+    MeasuredGroup& known = group();
     if (known.under_load != plan_.under_load) known.cells.clear();
     known.put(measured);
     known.under_load = plan_.under_load;
@@ -129,7 +127,7 @@ class Sweep {
 
   /// The model, fitted to all cells of the group: for calls that were not measured.
   void fit() {
-    ProfileGroup& known = group();
+    MeasuredGroup& known = group();
     if (known.cells.empty()) return;
     known.model = fit_model(known.cells, engine_.machine().hosts,
                             link_model(engine_.machine(), engine_.settings()));
@@ -156,7 +154,7 @@ Profile profile_to_continue(const SweepPlan& plan) {
   Profile known = profile_to_extend(
       plan.file, machine, plan.restart ? OtherProfile::is_replaced : OtherProfile::is_refused);
   if (plan.restart)
-    for (ProfileGroup& group : known.groups)
+    for (MeasuredGroup& group : known.groups)
       std::erase_if(group.cells, [&](const MeasuredCell& cell) {
         return std::ranges::find(plan.collectives, cell.collective) != plan.collectives.end();
       });
@@ -164,11 +162,7 @@ Profile profile_to_continue(const SweepPlan& plan) {
 }
 
 int sweep_as_rank(const SweepPlan& plan) {
-  Settings settings = Settings::from_environment();
-  settings.autotune = false;
-  settings.algorithm.clear();
-  settings.profile = "none";
-  const Member member = join_launched_world(detect_launch(process_environment()), settings);
+  const Member member = join_to_measure();
   return Sweep{plan, *member.engine}.run();
 }
 

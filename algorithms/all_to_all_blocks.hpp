@@ -6,9 +6,9 @@
 namespace capstan {
 
 /// Who sends how much to whom in an all-to-all: the same for all pairs, or as counts tell.
-class Exchange {
+class AllToAllBlocks {
  public:
-  Exchange(const Shape& shape, int ranks)
+  AllToAllBlocks(const Shape& shape, int ranks)
       : shape_(shape),
         ranks_(ranks),
         contract_(shape.counts.empty() ? Collective::all_to_all : Collective::all_to_all_v, shape_,
@@ -16,7 +16,7 @@ class Exchange {
     for (int rank = 0; rank < ranks; ++rank)
       largest_output_ = std::max(largest_output_, contract_.lengths(rank).output);
   }
-  Exchange(const Exchange&) = delete;
+  AllToAllBlocks(const AllToAllBlocks&) = delete;
 
   int ranks() const { return ranks_; }
   /// How a rank's input is cut, one block for each receiver; and its output, one for each sender.
