@@ -50,6 +50,16 @@ void check_files(const PerfOptions& options) {
   if (!options.chart.empty()) report::require_charts("--chart");
   perf::check_writable(options.json);
   perf::check_writable(options.chart);
+  perf::check_writable(options.trace);
+}
+
+/// All ranks make the calls that are recorded; one writes the file.
+void write_trace(const PerfOptions& options, perf::Bench& bench,
+                 const std::vector<perf::Cell>& cells, bool writes) {
+  if (options.trace.empty()) return;
+  perf::RecordedCalls recorded;
+  for (const perf::Cell& cell : cells) recorded.append(bench.record(cell));
+  if (writes) perf::write_document(options.trace, to_document(recorded, options.trace));
 }
 
 /// Runs as one rank of a job; rank 0 prints the results.
@@ -92,6 +102,7 @@ int run_rank(const PerfOptions& options, const Launch& launch,
         {"launcher", launch.launcher}, {"start_up", to_json(start_up)}, {"results", results}};
     perf::write_document(options.json, document.dump(2));
   }
+  write_trace(options, bench, cells, prints);
   if (prints && !options.chart.empty())
     perf::write_document(options.chart, chart_page(measurements, report::origin(arguments)));
   return wrong == 0 ? 0 : 1;
@@ -129,7 +140,8 @@ void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
                      without("buffers"));
     return;
   }
-  refuse_options(command, {"--factor", "--types", "--ops", "--algorithm", "--root", "--in-place"},
+  refuse_options(command,
+                 {"--factor", "--types", "--ops", "--algorithm", "--root", "--in-place", "--trace"},
                  "not with --against, which compares f32, sums, root 0 and defaults");
   if (!options.sizes.empty())
     refuse_options(command, {"--min-bytes", "--max-bytes"}, "--sizes says it all: leave this out");
@@ -259,11 +271,16 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       ->allow_extra_args(false);
   command->add_option("--chart", options->chart,
                       "Write an HTML page of diagrams, which needs no network to be read");
+  command->add_option("--trace", options->trace,
+                      "Afterwards record a few calls of each size with every step of every rank, "
+                      "and write a trace (trace-event format, for ui.perfetto.dev) or, with .svg, "
+                      "a picture of the last call");
   command->footer(
       "Examples:\n"
       "  capstan perf all_reduce -n 4 -b 8 -e 256M --chart all_reduce.html\n"
       "  capstan perf all_reduce -n 4 --types all --ops all -b 1k -e 1k\n"
       "  capstan perf all_gather -n 4 --buffers allocated\n"
+      "  capstan perf all_reduce -n 4 -b 1M -e 1M --trace steps.svg\n"
       "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
       "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n"
       "  capstan perf all_reduce --hosts node1:1,node2:1 --against openmpi,mpich,gloo -e 64M\n\n"

@@ -304,6 +304,7 @@ inline void Engine::after_call(const CachedPlan& plan) {
 void Engine::observe(std::shared_ptr<CallObserver> observer) {
   const Progress::Lock lock{*progress_};
   observer_ = std::move(observer);
+  executor_.record_steps(observer_ ? observer_->step_log() : nullptr);
   plans_.time_calls(observer_ != nullptr);
   if (running_) call_began_ = now();
 }

@@ -39,7 +39,11 @@ class Threads {
     int next = 0;
     for (auto& [key, number] : numbers_) number = next++;
   }
-  int of(const OperationProfile& each) const { return numbers_.at({each.rank, each.tag}); }
+  template <class Profile>
+  int of(const Profile& each) const {
+    const auto found = numbers_.find({each.rank, each.tag});
+    return found == numbers_.end() ? 0 : found->second;
+  }
   void name_all(Json& events) const {
     for (const auto& [key, number] : numbers_) {
       const auto& [rank, tag] = key;
@@ -52,6 +56,21 @@ class Threads {
  private:
   std::map<std::pair<int, std::string>, int> numbers_;
 };
+
+Json event_of(const StepProfile& step, std::chrono::system_clock::time_point origin,
+              const Threads& threads) {
+  Json args{{"block", step.block}, {"step", step.number}};
+  if (step.peer >= 0) args["peer"] = step.peer;
+  if (step.bytes > Bytes{0}) args["bytes"] = step.bytes.value();
+  return {{"ph", "X"},
+          {"name", step.step},
+          {"cat", "step"},
+          {"ts", microseconds(step.began - origin)},
+          {"dur", microseconds(step.duration)},
+          {"pid", step.rank},
+          {"tid", threads.of(step)},
+          {"args", std::move(args)}};
+}
 
 /// `"` and line ends are escaped, as the format asks.
 std::string label(const std::string& value) {
@@ -85,7 +104,8 @@ std::string to_json_lines(std::span<const OperationProfile> profiles) {
   return lines;
 }
 
-std::string to_trace(std::span<const OperationProfile> profiles) {
+std::string to_trace(std::span<const OperationProfile> profiles,
+                     std::span<const StepProfile> steps) {
   const auto first = std::ranges::min_element(profiles, {}, &OperationProfile::began);
   const auto origin = first == profiles.end() ? decltype(first->began){} : first->began;
   const Threads threads{profiles};
@@ -105,6 +125,7 @@ std::string to_trace(std::span<const OperationProfile> profiles) {
                         {"MiB/s", each.bandwidth},
                         {"ranks", each.ranks},
                         {"failed", each.failed}}}});
+  for (const StepProfile& each : steps) events.push_back(event_of(each, origin, threads));
   return dump({{"traceEvents", events},
                {"displayTimeUnit", "ns"},
                {"otherData", {{"began_ns", nanoseconds(origin)}}}});

@@ -13,7 +13,8 @@ std::int64_t nanoseconds(std::chrono::steady_clock::time_point time) {
 
 }  // namespace
 
-void ProfilerState::record(const Measurement& measurement) noexcept {
+void ProfilerState::record(const Measurement& measurement,
+                           std::span<const StepMeasurement> of_it) noexcept {
   const StoredOperation operation{
       .bytes = measurement.bytes.value(),
       .began = nanoseconds(measurement.began),
@@ -26,6 +27,7 @@ void ProfilerState::record(const Measurement& measurement) noexcept {
       .failed = measurement.failed};
   groups.add(operation);
   recording.append(operation);
+  if (!of_it.empty()) steps.append(operation, recording.written(), of_it, recording);
 }
 
 OperationProfile profile_of(const Recording& recording, const StoredOperation& operation) {
@@ -47,9 +49,24 @@ Profiler::Profiler(const ProfilerOptions& options)
     : state_(options.enabled ? std::make_shared<ProfilerState>(options) : nullptr) {}
 
 void Profiler::record(const Measurement& measurement) noexcept {
+  record(measurement, {});
+}
+
+void Profiler::record(const Measurement& measurement,
+                      std::span<const StepMeasurement> steps) noexcept {
   if (!enabled()) return;
   const std::lock_guard lock{state_->mutex};
-  state_->record(measurement);
+  state_->record(measurement, steps);
+}
+
+std::vector<StepProfile> Profiler::steps() const {
+  if (!enabled()) return {};
+  const std::lock_guard lock{state_->mutex};
+  return state_->steps.profiles(state_->recording);
+}
+
+std::size_t Profiler::step_capacity() const {
+  return enabled() ? state_->steps.capacity() : 0;
 }
 
 std::string_view Profiler::kept(std::string_view name) const noexcept {
@@ -121,6 +138,7 @@ void Profiler::clear() {
   if (!enabled()) return;
   const std::lock_guard lock{state_->mutex};
   state_->recording.clear();
+  state_->steps.clear();
   state_->groups.clear();
   state_->lost.store(0, std::memory_order_relaxed);
 }

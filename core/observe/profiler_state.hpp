@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "capstan/observe/profiler.hpp"
+#include "core/observe/recorded_steps.hpp"
 #include "core/observe/recording.hpp"
 #include "core/observe/statistics.hpp"
 
@@ -15,14 +16,15 @@ OperationProfile profile_of(const Recording& recording, const StoredOperation& o
 /// What the copies of a profiler share.
 struct ProfilerState {
   explicit ProfilerState(const ProfilerOptions& options)
-      : recording(options.capacity, options.file) {}
+      : recording(options.capacity, options.file), steps(options.steps) {}
 
-  void record(const Measurement& measurement) noexcept;
+  void record(const Measurement& measurement, std::span<const StepMeasurement> of_it) noexcept;
 
   std::atomic<std::uint64_t> lost = 0;
 
   mutable std::mutex mutex;  ///< of all below
   Recording recording;
+  RecordedSteps steps;
   ProfileGroups groups;
 };
 

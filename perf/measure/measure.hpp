@@ -8,6 +8,7 @@
 
 #include "capstan/communicator.hpp"
 #include "perf/measure/cell.hpp"
+#include "perf/measure/recorded_calls.hpp"
 
 namespace capstan::perf {
 
@@ -61,6 +62,8 @@ class Bench {
   Bench(const Bench&) = delete;
 
   Measurement measure(const Cell& cell);
+  /// Some calls of a cell that has been measured: see record_calls().
+  RecordedCalls record(const Cell& cell);
 
  private:
   Request request_of(const Cell& cell) const;

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 
 #include "capstan/collective.hpp"
 #include "tests/processes/processes.hpp"
@@ -206,6 +209,44 @@ TEST(Perf, SaysHowLongItTookToStart) {
       << result.output;
   EXPECT_GT(ready, 0);
   EXPECT_GE(first, ready);
+}
+
+std::string text_of_file(const std::filesystem::path& file) {
+  std::ifstream stream{file};
+  return {std::istreambuf_iterator<char>{stream}, {}};
+}
+
+TEST(Perf, WritesEveryStepOfEveryRank) {
+  const auto folder = std::filesystem::path{testing::TempDir()};
+  const auto traced = [&](const std::string& name) {
+    const std::string file = folder / name;
+    const auto result = run_command({CAPSTAN_PROGRAM, "perf", "all_reduce", "-n", "3",
+                                     "--algorithm", "direct/staged", "-b", "4k", "-e", "8k",
+                                     "--seconds", "0.01", "--rounds", "1", "--trace", file});
+    EXPECT_EQ(result.status, 0) << result.output;
+    const std::string text = text_of_file(file);
+    std::filesystem::remove(file);
+    return text;
+  };
+  const auto trace = nlohmann::json::parse(traced("steps.json"));
+  std::map<int, int> calls, steps;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    ++(event["cat"] == "step" ? steps : calls)[event["pid"].get<int>()];
+    EXPECT_GE(event["ts"].get<double>(), 0);
+  }
+  EXPECT_EQ(calls, (std::map<int, int>{{0, 6}, {1, 6}, {2, 6}})) << "three of each size";
+  EXPECT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0] % 6, 0) << "the same in each call";
+  const std::string picture = traced("steps.svg");
+  EXPECT_THAT(picture, HasSubstr("all_reduce of 8192 bytes on 3 ranks, direct"));
+  for (const char* rank : {">rank 0<", ">rank 1<", ">rank 2<"})
+    EXPECT_THAT(picture, HasSubstr(rank));
+  EXPECT_EQ(occurrences(picture, "class=\"step\""), (steps[0] + steps[1] + steps[2]) / 6);
+  const auto refused =
+      run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "--trace", "no/folder/x.json"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.output, HasSubstr("cannot write 'no/folder/x.json'"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct PerfOptions {
   int root = 0;
   bool in_place = false;
   std::vector<std::string> sizes, against;
-  std::string json, chart;
+  std::string json, chart, trace;
   launcher::HostOptions where;
   perf::MeasureOptions measure;
 

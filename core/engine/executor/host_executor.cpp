@@ -50,6 +50,8 @@ inline void HostExecutor::begin_call(const HostPlan& plan, const void* input, vo
   if (!plan.pushed_to.empty()) buffers_.announce_to_transport(call_);
   call_.round = 0;
   call_.phase = 0;
+  if (steps_) [[unlikely]]
+    steps_->begin_call();
   log_call();
   packets_.begin_call(plan, log_.call());
   slots_.begin_call(plan);
@@ -119,11 +121,15 @@ void HostExecutor::next_phase() {
 /// True when the block may be written to its slot: the slot's last readers have finished.
 inline bool HostExecutor::acquire_slot() {
   if (call_.slot_acquired) return true;
+  if (steps_) [[unlikely]]
+    return acquire_recorded_slot();
   return call_.slot_acquired = slots_.acquire(call_.program->readers, call_.block,
                                               call_.plan->guarantees.bounded_skew);
 }
 
 inline bool HostExecutor::run_ops(std::uint32_t end) {
+  if (steps_) [[unlikely]]
+    return run_recorded_ops(end);
   for (; call_.op < end; ++call_.op, ++operations_done_)
     if (!execute(call_.program->ops[call_.op])) return false;
   return true;
@@ -149,6 +155,11 @@ inline bool HostExecutor::execute(const HostOp& op) {
       return true;
   }
   return true;
+}
+
+/// For run_recorded_ops(): execute() is inlined where steps are not recorded.
+bool HostExecutor::execute_recorded(const HostOp& op) {
+  return execute(op);
 }
 
 /// Gathers operands that all lie in memory of this process, and whose data have arrived.

@@ -14,6 +14,7 @@
 #include "core/engine/executor/running_call.hpp"
 #include "core/engine/executor/signals.hpp"
 #include "core/engine/executor/slot_ring.hpp"
+#include "core/engine/executor/step_log.hpp"
 
 namespace capstan {
 
@@ -45,6 +46,8 @@ class HostExecutor final : public Executor {
     if (call_.plan) log_.compare_all();
   }
 
+  /// The steps of calls that begin from now on go to this log. Null: no longer.
+  void record_steps(StepLog* log) { steps_ = log; }
   void set_spins(int spins) { poll_.set_spins(spins); }
   /// Touches memory that calls of the plan use, so that the first of them is not slower.
   void prepare(const Plan& plan);
@@ -60,6 +63,9 @@ class HostExecutor final : public Executor {
   void next_phase();
   inline bool acquire_slot();
   inline bool run_ops(std::uint32_t end);
+  bool run_recorded_ops(std::uint32_t end);
+  bool acquire_recorded_slot();
+  bool execute_recorded(const HostOp& op);
   inline bool execute(const HostOp& op);
   bool gather(const HostOp& op);
   bool push(const HostOp& op);
@@ -83,6 +89,8 @@ class HostExecutor final : public Executor {
 
   RunningCall call_;
   std::uint64_t operations_done_ = 0;
+  StepLog* steps_ = nullptr;
+  bool slot_awaited_ = false;  ///< only where steps are recorded
   bool small_packets_mapped_ = false;
 };
 

@@ -16,8 +16,13 @@ std::string to_json_lines(std::span<const OperationProfile> profiles);
 /// In the trace-event format, which Perfetto (ui.perfetto.dev) and chrome://tracing show. Each rank
 /// is a process, each tag one of its threads. Operations of several ranks may be passed together:
 /// their times are those of the system's clock, which ranks of one host share, and count from the
-/// first operation.
-std::string to_trace(std::span<const OperationProfile> profiles);
+/// first operation. Steps lie within the operations that they belong to.
+std::string to_trace(std::span<const OperationProfile> profiles,
+                     std::span<const StepProfile> steps = {});
+
+/// A picture (SVG) of steps over time, a row for each rank: by kind in colours that the
+/// colour-blind tell apart, with what each step is under the pointer.
+std::string to_picture(std::span<const StepProfile> steps, const std::string& title);
 
 /// In the text format of Prometheus: counters of operations, failures and bytes, and a summary of
 /// seconds, for each operation and algorithm.

@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -50,11 +51,25 @@ struct Measurement {
   bool failed = false;
 };
 
+/// A step of a measured operation, for Profiler::record().
+struct StepMeasurement {
+  std::string_view step{};
+  int peer = -1;
+  Bytes bytes{};
+  std::uint64_t block = 0;
+  std::uint32_t number = 0;
+  std::chrono::steady_clock::time_point began{}, ended{};
+};
+
 struct ProfilerOptions {
   bool enabled = true;
   /// The operations that are stored, 64 bytes each. Later ones replace the oldest; statistics count
   /// them all.
   std::size_t capacity = std::size_t{1} << 14;
+  /// The steps of collectives that are stored, 64 bytes each; later ones replace the oldest. 0:
+  /// none, and calls cost nothing more. Of each call the first 65,536. Recording takes two readings
+  /// of the clock for each step.
+  std::size_t steps = 0;
   /// A file in which they lie (in memory: in /dev/shm), so that other processes can read them at
   /// any time, also when this one has ended in any way: see read_profiles(). Replaces an older one.
   /// Empty: only this process has them.
@@ -79,8 +94,8 @@ struct ProfilerOptions {
 class Profiler {
  public:
   explicit Profiler(bool enabled = true) : Profiler(ProfilerOptions{.enabled = enabled}) {}
-  /// Throws InvalidArgument for a capacity of 0 or of more than 2^24, SystemError without memory or
-  /// where the file cannot be made.
+  /// Throws InvalidArgument for a capacity of 0, or of more than 2^24 operations or steps,
+  /// SystemError without memory or where the file cannot be made.
   explicit Profiler(const ProfilerOptions& options);
 
   bool enabled() const { return state_ != nullptr; }
@@ -105,9 +120,15 @@ class Profiler {
 
   /// Adds an operation that the program has measured itself.
   void record(const Measurement& measurement) noexcept;
+  /// The same with the operation's steps, of which only those are stored that there is room for.
+  void record(const Measurement& measurement, std::span<const StepMeasurement> steps) noexcept;
 
   /// The operations that are stored, in the order in which they ended.
   std::vector<OperationProfile> profiles() const;
+  /// The steps that are stored, by operation, and of each in the order in which they ended.
+  std::vector<StepProfile> steps() const;
+  /// The most steps that are stored.
+  std::size_t step_capacity() const;
   /// Of all operations since the profiler was made or cleared.
   ProfileStatistics statistics() const;
   /// The same for each pair of operation and algorithm, in the order in which they first came.
