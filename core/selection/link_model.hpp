@@ -54,6 +54,7 @@ struct LinkModel {
   double dram_read_factor = 1.8;    ///< reads of peers' buffers in DRAM take so many times as long
   double dram_write_factor = 4;     ///< the same for writes to peers' buffers
   double dram_load_factor = 1.25;   ///< the same for loads and stores in mapped buffers
+  double dram_local_factor = 1;     ///< the same for the own buffers
   Bytes host_cache{96 << 20};       ///< where the buffers of all ranks exceed it ...
   double page_lookup_factor = 2.5;  ///< ... the kernel takes so many times as long to find pages
 

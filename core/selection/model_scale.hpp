@@ -17,7 +17,7 @@ struct ModelFactor {
   std::span<double LinkModel::* const> constants;
 };
 
-inline constexpr std::size_t model_factor_count = 12;
+inline constexpr std::size_t model_factor_count = 16;
 const std::array<ModelFactor, model_factor_count>& model_factors();
 
 /// How many times as large the constants of a machine are as the defaults: a number for each of

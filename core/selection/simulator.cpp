@@ -28,6 +28,7 @@ class Simulation {
         tells_(notice_interval(slot_kind_, 1, synchronizes_, standard_slots) == 1),
         in_place_(call.in_place),
         in_dram_(call.of_rank > model.cache),
+        local_byte_(model.local_byte * (in_dram_ ? model.dram_local_factor : 1)),
         huge_(model.huge_pages && call.shortest >= worth_huge_pages),
         pages_(call.of_all > model.host_cache && !huge_ ? model.page_lookup_factor : 1),
         seen_(call.peer_mapped),
@@ -250,7 +251,7 @@ class Simulation {
         stagings++ == 0 ? read_staging(rank, source, bytes)
                         : rank.clock.bandwidth(bytes * model_.next_staging_byte);
       else if (is_local(source) && !sends && op.source_count > 1)
-        rank.clock.bandwidth(bytes * model_.local_byte);
+        rank.clock.bandwidth(bytes * local_byte_);
     }
     // Each rank begins with another peer, as in the executor.
     for (std::size_t k = 1; k <= sources.size(); ++k) {
@@ -275,7 +276,7 @@ class Simulation {
     if (destination.place == Place::staging)
       rank.clock.bandwidth(bytes * model_.staging_write_byte + first_bytes(bytes));
     else
-      rank.clock.bandwidth(computed ? bytes * model_.local_byte : 0);
+      rank.clock.bandwidth(computed ? bytes * local_byte_ : 0);
   }
 
   void write_peer(State& rank, double bytes) const {
@@ -381,6 +382,7 @@ class Simulation {
   const bool tells_;  // each call ends with notices to writers on other hosts
   const bool in_place_;
   const bool in_dram_;  // buffers exceed the cache
+  const double local_byte_;
   const bool huge_;     // buffers are in huge pages
   const double pages_;  // LinkModel::page_lookup_factor where it applies, else 1
   const PeerMappedBuffers seen_;

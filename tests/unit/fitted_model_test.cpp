@@ -72,7 +72,7 @@ TEST(FitModel, WhatWasNotMeasuredStays) {
   EXPECT_EQ(fit_model(group.cells, 4, usual), ModelScale{}) << "predictions were true already";
   const ModelScale machine = scale_of({{"flags", 4}});
   const ModelScale found = fit_model(measured_by(4, machine.applied(usual)).cells, 4, usual);
-  for (const char* untouched : {"wire", "latency", "messages", "peers", "kernel-calls"})
+  for (const char* untouched : {"wire", "latency", "messages", "reads", "kernel-calls"})
     EXPECT_EQ(found.factors[index_of(untouched)], 1) << untouched;
   EXPECT_EQ(fit_model({}, 4, usual), ModelScale{});
 }

@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
 #include <vector>
 
 #include "core/cli/tune/cell_clock.hpp"
 #include "core/engine/machine_view.hpp"
+#include "core/memory/huge_pages.hpp"
 #include "core/tuning/fit_model.hpp"
 
 namespace capstan::cli {
@@ -14,8 +19,8 @@ namespace {
 
 constexpr Collective collectives[] = {Collective::all_reduce, Collective::broadcast,
                                       Collective::all_gather};
-constexpr Bytes sizes[] = {Bytes{8},        Bytes{512},       Bytes{8 << 10},
-                           Bytes{64 << 10}, Bytes{512 << 10}, Bytes{4 << 20}};
+constexpr Bytes sizes[] = {Bytes{8},         Bytes{512},     Bytes{8 << 10}, Bytes{64 << 10},
+                           Bytes{512 << 10}, Bytes{4 << 20}, Bytes{24 << 20}};
 /// After this long no more calls are timed. The longest come last.
 constexpr std::chrono::milliseconds budget{1000};
 
@@ -44,9 +49,29 @@ bool time_is_up(Engine& engine, std::chrono::steady_clock::time_point begin) {
   return any != 0;
 }
 
+/// A buffer as those of long-lived programs come to be: in huge pages, where the ranks use them.
+class Buffer {
+ public:
+  Buffer(Bytes size, bool in_huge_pages)
+      : memory_(static_cast<std::byte*>(std::aligned_alloc(huge_page.value(), size.value()))) {
+    if (!memory_) throw std::bad_alloc{};
+    std::memset(data(), 0, size.value());
+    if (in_huge_pages) collapse_pages(data(), size);
+  }
+  std::byte* data() const { return memory_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
 std::vector<MeasuredCell> measure_cells(Engine& engine) {
+  constexpr Bytes largest = std::ranges::max(sizes);
+  const Buffer input{largest, engine.machine().huge_pages};
+  const Buffer output{largest, engine.machine().huge_pages};
   const auto begin = std::chrono::steady_clock::now();
-  std::vector<std::byte> input(std::ranges::max(sizes).value()), output(input.size());
   std::vector<MeasuredCell> cells;
   for (const Bytes size : sizes)
     for (const Collective collective : collectives) {
