@@ -48,6 +48,12 @@ class FatTree final : public Fabric {
                        rails_ > 1 ? fmt::format("{} rails", rails_) : "fat tree", ports(), leaves_,
                        pods_, pods_ == 1 ? "" : "s", down_, up_);
   }
+  /// Ports of a leaf of a rail do not lie side by side.
+  std::vector<Partition> partitions() const override {
+    const double link = 1 / classes()[switch_class].byte;
+    if (rails_ > 1) return {};
+    return {{"leaf switch", down_, up_ * link}, {"pod", down_ * down_, up_ * down_ * link}};
+  }
 
  private:
   int leaf_of(int port) const { return port % rails_ + port / rails_ / down_ * rails_; }
@@ -97,6 +103,12 @@ class Dragonfly final : public Fabric {
     return fmt::format("dragonfly of {} ports: {} group{} of {} routers with {} ports each",
                        ports(), groups_, groups_ == 1 ? "" : "s", routers_, each_);
   }
+  std::vector<Partition> partitions() const override {
+    const double local = 1 / classes()[switch_class].byte,
+                 global = 1 / classes()[global_class].byte;
+    return {{"router", each_, (routers_ - 1) * local + divide_up(groups_ - 1, routers_) * global},
+            {"group", routers_ * each_, (groups_ - 1) * global}};
+  }
 
  private:
   int router_of(int port) const { return port / each_; }
@@ -145,6 +157,12 @@ class Torus final : public Fabric {
 
   std::string description() const override {
     return fmt::format("torus of {} ports: {}", ports(), fmt::join(dims_, " x "));
+  }
+  /// Halves along the last dimension, which two faces join.
+  std::vector<Partition> partitions() const override {
+    const int length = dims_.back(), layer = ports() / length;
+    return {{"half of the torus", divide_up(length, 2) * layer,
+             2 * layer / classes()[switch_class].byte}};
   }
 
  private:

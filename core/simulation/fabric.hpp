@@ -41,6 +41,14 @@ class Fabric {
 
   /// "fat tree of 64 ports ...".
   virtual std::string description() const = 0;
+  /// Groups of ports that lie side by side, and what joins a group to the rest of the network.
+  struct Partition {
+    std::string what;
+    int ports = 1;         ///< of a group; the last may have fewer
+    double bandwidth = 0;  ///< of all links out of a group, in bytes per nanosecond (GB/s)
+  };
+  /// The partitions by which the network may limit a call; not that into single ports.
+  virtual std::vector<Partition> partitions() const { return {}; }
   /// Whether every pair of ports has a path of its own between their links, all of one length: then
   /// ranks that do the same take the same time.
   virtual bool uniform() const { return false; }

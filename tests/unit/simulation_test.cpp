@@ -12,6 +12,7 @@
 #include "capstan/error.hpp"
 #include "core/lowering/exports.hpp"
 #include "core/lowering/plan.hpp"
+#include "core/simulation/bound.hpp"
 #include "core/simulation/forecast.hpp"
 
 namespace capstan {
@@ -315,6 +316,63 @@ TEST(Simulation, BlocksOfManyRanksFitTheStagingBuffersOfAll) {
         }
       }
     }
+}
+
+/// Networks of 24 hosts, with one rank for each or three.
+std::vector<Cluster> some_clusters() {
+  std::vector<Cluster> clusters;
+  for (const char* fabric : {"flat", "fat-tree:radix=8,oversubscription=2", "fat-tree:radix=4",
+                             "dragonfly:routers=3,hosts=2", "torus:dims=4x6", "torus:dims=8x3"})
+    for (const int each : {1, 3}) clusters.push_back(cluster_of(24 * each, fabric, each));
+  const Hosts hosts = hosts_of(24, 4);
+  clusters.push_back({.hosts = hosts, .fabric = make_fabric(parse_fabric("rail"), 24, 4)});
+  clusters.back().port_per_rank = true;
+  clusters.push_back(cluster_of(4, "flat", 4));
+  return clusters;
+}
+
+TEST(PhysicalBound, NoAlgorithmBeatsIt) {
+  using enum Collective;
+  int compared = 0;
+  for (const Cluster& cluster : some_clusters())
+    for (const Collective collective : {all_reduce, broadcast, reduce, all_gather, reduce_scatter,
+                                        all_to_all, gather, scatter, scan})
+      for (const Algorithm& algorithm : algorithms(collective)) {
+        const int ranks = cluster.hosts.ranks();
+        if (algorithm.source || ranks > algorithm.max_ranks || !algorithm.suits(cluster.hosts))
+          continue;
+        const ClusterCall call = call_of(collective, algorithm.name, 3000);
+        const PhysicalBound bound = physical_bound(call.call, cluster);
+        EXPECT_GE(forecast(call, cluster).time, bound.time * (1 - 1e-9))
+            << name_of(collective) << " by " << algorithm.name << " on " << ranks << " ranks, "
+            << cluster.fabric->description() << ", limited by " << bound.limited_by;
+        ++compared;
+      }
+  EXPECT_GT(compared, 300);
+}
+
+/// On a network where only ports matter a ring reaches the bound, but for latency.
+TEST(PhysicalBound, IsReachedByARing) {
+  Cluster cluster = cluster_of(16);
+  cluster.costs = {.call = 0, .send = 0, .receive = 0, .copy_byte = 0, .reduce_byte = 0};
+  const ClusterCall call = call_of(Collective::all_reduce, "ring", 64 << 20);
+  const PhysicalBound bound = physical_bound(call.call, cluster);
+  EXPECT_EQ(bound.limited_by, "port");
+  EXPECT_NEAR(forecast(call, cluster).time / bound.time, 1, 0.01);
+}
+
+TEST(PhysicalBound, NamesTheNarrowestCut) {
+  const auto limit = [](Collective collective, const std::string& fabric) {
+    return physical_bound({.collective = collective, .shape = {.count = Elements{1 << 20}}},
+                          cluster_of(64, fabric))
+        .limited_by;
+  };
+  using enum Collective;
+  EXPECT_EQ(limit(all_reduce, "fat-tree:radix=16"), "port");
+  EXPECT_EQ(limit(all_to_all, "fat-tree:radix=16,oversubscription=4"), "leaf switch");
+  EXPECT_EQ(limit(all_to_all, "dragonfly:routers=4,hosts=4"), "group");
+  EXPECT_EQ(limit(all_to_all, "torus:dims=2x32"), "half of the torus");
+  EXPECT_EQ(limit(barrier, "flat"), "");
 }
 
 }  // namespace

@@ -116,6 +116,15 @@ std::string rounding_text(const Scenario& scenario) {
       simulated.extent(ranks).value());
 }
 
+/// A late or slow rank makes the call longer than the bound knows.
+std::string bound_text(const Scenario& scenario) {
+  const PhysicalBound bound = scenario.bound();
+  if (bound.limited_by.empty()) return "";
+  return fmt::format(
+      "bound:     {:.2f} us whatever the algorithm, by each {}; this takes {:.2f} times as long\n",
+      us(bound.time), bound.limited_by, scenario.best().time / bound.time);
+}
+
 double spread_of(const ClusterRun& run) {
   const auto [first, last] = std::ranges::minmax(run.finished);
   return last - first;
@@ -192,6 +201,7 @@ std::string to_text(const Scenario& scenario) {
   text += fmt::format("slowest:   rank {}; all end within {:.2f} us\n", best.run.slowest.value(),
                       us(spread_of(best.run)));
   text += fmt::format("its time:  {}\n", split_text(path.split));
+  text += bound_text(scenario);
   if (scenario.ways().size() > 1) text += candidates_text(scenario);
   if (scenario.options().explains)
     return text + fmt::format("the library itself would take {}\n", scenario.own_choice());
@@ -208,25 +218,27 @@ std::string to_json(const Scenario& scenario) {
   const Forecast& best = scenario.best();
   const Way& way = scenario.ways().front();
   const int ranks = scenario.cluster().hosts.ranks();
-  nlohmann::json json{{"call", to_string(scenario.call())},
-                      {"bytes", scenario.call().extent(ranks).value()},
-                      {"simulated_bytes", best.call.extent(ranks).value()},
-                      {"ranks", ranks},
-                      {"hosts", scenario.cluster().hosts.count()},
-                      {"network", scenario.cluster().fabric->description()},
-                      {"algorithm", way.call.algorithm->name},
-                      {"protocol", word_for(way.call.protocol)},
-                      {"time", us(best.time)},
-                      {"blocks", best.blocks},
-                      {"simulated_blocks", best.simulated_blocks},
-                      {"simulated_ranks", best.run.classes.simulated},
-                      {"steps", best.run.steps},
-                      {"messages", best.run.messages},
-                      {"slowest_rank", best.run.slowest.value()},
-                      {"end_within", us(spread_of(best.run))},
-                      {"critical_path", to_json(scenario.critical_path())},
-                      {"candidates", candidates_json(scenario)},
-                      {"links", links_json(scenario)}};
+  nlohmann::json json{
+      {"call", to_string(scenario.call())},
+      {"bytes", scenario.call().extent(ranks).value()},
+      {"simulated_bytes", best.call.extent(ranks).value()},
+      {"ranks", ranks},
+      {"hosts", scenario.cluster().hosts.count()},
+      {"network", scenario.cluster().fabric->description()},
+      {"algorithm", way.call.algorithm->name},
+      {"protocol", word_for(way.call.protocol)},
+      {"time", us(best.time)},
+      {"bound", {{"time", us(scenario.bound().time)}, {"by", scenario.bound().limited_by}}},
+      {"blocks", best.blocks},
+      {"simulated_blocks", best.simulated_blocks},
+      {"simulated_ranks", best.run.classes.simulated},
+      {"steps", best.run.steps},
+      {"messages", best.run.messages},
+      {"slowest_rank", best.run.slowest.value()},
+      {"end_within", us(spread_of(best.run))},
+      {"critical_path", to_json(scenario.critical_path())},
+      {"candidates", candidates_json(scenario)},
+      {"links", links_json(scenario)}};
   if (!scenario.hosts_summary().empty()) json["hosts_summary"] = scenario.hosts_summary();
   if (scenario.options().explains) json["own_choice"] = scenario.own_choice();
   return json.dump(2) + "\n";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cli/topology/topology_file.hpp"
+#include "core/simulation/bound.hpp"
 #include "core/simulation/forecast.hpp"
 #include "perf/report/origin.hpp"
 
@@ -52,6 +53,8 @@ class Scenario {
   const std::vector<Way>& ways() const { return ways_; }
   /// The fastest one.
   const Forecast& best() const { return best_; }
+  /// What no algorithm can beat here.
+  PhysicalBound bound() const { return physical_bound(call_, cluster_); }
   /// The critical path of the fastest way.
   CriticalPath critical_path() const;
   /// What the library would choose on such hosts, and why: "ring/staged, ...".
