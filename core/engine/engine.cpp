@@ -283,7 +283,13 @@ inline void Engine::before_call(const CachedPlan& plan, const void* input, void*
     recurring_.use(output, plan.plan.output_bytes);
     if (output != input) recurring_.use(input, plan.plan.input_bytes);
   }
-  if (plan.timed) call_began_ = now();
+  if (plan.timed) begin_timed_call();
+}
+
+[[gnu::noinline]] void Engine::begin_timed_call() {
+  if (observer_)
+    if (StepLog* const log = observer_->step_log()) log->begin_call();
+  call_began_ = now();
 }
 
 inline void Engine::after_call(const CachedPlan& plan) {

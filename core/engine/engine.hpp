@@ -166,6 +166,7 @@ class Engine {
   void begin_first();
   void end_first();
   inline void before_call(const CachedPlan& plan, const void* input, void* output);
+  void begin_timed_call();
   inline void after_call(const CachedPlan& plan);
   void note_end(const CachedPlan& plan, bool failed);
   void report_end(Task& task, const std::exception_ptr& error);

@@ -50,8 +50,6 @@ inline void HostExecutor::begin_call(const HostPlan& plan, const void* input, vo
   if (!plan.pushed_to.empty()) buffers_.announce_to_transport(call_);
   call_.round = 0;
   call_.phase = 0;
-  if (steps_) [[unlikely]]
-    steps_->begin_call();
   log_call();
   packets_.begin_call(plan, log_.call());
   slots_.begin_call(plan);
@@ -86,7 +84,13 @@ inline bool HostExecutor::run_call() {
 
 /// Runs the only block of a call: its phases follow each other.
 inline bool HostExecutor::run_block() {
-  return acquire_slot() && run_ops(call_.program->phase_end.back());
+  return run_until(call_.program->phase_end.back());
+}
+
+inline bool HostExecutor::run_until(std::uint32_t end) {
+  if (steps_) [[unlikely]]
+    return acquire_recorded_slot() && run_recorded_ops(end);
+  return acquire_slot() && run_ops(end);
 }
 
 /// Round t runs phase k of block t-k, for each k: a block's first phase overlaps the waits of the
@@ -102,7 +106,7 @@ bool HostExecutor::run_stream() {
 }
 
 bool HostExecutor::run_phase() {
-  return acquire_slot() && run_ops(call_.program->phase_end[call_.phase]);
+  return run_until(call_.program->phase_end[call_.phase]);
 }
 
 void HostExecutor::next_phase() {
@@ -121,15 +125,11 @@ void HostExecutor::next_phase() {
 /// True when the block may be written to its slot: the slot's last readers have finished.
 inline bool HostExecutor::acquire_slot() {
   if (call_.slot_acquired) return true;
-  if (steps_) [[unlikely]]
-    return acquire_recorded_slot();
   return call_.slot_acquired = slots_.acquire(call_.program->readers, call_.block,
                                               call_.plan->guarantees.bounded_skew);
 }
 
 inline bool HostExecutor::run_ops(std::uint32_t end) {
-  if (steps_) [[unlikely]]
-    return run_recorded_ops(end);
   for (; call_.op < end; ++call_.op, ++operations_done_)
     if (!execute(call_.program->ops[call_.op])) return false;
   return true;

@@ -46,7 +46,7 @@ class HostExecutor final : public Executor {
     if (call_.plan) log_.compare_all();
   }
 
-  /// The steps of calls that begin from now on go to this log. Null: no longer.
+  /// Steps go to this log from now on. Null: no longer.
   void record_steps(StepLog* log) { steps_ = log; }
   void set_spins(int spins) { poll_.set_spins(spins); }
   /// Touches memory that calls of the plan use, so that the first of them is not slower.
@@ -62,6 +62,7 @@ class HostExecutor final : public Executor {
   bool run_phase();
   void next_phase();
   inline bool acquire_slot();
+  inline bool run_until(std::uint32_t end);
   inline bool run_ops(std::uint32_t end);
   bool run_recorded_ops(std::uint32_t end);
   bool acquire_recorded_slot();

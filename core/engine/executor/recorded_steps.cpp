@@ -41,6 +41,7 @@ bool HostExecutor::run_recorded_ops(std::uint32_t end) {
 
 /// A slot that is free at once is no step.
 bool HostExecutor::acquire_recorded_slot() {
+  if (call_.slot_acquired) return true;
   const bool waits = slot_awaited_;
   steps_->begin_step();
   slot_awaited_ = !(call_.slot_acquired = slots_.acquire(call_.program->readers, call_.block,
