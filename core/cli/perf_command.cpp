@@ -252,7 +252,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   command
       ->add_option("--seconds", options->measure.seconds,
                    "How long each size is measured, about; before that, calls run until the "
-                   "autotuner has decided, for four times as long at most. With --against so "
+                   "autotuner has decided, for eight times as long at most. With --against so "
                    "long by each library, in three rounds at least")
       ->check(positive_seconds())
       ->capture_default_str();

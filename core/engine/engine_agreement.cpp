@@ -81,7 +81,7 @@ Choice Engine::message_choice(Rank peer, Bytes bytes) {
 
 bool Engine::is_settled(const Call& call, const void* input, const void* output) {
   const Progress::Lock lock{*progress_};
-  return plans_.is_settled(with_visibility(call, input, output));
+  return plans_.has_lasting_choice(with_visibility(call, input, output));
 }
 
 /// The same call, for the case that the buffers of all ranks are mapped like these.

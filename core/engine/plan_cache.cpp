@@ -207,6 +207,12 @@ bool PlanCache::is_settled(const Call& call) const {
   return found != tuned_.end() ? found->second.tuner.settled() : tuned_.size() >= most_tuned;
 }
 
+bool PlanCache::has_lasting_choice(const Call& call) const {
+  if (!is_settled(call)) return false;
+  const auto found = autotunes(call) ? tuned_.find(typical(call)) : tuned_.end();
+  return found == tuned_.end() || !found->second.tuner.is_provisional();
+}
+
 /// Plans of these calls are no longer handed out, though some may still have to run.
 void PlanCache::begin_round(TunedCalls& calls, const Call& call) {
   if (!hooks_.plans_in_use()) retired_.clear();

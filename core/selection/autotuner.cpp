@@ -95,10 +95,13 @@ void Autotuner::begin_round() {
   agreeing_ = decided_ = false;
 }
 
-/// Whether the next round is the first one that counts. The first round of long calls was before
-/// their buffers came to lie in huge pages, where other candidates may be the fastest.
+/// Whether the next round is the first one that counts.
 bool Autotuner::starts_again() const {
   return rounds_ == 1 && bytes_ >= worth_huge_pages && !has_started_again_;
+}
+
+bool Autotuner::is_provisional() const {
+  return !settled_ || starts_again() || (has_started_again_ && rounds_ == 0);
 }
 
 void Autotuner::start_again() {
@@ -258,10 +261,23 @@ std::string Autotuner::reason() const {
 /// without a candidate near it is never measured again, unless all are.
 std::uint64_t Autotuner::calls_until_next_round() const {
   // measured: docs/lab-notebook.md#retune-schedule
-  constexpr std::uint64_t between = 32, most_doublings = 24;
+  constexpr std::uint64_t between = 32, between_starts = 4, most_doublings = 24;
   if (candidates_.size() == 1 && !starts_again()) return never;
   const std::uint64_t round = candidates_.size() * calls_each();
+  if (starts_again()) return std::max(between_starts * round, calls_until_moved());
   return between * round << std::min(rounds_ - 1, most_doublings);
+}
+
+/// About the number of calls in which input and output move into huge pages, page by page, for a
+/// tenth of the time of calls: see RecurringBuffers.
+// measured: docs/lab-notebook.md#decided-anew
+std::uint64_t Autotuner::calls_until_moved() const {
+  constexpr double seconds_of_page = 2e-3, share = 10;
+  constexpr std::int64_t most_doublings = 24;
+  const double pages = 2.0 * static_cast<double>(bytes_.value() / (2 << 20) + 1);
+  const std::int64_t calls = log_time(pages * seconds_of_page * share) -
+                             measurements_[winner_].log_times / static_cast<std::int64_t>(rounds_);
+  return std::uint64_t{1} << std::clamp<std::int64_t>(calls / doubling + 1, 0, most_doublings);
 }
 
 }  // namespace capstan

@@ -51,6 +51,9 @@ class Autotuner {
   bool decided() const { return decided_; }
   /// A decision has been made at least once.
   bool settled() const { return settled_; }
+  /// No decision has been made that is expected to stand. The first round of long calls was before
+  /// their buffers came to lie in huge pages, where other candidates may be the fastest.
+  bool is_provisional() const;
   /// Counts a call that runs as decided. False when a round is due or under way.
   bool count_call() {
     if (calls_left_ == 0) return false;
@@ -126,6 +129,7 @@ class Autotuner {
   double typical_seconds(std::size_t candidate) const;
   std::string reason() const;
   std::uint64_t calls_until_next_round() const;
+  std::uint64_t calls_until_moved() const;
 
   std::vector<Measurement> measurements_;  // by candidate
   std::vector<std::size_t> candidates_;    // of this round, or of the next one

@@ -116,7 +116,7 @@ std::uint64_t Bench::check(const Cell& cell) {
 /// Warms up until the autotuner has decided about calls like this one; false if it takes too long.
 /// Ranks agree on the time after every few calls, so that all stop at the same one.
 bool Bench::settle(const Cell& cell) {
-  constexpr double times_as_long = 4, looks = 8;
+  constexpr double times_as_long = 8, looks = 8;
   constexpr double most_calls = 1000;  // between two looks
   const double limit = times_as_long * options_.seconds;
   const Request request = request_of(cell);

@@ -47,7 +47,7 @@ struct MeasureOptions {
   /// How often the calls of a cell are timed; fewer times where single calls take too long.
   int rounds = 15;
   /// How long the timed calls of one cell take, about. Before them, calls run until the autotuner
-  /// has decided, for four times as long at most.
+  /// has decided, for eight times as long at most.
   double seconds = 0.25;
   bool check = true;
   Buffers buffers = Buffers::plain;

@@ -320,10 +320,31 @@ TEST(Autotuner, LongCallsAreMeasuredAnewInTheSecondRound) {
   Autotuner tuner{candidates(4), Collective::all_reduce, Bytes{1 << 20}, false};
   run_round(tuner, [](std::size_t c, int) { return c == 0 ? 1 * ms : 9 * ms; });
   EXPECT_EQ(decision(tuner), 0U);
+  EXPECT_TRUE(tuner.settled());
+  EXPECT_TRUE(tuner.is_provisional());
   run_as_decided(tuner);
+  EXPECT_TRUE(tuner.is_provisional()) << "until the second round has ended";
   run_round(tuner, [](std::size_t c, int) { return c == 3 ? 800 * us : 1 * ms; });
+  EXPECT_FALSE(tuner.is_provisional());
   EXPECT_EQ(decision(tuner), 3U) << "the times of the first round would outweigh these";
   EXPECT_THAT(tuner.choice().reason, HasSubstr("800.00 us"));
+}
+
+/// Two buffers of 16 MiB are 18 pages at most, and a page may take 2 ms, a tenth of the calls'
+/// time.
+TEST(Autotuner, TheSecondRoundComesWhenBuffersHadTimeToMove) {
+  const auto calls_between = [](Bytes bytes, Autotuner::Time call) {
+    Autotuner tuner{candidates(2), Collective::all_reduce, bytes, false};
+    run_round(tuner, [&](std::size_t, int) { return call; });
+    std::uint64_t calls = 0;
+    while (tuner.count_call()) ++calls;
+    return calls;
+  };
+  const auto long_ones = calls_between(Bytes{16 << 20}, 1 * ms);
+  EXPECT_GE(long_ones, 360U);
+  EXPECT_LE(long_ones, 720U);
+  EXPECT_GE(calls_between(Bytes{1 << 20}, 20 * us), 2000U) << "short ones move as long";
+  EXPECT_LT(calls_between(Bytes{1 << 20}, 10 * ms), 200U);
 }
 
 }  // namespace

@@ -359,8 +359,9 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   /// Just the algorithm's name.
   std::string algorithm(const Request& request) const;
   /// Whether the autotuner has decided for calls like this one, with buffers of this kind on all
-  /// ranks (see Settings::autotune). The same on all ranks when nothing is pending. For benchmarks,
-  /// to know when to start.
+  /// ranks (see Settings::autotune), and expects the decision to stand: of calls from 128 KiB on
+  /// once their buffers had time to move into huge pages. The same on all ranks when nothing is
+  /// pending. For benchmarks, to know when to start.
   bool is_settled(const Request& request) const;
 
  private:
