@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "capstan/error.hpp"
+#include "core/net/listener.hpp"
 
 namespace capstan {
 namespace {
@@ -125,6 +127,23 @@ TEST(Network, ThisHostHasALoopback) {
   EXPECT_THAT(addresses, ::testing::Contains(::testing::Field(&HostAddress::loopback, true)));
   for (const HostAddress& each : addresses)
     EXPECT_EQ(choose_address(each.text(), addresses).address.text(), each.text());
+}
+
+/// An eighth of the descriptors, but 16 in any case.
+TEST(Listener, StrangersGetFewOfTheDescriptors) {
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const auto most = [&](rlim_t descriptors, std::size_t wanted) {
+    rlimit limit = usual;
+    limit.rlim_cur = descriptors;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const std::size_t strangers = most_strangers(wanted);
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+    return strangers;
+  };
+  EXPECT_EQ(most(256, 1000), 32U);
+  EXPECT_EQ(most(256, 10), 10U);
+  EXPECT_EQ(most(64, 1000), 16U);
 }
 
 }  // namespace

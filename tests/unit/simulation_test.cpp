@@ -249,6 +249,23 @@ TEST(Simulation, StreamsOfBlocksOverlapAndLongOnesAreContinued) {
   EXPECT_NEAR(part.time / stream.time, 1, 0.02);
 }
 
+/// In a torus a message goes the shortest way round each dimension.
+TEST(Simulation, RoutesInATorusAreTheShortest) {
+  const auto fabric = make_fabric(parse_fabric("torus:dims=4x5x3"), 60);
+  const auto round = [](int from, int to, int length) {
+    const int right = (to - from + length) % length;
+    return std::min(right, length - right);
+  };
+  for (int from = 0; from < 60; ++from)
+    for (int to = 0; to < 60; ++to) {
+      std::vector<int> way;
+      fabric->route(from, to, way);
+      const int hops = round(from % 4, to % 4, 4) + round(from / 4 % 5, to / 4 % 5, 5) +
+                       round(from / 20, to / 20, 3);
+      EXPECT_EQ(static_cast<int>(way.size()), hops + 2) << from << " to " << to;
+    }
+}
+
 TEST(Simulation, EveryRouteLeadsFromPortToPort) {
   for (const char* text :
        {"flat", "fat-tree:radix=4", "fat-tree:radix=6,oversubscription=3",

@@ -1,0 +1,55 @@
+// Declared costs, by which calls among many ranks are chosen, against the schedules themselves.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "algorithms/registry.hpp"
+#include "capstan/by_rank.hpp"
+
+namespace capstan {
+namespace {
+
+Hosts hosts_for(const Algorithm& algorithm, int ranks) {
+  if (algorithm.requirement == Requires::anywhere) return ranks;
+  std::vector<int> host_of;
+  for (int rank = 0; rank < ranks; ++rank) host_of.push_back(2 * rank / ranks);
+  return Hosts{std::move(host_of)};
+}
+
+/// The elements that the busiest rank sends, or receives if that is more.
+double busiest(const Algorithm& algorithm, const Hosts& hosts, Elements count) {
+  ByRank<double> sent(hosts.ranks()), received(hosts.ranks());
+  for (const Rank rank : all_ranks(hosts.ranks()))
+    for (const Step& step :
+         algorithm.schedule(Group::world(hosts, rank), {.count = count}).steps()) {
+      if (step.verb != Verb::put) continue;
+      sent[rank] += static_cast<double>(step.destination.length.value());
+      received[step.peer] += static_cast<double>(step.destination.length.value());
+    }
+  return std::max(std::ranges::max(sent), std::ranges::max(received));
+}
+
+TEST(DeclaredCosts, AreAboutThoseOfTheSchedules) {
+  constexpr Elements count{1024};
+  int compared = 0;
+  for (const Collective collective : all_collectives()) {
+    if (has_counts(collective) || collective == Collective::barrier) continue;
+    for (const Algorithm& algorithm : algorithms(collective))
+      for (const int ranks : {4, 16, 32}) {
+        const Hosts hosts = hosts_for(algorithm, ranks);
+        if (ranks > algorithm.max_ranks || !algorithm.suits(hosts)) continue;
+        const Cost cost = algorithm.cost(ranks, count);
+        const double moved = busiest(algorithm, hosts, count);
+        EXPECT_GE(cost.sent, 0.4 * moved) << name_of(collective) << " " << algorithm.name;
+        EXPECT_LE(cost.sent, 2.1 * moved) << name_of(collective) << " " << algorithm.name;
+        EXPECT_GE(cost.steps, 1) << name_of(collective) << " " << algorithm.name;
+        EXPECT_LE(cost.steps, 2.0 * ranks) << name_of(collective) << " " << algorithm.name;
+        ++compared;
+      }
+  }
+  EXPECT_GT(compared, 100);
+}
+
+}  // namespace
+}  // namespace capstan
