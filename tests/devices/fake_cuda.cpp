@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "tests/devices/fake_device.hpp"
@@ -16,6 +17,7 @@ namespace {
 std::atomic<bool> initialized = false;
 int primary_contexts[Devices::count];
 thread_local std::vector<Context> current;
+thread_local int capture_mode = 0;
 
 int device_of(Context context) {
   return context == &primary_contexts[1] ? 1 : 0;
@@ -51,7 +53,7 @@ int cuDeviceGetPCIBusId(char* text, int length, int device) {
              : invalid_value;
 }
 int cuDeviceCanAccessPeer(int* can, int device, int peer) {
-  *can = device != peer;
+  *can = device != peer && fake_knob("peerless", 0) == 0;
   return success;
 }
 int cuCtxGetDevice(int* device) {
@@ -87,6 +89,14 @@ int cuCtxPopCurrent_v2(Context* context) {
   *context = now();
   current.pop_back();
   fake_knob("depth", -1);
+  return success;
+}
+
+int cuMemsetD8Async(DevicePointer pointer, unsigned char value, std::size_t size, void* stream) {
+  return now() ? devices().set(at(pointer), value, size, stream) : invalid_context;
+}
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  *mode = std::exchange(capture_mode, *mode);
   return success;
 }
 
@@ -214,6 +224,7 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned) {
 }
 
 int cuModuleLoadData(void** module, const void* image) {
+  if (fake_knob("imageless", 0) > 0) return fake_knob("imageless", -1), not_found;
   static int loaded = 0;
   *module = &loaded;
   return image ? success : invalid_value;
@@ -228,7 +239,7 @@ int cuLaunchKernel(void* kernel, unsigned blocks, unsigned, unsigned, unsigned t
   return devices().launch(kernel, blocks, threads, arguments.data, arguments.bytes, stream);
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = 2;
+  *value = devices().multiprocessors();
   return attribute == 16 ? success : invalid_value;
 }
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <exception>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "capstan/collectives.hpp"
@@ -53,6 +55,18 @@ class StreamCollectives {
 
   int rank() const;
   int size() const;
+
+  /// By which way such a call goes, and why: "device executor, 8 lanes: ring with flags", "pinned
+  /// staging: ranks are on several hosts". Before the first call on a device ranks are "undecided".
+  /// Takes no part in an agreement, and touches no buffers. Throws InvalidArgument for a request
+  /// that is none.
+  std::string explain(const Request& request) const;
+  /// Ends the group on all ranks, as Communicator::abort() does: kernels that wait for each other
+  /// end within a tenth of a second or so, with undefined results, and all later calls throw
+  /// Aborted with the reason. May be called from any thread.
+  void abort(const std::string& reason);
+  /// What has ended the group: null while there is nothing. May be called from any thread.
+  std::exception_ptr async_error() const;
 
  private:
   class Impl;
