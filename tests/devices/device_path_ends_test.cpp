@@ -15,11 +15,12 @@ using ::testing::HasSubstr;
 
 class OnDevicesEnds : public OnDevices {};
 
-/// The text of the error of a call, and that of later calls.
-std::string error_of(const Work& work, StreamCollectives& streams, std::span<float> data) {
+/// The text of the error of a call, at once or when it ends. Later calls have one, too.
+template <class Start>
+std::string error_of(StreamCollectives& streams, std::span<float> data, const Start& start) {
   std::string text;
   try {
-    work.wait();
+    start().wait();
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     text = error.what();
@@ -28,8 +29,11 @@ std::string error_of(const Work& work, StreamCollectives& streams, std::span<flo
   EXPECT_NE(streams.async_error(), nullptr);
   return text;
 }
+std::string error_of_call(StreamCollectives& streams, std::span<float> data, void* stream) {
+  return error_of(streams, data, [&] { return streams.on(stream).start_all_reduce(data); });
+}
 
-TEST_F(OnDevicesEnds, AnAbortEndsKernelsThatWait) {
+TEST_F(OnDevicesEnds, AnAbortEndsCallsThatWait) {
   on_ranks(3, [](StreamCollectives& streams) {
     const DeviceArray<float> data{std::vector<float>(5000, 1)};
     Stream stream{data.span().data()};
@@ -39,32 +43,32 @@ TEST_F(OnDevicesEnds, AnAbortEndsKernelsThatWait) {
       std::this_thread::sleep_for(10ms);
       return streams.abort("had enough");
     }
-    const Work work = streams.on(stream.get()).start_all_reduce(data.span());
-    EXPECT_THAT(error_of(work, streams, data.span()), HasSubstr("had enough"));
+    EXPECT_THAT(error_of_call(streams, data.span(), stream.get()), HasSubstr("had enough"));
     EXPECT_EQ(stream.synchronize(), 0) << "the stream goes on";
   });
 }
 
-TEST_F(OnDevicesEnds, ACallThatFailsThroughPinnedMemoryEndsKernelsThatWait) {
+TEST_F(OnDevicesEnds, ACallThatFailsThroughPinnedMemoryEndsThoseThatWait) {
   on_ranks(2, [](StreamCollectives& streams) {
     const DeviceArray<float> data{std::vector<float>(100, 1)};
     Stream stream{data.span().data()};
     streams.on(stream.get()).all_reduce(data.span());
     EXPECT_EQ(stream.synchronize(), 0);
     if (streams.rank() == 0) {
-      const Work work = streams.on(stream.get()).start_all_reduce(data.span());
-      static_cast<void>(error_of(work, streams, data.span()));
+      EXPECT_NE(error_of_call(streams, data.span(), stream.get()), "");
       return;
     }
     set_knob("fail_to_host", 1);
-    const Work work = streams.on(stream.get()).start_exchange({Message::to(0, data.span())});
-    static_cast<void>(error_of(work, streams, data.span()));
+    const auto send = [&] {
+      return streams.on(stream.get()).start_exchange({Message::to(0, data.span())});
+    };
+    EXPECT_THAT(error_of(streams, data.span(), send), HasSubstr("launch failure"));
   });
   set_knob("fail_to_host", 0);
 }
 
 /// Its peers notice it by themselves.
-TEST_F(OnDevicesEnds, ARankThatGoesEndsKernelsThatWait) {
+TEST_F(OnDevicesEnds, ARankThatGoesEndsCallsThatWait) {
   std::atomic<int> ended = 0;
   on_threads(3, bounded_settings(), [&](Communicator& world) {
     StreamCollectives streams{world};
@@ -72,15 +76,14 @@ TEST_F(OnDevicesEnds, ARankThatGoesEndsKernelsThatWait) {
     streams.on(nullptr).all_reduce(data.span());
     if (streams.rank() == 2) return;  // its destructor waits for the others, for a while
     Stream stream{data.span().data()};
-    const Work work = streams.on(stream.get()).start_all_reduce(data.span());
-    EXPECT_THAT(error_of(work, streams, data.span()), HasSubstr("rank 2"));
+    EXPECT_THAT(error_of_call(streams, data.span(), stream.get()), HasSubstr("rank 2"));
     EXPECT_EQ(stream.synchronize(), 0);
     ++ended;
   });
   EXPECT_EQ(ended, 2);
 }
 
-TEST_F(OnDevicesEnds, KernelsThatWaitForTooLongAreEnded) {
+TEST_F(OnDevicesEnds, ACallThatWaitsForTooLongIsEnded) {
   Settings settings = bounded_settings();
   settings.timeout = 300ms;
   std::atomic<bool> over = false;
@@ -93,8 +96,7 @@ TEST_F(OnDevicesEnds, KernelsThatWaitForTooLongAreEnded) {
           for (int i = 0; i < 20'000 && !over; ++i) std::this_thread::sleep_for(1ms);
           return;
         }
-        const Work work = streams.on(nullptr).start_all_reduce(data.span());
-        EXPECT_THAT(error_of(work, streams, data.span()), HasSubstr("has waited for"));
+        EXPECT_THAT(error_of_call(streams, data.span(), nullptr), HasSubstr("waited"));
         over = true;
       },
       settings);
@@ -115,8 +117,8 @@ TEST_F(OnDevicesEnds, AFailedLaunchEndsTheGroup) {
     const DeviceArray<float> data{std::vector<float>(100, 1)};
     streams.on(nullptr).all_reduce(data.span());
     if (streams.rank() == 0) {
-      const Work work = streams.on(nullptr).start_all_reduce(data.span());
-      return static_cast<void>(error_of(work, streams, data.span()));
+      EXPECT_THAT(error_of_call(streams, data.span(), nullptr), HasSubstr("starting a kernel"));
+      return;
     }
     std::this_thread::sleep_for(5ms);
     set_knob("fail_launch", 1);

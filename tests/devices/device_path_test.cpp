@@ -52,7 +52,7 @@ std::vector<perf::Cell> cells_of(int ranks) {
 
 class OnDevicesByRanks : public OnDevices, public ::testing::WithParamInterface<int> {};
 
-TEST_P(OnDevicesByRanks, CollectivesRunByOneKernelAndCopyNothing) {
+TEST_P(OnDevicesByRanks, CollectivesAreOneLaunchAndCopyNothing) {
   const int ranks = GetParam();
   const auto cells = cells_of(ranks);
   on_ranks(ranks, [&](StreamCollectives& streams) {

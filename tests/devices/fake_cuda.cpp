@@ -122,7 +122,7 @@ int cuGetErrorString(int code, const char** text) {
 
 /// Without a current context, allocates from a pool on device 1.
 int cuMemAlloc_v2(DevicePointer* pointer, std::size_t size) {
-  if (fake_knob("no_memory", 0) > 0) return fake_knob("no_memory", -1), out_of_memory;
+  if (devices().take("no_memory")) return out_of_memory;
   std::byte* const made = devices().allocate(size, now() ? device_of(now()) : 1, now(), false);
   *pointer = reinterpret_cast<DevicePointer>(made);
   return made ? success : out_of_memory;
@@ -224,7 +224,7 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned) {
 }
 
 int cuModuleLoadData(void** module, const void* image) {
-  if (fake_knob("imageless", 0) > 0) return fake_knob("imageless", -1), not_found;
+  if (devices().take("imageless")) return not_found;
   static int loaded = 0;
   *module = &loaded;
   return image ? success : invalid_value;

@@ -178,6 +178,12 @@ int Devices::query(void* stream) {
   return streams().query(static_cast<Stream*>(stream));
 }
 
+bool Devices::take(const std::string& name) {
+  const std::lock_guard lock{mutex_};
+  int& left = knobs_[name];
+  return left > 0 && left-- > 0;
+}
+
 int Devices::knob(const std::string& name, int change) {
   const std::lock_guard lock{mutex_};
   const int value = knobs_[name] += change;

@@ -80,6 +80,8 @@ class Devices {
 
   /// Faults and counts; see fake_device.cpp.
   int knob(const std::string& name, int change);
+  /// Takes one off, if there is one: whether one more fault is wanted.
+  bool take(const std::string& name);
 
  private:
   std::byte* map(Allocation made);

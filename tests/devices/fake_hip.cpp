@@ -89,7 +89,7 @@ int hipHostUnregister(void* begin) {
 }
 
 int hipMalloc(void** pointer, std::size_t size) {
-  if (fake_knob("no_memory", 0) > 0) return fake_knob("no_memory", -1), out_of_memory;
+  if (devices().take("no_memory")) return out_of_memory;
   *pointer = devices().allocate(size, current_device, nullptr, false);
   return *pointer ? success : out_of_memory;
 }
@@ -185,7 +185,7 @@ int hipStreamWaitEvent(void* stream, void* event, unsigned) {
 }
 
 int hipModuleLoadData(void** module, const void* image) {
-  if (fake_knob("imageless", 0) > 0) return fake_knob("imageless", -1), not_found;
+  if (devices().take("imageless")) return not_found;
   static int loaded = 0;
   *module = &loaded;
   return image ? success : invalid_value;
