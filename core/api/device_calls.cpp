@@ -88,11 +88,6 @@ Choice choice_on_devices(const Call& call, int ranks) {
 
 const DeviceCallKind& DeviceCalls::kind(const Call& call) {
   if (const DeviceCallKind* const known = find(call)) return *known;
-  static const DeviceCallKind too_many{
-      .obstacle = fmt::format("the group has made {} kinds of calls on devices, and "
-                              "keeps no more",
-                              most_kinds)};
-  if (kinds_.size() == most_kinds) return too_many;
   return kinds_.emplace(call, make(call)).first->second;
 }
 

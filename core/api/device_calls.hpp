@@ -43,10 +43,11 @@ class DeviceCalls {
   /// Collective at the first call of a kind. Throws Mismatch where ranks make different calls, and
   /// what calls of a communicator throw.
   const DeviceCallKind& kind(const Call& call);
-  /// Null for a kind that has not been made yet.
+  /// Null for a kind that has not been made ready yet.
   const DeviceCallKind* find(const Call& call) const {
     const auto known = kinds_.find(call);
-    return known == kinds_.end() ? nullptr : &known->second;
+    if (known != kinds_.end()) return &known->second;
+    return kinds_.size() == most_kinds ? &too_many_ : nullptr;
   }
   /// Puts a call into a stream. Throws SystemError.
   void launch(const DeviceCallKind& kind, const Call& call, const void* input, void* output,
@@ -62,6 +63,9 @@ class DeviceCalls {
   Communicator& ranks_;
   DeviceGroup& group_;
   std::unordered_map<Call, DeviceCallKind, CallHash> kinds_;
+  const DeviceCallKind too_many_{.obstacle =
+                                     "the group has made 1024 kinds of calls on devices, and "
+                                     "keeps no more"};
   std::vector<DeviceBlock> scratch_;  ///< shared by all kinds, as calls run one after another
 };
 

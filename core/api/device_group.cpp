@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "capstan/error.hpp"
@@ -42,11 +43,9 @@ void require_access(DeviceDriver& driver, int device, int peer) {
 }  // namespace
 
 /// A rank's segment, and how others find it.
-struct DeviceGroup::Own {
-  std::uint64_t process = 0, context = 0;
-  std::int32_t device = 0;
-  std::uint64_t address = 0;
-  DeviceMemoryHandle handle{};
+struct DeviceGroup::Segment {
+  std::uint64_t address = 0;    ///< in its process
+  DeviceMemoryHandle handle{};  ///< where some ranks are in other processes
   ShortText<200> obstacle{};
 };
 
@@ -54,61 +53,69 @@ std::unique_ptr<DeviceGroup> DeviceGroup::form(Communicator& ranks, const Device
                                                const Settings& settings, std::string& reason) {
   const RelaxedCapture relaxed{*where.driver};
   std::unique_ptr<DeviceGroup> group{new DeviceGroup{ranks.rank()}};
-  std::string trouble = obstacle_of([&] {
+  const std::string obstacle = obstacle_of([&] {
     if (!settings.device_executor) throw InvalidArgument("CAPSTAN_DEVICE_EXECUTOR is 0");
-    if (settings.virtual_hosts > 1) throw InvalidArgument("CAPSTAN_VIRTUAL_HOSTS pretends hosts");
+    if (settings.virtual_hosts > 1)
+      throw InvalidArgument("CAPSTAN_VIRTUAL_HOSTS pretends several hosts");
     group->blocks_ = std::make_unique<DeviceBlocks>(where, settings.timeout);
   });
-  const DeviceFacts own = facts_of(group->blocks_.get(), trouble);
-  const std::vector<DeviceFacts> facts = exchange(ranks, own);
-  if (reason = obstacle_among(facts); !reason.empty()) return nullptr;
-
-  Own segment{.process = own.process, .context = own.context, .device = own.device};
-  trouble = obstacle_of([&] {
-    group->set_up(ranks.size(), lanes_for(facts), group->where());
-    segment.address = reinterpret_cast<std::uintptr_t>(group->segment_.data());
-    for (const DeviceFacts& peer : facts)
-      if (peer.process != own.process)
-        return at_place(group->where(), "making a handle of memory", [&](DeviceDriver& driver) {
-          return driver.export_memory(group->segment_.data(), segment.handle);
-        });
-  });
-  segment.obstacle = ShortText<200>{trouble};
-  const std::vector<Own> all = exchange(ranks, segment);
-  if (reason = first_obstacle(all); !reason.empty()) return nullptr;
-
-  trouble = obstacle_of([&] { group->map(all); });
-  reason = first_obstacle(exchange(ranks, Answer{ShortText<200>{trouble}}));
-  if (reason.empty()) return group;
-  group->close_mapped();  // before any rank releases what is mapped
-  exchange(ranks, Answer{});
-  return nullptr;
+  const auto facts = exchange(ranks, facts_of(group->blocks_.get(), obstacle));
+  reason = obstacle_among(facts);
+  if (reason.empty()) reason = group->reach_segments(ranks, facts);
+  return reason.empty() ? std::move(group) : nullptr;
 }
 
-void DeviceGroup::set_up(int ranks, int lanes, const DeviceBuffer& where) {
-  kernels_ = &DeviceKernels::at(where);
-  lanes_ = LaneReservation::of(where, lanes, kernels_->multiprocessors());
+/// Empty, or the reason why not all segments can be reached from all ranks.
+std::string DeviceGroup::reach_segments(Communicator& ranks,
+                                        const std::vector<DeviceFacts>& facts) {
+  Segment own;
+  const std::string lacks = obstacle_of([&] { own = set_up(facts); });
+  own.obstacle = ShortText<200>{lacks};
+  const std::vector<Segment> segments = exchange(ranks, own);
+  if (auto reason = first_obstacle(segments); !reason.empty()) return reason;
+
+  const std::string out_of_reach = obstacle_of([&] { map(facts, segments); });
+  auto reason = first_obstacle(exchange(ranks, Answer{ShortText<200>{out_of_reach}}));
+  if (reason.empty()) return "";
+  close_mapped();  // before any rank releases what is mapped
+  exchange(ranks, Answer{});
+  return reason;
+}
+
+DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) {
+  const int lanes = lanes_for(facts);
+  kernels_ = &DeviceKernels::at(where());
+  lanes_ = LaneReservation::of(where(), lanes, kernels_->multiprocessors());
   if (!lanes_) throw LimitReached("another group has just taken the device's multiprocessors");
-  segments_.emplace(ranks, lanes, staging_region);
+  segments_.emplace(static_cast<int>(facts.size()), lanes, staging_region);
   segment_ = blocks_->zeros(segments_->total());
   states_ =
       blocks_->zeros(Bytes{sizeof(kernels::device::LaneState) * static_cast<std::uint64_t>(lanes)});
   abort_ = blocks_->pinned().allocate(Bytes{64});
   std::ranges::fill(abort_.bytes(), std::byte{0});
+  Segment own{.address = reinterpret_cast<std::uintptr_t>(segment_.data())};
+  const auto elsewhere = [&](const DeviceFacts& peer) {
+    return peer.process != facts[static_cast<std::size_t>(rank_)].process;
+  };
+  if (std::ranges::any_of(facts, elsewhere))
+    at_place(where(), "making a handle of memory", [&](DeviceDriver& driver) {
+      return driver.export_memory(segment_.data(), own.handle);
+    });
+  return own;
 }
 
 /// Collects the addresses at which this rank's device reaches all segments.
-void DeviceGroup::map(const std::vector<Own>& all) {
-  const Own& own = all[static_cast<std::size_t>(rank_)];
+void DeviceGroup::map(const std::vector<DeviceFacts>& facts, const std::vector<Segment>& segments) {
+  const DeviceFacts& own = facts[static_cast<std::size_t>(rank_)];
   std::vector<std::uint64_t> addresses;
-  for (const Own& peer : all) {
-    void* address = reinterpret_cast<void*>(peer.address);
-    const bool apart = peer.process != own.process;
-    if (!apart && peer.device != own.device)
-      require_access(*where().driver, own.device, peer.device);
+  for (std::size_t rank = 0; rank < facts.size(); ++rank) {
+    const DeviceFacts& peer = facts[rank];
+    void* address = reinterpret_cast<void*>(segments[rank].address);
+    const bool apart = peer.process != own.process, beside = !apart && peer.device != own.device;
+    if (beside) require_access(*where().driver, own.device, peer.device);
     at_place(where(), "reaching a segment", [&](DeviceDriver& driver) {
-      if (apart) return driver.open_memory(peer.handle, address);
-      if (peer.device == own.device) return 0;
+      if (apart) return driver.open_memory(segments[rank].handle, address);
+      if (!beside) return 0;
       return driver.enable_peer({reinterpret_cast<void*>(peer.context), peer.device});
     });
     if (apart) mapped_.push_back(address);

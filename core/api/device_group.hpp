@@ -13,6 +13,8 @@
 
 namespace capstan {
 
+struct DeviceFacts;
+
 /// Ranks whose kernels meet: each has a segment on its device, which the others reach, and lanes
 /// that all run side by side. Made and ended by all ranks together. Not thread-safe, but for abort.
 ///
@@ -48,10 +50,11 @@ class DeviceGroup {
   void keep_for_good(bool own_kernels_run);
 
  private:
-  struct Own;
+  struct Segment;
   explicit DeviceGroup(int rank) : rank_(rank) {}
-  void set_up(int ranks, int lanes, const DeviceBuffer& where);
-  void map(const std::vector<Own>& all);
+  std::string reach_segments(Communicator& ranks, const std::vector<DeviceFacts>& facts);
+  Segment set_up(const std::vector<DeviceFacts>& facts);
+  void map(const std::vector<DeviceFacts>& facts, const std::vector<Segment>& segments);
   void close_mapped();
 
   const int rank_;

@@ -63,41 +63,43 @@ void DevicePath::require_device(const DeviceBuffer& where) const {
 }
 
 std::future<void> DevicePath::launch(const Taken& call, void* stream, bool capturing) {
-  const std::lock_guard lock{mutex_};
-  if (failure_) std::rethrow_exception(failure_);
-  if (capturing) {
-    // The graph has no event of ours: its launches are ordered as the program orders them.
-    captured_ = true;
-    calls_->launch(*call.kind, call.checked.call, call.checked.input, call.checked.output, stream);
-    return {};
-  }
   const DeviceBuffer& where = group_->where();
-  if (!stream && !own_stream_)
-    at_place(where, "making a stream",
-             [&](DeviceDriver& driver) { return driver.make_stream(own_stream_); });
-  InFlight entry{.begins = events_.take(where),
-                 .ended = events_.take(where),
-                 .text = to_string(call.checked.call)};
+  if (!stream && !own_stream_) own_stream_ = take_stream(where);
+  InFlight entry{.text = to_string(call.checked.call)};
+  StreamEvent before;
+  {
+    const std::lock_guard lock{mutex_};
+    if (failure_) std::rethrow_exception(failure_);
+    captured_ = captured_ || capturing;
+    if (!in_flight_.empty()) before = in_flight_.back().ended;
+    if (!capturing) entry.begins = events_.take(where), entry.ended = events_.take(where);
+  }
+  // Without the lock: a driver whose queues are full waits for kernels, which watch() may have to
+  // end. The graph of a captured call has no event of ours: the program orders its launches.
   try {
-    enqueue(call, stream ? stream : own_stream_, entry);
+    if (!capturing) order(before, entry.begins, stream ? stream : own_stream_);
+    calls_->launch(*call.kind, call.checked.call, call.checked.input, call.checked.output,
+                   stream ? stream : own_stream_);
+    if (!capturing) entry.ended.record(stream ? stream : own_stream_);
   } catch (const Error&) {
+    const std::lock_guard lock{mutex_};
     events_.give_back(entry.begins);
     events_.give_back(entry.ended);
     throw;
   }
-  in_flight_.push_back(std::move(entry));
+  if (capturing) return {};
+  const std::lock_guard lock{mutex_};
   looks_ = 0;
+  in_flight_.push_back(std::move(entry));
   return in_flight_.back().promise.get_future();
 }
 
-void DevicePath::enqueue(const Taken& call, void* stream, InFlight& entry) {
-  if (!in_flight_.empty())
-    at_place(group_->where(), "ordering streams", [&](DeviceDriver& driver) {
-      return driver.wait_for_event(stream, in_flight_.back().ended.handle);
-    });
-  entry.begins.record(stream);
-  calls_->launch(*call.kind, call.checked.call, call.checked.input, call.checked.output, stream);
-  entry.ended.record(stream);
+/// Behind the call before. Its event may have come, but is not recorded again meanwhile.
+void DevicePath::order(const StreamEvent& before, const StreamEvent& begins, void* stream) {
+  if (before)
+    at_place(before.at, "ordering streams",
+             [&](DeviceDriver& driver) { return driver.wait_for_event(stream, before.handle); });
+  begins.record(stream);
 }
 
 std::string DevicePath::explain(const Request& request) const {
@@ -124,7 +126,8 @@ bool DevicePath::busy() const {
 std::chrono::microseconds DevicePath::pause() const {
   const std::lock_guard lock{mutex_};
   constexpr int of_short_calls = 100;
-  return !in_flight_.empty() && looks_ < of_short_calls ? 50us : 1000us;
+  if (in_flight_.empty()) return usual_call;  // replays of graphs tell nothing of their end
+  return looks_ < of_short_calls ? 50us : 1000us;
 }
 
 std::exception_ptr DevicePath::watch() {
@@ -231,6 +234,7 @@ DevicePath::~DevicePath() {
     entry.promise.set_exception(
         std::make_exception_ptr(Aborted("the StreamCollectives went before " + entry.text)));
   if (!ended) calls_->keep_for_good();
+  if (ended && own_stream_) give_back_stream(group_->where(), own_stream_);
   if (!ended || failure_ || !leave()) group_->keep_for_good(!ended);
 }
 

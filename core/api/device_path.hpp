@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <future>
 #include <memory>
@@ -68,14 +69,14 @@ class DevicePath {
   using Clock = std::chrono::steady_clock;
 
   struct InFlight {
-    StreamEvent begins, ended;
+    StreamEvent begins{}, ended{};
     std::promise<void> promise{};
     std::string text{};
     std::optional<Clock::time_point> began{};  ///< when it was first seen to have begun
   };
 
   void require_device(const DeviceBuffer& where) const;
-  void enqueue(const Taken& call, void* stream, InFlight& entry);
+  static void order(const StreamEvent& before, const StreamEvent& begins, void* stream);
   void settle();
   std::exception_ptr trouble();
   void look_after_peers();

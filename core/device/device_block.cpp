@@ -40,11 +40,14 @@ DeviceBlock::~DeviceBlock() {
 }
 
 DeviceBlocks::DeviceBlocks(const DeviceBuffer& where, std::chrono::milliseconds timeout)
-    : where_(where), timeout_(timeout), pinned_(locker_of(where)) {
-  at_place(where_, "making a stream",
-           [&](DeviceDriver& driver) { return driver.make_stream(stream_); });
+    : asked_(where), where_(where), timeout_(timeout), pinned_(locker_of(where)) {
+  stream_ = take_stream(asked_);
   DevicePlace exact = where_.place;  // memory of pools knows no context
   if (where_.driver->place_of_stream(stream_, exact) == 0) where_.place = exact;
+}
+
+DeviceBlocks::~DeviceBlocks() {
+  if (stream_) give_back_stream(asked_, stream_);
 }
 
 DeviceBlock DeviceBlocks::zeros(Bytes size) {
@@ -87,6 +90,7 @@ void DeviceBlocks::finish(DeviceBlock& block) {
       continue;
     }
     block.keep_for_good();
+    stream_ = nullptr;  // not used again
     throw SystemError(fmt::format("filling memory of device {} failed: {}", where_.place.device,
                                   where_.driver->text_of(state)));
   }

@@ -46,6 +46,8 @@ class DeviceBlocks {
  public:
   /// `timeout`: of a copy. Throws SystemError.
   DeviceBlocks(const DeviceBuffer& where, std::chrono::milliseconds timeout);
+  DeviceBlocks(const DeviceBlocks&) = delete;
+  ~DeviceBlocks();
 
   /// They return when the block is filled. They throw SystemError, also when that takes too long.
   DeviceBlock zeros(Bytes size);
@@ -59,6 +61,7 @@ class DeviceBlocks {
  private:
   void finish(DeviceBlock& block);
 
+  const DeviceBuffer asked_;  ///< the place as the caller knows it
   DeviceBuffer where_;
   const std::chrono::milliseconds timeout_;
   PinnedMemory pinned_;

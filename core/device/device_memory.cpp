@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
+#include "core/device/at_place.hpp"
 #include "core/net/own_process.hpp"
 
 namespace capstan {
@@ -88,6 +89,18 @@ std::optional<DeviceBuffer> find_device_buffer(const void* address) {
     if (DeviceDriver* const asked = driver.load(std::memory_order_acquire))
       if (const auto place = asked->place_of(address)) return DeviceBuffer{asked, *place};
   return std::nullopt;
+}
+
+void* take_stream(const DeviceBuffer& at) {
+  void* stream = streams().take(at);
+  if (!stream)
+    at_place(at, "making a stream",
+             [&](DeviceDriver& driver) { return driver.make_stream(stream); });
+  return stream;
+}
+
+void give_back_stream(const DeviceBuffer& at, void* stream) {
+  streams().give_back(at, stream);
 }
 
 template <class Body>

@@ -36,6 +36,11 @@ inline bool on_device(const void* address) {
   return devices_possible.load(std::memory_order_relaxed) && find_device_buffer(address);
 }
 
+/// A stream of Capstan's own that is not in use. Those that have been given back are used again,
+/// and none is released. Throws SystemError. Thread-safe.
+void* take_stream(const DeviceBuffer& at);
+void give_back_stream(const DeviceBuffer& at, void* stream);
+
 /// The operation that copies to and from a device belong to.
 struct Transfer {
   std::string call{};                   ///< "rank 1: all_reduce(...)", for errors
