@@ -83,9 +83,10 @@ std::string DeviceGroup::reach_segments(Communicator& ranks,
 }
 
 DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) {
+  const DeviceFacts& self = facts[static_cast<std::size_t>(rank_)];
   const int lanes = lanes_for(facts);
   kernels_ = &DeviceKernels::at(where());
-  lanes_ = LaneReservation::of(where(), lanes, kernels_->multiprocessors());
+  lanes_ = LaneReservation::of(where(), lanes, self.multiprocessors);
   if (!lanes_) throw LimitReached("another group has just taken the device's multiprocessors");
   segments_.emplace(static_cast<int>(facts.size()), lanes, staging_region);
   segment_ = blocks_->zeros(segments_->total());
@@ -94,9 +95,7 @@ DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) 
   abort_ = blocks_->pinned().allocate(Bytes{64});
   std::ranges::fill(abort_.bytes(), std::byte{0});
   Segment own{.address = reinterpret_cast<std::uintptr_t>(segment_.data())};
-  const auto elsewhere = [&](const DeviceFacts& peer) {
-    return peer.process != facts[static_cast<std::size_t>(rank_)].process;
-  };
+  const auto elsewhere = [&](const DeviceFacts& peer) { return peer.process != self.process; };
   if (std::ranges::any_of(facts, elsewhere))
     at_place(where(), "making a handle of memory", [&](DeviceDriver& driver) {
       return driver.export_memory(segment_.data(), own.handle);
