@@ -161,7 +161,7 @@ bool DeviceGroup::leave(Communicator& ranks, Deadline deadline) {
 void DeviceGroup::keep_for_good(bool own_kernels_run) {
   if (own_kernels_run) lanes_->keep_for_good();
   for (DeviceBlock* block : {&segment_, &states_, &addresses_}) block->keep_for_good();
-  static_cast<void>(new PinnedMemory::Handle{std::move(abort_)});
+  capstan::keep_for_good(std::make_shared<PinnedMemory::Handle>(std::move(abort_)));
   mapped_.clear();
 }
 

@@ -84,7 +84,8 @@ class StreamCollectives::Impl {
       return came;
     });
     // A stream that has not passed the number reads it later. The number is never freed then.
-    if (!passing_.empty()) static_cast<void>(new PinnedMemory::Handle{std::move(number_)});
+    if (!passing_.empty())
+      keep_for_good(std::make_shared<PinnedMemory::Handle>(std::move(number_)));
   }
 
   /// Puts a call between what is in the stream and what comes later. Whether the stream waits for

@@ -71,7 +71,7 @@ DeviceBlock DeviceBlocks::image(std::span<const std::byte> bytes) {
   try {
     finish(block);
   } catch (const Error&) {  // the device may still read it
-    static_cast<void>(new PinnedMemory::Handle{std::move(pinned)});
+    keep_for_good(std::make_shared<PinnedMemory::Handle>(std::move(pinned)));
     throw;
   }
   return block;
