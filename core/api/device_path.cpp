@@ -27,6 +27,17 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
+/// All ranks notice the loss of a peer by themselves, and then name it.
+bool is_loss(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const PeerLost&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 }  // namespace
 
 DevicePath::DevicePath(Communicator ranks, const Settings& settings)
@@ -221,7 +232,7 @@ void DevicePath::fail(const std::exception_ptr& error) {
     if (!failure_) failure_ = error;
     if (group_) group_->abort();
   }
-  ranks_.abort(text_of(error));
+  if (!is_loss(error)) ranks_.abort(text_of(error));
 }
 
 DevicePath::~DevicePath() {

@@ -18,6 +18,7 @@ class OnDevices : public ::testing::Test {
     static constexpr std::byte image[1]{};
     kernels::device::stand_in_for_missing_images(image);
     load_driver();
+    look_for_devices();
     set_knob("multiprocessors", 30);  // and two
     before_ = counters();
   }
