@@ -224,6 +224,10 @@ Work Communicator::start(const Request& request) {
   return start_queued(prepare(request));
 }
 
+const Settings& Communicator::settings() const {
+  return Impl::of(*this).engine.settings();
+}
+
 void Communicator::abort(const std::string& reason) {
   Impl::of(*this).engine.abort(reason);
 }

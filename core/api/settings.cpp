@@ -122,6 +122,7 @@ Settings Settings::from_environment() {
   read_switch("CAPSTAN_PROGRESS_THREAD", settings.progress_thread);
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
   read_switch("CAPSTAN_HUGE_PAGES", settings.huge_pages);
+  read_switch("CAPSTAN_DEVICE_EXECUTOR", settings.device_executor);
   refuse_renamed("CAPSTAN_TRIALS", "CAPSTAN_AUTOTUNE");
   read_switch("CAPSTAN_AUTOTUNE", settings.autotune);
   read_choice("CAPSTAN_NETWORK", settings.network, network_names);

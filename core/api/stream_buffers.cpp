@@ -28,12 +28,6 @@ void check_stream(std::string_view call, const DeviceBuffer& where, void* stream
     throw InvalidArgument(fmt::format(
         "{}: the stream is device {}'s, and the buffers are on device {}: pass a stream of theirs",
         call, place.device, where.place.device));
-  bool capturing = false;
-  if (where.driver->is_capturing(stream, capturing) == 0 && capturing)
-    throw InvalidArgument(fmt::format(
-        "{}: the stream is being captured into a graph, whose replays the host would not take part "
-        "in: end the capture before the call",
-        call));
 }
 
 }  // namespace
@@ -81,6 +75,19 @@ std::optional<DeviceBuffer> device_of(std::string_view call,
   }
   if (found && stream) check_stream(call, *found, stream);
   return found;
+}
+
+bool is_captured(const DeviceBuffer& where, void* stream) {
+  bool capturing = false;
+  return stream && where.driver->is_capturing(stream, capturing) == 0 && capturing;
+}
+
+void refuse_captured(std::string_view call, const DeviceBuffer& where, void* stream) {
+  if (is_captured(where, stream))
+    throw InvalidArgument(fmt::format(
+        "{}: the stream is being captured into a graph, whose replays the host would not take part "
+        "in: end the capture before the call",
+        call));
 }
 
 std::vector<Request> pieces_of(const Request& request, Bytes longest) {

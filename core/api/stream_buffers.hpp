@@ -26,6 +26,11 @@ std::vector<StreamBuffer> buffers_of(const std::vector<Message>& messages);
 std::optional<DeviceBuffer> device_of(std::string_view call,
                                       const std::vector<StreamBuffer>& buffers, void* stream);
 
+/// Whether the stream is being captured into a graph; of a null one false.
+bool is_captured(const DeviceBuffer& where, void* stream);
+/// Throws InvalidArgument if it is.
+void refuse_captured(std::string_view call, const DeviceBuffer& where, void* stream);
+
 /// The pieces that a request is cut into, so that copies overlap: more than one for long calls
 /// whose elements do not depend on each other. The same on all ranks.
 std::vector<Request> pieces_of(const Request& request, Bytes longest);

@@ -16,9 +16,11 @@
 #include "capstan/async/streams.hpp"
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
+#include "core/api/device_path.hpp"
 #include "core/api/stream_buffers.hpp"
 #include "core/device/at_place.hpp"
 #include "core/device/gpu_page_locker.hpp"
+#include "core/device/stream_events.hpp"
 #include "core/memory/pinned_memory.hpp"
 
 namespace capstan {
@@ -32,9 +34,9 @@ constexpr Bytes longest_piece{std::uint64_t{8} << 20};
 /// A call that waits for its turn.
 struct StreamCall {
   std::variant<Request, std::vector<Message>> call;
-  std::optional<DeviceBuffer> where;
-  void* begins = nullptr;      ///< the event before it; null: at once
-  void* passed = nullptr;      ///< the event behind the stream's wait
+  std::optional<DeviceBuffer> where{};
+  StreamEvent begins{};        ///< the event before it; null: at once
+  StreamEvent passed{};        ///< the event behind the stream's wait
   std::uint32_t releases = 0;  ///< the number that lets its stream go on; 0: it waits for none
   std::promise<void> ended{};
 };
@@ -45,13 +47,29 @@ Communicator group_of(Communicator& world) {
 
 }  // namespace
 
-/// The group of the calls, and the thread that makes them.
+/// The group of the calls, and the thread that makes those that go through pinned memory. It looks
+/// after the others, too.
 ///
 ///   stream:  | ... | event |               wait for the number | ...
 ///   thread:           poll it, copy in, reduce, copy out, raise it
 class StreamCollectives::Impl {
+  /// What ranks do together. All but InvalidArgument ends the group on all ranks, as the others
+  /// would wait for this one.
+  template <class Body>
+  auto agreed(const Body& body) {
+    try {
+      return body();
+    } catch (const InvalidArgument&) {
+      throw;
+    } catch (const std::exception&) {
+      fail(std::current_exception());
+      throw;
+    }
+  }
+
  public:
-  explicit Impl(Communicator& world) : group_(group_of(world)), thread_([this] { work(); }) {}
+  Impl(Communicator& world, const Settings& settings)
+      : group_(group_of(world)), device_(group_of(world), settings), thread_([this] { work(); }) {}
   ~Impl() {
     {
       const std::lock_guard lock{mutex_};
@@ -60,32 +78,89 @@ class StreamCollectives::Impl {
     changed_.notify_all();
     thread_.join();
     const Deadline deadline = Deadline::in(5s);
-    std::erase_if(passing_, [&](const Event& event) {
-      const bool came = comes(event, deadline);
-      if (came) release(event);
+    std::erase_if(passing_, [&](const StreamEvent& event) {
+      const bool came = event.comes(deadline);
+      if (came) events_.give_back(event);
       return came;
     });
     // A stream that has not passed the number reads it later. The number is never freed then.
-    if (!passing_.empty()) static_cast<void>(new PinnedMemory::Handle{std::move(number_)});
-    for (const Event& event : idle_) release(event);
+    if (!passing_.empty())
+      keep_for_good(std::make_shared<PinnedMemory::Handle>(std::move(number_)));
   }
 
   /// Puts a call between what is in the stream and what comes later. Whether the stream waits for
   /// its end is in `second`: if not, the caller has to.
-  std::pair<std::future<void>, bool> put(const Request& request, void* stream) {
-    return put({.call = request,
-                .where = device_of(name_of(request.collective), buffers_of(request), stream)},
-               stream);
+  std::pair<std::future<void>, bool> put(const Request& request, void* stream, bool handle) {
+    const std::lock_guard one_by_one{calling_};
+    const std::string_view name = name_of(request.collective);
+    const auto where = device_of(name, buffers_of(request), stream);
+    require_no_failure();
+    if (!where) return put(StreamCall{.call = request}, stream);
+    if (const auto taken = agreed([&] { return device_.take(request, *where); }))
+      return launch(*taken, *where, stream, handle);
+    refuse_captured(name, *where, stream);
+    return put(StreamCall{.call = request, .where = where}, stream);
   }
   std::pair<std::future<void>, bool> put(const std::vector<Message>& messages, void* stream) {
-    return put({.call = messages, .where = device_of("exchange", buffers_of(messages), stream)},
-               stream);
+    const std::lock_guard one_by_one{calling_};
+    const auto where = device_of("exchange", buffers_of(messages), stream);
+    if (where) refuse_captured("exchange", *where, stream);
+    return put(StreamCall{.call = messages, .where = where}, stream);
+  }
+
+  std::string explain(const Request& request) {
+    const std::lock_guard one_by_one{calling_};
+    return device_.explain(request);
+  }
+  void fail(const std::exception_ptr& error) {
+    {
+      const std::lock_guard lock{mutex_};
+      if (failure_) return;
+      failure_ = error;
+    }
+    group_.abort(text_of(error));
+    device_.fail(error);
+    changed_.notify_all();
+  }
+  std::exception_ptr failure() {
+    {
+      const std::lock_guard lock{mutex_};
+      if (failure_) return failure_;
+    }
+    return group_.async_error();
   }
 
   const Communicator& group() const { return group_; }
 
  private:
-  using Event = std::pair<DeviceBuffer, void*>;
+  static std::string text_of(const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& known) {
+      return known.what();
+    }
+  }
+
+  void require_no_failure() {
+    const std::lock_guard lock{mutex_};
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  std::pair<std::future<void>, bool> launch(const DevicePath::Taken& call,
+                                            const DeviceBuffer& where, void* stream, bool handle) {
+    const bool capturing = is_captured(where, stream);
+    if (capturing && handle)
+      throw InvalidArgument(fmt::format(
+          "{}: a call that is captured into a graph has no handle: make the blocking call, which "
+          "returns at once",
+          name_of(call.checked.call.collective)));
+    auto ended = agreed([&] { return device_.launch(call, stream, capturing); });
+    {
+      const std::lock_guard lock{mutex_};  // the thread does not miss it
+    }
+    changed_.notify_all();
+    return {std::move(ended), stream != nullptr};
+  }
 
   std::pair<std::future<void>, bool> put(StreamCall call, void* stream) {
     const std::lock_guard lock{mutex_};
@@ -105,13 +180,13 @@ class StreamCollectives::Impl {
     call.begins = event_at(where);
     call.passed = event_at(where);
     std::uint32_t number = put_ + 1;
+    call.begins.record(stream);
     at_place(where, "putting a call into a stream", [&](DeviceDriver& driver) {
-      if (const int error = driver.record(call.begins, stream)) return error;
       const int error = driver.wait_for_flag(stream, number_word(), number);
       if (error == DeviceDriver::not_supported) number = 0;
-      if (error != 0 && number != 0) return error;
-      return driver.record(call.passed, stream);
+      return number != 0 ? error : 0;
     });
+    call.passed.record(stream);
     call.releases = number;
     if (number != 0) put_ = number;
   }
@@ -125,61 +200,41 @@ class StreamCollectives::Impl {
   std::uint32_t* number_word() const { return reinterpret_cast<std::uint32_t*>(number_.data()); }
 
   /// An event that is not in use.
-  void* event_at(const DeviceBuffer& where) {
-    std::erase_if(passing_, [&](const Event& event) {
-      const bool came = comes(event, Deadline::in(0s));
-      if (came) idle_.push_back(event);
+  StreamEvent event_at(const DeviceBuffer& where) {
+    std::erase_if(passing_, [&](const StreamEvent& event) {
+      const bool came = event.comes(Deadline::in(0s));
+      if (came) events_.give_back(event);
       return came;
     });
-    const auto found = std::ranges::find_if(idle_, [&](const Event& event) {
-      return event.first.driver == where.driver && event.first.place == where.place;
-    });
-    void* event = nullptr;
-    if (found != idle_.end()) {
-      event = found->second;
-      idle_.erase(found);
-    } else {
-      at_place(where, "making an event",
-               [&](DeviceDriver& driver) { return driver.make_event(event); });
-    }
-    return event;
-  }
-  /// Whether an event comes in time. A device that is lost lets everything pass.
-  static bool comes(const Event& event, Deadline deadline) {
-    for (;; std::this_thread::sleep_for(50us)) {
-      int state = 0;
-      try {
-        at_place(event.first, "asking for an event", [&](DeviceDriver& driver) {
-          state = driver.query_event(event.second);
-          return 0;
-        });
-      } catch (const Error&) {
-        return true;
-      }
-      if (state != DeviceDriver::not_ready) return true;
-      if (deadline.expired()) return false;
-    }
-  }
-  static void release(const Event& event) {
-    try {
-      at_place(event.first, "releasing an event",
-               [&](DeviceDriver& driver) { return driver.release_event(event.second); });
-    } catch (const Error&) {  // a lost device has none any more
-    }
+    return events_.take(where);
   }
 
   void work() {
     for (;;) {
       std::unique_lock lock{mutex_};
-      changed_.wait(lock, [&] { return over_ || !calls_.empty(); });
-      if (calls_.empty()) return;
-      StreamCall call = std::move(calls_.front());
-      calls_.pop_front();
+      const auto due = [&] { return over_ || !calls_.empty(); };
+      if (device_.busy())
+        changed_.wait_for(lock, device_.pause(), due);
+      else
+        changed_.wait(lock, [&] { return due() || device_.busy(); });
+      if (calls_.empty() && over_) return;
+      std::optional<StreamCall> call;
+      if (!calls_.empty()) {
+        call = std::move(calls_.front());
+        calls_.pop_front();
+      }
       std::exception_ptr error = failure_;
       lock.unlock();
-      if (!error) error = error_of(call);
-      end(call, error);
+      watch_device();
+      if (!call) continue;
+      if (!error) error = error_of(*call);
+      end(*call, error);
     }
+  }
+
+  void watch_device() {
+    if (!device_.busy()) return;
+    if (const auto error = device_.watch()) fail(error);
   }
 
   /// Runs a call. Whatever fails on one rank ends the group on all, which else would wait for it.
@@ -188,21 +243,16 @@ class StreamCollectives::Impl {
       if (call.begins) await_event(call);
       std::visit([this](const auto& what) { run(what); }, call.call);
       return nullptr;
-    } catch (const std::exception& error) {
-      group_.abort(error.what());
+    } catch (const std::exception&) {
+      fail(std::current_exception());
       return std::current_exception();
     }
   }
 
   void await_event(const StreamCall& call) {
-    for (int polls = 0;; ++polls) {
-      int state = 0;
-      at_place(*call.where, "waiting for a stream", [&](DeviceDriver& driver) {
-        state = driver.query_event(call.begins);
-        return state == DeviceDriver::not_ready ? 0 : state;
-      });
-      if (state == 0) return;
+    for (int polls = 0; !call.begins.has_come(); ++polls) {
       if (const auto failed = group_.async_error()) std::rethrow_exception(failed);
+      watch_device();
       std::this_thread::sleep_for(polls < 100 ? 5us : 50us);
     }
   }
@@ -227,9 +277,8 @@ class StreamCollectives::Impl {
   void end(StreamCall& call, const std::exception_ptr& error) {
     {
       const std::lock_guard lock{mutex_};
-      if (error && !failure_) failure_ = error;
-      if (call.begins) idle_.emplace_back(*call.where, call.begins);
-      if (call.passed) passing_.emplace_back(*call.where, call.passed);
+      events_.give_back(call.begins);
+      if (call.passed) passing_.push_back(call.passed);
     }
     if (call.releases != 0)
       std::atomic_ref{*number_word()}.store(call.releases, std::memory_order_release);
@@ -239,7 +288,9 @@ class StreamCollectives::Impl {
       call.ended.set_value();
   }
 
+  std::mutex calling_;  ///< held while a call is put into its stream, or ranks agree on it
   Communicator group_;
+  DevicePath device_;
   std::optional<PinnedMemory> pinned_;  // made when first needed, as it initialises drivers
   PinnedMemory::Handle number_;         ///< of the last call whose stream may go on
   std::uint32_t put_ = 0;               ///< the number of the last call that a stream waits for
@@ -247,13 +298,15 @@ class StreamCollectives::Impl {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<StreamCall> calls_;
-  std::vector<Event> idle_, passing_;  ///< passing: behind waits of streams for the number
+  StreamEvents events_;
+  std::vector<StreamEvent> passing_;  ///< behind waits of streams for the number
   std::exception_ptr failure_;
   bool over_ = false;
   std::thread thread_;
 };
 
-StreamCollectives::StreamCollectives(Communicator& world) : impl_(std::make_unique<Impl>(world)) {}
+StreamCollectives::StreamCollectives(Communicator& world)
+    : impl_(std::make_unique<Impl>(world, world.settings())) {}
 StreamCollectives::StreamCollectives(StreamCollectives&&) noexcept = default;
 StreamCollectives& StreamCollectives::operator=(StreamCollectives&&) noexcept = default;
 StreamCollectives::~StreamCollectives() = default;
@@ -265,13 +318,23 @@ int StreamCollectives::size() const {
   return impl_->group().size();
 }
 
+std::string StreamCollectives::explain(const Request& request) const {
+  return impl_->explain(request);
+}
+void StreamCollectives::abort(const std::string& reason) {
+  impl_->fail(std::make_exception_ptr(Aborted(reason)));
+}
+std::exception_ptr StreamCollectives::async_error() const {
+  return impl_->failure();
+}
+
 void StreamCollectives::OnStream::run(const Request& request) {
-  auto [ended, stream_waits] = impl_->put(request, stream_);
+  auto [ended, stream_waits] = impl_->put(request, stream_, false);
   if (!stream_waits) ended.get();
 }
 
 Work StreamCollectives::OnStream::start(const Request& request) {
-  return work_from(impl_->put(request, stream_).first,
+  return work_from(impl_->put(request, stream_, true).first,
                    fmt::format("{} in the order of a stream", name_of(request.collective)));
 }
 

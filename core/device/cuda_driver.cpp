@@ -34,6 +34,8 @@ class CudaDriver final : public DeviceDriver {
         .want(can_access_peer_, "cuDeviceCanAccessPeer")
         .want(context_device_, "cuCtxGetDevice")
         .want(enable_peer_, "cuCtxEnablePeerAccess")
+        .want(set_bytes_, "cuMemsetD8Async")
+        .want(capture_mode_, "cuThreadExchangeStreamCaptureMode")
         .want(allocate_, "cuMemAlloc_v2")
         .want(release_, "cuMemFree_v2")
         .want(ipc_get_, "cuIpcGetMemHandle")
@@ -52,6 +54,7 @@ class CudaDriver final : public DeviceDriver {
         .want(module_load_, "cuModuleLoadData")
         .want(module_function_, "cuModuleGetFunction")
         .want(launch_, "cuLaunchKernel");
+    library_->find(load_function_, "cuFuncLoad");  // since version 12.4
     lacked_ = functions.lacked();
     missing_ = functions.missing();
   }
@@ -119,6 +122,8 @@ class CudaDriver final : public DeviceDriver {
     return error;
   }
 
+  int exchange_capture_mode(int& mode) override { return call_if_there(capture_mode_, &mode); }
+
   int enter(const DevicePlace& place, int& /*former*/) override {
     Context context = nullptr;
     if (const int error = context_of(place, context)) return error;
@@ -136,6 +141,10 @@ class CudaDriver final : public DeviceDriver {
     return error;
   }
   int release(void* memory) override { return call_if_there(release_, to_device(memory)); }
+  int set_zero(void* memory, std::size_t bytes, void* stream) override {
+    return call_if_there(set_bytes_, to_device(memory), static_cast<unsigned char>(0), bytes,
+                         stream);
+  }
   int enable_peer(const DevicePlace& peer) override {
     constexpr int enabled_already = 704;
     Context context = nullptr;
@@ -168,7 +177,9 @@ class CudaDriver final : public DeviceDriver {
     return call_if_there(module_load_, &module, image);
   }
   int find_kernel(void* module, const char* name, void*& kernel) override {
-    return call_if_there(module_function_, &kernel, module, name);
+    const int error = call_if_there(module_function_, &kernel, module, name);
+    // Otherwise the first launch may load it, and wait for the device to do so.
+    return error == 0 && load_function_ ? load_function_(kernel) : error;
   }
   int launch(void* kernel, unsigned blocks, unsigned threads, const void* arguments,
              std::size_t bytes, void* stream) override {
@@ -253,6 +264,9 @@ class CudaDriver final : public DeviceDriver {
   int (*can_access_peer_)(int*, int, int) = nullptr;
   int (*context_device_)(int*) = nullptr;
   int (*enable_peer_)(Context, unsigned) = nullptr;
+  int (*set_bytes_)(DevicePointer, unsigned char, std::size_t, void*) = nullptr;
+  int (*capture_mode_)(int*) = nullptr;
+  int (*load_function_)(void*) = nullptr;
   int (*allocate_)(DevicePointer*, std::size_t) = nullptr;
   int (*release_)(DevicePointer) = nullptr;
   int (*ipc_get_)(DeviceMemoryHandle*, DevicePointer) = nullptr;

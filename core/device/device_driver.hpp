@@ -37,6 +37,7 @@ class DeviceDriver {
   enum class Direction { to_host, to_device };
   // Error codes of both vendors.
   static constexpr int not_ready = 600, not_supported = 801;
+  static constexpr int relaxed_capture = 2;
 
   virtual ~DeviceDriver() = default;
 
@@ -67,6 +68,10 @@ class DeviceDriver {
   /// Whether what is put into the stream becomes part of a graph, which runs later and repeatedly.
   virtual int is_capturing(void* stream, bool& capturing) const = 0;
 
+  /// Gives this thread another mode of capture, and returns the former one in `mode`. In
+  /// `relaxed_capture` it may allocate and copy while a stream of the process is captured.
+  virtual int exchange_capture_mode(int& mode) = 0;
+
   /// Makes a place current for this thread; leave() restores the former one.
   virtual int enter(const DevicePlace& place, int& former) = 0;
   virtual void leave(int former) = 0;
@@ -75,6 +80,8 @@ class DeviceDriver {
 
   virtual int allocate(std::size_t bytes, void*& memory) = 0;
   virtual int release(void* memory) = 0;
+  /// Zeros, when the stream gets to it.
+  virtual int set_zero(void* memory, std::size_t bytes, void* stream) = 0;
   /// From now on this place reaches the memory of `peer`.
   virtual int enable_peer(const DevicePlace& peer) = 0;
 

@@ -79,10 +79,14 @@ void DeviceKernels::reduce(DataType type, ReduceOp op, const DeviceReduction& re
   });
 }
 
+void* DeviceKernels::program_kernel(DataType type, ReduceOp op) {
+  return kernel(fmt::format("capstan_run_{}_{}", name_of(type), name_of(op)));
+}
+
 void DeviceKernels::run(DataType type, ReduceOp op,
                         const kernels::device::ProgramArguments& arguments, unsigned lanes,
                         void* stream) {
-  void* const found = kernel(fmt::format("capstan_run_{}_{}", name_of(type), name_of(op)));
+  void* const found = program_kernel(type, op);
   at_place(where_, "starting a kernel", [&](DeviceDriver& driver) {
     return driver.launch(found, lanes, kernels::device::threads_of_block, &arguments,
                          sizeof arguments, stream);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
+#include "core/device/at_place.hpp"
 #include "core/net/own_process.hpp"
 
 namespace capstan {
@@ -47,14 +48,6 @@ Streams& streams() {
   return all;
 }
 
-/// Keeps memory for good, as a device may still write to it.
-void abandon(std::shared_ptr<void> memory) {
-  static std::mutex mutex;
-  static auto& abandoned = *new std::vector<std::shared_ptr<void>>;
-  const std::lock_guard lock{mutex};
-  abandoned.push_back(std::move(memory));
-}
-
 /// A forked child asks no driver before it makes a communicator of its own: drivers that its parent
 /// has used do not work there.
 class NoDevicesInChildren final : private ChangedByFork {
@@ -88,6 +81,25 @@ std::optional<DeviceBuffer> find_device_buffer(const void* address) {
     if (DeviceDriver* const asked = driver.load(std::memory_order_acquire))
       if (const auto place = asked->place_of(address)) return DeviceBuffer{asked, *place};
   return std::nullopt;
+}
+
+void keep_for_good(std::shared_ptr<void> memory) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::shared_ptr<void>>;
+  const std::lock_guard lock{mutex};
+  kept.push_back(std::move(memory));
+}
+
+void* take_stream(const DeviceBuffer& at) {
+  void* stream = streams().take(at);
+  if (!stream)
+    at_place(at, "making a stream",
+             [&](DeviceDriver& driver) { return driver.make_stream(stream); });
+  return stream;
+}
+
+void give_back_stream(const DeviceBuffer& at, void* stream) {
+  streams().give_back(at, stream);
 }
 
 template <class Body>
@@ -167,7 +179,7 @@ DeviceCopies::~DeviceCopies() {
     try {
       wait(lane, Deadline::in(std::chrono::seconds{1}));
     } catch (const Error&) {
-      abandon(transfer_.host_memory);
+      keep_for_good(transfer_.host_memory);
     }
   }
 }

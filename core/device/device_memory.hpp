@@ -36,6 +36,14 @@ inline bool on_device(const void* address) {
   return devices_possible.load(std::memory_order_relaxed) && find_device_buffer(address);
 }
 
+/// Host memory that a device may still use is not released as long as the process lives.
+void keep_for_good(std::shared_ptr<void> memory);
+
+/// A stream of Capstan's own that is not in use. Those that have been given back are used again,
+/// and none is released. Throws SystemError. Thread-safe.
+void* take_stream(const DeviceBuffer& at);
+void give_back_stream(const DeviceBuffer& at, void* stream);
+
 /// The operation that copies to and from a device belong to.
 struct Transfer {
   std::string call{};                   ///< "rank 1: all_reduce(...)", for errors

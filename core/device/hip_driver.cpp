@@ -29,6 +29,8 @@ class HipDriver final : public DeviceDriver {
         .want(pci_bus_id_, "hipDeviceGetPCIBusId")
         .want(can_access_peer_, "hipDeviceCanAccessPeer")
         .want(enable_peer_, "hipDeviceEnablePeerAccess")
+        .want(set_bytes_, "hipMemsetAsync")
+        .want(capture_mode_, "hipThreadExchangeStreamCaptureMode")
         .want(allocate_, "hipMalloc")
         .want(release_, "hipFree")
         .want(ipc_get_, "hipIpcGetMemHandle")
@@ -104,6 +106,8 @@ class HipDriver final : public DeviceDriver {
     return error;
   }
 
+  int exchange_capture_mode(int& mode) override { return call_if_there(capture_mode_, &mode); }
+
   int enter(const DevicePlace& place, int& former) override {
     const int error = get_device_(&former);
     return error != 0 ? error : set_device_(place.device);
@@ -114,6 +118,9 @@ class HipDriver final : public DeviceDriver {
     return call_if_there(allocate_, &memory, bytes);
   }
   int release(void* memory) override { return call_if_there(release_, memory); }
+  int set_zero(void* memory, std::size_t bytes, void* stream) override {
+    return call_if_there(set_bytes_, memory, 0, bytes, stream);
+  }
   int enable_peer(const DevicePlace& peer) override {
     constexpr int enabled_already = 704;
     const int error = call_if_there(enable_peer_, peer.device, 0U);
@@ -229,6 +236,8 @@ class HipDriver final : public DeviceDriver {
   int (*pci_bus_id_)(char*, int, int) = nullptr;
   int (*can_access_peer_)(int*, int, int) = nullptr;
   int (*enable_peer_)(int, unsigned) = nullptr;
+  int (*set_bytes_)(void*, int, std::size_t, void*) = nullptr;
+  int (*capture_mode_)(int*) = nullptr;
   int (*allocate_)(void**, std::size_t) = nullptr;
   int (*release_)(void*) = nullptr;
   int (*ipc_get_)(DeviceMemoryHandle*, void*) = nullptr;

@@ -20,21 +20,37 @@
 #define IMAGE(NAME, FILE) std::span{capstan_image_##NAME, capstan_image_end_##NAME},
 
 namespace capstan::kernels::device {
+namespace {
+
+using Images = std::vector<std::span<const std::byte>>;
+
+std::span<const std::byte> stand_in;
+
+Images or_stand_in(Images images) {
+  if (images.empty() && !stand_in.empty()) images.push_back(stand_in);
+  return images;
+}
+
+}  // namespace
 
 std::vector<std::span<const std::byte>> cuda_images() {
-  return {
+  return or_stand_in({
 #ifdef CAPSTAN_CUDA_IMAGES
 #include CAPSTAN_CUDA_IMAGES
 #endif
-  };
+  });
 }
 
 std::vector<std::span<const std::byte>> hip_images() {
-  return {
+  return or_stand_in({
 #ifdef CAPSTAN_HIP_IMAGES
 #include CAPSTAN_HIP_IMAGES
 #endif
-  };
+  });
+}
+
+void stand_in_for_missing_images(std::span<const std::byte> image) {
+  stand_in = image;
 }
 
 }  // namespace capstan::kernels::device

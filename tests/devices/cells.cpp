@@ -24,12 +24,20 @@ bool untouched(const std::vector<std::byte>& before, const std::vector<std::byte
 
 std::string trouble_with(Communicator& world, const perf::Cell& cell, Where input, Where output,
                          bool background) {
-  const int rank = world.rank();
-  const Contract contract = cell.contract(world.size());
-  const perf::TestData data{cell.type, cell.op, contract, world.size()};
+  const std::string trouble =
+      trouble_with(cell, world.rank(), world.size(), input, output, [&](const Request& request) {
+        background ? world.start(request).wait() : world.run(request);
+      });
+  return trouble.empty() || !background ? trouble : trouble + ", in the background";
+}
+
+std::string trouble_with(const perf::Cell& cell, int rank, int ranks, Where input, Where output,
+                         const std::function<void(const Request&)>& run) {
+  const Contract contract = cell.contract(ranks);
+  const perf::TestData data{cell.type, cell.op, contract, ranks};
   const std::size_t size = bytes_of(contract.extent(), size_of(cell.type)).value() + 64;
   Memory from{input, size}, to{output, size};
-  const Request request = perf::request_of(cell, rank, world.size(), from.data(), to.data());
+  const Request request = perf::request_of(cell, rank, ranks, from.data(), to.data());
 
   // Filled in host memory, at the same offsets.
   std::vector<std::byte> given(size, spoilt), expected(size, spoilt);
@@ -40,15 +48,15 @@ std::string trouble_with(Communicator& world, const perf::Cell& cell, Where inpu
   from.write(given);
   to.write(expected);
 
-  background ? world.start(request).wait() : world.run(request);
+  run(request);
 
   const auto got = to.read();
   const auto at = static_cast<std::size_t>(static_cast<std::byte*>(request.output) - to.data());
   const std::size_t length = bytes_of(contract.lengths(rank).output, size_of(cell.type)).value();
-  const auto where =
-      fmt::format("{}, rank {} of {}, {} bytes, input {}, output {}{}{}", name_of(cell.collective),
-                  rank, world.size(), size, static_cast<int>(input), static_cast<int>(output),
-                  cell.in_place ? ", in place" : "", background ? ", in the background" : "");
+  const auto where = fmt::format("{} of {}, {}, rank {} of {}, {} bytes, input {}, output {}{}",
+                                 name_of(cell.collective), name_of(cell.type), name_of(cell.op),
+                                 rank, ranks, size, static_cast<int>(input),
+                                 static_cast<int>(output), cell.in_place ? ", in place" : "");
   if (const auto wrong = data.count_wrong(got.data() + at, rank); wrong > 0)
     return fmt::format("{}: {} elements are wrong", where, wrong);
   if (!cell.in_place && from.read() != given) return where + ": the input was changed";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "capstan/communicator.hpp"
@@ -13,6 +14,10 @@ namespace capstan {
 /// buffer.
 std::string trouble_with(Communicator& world, const perf::Cell& cell, Where input, Where output,
                          bool background = false);
+
+/// The same for a call of one rank that is made by `run`, which returns when the call has ended.
+std::string trouble_with(const perf::Cell& cell, int rank, int ranks, Where input, Where output,
+                         const std::function<void(const Request&)>& run);
 
 /// Runs all collectives with buffers in all kinds of memory, in place and not. All ranks call it.
 std::string trouble_with_collectives(Communicator& world);

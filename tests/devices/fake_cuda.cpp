@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "tests/devices/fake_device.hpp"
@@ -16,6 +17,7 @@ namespace {
 std::atomic<bool> initialized = false;
 int primary_contexts[Devices::count];
 thread_local std::vector<Context> current;
+thread_local int capture_mode = 0;
 
 int device_of(Context context) {
   return context == &primary_contexts[1] ? 1 : 0;
@@ -51,7 +53,7 @@ int cuDeviceGetPCIBusId(char* text, int length, int device) {
              : invalid_value;
 }
 int cuDeviceCanAccessPeer(int* can, int device, int peer) {
-  *can = device != peer;
+  *can = device != peer && fake_knob("peerless", 0) == 0;
   return success;
 }
 int cuCtxGetDevice(int* device) {
@@ -90,6 +92,14 @@ int cuCtxPopCurrent_v2(Context* context) {
   return success;
 }
 
+int cuMemsetD8Async(DevicePointer pointer, unsigned char value, std::size_t size, void* stream) {
+  return now() ? devices().set(at(pointer), value, size, stream) : invalid_context;
+}
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  *mode = std::exchange(capture_mode, *mode);
+  return success;
+}
+
 int cuMemHostAlloc(void** block, std::size_t size, unsigned) {
   if (!now()) return invalid_context;
   *block = devices().allocate_host(size);
@@ -112,7 +122,7 @@ int cuGetErrorString(int code, const char** text) {
 
 /// Without a current context, allocates from a pool on device 1.
 int cuMemAlloc_v2(DevicePointer* pointer, std::size_t size) {
-  if (fake_knob("no_memory", 0) > 0) return fake_knob("no_memory", -1), out_of_memory;
+  if (devices().take("no_memory")) return out_of_memory;
   std::byte* const made = devices().allocate(size, now() ? device_of(now()) : 1, now(), false);
   *pointer = reinterpret_cast<DevicePointer>(made);
   return made ? success : out_of_memory;
@@ -214,6 +224,7 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned) {
 }
 
 int cuModuleLoadData(void** module, const void* image) {
+  if (devices().take("imageless")) return not_found;
   static int loaded = 0;
   *module = &loaded;
   return image ? success : invalid_value;
@@ -228,7 +239,7 @@ int cuLaunchKernel(void* kernel, unsigned blocks, unsigned, unsigned, unsigned t
   return devices().launch(kernel, blocks, threads, arguments.data, arguments.bytes, stream);
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = 2;
+  *value = devices().multiprocessors();
   return attribute == 16 ? success : invalid_value;
 }
 }

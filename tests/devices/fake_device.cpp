@@ -11,8 +11,10 @@ namespace capstan::fake {
 // Counters, which tests change by adding to them. Set by tests: "fail_to_host" and
 // "fail_to_device", the number of copies that fail; "hang", streams never go on; "lost", the error
 // of all streams from now on; "version", of HIP; "capturing", streams are captured; "no_memory",
-// allocations that fail. Read by tests: "to_host" and "to_device", copies made; "pinned", ranges
-// pinned so far; "depth", contexts pushed and not popped, on all threads.
+// allocations that fail; "multiprocessors", of each device beyond two; "peerless", devices do not
+// reach each other; "imageless", modules that fail to load; "fail_launch", launches fail. Read by
+// tests: "kernels", launches; "to_host" and "to_device", copies made; "pinned", ranges pinned so
+// far; "depth", contexts pushed and not popped, on all threads.
 
 Devices& devices() {
   static auto& all = *new Devices;
@@ -158,8 +160,28 @@ int Devices::start_copy(void* to, const void* from, std::size_t size, void* stre
   return success;
 }
 
+int Devices::set(void* memory, int value, std::size_t size, void* stream) {
+  std::unique_lock lock{mutex_};
+  auto* const target = found(memory) ? const_cast<std::byte*>(reachable(memory, size)) : nullptr;
+  lock.unlock();
+  if (!target) return invalid_value;
+  streams().put(static_cast<Stream*>(stream),
+                {.action = [=] { std::memset(target, value, size); }});
+  return success;
+}
+
+int Devices::multiprocessors() {
+  return 2 + knob("multiprocessors", 0);
+}
+
 int Devices::query(void* stream) {
   return streams().query(static_cast<Stream*>(stream));
+}
+
+bool Devices::take(const std::string& name) {
+  const std::lock_guard lock{mutex_};
+  int& left = knobs_[name];
+  return left > 0 && left-- > 0;
 }
 
 int Devices::knob(const std::string& name, int change) {
@@ -186,6 +208,10 @@ int fake_launch(void* stream, void (*kernel)(void*), void* data) {
   capstan::fake::streams().put(static_cast<capstan::fake::Stream*>(stream),
                                {.action = [kernel, data] { kernel(data); }});
   return 0;
+}
+/// Puts the kernels that have been captured in a stream there again.
+void fake_replay(void* stream) {
+  capstan::fake::devices().replay(static_cast<capstan::fake::Stream*>(stream));
 }
 int fake_synchronize(void* stream) {
   return capstan::fake::streams().synchronize(static_cast<capstan::fake::Stream*>(stream));

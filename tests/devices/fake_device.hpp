@@ -6,8 +6,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/device/arguments.hpp"
+#include "kernels/device/program.hpp"
 #include "tests/devices/fake_streams.hpp"
 
 namespace capstan::fake {
@@ -62,25 +64,41 @@ class Devices {
   void* make_stream(void* context, int device);
   int start_copy(void* to, const void* from, std::size_t size, void* stream, void* context,
                  int device);
+  int set(void* memory, int value, std::size_t size, void* stream);
   int query(void* stream);
 
-  /// Puts a kernel of the emulation into a stream. Its operands have to be memory of devices.
+  /// What devices say that they have.
+  int multiprocessors();
+
+  /// Puts a kernel of the emulation into a stream, or into the graph while streams are captured.
+  /// Its operands have to be memory of devices.
   int launch(void* kernel, unsigned blocks, unsigned threads, const void* arguments,
              std::size_t bytes, void* stream);
 
+  /// Puts what has been captured in a stream there again.
+  void replay(Stream* stream);
+
   /// Faults and counts; see fake_device.cpp.
   int knob(const std::string& name, int change);
+  /// Takes one off, if there is one: whether one more fault is wanted.
+  bool take(const std::string& name);
 
  private:
   std::byte* map(Allocation made);
   const Allocation* found(const void* address);
   const std::byte* reachable(const void* address, std::size_t size);
+  template <class T>
+  bool map(T*& address);
   bool map_operands(kernels::device::ReduceArguments& arguments);
+  bool map_operands(kernels::device::ProgramArguments& arguments,
+                    std::vector<std::byte*>& segments);
+  void put(Stream* stream, const Command& command);
 
   std::mutex mutex_;
   std::map<std::uintptr_t, Allocation> allocations_;
   std::map<std::uintptr_t, std::size_t> pinned_;
   std::map<std::string, int> knobs_;
+  std::vector<std::pair<Stream*, Command>> captured_;
 };
 
 /// The devices of this library.

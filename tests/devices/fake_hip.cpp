@@ -10,7 +10,7 @@ using namespace capstan::fake;
 
 namespace {
 
-thread_local int current_device = 0, last_error = 0;
+thread_local int current_device = 0, last_error = 0, capture_mode = 0;
 
 struct Attributes {
   int type, device;
@@ -34,7 +34,7 @@ int hipDeviceGetPCIBusId(char* text, int length, int device) {
              : invalid_value;
 }
 int hipDeviceCanAccessPeer(int* can, int device, int peer) {
-  *can = device != peer;
+  *can = device != peer && fake_knob("peerless", 0) == 0;
   return success;
 }
 int hipDeviceEnablePeerAccess(int, unsigned) {
@@ -65,6 +65,14 @@ const char* hipGetErrorString(int code) {
   return code == launch_failed ? "unspecified launch failure" : "an error";
 }
 
+int hipMemsetAsync(void* pointer, int value, std::size_t size, void* stream) {
+  return devices().set(pointer, value, size, stream);
+}
+int hipThreadExchangeStreamCaptureMode(int* mode) {
+  *mode = std::exchange(capture_mode, *mode);
+  return success;
+}
+
 int hipHostMalloc(void** block, std::size_t size, unsigned) {
   *block = devices().allocate_host(size);
   return success;
@@ -81,7 +89,7 @@ int hipHostUnregister(void* begin) {
 }
 
 int hipMalloc(void** pointer, std::size_t size) {
-  if (fake_knob("no_memory", 0) > 0) return fake_knob("no_memory", -1), out_of_memory;
+  if (devices().take("no_memory")) return out_of_memory;
   *pointer = devices().allocate(size, current_device, nullptr, false);
   return *pointer ? success : out_of_memory;
 }
@@ -177,6 +185,7 @@ int hipStreamWaitEvent(void* stream, void* event, unsigned) {
 }
 
 int hipModuleLoadData(void** module, const void* image) {
+  if (devices().take("imageless")) return not_found;
   static int loaded = 0;
   *module = &loaded;
   return image ? success : invalid_value;
@@ -191,7 +200,7 @@ int hipModuleLaunchKernel(void* kernel, unsigned blocks, unsigned, unsigned, uns
   return devices().launch(kernel, blocks, threads, arguments.data, arguments.bytes, stream);
 }
 int hipDeviceGetAttribute(int* value, int attribute, int) {
-  *value = 2;
+  *value = devices().multiprocessors();
   return attribute == 63 ? success : invalid_value;
 }
 }

@@ -38,7 +38,7 @@ int Streams::query(Stream* stream) {
 int Streams::synchronize(Stream* stream) {
   std::unique_lock lock{mutex_};
   changed_.wait(lock, [&] { return stream->commands.empty() || lost != 0; });
-  return lost != 0 ? lost.load() : stream->error;
+  return lost != 0 ? lost.load() : stream->error.load();
 }
 
 void Streams::drain() {
@@ -102,26 +102,35 @@ void Streams::work() {
 /// Runs the first command of a random stream whose first command is ready.
 bool Streams::run_one() {
   Stream* chosen = nullptr;
-  const Command* command = nullptr;  // only this thread removes commands
+  const Command* command = nullptr;  // only who runs it removes it
   {
     const std::lock_guard lock{mutex_};
     std::vector<Stream*> ready;
     for (const auto& stream : streams_)
-      if (!stream->commands.empty() &&
+      if (!stream->runs && !stream->commands.empty() &&
           (!stream->commands.front().ready || stream->commands.front().ready()))
         ready.push_back(stream.get());
     if (ready.empty()) return false;
     chosen = ready[random_() % ready.size()];
     command = &chosen->commands.front();
+    chosen->runs = command->beside;
   }
-  if (command->action) command->action();
+  if (command->beside)
+    std::thread{[this, chosen, command] { run(chosen, *command); }}.detach();
+  else
+    run(chosen, *command);
+  return true;
+}
+
+void Streams::run(Stream* stream, const Command& command) {
+  if (command.action) command.action();
   {
     const std::lock_guard lock{mutex_};
-    if (command->done) command->done();
-    chosen->commands.pop_front();
+    if (command.done) command.done();
+    stream->commands.pop_front();
+    stream->runs = false;
   }
   changed_.notify_all();
-  return true;
 }
 
 }  // namespace capstan::fake

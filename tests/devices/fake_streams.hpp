@@ -17,11 +17,13 @@ struct Event {
   std::uint64_t recorded = 0, come = 0;
 };
 
-/// What is in a stream: a condition, and an action for when it holds. Both run on the worker.
+/// What is in a stream: a condition, and an action for when it holds. Both run on the worker. An
+/// action that waits for those of other streams runs on a thread of its own, beside them.
 struct Command {
   std::function<bool()> ready{};   ///< under the lock
   std::function<void()> action{};  ///< without the lock, as a device runs beside the host
   std::function<void()> done{};    ///< under the lock
+  bool beside = false;
 };
 
 /// The place of a stream, and what is in it.
@@ -29,7 +31,8 @@ struct Stream {
   void* context = nullptr;
   int device = 0;
   std::deque<Command> commands{};
-  int error = 0;  ///< of a command; all later queries return it
+  bool runs = false;           ///< the first command does, on a thread of its own
+  std::atomic<int> error = 0;  ///< of a command; all later queries return it
 };
 
 /// Streams of the devices. One worker runs the commands of each stream in order, and those of
@@ -63,6 +66,7 @@ class Streams {
   void start_worker();
   [[noreturn]] void work();
   bool run_one();
+  void run(Stream* stream, const Command& command);
 
   std::mutex mutex_;
   std::condition_variable changed_;

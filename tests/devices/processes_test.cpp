@@ -50,6 +50,46 @@ TEST_F(StagedProcesses, OfACallThatFailsNothingIsSeenOnTheDevice) {
   }
 }
 
+class ProcessesOnDevices : public StagedProcesses {
+ protected:
+  static CommandResult run_worker(
+      int ranks, const std::string& what,
+      const std::vector<std::pair<std::string, std::string>>& settings = {}) {
+    return run_command({CAPSTAN_PROGRAM, "run", "-n", std::to_string(ranks), "--", "sh", "-c",
+                        fmt::format("{} {}; true", WORKER_PROGRAM, what)},
+                       settings);
+  }
+};
+
+/// Each maps the others' memory by the driver's handles.
+TEST_F(ProcessesOnDevices, CollectivesRunByKernelsThatMeetInMemoryOfSeveralProcesses) {
+  for (const int ranks : {2, 3, 4}) {
+    const auto result = run_worker(ranks, "streams");
+    EXPECT_EQ(occurrences(result.output, "36 of 36 calls by kernels: device executor, "), ranks)
+        << result.output;
+    EXPECT_EQ(occurrences(result.output, "trouble"), 0) << result.output;
+  }
+}
+
+TEST_F(ProcessesOnDevices, TheyStageWhereTheSettingSaysSoOrHostsAreSeveral) {
+  auto result = run_worker(3, "streams", {{"CAPSTAN_DEVICE_EXECUTOR", "0"}});
+  EXPECT_EQ(occurrences(result.output,
+                        "0 of 36 calls by kernels: pinned staging: rank 0: "
+                        "CAPSTAN_DEVICE_EXECUTOR is 0"),
+            3)
+      << result.output;
+  result = run_worker(3, "streams", {{"CAPSTAN_VIRTUAL_HOSTS", "3"}, {"CAPSTAN_NETWORK", "tcp"}});
+  EXPECT_EQ(occurrences(result.output, "0 of 36 calls by kernels: pinned staging: "), 3)
+      << result.output;
+  EXPECT_EQ(occurrences(result.output, "trouble"), 0) << result.output;
+}
+
+TEST_F(ProcessesOnDevices, TheDeathOfOneEndsTheKernelsOfTheOthers) {
+  const auto result = run_worker(3, "killed_beside_kernels");
+  EXPECT_EQ(occurrences(result.output, "PeerLost 1"), 2) << result.output;
+  EXPECT_EQ(occurrences(result.output, "trouble"), 0) << result.output;
+}
+
 TEST_F(StagedProcesses, TheDoctorSaysHowTheyTravelAndWhy) {
   const auto result = run_command({CAPSTAN_PROGRAM, "doctor"}, {{"LD_LIBRARY_PATH", FAKE_DRIVERS},
                                                                 {"CAPSTAN_PINNED_MEMORY", "2g"}});

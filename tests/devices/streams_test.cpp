@@ -3,7 +3,6 @@
 
 #include "capstan/async/streams.hpp"
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +10,8 @@
 #include <chrono>
 #include <thread>
 
-#include "core/device/device_memory.hpp"
 #include "tests/devices/device_array.hpp"
+#include "tests/devices/device_stream.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {
@@ -21,52 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-template <class Function>
-Function* driver_function(const char* name) {
-  static void* const library = ::dlopen(FAKE_DRIVER, RTLD_NOW | RTLD_NOLOAD);
-  return reinterpret_cast<Function*>(::dlsym(library, name));
-}
-
-/// A stream of the program, and kernels in it.
-class Stream {
- public:
-  explicit Stream(const void* memory) {
-    const auto where = find_device_buffer(memory).value();
-    int former = 0;
-    if (where.driver->enter(where.place, former) != 0 || where.driver->make_stream(stream_) != 0)
-      ADD_FAILURE() << "no stream";
-    where.driver->leave(former);
-  }
-  void* get() const { return stream_; }
-
-  /// The body runs when its turn has come, and may access memory by on_device_data().
-  void launch(std::function<void()> body) {
-    static const auto launch_ = driver_function<int(void*, void (*)(void*), void*)>("fake_launch");
-    launch_(
-        stream_,
-        [](void* body_) {
-          const std::unique_ptr<std::function<void()>> owned{
-              static_cast<std::function<void()>*>(body_)};
-          (*owned)();
-        },
-        new std::function<void()>{std::move(body)});
-  }
-  /// 0, or the error of the stream.
-  int synchronize() {
-    static const auto wait = driver_function<int(void*)>("fake_synchronize");
-    return wait(stream_);
-  }
-
- private:
-  void* stream_ = nullptr;
-};
-
-template <class T>
-T* on_device_data(const DeviceArray<T>& array) {
-  static const auto data = driver_function<void*(const void*)>("fake_data");
-  return static_cast<T*>(data(array.span().data()));
-}
 
 class InStreamOrder : public ::testing::Test {
  protected:
@@ -79,9 +32,12 @@ class InStreamOrder : public ::testing::Test {
     EXPECT_EQ(driver_knob("events"), events_before_) << "events are released";
   }
 
+  /// Calls go through pinned memory: those that run on devices have tests of their own.
   template <class Body>
   static void on_ranks(int ranks, const Body& body) {
-    on_threads(ranks, bounded_settings(), [&](Communicator& world) {
+    Settings settings = bounded_settings();
+    settings.device_executor = false;
+    on_threads(ranks, settings, [&](Communicator& world) {
       StreamCollectives streams{world};
       body(streams);
     });

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include "capstan/async/streams.hpp"
+#include "kernels/device/images.hpp"
 #include "tests/devices/cells.hpp"
 
 namespace capstan {
@@ -51,8 +53,56 @@ std::string killed(Communicator& world, std::size_t count) {
   }
 }
 
+/// Neighbours are on different devices, which map each other's memory.
+Where own_device(const Communicator& world) {
+  return world.rank() % 2 == 0 ? Where::device : Where::pool;
+}
+
+/// Collectives in streams, by kernels that meet in memory of several processes.
+std::string streams(Communicator& world) {
+  driver_knob("multiprocessors", 30);
+  StreamCollectives streams{world};
+  const Where where = own_device(world);
+  const int before = driver_knob("kernels");
+  int calls = 0;
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+        Collective::broadcast, Collective::all_to_all, Collective::scan})
+    for (const std::uint64_t n : {1, 100, 40'001})
+      for (const bool in_place : {false, true}) {
+        const perf::Cell cell{
+            .collective = collective, .shape = {.count = Elements{n}}, .in_place = in_place};
+        const auto call = [&](const Request& request) { streams.on(nullptr).run(request); };
+        const auto trouble = trouble_with(cell, world.rank(), world.size(), where, where, call);
+        if (!trouble.empty()) return trouble;
+        ++calls;
+      }
+  const Array data{{1}, where};
+  const auto way = streams.explain(request::in_place(Collective::all_reduce, data.span()));
+  fmt::print("{} of {} calls by kernels: {}\n", driver_knob("kernels") - before, calls, way);
+  return "";
+}
+
+/// Rank 1 kills itself while the others' kernels wait for it.
+std::string killed_beside_kernels(Communicator& world) {
+  driver_knob("multiprocessors", 30);
+  StreamCollectives streams{world};
+  const Array data{std::vector<float>(5000, 1), own_device(world)};
+  for (int i = 0; i < 20; ++i) streams.on(nullptr).all_reduce(data.span());
+  if (world.rank() == 1) ::raise(SIGKILL);
+  try {
+    streams.on(nullptr).all_reduce(data.span());
+  } catch (const PeerLost& error) {
+    fmt::print("PeerLost {}\n", error.lost().value());
+    return "";
+  }
+  return "no error";
+}
+
 std::string run(const std::string& what, std::size_t count) {
   Communicator world = Communicator::from_environment();
+  if (what == "streams") return streams(world);
+  if (what == "killed_beside_kernels") return killed_beside_kernels(world);
   if (what == "collectives") return trouble_with_collectives(world);
   if (what == "messages") return messages(world);
   if (what == "killed") return killed(world, count);
@@ -63,6 +113,8 @@ std::string run(const std::string& what, std::size_t count) {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
+  static constexpr std::byte image[1]{};
+  capstan::kernels::device::stand_in_for_missing_images(image);
   capstan::load_driver();
   try {
     const std::string trouble =

@@ -66,6 +66,9 @@ TEST(SettingsFromTheEnvironment, NumbersAndSwitchesAreWhole) {
   const Variable rails{"CAPSTAN_RAILS", "8"}, off{"CAPSTAN_AUTOTUNE", "0"};
   EXPECT_EQ(Settings::from_environment().rails, 8);
   EXPECT_FALSE(Settings::from_environment().autotune);
+  EXPECT_TRUE(Settings::from_environment().device_executor);
+  const Variable staged{"CAPSTAN_DEVICE_EXECUTOR", "0"};
+  EXPECT_FALSE(Settings::from_environment().device_executor);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 namespace CAPSTAN_EXPORT capstan {
 
 class Profiler;
+class StreamCollectives;
 enum class Purpose : std::uint8_t;
 
 /// A fixed set of ranks that call collectives together: all that a program needs of Capstan.
@@ -365,12 +366,14 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   bool is_settled(const Request& request) const;
 
  private:
+  friend class StreamCollectives;
   class Impl;
   /// Ends an Impl; in a forked child, only drops it.
   struct Dispose {
     void operator()(Impl* impl) const noexcept;
   };
   explicit Communicator(std::unique_ptr<Impl> impl);
+  const Settings& settings() const;
   bool is_listed(const char* call, std::span<const int> ranks) const;
   std::optional<Communicator> form(const std::vector<Rank>& members, Purpose purpose);
 

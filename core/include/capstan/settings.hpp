@@ -141,6 +141,11 @@ struct Settings {
   /// CAPSTAN_PINNED_MEMORY, bytes with an optional k, m or g.
   Bytes pinned_memory{std::uint64_t{1} << 30};
 
+  /// Whether collectives of StreamCollectives (capstan/async/streams.hpp) run in kernels on the
+  /// devices where they can. Otherwise, or when this is off on any rank, they go through pinned
+  /// host memory. CAPSTAN_DEVICE_EXECUTOR, 0 or 1.
+  bool device_executor = true;
+
   /// The most bytes that each rank may have from Communicator::allocate. 0: half of the host's
   /// memory. CAPSTAN_BUFFER_LIMIT, bytes with an optional k, m or g.
   Bytes buffer_limit{0};

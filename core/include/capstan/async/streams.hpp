@@ -1,6 +1,8 @@
 #pragma once
 
+#include <exception>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "capstan/collectives.hpp"
@@ -20,31 +22,52 @@ namespace CAPSTAN_EXPORT capstan {
 ///   other<<<..., stream>>>(sum);                    // finds the result
 ///
 /// A call begins when what is in its stream by then is done, and the stream goes on when the call
-/// has ended. The thread that calls waits for neither. Data go through pinned host memory and the
-/// executor on the host, over any transport; a long all_reduce, reduce, broadcast or scan goes in
-/// pieces, so that copies of one piece overlap the work on another. A thread of the object sees to
-/// that: it polls streams, and sleeps while there is nothing to do.
+/// has ended. The thread that calls waits for neither.
 ///
-/// Calls of one object run in the order in which they are made, the same on all ranks, whatever
-/// their streams. They use a group of their own, so that they and calls of the communicator do not
-/// wait for each other. Thread-safe, but for the order.
+/// A call goes one of two ways, the same on all ranks; explain() tells which. As a kernel in the
+/// stream: collectives with equal counts and built-in operations, where ranks have agreed that they
+/// can. They are on one host, at most 64, and their devices reach each other's memory; no rank has
+/// Settings::device_executor off; and all kernels that wait for each other run side by side. Ranks
+/// agree at the first call on a device, and at the first one of each kind, which therefore waits
+/// for the others to make it. Data never leave the devices. All calls of a rank are on the device
+/// of its first one, else they throw InvalidArgument.
+///
+/// Otherwise data go through pinned host memory and the executor on the host, over any transport; a
+/// long all_reduce, reduce, broadcast or scan goes in pieces, so that copies of one piece overlap
+/// the work on another. A thread of the object sees to that, and to the end of kernels: it polls
+/// streams, and sleeps while there is nothing to do.
+///
+/// All ranks make the calls of one object in the same order, whatever their streams. Those that run
+/// by kernels follow one another in this order, and so do those through pinned memory; only streams
+/// order the former and the latter. They use groups of their own, so that they and calls of the
+/// communicator do not wait for each other. Thread-safe, but for the order.
 ///
 /// With a null stream the buffers are taken to be ready, and a call returns when it has ended. So
 /// it does where there is no buffer to tell the device by, and where the driver has no stream that
-/// waits for memory (HIP before 5).
+/// waits for memory (HIP before 5) for calls through pinned memory.
+///
+/// While a stream is captured into a graph, calls that run by kernels become part of it; make a
+/// call of each kind before. A graph may be replayed as long as this object lives. The program sees
+/// to it that replays and other calls of the object do not overlap on any device, and come in the
+/// same order on all ranks. A captured call has no handle.
 ///
 /// Throws at once: InvalidArgument for host memory, for host and device memory in one call, for a
-/// stream of another device than the buffers', and while the stream is captured into a graph, as
-/// the host would not take part in its replays; SystemError when the driver fails. What fails later
-/// ends the group on all ranks: the stream goes on with undefined results, the Work has the error,
-/// and later calls throw it.
+/// stream of another device than the buffers', and for a call through pinned memory while the
+/// stream is captured into a graph, as the host would not take part in its replays; Mismatch where
+/// ranks make different calls for the first time; SystemError when the driver fails. What fails
+/// later ends the group on all ranks: the stream goes on with undefined results, the Work has the
+/// error, and later calls throw it. A kernel that waits for a peer for longer than
+/// Settings::timeout is such a failure, and so is a peer that dies or goes. Calls by kernels of
+/// known kinds are not compared.
 class StreamCollectives {
  public:
   /// Collective: every rank makes one. It keeps no reference to `world`.
   explicit StreamCollectives(Communicator& world);
   StreamCollectives(StreamCollectives&&) noexcept;
   StreamCollectives& operator=(StreamCollectives&&) noexcept;
-  /// Waits for all calls, and so for what is in their streams before them.
+  /// Waits for all calls, and so for what is in their streams before them; if they run by kernels,
+  /// for five seconds, and as long again for the other ranks to end theirs. Memory of the device
+  /// that kernels may use even then is never released.
   ~StreamCollectives();
 
   class OnStream;
@@ -53,6 +76,18 @@ class StreamCollectives {
 
   int rank() const;
   int size() const;
+
+  /// By which way such a call goes, and why: "device executor, 8 lanes: ring with flags", "pinned
+  /// staging: ranks are on several hosts". Before the first call on a device ranks are "undecided".
+  /// Takes no part in an agreement, and touches no buffers. Throws InvalidArgument for a request
+  /// that is none. Waits for a call that another thread is making.
+  std::string explain(const Request& request) const;
+  /// Ends the group on all ranks, as Communicator::abort() does: kernels that wait for each other
+  /// end within a tenth of a second or so, with undefined results, and all later calls throw
+  /// Aborted with the reason. May be called from any thread.
+  void abort(const std::string& reason);
+  /// What has ended the group: null while there is nothing. May be called from any thread.
+  std::exception_ptr async_error() const;
 
  private:
   class Impl;

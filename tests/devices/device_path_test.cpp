@@ -1,0 +1,407 @@
+// Collectives in streams by the device executor: results, order, which way a call goes.
+
+#include "tests/devices/device_path.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include "capstan/error.hpp"
+#include "core/api/device_agreement.hpp"
+#include "core/api/device_calls.hpp"
+#include "core/device/lane_reservation.hpp"
+#include "tests/devices/cells.hpp"
+#include "tests/sanitizers.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr Collective on_devices[] = {
+    Collective::broadcast,      Collective::reduce, Collective::all_reduce, Collective::all_gather,
+    Collective::reduce_scatter, Collective::gather, Collective::scatter,    Collective::all_to_all,
+    Collective::scan,           Collective::exscan};
+
+/// All collectives, of counts from one element to several blocks for each lane.
+std::vector<perf::Cell> cells_of(int ranks) {
+  const std::vector<std::uint64_t> counts =
+      sanitized ? std::vector<std::uint64_t>{1, 37, 20'001}
+                : std::vector<std::uint64_t>{1, 3, 37, 1000, 100'001};
+  std::vector<perf::Cell> cells;
+  int kind = 0;
+  for (const Collective collective : on_devices)
+    for (const std::uint64_t count : counts)
+      for (const bool in_place : {false, true}) {
+        const DataType type = ++kind % 3 == 0 ? DataType::f64
+                              : kind % 3 == 1 ? DataType::i32
+                                              : DataType::f16;
+        perf::Cell cell{.collective = collective,
+                        .type = type,
+                        .op = ReduceOp::sum,
+                        .shape = {.count = Elements{count}},
+                        .in_place = in_place};
+        if (kind % 5 == 0 && reduces(collective)) cell.op = ReduceOp::max;
+        if (has_root(collective)) cell.shape.root = kind % ranks;
+        cells.push_back(cell);
+      }
+  return cells;
+}
+
+class OnDevicesByRanks : public OnDevices, public ::testing::WithParamInterface<int> {};
+
+TEST_P(OnDevicesByRanks, CollectivesAreOneLaunchAndCopyNothing) {
+  const int ranks = GetParam();
+  const auto cells = cells_of(ranks);
+  on_ranks(ranks, [&](StreamCollectives& streams) {
+    const DeviceArray<float> somewhere{{1}};
+    Stream first{somewhere.span().data()}, second{somewhere.span().data()};
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      Stream& stream = i % 2 == 0 ? first : second;
+      const auto trouble = trouble_with(cells[i], streams.rank(), ranks, Where::device,
+                                        Where::device, [&](const Request& request) {
+                                          streams.on(stream.get()).run(request);
+                                          EXPECT_EQ(stream.synchronize(), 0);
+                                        });
+      EXPECT_EQ(trouble, "");
+    }
+  });
+  EXPECT_EQ(launches(), ranks * static_cast<int>(cells.size()));
+  EXPECT_EQ(copies_to_host(), 0);
+  EXPECT_EQ(events(), 0) << "events are released";
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, OnDevicesByRanks, ::testing::Values(1, 2, 3, 4, 5));
+
+TEST_F(OnDevices, AllTypesAndOperationsOfDevicesRun) {
+  on_ranks(2, [](StreamCollectives& streams) {
+    for (const DataType type : all_data_types())
+      for (const ReduceOp op : all_reduce_ops()) {
+        if (!supports(type, op)) continue;
+        const perf::Cell cell{.type = type, .op = op, .shape = {.count = Elements{45}}};
+        EXPECT_EQ(trouble_with(cell, streams.rank(), 2, Where::device, Where::device,
+                               [&](const Request& request) { streams.on(nullptr).run(request); }),
+                  "");
+      }
+  });
+  EXPECT_GE(launches(), 2 * 80);
+  EXPECT_EQ(copies_to_host(), 0);
+}
+
+/// Kernels write the input in the stream before the call, and take the output after it.
+TEST_F(OnDevices, ACallComesBehindWhatIsInItsStreamAndBeforeWhatIsPutThere) {
+  constexpr std::size_t n = 3000;
+  on_ranks(3, [](StreamCollectives& streams) {
+    const DeviceArray<float> input{std::vector<float>(n, -1)}, sum{std::vector<float>(n, -1)};
+    Stream stream{input.span().data()};
+    std::vector<float> seen;
+    for (int round = 0; round < 10; ++round) {
+      stream.launch([&, round] {
+        std::this_thread::sleep_for(200us);
+        std::fill_n(on_device_data(input), n, static_cast<float>(round + streams.rank()));
+      });
+      streams.on(stream.get()).all_reduce(input.span(), sum.span());
+      stream.launch([&] { seen.push_back(on_device_data(sum)[n - 1]); });
+    }
+    EXPECT_EQ(stream.synchronize(), 0);
+    ASSERT_EQ(seen.size(), 10U);
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      EXPECT_EQ(seen[i], static_cast<float>(3 * i + 3)) << "round " << i;
+  });
+  EXPECT_EQ(copies_to_host(), 0);
+}
+
+/// Each rank takes its streams in an order of its own. The second call reads what the first writes.
+TEST_F(OnDevices, CallsKeepTheirOrderAcrossStreams) {
+  constexpr int rounds = 30;
+  on_ranks(4, [](StreamCollectives& streams) {
+    const DeviceArray<std::int32_t> data{{1, 1, 1}};
+    std::vector<Stream> all;
+    for (int i = 0; i < 3; ++i) all.emplace_back(data.span().data());
+    for (int i = 0; i < rounds; ++i) {
+      const auto which = static_cast<std::size_t>((i * (streams.rank() + 1) + i / 3) % 3);
+      streams.on(all[which].get()).all_reduce(data.span(), ReduceOp::max);
+      streams.on(all[(which + 1) % 3].get()).broadcast(data.span(), i % 4);
+    }
+    for (Stream& stream : all) EXPECT_EQ(stream.synchronize(), 0);
+    EXPECT_THAT(data.values(), Each(1));
+  });
+  EXPECT_EQ(launches(), 4 * 2 * rounds);
+}
+
+TEST_F(OnDevices, MessagesAndBarriersGoThroughPinnedMemoryBetweenCalls) {
+  on_ranks(3, [](StreamCollectives& streams) {
+    const int me = streams.rank();
+    const DeviceArray<float> own{std::vector<float>(100, static_cast<float>(me))},
+        got{std::vector<float>(100, -1)};
+    Stream stream{own.span().data()};
+    auto ordered = streams.on(stream.get());
+    for (int round = 0; round < 5; ++round) {
+      ordered.exchange(
+          {Message::to((me + 1) % 3, own.span()), Message::from((me + 2) % 3, got.span())});
+      ordered.all_reduce(got.span(), own.span());
+      ordered.barrier();
+      ordered.all_reduce(own.span(), ReduceOp::max);
+    }
+    EXPECT_EQ(stream.synchronize(), 0);
+    EXPECT_THAT(own.values(), Each(3 * 81));
+    EXPECT_THAT(streams.explain(Request{}), StartsWith("pinned staging: no kernel"));
+  });
+  EXPECT_EQ(launches(), 3 * 10);
+}
+
+TEST_F(OnDevices, AHandleEndsWhenTheStreamHasGotThere) {
+  on_ranks(2, [](StreamCollectives& streams) {
+    const DeviceArray<std::int32_t> data{{1, 2, 3}};
+    Stream stream{data.span().data()};
+    streams.on(stream.get()).all_reduce(data.span());  // ranks agree, by copies of the device
+    EXPECT_EQ(stream.synchronize(), 0);
+    std::atomic<bool> returned = false;
+    stream.launch([&] {
+      for (int i = 0; i < 20'000 && !returned; ++i) std::this_thread::sleep_for(1ms);
+    });
+    Work work = streams.on(stream.get()).start_all_reduce(data.span());
+    EXPECT_FALSE(work.has_ended());
+    returned = true;
+    work.wait();
+    EXPECT_THAT(data.values(), ::testing::ElementsAre(4, 8, 12));
+    Work without = streams.on(nullptr).start_all_reduce(data.span());
+    without.wait();
+    EXPECT_THAT(data.values(), ::testing::ElementsAre(8, 16, 24));
+    EXPECT_EQ(stream.synchronize(), 0);
+  });
+}
+
+TEST_F(OnDevices, RanksOnTwoDevicesReachEachOther) {
+  on_ranks(4, [](StreamCollectives& streams) {
+    const Where where = streams.rank() % 2 == 0 ? Where::device : Where::pool;
+    EXPECT_THAT(way_of_a_call(streams, where), StartsWith("device executor, 8 lanes: "));
+    const DeviceArray<float> other{{1}, where == Where::pool ? Where::device : Where::pool};
+    EXPECT_THROW(streams.on(nullptr).all_reduce(other.span()), InvalidArgument);
+    EXPECT_THAT(way_of_a_call(streams, where), StartsWith("device executor"));
+  });
+}
+
+/// The same arguments in each replay: numbers advance on the device.
+TEST_F(OnDevices, ACapturedCallMayBeReplayed) {
+  on_ranks(1, [this](StreamCollectives& streams) {
+    const DeviceArray<float> input{{1, 2}}, output{{-1, -1}}, host_way{{1}};
+    Stream stream{input.span().data()};
+    driver_knob("capturing", 1);
+    streams.on(stream.get()).all_reduce(input.span(), output.span());
+    EXPECT_THROW(static_cast<void>(streams.on(stream.get()).start_all_reduce(input.span())),
+                 InvalidArgument)
+        << "a graph has no handle";
+    EXPECT_THROW(streams.on(stream.get()).send(input.span(), 0), InvalidArgument);
+    driver_knob("capturing", -1);
+    EXPECT_EQ(launches(), 1);
+    EXPECT_EQ(stream.synchronize(), 0);
+    EXPECT_THAT(output.values(), Each(-1)) << "captured, not run";
+    for (int i = 0; i < 3; ++i) stream.replay();
+    EXPECT_EQ(stream.synchronize(), 0);
+    EXPECT_THAT(output.values(), ::testing::ElementsAre(1, 2));
+  });
+}
+
+/// The launches of each rank are in a graph, and their kernels meet in each replay.
+TEST_F(OnDevices, GraphsOfAllRanksRunAgainAndAgain) {
+  std::atomic<int> here = 0;
+  const auto meet = [&](int ranks) {
+    for (++here; here < ranks;) std::this_thread::yield();
+  };
+  on_ranks(2, [&](StreamCollectives& streams) {
+    const DeviceArray<float> data{std::vector<float>(5000, 1)};
+    Stream stream{data.span().data()};
+    streams.on(stream.get()).all_reduce(data.span());  // ranks agree
+    EXPECT_EQ(stream.synchronize(), 0);
+    meet(2);
+    if (streams.rank() == 0) driver_knob("capturing", 1);
+    meet(4);
+    streams.on(stream.get()).all_reduce(data.span());
+    meet(6);
+    if (streams.rank() == 0) driver_knob("capturing", -1);
+    meet(8);
+    for (int i = 0; i < 4; ++i) stream.replay();
+    EXPECT_EQ(stream.synchronize(), 0);
+    EXPECT_THAT(data.values(), Each(32));
+    streams.on(stream.get()).all_reduce(data.span());
+    EXPECT_EQ(stream.synchronize(), 0);
+    EXPECT_THAT(data.values(), Each(64)) << "graphs and direct calls take turns";
+  });
+}
+
+TEST_F(OnDevices, TheWayOfACallIsTold) {
+  on_ranks(2, [](StreamCollectives& streams) {
+    const DeviceArray<float> data{{1, 2}};
+    EXPECT_THAT(way_of(streams, data), StartsWith("undecided: "));
+    streams.on(nullptr).all_reduce(data.span());
+    EXPECT_THAT(way_of(streams, data), StartsWith("device executor, 8 lanes: "));
+    const DeviceArray<float> long_data{std::vector<float>(1 << 20)};
+    EXPECT_THAT(way_of(streams, long_data), HasSubstr("with flags"));
+    const Reducer own = Reducer::of<float>("own", [](float a, float b) { return a + b; });
+    EXPECT_THAT(streams.explain(request::in_place(Collective::all_reduce, data.span(), own)),
+                "pinned staging: no kernel runs such calls of all_reduce");
+  });
+}
+
+TEST_F(OnDevices, AnyRankCanKeepAllFromIt) {
+  Settings off = bounded_settings();
+  off.device_executor = false;
+  on_ranks(
+      3,
+      [](StreamCollectives& streams) {
+        EXPECT_THAT(way_of_a_call(streams), HasSubstr("CAPSTAN_DEVICE_EXECUTOR is 0"));
+      },
+      off);
+  Settings spread = bounded_settings();
+  spread.virtual_hosts = 2;
+  spread.network = Network::tcp;
+  on_ranks(
+      2,
+      [](StreamCollectives& streams) {
+        EXPECT_THAT(way_of_a_call(streams), HasSubstr("CAPSTAN_VIRTUAL_HOSTS"));
+      },
+      spread);
+  set_knob("multiprocessors", 0);
+  on_ranks(3, [](StreamCollectives& streams) {
+    EXPECT_THAT(way_of_a_call(streams), HasSubstr("too few for the kernels of 3 ranks"));
+  });
+  EXPECT_EQ(launches(), 0);
+}
+
+TEST_F(OnDevices, WithoutPeerAccessRanksOnTwoDevicesStage) {
+  set_knob("peerless", 1);
+  on_ranks(2, [](StreamCollectives& streams) {
+    const Where where = streams.rank() == 0 ? Where::device : Where::pool;
+    EXPECT_THAT(way_of_a_call(streams, where),
+                HasSubstr("rank 0: device 0 does not reach the memory of device 1"));
+  });
+  set_knob("peerless", 0);
+  EXPECT_EQ(launches(), 0);
+}
+
+TEST_F(OnDevices, ARankWithoutMemoryKeepsAllFromIt) {
+  on_ranks(3, [](StreamCollectives& streams) {
+    const DeviceArray<float> data{{1, 2, 3}};
+    streams.on(nullptr).barrier();
+    if (streams.rank() == 0) set_knob("no_memory", 1);
+    streams.on(nullptr).barrier();
+    streams.on(nullptr).all_reduce(data.span());
+    EXPECT_THAT(data.values(), ::testing::ElementsAre(3, 6, 9));
+    EXPECT_THAT(way_of(streams, data), HasSubstr("pinned staging: rank "));
+    EXPECT_THAT(way_of(streams, data), HasSubstr("allocating "));
+  });
+  EXPECT_EQ(launches(), 0);
+  EXPECT_EQ(driver_knob("no_memory"), 0);
+}
+
+TEST_F(OnDevices, ARankWithoutKernelsKeepsAllFromIt) {
+  set_knob("imageless", 1);
+  std::atomic<int> staged = 0;
+  on_ranks(2, [&](StreamCollectives& streams) {
+    const auto way = way_of_a_call(streams);
+    if (way.find("loading kernels") != std::string::npos) ++staged;
+  });
+  // Kernels stay loaded for the life of the process.
+  EXPECT_EQ(staged, driver_knob("imageless") == 0 ? 2 : 0);
+  set_knob("imageless", 0);
+}
+
+/// The group goes on with other kinds.
+TEST_F(OnDevices, AKindThatCannotBeMadeReadyOnOneRankIsStagedOnAll) {
+  on_ranks(2, [this](StreamCollectives& streams) {
+    EXPECT_THAT(way_of_a_call(streams), StartsWith("device executor"));
+    const DeviceArray<float> data{{1, 2, 3, 4}}, other{{1, 2}};
+    streams.on(nullptr).barrier();
+    if (streams.rank() == 0) set_knob("no_memory", 1);
+    streams.on(nullptr).barrier();
+    const int before = launches();
+    for (int i = 0; i < 3; ++i) streams.on(nullptr).all_reduce(data.span());
+    EXPECT_EQ(launches(), before);
+    EXPECT_THAT(data.values(), ::testing::ElementsAre(8, 16, 24, 32));
+    EXPECT_THAT(way_of(streams, data), HasSubstr("pinned staging: rank "));
+    streams.on(nullptr).barrier();
+    streams.on(nullptr).all_reduce(other.span());
+    EXPECT_THAT(way_of(streams, other), StartsWith("device executor"));
+  });
+}
+
+TEST_F(OnDevices, KindsAreKeptUpToALimit) {
+  on_ranks(1, [this](StreamCollectives& streams) {
+    const DeviceArray<std::int8_t> data{std::vector<std::int8_t>(DeviceCalls::most_kinds + 1, 3)};
+    for (std::size_t n = 1; n <= DeviceCalls::most_kinds + 1; ++n)
+      streams.on(nullptr).all_reduce(data.span().first(n));
+    EXPECT_THAT(data.values(), Each(3));
+    EXPECT_EQ(launches(), static_cast<int>(DeviceCalls::most_kinds));
+    const auto last = request::in_place(Collective::all_reduce, data.span());
+    EXPECT_THAT(streams.explain(last), HasSubstr("keeps no more"));
+  });
+}
+
+/// When another group has most of the device.
+TEST_F(OnDevices, GroupsShareTheMultiprocessorsOfADevice) {
+  const DeviceArray<float> somewhere{{1}};
+  const auto where = find_device_buffer(somewhere.span().data()).value();
+  EXPECT_EQ(LaneReservation::reserved(where), 0);
+  on_ranks(2, [&](StreamCollectives& streams) {
+    EXPECT_THAT(way_of_a_call(streams), StartsWith("device executor, 8 lanes"));
+    streams.on(nullptr).barrier();
+    EXPECT_EQ(LaneReservation::reserved(where), 16);
+    streams.on(nullptr).barrier();
+  });
+  EXPECT_EQ(LaneReservation::reserved(where), 0);
+  auto others = LaneReservation::of(where, 26, 32);
+  ASSERT_TRUE(others);
+  EXPECT_FALSE(LaneReservation::of(where, 7, 32));
+  on_ranks(2, [&](StreamCollectives& streams) {
+    EXPECT_THAT(way_of_a_call(streams), StartsWith("device executor, 3 lanes"));
+  });
+  auto more = LaneReservation::of(where, 5, 32);
+  on_ranks(2, [&](StreamCollectives& streams) {
+    EXPECT_THAT(way_of_a_call(streams), HasSubstr("32 multiprocessors, of which 1 are free"));
+  });
+}
+
+TEST(DeviceAgreement, DependsOnFactsAlone) {
+  DeviceFacts rank{.host = 1, .process = 1, .multiprocessors = 100};
+  rank.vendor = ShortText<8>{"CUDA"};
+  rank.address = ShortText<32>{"0000:01:00.0"};
+  EXPECT_EQ(obstacle_among(std::vector{rank, rank}), "");
+  EXPECT_EQ(lanes_for(std::vector{rank}), most_lanes);
+  EXPECT_EQ(lanes_for(std::vector(10, rank)), 5);
+  EXPECT_EQ(lanes_for(std::vector(64, rank)), 1);
+  EXPECT_THAT(obstacle_among(std::vector(65, rank)), HasSubstr("at most 64"));
+  rank.reserved = 60;
+  EXPECT_EQ(lanes_for(std::vector(10, rank)), 4);
+  DeviceFacts other = rank;
+  other.process = 2;
+  EXPECT_EQ(lanes_for(std::vector{rank, other}), 0) << "each process has reserved 60";
+  EXPECT_THAT(obstacle_among(std::vector{rank, other}), HasSubstr("too few"));
+  other.host = 2;
+  EXPECT_EQ(obstacle_among(std::vector{rank, other}), "ranks are on several hosts");
+  other = rank;
+  other.vendor = ShortText<8>{"HIP"};
+  EXPECT_EQ(obstacle_among(std::vector{rank, other}), "some ranks use CUDA, others HIP");
+  other = rank;
+  other.context = 5;
+  EXPECT_THAT(obstacle_among(std::vector{rank, other}), HasSubstr("two contexts"));
+  other.obstacle = ShortText<200>{"no kernels"};
+  EXPECT_EQ(obstacle_among(std::vector{rank, other}), "rank 1: no kernels");
+}
+
+TEST(DeviceChoices, AreTheSameOnAllRanksAndNeedNoBuffersOfPeers) {
+  for (const Collective collective : on_devices)
+    for (const std::uint64_t count : {1U, 100U, 10'000U, 10'000'000U})
+      for (const int ranks : {1, 2, 5, 8, 20, 64}) {
+        const Call call{.collective = collective, .shape = {.count = Elements{count}}};
+        const Choice choice = choice_on_devices(call, ranks);
+        EXPECT_FALSE(reads_buffers(choice.protocol)) << to_string(call);
+        EXPECT_TRUE(!in_packets(choice.protocol) || fits_packets(*choice.algorithm, choice.protocol,
+                                                                 Hosts{ranks}, call, device_slots))
+            << to_string(call);
+      }
+}
+
+}  // namespace
+}  // namespace capstan
