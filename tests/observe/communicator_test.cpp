@@ -291,6 +291,10 @@ TEST(RecordedSteps, AreExportedWithinTheirCall) {
     ++drawn;
   EXPECT_EQ(drawn, steps.size());
   EXPECT_THAT(to_picture({}, "nothing"), testing::HasSubstr("</svg>"));
+  const std::string axis =
+      to_picture(Steps{{.step = "copy", .duration = std::chrono::microseconds{80}, .rank = 0}}, "");
+  for (const char* mark : {">0.0 us<", ">16.0 us<", ">48.0 us<", ">80.0 us<"})
+    EXPECT_THAT(axis, testing::HasSubstr(mark));
 }
 
 }  // namespace
