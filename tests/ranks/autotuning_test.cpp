@@ -44,7 +44,7 @@ TEST(Autotuning, AllRanksDecideAlikeAndGetRightResults) {
   std::vector<std::string> explained(ranks);
   on_threads(ranks, autotuning(), [&](Communicator& world) {
     const auto self = static_cast<std::size_t>(world.rank());
-    std::vector<float> small(3000), large(30'000);
+    std::vector<float> small(3000), large(25'000);
     for (int i = 0; i < 250; ++i) {
       for (std::vector<float>* data : {&small, &large}) {
         std::ranges::fill(*data, static_cast<float>(world.rank() + i));
