@@ -33,6 +33,16 @@ constexpr auto longest_exit = 5s;
 /// Time that a callback on the progress thread may take when the process exits.
 constexpr auto longest_callback_at_exit = 1s;
 
+/// Lets this thread run only while others on its core have nothing to do. Otherwise the system lets
+/// a thread that wakes up take the core from the one that woke it: a call that starts an operation
+/// would return when the operation has ended.
+// measured: docs/lab-notebook.md#a-progress-thread-that-waits
+void give_way_to_others() {
+  if (sched_getscheduler(0) != SCHED_OTHER) return;  // the program has decided
+  const sched_param none{};
+  sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
 }  // namespace
 
 /// Spin, then yield, then sleep, by time without progress. Peers are checked now and then.
@@ -388,6 +398,7 @@ bool Progress::ensure_overlap() {
 
 void Progress::run_thread(const std::stop_token& stop) {
   if (!options_.thread_processors.empty()) bind_this_thread(options_.thread_processors);
+  if (!options_.free_core && options_.thread_processors.empty()) give_way_to_others();
   while (!stop.stop_requested() && !is_inherited()) {
     {
       std::unique_lock lock{mutex_.plain()};
