@@ -13,7 +13,17 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-class OnDevicesEnds : public OnDevices {};
+class OnDevicesEnds : public OnDevices {
+ protected:
+  void SetUp() override {
+    OnDevices::SetUp();
+    set_knob("ended_early", 1);
+  }
+  void TearDown() override {
+    set_knob("ended_early", 0);
+    OnDevices::TearDown();
+  }
+};
 
 /// The text of the error of a call, at once or when it ends. Later calls have one, too.
 template <class Start>
