@@ -35,7 +35,8 @@ struct DeviceCallKind {
 /// ranks. Not thread-safe.
 class DeviceCalls {
  public:
-  /// So many kinds are kept, for as long as the group. Calls of further ones do not run on devices.
+  /// The most kinds of calls that a group keeps; it keeps each as long as it lives. Calls of
+  /// further kinds go through pinned memory.
   static constexpr std::size_t most_kinds = 1024;
 
   DeviceCalls(Communicator& ranks, DeviceGroup& group) : ranks_(ranks), group_(group) {}

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
+#include "core/api/error_text.hpp"
 #include "core/device/at_place.hpp"
 
 namespace capstan {
@@ -16,16 +17,6 @@ using namespace std::chrono_literals;
 constexpr auto usual_call = 20ms;
 constexpr auto leaving = 5s;
 constexpr int tag_of_nothing = 1;
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  } catch (...) {
-    return "an error of unknown type";
-  }
-}
 
 /// All ranks notice the loss of a peer by themselves, and then name it.
 bool is_loss(const std::exception_ptr& error) {

@@ -8,6 +8,7 @@
 
 #include "capstan/async/within.hpp"
 #include "core/api/background.hpp"
+#include "core/api/error_text.hpp"
 
 namespace capstan {
 namespace {
@@ -30,16 +31,6 @@ std::vector<std::string> names_of_pending(std::span<const Work> works) {
 
 void cancel_pending(std::span<const Work> works) {
   for (const Work& work : works) work.withdraw();
-}
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  } catch (...) {
-    return "an error of unknown type";
-  }
 }
 
 /// Why operations that belong together are to be given up; null if they are not.

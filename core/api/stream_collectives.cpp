@@ -17,6 +17,7 @@
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 #include "core/api/device_path.hpp"
+#include "core/api/error_text.hpp"
 #include "core/api/stream_buffers.hpp"
 #include "core/device/at_place.hpp"
 #include "core/device/gpu_page_locker.hpp"
@@ -133,14 +134,6 @@ class StreamCollectives::Impl {
   const Communicator& group() const { return group_; }
 
  private:
-  static std::string text_of(const std::exception_ptr& error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::exception& known) {
-      return known.what();
-    }
-  }
-
   void require_no_failure() {
     const std::lock_guard lock{mutex_};
     if (failure_) std::rethrow_exception(failure_);

@@ -125,7 +125,8 @@ class PlanCache {
   Choice message_choice(Rank peer, Bytes bytes) const;
   /// Whether a first decision about calls like this one has been made, or needs no measurement.
   bool is_settled(const Call& call) const;
-  /// The same of a decision that is expected to stand: see Autotuner::is_provisional().
+  /// Whether is_settled() holds, and later rounds are not expected to change the decision: see
+  /// Autotuner::is_provisional().
   bool has_lasting_choice(const Call& call) const;
 
  private:

@@ -20,8 +20,8 @@ struct ModelFactor {
 inline constexpr std::size_t model_factor_count = 16;
 const std::array<ModelFactor, model_factor_count>& model_factors();
 
-/// How many times as large the constants of a machine are as the defaults: a number for each of
-/// model_factors(). A value.
+/// Factors for the constants of a LinkModel, one for each of model_factors(): how many times as
+/// large a machine's constants are as the defaults. A value.
 struct ModelScale {
   std::array<double, model_factor_count> factors = [] {
     std::array<double, model_factor_count> ones{};
@@ -36,9 +36,6 @@ struct ModelScale {
 /// The scales that were fitted to measurements with some numbers of ranks.
 class ModelScales {
  public:
-  void add(const Hosts& hosts, const ModelScale& scale) {
-    add(hosts.ranks(), hosts.single(), scale);
-  }
   void add(int ranks, bool on_one_host, const ModelScale& scale);
   /// The scale that was measured with about as many ranks: on one host, or on several. Where
   /// nothing was measured on several hosts, that of one host; else the defaults.

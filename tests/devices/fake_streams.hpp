@@ -17,7 +17,7 @@ struct Event {
   std::uint64_t recorded = 0, come = 0;
 };
 
-/// What is in a stream: a condition, and an action for when it holds. Both run on the worker. An
+/// An entry of a stream: the worker checks its condition, and runs its action once that holds. An
 /// action that waits for those of other streams runs on a thread of its own, beside them.
 struct Command {
   std::function<bool()> ready{};   ///< under the lock

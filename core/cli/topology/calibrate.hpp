@@ -11,7 +11,7 @@ namespace capstan::cli {
 /// capstan/clusters/ID.json in XDG_CONFIG_HOME or ~/.config. Empty without a home.
 std::string calibrated_file();
 
-/// What was measured.
+/// The results of a calibration.
 struct Calibrated {
   std::string cluster;  ///< a topology file, for simulations
   MeasuredGroup group;  ///< without cells, but with a model, if that was asked for

@@ -86,7 +86,7 @@ class StreamCollectives {
   /// end within a tenth of a second or so, with undefined results, and all later calls throw
   /// Aborted with the reason. May be called from any thread.
   void abort(const std::string& reason);
-  /// What has ended the group: null while there is nothing. May be called from any thread.
+  /// The error that has ended the group; null while the group works. May be called from any thread.
   std::exception_ptr async_error() const;
 
  private:
