@@ -3,9 +3,14 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <thread>
+#include <vector>
 
+#include "capstan/async/streams.hpp"
 #include "core/device/device_memory.hpp"
 #include "tests/devices/device_array.hpp"
 
@@ -60,6 +65,28 @@ template <class T>
 T* on_device_data(const DeviceArray<T>& array) {
   static const auto data = driver_function<void*(const void*)>("fake_data");
   return static_cast<T*>(data(array.span().data()));
+}
+
+/// Kernels write the input in a stream before each call, and take the output after it, on 3 ranks.
+inline void expect_order_of_a_stream(StreamCollectives& streams, std::size_t n) {
+  const DeviceArray<float> input{std::vector<float>(n, -1)}, sum{std::vector<float>(n, -1)};
+  Stream stream{input.span().data()};
+  std::vector<float> seen;
+  for (int round = 0; round < 10; ++round) {
+    stream.launch([&, round] {
+      std::this_thread::sleep_for(std::chrono::microseconds{200});
+      std::fill_n(on_device_data(input), n, static_cast<float>(round + streams.rank()));
+    });
+    streams.on(stream.get()).all_reduce(input.span(), sum.span());
+    stream.launch([&] {
+      seen.push_back(on_device_data(sum)[0]);
+      seen.push_back(on_device_data(sum)[n - 1]);
+    });
+  }
+  EXPECT_EQ(stream.synchronize(), 0);
+  ASSERT_EQ(seen.size(), 20U);
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    EXPECT_EQ(seen[i], static_cast<float>(3 * (i / 2) + 3)) << "round " << i / 2;
 }
 
 }  // namespace capstan
