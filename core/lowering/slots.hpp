@@ -59,19 +59,28 @@ constexpr Bytes staging_bytes(Elements staging, Protocol protocol, Bytes element
 /// slots: a rank that only sends may run ahead, and where ranks share a core, the running one gets
 /// far before it gives the core up. Packets have slots of their own, as data must not be taken for
 /// a tag.
-enum class SlotKind : std::uint8_t { small_packets, packets, tiny_staging, small_staging, staging };
-inline constexpr SlotKind all_slot_kinds[] = {SlotKind::small_packets, SlotKind::packets,
-                                              SlotKind::tiny_staging, SlotKind::small_staging,
-                                              SlotKind::staging};
+enum class SlotKind : std::uint8_t {
+  tiny_packets,
+  small_packets,
+  packets,
+  tiny_staging,
+  small_staging,
+  staging
+};
+inline constexpr SlotKind all_slot_kinds[] = {SlotKind::tiny_packets,  SlotKind::small_packets,
+                                              SlotKind::packets,       SlotKind::tiny_staging,
+                                              SlotKind::small_staging, SlotKind::staging};
 inline constexpr std::size_t slot_kinds = std::size(all_slot_kinds);
 
 /// A value for each kind of slot.
 template <class T>
 struct BySlotKind {
-  T small_packets, packets, tiny_staging, small_staging, staging;
+  T tiny_packets, small_packets, packets, tiny_staging, small_staging, staging;
 
   constexpr const T& operator[](SlotKind kind) const {
     switch (kind) {
+      case SlotKind::tiny_packets:
+        return tiny_packets;
       case SlotKind::small_packets:
         return small_packets;
       case SlotKind::packets:
@@ -101,7 +110,8 @@ struct SlotPool {
   constexpr SlotPool only(SlotKind kind, int at_most) const {
     const auto left = [&](SlotKind k) { return k == kind ? std::min(count[k], at_most) : 0; };
     SlotPool pool = *this;
-    pool.count = {.small_packets = left(SlotKind::small_packets),
+    pool.count = {.tiny_packets = left(SlotKind::tiny_packets),
+                  .small_packets = left(SlotKind::small_packets),
                   .packets = left(SlotKind::packets),
                   .tiny_staging = left(SlotKind::tiny_staging),
                   .small_staging = left(SlotKind::small_staging),
@@ -112,6 +122,7 @@ struct SlotPool {
   /// The smallest kind whose regions hold this much. Streams of blocks use slots of full length.
   constexpr SlotKind kind_for(Bytes staging, bool packets, bool stream) const {
     if (stream) return SlotKind::staging;
+    if (packets && fits(staging, SlotKind::tiny_packets)) return SlotKind::tiny_packets;
     if (packets)
       return fits(staging, SlotKind::small_packets) ? SlotKind::small_packets : SlotKind::packets;
     if (fits(staging, SlotKind::tiny_staging)) return SlotKind::tiny_staging;
@@ -120,14 +131,18 @@ struct SlotPool {
 };
 
 /// Small regions are an odd number of cache lines, so that the first lines of slots spread over the
-/// sets of a cache. A slot of small packets holds a few elements of any type for 7 other ranks.
+/// sets of a cache. A slot of tiny packets holds one unit of elements of any type, and the slots of
+/// a rank lie in few pages, as each page costs a program's first calls a fault. A slot of small
+/// packets holds a unit for each of 7 other ranks.
 // measured: docs/lab-notebook.md#slots
-inline constexpr SlotPool standard_slots{.count = {.small_packets = 96,
+inline constexpr SlotPool standard_slots{.count = {.tiny_packets = 96,
+                                                   .small_packets = 96,
                                                    .packets = 4,
                                                    .tiny_staging = 32,
                                                    .small_staging = 16,
                                                    .staging = 3},
-                                         .region = {.small_packets = Bytes{73 * 64},
+                                         .region = {.tiny_packets = Bytes{11 * 64},
+                                                    .small_packets = Bytes{73 * 64},
                                                     .packets = Bytes{512 * 64},
                                                     .tiny_staging = Bytes{33 * 64},
                                                     .small_staging = Bytes{129 * 64},
@@ -135,7 +150,7 @@ inline constexpr SlotPool standard_slots{.count = {.small_packets = 96,
                                          .calls_per_notice = 8};
 
 constexpr bool is_packets(SlotKind kind) {
-  return kind == SlotKind::packets || kind == SlotKind::small_packets;
+  return kind <= SlotKind::packets;
 }
 constexpr bool is_small(SlotKind kind) {
   return kind != SlotKind::packets && kind != SlotKind::staging;

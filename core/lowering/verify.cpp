@@ -101,7 +101,7 @@ class Scripts : public proof::BlockLayout {
   }
 
   SlotKind kind_at(std::uint64_t slot_offset) const {
-    SlotKind kind = SlotKind::small_packets;
+    SlotKind kind = SlotKind::tiny_packets;
     for (const SlotKind other : all_slot_kinds)
       if (layout_.offset(other, 0).value() <= slot_offset && layout_.region(other) > Bytes{0})
         kind = other;

@@ -21,12 +21,14 @@ struct LoweredCall {
 
 /// So few slots, and such short ones, that a few calls use all of them, of several kinds. With more
 /// slots fewer flaws would show.
-inline constexpr SlotPool fewest_slots{.count = {.small_packets = 4,
+inline constexpr SlotPool fewest_slots{.count = {.tiny_packets = 4,
+                                                 .small_packets = 4,
                                                  .packets = 4,
                                                  .tiny_staging = 3,
                                                  .small_staging = 3,
                                                  .staging = 3},
-                                       .region = {.small_packets = Bytes{640},
+                                       .region = {.tiny_packets = Bytes{320},
+                                                  .small_packets = Bytes{640},
                                                   .packets = Bytes{1 << 22},
                                                   .tiny_staging = Bytes{512},
                                                   .small_staging = Bytes{1024},

@@ -199,7 +199,7 @@ TEST(BoundSabotage, ANoticeThatIsWithheldOnceTooOften) {
   for (const Protocol protocol : {Protocol::staged, Protocol::inline_packets}) {
     const auto calls = repeated(call_of(Collective::broadcast, "flat", protocol), 12);
     SlotPool pool = fewest_slots;
-    const int slots = in_packets(protocol) ? pool.count.small_packets : pool.count.tiny_staging;
+    const int slots = in_packets(protocol) ? pool.count.tiny_packets : pool.count.tiny_staging;
     pool.calls_per_notice = slots;
     EXPECT_EQ(text(prove_programs(calls, two_hosts, {.slots = pool})), "");
     ++pool.calls_per_notice;
@@ -217,7 +217,8 @@ TEST(BoundSabotage, NoticesAreRareEnoughForTheSlotsThatThereAre) {
     int slots;
   };
   const Kind kinds[] = {
-      {Protocol::inline_packets, 1, standard_slots.count.small_packets},
+      {Protocol::inline_packets, 1, standard_slots.count.tiny_packets},
+      {Protocol::inline_packets, 300, standard_slots.count.small_packets},
       {Protocol::staged, 1, standard_slots.count.tiny_staging},
       {Protocol::staged, 300, standard_slots.count.small_staging},
   };

@@ -111,7 +111,7 @@ TEST(LocalWorld, AMismatchIsFoundHoweverFarTheSenderIsAhead) {
   Settings settings = bounded_settings();
   settings.algorithm = "broadcast:0-16:flat/inline_packets,16-inf:flat/staged";
   constexpr auto slots = standard_slots.count;
-  constexpr int packets = slots.small_packets, tiny = slots.tiny_staging,
+  constexpr int packets = slots.tiny_packets, tiny = slots.tiny_staging,
                 all = packets + tiny + slots.small_staging;
   std::atomic<int> sent{0};
   on_threads(2, settings, [&](Communicator& world) {

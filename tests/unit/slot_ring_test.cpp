@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
 
 #include "capstan/error.hpp"
 #include "tests/unit/executor_world.hpp"
@@ -16,11 +19,11 @@ constexpr int slots_of_kind = standard_slots.count[kind];
 
 /// One rank that writes one block per call to a slot, which the others read.
 struct Writer {
-  explicit Writer(ExecutorWorld& world)
-      : log(world.peers(0)),
-        poll(world.peers(0), few_spins),
-        slots(world.peers(0), world.layout(), log, poll),
-        finished(world.peers(0).own_control().finished) {
+  explicit Writer(ExecutorWorld& world, int rank = 0)
+      : log(world.peers(rank)),
+        poll(world.peers(rank), few_spins),
+        slots(world.peers(rank), world.layout(), log, poll),
+        finished(world.peers(rank).own_control().finished) {
     plan.slots = kind;
   }
 
@@ -72,6 +75,41 @@ class SlotRingTest : public ::testing::Test {
   const SlotReaders readers =
       std::make_shared<const std::vector<Rank>>(std::vector{Rank{1}, Rank{2}});
 };
+
+/// How many of the pages that hold this region of all slots of the kind are mapped.
+long pages_mapped(ExecutorWorld& world, int rank, SlotKind slots, std::uint64_t region) {
+  constexpr std::uint64_t page = 4096;
+  const SlotLayout& layout = world.layout().slots();
+  const Bytes length = layout.between_regions(slots);
+  const Bytes from = world.layout().first_slot() + layout.offset(slots, 0) + length * region;
+  const std::uint64_t first = (from.value() + page - 1) / page * page;
+  std::vector<unsigned char> mapped(((from + length).value() - first) / page);
+  EXPECT_EQ(::mincore(world.peers(rank).own_segment() + first, mapped.size() * page, mapped.data()),
+            0);
+  return std::ranges::count_if(mapped, [](unsigned char each) { return (each & 1) != 0; });
+}
+
+/// Else every call of a trial would be the first to touch its slot, and a candidate that stages its
+/// data would seem several times as slow as it is.
+TEST_F(SlotRingTest, SlotsThatAPlanWritesAreMappedBeforeItRuns) {
+  constexpr auto slots = SlotKind::small_staging;
+  if (::madvise(world.peers(0).own_segment(), 4096, 23 /* MADV_POPULATE_WRITE */) != 0)
+    GTEST_SKIP() << "this kernel maps no pages ahead";
+  const auto plan_of = [&](int rank) {
+    return world.plan(rank, f32_call(Collective::broadcast, 1000), "flat", Protocol::staged);
+  };
+  const HostPlan plan = plan_of(0);
+  ASSERT_EQ(plan.slots, slots);
+  ASSERT_EQ(pages_mapped(world, 0, slots, 0), 0);
+  writer.slots.map_pages(plan);
+  const auto all = world.layout().slots().between_regions(slots).value() / 4096;
+  EXPECT_EQ(pages_mapped(world, 0, slots, 0), static_cast<long>(all));
+  EXPECT_EQ(pages_mapped(world, 0, slots, 1), 0) << "a broadcast has one step";
+
+  Writer reader{world, 1};
+  reader.slots.map_pages(plan_of(1));
+  EXPECT_EQ(pages_mapped(world, 1, slots, 0), 0) << "it writes nothing";
+}
 
 TEST_F(SlotRingTest, ASlotIsUsedAgainWhenAllItsReadersHaveFinished) {
   fill();

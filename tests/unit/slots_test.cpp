@@ -22,6 +22,10 @@ TEST(Slots, AreOfTheSmallestKindThatFits) {
   EXPECT_EQ(pool.kind_for(pool.region.tiny_staging + Bytes{1}, false, false),
             SlotKind::small_staging);
   EXPECT_EQ(pool.kind_for(pool.region.small_staging + Bytes{1}, false, false), SlotKind::staging);
+  EXPECT_EQ(pool.kind_for(Bytes{0}, true, false), SlotKind::tiny_packets);
+  EXPECT_EQ(pool.kind_for(pool.region.tiny_packets, true, false), SlotKind::tiny_packets);
+  EXPECT_EQ(pool.kind_for(pool.region.tiny_packets + Bytes{1}, true, false),
+            SlotKind::small_packets);
   EXPECT_EQ(pool.kind_for(pool.region.small_packets, true, false), SlotKind::small_packets);
   EXPECT_EQ(pool.kind_for(pool.region.small_packets + Bytes{1}, true, false), SlotKind::packets);
   EXPECT_EQ(pool.kind_for(Bytes{0}, false, true), SlotKind::staging) << "a stream";

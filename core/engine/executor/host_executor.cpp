@@ -1,7 +1,6 @@
 #include "core/engine/executor/host_executor.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace capstan {
 
@@ -11,7 +10,7 @@ HostExecutor::HostExecutor(Peers& peers, const SegmentLayout& layout, int spins)
       layout_(layout),
       log_(peers),
       poll_(peers, spins),
-      slots_(peers, layout, log_, poll_),
+      slots_(peers, layout_, log_, poll_),
       signals_(peers, layout, log_, poll_),
       packets_(poll_, slots_),
       peer_memory_(peers, layout, log_, combiner_),
@@ -19,8 +18,7 @@ HostExecutor::HostExecutor(Peers& peers, const SegmentLayout& layout, int spins)
       call_(peers) {}
 
 void HostExecutor::prepare(const Plan& plan) {
-  if (plan.slots == SlotKind::small_packets && !std::exchange(small_packets_mapped_, true))
-    map_small_packets(peers_, layout_);
+  slots_.map_pages(plan);
   log_.note(plan.call, plan.mark);
 }
 

@@ -92,7 +92,6 @@ class HostExecutor final : public Executor {
   std::uint64_t operations_done_ = 0;
   StepLog* steps_ = nullptr;
   bool slot_awaited_ = false;  ///< only where steps are recorded
-  bool small_packets_mapped_ = false;
 };
 
 }  // namespace capstan

@@ -1,15 +1,6 @@
 #include "core/engine/executor/packet_lane.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace capstan {
 
@@ -86,20 +77,6 @@ bool PacketLane::reduce_packet(RunningCall& call, const HostOp& op, std::uint64_
 std::uint64_t PacketLane::packet_step(const RunningCall& call, const BoundOperand& operand) {
   return operand.in_staging() ? sizeof(Packet)
                               : call.plan->packet_elements * call.plan->element.value();
-}
-
-void map_small_packets(Peers& peers, const SegmentLayout& layout) {
-  // measured: docs/lab-notebook.md#small-calls-that-run-ahead
-  constexpr int many = 16;
-  if (peers.count() > many) return;
-  const SlotLayout& slots = layout.slots();
-  constexpr auto kind = SlotKind::small_packets;
-  const std::uint64_t end =
-      (layout.first_slot() + slots.offset(kind, 0) + slots.between_regions(kind)).value();
-  ::madvise(peers.own_segment(), end, MADV_POPULATE_WRITE);
-  for (const Rank peer : peers.others())
-    if (peers.mapped(peer))
-      ::madvise(const_cast<std::byte*>(peers.segment(peer)), end, MADV_POPULATE_READ);
 }
 
 }  // namespace capstan

@@ -75,7 +75,7 @@ class PacketLane {
   std::ptrdiff_t write_prefetch_distance(const Plan& plan) const {
     // measured: docs/lab-notebook.md#fetch-ahead
     constexpr std::size_t calls_ahead = 8;
-    return plan.slots == SlotKind::small_packets ? slots_.distance(plan.slots, calls_ahead) : 0;
+    return is_small(plan.slots) ? slots_.distance(plan.slots, calls_ahead) : 0;
   }
   /// Publishes a packet of the own staging buffer, whose payload has been written.
   void send(std::byte* packet, std::ptrdiff_t write_prefetch) const {
@@ -101,11 +101,5 @@ class PacketLane {
   std::uint64_t tag_ = 0;    // of all packets of the call
   std::uint64_t index_ = 0;  // of the next packet of the current gather
 };
-
-/// Maps the pages of small packets, in the segments of this rank and its peers, all at once. A call
-/// that touches an unmapped page takes up to fifty times as long, and a candidate that is measured
-/// by such calls seems slow. Does nothing where the kernel cannot do it, and among many ranks, as
-/// they would not use most of the pages.
-void map_small_packets(Peers& peers, const SegmentLayout& layout);
 
 }  // namespace capstan

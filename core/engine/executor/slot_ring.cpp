@@ -1,15 +1,62 @@
 #include "core/engine/executor/slot_ring.hpp"
 
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <utility>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 namespace capstan {
+namespace {
+
+/// Whether the slots of this kind and region are mapped at once: those that so many calls take in
+/// turn that most calls of a trial would be the first to use theirs. Few calls use the second
+/// regions of small packets, which are long.
+// measured: docs/lab-notebook.md#slots-that-are-mapped-at-once
+bool maps_at_once(SlotKind kind, std::size_t region) {
+  return is_small(kind) && (region == 0 || kind != SlotKind::small_packets);
+}
+
+}  // namespace
 
 SlotRing::SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll)
     : peers_(peers),
+      layout_(layout),
       log_(log),
       poll_(poll),
       finished_(control_of(peers.own_segment()).finished),
       rotation_(layout.slots(), layout.first_slot()),
       notices_(peers.count(), layout.slots().pool()),
       known_finished_(peers.count()) {}
+
+/// The pages before the slots hold what each call writes, whatever its kind.
+void SlotRing::map_pages(const Plan& plan) {
+  constexpr int many = 16;
+  if (peers_.count() > many) return;
+  if (!std::exchange(is_control_mapped_, true)) map_pages({}, layout_.first_slot());
+  const SlotLayout& slots = layout_.slots();
+  const Bytes length = slots.between_regions(plan.slots);
+  auto& is_mapped = mapped_regions_[static_cast<std::size_t>(plan.slots)];
+  for (std::size_t region = 0; region < staging_regions; ++region) {
+    const auto writes = [&](const BoundProgram& program) {
+      return program.source.staging[region] > Elements{};
+    };
+    if (is_mapped[region] || !maps_at_once(plan.slots, region) ||
+        std::ranges::none_of(plan.programs, writes))
+      continue;
+    is_mapped[region] = true;
+    map_pages(layout_.first_slot() + slots.offset(plan.slots, 0) + length * region, length);
+  }
+}
+
+void SlotRing::map_pages(Bytes begin, Bytes length) {
+  constexpr std::uint64_t page = 4096;
+  const std::uint64_t first = begin.value() / page * page;
+  ::madvise(peers_.own_segment() + first, (begin + length).value() - first, MADV_POPULATE_WRITE);
+}
 
 /// Polls briefly until the reader has finished the block that was last written to the current slot.
 bool SlotRing::finishes(Rank reader) {
