@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import json
 import math
 import threading
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, TypeVar
 
-from ._engine import Communicator, _init, join, local_world, unique_id
+from ._engine import Communicator, Profiler, _init, join, local_world, unique_id
 
 Result = TypeVar("Result")
 
@@ -131,6 +132,16 @@ def _show(self: Communicator) -> str:
     return "<capstan.Communicator, closed>" if self.closed else f"<capstan.Communicator rank {self.rank} of {self.size}>"
 
 
+def _profiler_as_html(self: Profiler) -> str:
+    """In a notebook: the sums, and a picture of each rank's last call, where steps are recorded."""
+    last = {profile.rank: profile for profile in self.profiles()}
+    steps = [step for step in self.steps() if step.operation == last[step.rank].index]
+    summary = f"<p>{html.escape(self.summary())}</p>"
+    if not steps:
+        return summary
+    return summary + self.svg(steps, title=repr(last[steps[-1].rank]))
+
+
 def _complete() -> None:
     for name, function in {
         "explain": _explain,
@@ -143,6 +154,7 @@ def _complete() -> None:
         "__repr__": _show,
     }.items():
         setattr(Communicator, name, function)
+    setattr(Profiler, "_repr_html_", _profiler_as_html)
 
 
 _complete()

@@ -503,6 +503,9 @@ void bind_communicator(py::module_& m) {
           "thread.")
       .def("async_error", &async_error,
            "The failure of the communicator as an exception, or None. Waits for nothing.")
+      .def("attach", &Endpoint::attach, py::arg("profiler"), py::arg("tag") = "",
+           "Records the collectives of this rank from now on; `tag` names the communicator.")
+      .def("detach_profiler", &Endpoint::detach_profiler)
       .def("_report",
            [](const Endpoint& self, bool as_json) {
              const Communicator& world = self.communicator();

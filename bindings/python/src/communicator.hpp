@@ -6,10 +6,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "array.hpp"
 #include "capstan/communicator.hpp"
+#include "capstan/observe/profiler.hpp"
 #include "work.hpp"
 
 namespace capstan::python {
@@ -28,6 +30,10 @@ class Endpoint {
   /// Leaves: peers that still need this rank get a PeerLost. May be called twice.
   void close();
   bool is_closed() const { return !communicator_; }
+
+  /// Records all collectives from now on, those by other algorithms, too.
+  void attach(const Profiler& profiler, const std::string& tag);
+  void detach_profiler();
 
   /// This communicator, or one of the same ranks that runs this algorithm of a collective: a name,
   /// or what has one. None: this one. The first use of an algorithm makes the other communicator,
@@ -62,7 +68,8 @@ class Endpoint {
   }
 
   std::unique_ptr<Communicator> communicator_;
-  std::map<std::string, std::unique_ptr<Endpoint>> twins_;  // by rule
+  std::map<std::string, std::unique_ptr<Endpoint>> twins_;    // by rule
+  std::optional<std::pair<Profiler, std::string>> profiler_;  // and the tag
   bool grouping_ = false;
   std::vector<Message> group_;
   std::vector<Array> group_arrays_;

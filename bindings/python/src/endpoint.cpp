@@ -25,10 +25,23 @@ Endpoint& Endpoint::twin(Collective collective, py::handle algorithm) {
   const std::string rule =
       fmt::format("{}:{}", name_of(collective), py::str(algorithm).cast<std::string>());
   auto& twin = twins_[rule];
-  if (!twin)
-    twin = std::make_unique<Endpoint>(
-        without_gil([&] { return communicator().with_algorithm(rule); }));
+  if (twin) return *twin;
+  twin =
+      std::make_unique<Endpoint>(without_gil([&] { return communicator().with_algorithm(rule); }));
+  if (profiler_) twin->attach(profiler_->first, profiler_->second);
   return *twin;
+}
+
+void Endpoint::attach(const Profiler& profiler, const std::string& tag) {
+  communicator().attach(profiler, tag);
+  profiler_.emplace(profiler, tag);
+  for (auto& [rule, twin] : twins_) twin->attach(profiler, tag);
+}
+
+void Endpoint::detach_profiler() {
+  communicator().detach_profiler();
+  profiler_.reset();
+  for (auto& [rule, twin] : twins_) twin->detach_profiler();
 }
 
 void Endpoint::close() {

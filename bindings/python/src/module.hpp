@@ -10,6 +10,7 @@ void bind_algorithms(pybind11::module_& module);
 void bind_arrays(pybind11::module_& module);
 void bind_work(pybind11::module_& module);
 void bind_communicator(pybind11::module_& module);
+void bind_profiler(pybind11::module_& module);
 void bind_worlds(pybind11::module_& module);
 
 }  // namespace capstan::python
