@@ -201,10 +201,11 @@ namespace {
 
 /// Runs a request that is not remembered. False: it consists of more than one call on the caller's
 /// buffers, and has to be queued.
-bool run_new(Engine& engine, Progress::Lock& lock, const Request& request) {
+bool run_new(Engine& engine, Progress::Lock& lock, const Request& request,
+             const Engine::GoesOn* goes_on) {
   if (request.collective == Collective::all_to_all_v || request.reducer.scales()) return false;
   const CheckedCall checked = check(request, engine.rank(), engine.size());
-  engine.run(lock, checked.call, checked.input, checked.output, &request);
+  engine.run(lock, checked.call, checked.input, checked.output, &request, goes_on);
   return true;
 }
 
@@ -213,6 +214,22 @@ bool run_new(Engine& engine, Progress::Lock& lock, const Request& request) {
 void Communicator::run(const Request& request) {
   Engine& engine = Impl::of(*this).engine;
   if (needs_devices(request) || !engine.run(request, &run_new)) run_checked(request);
+}
+
+std::optional<Work> Communicator::run_briefly(const Request& request) {
+  Engine& engine = Impl::of(*this).engine;
+  if (needs_devices(request)) return start(request);
+  std::shared_ptr<Operation> operation;
+  const auto make = [&](Task& task) {
+    const CheckedCall checked = check(request, rank(), size());
+    task.input_bytes = checked.input_bytes;
+    task.output_bytes = checked.output_bytes;
+    task.operation = operation = std::make_shared<CallOperation>(
+        engine.progress(), checked.call, output_of(request, checked, rank()));
+  };
+  const Engine::GoesOn goes_on = std::ref(make);
+  if (!engine.run(request, &run_new, &goes_on)) return start(request);
+  return operation ? std::optional(Work{operation}) : std::nullopt;
 }
 
 /// In its turn, behind the calls that are under way.

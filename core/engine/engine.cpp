@@ -150,49 +150,54 @@ void Engine::run(const Call& call, const void* input, void* output) {
 }
 
 void Engine::run(Progress::Lock& lock, const Call& call, const void* input, void* output,
-                 const Request* request) {
+                 const Request* request, const GoesOn* goes_on) {
   const auto agreement = expects_shared_buffers() ? plans_.visibility_agreement(call) : nullptr;
-  if (!agreement) return run_call(lock, call, input, output, request);
+  if (!agreement) return run_call(lock, call, input, output, request, goes_on);
   const PeerMappedBuffers own = peer_mapped(call, input, output);
   Call agreed = call;
-  run_call(lock, *agreement, &own, &agreed.peer_mapped, nullptr);
+  run_call(lock, *agreement, &own, &agreed.peer_mapped, nullptr, nullptr);
   lock.unlock();
   Progress::Lock again{*progress_};
-  run_call(again, agreed, input, output, nullptr);
+  run_call(again, agreed, input, output, nullptr, goes_on);
 }
 
-bool Engine::run(const Request& request, RunNew run_new) {
+bool Engine::run(const Request& request, RunNew run_new, const GoesOn* goes_on) {
   Progress::Lock lock{*progress_};
   const RepeatedCalls::Entry* const known = plans_.lookup(request);
-  if (!known) return run_new(*this, lock, request);
+  if (!known) return run_new(*this, lock, request, goes_on);
   if (failure_) failure_->raise();
   const auto [plan, input, output] = std::tuple{known->plan, known->input, known->output};
   const CachedPlan* const next = plan_again(*plan);
   if (!next || !tasks_.empty() || !run_unqueued(*next, input, output))
-    push_and_wait(lock, plan->plan.call, next, input, output);
+    push(lock, plan->plan.call, next, input, output, goes_on);
   return true;
 }
 
 void Engine::run_call(Progress::Lock& lock, const Call& call, const void* input, void* output,
-                      const Request* request) {
+                      const Request* request, const GoesOn* goes_on) {
   if (failure_) failure_->raise();
   const CachedPlan* const plan = plan_at_end(call);
   if (request && plan && !plan->measured) plans_.remember(*request, input, output, plan);
   if (!plan || !tasks_.empty() || !run_unqueued(*plan, input, output))
-    push_and_wait(lock, call, plan, input, output);
+    push(lock, call, plan, input, output, goes_on);
 }
 
 /// Queues a call behind the calls before it, or a call that has begun but not ended, and waits for
-/// its end. Not inlined: most calls end without becoming a task, and need no room for one on the
-/// stack.
-[[gnu::noinline]] void Engine::push_and_wait(Progress::Lock& lock, const Call& call,
-                                             const CachedPlan* plan, const void* input,
-                                             void* output) {
+/// its end, unless it goes on as an operation. Not inlined: most calls end without becoming a task,
+/// and need no room for one on the stack.
+[[gnu::noinline]] void Engine::push(Progress::Lock& lock, const Call& call, const CachedPlan* plan,
+                                    const void* input, void* output, const GoesOn* goes_on) {
   Outcome outcome;
-  tasks_.push_back(
-      {.call = call, .plan = plan, .input = input, .output = output, .outcome = &outcome});
+  Task task{.call = call, .plan = plan, .input = input, .output = output};
+  if (goes_on)
+    (*goes_on)(task);
+  else
+    task.outcome = &outcome;
+  tasks_.push_back(std::move(task));
   lock.unlock();
-  wait_for(outcome);
+  if (!goes_on) return wait_for(outcome);
+  progress_->announce();
+  progress_->there_is_work();
 }
 
 /// True when the call has ended; otherwise the caller queues it as the first task. An error fails

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -71,14 +72,17 @@ class Engine {
   void use_rules(AlgorithmRules rules);
   /// Runs a call to its end: at once if the queue is empty, else in turn. Throws the call's error.
   void run(const Call& call, const void* input, void* output);
+  /// Gives the task of a call that has not ended after a brief poll an operation, by which it goes
+  /// on. Null: such a call is waited for.
+  using GoesOn = std::function<void(Task&)>;
   /// The same under the lock of progress(), which is given up where the call has to wait. Remembers
   /// the request that the call was made from, if the call may be repeated.
   void run(Progress::Lock& lock, const Call& call, const void* input, void* output,
-           const Request* request);
+           const Request* request, const GoesOn* goes_on = nullptr);
   /// Runs a request that has been remembered, or else calls `run_new` and returns its result. One
   /// lock is held from the look-up to the end of a call that need not wait.
-  using RunNew = bool (*)(Engine&, Progress::Lock&, const Request&);
-  bool run(const Request& request, RunNew run_new);
+  using RunNew = bool (*)(Engine&, Progress::Lock&, const Request&, const GoesOn* goes_on);
+  bool run(const Request& request, RunNew run_new, const GoesOn* goes_on = nullptr);
   /// Puts a task into the queue and waits for its end. Throws the call's error.
   void run_queued(Task task);
   /// Puts a task into the queue. It moves on whenever Progress polls.
@@ -157,10 +161,10 @@ class Engine {
 
   // Running.
   void run_call(Progress::Lock& lock, const Call& call, const void* input, void* output,
-                const Request* request);
+                const Request* request, const GoesOn* goes_on);
   bool run_unqueued(const CachedPlan& plan, const void* input, void* output);
-  [[gnu::noinline]] void push_and_wait(Progress::Lock& lock, const Call& call,
-                                       const CachedPlan* plan, const void* input, void* output);
+  [[gnu::noinline]] void push(Progress::Lock& lock, const Call& call, const CachedPlan* plan,
+                              const void* input, void* output, const GoesOn* goes_on);
   void wait_for(const Outcome& outcome);
   bool run_tasks();
   void begin_first();

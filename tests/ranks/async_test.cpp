@@ -19,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// With a progress thread and without.
@@ -89,6 +90,95 @@ TEST_P(Async, WaitForLeavesTheOperationRunning) {
 }
 
 /// Rank 0 cancels at some moment. The others never notice, and nothing writes to its memory again.
+Request sum_of(std::vector<float>& data) {
+  return {.collective = Collective::all_reduce,
+          .type = DataType::f32,
+          .input = data.data(),
+          .input_count = Elements{data.size()},
+          .output = data.data(),
+          .output_count = Elements{data.size()},
+          .reducer = ReduceOp::sum};
+}
+
+TEST_P(Async, ABriefRunGivesTheCallThatGoesOn) {
+  auto world = Communicator::local_world(2, settings());
+  for (const std::size_t count : {1, 1000, 100'000}) {
+    for (int round = 0; round < 3; ++round) {  // the first one is not known yet
+      std::vector<float> first(count, 1), second(count, 2);
+      const auto waits = world[0].run_briefly(sum_of(first));
+      ASSERT_TRUE(waits) << "rank 1 has not come";
+      if (!GetParam()) {
+        EXPECT_FALSE(waits->has_ended());
+      }
+      EXPECT_THAT(waits->describe(), HasSubstr("all_reduce"));
+      const auto other = world[1].run_briefly(sum_of(second));
+      std::vector<Work> works{*waits};
+      if (other) works.push_back(*other);
+      ASSERT_TRUE(Work::wait_all(works, Deadline::in(60s)));
+      EXPECT_THAT(first, Each(3.0f));
+      EXPECT_THAT(second, Each(3.0f));
+    }
+  }
+  auto alone = Communicator::local_world(1, settings());
+  std::vector<float> data(5, 1);
+  EXPECT_FALSE(alone[0].run_briefly(sum_of(data))) << "nobody to wait for";
+  EXPECT_THROW(
+      std::ignore = world[0].run_briefly(Request{.collective = Collective::broadcast, .root = 7}),
+      InvalidArgument);
+}
+
+/// Calls that lead to several, or need an agreement first.
+TEST_P(Async, ABriefRunDoesWhateverARunDoes) {
+  on_threads(2, settings(), [](Communicator& world) {
+    std::vector<float> data(10, 1);
+    Request scaled = sum_of(data);
+    scaled.reducer = Reducer::premultiplied_sum(2.0);
+    if (const auto work = world.run_briefly(scaled)) work->wait();
+    EXPECT_THAT(data, Each(4.0f));
+
+    const std::size_t mine = static_cast<std::size_t>(world.rank()) + 1;
+    const std::vector<std::size_t> counts(2, mine), received{1, 2};
+    std::vector<float> from(2 * mine, static_cast<float>(world.rank())), to(3);
+    Request exchange{.collective = Collective::all_to_all_v,
+                     .type = DataType::f32,
+                     .input = from.data(),
+                     .input_count = Elements{from.size()},
+                     .output = to.data(),
+                     .output_count = Elements{to.size()},
+                     .counts = request::counts(counts)};
+    exchange.receive_counts = request::counts(received);
+    if (const auto work = world.run_briefly(exchange)) work->wait();
+    EXPECT_THAT(to, ElementsAre(0, 1, 1));
+
+    auto shared = world.allocate<float>(5000);
+    std::ranges::fill(shared, 1.0f);
+    for (int call = 0; call < 3; ++call) {
+      Request in_place = sum_of(data);
+      in_place.input = in_place.output = shared.data();
+      in_place.input_count = in_place.output_count = Elements{shared.size()};
+      if (const auto work = world.run_briefly(in_place)) work->wait();
+    }
+    EXPECT_THAT(shared, Each(8.0f));
+  });
+}
+
+TEST_P(Async, ABriefRunThatIsCancelledDisturbsNobody) {
+  auto world = Communicator::local_world(2, settings());
+  for (const std::size_t count : {1, 100'000}) {
+    std::vector<float> first(count, 1), second(count, 2);
+    const auto waits = world[0].run_briefly(sum_of(first));
+    ASSERT_TRUE(waits);
+    EXPECT_TRUE(waits->cancel());
+    first.assign(count, -1);
+    std::vector<Work> works;  // of both ranks, as this thread moves both on
+    works.push_back(world[1].start(sum_of(second)));
+    for (auto& rank : world) works.push_back(rank.start_barrier());
+    ASSERT_TRUE(Work::wait_all(works, Deadline::in(60s)));
+    EXPECT_THAT(second, Each(3.0f));
+    EXPECT_THAT(first, Each(-1.0f)) << "the caller's again";
+  }
+}
+
 TEST_P(Async, ACancelledOperationDisturbsNobody) {
   on_threads(3, settings(), [](Communicator& world) {
     std::mt19937 random{7};

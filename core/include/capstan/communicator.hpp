@@ -109,6 +109,10 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   /// A call on untyped memory, for bindings: see Request and Collectives. run() blocks.
   void run(const Request& request);
   [[nodiscard]] Work start(const Request& request);
+  /// run() for a caller that has to look at something else, such as signals, while it waits: polls
+  /// for peers as long as run() does before it sleeps. Gives the call that goes on if it has not
+  /// ended by then.
+  [[nodiscard]] std::optional<Work> run_briefly(const Request& request);
 
   /// A call on tensors, for bindings: see TensorRequest.
   void run(const TensorRequest& request);
