@@ -83,8 +83,8 @@ bool Handle::wait(std::chrono::milliseconds timeout) {
   translating([&] {
     for (const capstan::Work& work : works_)
       if (!work.wait_until(deadline))
-        throw TimedOut(fmt::format("rank {}: {} has not ended within {}; it goes on", rank_,
-                                   work.describe(), deadline.budget()));
+        throw TimedOut(fmt::format("rank {}: Timed out after {}: {} has not ended; it goes on",
+                                   rank_, deadline.budget(), work.describe()));
   });
   settle();
   return true;
