@@ -74,7 +74,8 @@ void bind_spans(py::module_& m) {
 }
 
 void bind_steps(py::module_& m) {
-  py::class_<Steps, std::shared_ptr<Steps>>(m, "Steps", "What one rank does: an algorithm records it, see algorithm().")
+  py::class_<Steps, std::shared_ptr<Steps>>(
+      m, "Steps", "What one rank does: an algorithm records it, see algorithm().")
       .def_property_readonly("rank", &Steps::rank)
       .def_property_readonly("size", &Steps::size)
       .def_property_readonly("root", [](const Steps& self) { return self.shape().root; })

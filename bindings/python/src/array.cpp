@@ -164,11 +164,11 @@ Array Array::writable(py::handle object) {
 }
 
 Array Array::of(py::handle object, bool writes, Type type) {
+  if (auto array = from_buffer(object, writes, type)) return std::move(*array);
   if (py::isinstance<Typed>(object)) {
     const auto& typed = object.cast<const Typed&>();
     return of(typed.array, writes, typed.type);
   }
-  if (auto array = from_buffer(object, writes, type)) return std::move(*array);
   if (auto array = from_interface(object, "__cuda_array_interface__", writes, type))
     return std::move(*array);
   if (auto array = from_dlpack(object, type)) return std::move(*array);
@@ -210,8 +210,7 @@ std::optional<Array> Array::from_buffer(py::handle object, bool writes, Type typ
 std::optional<Array> Array::from_dlpack(py::handle object, Type type) {
   if (!py::hasattr(object, "__dlpack__")) return std::nullopt;
   const py::object capsule = object.attr("__dlpack__")();
-  auto* managed =
-      static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   if (!managed) throw py::error_already_set();
   Array array;
   array.dlpack_ = managed;
@@ -236,8 +235,7 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
   if (!py::hasattr(object, name)) return std::nullopt;
   const py::dict interface = object.attr(name);
   const auto typestr = interface["typestr"].cast<std::string>();
-  const auto element =
-      chosen(type, element_bytes(typestr), element_type_of_interface(typestr));
+  const auto element = chosen(type, element_bytes(typestr), element_type_of_interface(typestr));
   if (!element) refuse_elements(object, typestr);
   const py::tuple data = interface["data"];
   if (writes && data[1].cast<bool>()) throw py::buffer_error("the array is read-only");
@@ -270,8 +268,8 @@ TensorView Array::view() const {
   if (tensor_) return *tensor_;
   std::vector<std::int64_t> strides;
   if (!is_dense_)
-    strides = element_strides({buffer_.strides, buffer_.strides + buffer_.ndim},
-                              size_of(type_).value());
+    strides =
+        element_strides({buffer_.strides, buffer_.strides + buffer_.ndim}, size_of(type_).value());
   return {data_, type_, shape(), std::move(strides)};
 }
 

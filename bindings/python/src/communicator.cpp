@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "errors.hpp"
+#include "method.hpp"
 #include "module.hpp"
 
 namespace capstan::python {
@@ -23,6 +24,7 @@ struct Call {
   std::vector<Array> arrays{};
   Object result = py::none();
 
+  explicit Call(Request made) : request(std::move(made)) { arrays.reserve(2); }
   void set_input(Array array) {
     request.type = array.type();
     request.input = array.data();
@@ -275,7 +277,7 @@ Object barrier(Endpoint& self, bool wait) {
 }
 
 /// All arrays in one call, in place.
-Object all_reduce_fused(Endpoint& self, const py::sequence& list, const Object& op, bool wait) {
+Object all_reduce_fused(Endpoint& self, const Object& list, const Object& op, bool wait) {
   const Reducer reducer = reducer_of(op);
   std::vector<Array> arrays;
   for (const py::handle object : list) {
@@ -346,55 +348,71 @@ std::optional<Endpoint> group_of(std::optional<Communicator> made) {
 }
 
 /// The same call with an algorithm as its last argument.
-template <Collective collective, class... Arguments>
-auto chosen(Object (*call)(Endpoint&, Arguments...)) {
-  return [call](Endpoint& self, Arguments... arguments, const Object& algorithm) {
-    return call(self.by(collective, algorithm), arguments...);
-  };
-}
+template <Collective collective, auto function>
+struct Chosen;
+template <Collective collective, class... Arguments, Object (*function)(Endpoint&, Arguments...)>
+struct Chosen<collective, function> {
+  static Object call(Endpoint& self, Arguments... arguments, const Object& algorithm) {
+    return function(self.by(collective, algorithm), arguments...);
+  }
+};
 
-void bind_collectives(py::class_<Endpoint>& c) {
-  const auto wait = py::arg("wait") = true;
-  const auto op = py::arg("op") = "sum";
-  const auto out = py::arg("out") = py::none();
-  const auto root = py::arg("root") = 0;
-  const auto algorithm = py::arg("algorithm") = py::none();
-  const auto counts = py::arg("counts") = py::none();
-  c.def("barrier", chosen<Collective::barrier>(&barrier), py::kw_only(), wait, algorithm,
-        "Returns when all ranks have called it.")
-      .def("broadcast", chosen<Collective::broadcast>(&broadcast), py::arg("array"), root,
-           py::kw_only(), wait, algorithm,
-           "Every rank's array becomes the root's. Returns the array.")
-      .def("reduce", chosen<Collective::reduce>(&reduce), py::arg("array"), root, op, py::kw_only(),
-           out, wait, algorithm,
-           "Combines all ranks' arrays at the root, which gets the result; others get None.")
-      .def("all_reduce", chosen<Collective::all_reduce>(&all_reduce), py::arg("array"), op,
-           py::kw_only(), out, wait, algorithm,
-           "Combines all ranks' arrays: in place, or into `out`. Returns the result.")
-      .def("all_reduce_fused", &all_reduce_fused, py::arg("arrays"), op, py::kw_only(), wait,
-           "One all_reduce, in place, for many arrays of one type, such as gradients.")
-      .def(
-          "all_gather", chosen<Collective::all_gather>(&all_gather), py::arg("array"),
-          py::kw_only(), out, counts, wait, algorithm,
-          "All ranks' arrays one after another: shape (size, *array.shape), or flat with `counts`, "
-          "the\nlength of each rank's array.")
-      .def("gather", chosen<Collective::gather>(&gather), py::arg("array"), root, py::kw_only(),
-           out, counts, wait, algorithm, "As all_gather, at the root only; others get None.")
-      .def("reduce_scatter", chosen<Collective::reduce_scatter>(&reduce_scatter), py::arg("array"),
-           op, py::kw_only(), out, counts, wait, algorithm,
-           "Combines all ranks' arrays; rank r gets part r of `size` equal parts, or of `counts`.")
-      .def("scatter", chosen<Collective::scatter>(&scatter), py::arg("array") = py::none(), root,
-           py::kw_only(), out, counts, wait, algorithm,
-           "Rank r gets part r of the root's array. Ranks that are not the root pass `out`.")
-      .def("all_to_all", chosen<Collective::all_to_all>(&all_to_all), py::arg("array"),
-           py::kw_only(), out, py::arg("send_counts") = py::none(),
-           py::arg("receive_counts") = py::none(), wait, algorithm,
-           "Part i of the array goes to rank i; part i of the result comes from rank i.")
-      .def("scan", chosen<Collective::scan>(&scan), py::arg("array"), op, py::kw_only(), out, wait,
-           algorithm, "Combines the arrays of ranks 0 to this one.")
-      .def("exscan", chosen<Collective::exscan>(&exscan), py::arg("array"), op, py::kw_only(), out,
-           wait, algorithm,
-           "Combines the arrays of the ranks before this one; rank 0's result stays as it is.");
+template <Collective collective, auto function>
+using Bound = Method<&Chosen<collective, function>::call>;
+
+void bind_collectives(py::handle c) {
+  Bound<Collective::barrier, &barrier>::add(c, "barrier", 0, 0, {"wait", "algorithm"},
+                                            "barrier($self, *, wait=True, algorithm=None)\n--\n\n"
+                                            "Returns when all ranks have called it.");
+  Bound<Collective::broadcast, &broadcast>::add(
+      c, "broadcast", 1, 2, {"array", "root", "wait", "algorithm"},
+      "broadcast($self, array, root=0, *, wait=True, algorithm=None)\n--\n\n"
+      "Every rank's array becomes the root's. Returns the array.");
+  Bound<Collective::reduce, &reduce>::add(
+      c, "reduce", 1, 3, {"array", "root", "op", "out", "wait", "algorithm"},
+      "reduce($self, array, root=0, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "Combines all ranks' arrays at the root, which gets the result; others get None.");
+  Bound<Collective::all_reduce, &all_reduce>::add(
+      c, "all_reduce", 1, 2, {"array", "op", "out", "wait", "algorithm"},
+      "all_reduce($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "Combines all ranks' arrays: in place, or into `out`. Returns the result.");
+  Method<&all_reduce_fused>::add(
+      c, "all_reduce_fused", 1, 2, {"arrays", "op", "wait"},
+      "all_reduce_fused($self, arrays, op='sum', *, wait=True)\n--\n\n"
+      "One all_reduce, in place, for many arrays of one type, such as gradients.");
+  Bound<Collective::all_gather, &all_gather>::add(
+      c, "all_gather", 1, 1, {"array", "out", "counts", "wait", "algorithm"},
+      "all_gather($self, array, *, out=None, counts=None, wait=True, algorithm=None)\n--\n\n"
+      "All ranks' arrays one after another: shape (size, *array.shape), or flat with `counts`, "
+      "the\n"
+      "length of each rank's array.");
+  Bound<Collective::gather, &gather>::add(
+      c, "gather", 1, 2, {"array", "root", "out", "counts", "wait", "algorithm"},
+      "gather($self, array, root=0, *, out=None, counts=None, wait=True, algorithm=None)\n--\n\n"
+      "As all_gather, at the root only; others get None.");
+  Bound<Collective::reduce_scatter, &reduce_scatter>::add(
+      c, "reduce_scatter", 1, 2, {"array", "op", "out", "counts", "wait", "algorithm"},
+      "reduce_scatter($self, array, op='sum', *, out=None, counts=None, wait=True, "
+      "algorithm=None)\n--\n\n"
+      "Combines all ranks' arrays; rank r gets part r of `size` equal parts, or of `counts`.");
+  Bound<Collective::scatter, &scatter>::add(
+      c, "scatter", 0, 2, {"array", "root", "out", "counts", "wait", "algorithm"},
+      "scatter($self, array=None, root=0, *, out=None, counts=None, wait=True, "
+      "algorithm=None)\n--\n\n"
+      "Rank r gets part r of the root's array. Ranks that are not the root pass `out`.");
+  Bound<Collective::all_to_all, &all_to_all>::add(
+      c, "all_to_all", 1, 1, {"array", "out", "send_counts", "receive_counts", "wait", "algorithm"},
+      "all_to_all($self, array, *, out=None, send_counts=None, receive_counts=None, wait=True, "
+      "algorithm=None)\n--\n\n"
+      "Part i of the array goes to rank i; part i of the result comes from rank i.");
+  Bound<Collective::scan, &scan>::add(
+      c, "scan", 1, 2, {"array", "op", "out", "wait", "algorithm"},
+      "scan($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "Combines the arrays of ranks 0 to this one.");
+  Bound<Collective::exscan, &exscan>::add(
+      c, "exscan", 1, 2, {"array", "op", "out", "wait", "algorithm"},
+      "exscan($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "Combines the arrays of the ranks before this one; rank 0's result stays as it is.");
 }
 
 void bind_messages(py::class_<Endpoint>& c) {

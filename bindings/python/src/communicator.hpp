@@ -75,7 +75,7 @@ class Endpoint {
   std::vector<Array> group_arrays_;
 };
 
-/// "sum", a ReduceOp or a Reducer.
+/// A name such as "max", a Reducer, or None: the sum.
 Reducer reducer_of(py::handle op);
 
 }  // namespace capstan::python

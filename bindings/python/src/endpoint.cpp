@@ -59,6 +59,11 @@ py::object Endpoint::call(const Request& request, std::vector<Array> arrays, py:
     without_gil([&] { world.run(request); });
     return result;
   }
+  if (wait) {
+    const std::optional<Work> work = without_gil([&] { return world.run_briefly(request); });
+    if (work) wait_interruptibly(*work, std::nullopt);
+    return result;
+  }
   return started([&] { return world.start(request); }, std::move(arrays), std::move(result), wait);
 }
 

@@ -100,6 +100,20 @@ py::object exception_of(const Error& error) {
   return made;
 }
 
+void set_python_error(const std::exception_ptr& error) {
+  try {
+    translate(error);
+  } catch (py::error_already_set& raised) {
+    raised.restore();
+  } catch (const py::builtin_exception& builtin) {
+    builtin.set_error();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& other) {
+    PyErr_SetString(PyExc_RuntimeError, other.what());
+  }
+}
+
 void bind_errors(py::module_& m) {
   PyObject* base = define(m, "Error",
                           "An error of the library. `code` names its kind; `ranks` lists the ranks "

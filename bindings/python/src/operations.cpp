@@ -48,9 +48,8 @@ const char* numpy_name(DataType type) {
     case DataType::f8_e5m2:
       break;
   }
-  throw InvalidArgument(
-      fmt::format("operations of the program are not defined for {}: numpy has no such type",
-                  name_of(type)));
+  throw InvalidArgument(fmt::format(
+      "operations of the program are not defined for {}: numpy has no such type", name_of(type)));
 }
 
 /// Calls a function of Python on arrays over the engine's memory.
@@ -61,28 +60,29 @@ Reducer operation(py::function function, const std::string& type, bool commutati
   const std::string called =
       name ? *name : std::string{py::str(py::getattr(function, "__name__", py::str("operation")))};
   const auto held = freed_with_gil(std::move(function));
-  return Reducer::of(UserOperation{
-      called, element, commutative,
-      [held, dtype](void* accumulator, const void* next, std::size_t count) {
-        const py::gil_scoped_acquire gil;
-        const py::none no_copy;
-        const py::array into(*dtype, {count}, {}, accumulator, no_copy);
-        py::array from(*dtype, {count}, {}, next, no_copy);
-        from.attr("flags").attr("writeable") = false;
-        try {
-          const py::object combined = (*held)(into, from);
-          if (!combined.is_none()) into[py::ellipsis()] = combined;
-        } catch (py::error_already_set& error) {
-          throw std::runtime_error(error.what());
-        }
-      }});
+  return Reducer::of(
+      UserOperation{called, element, commutative,
+                    [held, dtype](void* accumulator, const void* next, std::size_t count) {
+                      const py::gil_scoped_acquire gil;
+                      const py::none no_copy;
+                      const py::array into(*dtype, {count}, {}, accumulator, no_copy);
+                      py::array from(*dtype, {count}, {}, next, no_copy);
+                      from.attr("flags").attr("writeable") = false;
+                      try {
+                        const py::object combined = (*held)(into, from);
+                        if (!combined.is_none()) into[py::ellipsis()] = combined;
+                      } catch (py::error_already_set& error) {
+                        throw std::runtime_error(error.what());
+                      }
+                    }});
 }
 
 }  // namespace
 
 Reducer reducer_of(py::handle op) {
+  if (op.is_none()) return ReduceOp::sum;
   if (PyUnicode_Check(op.ptr())) {
-    const auto name = op.cast<std::string>();
+    const auto name = op.cast<std::string_view>();
     if (const auto known = reduce_op_named(name)) return *known;
     std::string names;
     for (const ReduceOp known : all_reduce_ops()) names += fmt::format(" {}", name_of(known));
@@ -122,8 +122,8 @@ void bind_arrays(py::module_& m) {
         return self.scales() ? fmt::format("<capstan.Operation sum of inputs x {}>", self.factor())
                              : fmt::format("<capstan.Operation {}>", name_of(self.op()));
       });
-  m.def("operation", &operation, py::arg("function"), py::arg("dtype"), py::arg("commutative") = true,
-        py::arg("name") = py::none(),
+  m.def("operation", &operation, py::arg("function"), py::arg("dtype"),
+        py::arg("commutative") = true, py::arg("name") = py::none(),
         "An operation of the program: function(accumulator, next) changes the numpy array "
         "`accumulator`\nin place, or returns the combined array. It has to be associative.");
   m.def("scaled_sum", &Reducer::premultiplied_sum, py::arg("factor"),

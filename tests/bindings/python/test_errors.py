@@ -1,6 +1,7 @@
 """What a program that does something wrong, or whose peers do, gets to know."""
 
 import array
+import inspect
 
 import numpy as np
 import pytest
@@ -31,6 +32,13 @@ def test_errors_are_classes_of_python_too():
         (lambda c: c.all_reduce(np.ones(2, bool)), "logical_or"),
         (lambda c: c.all_reduce(np.ones(2), op=3), "`op` is a name"),
         (lambda c: c.all_reduce(cs.typed(np.ones(2), "bf16")), "bf16 has 2 bytes"),
+        (lambda c: c.all_reduce(), r"all_reduce\(\) needs the argument 'array'"),
+        (lambda c: c.all_reduce(np.ones(2), "sum", np.ones(2)), "at most 2 positional arguments, 3 were given"),
+        (lambda c: c.all_reduce(np.ones(2), to=np.ones(2)), r"all_reduce\(\) has no argument 'to'"),
+        (lambda c: c.all_reduce(np.ones(2), array=np.ones(2)), "two values for 'array'"),
+        (lambda c: c.broadcast(np.ones(2), "first"), r"broadcast\(\): 'root' cannot be a str"),
+        (lambda c: c.all_gather(np.ones(2), counts=3), r"all_gather\(\): 'counts' cannot be a int"),
+        (lambda c: c.barrier(True), "at most 0 positional arguments, 1 were given"),
     ],
 )
 def test_what_is_no_array_is_a_type_error(alone, wrong, text):
@@ -55,6 +63,18 @@ def test_arguments_that_cannot_work_are_invalid(alone, wrong, text):
     with pytest.raises(cs.InvalidArgument, match=text):
         wrong(alone)
     alone.all_reduce(np.ones(2))
+
+
+def test_signatures_tell_their_defaults():
+    text = "(self, /, array, op='sum', *, out=None, wait=True, algorithm=None)"
+    assert str(inspect.signature(cs.Communicator.all_reduce)) == text
+    assert "in place, or into `out`" in cs.Communicator.all_reduce.__doc__
+
+
+def test_names_that_are_made_at_run_time_are_found(alone):
+    out = np.zeros(2)
+    alone.all_reduce(np.ones(2), **{"".join(["o", "ut"]): out, "op": "max"})
+    assert out.tolist() == [1, 1]
 
 
 def test_settings_are_known_by_name():

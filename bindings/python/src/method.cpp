@@ -1,0 +1,57 @@
+// How methods find their arguments.
+
+#include "method.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+namespace capstan::python {
+namespace {
+
+/// The parameter of this name; `count` without one. Names of calls are interned almost always.
+std::size_t find(const Signature& signature, PyObject* name) {
+  for (std::size_t i = 0; i < signature.count; ++i)
+    if (signature.names[i] == name) return i;
+  for (std::size_t i = 0; i < signature.count; ++i)
+    if (PyUnicode_Compare(signature.names[i], name) == 0) return i;
+  return signature.count;
+}
+
+bool refuse(const Signature& signature, const char* text, PyObject* name) {
+  PyErr_Format(PyExc_TypeError, text, signature.method, name);
+  return false;
+}
+
+}  // namespace
+
+py::type_error Signature::wrong_type(std::size_t parameter, py::handle argument) const {
+  return py::type_error(fmt::format("{}(): '{}' cannot be a {}", method,
+                                    py::str(names[parameter]).cast<std::string>(),
+                                    Py_TYPE(argument.ptr())->tp_name));
+}
+
+bool Signature::parse(PyObject* const* arguments, Py_ssize_t given, PyObject* keywords,
+                      std::array<PyObject*, most>& found) const {
+  const auto first = static_cast<std::size_t>(given);
+  if (first > positional) {
+    PyErr_Format(PyExc_TypeError, "%s() takes at most %zu positional arguments, %zu were given",
+                 method, positional, first);
+    return false;
+  }
+  std::copy(arguments, arguments + given, found.begin());
+  const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    PyObject* const name = PyTuple_GET_ITEM(keywords, i);
+    const std::size_t at = find(*this, name);
+    if (at == count) return refuse(*this, "%s() has no argument '%U'", name);
+    if (found[at]) return refuse(*this, "%s() got two values for '%U'", name);
+    found[at] = arguments[given + i];
+  }
+  for (std::size_t i = 0; i < required; ++i)
+    if (!found[i]) return refuse(*this, "%s() needs the argument '%U'", names[i]);
+  return true;
+}
+
+}  // namespace capstan::python
