@@ -6,6 +6,7 @@
 Beside a backend for GPUs: init_process_group("cpu:capstan,cuda:nccl").
 """
 
+import hashlib
 import inspect
 import threading
 
@@ -23,8 +24,11 @@ def _create(options, backend_options):
         )
     from . import _backend
 
+    # Disjoint groups may have one name, and so one part of the store: new_subgroups(group=...).
+    members = ",".join(map(str, getattr(options, "global_ranks_in_group", None) or ()))
+    prefix = f"capstan/{hashlib.sha256(members.encode()).hexdigest()[:16]}" if members else "capstan"
     return _backend.create(
-        options.store, options.group_rank, options.group_size, options.timeout
+        options.store, options.group_rank, options.group_size, options.timeout, prefix
     )
 
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <memory>
+#include <string>
 
 #include "capstan/communicator.hpp"
 #include "errors.hpp"
@@ -25,13 +26,13 @@ void destroy(Communicator* communicator) {
 }
 
 c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                std::chrono::milliseconds timeout) {
+                                std::chrono::milliseconds timeout, const std::string& prefix) {
   const py::gil_scoped_release others_run;
   return translating([&]() -> c10::intrusive_ptr<Base> {
     Settings settings = Settings::from_environment();
     settings.timeout = settings.join_timeout = timeout;
     auto joined =
-        Communicator::join(std::make_shared<StoreAdapter>(store), rank, size, settings, "capstan");
+        Communicator::join(std::make_shared<StoreAdapter>(store), rank, size, settings, prefix);
     const std::shared_ptr<Communicator> shared(new Communicator(std::move(joined)), &destroy);
     return c10::make_intrusive<Group>(shared, timeout);
   });
@@ -42,7 +43,7 @@ c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store>& store, in
 PYBIND11_MODULE(_backend, m) {
   py::module_::import("torch.distributed");
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
-        "The backend of one rank. Returns when all ranks have called it.");
+        py::arg("prefix"), "The backend of one rank. Returns when all ranks have called it.");
   m.attr("version") = capstan::version();
 }
 

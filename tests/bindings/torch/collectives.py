@@ -239,6 +239,15 @@ def check_groups():
         same(mine, sum(data(r, 10) for r in members))
 
 
+def check_groups_of_one_name():
+    """Each rank makes another group, which PyTorch gives the same name."""
+    alone = dist.new_group([rank()])
+    x = data(rank(), 10)
+    got = x.clone()
+    dist.all_reduce(got, group=alone)
+    same(got, x)
+
+
 def check_objects():
     objects = [None] * size()
     dist.all_gather_object(objects, {"rank": rank(), "text": "x" * rank()})
