@@ -14,13 +14,8 @@ namespace {
 using hwloc::objects;
 using hwloc::Topology;
 
-/// Components that run code on every processor, start the libraries of GPUs, or leak ("pci", which
-/// finds nothing that /sys does not have).
-constexpr const char* unwanted_components[] = {"x86",  "pci",  "opencl", "gl",
-                                               "cuda", "nvml", "rsmi",   "levelzero"};
-
 /// Devices belong to the smallest part of the machine that is kept.
-Topology new_topology() {
+Topology topology_with_devices() {
   Topology topology =
       hwloc::new_topology({HWLOC_OBJ_PACKAGE, HWLOC_OBJ_DIE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_BRIDGE,
                            HWLOC_OBJ_PCI_DEVICE, HWLOC_OBJ_OS_DEVICE});
@@ -156,7 +151,7 @@ std::vector<std::vector<double>> read_distances(hwloc_topology* topology) {
   return all;
 }
 
-IoTopology describe(hwloc_topology* topology) {
+IoTopology io_of(hwloc_topology* topology) {
   IoTopology io{.devices = read_devices(topology), .numa_distances = read_distances(topology)};
   add_others(topology, io.devices);
   return io;
@@ -165,15 +160,15 @@ IoTopology describe(hwloc_topology* topology) {
 }  // namespace
 
 IoTopology read_io_of_this_machine() {
-  const Topology topology = new_topology();
-  hwloc::load_this_machine(topology.get(), unwanted_components);
-  return describe(topology.get());
+  const Topology topology = topology_with_devices();
+  hwloc::load_this_machine(topology.get());
+  return io_of(topology.get());
 }
 
 IoTopology read_io_of_xml(const std::string& path) {
-  const Topology topology = new_topology();
+  const Topology topology = topology_with_devices();
   hwloc::load_xml(topology.get(), path);
-  return describe(topology.get());
+  return io_of(topology.get());
 }
 
 }  // namespace capstan

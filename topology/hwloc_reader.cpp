@@ -12,11 +12,6 @@ using hwloc::objects;
 using hwloc::to_cpu_set;
 using hwloc::Topology;
 
-/// Components of hwloc that are not needed. "x86" would even run this thread on every processor in
-/// turn, for facts that /sys contains as well.
-constexpr const char* unwanted_components[] = {"x86",  "pci",  "opencl", "gl",
-                                               "cuda", "nvml", "rsmi",   "levelzero"};
-
 Topology new_topology() {
   Topology topology = hwloc::new_topology(
       {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_CORE, HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE});
@@ -92,7 +87,7 @@ MachineDescription describe(hwloc_topology* topology) {
 
 MachineDescription read_this_machine(const CpuSet& allowed) {
   const Topology topology = new_topology();
-  hwloc::load_this_machine(topology.get(), unwanted_components);
+  hwloc::load_this_machine(topology.get());
   MachineDescription machine = describe(topology.get());
   machine.usable = to_cpu_set(hwloc_topology_get_topology_cpuset(topology.get())) & allowed;
   if (machine.usable.empty()) {

@@ -20,7 +20,11 @@ Topology new_topology(std::initializer_list<hwloc_obj_type_t> kept) {
   return Topology{raw};
 }
 
-void load_this_machine(hwloc_topology* topology, std::span<const char* const> unwanted) {
+/// Without components that run code on every processor in turn, for facts that /sys has as well
+/// ("x86"), that start the libraries of GPUs, or that leak ("pci", which finds nothing more).
+void load_this_machine(hwloc_topology* topology) {
+  constexpr const char* unwanted[] = {"x86",  "pci",  "opencl", "gl",
+                                      "cuda", "nvml", "rsmi",   "levelzero"};
   for (const char* const component : unwanted)
     hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   if (hwloc_topology_load(topology) != 0)

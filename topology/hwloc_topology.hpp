@@ -6,7 +6,6 @@
 
 #include <initializer_list>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -23,8 +22,8 @@ using Topology = std::unique_ptr<hwloc_topology, Destroy>;
 /// SystemError.
 Topology new_topology(std::initializer_list<hwloc_obj_type_t> kept);
 
-/// This machine, without what the components of hwloc named in `unwanted` find. Throws SystemError.
-void load_this_machine(hwloc_topology* topology, std::span<const char* const> unwanted);
+/// This machine, by what the kernel tells of it. Throws SystemError.
+void load_this_machine(hwloc_topology* topology);
 /// A file of lstopo. Throws InvalidArgument.
 void load_xml(hwloc_topology* topology, const std::string& path);
 

@@ -16,11 +16,6 @@ Bytes bytes_of(const TensorView& tensor) {
   return capstan::bytes_of(tensor.count(), size_of(tensor.type));
 }
 
-/// The same shape in dense memory.
-TensorView dense(const TensorView& like, void* data) {
-  return {data, like.type, like.shape};
-}
-
 void pack_input(Task& task, const Packing& packing, std::function<void()> pack) {
   task.keep.push_back(packing.memory());
   task.transfers.add(TransferStep::gather, std::move(pack));

@@ -29,7 +29,7 @@ constexpr std::array<std::pair<ErrorCode, std::string_view>, 16> names{{
     {operation_failed, "operation_failed"},
 }};
 
-constexpr auto codes = [] {
+constexpr auto all_codes = [] {
   std::array<ErrorCode, names.size()> all{};
   std::ranges::transform(names, all.begin(), [](const auto& entry) { return entry.first; });
   return all;
@@ -38,13 +38,14 @@ constexpr auto codes = [] {
 }  // namespace
 
 std::span<const ErrorCode> all_error_codes() {
-  return codes;
+  return all_codes;
 }
 
 std::string_view name_of(ErrorCode code) {
-  const auto found = std::ranges::find(codes, code);
-  return found == codes.end() ? "unknown"
-                              : names[static_cast<std::size_t>(found - codes.begin())].second;
+  const auto found = std::ranges::find(all_codes, code);
+  return found == all_codes.end()
+             ? "unknown"
+             : names[static_cast<std::size_t>(found - all_codes.begin())].second;
 }
 
 ErrorCode code_of(const std::exception_ptr& error) noexcept {

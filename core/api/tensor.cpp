@@ -32,12 +32,12 @@ std::vector<std::int64_t> strides_of(const TensorView& tensor) {
   return tensor.strides.empty() ? dense_strides(tensor.shape) : tensor.strides;
 }
 
-/// Type codes of DLPack.
+/// Type element_codes of DLPack.
 struct Code {
   DataType type;
   std::uint8_t code, bits;
 };
-constexpr std::array codes{
+constexpr std::array element_codes{
     Code{DataType::i8, 0, 8},       Code{DataType::i32, 0, 32},    Code{DataType::i64, 0, 64},
     Code{DataType::u8, 1, 8},       Code{DataType::u32, 1, 32},    Code{DataType::u64, 1, 64},
     Code{DataType::f16, 2, 16},     Code{DataType::f32, 2, 32},    Code{DataType::f64, 2, 64},
@@ -65,8 +65,8 @@ TensorView::TensorView(void* memory, DataType element, std::vector<std::int64_t>
 DataType TensorView::data_type_of_dlpack(std::uint8_t code, std::uint8_t bits,
                                          std::uint16_t lanes) {
   const auto found = std::ranges::find_if(
-      codes, [&](const Code& known) { return known.code == code && known.bits == bits; });
-  if (found == codes.end() || lanes != 1)
+      element_codes, [&](const Code& known) { return known.code == code && known.bits == bits; });
+  if (found == element_codes.end() || lanes != 1)
     throw InvalidArgument(
         fmt::format("DLPack's type code {} of {} bits and {} lanes is no element type of Capstan",
                     code, bits, lanes));
@@ -74,8 +74,8 @@ DataType TensorView::data_type_of_dlpack(std::uint8_t code, std::uint8_t bits,
 }
 
 TensorView::DlpackType TensorView::dlpack_type_of(DataType type) {
-  const auto found = std::ranges::find(codes, type, &Code::type);
-  if (found == codes.end())
+  const auto found = std::ranges::find(element_codes, type, &Code::type);
+  if (found == element_codes.end())
     throw InvalidArgument(fmt::format("DLPack has no type code for {}", name_of(type)));
   return {found->code, found->bits};
 }

@@ -47,10 +47,6 @@ void require_valid(int rank, std::string_view call, const TensorView& tensor) {
     refuse(fmt::format("the tensor {} is null: pass its memory", to_string(tensor)));
 }
 
-TensorView dense(const TensorView& like, void* data) {
-  return {data, like.type, like.shape};
-}
-
 bool has_blocks(Collective collective) {
   using enum Collective;
   return collective != broadcast && collective != reduce && collective != all_reduce &&

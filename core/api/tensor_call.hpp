@@ -10,6 +10,11 @@
 
 namespace capstan {
 
+/// The same shape in dense memory.
+inline TensorView dense(const TensorView& like, void* data) {
+  return {data, like.type, like.shape};
+}
+
 /// A tensor that a call uses: blocks along a dimension, one for each rank, or the whole as one.
 /// Blocks travel one after another, each of them dense.
 struct TensorSide {

@@ -12,10 +12,6 @@ namespace {
 
 using enum Collective;
 
-Caller caller_of(const Backend& backend) {
-  return {backend.name(), backend.rank(), backend.world_size()};
-}
-
 Tensor like(const Tensor& tensor) {
   return {tensor.type(), tensor.shape()};
 }
@@ -29,6 +25,10 @@ std::size_t checked_dimension(const Backend& backend, Collective collective, con
 }
 
 }  // namespace
+
+Caller caller_of(const Backend& backend) {
+  return {backend.name(), backend.rank(), backend.world_size()};
+}
 
 void Backend::refuse(const std::string& what, const std::string& remedy) const {
   throw NotSupported(

@@ -10,6 +10,8 @@
 
 namespace capstan {
 
+class Backend;
+
 /// The rank that calls, for errors.
 struct Caller {
   std::string_view backend;
@@ -19,6 +21,8 @@ struct Caller {
   /// devices go to the library as they are.
   std::shared_ptr<DeviceRuntime> staging{};
 };
+
+Caller caller_of(const Backend& backend);
 
 /// "rank 1: mpi: all_reduce: ...".
 [[noreturn]] void refuse_argument(const Caller& caller, std::string_view call,

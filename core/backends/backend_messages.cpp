@@ -8,10 +8,6 @@
 namespace capstan {
 namespace {
 
-Caller caller_of(const Backend& backend) {
-  return {backend.name(), backend.rank(), backend.world_size()};
-}
-
 /// The tensor itself, or a copy of one that has strides or is staged.
 struct Parcel {
   std::shared_ptr<PackedElements> packing;

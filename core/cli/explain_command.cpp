@@ -118,7 +118,7 @@ int run_explain(const CLI::App& command, const ExplainOptions& options,
   return 0;
 }
 
-constexpr const char* footer =
+constexpr const char* explain_footer =
     "Examples:\n"
     "  capstan explain all_reduce --bytes 1M\n"
     "  capstan explain all_reduce --bytes 64k -n 8 --chart page.html --schedule 0\n"
@@ -177,7 +177,7 @@ void add_explain_command(CLI::App& app, int& status, const std::vector<std::stri
                       "Write a space-time diagram of the chosen schedule to this file");
   command->add_option("--chart", options->chart,
                       "Write all of it as an HTML page of diagrams to this file");
-  command->footer(footer);
+  command->footer(explain_footer);
   command->callback([options, command, &status, &arguments] {
     status = run_explain(*command, *options, arguments);
   });

@@ -103,7 +103,7 @@ std::string names_source(const std::string& word) {
   return fmt::format("'{}' is no file, and none of {}", word, names);
 }
 
-constexpr const char* footer =
+constexpr const char* export_footer =
     "Formats:\n"
     "  json  a schedule file: `capstan verify FILE` proves it, CAPSTAN_SCHEDULES=FILE makes\n"
     "        programs use it, and other programs can write one (docs/schedule-files.md)\n"
@@ -164,7 +164,7 @@ void add_export_command(CLI::App& app, int& status) {
   command->add_option("--name", options->name,
                       "Another name for the algorithm: those of built-in ones cannot be added");
   command->add_option("--output,-o", options->output, "A file instead of standard output");
-  command->footer(footer);
+  command->footer(export_footer);
   command->callback([options, command, &status] {
     ScheduleSet set = set_of(*command, *options);
     if (!options->name.empty()) set.algorithm = options->name;

@@ -20,7 +20,7 @@ struct RunOptions {
   launcher::HostOptions where;
 };
 
-constexpr const char* examples =
+constexpr const char* run_examples =
     "Examples:\n"
     "  capstan run -n 4 -- ./train --epochs 3                    four ranks here\n"
     "  capstan run --hosts node1:4,node2:4 -- ./train            eight on two hosts, through ssh\n"
@@ -96,7 +96,7 @@ void add_run_command(CLI::App& app, int& status) {
       "it, ranks of this host meet at a local socket");
   command->add_option("program", options->launch.command, "The program and its arguments, after --")
       ->required();
-  command->footer(examples);
+  command->footer(run_examples);
   command->callback([options, command, &status] {
     check_host_options(*command, options->where);
     status = launcher::launch(finished(*options));

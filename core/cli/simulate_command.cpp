@@ -10,7 +10,7 @@
 namespace capstan::cli {
 namespace {
 
-constexpr const char* footer =
+constexpr const char* simulate_footer =
     "Examples:\n"
     "  capstan simulate all_reduce --ranks 4096 --bytes 1M --fabric fat-tree\n"
     "  capstan simulate all_reduce -n 1024 -b 64M --fabric rail --ranks-per-host 8\n"
@@ -116,7 +116,7 @@ void add_simulate_command(CLI::App& app, int& status, const std::vector<std::str
   command->add_flag("--every-rank", options->every_rank,
                     "Simulate every rank, also where many do the same");
   add_output(*command, *options);
-  command->footer(footer);
+  command->footer(simulate_footer);
   command->callback([options, &status, &arguments] { status = run_simulate(*options, arguments); });
 }
 

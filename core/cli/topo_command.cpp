@@ -50,7 +50,7 @@ void run(const TopoOptions& options) {
     print_text(scene);
 }
 
-constexpr const char* examples =
+constexpr const char* topo_examples =
     "Examples:\n"
     "  capstan topo                        the part of this machine that this process may use\n"
     "  capstan topo --ranks 8              where eight ranks would run and how near they are\n"
@@ -78,7 +78,7 @@ void add_topo_command(CLI::App& app, int& status) {
   auto* xml = command->add_option("--xml", options->xml, "Look at a machine saved by lstopo");
   command->add_option("--synthetic", options->synthetic, "Look at a machine in hwloc's notation")
       ->excludes(xml);
-  command->footer(examples);
+  command->footer(topo_examples);
   command->callback([options, &status] {
     run(*options);
     status = 0;

@@ -146,7 +146,7 @@ std::vector<std::string> tuned_collectives() {
   return names;
 }
 
-constexpr const char* footer =
+constexpr const char* tune_footer =
     "Examples:\n"
     "  capstan tune                                   all cores, six collectives, 8 bytes to 16M\n"
     "  capstan tune all_reduce --sizes 8,1K,64K,1M,16M -n 2,4\n"
@@ -215,7 +215,7 @@ void add_tune_command(CLI::App& app, int& status, const std::vector<std::string>
       ->excludes(check)
       ->excludes(chart);
   check->excludes(chart);
-  command->footer(footer);
+  command->footer(tune_footer);
   command->callback([options, command, &status, &arguments] {
     status = run_tune(*command, *options, arguments);
   });

@@ -12,7 +12,7 @@
 namespace capstan {
 namespace {
 
-constexpr std::chrono::milliseconds check_interval{20};
+constexpr std::chrono::milliseconds probe_interval{20};
 
 }  // namespace
 
@@ -73,12 +73,12 @@ MessageInfo Engine::wait_for_message(int source, int tag) {
   if (found) return *found;
   const auto began = std::chrono::steady_clock::now();
   const ToldProbe told{*this, {wanted, began}};
-  auto next_check = began + check_interval;
+  auto next_check = began + probe_interval;
   const auto look = [&] {
     found = probe(source, tag);
     const auto now = std::chrono::steady_clock::now();
     if (found || now < next_check) return found.has_value();
-    next_check = now + check_interval;
+    next_check = now + probe_interval;
     const auto error = check_probe(wanted, now, began);
     if (error) found = probe(source, tag);  // a message that the source sent before it ended
     if (error && !found) std::rethrow_exception(error);

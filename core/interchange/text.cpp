@@ -6,7 +6,7 @@ namespace capstan {
 namespace {
 
 /// For a string of DOT.
-std::string literal(std::string_view text) {
+std::string dot_string(std::string_view text) {
   std::string result;
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -42,7 +42,7 @@ std::string to_text(const ScheduleSet& set) {
 std::string to_dot(const ScheduleSet& set) {
   std::string text = fmt::format(
       "// {0}\ndigraph \"{1}\" {{\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\"];\n",
-      title_of(set), literal(set.algorithm));
+      title_of(set), dot_string(set.algorithm));
   for (const Schedule& schedule : set.schedules) {
     const int rank = schedule.self().value();
     text += fmt::format("  subgraph cluster_{0} {{\n    label=\"rank {0}\";\n", rank);

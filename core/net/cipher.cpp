@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/net/random.hpp"
+#include "core/net/raw_bytes.hpp"
 
 namespace capstan {
 namespace {
@@ -12,13 +13,6 @@ namespace {
 constexpr std::size_t nonce_bytes = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES,
                       tag_bytes = crypto_aead_xchacha20poly1305_ietf_ABYTES;
 static_assert(sizeof(Secret::Bytes) == crypto_aead_xchacha20poly1305_ietf_KEYBYTES);
-
-unsigned char* raw(std::byte* bytes) {
-  return reinterpret_cast<unsigned char*>(bytes);
-}
-const unsigned char* raw(const void* bytes) {
-  return static_cast<const unsigned char*>(bytes);
-}
 
 }  // namespace
 

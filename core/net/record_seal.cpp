@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "core/net/raw_bytes.hpp"
+
 namespace capstan {
 namespace {
 
@@ -19,14 +21,8 @@ AeadNonce nonce_of(std::uint64_t number) {
   return nonce;
 }
 
-unsigned char* raw(std::byte* bytes) {
-  return reinterpret_cast<unsigned char*>(bytes);
-}
-const unsigned char* raw(const std::byte* bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes);
-}
 /// Where there is nothing, too, libsodium wants an address.
-unsigned char* raw(std::span<std::byte> bytes) {
+unsigned char* address_of(std::span<std::byte> bytes) {
   static unsigned char nothing;
   return bytes.empty() ? &nothing : raw(bytes.data());
 }
@@ -45,16 +41,18 @@ void RecordSeal::seal(std::span<std::byte> record, std::span<std::byte, tag_byte
   const Parts parts{record, mode_};
   const AeadNonce nonce = nonce_of(number_++);
   crypto_aead_chacha20poly1305_ietf_encrypt_detached(
-      raw(parts.hidden), raw(tag.data()), nullptr, raw(parts.hidden), parts.hidden.size(),
-      raw(parts.shown), parts.shown.size(), nullptr, nonce.data(), raw(key_.bytes().data()));
+      address_of(parts.hidden), raw(tag.data()), nullptr, address_of(parts.hidden),
+      parts.hidden.size(), address_of(parts.shown), parts.shown.size(), nullptr, nonce.data(),
+      raw(key_.bytes().data()));
 }
 
 bool RecordSeal::open(std::span<std::byte> record, std::span<const std::byte, tag_bytes> tag) {
   const Parts parts{record, mode_};
   const AeadNonce nonce = nonce_of(number_++);
   return crypto_aead_chacha20poly1305_ietf_decrypt_detached(
-             raw(parts.hidden), nullptr, raw(parts.hidden), parts.hidden.size(), raw(tag.data()),
-             raw(parts.shown), parts.shown.size(), nonce.data(), raw(key_.bytes().data())) == 0;
+             address_of(parts.hidden), nullptr, address_of(parts.hidden), parts.hidden.size(),
+             raw(tag.data()), address_of(parts.shown), parts.shown.size(), nonce.data(),
+             raw(key_.bytes().data())) == 0;
 }
 
 }  // namespace capstan

@@ -1,6 +1,7 @@
 #include "core/net/sealed.hpp"
 
 #include "core/net/message.hpp"
+#include "core/net/raw_bytes.hpp"
 
 namespace capstan {
 namespace {
@@ -8,13 +9,6 @@ namespace {
 constexpr std::size_t header_size = crypto_secretstream_xchacha20poly1305_HEADERBYTES;
 constexpr std::size_t tag_size = crypto_secretstream_xchacha20poly1305_ABYTES;
 static_assert(crypto_secretstream_xchacha20poly1305_KEYBYTES == sizeof(Secret::Bytes));
-
-unsigned char* raw(std::byte* bytes) {
-  return reinterpret_cast<unsigned char*>(bytes);
-}
-const unsigned char* raw(const std::byte* bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes);
-}
 
 }  // namespace
 

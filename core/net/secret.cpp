@@ -6,6 +6,7 @@
 
 #include "capstan/error.hpp"
 #include "core/net/random.hpp"
+#include "core/net/raw_bytes.hpp"
 
 namespace capstan {
 namespace {
@@ -19,13 +20,6 @@ void start_sodium() {
   if (status < 0) {
     throw SystemError("libsodium cannot start: the system's random source (getrandom) fails");
   }
-}
-
-unsigned char* raw(std::byte* bytes) {
-  return reinterpret_cast<unsigned char*>(bytes);
-}
-const unsigned char* raw(const std::byte* bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes);
 }
 
 template <std::size_t n>

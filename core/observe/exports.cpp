@@ -7,19 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/observe/times.hpp"
+
 namespace capstan {
 namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr auto replace = nlohmann::json::error_handler_t::replace;  // names need not be UTF-8
-
-std::int64_t nanoseconds(std::chrono::system_clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-}
-
-double microseconds(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double, std::micro>(duration).count();
-}
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, replace);

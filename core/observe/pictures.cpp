@@ -8,6 +8,7 @@
 #include <set>
 
 #include "capstan/observe/exports.hpp"
+#include "core/observe/times.hpp"
 
 namespace capstan {
 namespace {
@@ -30,10 +31,6 @@ constexpr std::array<Look, 8> looks{{{"copy", "#56b4e9"},
 Look look_of(std::string_view step) {
   const auto found = std::ranges::find(looks, step, &Look::step);
   return found == looks.end() ? Look{step, "#000000"} : *found;
-}
-
-double microseconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double, std::micro>(time).count();
 }
 
 std::string escaped(const std::string& text) {

@@ -3,15 +3,10 @@
 #include <algorithm>
 
 #include "core/observe/profiler_state.hpp"
+#include "core/observe/times.hpp"
 
 namespace capstan {
-namespace {
-
-std::int64_t nanoseconds(std::chrono::steady_clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void ProfilerState::record(const Measurement& measurement,
                            std::span<const StepMeasurement> of_it) noexcept {

@@ -6,15 +6,10 @@
 #include <new>
 
 #include "capstan/error.hpp"
+#include "core/observe/times.hpp"
 
 namespace capstan {
-namespace {
-
-std::int64_t nanoseconds(std::chrono::steady_clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 RecordedSteps::RecordedSteps(std::size_t capacity) : capacity_(capacity) {
   if (capacity > Recording::most_operations)

@@ -12,7 +12,7 @@
 namespace capstan::values {
 namespace {
 
-constexpr std::chrono::microseconds nap{50};
+constexpr std::chrono::microseconds idle_nap{50};
 
 /// An arena, and the tasks for it; oneTBB gets a ticket for each.
 struct Node {
@@ -101,12 +101,12 @@ void TbbScheduler::wait(BufferBase& buffer) {
     if (TaskPromise* const task = this_node->take())
       run(*task);
     else
-      std::this_thread::sleep_for(nap);
+      std::this_thread::sleep_for(idle_nap);
   }
 }
 
 void TbbScheduler::run_until_idle() {
-  while (!is_idle() || operations() > 0) std::this_thread::sleep_for(nap);
+  while (!is_idle() || operations() > 0) std::this_thread::sleep_for(idle_nap);
 }
 
 bool TbbScheduler::is_idle() const {

@@ -15,8 +15,8 @@ namespace {
 
 /// From this number of bytes on, another system call costs less than copying twice.
 constexpr std::uint64_t worth_direct = 16 * 1024;
-constexpr std::uint64_t batch_bytes = 256 * 1024;
-constexpr int most_batches = 4;  // in a row: then other connections are served
+constexpr std::uint64_t most_at_once = 256 * 1024;
+constexpr int most_reads = 4;  // in a row: then other connections are served
 /// Bytes to read where a header may come. Few, because a large payload may follow, which should not
 /// go through the buffer. While many small frames come, the whole buffer is used instead.
 constexpr std::size_t usual_window = 4 * 1024;
@@ -43,12 +43,12 @@ void publish(std::byte* to, std::span<const std::byte> from) {
 std::uint64_t Inbox::direct_bytes(int socket) const {
   const std::uint64_t missing = decoder_.outstanding().length;
   if (rest_size_ > 0 || missing < worth_direct) return 0;
-  return decoder_.whole_words(std::min<std::uint64_t>({available(socket), missing, batch_bytes}));
+  return decoder_.whole_words(std::min<std::uint64_t>({available(socket), missing, most_at_once}));
 }
 
 Inbox::State Inbox::receive(int socket, std::span<std::byte> buffer) {
   if (records_) return receive_records(socket);
-  for (int i = 0; i < most_batches; ++i) {
+  for (int i = 0; i < most_reads; ++i) {
     const FrameHeader payload = decoder_.outstanding();
     const std::uint64_t direct = direct_bytes(socket);
     const bool beyond = direct == 0 || direct == payload.length;  // read past the payload, too
@@ -69,13 +69,13 @@ Inbox::State Inbox::receive(int socket, std::span<std::byte> buffer) {
 
     const bool filled = beyond && read == ranges[1].iov_len;
     flood_ = (filled || read >= usual_window) && decoder_.outstanding().length < worth_direct;
-    if (beyond ? !filled : direct < batch_bytes / 2) break;  // the socket is empty
+    if (beyond ? !filled : direct < most_at_once / 2) break;  // the socket is empty
   }
   return State::open;
 }
 
 Inbox::State Inbox::receive_records(int socket) {
-  for (int i = 0; i < most_batches; ++i) {
+  for (int i = 0; i < most_reads; ++i) {
     const auto space = records_->space();
     const ssize_t got = ::recv(socket, space.data(), space.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;

@@ -21,7 +21,6 @@ using namespace std::chrono_literals;
 
 constexpr auto closing_time = 1s;     // for a refused client to read the reason
 constexpr auto goodbye_time = 500ms;  // for all clients together to take their last replies
-constexpr auto dead_host_time = 90s;
 
 /// The kinds of the poller's tags; a connection's id is its descriptor.
 enum Kind : std::uint32_t { listener, wakeup, connection };
@@ -127,7 +126,7 @@ void ServerLoop::accept_all() {
 
 void ServerLoop::check_user(Accepted accepted) {
   const bool local = std::holds_alternative<AbstractEndpoint>(settings_.endpoint);
-  if (!local) tune(accepted.socket, dead_host_time);
+  if (!local) tune(accepted.socket, wire::dead_host_time);
   const auto uid = local ? peer_uid(accepted.socket) : ::geteuid();
   auto peer =
       local ? fmt::format("a process of user {}", uid) : to_string(accepted.from.endpoint());

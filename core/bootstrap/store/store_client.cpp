@@ -20,7 +20,6 @@ using namespace std::chrono_literals;
 constexpr auto first_pause = 2ms;
 constexpr auto longest_pause = 200ms;
 constexpr auto attempt_time = 5s;
-constexpr auto dead_host_time = 90s;
 constexpr std::chrono::milliseconds most_beyond_deadline = 1s;
 
 /// An attempt to connect has failed, but a later one may succeed.
@@ -134,7 +133,7 @@ void StoreClient::try_connect(const SocketAddress& address, Deadline deadline) {
   if (!connected.socket.valid()) throw NotYet(explain(connected.error, address));
   socket_ = std::move(connected.socket);
   conversation_ = wire::Conversation{wire::max_payload};
-  if (address.family() != AF_UNIX) tune(socket_, dead_host_time);
+  if (address.family() != AF_UNIX) tune(socket_, wire::dead_host_time);
   check_owner();
   try {
     shake_hands(deadline);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,6 +23,9 @@
 /// follows the Welcome is sealed with the keys of the handshake (core/net/sealed.hpp): a Sealed
 /// message holds the type and the payload of one of the others.
 namespace capstan::wire {
+
+/// A host that has not answered for so long is taken for dead, by clients and the server.
+inline constexpr std::chrono::seconds dead_host_time{90};
 
 inline constexpr std::size_t max_key = 256;
 inline constexpr std::size_t max_value = 64 * 1024;

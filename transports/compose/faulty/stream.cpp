@@ -6,7 +6,7 @@
 namespace capstan::faulty {
 namespace {
 
-constexpr std::uint64_t word = 8;
+constexpr std::uint64_t word_bytes = 8;
 /// Limits a record, so that a long push starts to arrive while its end waits for room.
 constexpr std::uint64_t longest_piece = StreamLayout::ring_size / 8;
 
@@ -28,18 +28,18 @@ void around_ring(std::uint64_t position, std::uint64_t length, Copy&& copy) {
 
 std::uint64_t StreamEnd::size_of(const Header& header) {
   const std::uint64_t carried = header.refers ? 0 : header.length;
-  return sizeof(Header) + (carried + word - 1) / word * word;
+  return sizeof(Header) + (carried + word_bytes - 1) / word_bytes * word_bytes;
 }
 
 std::uint64_t StreamEnd::peer_cursor(Cursor cursor) const {
-  const auto offset = layout_.cursors(self_) + static_cast<std::uint64_t>(cursor) * word;
+  const auto offset = layout_.cursors(self_) + static_cast<std::uint64_t>(cursor) * word_bytes;
   return word_at(inner_->link(peer_).segment + offset).load(std::memory_order_acquire);
 }
 
 void StreamEnd::publish(Cursor cursor, std::uint64_t value) {
-  const auto offset = layout_.cursors(peer_) + static_cast<std::uint64_t>(cursor) * word;
+  const auto offset = layout_.cursors(peer_) + static_cast<std::uint64_t>(cursor) * word_bytes;
   word_at(inner_->segment().data() + offset).store(value, std::memory_order_release);
-  inner_->push(peer_, Bytes{offset}, Bytes{word});
+  inner_->push(peer_, Bytes{offset}, Bytes{word_bytes});
 }
 
 void StreamEnd::read(std::uint64_t position, void* to, std::uint64_t length) const {
@@ -88,7 +88,7 @@ bool Outbound::send_some(Post& post) {
   const bool refers = post.kind == Kind::of_segment;
   Header header{.offset = post.offset, .length = post.length, .refers = refers};
   if (!refers && post.length > longest_piece)
-    header.length = longest_piece - post.offset % word;  // words show as a whole
+    header.length = longest_piece - post.offset % word_bytes;  // words show as a whole
   const std::uint64_t size = size_of(header);
   if (written_ + size > peer_cursor(Cursor::taken) + StreamLayout::ring_size) return false;
 
