@@ -1,7 +1,6 @@
 // Element types, arrays of other types, and how elements are combined.
 
 #include <fmt/format.h>
-#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include "communicator.hpp"
@@ -52,29 +51,37 @@ const char* numpy_name(DataType type) {
       "operations of the program are not defined for {}: numpy has no such type", name_of(type)));
 }
 
+/// An array over the engine's memory. Made by numpy's own functions: what pybind11 knows of numpy's
+/// structures is another version's where it is older than the numpy that runs.
+py::object array_over(const py::object& dtype, const void* data, std::size_t bytes,
+                      bool read_only) {
+  const auto memory = py::memoryview::from_memory(const_cast<void*>(data),
+                                                  static_cast<py::ssize_t>(bytes), read_only);
+  return py::module_::import("numpy").attr("frombuffer")(memory, dtype);
+}
+
 /// Calls a function of Python on arrays over the engine's memory.
 Reducer operation(py::function function, const std::string& type, bool commutative,
                   std::optional<std::string> name) {
   const DataType element = type_named(type);
-  const auto dtype = freed_with_gil(py::dtype(std::string{numpy_name(element)}));
+  const auto dtype =
+      freed_with_gil(py::object{py::module_::import("numpy").attr("dtype")(numpy_name(element))});
   const std::string called =
       name ? *name : std::string{py::str(py::getattr(function, "__name__", py::str("operation")))};
   const auto held = freed_with_gil(std::move(function));
-  return Reducer::of(
-      UserOperation{called, element, commutative,
-                    [held, dtype](void* accumulator, const void* next, std::size_t count) {
-                      const py::gil_scoped_acquire gil;
-                      const py::none no_copy;
-                      const py::array into(*dtype, {count}, {}, accumulator, no_copy);
-                      py::array from(*dtype, {count}, {}, next, no_copy);
-                      from.attr("flags").attr("writeable") = false;
-                      try {
-                        const py::object combined = (*held)(into, from);
-                        if (!combined.is_none()) into[py::ellipsis()] = combined;
-                      } catch (py::error_already_set& error) {
-                        throw std::runtime_error(error.what());
-                      }
-                    }});
+  return Reducer::of(UserOperation{
+      called, element, commutative,
+      [held, dtype, size = size_of(element).value()](void* accumulator, const void* next,
+                                                     std::size_t count) {
+        const py::gil_scoped_acquire gil;
+        try {
+          const py::object into = array_over(*dtype, accumulator, count * size, false);
+          const py::object combined = (*held)(into, array_over(*dtype, next, count * size, true));
+          if (!combined.is_none()) into[py::ellipsis()] = combined;
+        } catch (py::error_already_set& error) {
+          throw std::runtime_error(error.what());
+        }
+      }});
 }
 
 }  // namespace
