@@ -199,14 +199,13 @@ Work Communicator::start_queued(Prepared prepared) {
 
 namespace {
 
-/// Runs a request that is not remembered. False: it consists of more than one call on the caller's
-/// buffers, and has to be queued.
+/// Runs a request that is not remembered. False: it consists of more than one call, and has to be
+/// queued.
 bool run_new(Engine& engine, Progress::Lock& lock, const Request& request,
              const Engine::GoesOn* goes_on) {
   if (request.collective == Collective::all_to_all_v || request.reducer.scales()) return false;
   const CheckedCall checked = check(request, engine.rank(), engine.size());
-  engine.run(lock, checked.call, checked.input, checked.output, &request, goes_on);
-  return true;
+  return engine.run(lock, checked.call, checked.input, checked.output, &request, goes_on);
 }
 
 }  // namespace

@@ -149,16 +149,18 @@ void Engine::run(const Call& call, const void* input, void* output) {
   run(lock, call, input, output, nullptr);
 }
 
-void Engine::run(Progress::Lock& lock, const Call& call, const void* input, void* output,
+bool Engine::run(Progress::Lock& lock, const Call& call, const void* input, void* output,
                  const Request* request, const GoesOn* goes_on) {
   const auto agreement = expects_shared_buffers() ? plans_.visibility_agreement(call) : nullptr;
-  if (!agreement) return run_call(lock, call, input, output, request, goes_on);
+  if (!agreement) return run_call(lock, call, input, output, request, goes_on), true;
+  if (goes_on) return false;
   const PeerMappedBuffers own = peer_mapped(call, input, output);
   Call agreed = call;
   run_call(lock, *agreement, &own, &agreed.peer_mapped, nullptr, nullptr);
   lock.unlock();
   Progress::Lock again{*progress_};
-  run_call(again, agreed, input, output, nullptr, goes_on);
+  run_call(again, agreed, input, output, nullptr, nullptr);
+  return true;
 }
 
 bool Engine::run(const Request& request, RunNew run_new, const GoesOn* goes_on) {

@@ -76,8 +76,9 @@ class Engine {
   /// on. Null: such a call is waited for.
   using GoesOn = std::function<void(Task&)>;
   /// The same under the lock of progress(), which is given up where the call has to wait. Remembers
-  /// the request that the call was made from, if the call may be repeated.
-  void run(Progress::Lock& lock, const Call& call, const void* input, void* output,
+  /// the request that the call was made from, if the call may be repeated. False: nothing was done,
+  /// as ranks have to agree before the call, which would wait even if the call `goes_on`.
+  bool run(Progress::Lock& lock, const Call& call, const void* input, void* output,
            const Request* request, const GoesOn* goes_on = nullptr);
   /// Runs a request that has been remembered, or else calls `run_new` and returns its result. One
   /// lock is held from the look-up to the end of a call that need not wait.
