@@ -22,9 +22,9 @@ struct Fingerprint {
 /// Cells that were measured together.
 struct MeasuredGroup {
   int ranks = 0, hosts = 1;
-  std::string network;     ///< between hosts: "tcp", "ofi" or "verbs"; empty on one host
-  std::string date;        ///< UTC, as 2026-11-25T06:00:00Z
-  std::string under_load;  ///< the command that ran beside; empty: none
+  std::string network{};     ///< between hosts: "tcp", "ofi" or "verbs"; empty on one host
+  std::string date{};        ///< UTC, as 2026-11-25T06:00:00Z
+  std::string under_load{};  ///< the command that ran beside; empty: none
   std::vector<MeasuredCell> cells{};
   std::optional<ModelScale> model{};  ///< fitted to what was measured; none: nothing was fitted
 

@@ -40,5 +40,8 @@ function(capstan_unite_sources target)
     set(united ${PROJECT_BINARY_DIR}/united/${target}/${folder}/united.cpp)
     file(CONFIGURE OUTPUT ${united} CONTENT "${text}" @ONLY)
     target_sources(${target} PRIVATE ${united})
+    # A file's own names hide those of the files before it, and its types look like a header's.
+    set_property(SOURCE ${united} TARGET_DIRECTORY ${target} APPEND PROPERTY COMPILE_OPTIONS
+                 -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endforeach()
 endfunction()

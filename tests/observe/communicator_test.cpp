@@ -216,7 +216,9 @@ TEST(RecordedSteps, LieWithinTheirCallInOrder) {
       EXPECT_EQ(call->rank, rank);
       EXPECT_GE(steps[i].began, call->began);
       EXPECT_LE(steps[i].began + steps[i].duration, call->timestamp);
-      if (i > 0) EXPECT_GE(steps[i].began, steps[i - 1].began + steps[i - 1].duration);
+      if (i > 0) {
+        EXPECT_GE(steps[i].began, steps[i - 1].began + steps[i - 1].duration);
+      }
       EXPECT_NE(steps[i].peer, rank);
     }
   }

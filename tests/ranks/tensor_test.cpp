@@ -280,8 +280,11 @@ struct Rows {
     if (layout != Layout::spread) return memory;
     std::vector<int> found;
     for (std::size_t i = 0; i < memory.size(); ++i) {
-      if (i % 2 == 0) found.push_back(memory[i]);
-      if (i % 2 != 0) EXPECT_EQ(memory[i], -7) << "between the elements";
+      if (i % 2 == 0) {
+        found.push_back(memory[i]);
+        continue;
+      }
+      EXPECT_EQ(memory[i], -7) << "between the elements";
     }
     return found;
   }

@@ -110,11 +110,12 @@ consteval std::optional<DataType> integer_type_of() {
   if (std::is_same_v<T, std::byte>) return DataType::u8;
   constexpr bool is_text = std::is_same_v<T, wchar_t> || std::is_same_v<T, char8_t> ||
                            std::is_same_v<T, char16_t> || std::is_same_v<T, char32_t>;
-  if (!std::is_integral_v<T> || std::is_same_v<T, bool> || is_text) return std::nullopt;
-  const bool is_signed = std::is_signed_v<T>;
-  if (sizeof(T) == 1) return is_signed ? DataType::i8 : DataType::u8;
-  if (sizeof(T) == 4) return is_signed ? DataType::i32 : DataType::u32;
-  if (sizeof(T) == 8) return is_signed ? DataType::i64 : DataType::u64;
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && !is_text) {
+    const bool is_signed = std::is_signed_v<T>;
+    if (sizeof(T) == 1) return is_signed ? DataType::i8 : DataType::u8;
+    if (sizeof(T) == 4) return is_signed ? DataType::i32 : DataType::u32;
+    if (sizeof(T) == 8) return is_signed ? DataType::i64 : DataType::u64;
+  }
   return std::nullopt;
 }
 
@@ -142,4 +143,4 @@ inline constexpr std::optional<DataType> data_type_of<std::complex<double>> = Da
 template <class T>
 concept Element = data_type_of<T>.has_value();
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

@@ -34,16 +34,16 @@ struct OperationProfile {
 
 /// One step of a collective, as a rank has carried it out: see ProfilerOptions::steps.
 struct StepProfile {
-  std::string step;  ///< "copy", "reduce", "push", "flush", "signal", "wait", "notify", "slot"
-  int peer = -1;     ///< the rank of the communicator that took part; -1: none did, or several
-  Bytes bytes{};     ///< of each source; 0: none
+  std::string step{};  ///< "copy", "reduce", "push", "flush", "signal", "wait", "notify", "slot"
+  int peer = -1;       ///< the rank of the communicator that took part; -1: none did, or several
+  Bytes bytes{};       ///< of each source; 0: none
   std::uint64_t block = 0;  ///< of the call
   std::uint32_t number =
       0;  ///< of the schedule's step that it comes from, as `capstan explain` has it
   std::chrono::system_clock::time_point began{};
   std::chrono::nanoseconds duration{};
   int rank = -1;                ///< in the world
-  std::string tag;              ///< of the communicator
+  std::string tag{};            ///< of the communicator
   std::uint64_t operation = 0;  ///< OperationProfile::index of the call
 };
 
