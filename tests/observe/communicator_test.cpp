@@ -242,9 +242,9 @@ TEST(RecordedSteps, AreOnOneClock) {
 
 TEST(RecordedSteps, OfPacketsAndOfStreamsOfBlocks) {
   const auto kinds = [](const Profiler& profiler) {
-    std::set<std::string> kinds;
-    for (const StepProfile& step : profiler.steps()) kinds.insert(step.step);
-    return kinds;
+    std::set<std::string> found;
+    for (const StepProfile& step : profiler.steps()) found.insert(step.step);
+    return found;
   };
   EXPECT_THAT(kinds(recorded_steps(3, "all_reduce:flat/inline_packets", 2)),
               testing::IsSubsetOf({"copy", "reduce", "notify", "slot"}));
