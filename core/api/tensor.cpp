@@ -32,7 +32,7 @@ std::vector<std::int64_t> strides_of(const TensorView& tensor) {
   return tensor.strides.empty() ? dense_strides(tensor.shape) : tensor.strides;
 }
 
-/// Type element_codes of DLPack.
+/// Type codes of DLPack.
 struct Code {
   DataType type;
   std::uint8_t code, bits;

@@ -76,7 +76,7 @@ class SlotRingTest : public ::testing::Test {
       std::make_shared<const std::vector<Rank>>(std::vector{Rank{1}, Rank{2}});
 };
 
-/// How many of the pages that hold this region of all slots of the kind are mapped.
+/// Counts the mapped pages of one region of the slots of one kind.
 long pages_mapped(ExecutorWorld& world, int rank, SlotKind slots, std::uint64_t region) {
   constexpr std::uint64_t page = 4096;
   const SlotLayout& layout = world.layout().slots();

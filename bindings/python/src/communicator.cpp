@@ -361,56 +361,56 @@ template <Collective collective, auto function>
 using Bound = Method<&Chosen<collective, function>::call>;
 
 void bind_collectives(py::handle c) {
-  Bound<Collective::barrier, &barrier>::add(c, "barrier", 0, 0, {"wait", "algorithm"},
+  Bound<Collective::barrier, &barrier>::add(c,
                                             "barrier($self, *, wait=True, algorithm=None)\n--\n\n"
                                             "Returns when all ranks have called it.");
   Bound<Collective::broadcast, &broadcast>::add(
-      c, "broadcast", 1, 2, {"array", "root", "wait", "algorithm"},
+      c,
       "broadcast($self, array, root=0, *, wait=True, algorithm=None)\n--\n\n"
       "Every rank's array becomes the root's. Returns the array.");
   Bound<Collective::reduce, &reduce>::add(
-      c, "reduce", 1, 3, {"array", "root", "op", "out", "wait", "algorithm"},
+      c,
       "reduce($self, array, root=0, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
       "Combines all ranks' arrays at the root, which gets the result; others get None.");
   Bound<Collective::all_reduce, &all_reduce>::add(
-      c, "all_reduce", 1, 2, {"array", "op", "out", "wait", "algorithm"},
+      c,
       "all_reduce($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
       "Combines all ranks' arrays: in place, or into `out`. Returns the result.");
   Method<&all_reduce_fused>::add(
-      c, "all_reduce_fused", 1, 2, {"arrays", "op", "wait"},
+      c,
       "all_reduce_fused($self, arrays, op='sum', *, wait=True)\n--\n\n"
       "One all_reduce, in place, for many arrays of one type, such as gradients.");
   Bound<Collective::all_gather, &all_gather>::add(
-      c, "all_gather", 1, 1, {"array", "out", "counts", "wait", "algorithm"},
+      c,
       "all_gather($self, array, *, out=None, counts=None, wait=True, algorithm=None)\n--\n\n"
       "All ranks' arrays one after another: shape (size, *array.shape), or flat with `counts`, "
       "the\n"
       "length of each rank's array.");
   Bound<Collective::gather, &gather>::add(
-      c, "gather", 1, 2, {"array", "root", "out", "counts", "wait", "algorithm"},
+      c,
       "gather($self, array, root=0, *, out=None, counts=None, wait=True, algorithm=None)\n--\n\n"
       "As all_gather, at the root only; others get None.");
   Bound<Collective::reduce_scatter, &reduce_scatter>::add(
-      c, "reduce_scatter", 1, 2, {"array", "op", "out", "counts", "wait", "algorithm"},
+      c,
       "reduce_scatter($self, array, op='sum', *, out=None, counts=None, wait=True, "
       "algorithm=None)\n--\n\n"
       "Combines all ranks' arrays; rank r gets part r of `size` equal parts, or of `counts`.");
   Bound<Collective::scatter, &scatter>::add(
-      c, "scatter", 0, 2, {"array", "root", "out", "counts", "wait", "algorithm"},
+      c,
       "scatter($self, array=None, root=0, *, out=None, counts=None, wait=True, "
       "algorithm=None)\n--\n\n"
       "Rank r gets part r of the root's array. Ranks that are not the root pass `out`.");
   Bound<Collective::all_to_all, &all_to_all>::add(
-      c, "all_to_all", 1, 1, {"array", "out", "send_counts", "receive_counts", "wait", "algorithm"},
+      c,
       "all_to_all($self, array, *, out=None, send_counts=None, receive_counts=None, wait=True, "
       "algorithm=None)\n--\n\n"
       "Part i of the array goes to rank i; part i of the result comes from rank i.");
   Bound<Collective::scan, &scan>::add(
-      c, "scan", 1, 2, {"array", "op", "out", "wait", "algorithm"},
+      c,
       "scan($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
       "Combines the arrays of ranks 0 to this one.");
   Bound<Collective::exscan, &exscan>::add(
-      c, "exscan", 1, 2, {"array", "op", "out", "wait", "algorithm"},
+      c,
       "exscan($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
       "Combines the arrays of the ranks before this one; rank 0's result stays as it is.");
 }

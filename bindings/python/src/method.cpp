@@ -20,11 +20,33 @@ std::size_t find(const Signature& signature, PyObject* name) {
 }
 
 bool refuse(const Signature& signature, const char* text, PyObject* name) {
-  PyErr_Format(PyExc_TypeError, text, signature.method, name);
+  PyErr_Format(PyExc_TypeError, text, signature.method.c_str(), name);
   return false;
 }
 
 }  // namespace
+
+Signature Signature::of(std::string_view text) {
+  Signature signature;
+  const auto open = text.find('(');
+  signature.method = text.substr(0, open);
+  bool only_named = false;
+  std::string_view rest = text.substr(open + 1, text.find(')') - open - 1);
+  while (!rest.empty()) {
+    const std::string_view parameter = rest.substr(0, rest.find(", "));
+    rest.remove_prefix(std::min(rest.size(), parameter.size() + 2));
+    if (parameter == "$self") continue;
+    if (parameter == "*") {
+      only_named = true;
+      continue;
+    }
+    const auto name = std::string{parameter.substr(0, parameter.find('='))};
+    signature.names.at(signature.count++) = PyUnicode_InternFromString(name.c_str());
+    if (!only_named) ++signature.positional;
+    if (name.size() == parameter.size()) ++signature.required;
+  }
+  return signature;
+}
 
 py::type_error Signature::wrong_type(std::size_t parameter, py::handle argument) const {
   return py::type_error(fmt::format("{}(): '{}' cannot be a {}", method,
@@ -37,7 +59,7 @@ bool Signature::parse(PyObject* const* arguments, Py_ssize_t given, PyObject* ke
   const auto first = static_cast<std::size_t>(given);
   if (first > positional) {
     PyErr_Format(PyExc_TypeError, "%s() takes at most %zu positional arguments, %zu were given",
-                 method, positional, first);
+                 method.c_str(), positional, first);
     return false;
   }
   std::copy(arguments, arguments + given, found.begin());

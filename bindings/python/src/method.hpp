@@ -7,6 +7,10 @@
 #include <cstddef>
 #include <exception>
 #include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "errors.hpp"
@@ -20,11 +24,14 @@ namespace py = pybind11;
 struct Signature {
   static constexpr std::size_t most = 8;
 
-  const char* method;
-  std::size_t required;               ///< these have no default
-  std::size_t positional;             ///< the others only go by name
-  std::array<PyObject*, most> names;  ///< interned, as those in calls are
-  std::size_t count;
+  std::string method{};
+  std::size_t required = 0;             ///< these have no default
+  std::size_t positional = 0;           ///< the others only go by name
+  std::array<PyObject*, most> names{};  ///< interned, as those in calls are
+  std::size_t count = 0;
+
+  /// Of a text such as "scan($self, array, op='sum', *, out=None)", to the first ')'.
+  static Signature of(std::string_view text);
 
   /// Finds the argument of each parameter, null without one. False with a TypeError.
   bool parse(PyObject* const* arguments, Py_ssize_t given, PyObject* keywords,
@@ -73,19 +80,20 @@ class Method;
 template <class Self, class... Arguments, py::object (*function)(Self&, Arguments...)>
 class Method<function> {
  public:
-  /// Adds the method to a class. `text` begins with the signature, as inspect.signature() reads it.
-  static void add(py::handle type, const char* name, std::size_t required, std::size_t positional,
-                  std::array<const char*, sizeof...(Arguments)> names, const char* text) {
-    signature = {name, required, positional, {}, names.size()};
-    for (std::size_t i = 0; i < names.size(); ++i)
-      signature.names[i] = PyUnicode_InternFromString(names[i]);
+  /// Adds the method to a class. `text` is its documentation, which begins with the signature, as
+  /// inspect.signature() reads it.
+  static void add(py::handle type, const char* text) {
+    signature = Signature::of(text);
+    if (signature.count != sizeof...(Arguments))
+      throw std::logic_error(signature.method + ": another number of parameters than its text has");
     static PyMethodDef definition{
-        name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call)),
+        signature.method.c_str(),
+        reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call)),
         METH_FASTCALL | METH_KEYWORDS, text};
     auto method = py::reinterpret_steal<py::object>(
         PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), &definition));
     if (!method) throw py::error_already_set();
-    type.attr(name) = method;
+    type.attr(signature.method.c_str()) = method;
   }
 
  private:

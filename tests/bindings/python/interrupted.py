@@ -6,6 +6,7 @@ Rank 1 makes the call only when rank 0 has been interrupted: a wait that ignores
 import os
 import signal
 import threading
+import time
 
 import capstan as cs
 import numpy as np
@@ -15,9 +16,14 @@ x = comm.allocate(1 << 22)
 x[:] = comm.rank + 1
 flag = np.zeros(1)
 if comm.rank == 0:
-    timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
+
+    def interrupt():
+        while not comm.report_data()["entries"]:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     try:
-        timer.start()
         comm.all_reduce(x)
         raise SystemExit("the call has ended without rank 1")
     except KeyboardInterrupt:
