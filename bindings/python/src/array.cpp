@@ -273,4 +273,25 @@ TensorView Array::view() const {
   return {data_, type_, shape(), std::move(strides)};
 }
 
+namespace {
+
+Array dense(Array array, const char* call, const char* role) {
+  if (!array.is_dense())
+    throw py::buffer_error(
+        fmt::format("{}: the {} is not contiguous: pass a contiguous copy "
+                    "(numpy.ascontiguousarray, tensor.contiguous())",
+                    call, role));
+  return array;
+}
+
+}  // namespace
+
+Array input_of(py::handle object, const char* call) {
+  return dense(Array::readable(object), call, "input");
+}
+
+Array output_of(py::handle object, const char* call) {
+  return dense(Array::writable(object), call, "output");
+}
+
 }  // namespace capstan::python

@@ -52,11 +52,16 @@ class Array {
   std::size_t count_ = 0;
   DataType type_ = DataType::u8;
   bool is_dense_ = true, is_bool_ = false;
-  Py_buffer buffer_{};     ///< the export; buffer_.obj is null without one
-  py::object owner_;       ///< of memory that no buffer exports
-  void* dlpack_ = nullptr;  ///< a DLManagedTensor, which is deleted at the end
+  Py_buffer buffer_{};                ///< the export; buffer_.obj is null without one
+  py::object owner_;                  ///< of memory that no buffer exports
+  void* dlpack_ = nullptr;            ///< a DLManagedTensor, which is deleted at the end
   std::optional<TensorView> tensor_;  ///< where no buffer has shape and strides
 };
+
+/// The array that a call reads or writes. Throws a Python BufferError, which names the call, where
+/// it is not contiguous.
+Array input_of(py::handle object, const char* call);
+Array output_of(py::handle object, const char* call);
 
 /// An array whose elements are of another type than its own: bf16 in an array of uint16.
 struct Typed {

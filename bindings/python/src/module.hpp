@@ -9,6 +9,7 @@ void bind_errors(pybind11::module_& module);
 void bind_algorithms(pybind11::module_& module);
 void bind_arrays(pybind11::module_& module);
 void bind_work(pybind11::module_& module);
+void bind_collectives(pybind11::handle communicator);
 void bind_communicator(pybind11::module_& module);
 void bind_profiler(pybind11::module_& module);
 void bind_worlds(pybind11::module_& module);

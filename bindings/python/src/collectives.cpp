@@ -1,0 +1,347 @@
+// The collectives of capstan.Communicator.
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <utility>
+
+#include "communicator.hpp"
+#include "method.hpp"
+#include "module.hpp"
+
+namespace capstan::python {
+namespace {
+
+using Counts = std::vector<std::size_t>;
+using Object = py::object;
+
+/// A request's arrays, and what it gives.
+struct Call {
+  Request request;
+  std::vector<Array> arrays{};
+  Object result = py::none();
+
+  explicit Call(Request made) : request(std::move(made)) { arrays.reserve(2); }
+  void set_input(Array array) {
+    request.type = array.type();
+    request.input = array.data();
+    request.input_count = Elements{array.count()};
+    arrays.push_back(std::move(array));
+  }
+  void set_output(Array array, Object owner) {
+    request.type = array.type();
+    request.output = array.data();
+    request.output_count = Elements{array.count()};
+    arrays.push_back(std::move(array));
+    result = std::move(owner);
+  }
+};
+
+/// Sums of booleans would leave values that are no booleans.
+void check_operation(const Array& array, const Reducer& reducer) {
+  if (!array.is_bool() || reducer.user()) return;
+  const ReduceOp op = reducer.op();
+  const bool keeps_booleans = op != ReduceOp::sum && op != ReduceOp::average;
+  if (!keeps_booleans)
+    throw py::type_error(
+        fmt::format("booleans have no {}: use 'logical_or', 'logical_and', or an "
+                    "array of integers",
+                    name_of(op)));
+}
+
+/// An array of the same library, element type and device as `like`.
+Object empty(py::handle like, const std::vector<std::int64_t>& shape) {
+  return py::module_::import("capstan._arrays").attr("empty")(like, py::cast(shape));
+}
+
+std::vector<std::int64_t> gathered_shape(const Array& block, int ranks) {
+  auto shape = block.shape();
+  shape.insert(shape.begin(), ranks);
+  return shape;
+}
+
+std::vector<std::int64_t> scattered_shape(const Array& whole, int ranks) {
+  auto shape = whole.shape();
+  if (shape.empty() || shape[0] % ranks != 0)
+    throw InvalidArgument(
+        fmt::format("the first dimension, {}, is not divisible by the {} ranks: pass `out` and "
+                    "`counts`",
+                    shape.empty() ? 1 : shape[0], ranks));
+  shape[0] /= ranks;
+  if (shape[0] == 1 && shape.size() > 1) shape.erase(shape.begin());
+  return shape;
+}
+
+std::int64_t total(const Counts& counts) {
+  return static_cast<std::int64_t>(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+}
+
+Request request_of(Collective collective, Reducer reducer = {}, int root = 0) {
+  Request request;
+  request.collective = collective;
+  request.reducer = std::move(reducer);
+  request.root = root;
+  return request;
+}
+
+// Calls that may have a count for each rank have it in the _v form.
+Request request_of(Collective plain, Collective with_counts, const std::optional<Counts>& counts,
+                   Reducer reducer = {}, int root = 0) {
+  Request request = request_of(counts ? with_counts : plain, std::move(reducer), root);
+  if (counts) request.counts = request::counts(*counts);
+  return request;
+}
+
+Object carry_out(Endpoint& self, Call call, bool wait) {
+  return self.call(call.request, std::move(call.arrays), std::move(call.result), wait);
+}
+
+/// all_reduce, scan, exscan: in place unless there is an output.
+Object reduce_everywhere(Endpoint& self, Collective collective, Object array, Reducer reducer,
+                         const Object& out, bool wait) {
+  const char* name = name_of(collective).data();
+  Call call{request_of(collective, std::move(reducer))};
+  if (out.is_none()) {
+    call.set_output(output_of(array, name), array);
+    call.request.input = call.request.output;
+    call.request.input_count = call.request.output_count;
+  } else {
+    call.set_input(input_of(array, name));
+    call.set_output(output_of(out, name), out);
+  }
+  check_operation(call.arrays.front(), call.request.reducer);
+  return carry_out(self, std::move(call), wait);
+}
+
+Object all_reduce(Endpoint& self, const Object& array, const Object& op, const Object& out,
+                  bool wait) {
+  Reducer reducer = reducer_of(op);
+  if (out.is_none()) {
+    Array strided = Array::writable(array);
+    if (!strided.is_dense()) {
+      check_operation(strided, reducer);
+      Communicator& world = self.communicator();
+      std::vector<Array> arrays;
+      const TensorView view = strided.view();
+      arrays.push_back(std::move(strided));
+      return self.started([&] { return world.start_all_reduce(view, reducer); }, std::move(arrays),
+                          array, wait);
+    }
+  }
+  return reduce_everywhere(self, Collective::all_reduce, array, std::move(reducer), out, wait);
+}
+
+Object scan(Endpoint& self, const Object& array, const Object& op, const Object& out, bool wait) {
+  return reduce_everywhere(self, Collective::scan, array, reducer_of(op), out, wait);
+}
+
+Object exscan(Endpoint& self, const Object& array, const Object& op, const Object& out, bool wait) {
+  return reduce_everywhere(self, Collective::exscan, array, reducer_of(op), out, wait);
+}
+
+Object broadcast(Endpoint& self, const Object& array, int root, bool wait) {
+  Array data = Array::writable(array);
+  if (!data.is_dense()) {
+    Communicator& world = self.communicator();
+    const TensorView view = data.view();
+    std::vector<Array> arrays;
+    arrays.push_back(std::move(data));
+    return self.started([&] { return world.start_broadcast(view, root); }, std::move(arrays), array,
+                        wait);
+  }
+  Call call{request_of(Collective::broadcast, {}, root)};
+  call.set_output(std::move(data), array);
+  call.request.input = call.request.output;
+  call.request.input_count = call.request.output_count;
+  return carry_out(self, std::move(call), wait);
+}
+
+Object reduce(Endpoint& self, const Object& array, int root, const Object& op, const Object& out,
+              bool wait) {
+  Call call{request_of(Collective::reduce, reducer_of(op), root)};
+  Array input = input_of(array, "reduce");
+  check_operation(input, call.request.reducer);
+  if (self.communicator().rank() == root) {
+    const Object output = out.is_none() ? empty(array, input.shape()) : out;
+    call.set_output(output_of(output, "reduce"), output);
+  }
+  call.set_input(std::move(input));
+  return carry_out(self, std::move(call), wait);
+}
+
+Object all_gather(Endpoint& self, const Object& array, const Object& out,
+                  const std::optional<Counts>& counts, bool wait) {
+  Call call{request_of(Collective::all_gather, Collective::all_gather_v, counts)};
+  Array input = input_of(array, "all_gather");
+  Object output = out;
+  if (output.is_none())
+    output = empty(array, counts ? std::vector{total(*counts)}
+                                 : gathered_shape(input, self.communicator().size()));
+  call.set_output(output_of(output, "all_gather"), output);
+  call.set_input(std::move(input));
+  return carry_out(self, std::move(call), wait);
+}
+
+Object gather(Endpoint& self, const Object& array, int root, const Object& out,
+              const std::optional<Counts>& counts, bool wait) {
+  Call call{request_of(Collective::gather, Collective::gather_v, counts, {}, root)};
+  Array input = input_of(array, "gather");
+  if (self.communicator().rank() == root) {
+    Object output = out;
+    if (output.is_none())
+      output = empty(array, counts ? std::vector{total(*counts)}
+                                   : gathered_shape(input, self.communicator().size()));
+    call.set_output(output_of(output, "gather"), output);
+  }
+  call.set_input(std::move(input));
+  return carry_out(self, std::move(call), wait);
+}
+
+Object reduce_scatter(Endpoint& self, const Object& array, const Object& op, const Object& out,
+                      const std::optional<Counts>& counts, bool wait) {
+  Call call{
+      request_of(Collective::reduce_scatter, Collective::reduce_scatter_v, counts, reducer_of(op))};
+  Array input = input_of(array, "reduce_scatter");
+  check_operation(input, call.request.reducer);
+  const Communicator& world = self.communicator();
+  Object output = out;
+  if (output.is_none()) {
+    const auto mine = static_cast<std::size_t>(world.rank());
+    output = empty(array, counts && mine < counts->size()
+                              ? std::vector{static_cast<std::int64_t>((*counts)[mine])}
+                              : scattered_shape(input, world.size()));
+  }
+  call.set_output(output_of(output, "reduce_scatter"), output);
+  call.set_input(std::move(input));
+  return carry_out(self, std::move(call), wait);
+}
+
+Object scatter(Endpoint& self, const Object& array, int root, const Object& out,
+               const std::optional<Counts>& counts, bool wait) {
+  Call call{request_of(Collective::scatter, Collective::scatter_v, counts, {}, root)};
+  const Communicator& world = self.communicator();
+  Object output = out;
+  if (world.rank() == root) {
+    Array input = input_of(array, "scatter");
+    if (output.is_none())
+      output = empty(array, counts ? std::vector{static_cast<std::int64_t>(
+                                         counts->at(static_cast<std::size_t>(root)))}
+                                   : scattered_shape(input, world.size()));
+    call.set_input(std::move(input));
+  } else if (output.is_none()) {
+    throw InvalidArgument(fmt::format(
+        "scatter: rank {} is not the root, {}, so it has to pass `out`", world.rank(), root));
+  }
+  call.set_output(output_of(output, "scatter"), output);
+  return carry_out(self, std::move(call), wait);
+}
+
+Object all_to_all(Endpoint& self, const Object& array, const Object& out,
+                  const std::optional<Counts>& send_counts,
+                  const std::optional<Counts>& receive_counts, bool wait) {
+  if (send_counts.has_value() != receive_counts.has_value())
+    throw InvalidArgument("all_to_all: pass both send_counts and receive_counts, or neither");
+  Call call{request_of(Collective::all_to_all, Collective::all_to_all_v, send_counts)};
+  if (receive_counts) call.request.receive_counts = request::counts(*receive_counts);
+  Array input = input_of(array, "all_to_all");
+  Object output = out;
+  if (output.is_none())
+    output = empty(array, receive_counts ? std::vector{total(*receive_counts)} : input.shape());
+  call.set_output(output_of(output, "all_to_all"), output);
+  call.set_input(std::move(input));
+  return carry_out(self, std::move(call), wait);
+}
+
+Object barrier(Endpoint& self, bool wait) {
+  return carry_out(self, Call{Request{}}, wait);
+}
+
+/// All arrays in one call, in place.
+Object all_reduce_fused(Endpoint& self, const Object& list, const Object& op, bool wait) {
+  const Reducer reducer = reducer_of(op);
+  std::vector<Array> arrays;
+  for (const py::handle object : list) {
+    arrays.push_back(output_of(object, "all_reduce_fused"));
+    check_operation(arrays.back(), reducer);
+    if (arrays.back().type() != arrays.front().type())
+      throw py::type_error("all_reduce_fused: all arrays have one element type");
+  }
+  if (arrays.empty()) throw InvalidArgument("all_reduce_fused: there is no array");
+  Communicator& world = self.communicator();
+  TensorRequest request;
+  request.reducer = reducer;
+  for (const Array& array : arrays) request.inputs.push_back(array.view());
+  return self.started([&] { return world.start(request); }, std::move(arrays), list, wait);
+}
+
+/// The same call with an algorithm as its last argument.
+template <Collective collective, auto function>
+struct Chosen;
+template <Collective collective, class... Arguments, Object (*function)(Endpoint&, Arguments...)>
+struct Chosen<collective, function> {
+  static Object call(Endpoint& self, Arguments... arguments, const Object& algorithm) {
+    return function(self.by(collective, algorithm), arguments...);
+  }
+};
+
+template <Collective collective, auto function>
+using Bound = Method<&Chosen<collective, function>::call>;
+
+}  // namespace
+
+void bind_collectives(py::handle c) {
+  Bound<Collective::barrier, &barrier>::add(c,
+                                            "barrier($self, *, wait=True, algorithm=None)\n--\n\n"
+                                            "Returns when all ranks have called it.");
+  Bound<Collective::broadcast, &broadcast>::add(
+      c,
+      "broadcast($self, array, root=0, *, wait=True, algorithm=None)\n--\n\n"
+      "Every rank's array becomes the root's. Returns the array.");
+  Bound<Collective::reduce, &reduce>::add(
+      c,
+      "reduce($self, array, root=0, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "Combines all ranks' arrays at the root, which gets the result; others get None.");
+  Bound<Collective::all_reduce, &all_reduce>::add(
+      c,
+      "all_reduce($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "Combines all ranks' arrays: in place, or into `out`. Returns the result.");
+  Method<&all_reduce_fused>::add(
+      c,
+      "all_reduce_fused($self, arrays, op='sum', *, wait=True)\n--\n\n"
+      "One all_reduce, in place, for many arrays of one type, such as gradients.");
+  Bound<Collective::all_gather, &all_gather>::add(
+      c,
+      "all_gather($self, array, *, out=None, counts=None, wait=True, algorithm=None)\n--\n\n"
+      "All ranks' arrays one after another: shape (size, *array.shape), or flat with `counts`, "
+      "the\n"
+      "length of each rank's array.");
+  Bound<Collective::gather, &gather>::add(
+      c,
+      "gather($self, array, root=0, *, out=None, counts=None, wait=True, algorithm=None)\n--\n\n"
+      "As all_gather, at the root only; others get None.");
+  Bound<Collective::reduce_scatter, &reduce_scatter>::add(
+      c,
+      "reduce_scatter($self, array, op='sum', *, out=None, counts=None, wait=True, "
+      "algorithm=None)\n--\n\n"
+      "Combines all ranks' arrays; rank r gets part r of `size` equal parts, or of `counts`.");
+  Bound<Collective::scatter, &scatter>::add(
+      c,
+      "scatter($self, array=None, root=0, *, out=None, counts=None, wait=True, "
+      "algorithm=None)\n--\n\n"
+      "Rank r gets part r of the root's array. Ranks that are not the root pass `out`.");
+  Bound<Collective::all_to_all, &all_to_all>::add(
+      c,
+      "all_to_all($self, array, *, out=None, send_counts=None, receive_counts=None, wait=True, "
+      "algorithm=None)\n--\n\n"
+      "Part i of the array goes to rank i; part i of the result comes from rank i.");
+  Bound<Collective::scan, &scan>::add(
+      c,
+      "scan($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "Combines the arrays of ranks 0 to this one.");
+  Bound<Collective::exscan, &exscan>::add(
+      c,
+      "exscan($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "Combines the arrays of the ranks before this one; rank 0's result stays as it is.");
+}
+
+}  // namespace capstan::python
