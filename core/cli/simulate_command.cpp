@@ -1,4 +1,7 @@
 #include <fmt/format.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
@@ -78,12 +81,22 @@ void add_output(CLI::App& command, SimulateOptions& options) {
       ->capture_default_str();
 }
 
+/// Freed memory stays with the program. Schedules of a million steps come and go, and glibc would
+/// give their pages back each time. Measured: docs/lab-notebook.md#memory-of-a-simulation.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+#endif
+}
+
 }  // namespace
 
 int run_simulate(const SimulateOptions& options, const std::vector<std::string>& arguments) {
   if (!options.chart.empty()) report::require_charts("--chart");
   perf::check_writable(options.svg);
   perf::check_writable(options.chart);
+  keep_freed_memory();
   const Scenario scenario{options};
   fmt::print("{}", options.json ? to_json(scenario) : to_text(scenario));
   if (!options.svg.empty()) perf::write_document(options.svg, picture(scenario));
