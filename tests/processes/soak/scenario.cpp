@@ -117,6 +117,12 @@ void Scenario::arrange_blame() {
   size = std::max(size, one_element);
 }
 
+void Scenario::move_to_one_host() {
+  ranks_each = ranks();
+  hosts = 1;
+  in_turns = false;
+}
+
 perf::Cell Scenario::call(int n) const {
   const auto all = all_collectives();
   const Collective which =

@@ -58,6 +58,9 @@ struct Scenario {
   std::uint32_t rate_kbit;
   std::chrono::milliseconds pause;  ///< how long a pause or a flap is
 
+  /// All ranks on one host: the same calls, over shared memory. Only for kills, stops and blames.
+  void move_to_one_host();
+
   int ranks() const { return hosts * ranks_each; }
   int host_of(int rank) const { return in_turns ? rank % hosts : rank / ranks_each; }
   /// Slow, but no slower than the deadline: nobody may notice.

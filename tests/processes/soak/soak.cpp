@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <map>
 
+#include "capstan/error.hpp"
 #include "tests/processes/soak/rank.hpp"
 #include "tests/processes/soak/trial.hpp"
 
 namespace capstan::soak {
 namespace {
+
+constexpr std::string_view one_host = "shm";
 
 struct Options {
   std::uint64_t first_seed = 1, seeds = 1;
@@ -47,9 +50,10 @@ void report(const Scenario& scenario, const Verdict& verdict, const Options& opt
                options.network, name_of(scenario.fault), scenario.seed);
 }
 
-void run_one(const Testbed& testbed, const Scenario& scenario, const Options& options,
-             Tally& tally) {
-  const Verdict verdict = Trial{testbed, scenario, options.network}.run();
+void run_one(const Testbed& testbed, Scenario scenario, const Options& options, Tally& tally) {
+  const bool alone = options.network == one_host;
+  if (alone) scenario.move_to_one_host();
+  const Verdict verdict = Trial{testbed, scenario, alone ? "tcp" : options.network}.run();
   ++tally.runs;
   tally.wrong += verdict.complaints.empty() ? 0 : 1;
   if (!scenario.ends_well()) tally.told.push_back(verdict.told.count());
@@ -57,11 +61,27 @@ void run_one(const Testbed& testbed, const Scenario& scenario, const Options& op
   std::fflush(stdout);
 }
 
-void run_wanted(const Testbed& testbed, const Scenario& scenario, const Options& options,
-                Tally& tally) {
-  const bool wanted =
-      options.kinds.empty() || std::ranges::count(options.kinds, scenario.work()) > 0;
-  if (wanted || scenario.fault != Fault::blame) run_one(testbed, scenario, options, tally);
+bool is_wanted(const Scenario& scenario, const Options& options) {
+  return scenario.fault != Fault::blame || options.kinds.empty() ||
+         std::ranges::count(options.kinds, scenario.work()) > 0;
+}
+
+/// Faults of cables need some.
+bool can_happen(Fault fault, const Options& options) {
+  return options.network != one_host || (fault != Fault::cut && fault != Fault::slow);
+}
+
+std::vector<Fault> wanted_faults(const Options& options) {
+  std::vector<Fault> wanted;
+  for (const Fault fault : all_faults) {
+    const bool named = std::ranges::count(options.only, name_of(fault)) > 0;
+    if (named && !can_happen(fault, options))
+      throw InvalidArgument(
+          fmt::format("--only {}: there is no cable between ranks on one host", name_of(fault)));
+    if (named || (options.only.empty() && fault != Fault::blame && can_happen(fault, options)))
+      wanted.push_back(fault);
+  }
+  return wanted;
 }
 
 /// After each seed on a terminal, after each tenth elsewhere.
@@ -74,12 +94,12 @@ void show_progress(std::uint64_t done, const Options& options) {
 
 int run_all(const Options& options) {
   const Testbed testbed = Testbed::of_environment();
+  const std::vector<Fault> faults = wanted_faults(options);
   std::map<Fault, Tally> tallies;
   for (std::uint64_t done = 0; done < options.seeds; show_progress(++done, options))
-    for (const Fault fault : all_faults)
-      if (options.only.empty() ? fault != Fault::blame
-                               : std::ranges::count(options.only, name_of(fault)) > 0)
-        run_wanted(testbed, Scenario{fault, options.first_seed + done}, options, tallies[fault]);
+    for (const Fault fault : faults)
+      if (const Scenario scenario{fault, options.first_seed + done}; is_wanted(scenario, options))
+        run_one(testbed, scenario, options, tallies[fault]);
   int wrong = 0;
   for (const auto& [fault, tally] : tallies) {
     print_line(tally, fault, options.network);
@@ -99,7 +119,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Random faults on a testbed of hosts; scripts/soak makes the testbed."};
   app.add_option("--first-seed", options.first_seed, "the first run's seed");
   app.add_option("--seeds", options.seeds, "how many seeds, one run of each fault per seed");
-  app.add_option("--network", options.network, "tcp or ofi");
+  app.add_option("--network", options.network, "tcp or ofi, or shm: all ranks on one host")
+      ->check(CLI::IsMember{std::vector<std::string>{"tcp", "ofi", "shm"}});
   app.add_option("--only", options.only, "kill, stop, cut, slow or blame")
       ->check(CLI::IsMember{std::vector<std::string>{"kill", "stop", "cut", "slow", "blame"}});
   app.add_option("--kinds", options.kinds, "of blame: only these calls, messages or splits");
