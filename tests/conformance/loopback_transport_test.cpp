@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <thread>
@@ -152,6 +153,7 @@ TEST(LoopbackThreads, WhatWasWokenForSurvivesItsSenderTheRestDoesNot) {
     *pair.own(2000) = std::byte{5};
     pair.push(2000, 1);
     pair.transports[0].reset();
+    std::ranges::fill(elsewhere, std::byte{6});
   }
   EXPECT_EQ(pair.receiver.departed(Rank{0}), "the thread of rank 0 has destroyed its transport");
   pair.receiver.progress();

@@ -1,5 +1,7 @@
 // Worlds whose ranks meet in a store of the program.
 
+#include "core/bootstrap/store/program_store.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -198,6 +200,19 @@ TEST(ProgramStore, HostileArgumentsAreRefused) {
   EXPECT_EQ(code(error_of_joining(store, 0, 2, short_settings("short"))),
             ErrorCode::invalid_argument);
   EXPECT_TRUE(store->values().empty());
+}
+
+TEST(ProgramStore, KeysOutsideTheRulesReachNoStore) {
+  const auto store = std::make_shared<MapStore>();
+  ProgramStore ours{store, {.prefix = "keys", .rank = 0}};
+  const std::size_t before = store->values().size();
+  for (const std::string& key : {std::string{}, std::string(10'000, 'k')}) {
+    EXPECT_THROW(ours.put(key, {}), InvalidArgument) << key.size();
+    EXPECT_THROW((void)ours.try_get(key), InvalidArgument) << key.size();
+    EXPECT_THROW((void)ours.get(key, Deadline::in(std::chrono::milliseconds{1})), InvalidArgument)
+        << key.size();
+  }
+  EXPECT_EQ(store->values().size(), before);
 }
 
 }  // namespace
