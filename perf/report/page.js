@@ -285,8 +285,9 @@
 
   function barChart(canvas, part, bars) {
     const compared = part.compared && bars.some((bar) => bar.compared !== null);
+    const colours = [...palette, '#a0a0a0'];
     const parts = part.parts.map((label, i) => ({ label, stack: 'parts', data: bars.map((bar) => bar.parts[i]),
-      backgroundColor: palette[i % palette.length] }));
+      backgroundColor: colours[i % colours.length] }));
     if (compared)
       parts.push({ label: part.compared, stack: 'compared', data: bars.map((bar) => bar.compared), backgroundColor: '#808080' });
     const scale = (more) => ({ stacked: true, grid: { color: () => css('--grid') }, ...more });

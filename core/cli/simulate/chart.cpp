@@ -7,32 +7,24 @@
 namespace capstan::cli {
 namespace {
 
-/// Candidates that were simulated, and those of which a bound alone says that they are no faster.
+/// Candidates that were simulated, and where the time of their critical paths goes; and those of
+/// which a bound alone says that they are no faster.
 report::Bars candidates_of(const Scenario& scenario) {
-  report::Bars bars{.title = "Candidates: time until the slowest rank has ended",
-                    .unit = "microseconds",
-                    .parts = {"simulated", "at least"}};
+  report::Bars bars{
+      .title = "Candidates: time until the slowest rank has ended, by parts",
+      .unit = "microseconds",
+      .parts = {"overhead", "work", "transfer", "latency", "queueing", "late", "at least"}};
   for (const Way& way : scenario.ways()) {
     if (!way.time && way.least <= 0) continue;
     const bool fastest = &way == &scenario.ways().front();
+    const TimeSplit& split = way.split;
     bars.bars.push_back(
         {.name = (fastest ? "* " : "") + full_name(way.call.algorithm->name, way.call.protocol),
-         .parts = {us(way.time.value_or(0)), way.time ? 0 : us(way.least)},
+         .parts = {us(split.overhead), us(split.work), us(split.transfer), us(split.latency),
+                   us(split.queueing), us(split.late), way.time ? 0 : us(way.least)},
          .note = way.verdict});
   }
   return bars;
-}
-
-/// Where the time of the critical path goes.
-report::Bars path_of(const Scenario& scenario) {
-  const TimeSplit split = scenario.critical_path().split;
-  const Way& way = scenario.ways().front();
-  return {.title = "The critical path: where the time goes",
-          .unit = "microseconds",
-          .parts = {"overhead", "work", "transfer", "latency", "queueing", "late"},
-          .bars = {{.name = full_name(way.call.algorithm->name, way.call.protocol),
-                    .parts = {us(split.overhead), us(split.work), us(split.transfer),
-                              us(split.latency), us(split.queueing), us(split.late)}}}};
 }
 
 /// How busy the links of each class are, and the busiest of them.
@@ -76,7 +68,6 @@ std::string chart_page(const Scenario& scenario, const report::Facts& facts) {
   if (!hosts.single()) page.add_fact("network", scenario.cluster().fabric->description());
   page.add_facts(facts);
   page.add(candidates_of(scenario));
-  page.add(path_of(scenario));
   if (!scenario.best().run.loads.empty()) page.add(load_of(scenario));
   page.add(report::Drawing{.title = "Ranks over time", .svg = picture(scenario)});
   if (const report::Table table = busiest_links(scenario); !table.rows.empty()) page.add(table);

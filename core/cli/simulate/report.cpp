@@ -44,22 +44,6 @@ std::string wrapped(std::string line, const std::vector<std::string>& words) {
   return text + line + "\n";
 }
 
-std::string candidates_text(const Scenario& scenario) {
-  std::string text = fmt::format("\n  {:<36} {:>14}  {}\n", "candidate", "microseconds", "verdict");
-  std::map<std::string, std::vector<std::string>> impossible;
-  for (const Way& way : scenario.ways())
-    if (way.time || way.least > 0)
-      text += fmt::format(
-          "{} {:<36} {:>14}  {}\n", &way == &scenario.ways().front() ? '*' : ' ', full_name(way),
-          way.time ? fmt::format("{:.2f}", us(*way.time)) : fmt::format(">= {:.2f}", us(way.least)),
-          way.verdict);
-    else
-      impossible[way.verdict].push_back(full_name(way));
-  for (const auto& [reason, names] : impossible)
-    text += wrapped(fmt::format("not possible: {}:", reason), names);
-  return text;
-}
-
 std::string split_text(const TimeSplit& split) {
   std::string text;
   const std::pair<std::string_view, double> parts[] = {
@@ -67,6 +51,26 @@ std::string split_text(const TimeSplit& split) {
       {"latency", split.latency},   {"queueing", split.queueing}, {"late", split.late}};
   for (const auto& [name, time] : parts)
     if (time >= 0.5) text += fmt::format("{}{} {:.2f}", text.empty() ? "" : " + ", name, us(time));
+  return text;
+}
+
+std::string candidates_text(const Scenario& scenario) {
+  std::string text = fmt::format("\n  {:<36} {:>14}  {}\n", "candidate", "microseconds", "verdict");
+  std::map<std::string, std::vector<std::string>> impossible;
+  for (const Way& way : scenario.ways()) {
+    const bool fastest = &way == &scenario.ways().front();
+    if (!way.time && way.least <= 0) {
+      impossible[way.verdict].push_back(full_name(way));
+      continue;
+    }
+    text += fmt::format(
+        "{} {:<36} {:>14}  {}\n", fastest ? '*' : ' ', full_name(way),
+        way.time ? fmt::format("{:.2f}", us(*way.time)) : fmt::format(">= {:.2f}", us(way.least)),
+        way.verdict);
+    if (way.time && !fastest) text += fmt::format("    {}\n", split_text(way.split));
+  }
+  for (const auto& [reason, names] : impossible)
+    text += wrapped(fmt::format("not possible: {}:", reason), names);
   return text;
 }
 
@@ -130,6 +134,12 @@ double spread_of(const ClusterRun& run) {
   return last - first;
 }
 
+nlohmann::json to_json(const TimeSplit& split) {
+  return {{"overhead", us(split.overhead)}, {"work", us(split.work)},
+          {"transfer", us(split.transfer)}, {"latency", us(split.latency)},
+          {"queueing", us(split.queueing)}, {"late", us(split.late)}};
+}
+
 nlohmann::json to_json(const CriticalPath& path) {
   nlohmann::json hops = nlohmann::json::array();
   for (const PathHop& hop : path.hops)
@@ -140,11 +150,9 @@ nlohmann::json to_json(const CriticalPath& path) {
                     {"received", us(hop.received)},
                     {"queueing", us(hop.queueing)},
                     {"step", hop.step}});
-  const TimeSplit& split = path.split;
-  return {{"overhead", us(split.overhead)}, {"work", us(split.work)},
-          {"transfer", us(split.transfer)}, {"latency", us(split.latency)},
-          {"queueing", us(split.queueing)}, {"late", us(split.late)},
-          {"messages", std::move(hops)}};
+  nlohmann::json json = to_json(path.split);
+  json["messages"] = std::move(hops);
+  return json;
 }
 
 nlohmann::json candidates_json(const Scenario& scenario) {
@@ -155,7 +163,7 @@ nlohmann::json candidates_json(const Scenario& scenario) {
                                         {"protocol", word_for(way.call.protocol)},
                                         {"time", nullptr},
                                         {"verdict", way.verdict}});
-    if (way.time) json["time"] = us(*way.time);
+    if (way.time) json["time"] = us(*way.time), json["parts"] = to_json(way.split);
     if (way.least > 0) json["at_least"] = us(way.least);
   }
   return all;
@@ -200,7 +208,7 @@ std::string to_text(const Scenario& scenario) {
   text += fmt::format("time:      {:.2f} us\n", us(best.time));
   text += fmt::format("slowest:   rank {}; all end within {:.2f} us\n", best.run.slowest.value(),
                       us(spread_of(best.run)));
-  text += fmt::format("its time:  {}\n", split_text(path.split));
+  text += fmt::format("its time:  {}\n", split_text(way.split));
   text += bound_text(scenario);
   if (scenario.ways().size() > 1) text += candidates_text(scenario);
   if (scenario.options().explains)
