@@ -12,9 +12,12 @@ namespace capstan {
 /// What one call costs the busiest rank, for the selector and for explanations. Data are counted in
 /// elements, so that a cost does not depend on the type.
 struct Cost {
-  double steps = 0;    ///< messages that follow one another: each pays the link's latency
-  double sent = 0;     ///< elements sent
-  double reduced = 0;  ///< elements read by reductions
+  double steps = 0;     ///< messages that follow one another: each pays the link's latency
+  double sent = 0;      ///< elements sent
+  double reduced = 0;   ///< elements read by reductions
+  double messages = 0;  ///< to or from other hosts, of the busiest rank; 0: as many as steps
+  double crossing = 0;  ///< elements of these messages; 0: as many as are sent
+  double depth = 1;     ///< ranks that a block passes one after the other, in a stream of blocks
 };
 
 /// What an algorithm promises beyond the contract of its collective. Proofs hold it to that.
@@ -70,7 +73,7 @@ struct Algorithm {
   std::string_view summary;  ///< one line for `--help` and explanations
   Schedule (*build)(const Group& group, const Shape& shape);
   /// `count`: Contract::typical_count().
-  Cost (*cost)(int ranks, Elements count);
+  Cost (*cost)(const Hosts& hosts, Elements count);
   int max_ranks;  ///< above it a rank's schedule would be unreasonably long
   Guarantees guarantees{};
   Traffic traffic = Traffic::partials;

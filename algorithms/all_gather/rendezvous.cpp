@@ -27,8 +27,9 @@ Schedule rendezvous_all_gather(const Group& group, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost rendezvous_all_gather_cost(int ranks, Elements count) {
-  return {.steps = 2, .sent = (ranks - 1) * static_cast<double>(count.value())};
+Cost rendezvous_all_gather_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  return {.steps = 2, .sent = (p - 1) * n, .messages = 2 * (p - 1)};
 }
 
 }  // namespace capstan

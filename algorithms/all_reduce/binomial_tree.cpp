@@ -23,8 +23,8 @@ Schedule binomial_tree_all_reduce(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost binomial_tree_all_reduce_cost(int ranks, Elements count) {
-  const double n = static_cast<double>(count.value()), depth = ceil_log2(ranks);
+Cost binomial_tree_all_reduce_cost(const Hosts& hosts, Elements count) {
+  const double n = static_cast<double>(count.value()), depth = ceil_log2(hosts.ranks());
   return {.steps = 2 * depth, .sent = n * depth, .reduced = n * (depth + 1)};
 }
 

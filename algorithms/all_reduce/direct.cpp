@@ -40,9 +40,9 @@ Schedule direct_all_reduce(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost direct_all_reduce_cost(int ranks, Elements count) {
-  const double p = ranks, n = static_cast<double>(count.value());
-  return {.steps = 2, .sent = 2 * n * (p - 1) / p, .reduced = n};
+Cost direct_all_reduce_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  return {.steps = 2, .sent = 2 * n * (p - 1) / p, .reduced = n, .messages = 2 * (p - 1)};
 }
 
 }  // namespace capstan

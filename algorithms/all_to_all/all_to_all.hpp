@@ -17,9 +17,9 @@ Schedule pairwise_all_to_all(const Group& group, const AllToAllBlocks& exchange)
 Schedule bruck_all_to_all(const Group& group, const AllToAllBlocks& exchange);
 Schedule two_level_all_to_all(const Group& group, const AllToAllBlocks& exchange);
 
-Cost direct_all_to_all_cost(int ranks, Elements count);
-Cost pairwise_all_to_all_cost(int ranks, Elements count);
-Cost bruck_all_to_all_cost(int ranks, Elements count);
-Cost two_level_all_to_all_cost(int ranks, Elements count);
+Cost direct_all_to_all_cost(const Hosts& hosts, Elements count);
+Cost pairwise_all_to_all_cost(const Hosts& hosts, Elements count);
+Cost bruck_all_to_all_cost(const Hosts& hosts, Elements count);
+Cost two_level_all_to_all_cost(const Hosts& hosts, Elements count);
 
 }  // namespace capstan

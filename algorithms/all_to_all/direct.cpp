@@ -27,8 +27,9 @@ Schedule direct_all_to_all(const Group& group, const AllToAllBlocks& exchange) {
   return std::move(s).build();
 }
 
-Cost direct_all_to_all_cost(int ranks, Elements count) {
-  return {.steps = 1, .sent = (ranks - 1) * static_cast<double>(count.value())};
+Cost direct_all_to_all_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  return {.steps = 1, .sent = (p - 1) * n, .messages = p - 1};
 }
 
 }  // namespace capstan

@@ -17,8 +17,8 @@ Schedule dissemination_barrier(const Group& group) {
   return std::move(s).build();
 }
 
-Cost dissemination_barrier_cost(int ranks, Elements) {
-  return {.steps = static_cast<double>(ceil_log2(ranks))};
+Cost dissemination_barrier_cost(const Hosts& hosts, Elements) {
+  return {.steps = static_cast<double>(ceil_log2(hosts.ranks()))};
 }
 
 }  // namespace capstan

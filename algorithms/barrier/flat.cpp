@@ -14,8 +14,9 @@ Schedule flat_barrier(const Group& group) {
   return std::move(s).build();
 }
 
-Cost flat_barrier_cost(int ranks, Elements) {
-  return {.steps = 1 + (ranks - 1) / 8.0};
+Cost flat_barrier_cost(const Hosts& hosts, Elements) {
+  const double others = hosts.ranks() - 1;
+  return {.steps = 1 + others / 8, .messages = others};
 }
 
 }  // namespace capstan

@@ -24,8 +24,8 @@ Schedule leaders_barrier(const Group& group) {
   return std::move(s).build();
 }
 
-Cost leaders_barrier_cost(int ranks, Elements) {
-  return {.steps = 3 + (ranks - 1) / 8.0};
+Cost leaders_barrier_cost(const Hosts& hosts, Elements) {
+  return {.steps = 3 + (hosts.ranks() - 1) / 8.0, .messages = hosts.count() - 1.0};
 }
 
 }  // namespace capstan

@@ -15,8 +15,9 @@ Schedule chain_broadcast(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost chain_broadcast_cost(int ranks, Elements count) {
-  return {.steps = ranks - 1.0, .sent = static_cast<double>(count.value())};
+Cost chain_broadcast_cost(const Hosts& hosts, Elements count) {
+  const double others = hosts.ranks() - 1;
+  return {.steps = others, .sent = static_cast<double>(count.value()), .depth = others};
 }
 
 }  // namespace capstan

@@ -42,9 +42,9 @@ Schedule direct_broadcast(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost direct_broadcast_cost(int ranks, Elements count) {
-  const double p = ranks, n = static_cast<double>(count.value());
-  return {.steps = 2, .sent = n * (p - 1) / p + n / p};
+Cost direct_broadcast_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  return {.steps = 2, .sent = n * (p - 1) / p + n / p, .messages = 2 * (p - 1)};
 }
 
 }  // namespace capstan

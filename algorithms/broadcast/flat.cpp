@@ -19,8 +19,9 @@ Schedule flat_broadcast(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost flat_broadcast_cost(int ranks, Elements count) {
-  return {.steps = 1, .sent = (ranks - 1.0) * static_cast<double>(count.value())};
+Cost flat_broadcast_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  return {.steps = 1, .sent = (p - 1) * n, .messages = p - 1};
 }
 
 }  // namespace capstan

@@ -63,9 +63,9 @@ Schedule rendezvous_broadcast(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost rendezvous_broadcast_cost(int ranks, Elements count) {
-  const double p = ranks, n = static_cast<double>(count.value());
-  return {.steps = 3, .sent = 2 * n * (p - 1) / p};
+Cost rendezvous_broadcast_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  return {.steps = 3, .sent = 2 * n * (p - 1) / p, .messages = 2 * (p - 1)};
 }
 
 }  // namespace capstan

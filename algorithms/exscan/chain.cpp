@@ -27,9 +27,10 @@ Schedule chain_exscan(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost chain_exscan_cost(int ranks, Elements count) {
+Cost chain_exscan_cost(const Hosts& hosts, Elements count) {
   const double n = static_cast<double>(count.value());
-  return {.steps = ranks - 1.0, .sent = n, .reduced = 3 * n};
+  const double others = hosts.ranks() - 1;
+  return {.steps = others, .sent = n, .reduced = 3 * n, .depth = others};
 }
 
 }  // namespace capstan

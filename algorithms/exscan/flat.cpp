@@ -22,9 +22,9 @@ Schedule flat_exscan(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost flat_exscan_cost(int ranks, Elements count) {
-  const double n = static_cast<double>(count.value());
-  return {.steps = 1, .sent = (ranks - 1) * n, .reduced = ranks * n};
+Cost flat_exscan_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  return {.steps = 1, .sent = (p - 1) * n, .reduced = p * n, .messages = p - 1};
 }
 
 }  // namespace capstan

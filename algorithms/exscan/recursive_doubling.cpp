@@ -32,8 +32,8 @@ Schedule recursive_doubling_exscan(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost recursive_doubling_exscan_cost(int ranks, Elements count) {
-  const double n = static_cast<double>(count.value()), steps = ceil_log2(ranks);
+Cost recursive_doubling_exscan_cost(const Hosts& hosts, Elements count) {
+  const double n = static_cast<double>(count.value()), steps = ceil_log2(hosts.ranks());
   return {.steps = steps, .sent = steps * n, .reduced = 4 * steps * n};
 }
 

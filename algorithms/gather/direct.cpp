@@ -23,9 +23,10 @@ Schedule direct_gather(const Group& group, int root, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost direct_gather_cost(int ranks, Elements count) {
+Cost direct_gather_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
   // The root reads everything: that is what a gather waits for.
-  return {.steps = 1, .sent = (ranks - 1) * static_cast<double>(count.value())};
+  return {.steps = 1, .sent = (p - 1) * n, .messages = p - 1};
 }
 
 }  // namespace capstan

@@ -38,8 +38,9 @@ Schedule leaders_gather(const Group& group, int root, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost leaders_gather_cost(int ranks, Elements count) {
-  return {.steps = 2, .sent = 1.5 * (ranks - 1) * static_cast<double>(count.value())};
+Cost leaders_gather_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), h = hosts.count(), n = static_cast<double>(count.value());
+  return {.steps = 2, .sent = 1.5 * (p - 1) * n, .messages = h - 1, .crossing = (p - p / h) * n};
 }
 
 }  // namespace capstan

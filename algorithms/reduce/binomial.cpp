@@ -16,9 +16,9 @@ Schedule binomial_reduce(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost binomial_reduce_cost(int ranks, Elements count) {
-  const double depth = binomial_slots(ranks), n = static_cast<double>(count.value());
-  return {.steps = depth, .sent = n, .reduced = n * (depth + 1)};
+Cost binomial_reduce_cost(const Hosts& hosts, Elements count) {
+  const double depth = binomial_slots(hosts.ranks()), n = static_cast<double>(count.value());
+  return {.steps = depth, .sent = n, .reduced = n * (depth + 1), .crossing = depth * n};
 }
 
 }  // namespace capstan

@@ -42,9 +42,9 @@ Schedule direct_reduce(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost direct_reduce_cost(int ranks, Elements count) {
-  const double p = ranks, n = static_cast<double>(count.value());
-  return {.steps = 2, .sent = n, .reduced = n * (2 * p - 1) / p};
+Cost direct_reduce_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  return {.steps = 2, .sent = n, .reduced = n * (2 * p - 1) / p, .messages = 2 * (p - 1)};
 }
 
 }  // namespace capstan

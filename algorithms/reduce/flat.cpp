@@ -24,9 +24,10 @@ Schedule flat_reduce(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost flat_reduce_cost(int ranks, Elements count) {
-  const double n = static_cast<double>(count.value());
-  return {.steps = 1, .sent = n, .reduced = ranks * n};
+Cost flat_reduce_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  // The root has everything from the others.
+  return {.steps = 1, .sent = n, .reduced = p * n, .messages = p - 1, .crossing = (p - 1) * n};
 }
 
 }  // namespace capstan

@@ -80,9 +80,13 @@ Schedule two_level_reduce(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost two_level_reduce_cost(int ranks, Elements count) {
-  const double n = static_cast<double>(count.value());
-  return {.steps = 3, .sent = 2 * n, .reduced = n + n * ranks / 8};
+Cost two_level_reduce_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), h = hosts.count(), n = static_cast<double>(count.value());
+  return {.steps = 3,
+          .sent = 2 * n,
+          .reduced = n + n * p / 8,
+          .messages = h - 1,
+          .crossing = n * h * (h - 1) / p};
 }
 
 }  // namespace capstan

@@ -26,9 +26,9 @@ Schedule direct_reduce_scatter(const Group& group, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost direct_reduce_scatter_cost(int ranks, Elements count) {
-  const double n = static_cast<double>(count.value());
-  return {.steps = 1, .sent = (ranks - 1) * n, .reduced = ranks * n};
+Cost direct_reduce_scatter_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  return {.steps = 1, .sent = (p - 1) * n, .reduced = p * n, .messages = p - 1};
 }
 
 }  // namespace capstan

@@ -57,11 +57,11 @@ Schedule parallel_trees_reduce_scatter(const Group& group, const Blocks& blocks)
   return std::move(s).build();
 }
 
-Cost parallel_trees_reduce_scatter_cost(int ranks, Elements count) {
+Cost parallel_trees_reduce_scatter_cost(const Hosts& hosts, Elements count) {
   const double n = static_cast<double>(count.value());
-  return {.steps = static_cast<double>(ceil_log2(ranks)),
-          .sent = (ranks - 1) * n,
-          .reduced = 2 * (ranks - 1) * n};
+  return {.steps = static_cast<double>(ceil_log2(hosts.ranks())),
+          .sent = (hosts.ranks() - 1) * n,
+          .reduced = 2 * (hosts.ranks() - 1) * n};
 }
 
 }  // namespace capstan

@@ -22,9 +22,10 @@ Schedule chain_scan(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost chain_scan_cost(int ranks, Elements count) {
+Cost chain_scan_cost(const Hosts& hosts, Elements count) {
   const double n = static_cast<double>(count.value());
-  return {.steps = ranks - 1.0, .sent = n, .reduced = 2 * n};
+  const double others = hosts.ranks() - 1;
+  return {.steps = others, .sent = n, .reduced = 2 * n, .depth = others};
 }
 
 }  // namespace capstan

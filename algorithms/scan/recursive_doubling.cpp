@@ -26,8 +26,8 @@ Schedule recursive_doubling_scan(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost recursive_doubling_scan_cost(int ranks, Elements count) {
-  const double n = static_cast<double>(count.value()), steps = ceil_log2(ranks);
+Cost recursive_doubling_scan_cost(const Hosts& hosts, Elements count) {
+  const double n = static_cast<double>(count.value()), steps = ceil_log2(hosts.ranks());
   return {.steps = steps, .sent = steps * n, .reduced = 2 * steps * n};
 }
 

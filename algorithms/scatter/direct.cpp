@@ -23,8 +23,9 @@ Schedule direct_scatter(const Group& group, int root, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost direct_scatter_cost(int ranks, Elements count) {
-  return {.steps = 1, .sent = (ranks - 1) * static_cast<double>(count.value())};
+Cost direct_scatter_cost(const Hosts& hosts, Elements count) {
+  const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  return {.steps = 1, .sent = (p - 1) * n, .messages = p - 1};
 }
 
 }  // namespace capstan

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/lowering/plan.hpp"
 #include "core/p2p/messages.hpp"
 
 namespace capstan {
@@ -32,8 +33,7 @@ LinkModel link_model(const MachineView& machine, const Settings& settings) {
 }
 
 Bytes block_bytes(int ranks, Bytes chunk) {
-  constexpr Bytes largest{4 << 20};
-  return std::min(chunk * static_cast<std::uint64_t>(ranks), largest);
+  return std::min(chunk * static_cast<std::uint64_t>(ranks), largest_block);
 }
 
 SegmentLayout segment_layout(int ranks, const MachineView& machine, const Settings& settings) {

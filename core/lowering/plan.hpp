@@ -118,6 +118,9 @@ struct Choice {
 /// (b+1)·length) of the buffers, or of each rank's part of them.
 std::vector<Shape> block_shapes(const Call& call, Elements length);
 
+/// The usual length of a block grows with the number of ranks up to this.
+inline constexpr Bytes largest_block{4 << 20};
+
 /// Limits by which calls are cut into blocks and bound: the same on all ranks.
 struct PlanLimits {
   Bytes block{};  ///< the usual length of a block, at most

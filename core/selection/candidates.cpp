@@ -45,8 +45,6 @@ std::string why(Obstacle obstacle, const Algorithm& algorithm) {
                  : "made for several hosts, some with several ranks";
     case Obstacle::order:
       return "the operation is not commutative, and this changes the order of ranks";
-    case Obstacle::comparison:
-      return "knows nothing of hosts; among so many ranks those made for several hosts compete";
     case Obstacle::protocol:
       return "does not run in this protocol here";
     case Obstacle::peers:
@@ -125,20 +123,17 @@ std::vector<Candidate> untuned(std::vector<Candidate> candidates) {
   return candidates;
 }
 
-std::vector<const Algorithm*> comparable(const Call& call, const Hosts& hosts, bool commutative) {
-  std::vector<const Algorithm*> all, hierarchical;
-  for (const Algorithm& algorithm : algorithms(call.collective)) {
-    if (obstacle(algorithm, hosts, commutative) != Obstacle::none) continue;
-    all.push_back(&algorithm);
-    if (algorithm.requirement != Requires::anywhere) hierarchical.push_back(&algorithm);
-  }
-  return simulates(hosts) || hierarchical.empty() ? all : hierarchical;
+std::vector<const Algorithm*> able(const Call& call, const Hosts& hosts, bool commutative) {
+  std::vector<const Algorithm*> all;
+  for (const Algorithm& algorithm : algorithms(call.collective))
+    if (obstacle(algorithm, hosts, commutative) == Obstacle::none) all.push_back(&algorithm);
+  return all;
 }
 
 std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
                                       const LinkModel& model) {
   std::vector<Candidate> all;
-  for (const Algorithm* algorithm : comparable(call, hosts, commutative)) {
+  for (const Algorithm* algorithm : able(call, hosts, commutative)) {
     const auto protocols = candidates_of(*algorithm, hosts, call, model);
     all.insert(all.end(), protocols.begin(), protocols.end());
   }

@@ -28,7 +28,6 @@ enum class Obstacle : std::uint8_t {
   ranks,          ///< more ranks than it is made for
   hosts,          ///< made for other hosts
   order,          ///< the operation is not commutative
-  comparison,     ///< declared costs do not compare with those of algorithms for several hosts
   protocol,       ///< the algorithm does not run in this protocol
   peers,          ///< ranks cannot read each other's memory
   shared_cores,   ///< copies by the kernel are slow where ranks share cores
@@ -50,11 +49,10 @@ std::vector<Candidate> candidates_of(const Algorithm& algorithm, const Hosts& ho
                                      const Call& call, const LinkModel& model,
                                      std::optional<Protocol> wanted = {});
 
-/// The algorithms among which predictions compare fairly. Declared costs do so over several hosts
-/// only among the algorithms that are made for these, if there are any.
-std::vector<const Algorithm*> comparable(const Call& call, const Hosts& hosts, bool commutative);
+/// The algorithms that can run the call.
+std::vector<const Algorithm*> able(const Call& call, const Hosts& hosts, bool commutative);
 
-/// The candidates of all algorithms that are comparable.
+/// The candidates of all algorithms that can run the call.
 std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
                                       const LinkModel& model);
 

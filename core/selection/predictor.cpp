@@ -74,21 +74,35 @@ std::size_t Predictor::simulated_steps(Protocol protocol) {
   return steps;
 }
 
+// measured: docs/lab-notebook.md#declared-costs-between-hosts
+/// What crosses the network. Messages that go at once keep their rank busy one after the other, and
+/// the last rank of a pipeline waits until the first block has passed all others.
+PredictedTime Predictor::declared_network(const Cost& cost) const {
+  const double at_once = std::max(cost.messages - cost.steps, 0.0);
+  const auto element = static_cast<double>(call_.element().value());
+  const double crossing = (cost.crossing > 0 ? cost.crossing : cost.sent) * element;
+  const double block = std::min(static_cast<double>(contract_.typical_count().value()) * element,
+                                static_cast<double>(largest_block.value()));
+  return {.latency = cost.steps * (model_.o_send + model_.o_recv + model_.latency) +
+                     at_once * std::max(model_.o_send, model_.o_recv),
+          .bandwidth = (crossing + (cost.depth - 1) * block) * model_.send_byte};
+}
+
 PredictedTime Predictor::declared(Protocol protocol) const {
-  const Cost cost = algorithm_.cost(ranks_, contract_.typical_count());
+  const Cost cost = algorithm_.cost(hosts_, contract_.typical_count());
   const double element = static_cast<double>(call_.element().value());
-  const double message = model_.o_send + model_.o_recv + model_.latency;  // to another host
+  const PredictedTime network = hosts_.single() ? PredictedTime{} : declared_network(cost);
   // A staging buffer is written once for all receivers, and each receiver reads it.
   const auto time = [&](double latency, double per_byte) {
-    return PredictedTime{.latency = latency,
-                         .bandwidth = cost.sent * element * per_byte,
+    return PredictedTime{.latency = latency + network.latency,
+                         .bandwidth = cost.sent * element * per_byte + network.bandwidth,
                          .reduction = cost.reduced * element * per_byte};
   };
   if (in_packets(protocol))
-    return time(cost.steps * (hosts_.single() ? model_.packet : message),
+    return time(hosts_.single() ? cost.steps * model_.packet : 0,
                 (model_.packet_write + model_.next_packet) / packet_payload_bytes);
   if (protocol == Protocol::staged)
-    return time(cost.steps * (hosts_.single() ? model_.flag + 2 * model_.miss : message),
+    return time(hosts_.single() ? cost.steps * (model_.flag + 2 * model_.miss) : 0,
                 (model_.staging_write_byte + model_.staging_read_byte) / 2);
   // One more message says that the buffers have been read.
   const bool seen = call_.peer_mapped >= (reaches_outputs(protocol) ? PeerMappedBuffers::all

@@ -12,8 +12,8 @@
 namespace capstan {
 
 /// Whether programs are simulated, as they are for few ranks. For more ranks the costs that
-/// algorithms declare are used. Declared costs know nothing of hosts, so between hosts simulation
-/// goes up to more ranks.
+/// algorithms declare are used. These know little of hosts, so between hosts simulation goes up to
+/// more ranks.
 bool simulates(const Hosts& hosts);
 
 /// The shortest buffer of any rank that is not empty.
@@ -46,6 +46,7 @@ class Predictor {
   const ByRank<Program>& programs(Protocol protocol);
   SimulatedCall simulated_call() const;
   PredictedTime simulated(Protocol protocol);
+  PredictedTime declared_network(const Cost& cost) const;
 
   const Algorithm& algorithm_;
   const Hosts& hosts_;

@@ -208,7 +208,7 @@ std::optional<Choice> first_choice(const Call& call, const Hosts& hosts, const L
   if (!has_first_choice(call, hosts, model)) return std::nullopt;
   const Bytes bytes = call.extent(hosts.ranks());
   Candidate best;
-  for (const Algorithm* algorithm : comparable(call, hosts, true)) {
+  for (const Algorithm* algorithm : able(call, hosts, true)) {
     if (!is_reproducible(*algorithm, call)) continue;
     const Predictor predictor{*algorithm, hosts, call, model};
     for (const Protocol protocol : {Protocol::inline_packets, Protocol::staged}) {

@@ -13,12 +13,7 @@ class Surveyor {
  public:
   Surveyor(const Call& call, const Hosts& hosts, bool commutative, const LinkModel& model,
            const MeasuredTimes* measured, Decision& decision)
-      : call_(call),
-        hosts_(hosts),
-        commutative_(commutative),
-        model_(model),
-        decision_(decision),
-        compared_(comparable(call, hosts, commutative)) {
+      : call_(call), hosts_(hosts), commutative_(commutative), model_(model), decision_(decision) {
     if (measured && is_measured_kind(call))
       cell_ =
           measured->at(call.collective, hosts.ranks(), hosts.count(), call.extent(hosts.ranks()));
@@ -39,7 +34,6 @@ class Surveyor {
   }
 
   void add_ways_of(const Algorithm& algorithm, std::vector<SurveyedWay>& ways) {
-    const bool competes = std::ranges::find(compared_, &algorithm) != compared_.end();
     const Obstacle in_all = obstacle(algorithm, hosts_, commutative_);
     const bool runs = in_all == Obstacle::none;
     const bool asked_for =
@@ -50,9 +44,8 @@ class Surveyor {
       SurveyedWay way{&algorithm, protocol};
       way.chosen =
           decision_.choice.algorithm == &algorithm && decision_.choice.protocol == protocol;
-      Obstacle found = !runs      ? in_all
-                       : competes ? obstacle(algorithm, protocol, hosts_, call_, model_, asked_for)
-                                  : Obstacle::comparison;
+      Obstacle found =
+          runs ? obstacle(algorithm, protocol, hosts_, call_, model_, asked_for) : in_all;
       if (found == Obstacle::none) way.predicted = predictor.predict(protocol);
       if (protocol == Protocol::shared_inline_packets && way.predicted &&
           before == way.predicted->total() && !way.chosen)
@@ -103,7 +96,6 @@ class Surveyor {
   const bool commutative_;
   const LinkModel& model_;
   const Decision& decision_;
-  const std::vector<const Algorithm*> compared_;
   MeasuredCell cell_{};
 };
 

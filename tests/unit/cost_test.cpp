@@ -1,5 +1,6 @@
 // Declared costs, by which calls among many ranks are chosen, against the schedules themselves.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ TEST(DeclaredCosts, AreAboutThoseOfTheSchedules) {
       for (const int ranks : {4, 16, 32}) {
         const Hosts hosts = hosts_for(algorithm, ranks);
         if (ranks > algorithm.max_ranks || !algorithm.suits(hosts)) continue;
-        const Cost cost = algorithm.cost(ranks, count);
+        const Cost cost = algorithm.cost(hosts, count);
         const Moved moved = moved_by(algorithm, hosts, count);
         EXPECT_GE(cost.sent, 0.4 * moved.sent) << name_of(collective) << " " << algorithm.name;
         EXPECT_LE(cost.sent, 2.1 * moved.either) << name_of(collective) << " " << algorithm.name;
@@ -54,6 +55,61 @@ TEST(DeclaredCosts, AreAboutThoseOfTheSchedules) {
       }
   }
   EXPECT_GT(compared, 100);
+}
+
+/// What the busiest rank sends to other hosts, or has from them.
+struct Crossing {
+  double messages, elements;
+};
+Crossing crossing_of(const Algorithm& algorithm, const Hosts& hosts, Elements count) {
+  ByRank<Crossing> sent(hosts.ranks()), received(hosts.ranks());
+  for (const Rank rank : all_ranks(hosts.ranks())) {
+    const Schedule schedule = algorithm.schedule(Group::world(hosts, rank), {.count = count});
+    for (const Step& step : schedule.steps()) {
+      if (step.verb != Verb::put && step.verb != Verb::signal) continue;
+      if (hosts.together(rank, step.peer)) continue;
+      const auto elements = static_cast<double>(step.destination.length.value());
+      for (Crossing* const each : {&sent[rank], &received[step.peer]})
+        step.verb == Verb::put ? each->elements += elements : ++each->messages;
+    }
+  }
+  const auto most = [&](double Crossing::* what) {
+    double greatest = 0;
+    for (const Rank rank : all_ranks(hosts.ranks()))
+      greatest = std::max({greatest, sent[rank].*what, received[rank].*what});
+    return greatest;
+  };
+  return {most(&Crossing::messages), most(&Crossing::elements)};
+}
+
+Hosts hosts_of(int count, int ranks_each) {
+  std::vector<int> host_of;
+  for (int rank = 0; rank < count * ranks_each; ++rank) host_of.push_back(rank / ranks_each);
+  return Hosts{std::move(host_of)};
+}
+
+TEST(DeclaredCosts, CountWhatCrossesTheNetwork) {
+  constexpr Elements count{1 << 14};
+  int compared = 0;
+  for (const Collective collective : all_collectives()) {
+    if (has_counts(collective)) continue;
+    for (const Algorithm& algorithm : algorithms(collective))
+      for (const Hosts& hosts : {hosts_of(32, 1), hosts_of(16, 4), hosts_of(64, 2)}) {
+        if (hosts.ranks() > algorithm.max_ranks || !algorithm.suits(hosts)) continue;
+        const Cost cost = algorithm.cost(hosts, count);
+        const Crossing crossing = crossing_of(algorithm, hosts, count);
+        const std::string name =
+            fmt::format("{} {} on {} hosts: ", name_of(collective), algorithm.name, hosts.count());
+        EXPECT_GE(std::max(cost.messages, cost.steps), 0.5 * crossing.messages) << name;
+        EXPECT_LE(cost.messages, 1.1 * crossing.messages) << name;
+        EXPECT_GE(std::max(cost.crossing, cost.sent), 0.4 * crossing.elements) << name;
+        if (cost.messages > 0) {
+          EXPECT_LE(cost.crossing, 1.1 * crossing.elements) << name;
+        }
+        ++compared;
+      }
+  }
+  EXPECT_GT(compared, 60);
 }
 
 }  // namespace

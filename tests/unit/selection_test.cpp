@@ -239,11 +239,17 @@ TEST(Selector, BetweenHostsLongMessagesCrossOnceAndShortOnesInFewMessages) {
   EXPECT_EQ(choose(reduce_scatter, hosts_of(2, 2), {}).algorithm->name, "two_level");
 }
 
-/// There are too many to be simulated, and declared costs know nothing of hosts.
-TEST(Selector, AmongManyRanksOnSeveralHostsThoseMeantForThemAreChosen) {
+/// There are too many to be simulated.
+TEST(Selector, AmongManyRanksOnSeveralHostsDeclaredCostsCountWhatCrossesTheNetwork) {
   const Hosts hosts = hosts_of(8, 16);
   EXPECT_EQ(all_reduce_over(hosts, 8), "leaders");
   EXPECT_EQ(all_reduce_over(hosts, 16 << 20), "two_level");
+  const Hosts many = hosts_of(1024, 4);  // a message to each would take longer than a few steps
+  EXPECT_EQ(all_reduce_over(many, 8), "recursive_doubling");
+  EXPECT_EQ(all_reduce_over(many, 64 << 10), "rabenseifner");
+  const Call broadcast{.collective = Collective::broadcast, .shape = {.count = Elements{4 << 20}}};
+  EXPECT_NE(choose(broadcast, hosts_of(1024, 1), {}).algorithm->name, "chain")
+      << "its last rank waits for the first block";
   const Choice in_order = choose({.shape = {.count = Elements{9}}}, hosts, {}, false);
   EXPECT_TRUE(in_order.algorithm->guarantees.ordered);
 }
