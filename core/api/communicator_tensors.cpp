@@ -56,14 +56,15 @@ Communicator::Prepared Communicator::prepare_fused(const TensorRequest& request)
   const std::string call = fmt::format("all_reduce of {} tensors", request.inputs.size());
   const DataType type = type_of_all(rank(), call, request);
   Bytes total{};
-  bool device = false;
+  const void* device = nullptr;  // a buffer on one
   for (const TensorView& tensor : request.inputs) {
     require_reachable(rank(), call, tensor);
     total = add_sizes(rank(), call, total, bytes_of(tensor));
-    device = device || (tensor.count() > Elements{0} && on_device(tensor.data));
+    if (!device && tensor.count() > Elements{0} && on_device(tensor.data)) device = tensor.data;
   }
   const Packing packed =
-      device ? Packing{*Impl::of(*this).staging, total, call_of(rank(), call)} : Packing{total};
+      device ? Packing{*Impl::of(*this).staging, total, call_of(rank(), call), device}
+             : Packing{total};
   const Elements count{total.value() / size_of(type).value()};
   Prepared prepared = prepare(Request{.collective = Collective::all_reduce,
                                       .type = type,

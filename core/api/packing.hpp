@@ -21,8 +21,9 @@ class Packing {
     const auto memory = std::make_shared<std::vector<std::byte>>(size.value());
     memory_ = {memory, memory->data()};
   }
-  Packing(DeviceStaging& staging, Bytes size, const std::string& call)
-      : memory_(staging.pinned(size, call)),
+  /// For buffers on the device of one of them.
+  Packing(DeviceStaging& staging, Bytes size, const std::string& call, const void* on_device)
+      : memory_(staging.pinned(size, call, on_device)),
         transfer_(staging.transfer(call, memory_)),
         on_device_(true) {}
 
@@ -49,7 +50,8 @@ inline Packing packing_for(DeviceStaging& staging, int rank, std::string_view ca
                            const TensorView& tensor) {
   const Bytes size = bytes_of(tensor.count(), size_of(tensor.type));
   if (tensor.count() == Elements{0} || !on_device(tensor.data)) return Packing{size};
-  return {staging, size, call_of(rank, fmt::format("{} of {}", call, to_string(tensor)))};
+  return {staging, size, call_of(rank, fmt::format("{} of {}", call, to_string(tensor))),
+          tensor.data};
 }
 
 }  // namespace capstan

@@ -169,7 +169,7 @@ class StreamCollectives::Impl {
   /// Events both ways: the call waits for one of the stream's, the stream for a number.
   void enter_stream(StreamCall& call, void* stream) {
     const DeviceBuffer& where = *call.where;
-    make_number();
+    make_number(where);
     call.begins = event_at(where);
     call.passed = event_at(where);
     std::uint32_t number = put_ + 1;
@@ -184,9 +184,12 @@ class StreamCollectives::Impl {
     if (number != 0) put_ = number;
   }
 
-  void make_number() {
+  void make_number(const DeviceBuffer& where) {
     if (!number_.empty()) return;
-    if (!pinned_) pinned_.emplace(make_page_locker());
+    if (!pinned_) {
+      auto locker = make_page_locker(where);
+      pinned_.emplace(locker ? std::move(locker) : make_page_locker());
+    }
     number_ = pinned_->allocate(Bytes{64});
     *number_word() = 0;
   }

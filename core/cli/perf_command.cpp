@@ -77,11 +77,15 @@ int run_rank(const PerfOptions& options, const Launch& launch,
   const bool prints = world.rank() == 0, table = prints && options.json != "-";
   const bool terminal = prints && ::isatty(STDERR_FILENO);
 
-  perf::Bench bench{world, parse_size(options.largest, "--max-bytes"), options.measure};
+  perf::MeasureOptions measure = options.measure;
+  measure.device_number = std::max(launch.local_rank, 0);
+  perf::Bench bench{world, parse_size(options.largest, "--max-bytes"), measure};
   if (table)
-    fmt::print("{}", perf::table_head(*collective_named(options.collective()), world.size(),
-                                      fmt::format("{}, {} buffers", launch.launcher,
-                                                  name_of(options.measure.buffers))));
+    fmt::print("{}", perf::table_head(
+                         *collective_named(options.collective()), world.size(),
+                         fmt::format("{}, {} buffers", launch.launcher,
+                                     measure.vendor.empty() ? std::string{name_of(measure.buffers)}
+                                                            : measure.vendor)));
   if (const auto pairs = undefined_pairs(options); table && !pairs.empty())
     fmt::print("# left out, not defined: {}\n", fmt::join(pairs, ", "));
   std::vector<perf::Measurement> measurements;
@@ -96,6 +100,7 @@ int run_rank(const PerfOptions& options, const Launch& launch,
     results.push_back(to_json(measurement));
     measurements.push_back(measurement);
   }
+  if (table && !measure.vendor.empty()) fmt::print("# by {}\n", measurements.back().explanation);
   if (table) fmt::print("{}# wrong values: {}\n", to_line(start_up), wrong);
   if (prints && !options.json.empty()) {
     const nlohmann::json document{
@@ -127,6 +132,10 @@ int default_ranks(const PerfOptions& options) {
 /// Options that would do nothing here.
 void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
   check_host_options(command, options.where);
+  if (options.measure.buffers == perf::Buffers::device)
+    refuse_options(command, {"--buffers", "--algorithm", "--trace", "--against"},
+                   "not with --device, whose calls go by the device's own executor or by pinned "
+                   "memory");
   if (options.against.empty()) {
     refuse_options(command, {"--sizes"}, "only with --against");
     const Collective collective = *collective_named(options.collective());
@@ -244,6 +253,13 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
           {"plain", perf::Buffers::plain}, {"allocated", perf::Buffers::allocated}}))
       ->default_str("plain");
   command
+      ->add_option("--device", options->measure.vendor,
+                   "Buffers in memory of a GPU, cuda or hip: of the machine's GPUs each rank takes "
+                   "the next one, and several share one where there are fewer. Calls are put into "
+                   "a stream")
+      ->check(CLI::IsMember(std::vector<std::string>{"cuda", "hip"}))
+      ->each([options](const std::string&) { options->measure.buffers = perf::Buffers::device; });
+  command
       ->add_option(
           "--rounds", options->measure.rounds,
           "Rounds, as far as --seconds has room for them; the median of their times counts")
@@ -280,6 +296,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "  capstan perf all_reduce -n 4 -b 8 -e 256M --chart all_reduce.html\n"
       "  capstan perf all_reduce -n 4 --types all --ops all -b 1k -e 1k\n"
       "  capstan perf all_gather -n 4 --buffers allocated\n"
+      "  capstan perf all_reduce -n 8 --device cuda\n"
       "  capstan perf all_reduce -n 4 -b 1M -e 1M --trace steps.svg\n"
       "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
       "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n"
@@ -292,6 +309,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "        2(n-1)/n for all_reduce, (n-1)/n for collectives of blocks, 1 for the others\n"
       "not settled   the autotuner was still trying candidates: raise --seconds\n"
       "alone   time of calls that all ranks begin together after 20 us of quiet, not in a row\n"
+      "--device: in a row calls follow one another in the stream; alone, each is waited for\n"
       "start-up (in JSON start_up) counts from the start of the process, with the loading of its\n"
       "libraries, to the communicator and to the end of the first all-reduce of 8 bytes.\n\n"
       "--against starts all libraries, binds each rank to its own core, and runs one library at a\n"

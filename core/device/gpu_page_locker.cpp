@@ -185,6 +185,10 @@ std::unique_ptr<PageLocker> make_hip_locker(const LibraryLoader& loader) {
   return library ? HipLocker::open(std::move(library)) : nullptr;
 }
 
+std::unique_ptr<PageLocker> make_page_locker(const DeviceBuffer& where) {
+  return where.driver->name() == "HIP" ? make_hip_locker() : make_cuda_locker();
+}
+
 std::unique_ptr<PageLocker> make_page_locker(const LibraryLoader& loader) {
   if (auto locker = make_cuda_locker(loader)) return locker;
   if (auto locker = make_hip_locker(loader)) return locker;

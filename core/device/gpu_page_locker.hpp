@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "core/device/device_memory.hpp"
 #include "core/device/shared_library.hpp"
 #include "core/memory/page_locker.hpp"
 
@@ -12,6 +13,10 @@ namespace capstan {
 std::unique_ptr<PageLocker> make_cuda_locker(const LibraryLoader& loader = system_loader());
 /// hipHostMalloc and hipHostRegister from libamdhip64. Null without runtime or GPU.
 std::unique_ptr<PageLocker> make_hip_locker(const LibraryLoader& loader = system_loader());
+
+/// That of the device's vendor, whose streams copy and wait by such memory alone. Null where there
+/// is none.
+std::unique_ptr<PageLocker> make_page_locker(const DeviceBuffer& where);
 
 /// The first that this machine has: CUDA's, HIP's, or mlock.
 std::unique_ptr<PageLocker> make_page_locker(const LibraryLoader& loader = system_loader());

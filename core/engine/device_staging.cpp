@@ -25,15 +25,18 @@ std::string call_of(int rank, const std::string& call) {
   return fmt::format("rank {}: {}", rank, call);
 }
 
-PinnedMemory& DeviceStaging::memory() {
+PinnedMemory& DeviceStaging::memory(const void* on_device) {
   const std::lock_guard lock{mutex_};
-  if (!memory_) memory_.emplace(make_page_locker(), limit_);
-  return *memory_;
+  if (memory_) return *memory_;
+  const auto where = find_device_buffer(on_device);
+  auto locker = where ? make_page_locker(*where) : nullptr;
+  return memory_.emplace(locker ? std::move(locker) : make_page_locker(), limit_);
 }
 
-std::shared_ptr<std::byte> DeviceStaging::pinned(Bytes size, const std::string& call) {
+std::shared_ptr<std::byte> DeviceStaging::pinned(Bytes size, const std::string& call,
+                                                 const void* on_device) {
   try {
-    auto handle = std::make_shared<PinnedMemory::Handle>(memory().allocate(size));
+    auto handle = std::make_shared<PinnedMemory::Handle>(memory(on_device).allocate(size));
     std::byte* const data = handle->data();
     return {std::move(handle), data};
   } catch (const LimitReached& error) {
@@ -58,7 +61,7 @@ void DeviceStaging::stage(Task& task, const std::string& call, bool input, bool 
   void* const to = task.output;
   std::vector<std::shared_ptr<void>> memory;  // the input's first, the output's last
   replace_buffers(task, input, output, [&](AddressRange range) {
-    const auto block = pinned(range.size(), call);
+    const auto block = pinned(range.size(), call, range.data());
     memory.push_back(block);
     return block.get();
   });
@@ -81,7 +84,7 @@ void DeviceStaging::stage(Task& task, const std::string& call, bool input, bool 
 
 void DeviceStaging::stage(Messages::MessageTransfer& message, const std::string& call) {
   if (message.size == 0 || !on_device(message.data)) return;
-  const auto memory = pinned(Bytes{message.size}, call);
+  const auto memory = pinned(Bytes{message.size}, call, message.data);
   const Transfer transfer = this->transfer(call, memory);
   std::byte* const data = std::exchange(message.data, memory.get());
   message.memory = memory;

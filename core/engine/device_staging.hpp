@@ -31,15 +31,16 @@ class DeviceStaging {
   /// The same for a message. Data to be sent have been read when it returns.
   void stage(Messages::MessageTransfer& message, const std::string& call);
 
-  /// Memory that devices reach at full speed. Throws LimitReached, SystemError.
-  std::shared_ptr<std::byte> pinned(Bytes size, const std::string& call);
+  /// Memory that devices of the vendor of `on_device` reach at full speed. Throws LimitReached,
+  /// SystemError.
+  std::shared_ptr<std::byte> pinned(Bytes size, const std::string& call, const void* on_device);
   /// For copies between this memory and devices.
   Transfer transfer(std::string call, std::shared_ptr<void> host_memory) const {
     return {std::move(call), std::move(host_memory), timeout_};
   }
 
  private:
-  PinnedMemory& memory();
+  PinnedMemory& memory(const void* on_device);
   void stage(Task& task, const std::string& call, bool input, bool output);
 
   const Bytes limit_;

@@ -14,6 +14,7 @@
 #include "core/net/host_identity.hpp"
 #include "perf/measure/alone.hpp"
 #include "perf/measure/data.hpp"
+#include "perf/measure/device_calls.hpp"
 #include "perf/measure/statistics.hpp"
 
 namespace capstan::perf {
@@ -52,7 +53,8 @@ double bus_share(Collective collective, int ranks) {
 }
 
 std::string_view name_of(Buffers buffers) {
-  return buffers == Buffers::plain ? "plain" : "allocated";
+  constexpr std::string_view names[] = {"plain", "allocated", "device"};
+  return names[static_cast<std::size_t>(buffers)];
 }
 
 double Measurement::algorithm_bandwidth() const {
@@ -66,11 +68,16 @@ double Measurement::bus_bandwidth() const {
 Bench::Bench(Communicator& world, Bytes largest, const MeasureOptions& options)
     : world_(world),
       options_(options),
+      device_(options.buffers == Buffers::device
+                  ? std::make_unique<DeviceCalls>(world, options.vendor, options.device_number)
+                  : nullptr),
       input_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
       output_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
       input_(input_memory_.get()),
       output_(output_memory_.get()),
       begins_together_(on_own_cores()) {}
+
+Bench::~Bench() = default;
 
 /// Whether all ranks are on one machine, whose clock they share, and have a core each.
 bool Bench::on_own_cores() {
@@ -82,6 +89,7 @@ bool Bench::on_own_cores() {
 }
 
 Bench::Memory Bench::allocate(std::size_t bytes) {
+  if (device_) return device_->allocate(bytes);
   return options_.buffers == Buffers::plain ? plain_memory(bytes) : allocated_memory(world_, bytes);
 }
 
@@ -89,10 +97,28 @@ Request Bench::request_of(const Cell& cell) const {
   return perf::request_of(cell, world_.rank(), world_.size(), input_, output_);
 }
 
+/// Of a device: returns when the call is in the stream.
+void Bench::run(const Request& request) {
+  device_ ? device_->run(request) : world_.run(request);
+}
+
+/// Waits for what run() has begun.
+void Bench::finish() {
+  if (device_) device_->finish();
+}
+
+void Bench::clear_output(Bytes size) {
+  if (device_)
+    device_->write(output_, std::vector<std::byte>(size.value()));
+  else
+    std::memset(output_, 0, size.value());
+}
+
 double Bench::time_calls(const Cell& cell, std::uint64_t calls) {
   const auto start = std::chrono::steady_clock::now();
   const Request request = request_of(cell);
-  for (std::uint64_t i = 0; i < calls; ++i) world_.run(request);
+  for (std::uint64_t i = 0; i < calls; ++i) run(request);
+  finish();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -104,11 +130,21 @@ double Bench::slowest(double seconds) {
 std::uint64_t Bench::check(const Cell& cell) {
   const Contract contract = cell.contract(world_.size());
   const TestData data{cell.type, cell.op, contract, world_.size()};
-  const auto request = request_of(cell);
-  data.spoil(output_, contract.extent());
-  data.fill(const_cast<void*>(request.input), world_.rank());
-  world_.run(request);
-  std::uint64_t wrong = data.count_wrong(request.output, world_.rank());
+  std::byte *input = input_, *output = output_;
+  std::vector<std::byte> host_input, host_output;  // of a device
+  if (device_) {
+    const Bytes size = bytes_of(contract.extent(), size_of(cell.type));
+    host_input.resize(size.value()), host_output.resize(size.value());
+    input = host_input.data(), output = host_output.data();
+  }
+  const Request seen = perf::request_of(cell, world_.rank(), world_.size(), input, output);
+  data.spoil(output, contract.extent());
+  data.fill(const_cast<void*>(seen.input), world_.rank());
+  if (device_) device_->write(input_, host_input), device_->write(output_, host_output);
+  run(request_of(cell));
+  finish();
+  if (device_) device_->read(host_output, output_);
+  std::uint64_t wrong = data.count_wrong(seen.output, world_.rank());
   world_.all_reduce(std::span{&wrong, 1});
   return wrong;
 }
@@ -120,6 +156,7 @@ bool Bench::settle(const Cell& cell) {
   constexpr double most_calls = 1000;  // between two looks
   const double limit = times_as_long * options_.seconds;
   const Request request = request_of(cell);
+  if (device_) return time_calls(cell, 2), true;  // by then ranks have agreed on the way
   double elapsed = 0;
   for (double calls = 0, next = 1; elapsed < limit;) {
     const auto start = std::chrono::steady_clock::now();
@@ -152,7 +189,10 @@ double Bench::time_alone(const Cell& cell, double call) {
   std::int64_t begin = (Clock::now() + soon).time_since_epoch().count();
   world_.all_reduce(std::span{&begin, 1}, ReduceOp::max);
   const AloneCalls alone{Clock::time_point{Clock::duration{begin}}, call};
-  return slowest(alone.time(std::min<std::uint64_t>(calls, 20000), [&] { world_.run(request); }));
+  return slowest(alone.time(std::min<std::uint64_t>(calls, 20000), [&] {
+    run(request);
+    finish();
+  }));
 }
 
 Measurement Bench::measure(const Cell& cell) {
@@ -164,7 +204,7 @@ Measurement Bench::measure(const Cell& cell) {
   if (options_.check) result.wrong = check(cell);
 
   // In place each call sums the result of the one before: zeros do not overflow.
-  if (cell.in_place) std::memset(output_, 0, result.bytes().value());
+  if (cell.in_place) clear_output(result.bytes());
   result.settled = settle(cell);
   const double calls_in_time = options_.seconds / time_of_call(cell);
   const int rounds = static_cast<int>(std::clamp(calls_in_time, 1.0, double(options_.rounds)));
@@ -182,16 +222,16 @@ Measurement Bench::measure(const Cell& cell) {
   result.lower = statistics.quantile(0.25), result.upper = statistics.quantile(0.75);
   if (begins_together_) result.alone = Statistics{std::move(alone)}.median();
   result.calls = calls * static_cast<std::uint64_t>(rounds);
-  result.algorithm = world_.algorithm(request_of(cell));
-  result.explanation = world_.explain(request_of(cell));
+  const Request request = request_of(cell);
+  result.explanation = device_ ? device_->explain(request) : world_.explain(request);
+  result.algorithm = device_ ? device_->algorithm(request) : world_.algorithm(request);
   return result;
 }
 
 RecordedCalls Bench::record(const Cell& cell) {
   constexpr int calls = 3;
   if (cell.in_place)
-    std::memset(output_, 0,
-                bytes_of(cell.contract(world_.size()).extent(), size_of(cell.type)).value());
+    clear_output(bytes_of(cell.contract(world_.size()).extent(), size_of(cell.type)));
   return record_calls(world_, request_of(cell), calls);
 }
 

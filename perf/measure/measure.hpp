@@ -12,8 +12,10 @@
 
 namespace capstan::perf {
 
-/// Which memory holds the buffers: the program's own, or that of Communicator::allocate.
-enum class Buffers { plain, allocated };
+class DeviceCalls;
+
+/// Which memory holds the buffers: the program's own, that of Communicator::allocate, or a GPU's.
+enum class Buffers { plain, allocated, device };
 std::string_view name_of(Buffers buffers);
 
 /// The result of measuring a cell. Times are microseconds per call, of calls in a row unless it is
@@ -51,6 +53,8 @@ struct MeasureOptions {
   double seconds = 0.25;
   bool check = true;
   Buffers buffers = Buffers::plain;
+  std::string vendor{};   ///< of a device: "cuda" or "hip"
+  int device_number = 0;  ///< of the vendor's devices this one, counted round
 };
 
 /// Measures cells one after the other. Every rank makes the same calls. Not thread-safe.
@@ -60,6 +64,7 @@ class Bench {
   /// SystemError when there is not enough memory.
   Bench(Communicator& world, Bytes largest, const MeasureOptions& options);
   Bench(const Bench&) = delete;
+  ~Bench();
 
   Measurement measure(const Cell& cell);
   /// Some calls of a cell that has been measured: see record_calls().
@@ -67,6 +72,9 @@ class Bench {
 
  private:
   Request request_of(const Cell& cell) const;
+  void run(const Request& request);
+  void finish();
+  void clear_output(Bytes size);
   double time_calls(const Cell& cell, std::uint64_t calls);
   bool settle(const Cell& cell);
   double time_of_call(const Cell& cell);
@@ -80,6 +88,7 @@ class Bench {
 
   Communicator& world_;
   MeasureOptions options_;
+  const std::unique_ptr<DeviceCalls> device_;  // null: buffers are in host memory
   Memory input_memory_, output_memory_;
   std::byte* const input_;
   std::byte* const output_;

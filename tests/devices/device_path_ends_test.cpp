@@ -125,14 +125,17 @@ TEST_F(OnDevicesEnds, RanksThatMakeDifferentCallsAreTold) {
 }
 
 TEST_F(OnDevicesEnds, AFailedLaunchEndsTheGroup) {
-  on_ranks(2, [](StreamCollectives& streams) {
+  const int before = driver_knob("kernels");
+  on_ranks(2, [before](StreamCollectives& streams) {
     const DeviceArray<float> data{std::vector<float>(100, 1)};
     streams.on(nullptr).all_reduce(data.span());
     if (streams.rank() == 0) {
       EXPECT_THAT(error_of_call(streams, data.span(), nullptr), HasSubstr("starting a kernel"));
       return;
     }
-    std::this_thread::sleep_for(5ms);
+    const auto launched = [before] { return driver_knob("kernels") - before; };
+    for (int i = 0; i < 20'000 && launched() < 3; ++i) std::this_thread::sleep_for(1ms);
+    ASSERT_GE(launched(), 3) << "two of the first call, rank 0's of the second";
     set_knob("fail_launch", 1);
     EXPECT_THROW(streams.on(nullptr).all_reduce(data.span()), SystemError);
     set_knob("fail_launch", 0);

@@ -9,6 +9,7 @@
 namespace capstan {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
@@ -88,6 +89,36 @@ TEST_F(ProcessesOnDevices, TheDeathOfOneEndsTheKernelsOfTheOthers) {
   const auto result = run_worker(3, "killed_beside_kernels");
   EXPECT_EQ(occurrences(result.output, "PeerLost 1"), 2) << result.output;
   EXPECT_EQ(occurrences(result.output, "trouble"), 0) << result.output;
+}
+
+/// The stand-in copies and computes; kernels of HIP are in a build that has its compiler.
+TEST_F(ProcessesOnDevices, PerfMeasuresCallsInStreamsAndChecksTheirResults) {
+  const std::vector<std::pair<std::string, std::string>> drivers{{"LD_LIBRARY_PATH", FAKE_DRIVERS}};
+  const auto perf = [&](const std::string& collective, const std::string& vendor,
+                        const std::vector<std::pair<std::string, std::string>>& more) {
+    auto settings = drivers;
+    settings.insert(settings.end(), more.begin(), more.end());
+    return run_command({CAPSTAN_PROGRAM, "perf", collective, "-n", "3", "--device", vendor, "-b",
+                        "1k", "-e", "8k", "-f", "8", "--seconds", "0.01", "--rounds", "2"},
+                       settings);
+  };
+  for (const char* collective : {"all_reduce", "all_gather", "broadcast", "reduce_scatter"}) {
+    const auto result = perf(collective, "cuda", {});
+    EXPECT_EQ(result.status, 0) << result.output;
+    EXPECT_THAT(result.output, AnyOf(HasSubstr("# by device executor, "),
+                                     HasSubstr("this build of Capstan has no kernels for CUDA")))
+        << collective;
+    EXPECT_THAT(result.output, HasSubstr("# wrong values: 0")) << collective;
+  }
+  for (const char* vendor : {"cuda", "hip"}) {
+    const auto result = perf("all_reduce", vendor, {{"CAPSTAN_DEVICE_EXECUTOR", "0"}});
+    EXPECT_EQ(result.status, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("# by pinned staging: ")) << vendor;
+    EXPECT_THAT(result.output, HasSubstr("# wrong values: 0")) << vendor;
+  }
+  const auto none = perf("all_reduce", "hip", {{"LD_LIBRARY_PATH", "/nowhere"}});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.output, HasSubstr("--device hip: libamdhip64 is not loaded"));
 }
 
 TEST_F(StagedProcesses, TheDoctorSaysHowTheyTravelAndWhy) {

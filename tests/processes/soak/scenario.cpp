@@ -94,6 +94,8 @@ Scenario::Scenario(Fault what, std::uint64_t from) : fault(what), seed(from) {
     collective = dice.one_in(2) ? Collective::all_reduce : Collective::all_to_all;
   }
   if (fault == Fault::blame) arrange_blame();
+  constexpr Bytes one_element{16};  // of any type; in calls without elements ranks need not wait
+  if (stops()) size = std::max(size, one_element);
 }
 
 /// Seeds go through all kinds of calls, and then through all arrangements: on one host, each rank
@@ -113,8 +115,6 @@ void Scenario::arrange_blame() {
   ranks_each = arrangement.ranks_each;
   victim %= ranks();
   timeout = 1s;
-  constexpr Bytes one_element{16};  // of any type; in calls without elements ranks need not wait
-  size = std::max(size, one_element);
 }
 
 void Scenario::move_to_one_host() {

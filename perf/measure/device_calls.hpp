@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "capstan/async/streams.hpp"
+#include "capstan/communicator.hpp"
+#include "core/device/device_block.hpp"
+
+namespace capstan::perf {
+
+/// Calls on memory of a GPU, in a stream of it. Not thread-safe.
+class DeviceCalls {
+ public:
+  /// Collective. `vendor`: "cuda" or "hip"; of its GPUs the `number`-th, counted round. Throws
+  /// SystemError where there is no driver or no GPU.
+  DeviceCalls(Communicator& world, const std::string& vendor, int number);
+  DeviceCalls(const DeviceCalls&) = delete;
+  ~DeviceCalls();
+
+  /// Memory of the GPU. Throws SystemError.
+  std::shared_ptr<std::byte> allocate(std::size_t bytes);
+  /// They return when the bytes are there. They throw SystemError.
+  void write(std::byte* to, std::span<const std::byte> from);
+  void read(std::span<std::byte> to, const std::byte* from);
+
+  /// Puts a call into the stream.
+  void run(const Request& request) { on_stream_.run(request); }
+  /// Waits for all calls in the stream. Throws SystemError.
+  void finish();
+  /// "device executor, 8 lanes: ring with flags".
+  std::string explain(const Request& request) const { return streams_.explain(request); }
+  /// "ring with flags", or "pinned staging".
+  std::string algorithm(const Request& request) const;
+
+ private:
+  std::shared_ptr<PinnedMemory::Handle> pinned(std::size_t bytes);
+
+  const std::unique_ptr<DeviceDriver> driver_;
+  DeviceBuffer where_;
+  DeviceBlocks blocks_;
+  void* const stream_;
+  StreamCollectives streams_;
+  StreamCollectives::OnStream on_stream_;
+};
+
+}  // namespace capstan::perf
