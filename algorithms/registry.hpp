@@ -20,6 +20,11 @@ struct Cost {
   double depth = 1;     ///< ranks that a block passes one after the other, in a stream of blocks
 };
 
+/// How many ranks are on other hosts than a rank, on average.
+inline double ranks_elsewhere(const Hosts& hosts) {
+  return hosts.ranks() - static_cast<double>(hosts.ranks()) / hosts.count();
+}
+
 /// What an algorithm promises beyond the contract of its collective. Proofs hold it to that.
 struct Guarantees {
   /// No rank returns before every rank has entered: back-to-back calls need no other protection

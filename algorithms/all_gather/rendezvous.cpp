@@ -29,7 +29,8 @@ Schedule rendezvous_all_gather(const Group& group, const Blocks& blocks) {
 
 Cost rendezvous_all_gather_cost(const Hosts& hosts, Elements count) {
   const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  return {.steps = 2, .sent = (p - 1) * n, .messages = 2 * (p - 1)};
+  const double far = ranks_elsewhere(hosts);
+  return {.steps = 2, .sent = (p - 1) * n, .messages = 2 * far, .crossing = far * n};
 }
 
 }  // namespace capstan

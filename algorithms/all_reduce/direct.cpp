@@ -42,7 +42,12 @@ Schedule direct_all_reduce(const Group& group, Elements count) {
 
 Cost direct_all_reduce_cost(const Hosts& hosts, Elements count) {
   const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  return {.steps = 2, .sent = 2 * n * (p - 1) / p, .reduced = n, .messages = 2 * (p - 1)};
+  const double far = ranks_elsewhere(hosts);
+  return {.steps = 2,
+          .sent = 2 * n * (p - 1) / p,
+          .reduced = n,
+          .messages = 2 * far,
+          .crossing = 2 * n * far / p};
 }
 
 }  // namespace capstan

@@ -15,8 +15,8 @@ Schedule flat_barrier(const Group& group) {
 }
 
 Cost flat_barrier_cost(const Hosts& hosts, Elements) {
-  const double others = hosts.ranks() - 1;
-  return {.steps = 1 + others / 8, .messages = others};
+  const double looks = hosts.single() ? (hosts.ranks() - 1) / 8.0 : 0;  // eight flags to a line
+  return {.steps = 1 + looks, .messages = ranks_elsewhere(hosts)};
 }
 
 }  // namespace capstan

@@ -44,7 +44,11 @@ Schedule direct_broadcast(const Group& group, int root, Elements count) {
 
 Cost direct_broadcast_cost(const Hosts& hosts, Elements count) {
   const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  return {.steps = 2, .sent = n * (p - 1) / p + n / p, .messages = 2 * (p - 1)};
+  const double far = ranks_elsewhere(hosts);
+  return {.steps = 2,
+          .sent = n * (p - 1) / p + n / p,
+          .messages = 2 * far,
+          .crossing = 2 * n * far / p};
 }
 
 }  // namespace capstan

@@ -21,7 +21,8 @@ Schedule flat_broadcast(const Group& group, int root, Elements count) {
 
 Cost flat_broadcast_cost(const Hosts& hosts, Elements count) {
   const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  return {.steps = 1, .sent = (p - 1) * n, .messages = p - 1};
+  const double far = ranks_elsewhere(hosts);
+  return {.steps = 1, .sent = (p - 1) * n, .messages = far, .crossing = far * n};
 }
 
 }  // namespace capstan

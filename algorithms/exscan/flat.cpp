@@ -24,7 +24,8 @@ Schedule flat_exscan(const Group& group, Elements count) {
 
 Cost flat_exscan_cost(const Hosts& hosts, Elements count) {
   const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  return {.steps = 1, .sent = (p - 1) * n, .reduced = p * n, .messages = p - 1};
+  const double far = ranks_elsewhere(hosts);
+  return {.steps = 1, .sent = (p - 1) * n, .reduced = p * n, .messages = far, .crossing = far * n};
 }
 
 }  // namespace capstan

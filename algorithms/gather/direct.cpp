@@ -25,8 +25,9 @@ Schedule direct_gather(const Group& group, int root, const Blocks& blocks) {
 
 Cost direct_gather_cost(const Hosts& hosts, Elements count) {
   const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  const double far = ranks_elsewhere(hosts);
   // The root reads everything: that is what a gather waits for.
-  return {.steps = 1, .sent = (p - 1) * n, .messages = p - 1};
+  return {.steps = 1, .sent = (p - 1) * n, .messages = far, .crossing = far * n};
 }
 
 }  // namespace capstan

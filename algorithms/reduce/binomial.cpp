@@ -18,7 +18,8 @@ Schedule binomial_reduce(const Group& group, int root, Elements count) {
 
 Cost binomial_reduce_cost(const Hosts& hosts, Elements count) {
   const double depth = binomial_slots(hosts.ranks()), n = static_cast<double>(count.value());
-  return {.steps = depth, .sent = n, .reduced = n * (depth + 1), .crossing = depth * n};
+  const double crossing = binomial_slots(hosts.count()) * n;
+  return {.steps = depth, .sent = n, .reduced = n * (depth + 1), .crossing = crossing};
 }
 
 }  // namespace capstan

@@ -26,8 +26,9 @@ Schedule flat_reduce(const Group& group, int root, Elements count) {
 
 Cost flat_reduce_cost(const Hosts& hosts, Elements count) {
   const double p = hosts.ranks(), n = static_cast<double>(count.value());
+  const double far = ranks_elsewhere(hosts);
   // The root has everything from the others.
-  return {.steps = 1, .sent = n, .reduced = p * n, .messages = p - 1, .crossing = (p - 1) * n};
+  return {.steps = 1, .sent = n, .reduced = p * n, .messages = far, .crossing = far * n};
 }
 
 }  // namespace capstan

@@ -186,10 +186,7 @@ class StreamCollectives::Impl {
 
   void make_number(const DeviceBuffer& where) {
     if (!number_.empty()) return;
-    if (!pinned_) {
-      auto locker = make_page_locker(where);
-      pinned_.emplace(locker ? std::move(locker) : make_page_locker());
-    }
+    if (!pinned_) pinned_.emplace(make_page_locker(where));
     number_ = pinned_->allocate(Bytes{64});
     *number_word() = 0;
   }

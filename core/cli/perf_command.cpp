@@ -145,8 +145,9 @@ void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
     if (!has_root(collective)) refuse_options(command, {"--root"}, without("root"));
     if (!reduces(collective)) refuse_options(command, {"--ops"}, without("operation"));
     if (collective == Collective::barrier)
-      refuse_options(command, {"--min-bytes", "--max-bytes", "--factor", "--types", "--in-place"},
-                     without("buffers"));
+      refuse_options(
+          command, {"--min-bytes", "--max-bytes", "--factor", "--types", "--in-place", "--device"},
+          without("buffers"));
     return;
   }
   refuse_options(command,

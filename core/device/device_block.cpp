@@ -13,8 +13,10 @@ namespace capstan {
 namespace {
 
 std::unique_ptr<PageLocker> locker_of(const DeviceBuffer& where) {
-  if (auto locker = make_page_locker(where)) return locker;
-  throw SystemError(fmt::format("{} gives no page-locked host memory", where.driver->name()));
+  const auto name = where.driver->name();
+  auto locker = name == "HIP" ? make_hip_locker() : make_cuda_locker();
+  if (!locker) throw SystemError(fmt::format("{} gives no page-locked host memory", name));
+  return locker;
 }
 
 }  // namespace

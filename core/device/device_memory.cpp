@@ -76,6 +76,14 @@ std::string device_drivers() {
   return names;
 }
 
+DeviceDriver* device_driver(std::string_view name) {
+  for (const auto& driver : drivers)
+    if (DeviceDriver* const found = driver.load(std::memory_order_acquire);
+        found && found->name() == name)
+      return found;
+  return nullptr;
+}
+
 std::optional<DeviceBuffer> find_device_buffer(const void* address) {
   for (const auto& driver : drivers)
     if (DeviceDriver* const asked = driver.load(std::memory_order_acquire))

@@ -20,6 +20,9 @@ void look_for_devices();
 /// The drivers that have been found: "CUDA", "HIP", "CUDA and HIP", or an empty text.
 std::string device_drivers();
 
+/// The driver of that name, "CUDA" or "HIP", if it has been found. It lives as long as the process.
+DeviceDriver* device_driver(std::string_view name);
+
 /// Whether a driver has been found. Programs without one pay only for reading this. False again in
 /// forked children that have made no communicator.
 inline std::atomic<bool> devices_possible = false;

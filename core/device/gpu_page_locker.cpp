@@ -185,14 +185,18 @@ std::unique_ptr<PageLocker> make_hip_locker(const LibraryLoader& loader) {
   return library ? HipLocker::open(std::move(library)) : nullptr;
 }
 
-std::unique_ptr<PageLocker> make_page_locker(const DeviceBuffer& where) {
-  return where.driver->name() == "HIP" ? make_hip_locker() : make_cuda_locker();
-}
-
 std::unique_ptr<PageLocker> make_page_locker(const LibraryLoader& loader) {
   if (auto locker = make_cuda_locker(loader)) return locker;
   if (auto locker = make_hip_locker(loader)) return locker;
   return make_memory_locker();
+}
+
+std::unique_ptr<PageLocker> make_page_locker(const DeviceBuffer& where) {
+  const std::string_view vendor = where.driver ? where.driver->name() : "";
+  auto locker = vendor == "CUDA"  ? make_cuda_locker()
+                : vendor == "HIP" ? make_hip_locker()
+                                  : nullptr;
+  return locker ? std::move(locker) : make_page_locker();
 }
 
 }  // namespace capstan

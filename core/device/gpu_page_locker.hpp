@@ -14,11 +14,10 @@ std::unique_ptr<PageLocker> make_cuda_locker(const LibraryLoader& loader = syste
 /// hipHostMalloc and hipHostRegister from libamdhip64. Null without runtime or GPU.
 std::unique_ptr<PageLocker> make_hip_locker(const LibraryLoader& loader = system_loader());
 
-/// That of the device's vendor, whose streams copy and wait by such memory alone. Null where there
-/// is none.
-std::unique_ptr<PageLocker> make_page_locker(const DeviceBuffer& where);
-
 /// The first that this machine has: CUDA's, HIP's, or mlock.
 std::unique_ptr<PageLocker> make_page_locker(const LibraryLoader& loader = system_loader());
+/// That of the device's vendor, whose streams wait by such memory alone. Where it has none, the
+/// first that this machine has.
+std::unique_ptr<PageLocker> make_page_locker(const DeviceBuffer& where);
 
 }  // namespace capstan

@@ -26,11 +26,11 @@ std::string call_of(int rank, const std::string& call) {
 }
 
 PinnedMemory& DeviceStaging::memory(const void* on_device) {
+  const DeviceBuffer where = find_device_buffer(on_device).value_or(DeviceBuffer{});
   const std::lock_guard lock{mutex_};
-  if (memory_) return *memory_;
-  const auto where = find_device_buffer(on_device);
-  auto locker = where ? make_page_locker(*where) : nullptr;
-  return memory_.emplace(locker ? std::move(locker) : make_page_locker(), limit_);
+  const auto found = memory_.find(where.driver);
+  if (found != memory_.end()) return found->second;
+  return memory_.try_emplace(where.driver, make_page_locker(where), limit_).first->second;
 }
 
 std::shared_ptr<std::byte> DeviceStaging::pinned(Bytes size, const std::string& call,

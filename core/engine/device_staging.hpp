@@ -1,9 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "core/device/device_memory.hpp"
@@ -46,7 +46,7 @@ class DeviceStaging {
   const Bytes limit_;
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
-  std::optional<PinnedMemory> memory_;  // made when first needed, as it initialises drivers
+  std::map<DeviceDriver*, PinnedMemory> memory_;  // made when first needed: it initialises drivers
 };
 
 }  // namespace capstan

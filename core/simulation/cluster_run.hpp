@@ -48,6 +48,12 @@ struct TimeSplit {
   double late = 0;      ///< until a late rank made the call
 
   double total() const { return overhead + work + transfer + latency + queueing + late; }
+  /// The parts of both; `times` those of the other one.
+  TimeSplit plus(const TimeSplit& other, double times) const {
+    return {overhead + times * other.overhead, work + times * other.work,
+            transfer + times * other.transfer, latency + times * other.latency,
+            queueing + times * other.queueing, late + times * other.late};
+  }
 };
 
 /// A message as one of the ranks saw it, or a read of a peer's memory.

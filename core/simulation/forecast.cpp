@@ -128,12 +128,20 @@ Forecast forecast(const ClusterCall& asked, const Cluster& cluster) {
   const auto run = [&](std::uint64_t number) {
     return run_on_cluster(cluster, classes, scripts, number, call.disturbance);
   };
+  const auto split = [&](const ClusterRun& of) {
+    return critical_path(of, call.disturbance).split;
+  };
   result.run = run(result.simulated_blocks);
   result.time = result.run.time;
+  result.split = split(result.run);
   if (!cut) return result;
   const std::uint64_t half = result.simulated_blocks / 2;
-  const double each = (result.run.time - run(half).time) / static_cast<double>(half);
-  result.time += each * static_cast<double>(result.blocks - result.simulated_blocks);
+  const ClusterRun shorter = run(half);
+  const TimeSplit more = result.split.plus(split(shorter), -1);  // of the second half
+  const double halves =
+      static_cast<double>(result.blocks - result.simulated_blocks) / static_cast<double>(half);
+  result.time += (result.run.time - shorter.time) * halves;
+  result.split = result.split.plus(more, halves);
   return result;
 }
 

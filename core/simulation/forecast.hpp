@@ -27,7 +27,8 @@ struct Forecast {
   ClusterRun run;
   Call call;  ///< as it was simulated: where one rank stands for many, blocks are equally long
   std::uint64_t blocks = 1, simulated_blocks = 1;
-  double time = 0;  ///< of all blocks, in nanoseconds
+  double time = 0;    ///< of all blocks, in nanoseconds
+  TimeSplit split{};  ///< where it goes, on the critical path
 };
 
 /// Which ranks are simulated: those of one host, where the algorithm declares that all ranks do the

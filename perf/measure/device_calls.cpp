@@ -1,81 +1,92 @@
 #include "perf/measure/device_calls.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
+#include "capstan/error.hpp"
 #include "core/device/at_place.hpp"
 #include "core/device/shared_library.hpp"
 
 namespace capstan::perf {
 namespace {
 
-constexpr std::chrono::seconds longest_fill{60};
+using namespace std::chrono_literals;
+
+/// Longer than calls of a benchmark, and than Settings::timeout ends them by itself.
+constexpr std::chrono::minutes longest_wait = 10min, longest_fill = 1min;
+
+[[noreturn]] void refuse(const std::string& vendor, const std::string& why) {
+  throw SystemError(fmt::format(
+      "--device {}: {}; `capstan doctor` says what was found; leave --device out to measure host "
+      "memory",
+      vendor, why));
+}
 
 /// Loads the vendor's library, as a program that uses its GPUs does.
-std::unique_ptr<DeviceDriver> driver_of(const std::string& vendor) {
+DeviceDriver& driver_of(const std::string& vendor) {
   const bool cuda = vendor == "cuda";
-  static_cast<void>(
-      system_loader().open(cuda ? std::vector<std::string>{"libcuda.so.1"} : hip_libraries()));
+  const std::vector<std::string> files =
+      cuda ? std::vector<std::string>{"libcuda.so.1"} : hip_libraries();
+  if (!system_loader().open(files))
+    refuse(vendor, fmt::format("{} cannot be loaded: install the vendor's driver, or name its "
+                               "folder in LD_LIBRARY_PATH",
+                               files.front()));
   look_for_devices();
-  FoundDriver found = cuda ? find_cuda_driver() : find_hip_driver();
-  if (!found.driver)
-    throw SystemError(fmt::format(
-        "--device {}: {}: `capstan doctor` says what is missing; leave --device out to measure "
-        "host memory",
-        vendor, found.obstacle));
-  return std::move(found.driver);
+  if (DeviceDriver* const driver = device_driver(cuda ? "CUDA" : "HIP")) return *driver;
+  refuse(vendor, (cuda ? find_cuda_driver() : find_hip_driver()).obstacle);
 }
 
 DeviceBuffer place_of(DeviceDriver& driver, const std::string& vendor, int number) {
   int devices = 0;
   int error = driver.initialize();
   if (error == 0) error = driver.count(devices);
-  if (error != 0 || devices == 0)
-    throw SystemError(fmt::format(
-        "--device {}: {}", vendor,
-        error != 0 ? "the driver does not answer: " + driver.text_of(error) : "there is no GPU"));
+  if (error != 0) refuse(vendor, "the driver does not answer: " + driver.text_of(error));
+  if (devices == 0) refuse(vendor, "there is no GPU");
   return {&driver, {.context = nullptr, .device = number % devices}};
 }
 
 }  // namespace
 
-DeviceCalls::DeviceCalls(Communicator& world, const std::string& vendor, int number)
-    : driver_(driver_of(vendor)),
-      where_(place_of(*driver_, vendor, number)),
-      blocks_(where_, longest_fill),
-      stream_(take_stream(where_)),
-      streams_(world),
-      on_stream_(streams_.on(stream_)) {}
-
-DeviceCalls::~DeviceCalls() {
-  give_back_stream(where_, stream_);
+DeviceCalls::OwnStream::~OwnStream() {
+  give_back_stream(where, stream);
 }
 
+DeviceCalls::DeviceCalls(Communicator& world, const std::string& vendor, int number)
+    : where_(place_of(driver_of(vendor), vendor, number)),
+      blocks_(where_, longest_fill),
+      host_(std::make_shared<PinnedMemory::Handle>(blocks_.pinned().allocate(Bytes{piece}))),
+      stream_{where_, take_stream(where_)},
+      streams_(world),
+      on_stream_(streams_.on(stream_.stream)) {}
+
 std::shared_ptr<std::byte> DeviceCalls::allocate(std::size_t bytes) {
-  const auto block = std::make_shared<DeviceBlock>(where_, Bytes{bytes});
+  const auto block = std::make_shared<DeviceBlock>(blocks_.zeros(Bytes{bytes}));
   return {block, block->data()};
 }
 
 void DeviceCalls::write(std::byte* to, std::span<const std::byte> from) {
-  const auto host = pinned(from.size());
-  std::ranges::copy(from, host->data());
-  DeviceCopies copies{{.call = "perf: writing test data", .host_memory = host}};
-  copies.copy(to, host->data(), from.size());
-  copies.finish();
+  for (; !from.empty(); to += piece, from = from.subspan(std::min(piece, from.size()))) {
+    const std::size_t size = std::min(piece, from.size());
+    std::copy_n(from.data(), size, host_->data());
+    copy(to, host_->data(), size);
+  }
 }
 
 void DeviceCalls::read(std::span<std::byte> to, const std::byte* from) {
-  const auto host = pinned(to.size());
-  DeviceCopies copies{{.call = "perf: reading results", .host_memory = host}};
-  copies.copy(host->data(), from, to.size());
-  copies.finish();
-  std::copy_n(host->data(), to.size(), to.begin());
+  for (; !to.empty(); from += piece, to = to.subspan(std::min(piece, to.size()))) {
+    const std::size_t size = std::min(piece, to.size());
+    copy(host_->data(), from, size);
+    std::copy_n(host_->data(), size, to.data());
+  }
 }
 
-/// Page-locked host memory, which the GPU copies from and to.
-std::shared_ptr<PinnedMemory::Handle> DeviceCalls::pinned(std::size_t bytes) {
-  return std::make_shared<PinnedMemory::Handle>(blocks_.pinned().allocate(Bytes{bytes}));
+void DeviceCalls::copy(void* to, const void* from, std::size_t bytes) {
+  DeviceCopies copies{{.call = "perf: copying test data", .host_memory = host_}};
+  copies.copy(to, from, bytes);
+  copies.finish();
 }
 
 std::string DeviceCalls::algorithm(const Request& request) const {
@@ -85,12 +96,21 @@ std::string DeviceCalls::algorithm(const Request& request) const {
   return way.starts_with("device executor") ? way.substr(colon + 2) : way.substr(0, colon);
 }
 
+/// Gives the core away between looks: the thread that moves staged data may need it.
 void DeviceCalls::finish() {
-  for (int state = DeviceDriver::not_ready; state == DeviceDriver::not_ready;)
+  const Deadline deadline = Deadline::in(longest_wait);
+  for (int state = DeviceDriver::not_ready; state == DeviceDriver::not_ready;) {
     at_place(where_, "waiting for a stream", [&](DeviceDriver& driver) {
-      state = driver.query(stream_);
+      state = driver.query(stream_.stream);
       return state == DeviceDriver::not_ready ? 0 : state;
     });
+    if (state == 0) break;
+    if (deadline.expired())
+      throw SystemError(fmt::format("--device: device {} did not finish its calls within {}",
+                                    where_.place.device, longest_wait));
+    std::this_thread::yield();
+  }
+  if (const auto failure = streams_.async_error()) std::rethrow_exception(failure);
 }
 
 }  // namespace capstan::perf

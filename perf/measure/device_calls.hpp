@@ -18,9 +18,8 @@ class DeviceCalls {
   /// SystemError where there is no driver or no GPU.
   DeviceCalls(Communicator& world, const std::string& vendor, int number);
   DeviceCalls(const DeviceCalls&) = delete;
-  ~DeviceCalls();
 
-  /// Memory of the GPU. Throws SystemError.
+  /// Zeros in memory of the GPU. Throws SystemError.
   std::shared_ptr<std::byte> allocate(std::size_t bytes);
   /// They return when the bytes are there. They throw SystemError.
   void write(std::byte* to, std::span<const std::byte> from);
@@ -28,7 +27,7 @@ class DeviceCalls {
 
   /// Puts a call into the stream.
   void run(const Request& request) { on_stream_.run(request); }
-  /// Waits for all calls in the stream. Throws SystemError.
+  /// Waits for all calls in the stream. Throws what one of them failed with.
   void finish();
   /// "device executor, 8 lanes: ring with flags".
   std::string explain(const Request& request) const { return streams_.explain(request); }
@@ -36,12 +35,18 @@ class DeviceCalls {
   std::string algorithm(const Request& request) const;
 
  private:
-  std::shared_ptr<PinnedMemory::Handle> pinned(std::size_t bytes);
+  static constexpr std::size_t piece = 8 << 20;  // copied at a time
+  struct OwnStream {
+    const DeviceBuffer& where;
+    void* stream;
+    ~OwnStream();
+  };
+  void copy(void* to, const void* from, std::size_t bytes);
 
-  const std::unique_ptr<DeviceDriver> driver_;
-  DeviceBuffer where_;
+  const DeviceBuffer where_;
   DeviceBlocks blocks_;
-  void* const stream_;
+  const std::shared_ptr<PinnedMemory::Handle> host_;
+  const OwnStream stream_;  // outlives what uses it
   StreamCollectives streams_;
   StreamCollectives::OnStream on_stream_;
 };

@@ -249,6 +249,22 @@ TEST(Simulation, StreamsOfBlocksOverlapAndLongOnesAreContinued) {
   EXPECT_NEAR(part.time / stream.time, 1, 0.02);
 }
 
+/// What happens once is not taken for a part of every block.
+TEST(Simulation, ThePartsOfATimeThatIsContinuedAddUpToIt) {
+  const Cluster cluster = cluster_of(8);
+  ClusterCall call = call_of(Collective::broadcast, "chain", 1 << 20);
+  call.block = Elements{1 << 14};
+  call.disturbance.late = {5e5, 0, 0, 0, 0, 0, 0, 0};
+  const Forecast stream = forecast(call, cluster);
+  call.most_steps = 1000;
+  const Forecast part = forecast(call, cluster);
+  ASSERT_LT(part.simulated_blocks, part.blocks);
+  for (const Forecast* each : {&stream, &part})
+    EXPECT_NEAR(each->split.total(), each->time, 1e-6 * each->time);
+  EXPECT_NEAR(part.split.late, 5e5, 1);
+  EXPECT_NEAR(part.split.transfer / stream.split.transfer, 1, 0.1);
+}
+
 /// In a torus a message goes the shortest way round each dimension.
 TEST(Simulation, RoutesInATorusAreTheShortest) {
   const auto fabric = make_fabric(parse_fabric("torus:dims=4x5x3"), 60);

@@ -140,7 +140,8 @@ nlohmann::json to_json(const TimeSplit& split) {
           {"queueing", us(split.queueing)}, {"late", us(split.late)}};
 }
 
-nlohmann::json to_json(const CriticalPath& path) {
+/// The parts of the whole time, and the messages of the blocks that were simulated.
+nlohmann::json to_json(const CriticalPath& path, const TimeSplit& split) {
   nlohmann::json hops = nlohmann::json::array();
   for (const PathHop& hop : path.hops)
     hops.push_back({{"from", hop.from.value()},
@@ -150,7 +151,7 @@ nlohmann::json to_json(const CriticalPath& path) {
                     {"received", us(hop.received)},
                     {"queueing", us(hop.queueing)},
                     {"step", hop.step}});
-  nlohmann::json json = to_json(path.split);
+  nlohmann::json json = to_json(split);
   json["messages"] = std::move(hops);
   return json;
 }
@@ -244,7 +245,7 @@ std::string to_json(const Scenario& scenario) {
       {"messages", best.run.messages},
       {"slowest_rank", best.run.slowest.value()},
       {"end_within", us(spread_of(best.run))},
-      {"critical_path", to_json(scenario.critical_path())},
+      {"critical_path", to_json(scenario.critical_path(), way.split)},
       {"candidates", candidates_json(scenario)},
       {"links", links_json(scenario)}};
   if (!scenario.hosts_summary().empty()) json["hosts_summary"] = scenario.hosts_summary();

@@ -124,16 +124,6 @@ Disturbance disturbance_of(const SimulateOptions& options) {
   return disturbance;
 }
 
-/// The parts of its time. Blocks that were not simulated take theirs like those that were.
-TimeSplit split_of(const Forecast& found, const Disturbance& disturbance) {
-  TimeSplit split = critical_path(found.run, disturbance).split;
-  const double longer = found.run.time > 0 ? found.time / found.run.time : 1;
-  for (double* part : {&split.overhead, &split.work, &split.transfer, &split.latency,
-                       &split.queueing, &split.late})
-    *part *= longer;
-  return split;
-}
-
 }  // namespace
 
 Scenario::Scenario(const SimulateOptions& options)
@@ -211,7 +201,7 @@ void Scenario::simulate() {
     }
     Forecast found = forecast(way.call, cluster_);
     way.time = found.time;
-    way.split = split_of(found, way.call.disturbance);
+    way.split = found.split;
     if (found.time < best) best = found.time, best_ = std::move(found);
   }
   if (std::isinf(best)) refuse_all();

@@ -33,7 +33,7 @@ struct Way {
   ClusterCall call;
   double least = 0;              ///< it takes at least so many nanoseconds
   std::optional<double> time{};  ///< none: not simulated
-  TimeSplit split{};             ///< of the critical path, where it was simulated
+  TimeSplit split{};             ///< where the time goes, if it was simulated
   std::string verdict{};
 };
 

@@ -94,8 +94,9 @@ Scenario::Scenario(Fault what, std::uint64_t from) : fault(what), seed(from) {
     collective = dice.one_in(2) ? Collective::all_reduce : Collective::all_to_all;
   }
   if (fault == Fault::blame) arrange_blame();
-  constexpr Bytes one_element{16};  // of any type; in calls without elements ranks need not wait
-  if (stops()) size = std::max(size, one_element);
+  // In calls without elements ranks need not wait.
+  constexpr Bytes of_any_type{8};
+  if (stops()) size = std::max(size, of_any_type * static_cast<std::uint64_t>(ranks()));
 }
 
 /// Seeds go through all kinds of calls, and then through all arrangements: on one host, each rank
