@@ -118,7 +118,7 @@ TEST_F(ProcessesOnDevices, PerfMeasuresCallsInStreamsAndChecksTheirResults) {
   }
   const auto none = perf("all_reduce", "hip", {{"LD_LIBRARY_PATH", "/nowhere"}});
   EXPECT_EQ(none.status, 1);
-  EXPECT_THAT(none.output, HasSubstr("--device hip: libamdhip64 is not loaded"));
+  EXPECT_THAT(none.output, HasSubstr("--device hip: libamdhip64.so cannot be loaded"));
 }
 
 TEST_F(StagedProcesses, TheDoctorSaysHowTheyTravelAndWhy) {
