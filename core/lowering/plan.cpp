@@ -156,6 +156,11 @@ Bytes staging_bytes(const Algorithm& algorithm, Protocol protocol, const Hosts& 
                        call.element());
 }
 
+/// The packets with the longest part of the data.
+Bytes longest_packets(const Call& call) {
+  return Bytes{packets_for(part_length(call), call.element()) * packet_bytes};
+}
+
 /// The kind of slots for a call. For long blocks no schedule is needed.
 SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, Elements block,
                    const SlotPool& pool) {
@@ -164,7 +169,7 @@ SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, E
       !packets && !pool.fits(bytes_of(block, call.element()), SlotKind::small_staging);
   if (stream || is_long) return SlotKind::staging;
   return pool.kind_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call), packets,
-                       stream);
+                       stream, longest_packets(call));
 }
 
 /// Adds the peers on other hosts that a program sends to, or whose staging buffers it reads.
@@ -357,7 +362,8 @@ ByRank<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hos
   const Division division{
       .block = block,
       .slots = layout.pool().kind_for(staging_bytes(staging, choice.protocol, call.element()),
-                                      in_packets(choice.protocol), shapes.size() > 1),
+                                      in_packets(choice.protocol), shapes.size() > 1,
+                                      longest_packets(call)),
       .long_read = long_read};
   ByRank<Plan> plans;
   for (const Rank rank : all_ranks(hosts.ranks())) {

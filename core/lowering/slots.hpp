@@ -120,9 +120,13 @@ struct SlotPool {
   }
   constexpr bool fits(Bytes staging, SlotKind kind) const { return staging <= region[kind]; }
   /// The smallest kind whose regions hold this much. Streams of blocks use slots of full length.
-  constexpr SlotKind kind_for(Bytes staging, bool packets, bool stream) const {
+  /// `longest`: of the packets with a part of the data. They take at most half of a tiny slot: a
+  /// reader that comes to the end of a slot fetches lines of the next one, which its writer needs.
+  // measured: docs/lab-notebook.md#lines-of-the-next-slot
+  constexpr SlotKind kind_for(Bytes staging, bool packets, bool stream, Bytes longest = {}) const {
     if (stream) return SlotKind::staging;
-    if (packets && fits(staging, SlotKind::tiny_packets)) return SlotKind::tiny_packets;
+    if (packets && fits(staging, SlotKind::tiny_packets) && longest * 2 <= region.tiny_packets)
+      return SlotKind::tiny_packets;
     if (packets)
       return fits(staging, SlotKind::small_packets) ? SlotKind::small_packets : SlotKind::packets;
     if (fits(staging, SlotKind::tiny_staging)) return SlotKind::tiny_staging;

@@ -26,6 +26,10 @@ TEST(Slots, AreOfTheSmallestKindThatFits) {
   EXPECT_EQ(pool.kind_for(pool.region.tiny_packets, true, false), SlotKind::tiny_packets);
   EXPECT_EQ(pool.kind_for(pool.region.tiny_packets + Bytes{1}, true, false),
             SlotKind::small_packets);
+  const Bytes half = pool.region.tiny_packets / 2;
+  EXPECT_EQ(pool.kind_for(pool.region.tiny_packets, true, false, half), SlotKind::tiny_packets);
+  EXPECT_EQ(pool.kind_for(pool.region.tiny_packets, true, false, half + Bytes{1}),
+            SlotKind::small_packets);
   EXPECT_EQ(pool.kind_for(pool.region.small_packets, true, false), SlotKind::small_packets);
   EXPECT_EQ(pool.kind_for(pool.region.small_packets + Bytes{1}, true, false), SlotKind::packets);
   EXPECT_EQ(pool.kind_for(Bytes{0}, false, true), SlotKind::staging) << "a stream";

@@ -1,5 +1,7 @@
 // Tasks: who owns them, how they await each other, how they are cancelled, and where errors go.
 
+#include <fmt/format.h>
+
 #include "capstan/values/task_limit.hpp"
 #include "tests/values/helpers.hpp"
 
