@@ -172,7 +172,11 @@ bool fork_in_callback(const std::string& deed) {
     if (child && std::getenv("CAPSTAN_PROGRESS_THREAD"))
       std::exit(0);  // its thread is the only one
   });
-  work.wait();
+  try {
+    work.wait();
+  } catch (const Error&) {  // a child that comes back into its parent's call may be told so here
+    if (!child) throw;
+  }
   while (children.empty() && !child) ::usleep(1000);
   if (!child) return data.front() == world->size();
   try_everything();
