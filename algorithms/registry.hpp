@@ -20,7 +20,7 @@ struct Cost {
   double depth = 1;     ///< ranks that a block passes one after the other, in a stream of blocks
 };
 
-/// How many ranks are on other hosts than a rank, on average.
+/// The number of ranks on other hosts, as one rank sees it: the mean over all ranks.
 inline double ranks_elsewhere(const Hosts& hosts) {
   return hosts.ranks() - static_cast<double>(hosts.ranks()) / hosts.count();
 }

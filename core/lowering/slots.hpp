@@ -121,7 +121,7 @@ struct SlotPool {
   constexpr bool fits(Bytes staging, SlotKind kind) const { return staging <= region[kind]; }
   /// The smallest kind whose regions hold this much. Streams of blocks use slots of full length.
   /// `longest`: of the packets with a part of the data. They take at most half of a tiny slot: a
-  /// reader that comes to the end of a slot fetches lines of the next one, which its writer needs.
+  /// reader at the end of a slot seems to fetch lines of the next one, which the writer needs then.
   // measured: docs/lab-notebook.md#lines-of-the-next-slot
   constexpr SlotKind kind_for(Bytes staging, bool packets, bool stream, Bytes longest = {}) const {
     if (stream) return SlotKind::staging;

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Longer than calls of a benchmark, and than Settings::timeout ends them by itself.
+/// Settings::timeout ends calls that hang long before: this is for drivers that never answer.
 constexpr std::chrono::minutes longest_wait = 10min, longest_fill = 1min;
 
 [[noreturn]] void refuse(const std::string& vendor, const std::string& why) {

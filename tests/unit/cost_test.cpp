@@ -57,7 +57,7 @@ TEST(DeclaredCosts, AreAboutThoseOfTheSchedules) {
   EXPECT_GT(compared, 100);
 }
 
-/// Of the busiest rank: what it sends to other hosts, or has from them, and what it combines.
+/// What the busiest rank sends to other hosts or receives from them, and what it combines.
 struct Work {
   double messages = 0, elements = 0, reduced = 0;
 };

@@ -51,9 +51,9 @@ void report(const Scenario& scenario, const Verdict& verdict, const Options& opt
 }
 
 void run_one(const Testbed& testbed, Scenario scenario, const Options& options, Tally& tally) {
-  const bool alone = options.network == one_host;
-  if (alone) scenario.move_to_one_host();
-  const Verdict verdict = Trial{testbed, scenario, alone ? "tcp" : options.network}.run();
+  const bool on_one_host = options.network == one_host;
+  if (on_one_host) scenario.move_to_one_host();
+  const Verdict verdict = Trial{testbed, scenario, on_one_host ? "tcp" : options.network}.run();
   ++tally.runs;
   tally.wrong += verdict.complaints.empty() ? 0 : 1;
   if (!scenario.ends_well()) tally.told.push_back(verdict.told.count());
