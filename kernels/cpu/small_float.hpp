@@ -78,13 +78,16 @@ inline constexpr SmallFloat small_float_of<Float8E5M2>{5, 2};
 template <class T>
 concept IsSmallFloat = small_float_of<T>.exponent_bits > 0;
 
+// The formats are copied: device code may use a constant of the host, but not its address.
 template <IsSmallFloat T>
 constexpr float to_float(T value) {
-  return small_float_of<T>.decode(value.bits);
+  constexpr SmallFloat format = small_float_of<T>;
+  return format.decode(value.bits);
 }
 template <IsSmallFloat T>
 constexpr T from_float(float value) {
-  return {static_cast<decltype(T::bits)>(small_float_of<T>.encode(value))};
+  constexpr SmallFloat format = small_float_of<T>;
+  return {static_cast<decltype(T::bits)>(format.encode(value))};
 }
 
 }  // namespace capstan::kernels
