@@ -47,6 +47,42 @@ bool has_two_contexts(const DeviceFacts& a, const DeviceFacts& b) {
   return a.process == b.process && a.device == b.device && a.context != b.context;
 }
 
+bool share_device(const DeviceFacts& a, const DeviceFacts& b) {
+  return a.address.view() == b.address.view();
+}
+
+/// Processes that take turns on a device: each wait of a kernel would last as long as a turn.
+/// Staging is faster there, at all sizes.
+std::string taking_turns(std::span<const DeviceFacts> ranks) {
+  for (std::size_t a = 0; a < ranks.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b)
+      if (share_device(ranks[a], ranks[b]) && ranks[a].process != ranks[b].process &&
+          ranks[a].processes_overlap == 0)
+        return fmt::format(
+            "ranks {} and {} are processes that share device {}, where their kernels take turns: "
+            "start the vendor's service that joins them (nvidia-cuda-mps-control -d), or give each "
+            "rank a device",
+            b, a, ranks[a].address.view());
+  return "";
+}
+
+/// Ranks of a process that share a device: each needs a queue for its stream, and another one for
+/// what it does beside. In one queue a kernel that waits holds up the one that it waits for.
+std::string lack_of_queues(std::span<const DeviceFacts> ranks) {
+  constexpr int of_rank = 2;
+  for (const DeviceFacts& rank : ranks) {
+    const auto beside = std::ranges::count_if(ranks, [&](const DeviceFacts& other) {
+      return rank.process == other.process && share_device(rank, other);
+    });
+    if (beside > 1 && beside * of_rank > rank.queues)
+      return fmt::format(
+          "{} ranks of one process share device {} and {} hardware queues, and a kernel that waits "
+          "could hold up another rank's in its queue: {}",
+          beside, rank.address.view(), rank.queues, rank.more_queues.view());
+  }
+  return "";
+}
+
 std::string lack_of_lanes(std::span<const DeviceFacts> ranks) {
   for (const auto& [address, device] : devices_of(ranks))
     if (device.lanes() == 0)
@@ -77,6 +113,13 @@ DeviceFacts facts_of(const DeviceBlocks* blocks, std::string_view obstacle) {
     facts.device = where.place.device;
     facts.multiprocessors = multiprocessors;
     facts.reserved = LaneReservation::reserved(where);
+    bool overlap = false;
+    facts.processes_overlap =
+        where.driver->processes_overlap(where.place.device, overlap) == 0 && overlap ? 1 : 0;
+    const HardwareQueues queues = where.driver->hardware_queues();
+    facts.queues = queues.number;
+    facts.more_queues = ShortText<160>{
+        fmt::format("set {}={} before the program starts", queues.variable, queues.most)};
     facts.vendor = ShortText<8>{where.driver->name()};
     facts.address = ShortText<32>{address};
   } catch (const std::exception& error) {
@@ -101,6 +144,8 @@ std::string obstacle_among(std::span<const DeviceFacts> ranks) {
         return fmt::format("ranks use two contexts of device {}, whose kernels take turns",
                            rank.address.view());
   }
+  if (auto turns = taking_turns(ranks); !turns.empty()) return turns;
+  if (auto lack = lack_of_queues(ranks); !lack.empty()) return lack;
   return lack_of_lanes(ranks);
 }
 

@@ -47,10 +47,13 @@ struct DeviceFacts {
   std::uint64_t context = 0;            ///< the address of the context, which a process knows it by
   std::int32_t device = 0;              ///< as the rank's process numbers it
   std::int32_t multiprocessors = 0;
-  std::int32_t reserved = 0;  ///< lanes, of the process on this device
-  ShortText<8> vendor{};      ///< "CUDA", "HIP"
-  ShortText<32> address{};    ///< "0000:3b:00.0"
-  ShortText<200> obstacle{};  ///< why this rank runs nothing on its device; empty: it can
+  std::int32_t reserved = 0;           ///< lanes, of the process on this device
+  std::int32_t processes_overlap = 0;  ///< 1: kernels of several processes run there side by side
+  std::int32_t queues = 0;             ///< hardware queues of the process
+  ShortText<160> more_queues{};        ///< how to have more of them
+  ShortText<8> vendor{};               ///< "CUDA", "HIP"
+  ShortText<32> address{};             ///< "0000:3b:00.0"
+  ShortText<200> obstacle{};           ///< why this rank runs nothing on its device; empty: it can
 };
 
 /// The facts of this rank. An error becomes the obstacle. `blocks` null: there is an obstacle.

@@ -173,6 +173,16 @@ class CudaDriver final : public DeviceDriver {
     constexpr int multiprocessor_count = 16;
     return call_if_there(attribute_, &number, multiprocessor_count, device);
   }
+  int processes_overlap(int device, bool& overlap) const override {
+    constexpr int mps_enabled = 133;  // since version 12.4
+    int enabled = 0;
+    const int error = call_if_there(attribute_, &enabled, mps_enabled, device);
+    overlap = error == 0 && enabled != 0;
+    return 0;
+  }
+  HardwareQueues hardware_queues() const override {
+    return hardware_queues_of("CUDA_DEVICE_MAX_CONNECTIONS", 8, 32);
+  }
   int load_module(const void* image, void*& module) override {
     return call_if_there(module_load_, &module, image);
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/device/gpu_direct.hpp"
+#include "core/device/hardware_queues.hpp"
 
 namespace capstan {
 
@@ -96,6 +97,12 @@ class DeviceDriver {
 
   /// The number of multiprocessors. A device runs at least as many blocks at the same time.
   virtual int multiprocessors(int device, int& number) const = 0;
+  /// Whether kernels of several processes run there at the same time. Otherwise they take turns, of
+  /// a millisecond or so, also while they wait.
+  virtual int processes_overlap(int device, bool& overlap) const = 0;
+  /// The number of hardware queues that the streams of this process share on a device. A kernel
+  /// holds up all that comes after it in its queue, of other streams, too.
+  virtual HardwareQueues hardware_queues() const = 0;
   virtual int load_module(const void* image, void*& module) = 0;
   /// Fails where the module has no kernel of that name.
   virtual int find_kernel(void* module, const char* name, void*& kernel) = 0;

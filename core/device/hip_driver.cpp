@@ -147,6 +147,14 @@ class HipDriver final : public DeviceDriver {
     constexpr int multiprocessor_count = 63;  // since version 5
     return call_if_there(attribute_, &number, multiprocessor_count, device);
   }
+  /// AMD's scheduler gives processes queues of their own.
+  int processes_overlap(int /*device*/, bool& overlap) const override {
+    overlap = true;
+    return 0;
+  }
+  HardwareQueues hardware_queues() const override {
+    return hardware_queues_of("GPU_MAX_HW_QUEUES", 4, 24);
+  }
   int load_module(const void* image, void*& module) override {
     return call_if_there(module_load_, &module, image);
   }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "capstan/async/streams.hpp"
 #include "kernels/device/images.hpp"
 #include "tests/devices/device_array.hpp"
@@ -15,6 +17,8 @@ namespace capstan {
 class OnDevices : public ::testing::Test {
  protected:
   void SetUp() override {
+    for (const char* queues : {"CUDA_DEVICE_MAX_CONNECTIONS", "GPU_MAX_HW_QUEUES"})
+      ::setenv(queues, "24", 1);
     static constexpr std::byte image[1]{};
     kernels::device::stand_in_for_missing_images(image);
     load_driver();

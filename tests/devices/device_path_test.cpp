@@ -346,7 +346,8 @@ TEST_F(OnDevices, GroupsShareTheMultiprocessorsOfADevice) {
 }
 
 TEST(DeviceAgreement, DependsOnFactsAlone) {
-  DeviceFacts rank{.host = 1, .process = 1, .multiprocessors = 100};
+  DeviceFacts rank{
+      .host = 1, .process = 1, .multiprocessors = 100, .processes_overlap = 1, .queues = 200};
   rank.vendor = ShortText<8>{"CUDA"};
   rank.address = ShortText<32>{"0000:01:00.0"};
   EXPECT_EQ(obstacle_among(std::vector{rank, rank}), "");
@@ -362,6 +363,22 @@ TEST(DeviceAgreement, DependsOnFactsAlone) {
   EXPECT_THAT(obstacle_among(std::vector{rank, other}), HasSubstr("too few"));
   other.host = 2;
   EXPECT_EQ(obstacle_among(std::vector{rank, other}), "ranks are on several hosts");
+  rank.reserved = 0;
+  other = rank;
+  other.process = 2;
+  EXPECT_EQ(obstacle_among(std::vector{rank, other}), "");
+  rank.processes_overlap = other.processes_overlap = 0;
+  EXPECT_EQ(obstacle_among(std::vector{rank, rank}), "");
+  EXPECT_THAT(obstacle_among(std::vector{rank, rank, other}),
+              StartsWith("ranks 0 and 2 are processes that share device 0000:01:00.0"));
+  other.address = ShortText<32>{"0000:02:00.0"};
+  EXPECT_EQ(obstacle_among(std::vector{rank, other}), "");
+  rank.queues = other.queues = 8;
+  rank.more_queues = ShortText<160>{"set QUEUES=32 before the program starts"};
+  EXPECT_EQ(obstacle_among(std::vector(4, rank)), "");
+  EXPECT_THAT(obstacle_among(std::vector(5, rank)), HasSubstr("set QUEUES=32"));
+  rank.queues = 1;
+  EXPECT_EQ(obstacle_among(std::vector{rank, other}), "") << "a device for each";
   other = rank;
   other.vendor = ShortText<8>{"HIP"};
   EXPECT_EQ(obstacle_among(std::vector{rank, other}), "some ranks use CUDA, others HIP");
