@@ -27,6 +27,9 @@ class DeviceCalls {
 
   /// Puts a call into the stream.
   void run(const Request& request) { on_stream_.run(request); }
+  void* stream() const { return stream_.stream; }
+  const DeviceBuffer& where() const { return where_; }
+  StreamCollectives& collectives() { return streams_; }
   /// Waits for all calls in the stream. Throws what one of them failed with.
   void finish();
   /// "device executor, 8 lanes: ring with flags".

@@ -3,14 +3,18 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
 namespace capstan {
 namespace {
 
+/// The stand-in, or the driver of the machine where the program names it.
 void* library() {
-  static void* const loaded = ::dlopen(FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  const char* const named = std::getenv("CAPSTAN_TEST_DRIVER");
+  static void* const loaded =
+      ::dlopen(named ? named : FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!loaded) throw std::runtime_error(::dlerror());
   return loaded;
 }
@@ -46,23 +50,36 @@ void copy_bytes(void* to, const void* from, std::size_t size) {
 void initialize() {
   call("cuInit", 0U);
 }
+template <class Body>
+void in_primary_context(const Body& body) {
+  static void* const context = [] {
+    void* found = nullptr;
+    call("cuDevicePrimaryCtxRetain", &found, 0);
+    return found;
+  }();
+  call("cuCtxPushCurrent_v2", context);
+  body();
+  void* former = nullptr;
+  call("cuCtxPopCurrent_v2", &former);
+}
 void* allocate(Where where, std::size_t size) {
   Address memory = 0;
-  void* context = nullptr;
-  call("cuDevicePrimaryCtxRetain", &context, 0);
-  if (where != Where::pool) call("cuCtxPushCurrent_v2", context);
-  if (where == Where::managed)
-    call("cuMemAllocManaged", &memory, size, 1U);
-  else
+  if (where == Where::pool)
     call("cuMemAlloc_v2", &memory, size);
-  if (where != Where::pool) call("cuCtxPopCurrent_v2", &context);
+  else
+    in_primary_context([&] {
+      if (where == Where::managed)
+        call("cuMemAllocManaged", &memory, size, 1U);
+      else
+        call("cuMemAlloc_v2", &memory, size);
+    });
   return reinterpret_cast<void*>(memory);
 }
 void release(void* memory) {
-  call("cuMemFree_v2", to_address(memory));
+  in_primary_context([&] { call("cuMemFree_v2", to_address(memory)); });
 }
 void copy_bytes(void* to, const void* from, std::size_t size) {
-  call("cuMemcpyHtoD_v2", to_address(to), from, size);
+  in_primary_context([&] { call("cuMemcpy", to_address(to), to_address(from), size); });
 }
 #endif
 
@@ -75,7 +92,7 @@ void load_driver() {
 
 int driver_knob(const std::string& name, int change) {
   const auto knob = reinterpret_cast<int (*)(const char*, int)>(::dlsym(library(), "fake_knob"));
-  return knob(name.c_str(), change);
+  return knob ? knob(name.c_str(), change) : 0;
 }
 
 Memory::Memory(Where where, std::size_t size)

@@ -32,8 +32,11 @@ class Gpu {
     at_place(where_, "allocating", [&](DeviceDriver& d) { return d.allocate(bytes, memory); });
     return static_cast<std::byte*>(memory);
   }
-  void release(void* memory) {
-    at_place(where_, "releasing", [&](DeviceDriver& d) { return d.release(memory); });
+  void release(void* memory) noexcept {
+    try {
+      at_place(where_, "releasing", [&](DeviceDriver& d) { return d.release(memory); });
+    } catch (const Error&) {  // after a fault the device has nothing any more
+    }
   }
   void write(std::byte* to, const std::vector<std::byte>& from) {
     auto pinned = pinned_.allocate(Bytes{from.size()});

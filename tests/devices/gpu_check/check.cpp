@@ -1,0 +1,57 @@
+#include "tests/devices/gpu_check/check.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace capstan::gpu_check {
+
+void print(const Row& row) {
+  fmt::print("{:<44} {:<10} {}\n", row.name, row.result, row.detail);
+  std::fflush(stdout);
+}
+
+Row guarded(const std::string& name, const std::function<Row()>& check) {
+  try {
+    return check();
+  } catch (const std::exception& error) {
+    return Row::failed(name, error.what());
+  }
+}
+
+std::string vendor_of(const Gpu& gpu) {
+  return gpu.where().driver->name() == "HIP" ? "hip" : "cuda";
+}
+
+Settings bounded_settings() {
+  Settings settings = Settings::from_environment();
+  settings.timeout = std::chrono::seconds{20};
+  return settings;
+}
+
+std::string text_of(const std::function<std::string()>& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+std::string on_ranks(int ranks, const Settings& settings,
+                     const std::function<std::string(Communicator&)>& body) {
+  auto world = Communicator::local_world(ranks, settings);
+  std::vector<std::string> texts(static_cast<std::size_t>(ranks));
+  {
+    std::vector<std::jthread> threads;
+    for (auto& communicator : world)
+      threads.emplace_back([&] {
+        texts[static_cast<std::size_t>(communicator.rank())] =
+            text_of([&] { return body(communicator); });
+      });
+  }
+  for (std::size_t rank = 0; rank < texts.size(); ++rank)
+    if (!texts[rank].empty()) return fmt::format("rank {}: {}", rank, texts[rank]);
+  return "";
+}
+
+}  // namespace capstan::gpu_check

@@ -1,0 +1,128 @@
+// Usage: gpu_check [--kernels] [--only PART]... [--launcher FILE] [--library FILE]
+//
+// Checks on a GPU what only a GPU can show, and prints a table. `scripts/gpu-check` runs it.
+//
+//   --kernels        single kernels alone: for tools that run one kernel at a time
+//   --only PART      kernels, order, graphs, ranks, ends, processes, speed or nccl; may be repeated
+//   --launcher FILE  capstan, which starts ranks as processes; without it they are left out
+//   --library FILE   loads a driver from a file first: the stand-in of the tests. Leaves out
+//   figures,
+//                    and kernels that wait for each other
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string_view>
+
+#include "capstan/error.hpp"
+#include "tests/devices/gpu_check/check.hpp"
+
+namespace capstan::gpu_check {
+namespace {
+
+struct Options {
+  std::set<std::string> only;
+  std::string launcher;
+  bool stand_in = false;
+
+  bool wants(const char* part) const { return only.empty() || only.contains(part); }
+};
+
+/// Prints rows as they are made, as the program may be ended.
+class Table {
+ public:
+  void add(const Rows& rows) {
+    for (const Row& row : rows) {
+      print(row);
+      failed_ += row.result == "FAILED";
+    }
+  }
+  int failed() const { return failed_; }
+
+ private:
+  int failed_ = 0;
+};
+
+std::string own_path() {
+  return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+int run(const Options& options) {
+  std::unique_ptr<Gpu> gpu;
+  try {
+    gpu = std::make_unique<Gpu>();
+  } catch (const Error& error) {
+    fmt::print("gpu-check: nothing was checked: {}\n", error.what());
+    return 0;
+  }
+  Table table;
+  const auto begin = Clock::now();
+  const auto part = [&](const char* name, const std::function<Rows()>& check) {
+    if (!options.wants(name)) return;
+    try {
+      table.add(check());
+    } catch (const std::exception& error) {
+      table.add({Row::failed(name, error.what())});
+    }
+  };
+  const bool meet = !options.stand_in;
+  part("kernels", [&] { return check_kernels(*gpu); });
+  part("order", [&] { return check_order(*gpu, meet); });
+  if (meet) {
+    part("graphs", [&] { return check_graphs(*gpu); });
+    part("ranks", [&] { return check_ranks(*gpu, Bytes{256 << 20}); });
+    part("ends", [&] { return check_ends(*gpu); });
+    if (!options.launcher.empty())
+      part("processes", [&] { return check_processes(options.launcher, own_path()); });
+    part("speed", [&] { return measure_kernels(*gpu); });
+    part("speed", [&] { return measure_small_calls(*gpu); });
+    part("nccl", [&] { return compare_with_nccl(own_path()), Rows{}; });
+  }
+  fmt::print("{} failed, {:.0f} s\n", table.failed(), seconds_since(begin));
+  return table.failed() == 0 ? 0 : 1;
+}
+
+constexpr const char* usage_text =
+    "Usage: gpu_check [--kernels] [--only PART]... [--launcher FILE] [--library FILE]\n";
+
+int usage() {
+  return fmt::print(stderr, usage_text), 2;
+}
+
+}  // namespace
+}  // namespace capstan::gpu_check
+
+int main(int count, char** arguments) {
+  using namespace capstan::gpu_check;
+  // Ranks share the GPU: a kernel that waits must not hold up another rank's in the same queue.
+  for (const char* queues : {"CUDA_DEVICE_MAX_CONNECTIONS", "GPU_MAX_HW_QUEUES"})
+    ::setenv(queues, "32", 0);
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view argument = arguments[i];
+    if (argument == "--kernels") {
+      options.only.insert("kernels");
+      continue;
+    }
+    if (argument == "--help") return fmt::print(usage_text), 0;
+    if (++i == count) return usage();
+    if (argument == "--process") return run_process(arguments[i]);
+    if (argument == "--only") {
+      options.only.insert(arguments[i]);
+    } else if (argument == "--launcher") {
+      options.launcher = arguments[i];
+    } else if (argument == "--library") {
+      options.stand_in = true;
+      if (!::dlopen(arguments[i], RTLD_NOW | RTLD_NODELETE)) {
+        fmt::print(stderr, "gpu-check: {} cannot be loaded: {}\n", arguments[i], ::dlerror());
+        return 2;
+      }
+    } else {
+      return usage();
+    }
+  }
+  return run(options);
+}
