@@ -40,7 +40,7 @@ std::vector<T> exchange(Communicator& ranks, const T& own) {
 }
 
 /// The most lanes that a rank has.
-inline constexpr int most_lanes = 16;
+inline constexpr int most_lanes = 32;
 
 struct DeviceFacts {
   std::uint64_t host = 0, process = 0;  ///< equal on one host, in one process

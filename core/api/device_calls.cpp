@@ -130,7 +130,7 @@ void DeviceCalls::prepare(DeviceCallKind& kind, const Plan& plan) {
   arguments.most_operands = program.most_operands;
   arguments.scratch = scratch(program.scratch * lanes);
   arguments.scratch_bytes = program.scratch.value();
-  group_.kernels().load(plan.call.type, plan.call.op);
+  kind.kernel = group_.kernels().program_kernel(plan.call.type, plan.call.op);
 }
 
 /// Sizes are rounded up, so that blocks serve many kinds.
@@ -142,14 +142,16 @@ std::byte* DeviceCalls::scratch(Bytes size) {
   return scratch_.back().data();
 }
 
-void DeviceCalls::launch(const DeviceCallKind& kind, const Call& call, const void* input,
-                         void* output, void* stream) {
+void DeviceCalls::launch(const DeviceCallKind& kind, const CheckedCall& call, std::uint64_t number,
+                         void* stream) {
   ProgramArguments arguments = kind.arguments;
-  arguments.input = static_cast<std::byte*>(const_cast<void*>(input));
-  arguments.output = static_cast<std::byte*>(output);
+  arguments.input = static_cast<std::byte*>(const_cast<void*>(call.input));
+  arguments.output = static_cast<std::byte*>(call.output);
+  arguments.number = number;
+  if (number == 0) arguments.progress = nullptr;
   const auto lanes =
       std::min<std::uint64_t>(static_cast<std::uint64_t>(group_.lanes()), arguments.block_count);
-  group_.kernels().run(call.type, call.op, arguments, static_cast<unsigned>(lanes), stream);
+  group_.kernels().run(kind.kernel, arguments, static_cast<unsigned>(lanes), stream);
 }
 
 void DeviceCalls::keep_for_good() {

@@ -7,6 +7,7 @@
 
 #include "capstan/communicator.hpp"
 #include "capstan/request.hpp"
+#include "core/api/checked_call.hpp"
 #include "core/api/device_group.hpp"
 #include "core/engine/plan_cache.hpp"
 #include "core/lowering/plan.hpp"
@@ -27,6 +28,7 @@ struct DeviceCallKind {
   Choice choice{};
   kernels::device::ProgramArguments arguments{};  ///< all but the buffers
   DeviceBlock program{};
+  void* kernel = nullptr;
 };
 
 /// The calls of a group, by kind. A kind is made ready at its first call, by all ranks together:
@@ -50,8 +52,9 @@ class DeviceCalls {
     if (known != kinds_.end()) return &known->second;
     return kinds_.size() == most_kinds ? &too_many_ : nullptr;
   }
-  /// Puts a call into a stream. Throws SystemError.
-  void launch(const DeviceCallKind& kind, const Call& call, const void* input, void* output,
+  /// Puts a call into a stream. DeviceGroup::begun() and ended() tell its number; of a call without
+  /// one, 0, they tell nothing. Throws SystemError.
+  void launch(const DeviceCallKind& kind, const CheckedCall& call, std::uint64_t number,
               void* stream);
   /// What kernels may still use is never released.
   void keep_for_good();

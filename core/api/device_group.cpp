@@ -92,8 +92,8 @@ DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) 
   segment_ = blocks_->zeros(segments_->total());
   states_ =
       blocks_->zeros(Bytes{sizeof(kernels::device::LaneState) * static_cast<std::uint64_t>(lanes)});
-  abort_ = blocks_->pinned().allocate(Bytes{64});
-  std::ranges::fill(abort_.bytes(), std::byte{0});
+  words_ = blocks_->pinned().allocate(Bytes{64});
+  std::ranges::fill(words_.bytes(), std::byte{0});
   Segment own{.address = reinterpret_cast<std::uintptr_t>(segment_.data())};
   const auto elsewhere = [&](const DeviceFacts& peer) { return peer.process != self.process; };
   if (std::ranges::any_of(facts, elsewhere))
@@ -142,13 +142,24 @@ kernels::device::ProgramArguments DeviceGroup::arguments() const {
   arguments.self = static_cast<std::uint32_t>(rank_);
   arguments.segments = reinterpret_cast<std::byte* const*>(addresses_.data());
   arguments.lanes = reinterpret_cast<kernels::device::LaneState*>(states_.data());
-  arguments.abort = reinterpret_cast<const std::uint64_t*>(abort_.data());
+  arguments.abort = word(abort_word);
+  arguments.progress = word(begun_word);
   return arguments;
 }
 
 void DeviceGroup::abort() {
-  std::atomic_ref{*reinterpret_cast<std::uint64_t*>(abort_.data())}.store(
-      1, std::memory_order_release);
+  std::atomic_ref{*word(abort_word)}.store(1, std::memory_order_release);
+}
+
+std::uint64_t DeviceGroup::begun() const {
+  return std::atomic_ref{*word(begun_word)}.load(std::memory_order_relaxed);
+}
+std::uint64_t DeviceGroup::ended() const {
+  return std::atomic_ref{*word(begun_word + 1)}.load(std::memory_order_relaxed);
+}
+
+std::uint64_t* DeviceGroup::word(int index) const {
+  return reinterpret_cast<std::uint64_t*>(words_.data()) + index;
 }
 
 bool DeviceGroup::leave(Communicator& ranks, Deadline deadline) {
@@ -161,7 +172,7 @@ bool DeviceGroup::leave(Communicator& ranks, Deadline deadline) {
 void DeviceGroup::keep_for_good(bool own_kernels_run) {
   if (own_kernels_run) lanes_->keep_for_good();
   for (DeviceBlock* block : {&segment_, &states_, &addresses_}) block->keep_for_good();
-  capstan::keep_for_good(std::make_shared<PinnedMemory::Handle>(std::move(abort_)));
+  capstan::keep_for_good(std::make_shared<PinnedMemory::Handle>(std::move(words_)));
   mapped_.clear();
 }
 

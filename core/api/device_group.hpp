@@ -41,6 +41,10 @@ class DeviceGroup {
 
   /// Ends all waits of this rank's kernels, now and later. Thread-safe.
   void abort();
+  /// The number of the last call of this rank that has begun, and of the last whose first lane has
+  /// ended. They ask no driver. Thread-safe.
+  std::uint64_t begun() const;
+  std::uint64_t ended() const;
 
   /// All ranks end the group, when their kernels have ended. False: one did not come in time. Its
   /// memory then has to be kept. Throws what calls of `ranks` throw.
@@ -57,13 +61,17 @@ class DeviceGroup {
   void map(const std::vector<DeviceFacts>& facts, const std::vector<Segment>& segments);
   void close_mapped();
 
+  // Words that the kernels of this rank and the host share.
+  static constexpr int abort_word = 0, begun_word = 1;
+  std::uint64_t* word(int index) const;
+
   const int rank_;
   std::unique_ptr<DeviceBlocks> blocks_;
   std::optional<LaneReservation> lanes_;
   std::optional<DeviceSegments> segments_;
   DeviceKernels* kernels_ = nullptr;
   DeviceBlock segment_, states_, addresses_;
-  PinnedMemory::Handle abort_;
+  PinnedMemory::Handle words_;
   std::vector<void*> mapped_;  ///< segments of other processes
 };
 

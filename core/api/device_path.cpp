@@ -18,6 +18,13 @@ constexpr auto usual_call = 20ms;
 constexpr auto leaving = 5s;
 constexpr int tag_of_nothing = 1;
 
+/// The stream goes on behind the call before. Its event may have come, but is not recorded again
+/// meanwhile.
+void wait_for(const StreamEvent& before, void* stream) {
+  at_place(before.at, "ordering streams",
+           [&](DeviceDriver& driver) { return driver.wait_for_event(stream, before.handle); });
+}
+
 /// All ranks notice the loss of a peer by themselves, and then name it.
 bool is_loss(const std::exception_ptr& error) {
   try {
@@ -64,44 +71,38 @@ void DevicePath::require_device(const DeviceBuffer& where) const {
         own.place.device, where.place.device));
 }
 
-std::future<void> DevicePath::launch(const Taken& call, void* stream, bool capturing) {
+std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner manner) {
   const DeviceBuffer& where = group_->where();
   if (!stream && !own_stream_) own_stream_ = take_stream(where);
-  InFlight entry{.text = to_string(call.checked.call)};
+  if (!stream) stream = own_stream_;
+  const bool captured = manner == Manner::captured;
+  InFlight entry{.call = call.checked.call};
+  if (manner == Manner::watched) entry.watched.emplace();
   StreamEvent before;
   {
     const std::lock_guard lock{mutex_};
     if (failure_) std::rethrow_exception(failure_);
-    captured_ = captured_ || capturing;
+    captured_ = captured_ || captured;
     if (!in_flight_.empty()) before = in_flight_.back().ended;
-    if (!capturing) entry.begins = events_.take(where), entry.ended = events_.take(where);
+    if (!captured) entry.number = ++number_, entry.ended = events_.take(where);
   }
   // Without the lock: a driver whose queues are full waits for kernels, which watch() may have to
   // end. The graph of a captured call has no event of ours: the program orders its launches.
   try {
-    if (!capturing) order(before, entry.begins, stream ? stream : own_stream_);
-    calls_->launch(*call.kind, call.checked.call, call.checked.input, call.checked.output,
-                   stream ? stream : own_stream_);
-    if (!capturing) entry.ended.record(stream ? stream : own_stream_);
+    if (before && !captured) wait_for(before, stream);
+    calls_->launch(*call.kind, call.checked, entry.number, stream);
+    if (!captured) entry.ended.record(stream);
   } catch (const Error&) {
     const std::lock_guard lock{mutex_};
-    events_.give_back(entry.begins);
     events_.give_back(entry.ended);
     throw;
   }
-  if (capturing) return {};
+  if (captured) return {};
   const std::lock_guard lock{mutex_};
   looks_ = 0;
   in_flight_.push_back(std::move(entry));
-  return in_flight_.back().promise.get_future();
-}
-
-/// Behind the call before. Its event may have come, but is not recorded again meanwhile.
-void DevicePath::order(const StreamEvent& before, const StreamEvent& begins, void* stream) {
-  if (before)
-    at_place(before.at, "ordering streams",
-             [&](DeviceDriver& driver) { return driver.wait_for_event(stream, before.handle); });
-  begins.record(stream);
+  auto& watched = in_flight_.back().watched;
+  return watched ? watched->get_future() : std::future<void>{};
 }
 
 std::string DevicePath::explain(const Request& request) const {
@@ -129,7 +130,9 @@ std::chrono::microseconds DevicePath::pause() const {
   const std::lock_guard lock{mutex_};
   constexpr int of_short_calls = 100;
   if (in_flight_.empty()) return usual_call;  // replays of graphs tell nothing of their end
-  return looks_ < of_short_calls ? 50us : 1000us;
+  const bool awaited = std::ranges::any_of(
+      in_flight_, [](const InFlight& entry) { return entry.watched.has_value(); });
+  return awaited && looks_ < of_short_calls ? 50us : 1000us;
 }
 
 std::exception_ptr DevicePath::watch() {
@@ -146,15 +149,22 @@ std::exception_ptr DevicePath::watch() {
   return failure_;
 }
 
-/// Ends what has ended. They end in their order.
+/// Ends what has ended. They end in their order. Of a kernel that runs the driver is not asked: it
+/// may be held up by a thread that frees memory, and so waits for that kernel. Then the kernel's
+/// time-out ends the wait.
 void DevicePath::settle() {
   while (!in_flight_.empty()) {
     InFlight& first = in_flight_.front();
+    const bool runs = group_->begun() >= first.number && group_->ended() < first.number;
+    if (runs && !failure_) return;
     try {
-      if (!first.ended.has_come()) return;
+      // Who waits wants all lanes to have ended.
+      const bool over = group_->ended() >= first.number && !first.watched;
+      if (!over && !first.ended.has_come()) return;
     } catch (const Error&) {  // the device is lost, and the events with it
       if (!failure_) failure_ = std::current_exception();
-      for (InFlight& entry : in_flight_) entry.promise.set_exception(failure_);
+      for (InFlight& entry : in_flight_)
+        if (entry.watched) entry.watched->set_exception(failure_);
       return in_flight_.clear();
     }
     finish(first, failure_);
@@ -164,12 +174,12 @@ void DevicePath::settle() {
 }
 
 void DevicePath::finish(InFlight& entry, const std::exception_ptr& error) {
-  events_.give_back(entry.begins);
   events_.give_back(entry.ended);
+  if (!entry.watched) return;
   if (error)
-    entry.promise.set_exception(error);
+    entry.watched->set_exception(error);
   else
-    entry.promise.set_value();
+    entry.watched->set_value();
 }
 
 /// What ends the group, if there is anything.
@@ -179,18 +189,12 @@ std::exception_ptr DevicePath::trouble() {
   const auto now = Clock::now();
   if (!in_flight_.empty()) {
     InFlight& first = in_flight_.front();
-    if (!first.began) {
-      try {
-        if (first.begins.has_come()) first.began = now;
-      } catch (const Error&) {
-        return std::current_exception();
-      }
-    }
+    if (!first.began && group_->begun() >= first.number) first.began = now;
     if (first.began && now - *first.began > settings_.timeout)
       return std::make_exception_ptr(TimedOut(fmt::format(
           "rank {}: the kernel of {} has waited for {} for the kernels of other ranks: see what "
           "keeps them from calling, or their devices from running kernels side by side",
-          ranks_.rank(), first.text, Deadline::in(settings_.timeout).budget())));
+          ranks_.rank(), to_string(first.call), Deadline::in(settings_.timeout).budget())));
   }
   look_after_peers();
   for (const Work& peer : peers_)
@@ -233,8 +237,9 @@ DevicePath::~DevicePath() {
   stop_looking();
   const bool ended = in_flight_.empty();
   for (InFlight& entry : in_flight_)
-    entry.promise.set_exception(
-        std::make_exception_ptr(Aborted("the StreamCollectives went before " + entry.text)));
+    if (entry.watched)
+      entry.watched->set_exception(std::make_exception_ptr(
+          Aborted("the StreamCollectives went before " + to_string(entry.call))));
   if (!ended) calls_->keep_for_good();
   if (ended && own_stream_) give_back_stream(group_->where(), own_stream_);
   if (!ended || failure_ || !leave()) group_->keep_for_good(!ended);

@@ -49,9 +49,15 @@ class DevicePath {
   /// the first call, and at the first one of a kind. Throws InvalidArgument, for a wrong request or
   /// another device than that of the first call; and what calls of a communicator throw.
   std::optional<Taken> take(const Request& request, const DeviceBuffer& where);
-  /// Puts a call into a stream; null: into one of its own. The future tells its end; while the
-  /// stream is captured there is none. Throws SystemError.
-  std::future<void> launch(const Taken& call, void* stream, bool capturing);
+  /// How a call is put into its stream.
+  enum class Manner {
+    unwatched,  ///< nobody waits for its end
+    watched,
+    captured,  ///< into a graph
+  };
+  /// Puts a call into a stream; null: into one of its own. The future of a watched call tells its
+  /// end. Throws SystemError.
+  std::future<void> launch(const Taken& call, void* stream, Manner manner);
   /// Which way such a call takes, and why.
   std::string explain(const Request& request) const;
 
@@ -69,14 +75,14 @@ class DevicePath {
   using Clock = std::chrono::steady_clock;
 
   struct InFlight {
-    StreamEvent begins{}, ended{};
-    std::promise<void> promise{};
-    std::string text{};
-    std::optional<Clock::time_point> began{};  ///< when it was first seen to have begun
+    Call call{};
+    std::uint64_t number = 0;
+    StreamEvent ended{};
+    std::optional<std::promise<void>> watched{};  ///< of who waits for its end
+    std::optional<Clock::time_point> began{};     ///< when it was first seen to have begun
   };
 
   void require_device(const DeviceBuffer& where) const;
-  static void order(const StreamEvent& before, const StreamEvent& begins, void* stream);
   void settle();
   std::exception_ptr trouble();
   void look_after_peers();
@@ -98,7 +104,8 @@ class DevicePath {
   mutable std::mutex mutex_;  // for what follows
   StreamEvents events_;
   std::deque<InFlight> in_flight_;
-  int looks_ = 0;  ///< since a call was put into a stream, or has ended
+  std::uint64_t number_ = 0;  ///< of the last call
+  int looks_ = 0;             ///< since a call was put into a stream, or has ended
   bool decided_ = false, captured_ = false, told_ = false;
   std::exception_ptr failure_;
 };

@@ -18,6 +18,7 @@ bool is_elementwise(Collective collective) {
 }
 
 void check_stream(std::string_view call, const DeviceBuffer& where, void* stream) {
+  if (where.driver->is_stream_of(where.place, stream)) return;
   DevicePlace place;
   const int error = where.driver->place_of_stream(stream, place);
   if (error == DeviceDriver::not_supported) return;
@@ -57,10 +58,13 @@ std::optional<DeviceBuffer> device_of(std::string_view call,
                                       const std::vector<StreamBuffer>& buffers, void* stream) {
   std::optional<DeviceBuffer> found;
   std::string_view first;
+  const void* former = nullptr;
   for (const auto& [name, data, count] : buffers) {
     if (!data || count == Elements{0}) continue;
+    if (data == former) continue;
     const auto place =
         devices_possible.load(std::memory_order_relaxed) ? find_device_buffer(data) : std::nullopt;
+    former = data;
     if (!place)
       throw InvalidArgument(
           fmt::format("{}: the {} is host memory, which no stream orders: call the communicator, "

@@ -147,11 +147,17 @@ class StreamCollectives::Impl {
           "{}: a call that is captured into a graph has no handle: make the blocking call, which "
           "returns at once",
           name_of(call.checked.call.collective)));
-    auto ended = agreed([&] { return device_.launch(call, stream, capturing); });
-    {
-      const std::lock_guard lock{mutex_};  // the thread does not miss it
+    using Manner = DevicePath::Manner;
+    const Manner manner = capturing           ? Manner::captured
+                          : handle || !stream ? Manner::watched
+                                              : Manner::unwatched;
+    auto ended = agreed([&] { return device_.launch(call, stream, manner); });
+    if (asleep_ || manner == Manner::watched) {
+      {
+        const std::lock_guard lock{mutex_};  // the thread does not miss it
+      }
+      changed_.notify_all();
     }
-    changed_.notify_all();
     return {std::move(ended), stream != nullptr};
   }
 
@@ -206,10 +212,14 @@ class StreamCollectives::Impl {
     for (;;) {
       std::unique_lock lock{mutex_};
       const auto due = [&] { return over_ || !calls_.empty(); };
-      if (device_.busy())
+      asleep_ = true;  // before it looks: a call that comes then wakes it
+      if (device_.busy()) {
+        asleep_ = false;
         changed_.wait_for(lock, device_.pause(), due);
-      else
+      } else {
         changed_.wait(lock, [&] { return due() || device_.busy(); });
+        asleep_ = false;
+      }
       if (calls_.empty() && over_) return;
       std::optional<StreamCall> call;
       if (!calls_.empty()) {
@@ -295,6 +305,7 @@ class StreamCollectives::Impl {
   std::vector<StreamEvent> passing_;  ///< behind waits of streams for the number
   std::exception_ptr failure_;
   bool over_ = false;
+  std::atomic<bool> asleep_ = false;  ///< the thread looks after nothing, until it is woken
   std::thread thread_;
 };
 

@@ -115,6 +115,12 @@ class CudaDriver final : public DeviceDriver {
     return error;
   }
 
+  bool is_stream_of(const DevicePlace& place, void* stream) const override {
+    Context context = nullptr;
+    return place.context && call_if_there(stream_context_, stream, &context) == 0 &&
+           context == place.context;
+  }
+
   int is_capturing(void* stream, bool& capturing) const override {
     int status = 0;
     const int error = call_if_there(stream_capturing_, stream, &status);

@@ -66,6 +66,8 @@ class DeviceDriver {
   virtual std::optional<DevicePlace> place_of(const void* address) const = 0;
   /// The place of a stream of the program's.
   virtual int place_of_stream(void* stream, DevicePlace& place) = 0;
+  /// Whether the stream is known to belong to this place; false where only place_of_stream() tells.
+  virtual bool is_stream_of(const DevicePlace& /*place*/, void* /*stream*/) const { return false; }
   /// Whether what is put into the stream becomes part of a graph, which runs later and repeatedly.
   virtual int is_capturing(void* stream, bool& capturing) const = 0;
 

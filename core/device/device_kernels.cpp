@@ -83,12 +83,10 @@ void* DeviceKernels::program_kernel(DataType type, ReduceOp op) {
   return kernel(fmt::format("capstan_run_{}_{}", name_of(type), name_of(op)));
 }
 
-void DeviceKernels::run(DataType type, ReduceOp op,
-                        const kernels::device::ProgramArguments& arguments, unsigned lanes,
-                        void* stream) {
-  void* const found = program_kernel(type, op);
+void DeviceKernels::run(void* program_kernel, const kernels::device::ProgramArguments& arguments,
+                        unsigned lanes, void* stream) {
   at_place(where_, "starting a kernel", [&](DeviceDriver& driver) {
-    return driver.launch(found, lanes, kernels::device::threads_of_block, &arguments,
+    return driver.launch(program_kernel, lanes, kernels::device::threads_of_lane, &arguments,
                          sizeof arguments, stream);
   });
 }

@@ -37,18 +37,17 @@ class DeviceKernels {
   /// bit for bit. Throws InvalidArgument unless supports(type, op), and for too many operands;
   /// SystemError.
   void reduce(DataType type, ReduceOp op, const DeviceReduction& reduction, void* stream);
-  /// Finds the kernel that run() starts, so that no later call has to load it. Throws SystemError.
-  void load(DataType type, ReduceOp op) { program_kernel(type, op); }
+  /// The kernel of programs of this type and operation, loaded. Throws SystemError.
+  void* program_kernel(DataType type, ReduceOp op);
   /// Puts a program into a stream, on so many lanes. All that the arguments point to is memory that
   /// the device reaches. Kernels of several ranks wait for each other: together they must have no
   /// more lanes than multiprocessors(), or they may wait for ever. Throws SystemError.
-  void run(DataType type, ReduceOp op, const kernels::device::ProgramArguments& arguments,
-           unsigned lanes, void* stream);
+  void run(void* program_kernel, const kernels::device::ProgramArguments& arguments, unsigned lanes,
+           void* stream);
 
  private:
   explicit DeviceKernels(const DeviceBuffer& where);
   void* kernel(const std::string& name);
-  void* program_kernel(DataType type, ReduceOp op);
 
   const DeviceBuffer where_;
   int multiprocessors_ = 1;

@@ -6,11 +6,11 @@ namespace device = capstan::kernels::device;
 static_assert(device::Machine<device::CudaMachine>);
 
 #define CAPSTAN_KERNEL(NAME, TYPE, OP)                                                          \
-  extern "C" __global__ void __launch_bounds__(256)                                             \
+  extern "C" __global__ void __launch_bounds__(device::threads_of_block)                        \
       capstan_reduce_##NAME##_##OP(const __grid_constant__ device::ReduceArguments arguments) { \
     device::reduce_kernel<TYPE, capstan::ReduceOp::OP>(device::CudaMachine{}, arguments);       \
   }                                                                                             \
-  extern "C" __global__ void __launch_bounds__(256)                                             \
+  extern "C" __global__ void __launch_bounds__(device::threads_of_lane)                         \
       capstan_run_##NAME##_##OP(const __grid_constant__ device::ProgramArguments arguments) {   \
     device::run_kernel<TYPE, capstan::ReduceOp::OP>(device::CudaMachine{}, arguments);          \
   }

@@ -51,6 +51,8 @@ struct CudaMachine {
                  : "memory");
   }
   __device__ void release() const { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+  /// What a thread has loaded and used has been loaded.
+  __device__ void retire() const { asm volatile("" ::: "memory"); }
   __device__ void acquire(const std::uint64_t*) const {
     asm volatile("fence.acq_rel.sys;" ::: "memory");
   }

@@ -26,73 +26,108 @@ class Executor {
         slots_used_(state_.slots_used[kind_]) {}
 
   CAPSTAN_DEVICE void run() {
+    tell(0);
     if (lane_ >= a_.block_count) return;
     for (std::uint64_t b = lane_; b < a_.block_count; b += m_.blocks()) run_block(a_.blocks[b]);
     if (m_.thread() != 0) return;
     state_.blocks = number_;
     state_.slots_used[kind_] = slots_used_;
+    tell(1);
   }
 
  private:
+  CAPSTAN_DEVICE void tell(int word) {
+    if (a_.progress != nullptr && lane_ == 0 && m_.thread() == 0)
+      m_.raise(a_.progress + word, a_.number);
+  }
+
   CAPSTAN_DEVICE void run_block(const ProgramBlock& block) {
     block_ = &block;
     ++number_;
     const std::uint64_t slot = slots_used_++ % a_.shape.slot_count[kind_];
     slot_offset_ = lane_ * a_.shape.lane_bytes + a_.shape.slots_begin[kind_] +
                    slot * a_.shape.slot_distance[kind_];
-    if (block.readers != 0) acquire(state_.slots[kind_][slot]);
-    for (std::uint32_t i = block.first_op; i < block.end_op; ++i) execute(a_.ops[i]);
+    find_operands();
+    if (block.readers != 0) await_readers(state_.slots[kind_][slot]);
+    ProgramOp o{};
+    if (block.first_op < block.end_op) o = a_.ops[block.first_op];
+    m_.sync_block();
+    if (block.readers != 0 && m_.thread() == 0)
+      state_.slots[kind_][slot] = {block.readers, number_};
+    for (std::uint32_t i = block.first_op + 1; i < block.end_op; ++i) {
+      const ProgramOp next = a_.ops[i];  // on its way while the one before runs
+      execute(o);
+      o = next;
+    }
+    if (block.first_op < block.end_op) execute(o);
     finish();
   }
 
-  /// Waits until the slot's last readers have finished.
-  CAPSTAN_DEVICE void acquire(LaneState::Slot& slot) {
-    for (std::uint32_t reader = m_.thread(); reader < a_.shape.ranks; reader += m_.threads())
-      if ((slot.readers >> reader & 1) != 0)
-        await(word(a_.self, a_.shape.finished(), reader), slot.must_finish);
-    m_.sync_block();
-    if (m_.thread() == 0) slot = {block_->readers, number_};
+  /// By other warps than the one that awaits readers at the same time.
+  CAPSTAN_DEVICE void find_operands() {
+    const std::uint32_t operands = block_->end_operand - block_->first_operand;
+    const unsigned first = (m_.thread() + m_.threads() - M::warp_size) % m_.threads();
+    for (std::uint32_t i = first; i < operands; i += m_.threads())
+      pointers_[i] = address(a_.operands[block_->first_operand + i]);
+  }
+
+  /// Waits until the slot's last readers have finished. What they have read may be overwritten;
+  /// packets arrive by themselves, so that nothing else has to be seen.
+  CAPSTAN_DEVICE void await_readers(const LaneState::Slot& slot) {
+    for_each_of(slot.readers, [&](std::uint32_t reader) {
+      const std::uint64_t* const finished = word(a_.self, a_.shape.finished(), reader);
+      await(finished, slot.must_finish);
+      if (a_.packets == 0) m_.acquire(finished);
+    });
   }
 
   /// Tells those whose staging buffers the block has read.
   CAPSTAN_DEVICE void finish() {
     m_.sync_block();
-    for (std::uint32_t writer = m_.thread(); writer < a_.shape.ranks; writer += m_.threads())
-      if ((block_->writers >> writer & 1) != 0) {
-        m_.release();
-        m_.raise(word(writer, a_.shape.finished(), a_.self), number_);
-      }
+    for_each_of(block_->writers, [&](std::uint32_t writer) {
+      m_.retire();
+      m_.raise(word(writer, a_.shape.finished(), a_.self), number_);
+    });
+  }
+
+  /// The threads of the block share the ranks whose bits are set.
+  template <class Body>
+  CAPSTAN_DEVICE void for_each_of(std::uint64_t ranks, const Body& body) {
+    for (std::uint32_t rank = m_.thread(); rank < a_.shape.ranks; rank += m_.threads())
+      if ((ranks >> rank & 1) != 0) body(rank);
   }
 
   CAPSTAN_DEVICE void execute(const ProgramOp& o) {
+    if (o.meets != 0) m_.sync_block();
     switch (o.code) {
       case ProgramCode::gather:
         return a_.packets != 0 ? gather_packets(o) : gather(o);
       case ProgramCode::signal:
-        return signal(o.peer);
+        return signal(o.peers);
       case ProgramCode::wait:
-        return wait(o.peer);
+        return wait(o.peers);
     }
   }
 
-  /// The lane has met after the operation before.
-  CAPSTAN_DEVICE void signal(std::uint32_t peer) {
-    if (m_.thread() != 0) return;
-    const std::uint64_t sent = ++state_.sent[peer];
-    m_.release();
-    m_.raise(word(peer, SegmentShape::signals, a_.self), sent);
+  CAPSTAN_DEVICE void signal(std::uint64_t peers) {
+    for_each_of(peers, [&](std::uint32_t peer) {
+      m_.release();
+      m_.raise(word(peer, SegmentShape::signals, a_.self), ++state_.sent[peer]);
+    });
   }
-  CAPSTAN_DEVICE void wait(std::uint32_t peer) {
-    if (m_.thread() == 0)
-      await(word(a_.self, SegmentShape::signals, peer), ++state_.consumed[peer]);
+  CAPSTAN_DEVICE void wait(std::uint64_t peers) {
+    for_each_of(peers, [&](std::uint32_t peer) {
+      const std::uint64_t* const signals = word(a_.self, SegmentShape::signals, peer);
+      await(signals, ++state_.consumed[peer]);
+      m_.acquire(signals);
+    });
     m_.sync_block();
   }
 
-  /// Polls by loads that order nothing, and orders once, at the end.
+  /// Polls by loads that order nothing.
   CAPSTAN_DEVICE void await(const std::uint64_t* flag, std::uint64_t value) {
     for (unsigned spins = 1; m_.poll(flag) < value; ++spins)
       if (is_over(spins)) return;
-    m_.acquire(flag);
   }
   CAPSTAN_DEVICE bool is_over(unsigned spins) {
     m_.pause();
@@ -119,20 +154,21 @@ class Executor {
         return a_.segments[operand.base - 3] + slot_offset_ + operand.offset;
     }
   }
+  CAPSTAN_DEVICE const void* const* sources(const ProgramOp& o) const {
+    return pointers_ + o.first_source;
+  }
+  CAPSTAN_DEVICE void* const* destinations(const ProgramOp& o) const {
+    return const_cast<void* const*>(pointers_ + o.first_source + o.source_count);
+  }
 
   CAPSTAN_DEVICE void gather(const ProgramOp& o) {
-    const std::uint32_t operands = o.destination_count + o.source_count;
-    for (std::uint32_t i = m_.thread(); i < operands; i += m_.threads())
-      pointers_[i] = address(a_.operands[o.first_operand + i]);
-    m_.sync_block();
     reduce<T, op>(m_, block_of(m_),
-                  {.destinations = const_cast<void* const*>(pointers_),
-                   .sources = pointers_ + o.destination_count,
+                  {.destinations = destinations(o),
+                   .sources = sources(o),
                    .destination_count = o.destination_count,
                    .source_count = o.source_count,
                    .divisor = o.divisor,
                    .element_count = o.count});
-    m_.sync_block();
   }
 
   // Packets. A unit is what a thread moves at a time: a word, or an element where that is longer.
@@ -148,71 +184,101 @@ class Executor {
 
   CAPSTAN_DEVICE void gather_packets(const ProgramOp& o) {
     const std::uint64_t bytes = o.count * sizeof(T);
-    const ProgramOperand* const to = a_.operands + o.first_operand;
-    const ProgramOperand* const from = to + o.destination_count;
     for (std::uint64_t offset = m_.thread() * unit; offset < bytes; offset += m_.threads() * unit) {
       const std::uint64_t left = bytes - offset < unit ? bytes - offset : unit;
-      const Unit result = combined(o, from, offset, left);
-      for (std::uint32_t d = 0; d < o.destination_count; ++d) put(to[d], offset, left, result);
+      const Unit result = combined(o, offset, left);
+      for (std::uint32_t d = 0; d < o.destination_count; ++d) {
+        auto* const to = static_cast<std::byte*>(destinations(o)[d]);
+        if ((o.staged_destinations >> d & 1) != 0)
+          send(pack_at(to, offset), result);
+        else
+          store_unit(to + offset, left, result);
+      }
     }
-    m_.sync_block();
   }
 
-  CAPSTAN_DEVICE Unit combined(const ProgramOp& o, const ProgramOperand* from, std::uint64_t offset,
-                               std::uint64_t left) {
-    Unit first = take(from[0], offset, left);
-    if (o.source_count == 1 && o.divisor <= 1) return first;
-    constexpr unsigned count = unit / sizeof(T);
-    Wide<T> sums[count];
-    for (unsigned e = 0; e < count; ++e) sums[e] = lift<op>(widen(m_, first.at[e]));
-    for (std::uint32_t s = 1; s < o.source_count; ++s) {
-      const Unit next = take(from[s], offset, left);
-      for (unsigned e = 0; e < count; ++e)
-        sums[e] = combine<op>(sums[e], lift<op>(widen(m_, next.at[e])));
+  CAPSTAN_DEVICE Unit combined(const ProgramOp& o, std::uint64_t offset, std::uint64_t left) {
+    if (o.source_count == 1 && o.divisor <= 1) {
+      Flight alone;
+      depart(alone, o, 0, offset, left);
+      return arrive(alone);
     }
-    for (unsigned e = 0; e < count; ++e) first.at[e] = narrow<T>(m_, finish_of(sums[e], o.divisor));
-    return first;
+    constexpr unsigned count = unit / sizeof(T);
+    Wide<T> sums[count] = {};
+    // Several loads are under way at a time: each takes as long as all.
+    constexpr std::uint32_t batch = 4;
+    for (std::uint32_t first = 0; first < o.source_count; first += batch) {
+      Flight flights[batch];
+      CAPSTAN_UNROLL
+      for (std::uint32_t i = 0; i < batch; ++i)
+        if (first + i < o.source_count) depart(flights[i], o, first + i, offset, left);
+      CAPSTAN_UNROLL
+      for (std::uint32_t i = 0; i < batch; ++i) {
+        if (first + i >= o.source_count) continue;
+        const Unit next = arrive(flights[i]);
+        for (unsigned e = 0; e < count; ++e) {
+          const auto value = lift<op>(widen(m_, next.at[e]));
+          sums[e] = first + i == 0 ? value : combine<op>(sums[e], value);
+        }
+      }
+    }
+    Unit result;
+    for (unsigned e = 0; e < count; ++e)
+      result.at[e] = narrow<T>(m_, device::finish<op>(sums[e], o.divisor));
+    return result;
   }
-  static CAPSTAN_DEVICE Wide<T> finish_of(Wide<T> value, std::uint32_t divisor) {
-    return device::finish<op>(value, divisor);
+
+  /// A unit of a source that has been asked for.
+  struct Flight {
+    const Pack* packs;  ///< null: the source is not staged
+    Pack seen[unit / 8];
+    Unit unstaged;
+  };
+  CAPSTAN_DEVICE void depart(Flight& flight, const ProgramOp& o, std::uint32_t source,
+                             std::uint64_t offset, std::uint64_t left) const {
+    const auto* const from = static_cast<const std::byte*>(sources(o)[source]);
+    flight.packs = (o.staged_sources >> source & 1) != 0 ? pack_at(from, offset) : nullptr;
+    if (flight.packs)
+      for (unsigned w = 0; w < unit / 8; ++w) flight.seen[w] = m_.poll_pack(flight.packs + w);
+    else
+      flight.unstaged = load_unit(from + offset, left);
+  }
+  CAPSTAN_DEVICE Unit arrive(Flight& flight) {
+    if (!flight.packs) return flight.unstaged;
+    UnitWords words;
+    for (unsigned w = 0; w < unit / 8; ++w) {
+      Pack& pack = flight.seen[w];
+      for (unsigned spins = 1; pack.words[1] != tag() || pack.words[3] != tag(); ++spins) {
+        if (is_over(spins)) break;
+        pack = m_.poll_pack(flight.packs + w);
+      }
+      words.at[w] = std::uint64_t{pack.words[2]} << 32 | pack.words[0];
+    }
+    return std::bit_cast<Unit>(words);
   }
 
   /// Where a unit of a staged operand lies.
+  static CAPSTAN_DEVICE const Pack* pack_at(const std::byte* base, std::uint64_t offset) {
+    return reinterpret_cast<const Pack*>(base + offset / payload * packet_stride +
+                                         offset % payload / 8 * sizeof(Pack));
+  }
   static CAPSTAN_DEVICE Pack* pack_at(std::byte* base, std::uint64_t offset) {
-    return reinterpret_cast<Pack*>(base + offset / payload * packet_stride +
-                                   offset % payload / 8 * sizeof(Pack));
+    return const_cast<Pack*>(pack_at(const_cast<const std::byte*>(base), offset));
   }
-  CAPSTAN_DEVICE Unit take(const ProgramOperand& from, std::uint64_t offset, std::uint64_t left) {
-    std::byte* const base = address(from);
-    if (from.staged != 0) return receive(pack_at(base, offset));
-    Unit unit_{};
+  CAPSTAN_DEVICE Unit load_unit(const std::byte* from, std::uint64_t left) const {
+    Unit loaded{};
     for (std::uint64_t e = 0; e * sizeof(T) < left; ++e)
-      unit_.at[e] = load_element<T>(m_, base + offset + e * sizeof(T));
-    return unit_;
+      loaded.at[e] = load_element<T>(m_, from + e * sizeof(T));
+    return loaded;
   }
-  CAPSTAN_DEVICE void put(const ProgramOperand& to, std::uint64_t offset, std::uint64_t left,
-                          const Unit& unit_) {
-    std::byte* const base = address(to);
-    if (to.staged != 0) return send(pack_at(base, offset), unit_);
+  CAPSTAN_DEVICE void store_unit(std::byte* to, std::uint64_t left, const Unit& stored) const {
     for (std::uint64_t e = 0; e * sizeof(T) < left; ++e)
-      store_element(m_, base + offset + e * sizeof(T), unit_.at[e]);
+      store_element(m_, to + e * sizeof(T), stored.at[e]);
   }
 
   /// The number of the block, never 0, the content of memory before its first use.
   CAPSTAN_DEVICE std::uint32_t tag() const {
     return static_cast<std::uint32_t>(number_ % 0xffff'ffff) + 1;
-  }
-  CAPSTAN_DEVICE Unit receive(const Pack* at) {
-    UnitWords words;
-    for (unsigned w = 0; w < unit / 8; ++w) {
-      Pack pack = m_.poll_pack(at + w);
-      for (unsigned spins = 1; pack.words[1] != tag() || pack.words[3] != tag(); ++spins) {
-        if (is_over(spins)) break;
-        pack = m_.poll_pack(at + w);
-      }
-      words.at[w] = std::uint64_t{pack.words[2]} << 32 | pack.words[0];
-    }
-    return std::bit_cast<Unit>(words);
   }
   CAPSTAN_DEVICE void send(Pack* to, const Unit& unit_) {
     const auto words = std::bit_cast<UnitWords>(unit_);

@@ -32,13 +32,13 @@ CAPSTAN_DEVICE void run_kernel(const M& m, const ProgramArguments& a) {
 
 /// Calls DO(name of the type, type, operation) for each type and operation. Integers, floats and
 /// complex numbers stand apart, as their source files do.
-#define CAPSTAN_OPERATIONS_OF_NUMBERS(DO, NAME, TYPE)                            \
-  DO(NAME, TYPE, sum)                                                            \
-  DO(NAME, TYPE, product)                                                        \
-  DO(NAME, TYPE, min)                                                            \
-  DO(NAME, TYPE, max)                                                            \
-  DO(NAME, TYPE, average) DO(NAME, TYPE, logical_and) DO(NAME, TYPE, logical_or) \
-      DO(NAME, TYPE, logical_xor)
+#define CAPSTAN_OPERATIONS_OF_NUMBERS(DO, NAME, TYPE) \
+  DO(NAME, TYPE, sum)                                 \
+  DO(NAME, TYPE, product)                             \
+  DO(NAME, TYPE, min)                                 \
+  DO(NAME, TYPE, max)                                 \
+  DO(NAME, TYPE, average)                             \
+  DO(NAME, TYPE, logical_and) DO(NAME, TYPE, logical_or) DO(NAME, TYPE, logical_xor)
 #define CAPSTAN_OPERATIONS_OF_INTEGERS(DO, NAME, TYPE) \
   CAPSTAN_OPERATIONS_OF_NUMBERS(DO, NAME, TYPE)        \
   DO(NAME, TYPE, bit_and) DO(NAME, TYPE, bit_or) DO(NAME, TYPE, bit_xor)

@@ -24,6 +24,8 @@ struct alignas(16) Pack {
 ///   poll_pack, raise_pack            the same for a Pack, which arrives as a whole
 ///   release                          after it, what this thread raises is seen only together with
 ///                                    all that its block has written before its last sync_block
+///   retire                           after it, what this thread raises is seen only when its block
+///                                    has read all that it has read before its last sync_block
 ///   acquire(word)                    after poll has returned the awaited value of the word: this
 ///                                    thread sees what was written before that value was raised,
 ///                                    and so does its block after sync_block
@@ -48,6 +50,7 @@ concept Machine = requires(const M& m, std::uint64_t* word, Pack* pack, float va
   { m.poll_pack(pack) } -> std::same_as<Pack>;
   m.raise_pack(pack, *pack);
   m.release();
+  m.retire();
   m.acquire(word);
   m.sync_block();
   { m.shuffle(*word, 0U) } -> std::same_as<std::uint64_t>;

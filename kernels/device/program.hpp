@@ -29,15 +29,20 @@ enum class ProgramCode : std::uint32_t { gather, signal, wait };
 
 struct ProgramOp {
   ProgramCode code;
-  std::uint32_t destination_count, source_count, first_operand;
-  std::uint32_t divisor;
-  std::uint32_t peer;   ///< of signal and wait
-  std::uint64_t count;  ///< elements
+  std::uint32_t meets = 0;  ///< 1: all threads have done what is before it
+  // Of a gather.
+  std::uint32_t destination_count = 0, source_count = 0;
+  std::uint32_t first_source = 0;  ///< of the block's operands; destinations come behind
+  std::uint32_t divisor = 0;
+  std::uint64_t staged_destinations = 0, staged_sources = 0;  ///< a bit for each
+  std::uint64_t count = 0;                                    ///< elements
+  // Of signals and waits.
+  std::uint64_t peers = 0;  ///< a bit for each
 };
 
 /// The part of a call that one lane runs at a time.
 struct ProgramBlock {
-  std::uint32_t first_op, end_op;
+  std::uint32_t first_op, end_op, first_operand, end_operand;
   std::uint64_t buffer_offset;  ///< of the block's part of input and output
   std::uint64_t readers;        ///< ranks that await what the block stages, a bit for each; 0: none
   std::uint64_t writers;        ///< ranks of which the block awaits something
@@ -82,9 +87,13 @@ struct ProgramArguments {
   std::byte* scratch;           ///< of lane 0
   std::uint64_t scratch_bytes;  ///< of a lane
   LaneState* lanes;
-  const void** pointers;  ///< room for the operands of an operation, for each lane
+  const void** pointers;  ///< room for the operands of a block, for each lane
   std::uint32_t most_operands;
   const std::uint64_t* abort;  ///< another value than 0 ends all waits: what comes out is undefined
+  /// Words of the host that get the number of the call: [0] when lane 0 begins, [1] when it has
+  /// ended; null: none.
+  std::uint64_t* progress = nullptr;
+  std::uint64_t number = 0;
 };
 
 }  // namespace capstan::kernels::device

@@ -69,6 +69,7 @@ class EmulatedMachine {
     __atomic_store_n(&halves[1], both.at[1], __ATOMIC_RELAXED);
   }
   void release() const { released_ = true; }
+  void retire() const { released_ = true; }
   void acquire(const std::uint64_t* word) const { __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
   void sync_block() const {

@@ -39,6 +39,7 @@ struct HipMachine {
     *reinterpret_cast<volatile Vector*>(to) = std::bit_cast<Vector>(value);
   }
   CAPSTAN_DEVICE void release() const { __builtin_amdgcn_fence(__ATOMIC_RELEASE, ""); }
+  CAPSTAN_DEVICE void retire() const { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); }
   CAPSTAN_DEVICE void acquire(const std::uint64_t*) const {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "");
   }

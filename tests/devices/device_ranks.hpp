@@ -67,7 +67,7 @@ class DeviceRanks {
   /// Starts the kernels of all ranks; they run side by side.
   void launch(const ByRank<kernels::device::ProgramArguments>& arguments) {
     for (const Rank rank : all_ranks(ranks()))
-      kernels_.run(DataType::f32, ReduceOp::sum, arguments[rank],
+      kernels_.run(kernels_.program_kernel(DataType::f32, ReduceOp::sum), arguments[rank],
                    static_cast<unsigned>(segments_.lanes()),
                    streams_[static_cast<std::size_t>(rank.value())]);
   }

@@ -216,7 +216,7 @@ TEST(DeviceKernels, GridsFitTheDataAndTheDevice) {
   EXPECT_EQ(blocks_for(1, 132), 1U);
   EXPECT_EQ(blocks_for(16 << 10, 132), 1U);
   EXPECT_EQ(blocks_for((16 << 10) + 1, 132), 2U);
-  EXPECT_EQ(blocks_for(std::uint64_t{1} << 30, 132), 528U);
+  EXPECT_EQ(blocks_for(std::uint64_t{1} << 30, 132), 2112U);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "capstan/error.hpp"
 
@@ -52,31 +53,132 @@ ProgramCode code_of(const Plan& plan, const BoundOp& op) {
   }
 }
 
-/// Adds one program, and what a block of it is: all but where its buffers lie.
-ProgramBlock add(DeviceProgram& to, const Plan& plan, const BoundProgram& program) {
-  ProgramBlock block{};
-  block.first_op = static_cast<std::uint32_t>(to.ops.size());
-  for (const Rank reader : *program.readers) block.readers |= bit_of(reader);
-  for (const Rank writer : writers_to(program.source)) block.writers |= bit_of(writer);
-  for (const BoundOp& op : program.ops) {
-    if (op.code == OpCode::notify) continue;  // nobody sleeps on a device
-    const std::uint32_t operands =
-        has_operands(op.code) ? op.destination_count + op.source_count : 0;
-    to.ops.push_back({.code = code_of(plan, op),
-                      .destination_count = op.destination_count,
-                      .source_count = op.source_count,
-                      .first_operand = static_cast<std::uint32_t>(to.operands.size()),
-                      .divisor = op.divisor,
-                      .peer = static_cast<std::uint32_t>(op.peer.value()),
-                      .count = op.count});
-    for (std::uint32_t i = 0; i < operands; ++i) {
-      to.operands.push_back(operand_of(program.operands[op.first_operand + i], to.packets));
-    }
-    to.most_operands = std::max(to.most_operands, operands);
-  }
-  block.end_op = static_cast<std::uint32_t>(to.ops.size());
-  return block;
+/// Bytes that an operation reads or writes.
+struct Access {
+  BoundOperand where;
+  std::uint64_t bytes = 0;
+  bool writes = false;
+};
+
+/// Whether two accesses of one block may be to the same byte, one of them a write. Input and output
+/// may be the same memory.
+bool conflict(const Access& a, const Access& b) {
+  if (!a.writes && !b.writes) return false;
+  const auto is_users = [](const Access& access) {
+    return access.where.place == Place::input || access.where.place == Place::output;
+  };
+  if (a.where.place != b.where.place) return is_users(a) && is_users(b);
+  if (a.where.in_staging() && a.where.owner != b.where.owner) return false;
+  return a.where.offset < b.where.offset + b.bytes && b.where.offset < a.where.offset + a.bytes;
 }
+
+/// Adds one program to a device's, and makes the block of it.
+class BlockMaker {
+ public:
+  BlockMaker(DeviceProgram& to, const Plan& plan, const BoundProgram& program)
+      : to_(to), plan_(plan), program_(program) {
+    block_.first_op = static_cast<std::uint32_t>(to.ops.size());
+    block_.first_operand = operand_count();
+    for (const Rank reader : *program.readers) block_.readers |= bit_of(reader);
+    for (const Rank writer : writers_to(program.source)) block_.writers |= bit_of(writer);
+  }
+
+  /// All but where its buffers lie.
+  ProgramBlock make() {
+    for (const BoundOp& op : program_.ops) {
+      if (op.code == OpCode::notify) continue;  // nobody sleeps on a device
+      const ProgramCode code = code_of(plan_, op);
+      if (code == ProgramCode::gather)
+        add_gather(op);
+      else
+        add_peer(code, op.peer);
+    }
+    block_.end_op = static_cast<std::uint32_t>(to_.ops.size());
+    block_.end_operand = operand_count();
+    to_.most_operands = std::max(to_.most_operands, block_.end_operand - block_.first_operand);
+    return block_;
+  }
+
+ private:
+  std::uint32_t operand_count() const { return static_cast<std::uint32_t>(to_.operands.size()); }
+  std::span<const BoundOperand> destinations(const BoundOp& op) const {
+    return std::span{program_.operands}.subspan(op.first_operand, op.destination_count);
+  }
+  std::span<const BoundOperand> sources(const BoundOp& op) const {
+    return std::span{program_.operands}.subspan(op.first_operand + op.destination_count,
+                                                op.source_count);
+  }
+
+  void add_gather(const BoundOp& op) {
+    const bool meets = must_meet(op);
+    if (!meets && is_same_copy(op)) return add_destinations(op);
+    to_.ops.push_back({.code = ProgramCode::gather,
+                       .meets = meets ? 1U : 0U,
+                       .source_count = op.source_count,
+                       .first_source = operand_count() - block_.first_operand,
+                       .divisor = op.divisor,
+                       .count = op.count});
+    for (std::uint32_t i = 0; i < op.source_count; ++i) {
+      const auto& added = to_.operands.emplace_back(operand_of(sources(op)[i], to_.packets));
+      to_.ops.back().staged_sources |= std::uint64_t{added.staged} << i;
+    }
+    copied_ = op.source_count == 1 ? &op : nullptr;
+    add_destinations(op);
+  }
+  void add_destinations(const BoundOp& op) {
+    ProgramOp& gather = to_.ops.back();
+    for (const BoundOperand& to : destinations(op)) {
+      const auto& added = to_.operands.emplace_back(operand_of(to, to_.packets));
+      gather.staged_destinations |= std::uint64_t{added.staged} << gather.destination_count++;
+    }
+  }
+  /// Whether it copies the very bytes that the operation before copies.
+  bool is_same_copy(const BoundOp& op) const {
+    constexpr std::uint32_t most_destinations = 64;
+    if (!copied_ || op.source_count != 1 || op.count != copied_->count ||
+        op.divisor != copied_->divisor ||
+        to_.ops.back().destination_count + op.destination_count > most_destinations)
+      return false;
+    const BoundOperand &own = sources(op)[0], &former = sources(*copied_)[0];
+    return own.base == former.base && own.offset == former.offset;
+  }
+  /// Whether its threads have to wait for those of the operations since the block has met: each
+  /// operation deals its elements to the threads in its own way.
+  bool must_meet(const BoundOp& op) {
+    std::vector<Access> own;
+    const auto add = [&](std::span<const BoundOperand> operands, bool writes) {
+      for (const BoundOperand& operand : operands)
+        own.push_back({operand, op.count * plan_.element.value(), writes});
+    };
+    add(sources(op), false);
+    add(destinations(op), true);
+    const bool meets = std::ranges::any_of(own, [&](const Access& access) {
+      return std::ranges::any_of(since_meeting_,
+                                 [&](const Access& former) { return conflict(access, former); });
+    });
+    if (meets) since_meeting_.clear();
+    since_meeting_.insert(since_meeting_.end(), own.begin(), own.end());
+    return meets;
+  }
+
+  /// Signals that follow one another are one operation, and so are waits: threads share the peers.
+  /// A signal tells of all that the block has done; after a wait it has met.
+  void add_peer(ProgramCode code, Rank peer) {
+    const bool goes_on = to_.ops.size() > block_.first_op && to_.ops.back().code == code &&
+                         (to_.ops.back().peers & bit_of(peer)) == 0;
+    if (!goes_on) to_.ops.push_back({.code = code, .meets = since_meeting_.empty() ? 0U : 1U});
+    to_.ops.back().peers |= bit_of(peer);
+    since_meeting_.clear();
+    copied_ = nullptr;
+  }
+
+  DeviceProgram& to_;
+  const Plan& plan_;
+  const BoundProgram& program_;
+  ProgramBlock block_{};
+  std::vector<Access> since_meeting_;
+  const BoundOp* copied_ = nullptr;  ///< the last operation, if it is a copy
+};
 
 }  // namespace
 
@@ -107,7 +209,8 @@ DeviceProgram::DeviceProgram(const Plan& plan, int ranks)
   if (plan.call.user) refuse(plan, "its operation is a function of the host");
   if (ranks > static_cast<int>(LaneState::most_ranks)) refuse(plan, "there are too many ranks");
   std::vector<ProgramBlock> of_program;
-  for (const BoundProgram& program : plan.programs) of_program.push_back(add(*this, plan, program));
+  for (const BoundProgram& program : plan.programs)
+    of_program.push_back(BlockMaker{*this, plan, program}.make());
   const std::uint64_t distance = bytes_of(plan.block_count, plan.element).value();
   for (std::uint64_t b = 0; b < plan.blocks; ++b) {
     ProgramBlock block = of_program[plan.program_of.empty() ? 0 : plan.program_of[b]];

@@ -53,7 +53,7 @@ struct DeviceProgram {
   std::vector<kernels::device::ProgramBlock> blocks;
   std::vector<kernels::device::ProgramOp> ops;
   std::vector<kernels::device::ProgramOperand> operands;
-  std::uint32_t most_operands = 1;  ///< of any operation
+  std::uint32_t most_operands = 1;  ///< of any block
   bool packets = false;
   Bytes scratch{};  ///< of a lane
 };

@@ -6,16 +6,17 @@
 
 namespace capstan::gpu_check {
 
-void print(const Row& row) {
+void Rows::add(const Row& row) {
   fmt::print("{:<44} {:<10} {}\n", row.name, row.result, row.detail);
   std::fflush(stdout);
+  failed_ += row.result == "FAILED";
 }
 
-Row guarded(const std::string& name, const std::function<Row()>& check) {
+void Rows::check(const std::string& name, const std::function<Row()>& check) {
   try {
-    return check();
+    add(check());
   } catch (const std::exception& error) {
-    return Row::failed(name, error.what());
+    add(Row::failed(name, error.what()));
   }
 }
 

@@ -34,12 +34,17 @@ struct Row {
                            : failed(std::move(name), trouble);
   }
 };
-using Rows = std::vector<Row>;
-/// A line of the table.
-void print(const Row& row);
+/// The table: prints each row when it is there, as the program may be ended before it is whole.
+class Rows {
+ public:
+  void add(const Row& row);
+  /// Adds what `check` returns; an exception is a failed row of that name.
+  void check(const std::string& name, const std::function<Row()>& check);
+  int failed() const { return failed_; }
 
-/// What `check` returns; an exception is a failed row.
-Row guarded(const std::string& name, const std::function<Row()>& check);
+ private:
+  int failed_ = 0;
+};
 
 /// "cuda" or "hip", as options of programs have it.
 std::string vendor_of(const Gpu& gpu);
@@ -81,28 +86,28 @@ class Buffers {
 };
 
 // kernels.cpp
-Rows check_kernels(Gpu& gpu);
-Rows measure_kernels(Gpu& gpu);
+void check_kernels(Gpu& gpu, Rows& rows);
+void measure_kernels(Gpu& gpu, Rows& rows);
 
 // order.cpp
-Rows check_order(Gpu& gpu, bool kernels_meet);
-Rows check_graphs(Gpu& gpu);
+void check_order(Gpu& gpu, bool kernels_meet, Rows& rows);
+void check_graphs(Gpu& gpu, Rows& rows);
 
 // ranks.cpp
 
 /// Calls of the collectives and messages of up to so many bytes, with test data; empty: all right.
 /// All ranks call it.
 std::string trouble_with_calls(Communicator& world, const std::string& vendor, Bytes longest);
-Rows check_ranks(Gpu& gpu, Bytes longest);
-Rows measure_small_calls(Gpu& gpu);
+void check_ranks(Gpu& gpu, Bytes longest, Rows& rows);
+void measure_small_calls(Gpu& gpu, Rows& rows);
 
 // ends.cpp
-Rows check_ends(Gpu& gpu);
+void check_ends(Gpu& gpu, Rows& rows);
 
 // processes.cpp
 
 /// Ranks in processes, by `capstan run` of the program at this path.
-Rows check_processes(const std::string& launcher, const std::string& self);
+void check_processes(const std::string& launcher, const std::string& self, Rows& rows);
 /// What such a process does; returns its exit code.
 int run_process(const std::string& task);
 

@@ -106,13 +106,13 @@ Row check_freed_pointer(Gpu& gpu) {
     Data data{calls};
     calls.run(request::in_place(Collective::all_reduce, data.span));
     calls.finish();
+    std::byte* const freed = gpu.allocate(std::size_t{512} << 20);
+    gpu.release(freed);  // waits for all kernels of the device
     world.barrier();
     if (world.rank() == 0) {
       const std::string error = error_of_call(calls, data.span);
       return error.find("gave a freed pointer") != std::string::npos ? "" : "the error: " + error;
     }
-    std::byte* const freed = gpu.allocate(std::size_t{512} << 20);
-    gpu.release(freed);
     detail = error_of_call(calls, {reinterpret_cast<float*>(freed), count});
     calls.collectives().abort("rank 1 gave a freed pointer");
     return detail.find("host memory") != std::string::npos ? "" : "the error: " + detail;
@@ -120,25 +120,47 @@ Row check_freed_pointer(Gpu& gpu) {
   return Row::of("a freed pointer", trouble, detail);
 }
 
+/// A thread that frees memory waits for all kernels of the device, also for one that waits for the
+/// rank of that very thread. The kernel's time-out is the way out.
+Row check_free_beside_kernels(Gpu& gpu, const Settings& settings) {
+  std::string detail;
+  const auto trouble = on_ranks(2, settings, [&](Communicator& world) -> std::string {
+    perf::DeviceCalls calls{world, vendor_of(gpu), 0};
+    Data data{calls};
+    calls.run(request::in_place(Collective::all_reduce, data.span));
+    calls.finish();
+    std::byte* const memory = gpu.allocate(std::size_t{512} << 20);
+    world.barrier();
+    if (world.rank() == 1) {
+      std::this_thread::sleep_for(50ms);  // until the kernel of rank 0 waits, most likely
+      gpu.release(memory);
+      return "";
+    }
+    detail = error_of_call(calls, data.span);
+    gpu.release(memory);
+    return detail.find("waited") != std::string::npos ? "" : "the error: " + detail;
+  });
+  return Row::of("memory freed while kernels wait", trouble, detail);
+}
+
 }  // namespace
 
-Rows check_ends(Gpu& gpu) {
+void check_ends(Gpu& gpu, Rows& rows) {
   const std::string vendor = vendor_of(gpu);
   Settings patient = bounded_settings(), hasty = patient;
   patient.timeout = 60s;
   hasty.timeout = 500ms;
   const auto nothing = [](perf::DeviceCalls&) {};
   const auto abort = [](perf::DeviceCalls& calls) { calls.collectives().abort("had enough"); };
-  return {
-      guarded("abort",
-              [&] {
-                return check_end("abort while kernels wait", vendor, patient, "had enough", abort);
-              }),
-      guarded(
-          "time-out",
-          [&] { return check_end("a rank that does not come", vendor, hasty, "waited", nothing); }),
-      guarded("memory", [&] { return check_out_of_memory(gpu); }),
-      guarded("pointer", [&] { return check_freed_pointer(gpu); })};
+  rows.check("abort", [&] {
+    return check_end("abort while kernels wait", vendor, patient, "had enough", abort);
+  });
+  rows.check("time-out", [&] {
+    return check_end("a rank that does not come", vendor, hasty, "waited", nothing);
+  });
+  rows.check("memory", [&] { return check_out_of_memory(gpu); });
+  rows.check("pointer", [&] { return check_freed_pointer(gpu); });
+  rows.check("free", [&] { return check_free_beside_kernels(gpu, hasty); });
 }
 
 }  // namespace capstan::gpu_check

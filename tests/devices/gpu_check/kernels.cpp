@@ -127,14 +127,13 @@ double seconds_of(Gpu& gpu, const std::function<void()>& start) {
 
 }  // namespace
 
-Rows check_kernels(Gpu& gpu) {
-  return {guarded("reductions", [&] { return check_bits(gpu); }),
-          guarded("precision", [&] { return check_precision(gpu); })};
+void check_kernels(Gpu& gpu, Rows& rows) {
+  rows.check("reductions", [&] { return check_bits(gpu); });
+  rows.check("precision", [&] { return check_precision(gpu); });
 }
 
 /// Bytes read and written per second, beside the card's own copy.
-Rows measure_kernels(Gpu& gpu) {
-  Rows rows;
+void measure_kernels(Gpu& gpu, Rows& rows) {
   const Vendor vendor{gpu.where()};
   DeviceKernels& kernels = DeviceKernels::at(gpu.where());
   for (const std::size_t bytes : {std::size_t{64} << 20, std::size_t{256} << 20}) {
@@ -144,8 +143,8 @@ Rows measure_kernels(Gpu& gpu) {
     };
     const double copy =
         rate_of(1, [&] { vendor.copy(buffers[8], buffers[0], bytes, gpu.stream()); });
-    rows.push_back(Row::ok(fmt::format("the card's copy of {}", readable(Bytes{bytes})),
-                           fmt::format("{:.0f} GB/s read and written", copy)));
+    rows.add(Row::ok(fmt::format("the card's copy of {}", readable(Bytes{bytes})),
+                     fmt::format("{:.0f} GB/s read and written", copy)));
     for (const std::size_t number : {1U, 2U, 4U, 8U}) {
       std::vector<const void*> sources;
       for (std::size_t s = 0; s < number; ++s) sources.push_back(buffers[s]);
@@ -154,12 +153,11 @@ Rows measure_kernels(Gpu& gpu) {
         kernels.reduce(DataType::f32, ReduceOp::sum, {destination, sources, bytes / sizeof(float)},
                        gpu.stream());
       });
-      rows.push_back({fmt::format("sum of {} x {} by a kernel", number, readable(Bytes{bytes})),
-                      rate >= 0.9 * copy ? "ok" : "below 90 %",
-                      fmt::format("{:.0f} GB/s, {:.0f} % of the copy", rate, 100 * rate / copy)});
+      rows.add({fmt::format("sum of {} x {} by a kernel", number, readable(Bytes{bytes})),
+                rate >= 0.9 * copy ? "ok" : "below 90 %",
+                fmt::format("{:.0f} GB/s, {:.0f} % of the copy", rate, 100 * rate / copy)});
     }
   }
-  return rows;
 }
 
 }  // namespace capstan::gpu_check

@@ -31,21 +31,6 @@ struct Options {
   bool wants(const char* part) const { return only.empty() || only.contains(part); }
 };
 
-/// Prints rows as they are made, as the program may be ended.
-class Table {
- public:
-  void add(const Rows& rows) {
-    for (const Row& row : rows) {
-      print(row);
-      failed_ += row.result == "FAILED";
-    }
-  }
-  int failed() const { return failed_; }
-
- private:
-  int failed_ = 0;
-};
-
 std::string own_path() {
   return std::filesystem::read_symlink("/proc/self/exe").string();
 }
@@ -58,31 +43,31 @@ int run(const Options& options) {
     fmt::print("gpu-check: nothing was checked: {}\n", error.what());
     return 0;
   }
-  Table table;
+  Rows rows;
   const auto begin = Clock::now();
-  const auto part = [&](const char* name, const std::function<Rows()>& check) {
+  const auto part = [&](const char* name, const std::function<void()>& check) {
     if (!options.wants(name)) return;
     try {
-      table.add(check());
+      check();
     } catch (const std::exception& error) {
-      table.add({Row::failed(name, error.what())});
+      rows.add(Row::failed(name, error.what()));
     }
   };
   const bool meet = !options.stand_in;
-  part("kernels", [&] { return check_kernels(*gpu); });
-  part("order", [&] { return check_order(*gpu, meet); });
+  part("kernels", [&] { check_kernels(*gpu, rows); });
+  part("order", [&] { check_order(*gpu, meet, rows); });
   if (meet) {
-    part("graphs", [&] { return check_graphs(*gpu); });
-    part("ranks", [&] { return check_ranks(*gpu, Bytes{256 << 20}); });
-    part("ends", [&] { return check_ends(*gpu); });
+    part("graphs", [&] { check_graphs(*gpu, rows); });
+    part("ranks", [&] { check_ranks(*gpu, Bytes{256 << 20}, rows); });
+    part("ends", [&] { check_ends(*gpu, rows); });
     if (!options.launcher.empty())
-      part("processes", [&] { return check_processes(options.launcher, own_path()); });
-    part("speed", [&] { return measure_kernels(*gpu); });
-    part("speed", [&] { return measure_small_calls(*gpu); });
-    part("nccl", [&] { return compare_with_nccl(own_path()), Rows{}; });
+      part("processes", [&] { check_processes(options.launcher, own_path(), rows); });
+    part("speed", [&] { measure_kernels(*gpu, rows); });
+    part("speed", [&] { measure_small_calls(*gpu, rows); });
+    part("nccl", [&] { compare_with_nccl(own_path()); });
   }
-  fmt::print("{} failed, {:.0f} s\n", table.failed(), seconds_since(begin));
-  return table.failed() == 0 ? 0 : 1;
+  fmt::print("{} failed, {:.0f} s\n", rows.failed(), seconds_since(begin));
+  return rows.failed() == 0 ? 0 : 1;
 }
 
 constexpr const char* usage_text =

@@ -122,34 +122,28 @@ std::string trouble_with_graph(Communicator& world, const std::string& vendor, i
 
 }  // namespace
 
-Rows check_order(Gpu&, bool kernels_meet) {
-  Rows rows;
+void check_order(Gpu&, bool kernels_meet, Rows& rows) {
   if (!kernels_meet) repetitions = 3;  // the stand-in is slow by itself
   for (const int ranks : {2, 4, 8})
     for (const bool on_device : {false, true})
       if (kernels_meet || !on_device)
-        rows.push_back(
-            guarded("stream order", [&] { return check_stream_order(ranks, on_device, true); }));
-  if (kernels_meet)
-    rows.push_back(guarded("stream order", [] { return check_stream_order(2, true, false); }));
-  return rows;
+        rows.check("stream order", [&] { return check_stream_order(ranks, on_device, true); });
+  if (kernels_meet) rows.check("stream order", [] { return check_stream_order(2, true, false); });
 }
 
-Rows check_graphs(Gpu& gpu) {
-  Rows rows;
+void check_graphs(Gpu& gpu, Rows& rows) {
   for (const int ranks : {1, 2, 4, 8}) {
     constexpr int replays = 1000;
     const auto name = fmt::format("graphs, {} ranks", ranks);
-    rows.push_back(guarded(name, [&] {
+    rows.check(name, [&] {
       return Row::of(name,
                      on_ranks(ranks, bounded_settings(),
                               [&](Communicator& world) {
                                 return trouble_with_graph(world, vendor_of(gpu), replays);
                               }),
                      fmt::format("a call captured once, {} replays between direct calls", replays));
-    }));
+    });
   }
-  return rows;
 }
 
 }  // namespace capstan::gpu_check

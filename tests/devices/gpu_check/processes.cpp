@@ -97,8 +97,7 @@ int run_process(const std::string& task) {
   return fmt::print("no task is called {}\n", task), 2;
 }
 
-Rows check_processes(const std::string& launcher, const std::string& self) {
-  Rows rows;
+void check_processes(const std::string& launcher, const std::string& self, Rows& rows) {
   const auto of = [&](int ranks, const std::string& task, int seconds) {
     return fmt::format("{} run -n {} --timeout {} -- sh -c '{} --process {}; true'", launcher,
                        ranks, seconds, self, task);
@@ -107,19 +106,17 @@ Rows check_processes(const std::string& launcher, const std::string& self) {
     const auto begin = Clock::now();
     const Output output = run(of(ranks, "right", 60));
     const bool is_right = output.status == 0 && !occurrences(output.text, "trouble");
-    rows.push_back(Row::of(fmt::format("collectives, messages: {} processes", ranks),
-                           is_right ? "" : output.text,
-                           fmt::format("8 B to 16 MiB, {:.1f} s", seconds_since(begin))));
+    rows.add(Row::of(fmt::format("collectives, messages: {} processes", ranks),
+                     is_right ? "" : output.text,
+                     fmt::format("8 B to 16 MiB, {:.1f} s", seconds_since(begin))));
   }
   for (const char* task : {"killed", "stopped", "lost"}) {
     const Output output = run("CAPSTAN_TIMEOUT=3 " + of(3, task, 15));
     const int told = occurrences(output.text, "survivor: ");
     const int expected = std::string_view{task} == "lost" ? 3 : 2;
-    rows.push_back(Row::of(fmt::format("a process is {}", task),
-                           told == expected ? "" : output.text,
-                           line_of(output.text, "survivor: ")));
+    rows.add(Row::of(fmt::format("a process is {}", task), told == expected ? "" : output.text,
+                     line_of(output.text, "survivor: ")));
   }
-  return rows;
 }
 
 }  // namespace capstan::gpu_check

@@ -142,16 +142,16 @@ double time_alone(Communicator& world, perf::DeviceCalls& calls,
   return median(times);
 }
 
-/// A call of 8 bytes beside the shortest kernel: on their own, many in a row, and in a graph.
-Row measure_small_call(const std::string& vendor, int ranks) {
+/// A short call beside the shortest kernel: on their own, many in a row, and in a graph.
+Row measure_small_call(const std::string& vendor, int ranks, std::size_t bytes) {
   std::string detail;
-  const auto name = fmt::format("all_reduce of 8 bytes, {} ranks", ranks);
+  const auto name = fmt::format("all_reduce of {}, {} ranks", readable(Bytes{bytes}), ranks);
   const auto trouble = on_ranks(ranks, bounded_settings(), [&](Communicator& world) {
     perf::DeviceCalls calls{world, vendor, 0};
     const Vendor driver{calls.where()};
-    const auto memory = calls.allocate(64);
-    const Request request = request::in_place(Collective::all_reduce,
-                                              std::span{reinterpret_cast<float*>(memory.get()), 2});
+    const auto memory = calls.allocate(64 + bytes);
+    const std::span data{reinterpret_cast<float*>(memory.get() + 64), bytes / sizeof(float)};
+    const Request request = request::in_place(Collective::all_reduce, data);
     DeviceKernels& kernels = DeviceKernels::at(calls.where());
     void* const result[] = {memory.get() + 32};
     const void* const source[] = {memory.get() + 48};
@@ -214,11 +214,10 @@ std::string trouble_with_calls(Communicator& world, const std::string& vendor, B
   return "";
 }
 
-Rows check_ranks(Gpu& gpu, Bytes longest) {
-  Rows rows;
+void check_ranks(Gpu& gpu, Bytes longest, Rows& rows) {
   for (const int ranks : {2, 4, 8}) {
     const auto name = fmt::format("executor alone, {} ranks", ranks);
-    rows.push_back(guarded(name, [&] { return check_executor(gpu, ranks); }));
+    rows.check(name, [&] { return check_executor(gpu, ranks); });
   }
   for (const bool on_device : {true, false})
     for (const int ranks : {2, 3, 4, 8}) {
@@ -228,20 +227,17 @@ Rows check_ranks(Gpu& gpu, Bytes longest) {
       const auto trouble = on_ranks(ranks, settings, [&](Communicator& world) {
         return trouble_with_calls(world, vendor_of(gpu), on_device ? longest : Bytes{1 << 20});
       });
-      rows.push_back(Row::of(
+      rows.add(Row::of(
           fmt::format("collectives, messages: {} threads", ranks), trouble,
           fmt::format("8 B to {}, {}, {:.1f} s", readable(on_device ? longest : Bytes{1 << 20}),
                       on_device ? "kernels" : "staged", seconds_since(begin))));
     }
-  return rows;
 }
 
-Rows measure_small_calls(Gpu& gpu) {
-  Rows rows;
-  for (const int ranks : {1, 2, 4, 8})
-    rows.push_back(
-        guarded("short calls", [&] { return measure_small_call(vendor_of(gpu), ranks); }));
-  return rows;
+void measure_small_calls(Gpu& gpu, Rows& rows) {
+  for (const std::size_t bytes : {8, 1 << 10, 32 << 10})
+    for (const int ranks : {1, 2, 4, 8})
+      rows.check("short calls", [&] { return measure_small_call(vendor_of(gpu), ranks, bytes); });
 }
 
 }  // namespace capstan::gpu_check

@@ -27,7 +27,10 @@ namespace CAPSTAN_EXPORT capstan {
 /// A call goes one of two ways, the same on all ranks; explain() tells which. As a kernel in the
 /// stream: collectives with equal counts and built-in operations, where ranks have agreed that they
 /// can. They are on one host, at most 64, and their devices reach each other's memory; no rank has
-/// Settings::device_executor off; and all kernels that wait for each other run side by side. Ranks
+/// Settings::device_executor off; and all kernels that wait for each other run side by side. (Of
+/// ranks that share a device, those of several processes do so under CUDA's MPS alone, and those of
+/// one process with two hardware queues each: CUDA_DEVICE_MAX_CONNECTIONS=32. Such ranks must not
+/// free memory of the device while calls wait: that waits for all kernels of the device.) Ranks
 /// agree at the first call on a device, and at the first one of each kind, which therefore waits
 /// for the others to make it. Data never leave the devices. All calls of a rank are on the device
 /// of its first one, else they throw InvalidArgument.
