@@ -126,6 +126,11 @@ bool DevicePath::busy() const {
   return !in_flight_.empty() || captured_ || (failure_ && !told_);
 }
 
+bool DevicePath::is_idle() const {
+  const std::lock_guard lock{mutex_};
+  return in_flight_.empty();
+}
+
 std::chrono::microseconds DevicePath::pause() const {
   const std::lock_guard lock{mutex_};
   constexpr int of_short_calls = 100;

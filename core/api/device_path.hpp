@@ -63,6 +63,8 @@ class DevicePath {
 
   /// Whether something has to be looked after.
   bool busy() const;
+  /// Whether all calls so far have ended, but for replays of graphs.
+  bool is_idle() const;
   /// Ends the handles of calls that have ended, and looks for what ends the group: failures and
   /// deaths of peers, and kernels that wait for too long. Returns the failure of this path.
   std::exception_ptr watch();

@@ -131,6 +131,11 @@ class StreamCollectives::Impl {
     return group_.async_error();
   }
 
+  bool is_idle() {
+    const std::lock_guard lock{mutex_};
+    return calls_.empty() && !running_ && device_.is_idle();
+  }
+
   const Communicator& group() const { return group_; }
 
  private:
@@ -225,6 +230,7 @@ class StreamCollectives::Impl {
       if (!calls_.empty()) {
         call = std::move(calls_.front());
         calls_.pop_front();
+        running_ = true;
       }
       std::exception_ptr error = failure_;
       lock.unlock();
@@ -280,6 +286,7 @@ class StreamCollectives::Impl {
   void end(StreamCall& call, const std::exception_ptr& error) {
     {
       const std::lock_guard lock{mutex_};
+      running_ = false;
       events_.give_back(call.begins);
       if (call.passed) passing_.push_back(call.passed);
     }
@@ -304,6 +311,7 @@ class StreamCollectives::Impl {
   StreamEvents events_;
   std::vector<StreamEvent> passing_;  ///< behind waits of streams for the number
   std::exception_ptr failure_;
+  bool running_ = false;  ///< a call that is no longer in calls_
   bool over_ = false;
   std::atomic<bool> asleep_ = false;  ///< the thread looks after nothing, until it is woken
   std::thread thread_;
@@ -330,6 +338,10 @@ void StreamCollectives::abort(const std::string& reason) {
 }
 std::exception_ptr StreamCollectives::async_error() const {
   return impl_->failure();
+}
+
+bool StreamCollectives::is_idle() const {
+  return impl_->is_idle();
 }
 
 void StreamCollectives::OnStream::run(const Request& request) {

@@ -28,6 +28,16 @@ void* at(DevicePointer pointer) {
 Context now() {
   return current.empty() ? nullptr : current.back();
 }
+/// Behind handles 0 and 1 is the legacy stream of the current device, behind 2 the thread's own.
+Stream* actual(void* handle) {
+  static Stream* const legacy[] = {streams().make(&primary_contexts[0], 0),
+                                   streams().make(&primary_contexts[1], 1)};
+  const auto number = reinterpret_cast<std::uintptr_t>(handle);
+  if (number < 2) return legacy[device_of(now())];
+  if (number > 2) return static_cast<Stream*>(handle);
+  thread_local Stream* const own = streams().make(now(), device_of(now()));
+  return own;
+}
 int copy(void* to, const void* from, std::size_t size, void* stream) {
   if (!now()) return invalid_context;
   return devices().start_copy(to, from, size, stream, now(), device_of(now()));
@@ -38,6 +48,10 @@ int copy(void* to, const void* from, std::size_t size, void* stream) {
 extern "C" {
 
 int fake_knob(const char* name, int change);
+/// What fake_launch() and fake_synchronize() take for the handle of a stream, a default one, too.
+void* fake_stream(void* handle) {
+  return actual(handle);
+}
 
 int cuInit(unsigned) {
   initialized = true;
@@ -158,7 +172,7 @@ int cuStreamCreate(void** stream, unsigned flags) {
   return success;
 }
 int cuStreamQuery(void* stream) {
-  return devices().query(stream);
+  return devices().query(actual(stream));
 }
 int cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t size, void* stream) {
   return copy(to, at(from), size, stream);
@@ -186,8 +200,9 @@ int cuMemGetHandleForAddressRange(void* handle, DevicePointer pointer, std::size
 }
 
 int cuStreamGetCtx(void* stream, Context* context) {
-  *context = static_cast<Stream*>(stream)->context;
-  return success;
+  const bool is_default = reinterpret_cast<std::uintptr_t>(stream) <= 2;
+  *context = is_default ? now() : static_cast<Stream*>(stream)->context;
+  return *context ? success : invalid_context;
 }
 int cuStreamIsCapturing(void*, int* status) {
   *status = fake_knob("capturing", 0);
@@ -209,14 +224,14 @@ int cuEventDestroy_v2(void*) {
   return success;
 }
 int cuEventRecord(void* event, void* stream) {
-  streams().record(static_cast<Event*>(event), static_cast<Stream*>(stream));
+  streams().record(static_cast<Event*>(event), actual(stream));
   return success;
 }
 int cuEventQuery(void* event) {
   return streams().query(static_cast<Event*>(event));
 }
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
-  streams().wait_for_event(static_cast<Stream*>(stream), static_cast<Event*>(event));
+  streams().wait_for_event(actual(stream), static_cast<Event*>(event));
   return success;
 }
 

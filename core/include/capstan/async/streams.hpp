@@ -91,6 +91,8 @@ class StreamCollectives {
   void abort(const std::string& reason);
   /// The error that has ended the group; null while the group works. May be called from any thread.
   std::exception_ptr async_error() const;
+  /// Whether all calls so far have ended, but for replays of graphs. May be called from any thread.
+  bool is_idle() const;
 
  private:
   class Impl;

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "capstan/export.hpp"
+
+// What bindings ask about devices before they choose between a communicator and StreamCollectives.
+// All are thread-safe. A program that calls Capstan itself needs none of them.
+
+namespace CAPSTAN_EXPORT capstan {
+
+/// Whether this process has a driver of devices, CUDA's or HIP's. Looks for one that has been
+/// loaded meanwhile; loads none on a machine without devices.
+bool has_device_driver();
+
+/// Whether StreamCollectives takes memory at this address: memory of a device that the host cannot
+/// access. False for page-locked and managed memory, and in a process without a driver.
+bool is_device_memory(const void* address);
+
+/// Waits until all that is in a stream now is done. The default streams, null and in CUDA
+/// cudaStreamLegacy (1) and cudaStreamPerThread (2), are those of the device that has `memory`; if
+/// that is null, of the device that is current for the thread, and nothing waits where there is
+/// none. Throws InvalidArgument for a stream that no driver knows, or that is captured into a
+/// graph; SystemError when the driver fails.
+void wait_for_stream(void* stream, const void* memory = nullptr);
+
+/// What is put into `last` from now on waits for all that is in `first` now. Both are streams of
+/// the device that has `memory`. Throws InvalidArgument if no device has it; SystemError when the
+/// driver fails.
+void order_streams(void* first, void* last, const void* memory);
+
+}  // namespace CAPSTAN_EXPORT capstan
