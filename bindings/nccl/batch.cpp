@@ -1,4 +1,5 @@
-// How calls of the program run: at once, or in the streams of the stand-in for CUDA.
+// How calls of the program run: at once, or in streams of the stand-in for CUDA. Those of NVIDIA's
+// are in stream_calls.cpp.
 
 #include "bindings/nccl/batch.hpp"
 
@@ -11,6 +12,7 @@
 
 #include "bindings/nccl/cuda.hpp"
 #include "bindings/nccl/result.hpp"
+#include "bindings/nccl/stream_calls.hpp"
 
 namespace capstan::nccl {
 namespace {
@@ -88,7 +90,7 @@ std::vector<std::exception_ptr> together(const std::vector<Call>& calls, Leave l
 }
 
 ncclResult_t run_now(const std::vector<Call>& calls) {
-  for (const Call& call : calls) wait_for_stream(call.stream);
+  for (const Call& call : calls) drain(call.stream);
   std::unique_lock ordered{order()};
   const TurnsOf turns{calls};
   ordered.unlock();
@@ -160,6 +162,28 @@ std::vector<cudaStream_t> streams_of(const std::vector<Call>& calls) {
   return streams;
 }
 
+/// Where some messages may travel by streams, a message of no bytes has no buffer that tells its
+/// way: neither end has it.
+void drop_empty_messages(std::vector<Call>& calls) {
+  for (Call& call : calls) {
+    call.comm->world();  // throws what keeps it from being used
+    if (call.comm->has_streams())
+      std::erase_if(call.messages, [](const Message& each) { return each.count == Elements{0}; });
+  }
+  std::erase_if(calls, [](const Call& call) { return !call.request && call.messages.empty(); });
+}
+
+/// Those on host memory come last: what is in their streams then need not wait for them.
+ncclResult_t run_beside_cuda(std::vector<Call> calls) {
+  drop_empty_messages(calls);
+  const auto rest = std::ranges::stable_partition(calls, is_on_devices);
+  std::vector<Call> on_host(rest.begin(), rest.end());
+  calls.erase(rest.begin(), rest.end());
+  const ncclResult_t put = calls.empty() ? ncclSuccess : put_into_streams(std::move(calls));
+  const ncclResult_t ran = on_host.empty() ? ncclSuccess : run_now(on_host);
+  return put == ncclInProgress ? put : ran;
+}
+
 /// Messages of an exchange travel in both directions at once.
 std::chrono::nanoseconds predicted_time(const Call& call) {
   const Communicator& world = call.comm->world();
@@ -183,12 +207,13 @@ std::chrono::nanoseconds predicted_time(const std::vector<Call>& calls) {
 
 ncclResult_t run(std::vector<Call> calls) {
   if (calls.empty()) return ncclSuccess;
+  if (!cuda().is_stand_in()) return run_beside_cuda(std::move(calls));
   for (Call& call : calls)
     if (call.stream == legacy_stream) call.stream = nullptr;
   const auto streams = streams_of(calls);
-  if (streams.empty() || !cuda().is_stand_in()) return run_now(calls);
+  if (streams.empty()) return run_now(calls);
   for (const Call& call : calls)
-    if (!call.stream) wait_for_stream(nullptr);
+    if (!call.stream) drain(nullptr);
   enqueue(std::move(calls), streams);
   return ncclSuccess;
 }

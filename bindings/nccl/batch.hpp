@@ -18,9 +18,10 @@ struct Call {
   std::vector<Message> messages{};
 };
 
-/// Makes calls that happen together. Without a stream, or with one of NVIDIA's, which it empties
-/// first, they have ended when it returns; throws the first error. In streams of the stand-in they
-/// wait for what is before them: errors are the communicator's and the stream's.
+/// Makes calls that happen together. On memory of devices they wait in streams for what is before
+/// them: errors that come later are the communicator's, and the stream's with the stand-in. Calls
+/// on host memory have ended when it returns, without a stream and with one of NVIDIA's, which it
+/// empties first. Throws the first error.
 ncclResult_t run(std::vector<Call> calls);
 
 /// The time that the calls would take together: a communicator makes its calls one after the other,

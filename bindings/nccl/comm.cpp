@@ -5,9 +5,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <thread>
 #include <unordered_map>
 #include <utility>
+
+#include "bindings/nccl/cuda.hpp"
+#include "bindings/nccl/retired.hpp"
 
 namespace capstan::nccl {
 namespace {
@@ -34,24 +38,67 @@ Handles& handles() {
   return *all;
 }
 
+/// Whether all ranks see devices. A rank that does not could never make the others' calls.
+bool all_see_devices(Communicator& world) {
+  unsigned char all = look_for_devices() ? 1 : 0;
+  if (world.size() > 1) world.all_reduce(std::span{&all, 1}, ReduceOp::min);
+  return all == 1;
+}
+
 }  // namespace
 
-void Comm::make(const Make& make) {
+Comm::~Comm() {
+  if (streams_) retire(std::move(streams_), std::move(world_));
+}
+
+void Comm::make(const Make& make, std::optional<bool> has_streams) {
   try {
-    auto world = std::make_unique<Communicator>(make());
-    const std::scoped_lock lock{mutex_};
-    if (aborted_) world->abort("the communicator was aborted while it was being made");
-    world_ = std::move(world);
+    auto made = std::make_unique<Communicator>(make());
+    Communicator& world = *made;
+    {
+      const std::scoped_lock lock{mutex_};
+      if (aborted_) world.abort("the communicator was aborted while it was being made");
+      world_ = std::move(made);
+    }
+    has_streams_ = has_streams ? *has_streams : all_see_devices(world);
   } catch (...) {
     fail(std::current_exception());
   }
   making_ = false;
 }
 
-void Comm::open(Make how, bool in_background) {
+void Comm::open(Make how, bool in_background, std::optional<bool> has_streams) {
   making_ = true;
-  if (!in_background) return make(how);
-  std::thread{[self = shared_from_this(), how = std::move(how)] { self->make(how); }}.detach();
+  if (!in_background) return make(how, has_streams);
+  std::thread{[self = shared_from_this(), how = std::move(how), has_streams] {
+    self->make(how, has_streams);
+  }}.detach();
+}
+
+/// Communicators that have been destroyed may still hold parts of the device.
+std::shared_ptr<StreamCollectives> Comm::streams() {
+  Communicator& world = this->world();
+  const std::scoped_lock one_by_one{making_streams_};
+  if (streams_) return streams_;
+  await_retired(Deadline::in(std::chrono::seconds{5}));
+  auto made = std::make_shared<StreamCollectives>(world);
+  const std::scoped_lock lock{mutex_};
+  streams_ = made;
+  if (aborted_) streams_->abort("the communicator has been aborted");
+  return made;
+}
+
+bool Comm::is_idle() {
+  const std::scoped_lock lock{mutex_};
+  return !streams_ || streams_->is_idle();
+}
+
+ncclResult_t Comm::finalize() {
+  flush();
+  finalized_ = true;
+  while (options_.blocking && !is_idle())
+    std::this_thread::sleep_for(std::chrono::microseconds{50});
+  return is_idle() ? ncclSuccess : ncclInProgress;
 }
 
 Communicator& Comm::world() {
@@ -61,6 +108,8 @@ Communicator& Comm::world() {
         "ncclInProgress");
   const std::scoped_lock lock{mutex_};
   if (failure_) std::rethrow_exception(failure_);
+  if (streams_)
+    if (const auto error = streams_->async_error()) std::rethrow_exception(error);
   if (finalized_) throw InvalidArgument("this communicator has been finalized: destroy it");
   return *world_;
 }
@@ -72,15 +121,17 @@ ncclResult_t Comm::state() {
     const std::scoped_lock lock{mutex_};
     works = works_;
   }
-  if (!Work::wait_all(works, Deadline::in(std::chrono::nanoseconds::zero()))) return ncclInProgress;
+  for (const Work& work : works)
+    if (!work.is_completed()) return ncclInProgress;  // asking moves it on
   take_works();
-  return ncclSuccess;
+  return finalized_ && !is_idle() ? ncclInProgress : ncclSuccess;
 }
 
 std::exception_ptr Comm::failure() {
   const std::scoped_lock lock{mutex_};
   if (failure_ || !world_) return failure_;
-  return world_->async_error();
+  const auto error = world_->async_error();
+  return error || !streams_ ? error : streams_->async_error();
 }
 
 void Comm::fail(std::exception_ptr error) {
@@ -117,6 +168,7 @@ void Comm::abort(const std::string& reason) {
   const std::scoped_lock lock{mutex_};
   if (aborted_.exchange(true)) return;
   if (world_) world_->abort(reason);
+  if (streams_) streams_->abort(reason);
 }
 
 ncclRedOp_t Comm::add_factor(std::function<double()> factor) {

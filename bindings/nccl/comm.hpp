@@ -11,6 +11,7 @@
 
 #include "bindings/nccl/nccl.h"
 #include "bindings/nccl/turns.hpp"
+#include "capstan/async/streams.hpp"
 #include "capstan/communicator.hpp"
 
 namespace capstan::nccl {
@@ -28,11 +29,15 @@ class Comm : public std::enable_shared_from_this<Comm> {
   using Make = std::function<Communicator()>;
 
   Comm(int rank, int size, Options options) : rank_(rank), size_(size), options_(options) {}
+  Comm(const Comm&) = delete;
+  /// Waits for nobody: calls that are in streams end by themselves.
+  ~Comm();
 
   /// Makes the communicator: at once, or on a thread where calls do not block. Nobody waits for
   /// that thread, as start-up has a time limit of its own. What goes wrong is the communicator's
-  /// failure.
-  void open(Make make, bool in_background);
+  /// failure. `has_streams`: see below; empty: ranks agree on it, by a call of the new
+  /// communicator.
+  void open(Make make, bool in_background, std::optional<bool> has_streams = std::nullopt);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -40,15 +45,20 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   /// Throws what has ended the communicator, and InvalidArgument while it is being made.
   Communicator& world();
+  /// Whether calls on memory of devices go by streams(): all ranks have NVIDIA's driver.
+  bool has_streams() const { return has_streams_; }
+  /// Made by all ranks together at the first such call. Throws as world() does.
+  std::shared_ptr<StreamCollectives> streams();
   /// ncclInProgress while it is being made or works are in flight; else the failure.
   ncclResult_t state();
   std::exception_ptr failure();
 
   /// Works that a call of a communicator that does not block has left in flight.
   void add(std::vector<Work> works);
-  /// Waits for them, and for calls in streams.
+  /// Waits for them, and for calls in streams of the stand-in for CUDA.
   void flush();
-  void finalize() { finalized_ = true; }
+  /// Takes no more calls. One that blocks waits for those in streams.
+  ncclResult_t finalize();
   void abort(const std::string& reason);
   bool aborted() const { return aborted_; }
   /// The communicator has failed: the first error counts.
@@ -61,20 +71,26 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Reducer reducer(ncclRedOp_t op);
 
  private:
-  void make(const Make& make);
+  void make(const Make& make, std::optional<bool> has_streams);
+  bool is_idle();
   /// Waits for the works, and forgets them.
   void take_works();
 
   const int rank_, size_;
   const Options options_;
   std::mutex mutex_;
+  std::mutex making_streams_;  ///< held while ranks make them together
   std::unique_ptr<Communicator> world_;
+  std::shared_ptr<StreamCollectives> streams_;
   std::exception_ptr failure_;
   std::vector<Work> works_;
   std::vector<std::function<double()>> factors_;
-  std::atomic<bool> making_ = false, finalized_ = false, aborted_ = false;
+  std::atomic<bool> making_ = false, finalized_ = false, aborted_ = false, has_streams_ = false;
   Turns turns_;
 };
+
+/// Throws InvalidArgument for a number that is none of NCCL's types.
+DataType type_of(ncclDataType_t type);
 
 /// The handle of a new communicator.
 ncclComm_t handle_of(std::shared_ptr<Comm> comm);

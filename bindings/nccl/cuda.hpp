@@ -5,7 +5,8 @@
 namespace capstan::nccl {
 
 /// What the run-time library of CUDA that the program has loaded can do: NVIDIA's, or Capstan's
-/// stand-in (cudart/). A function that is not there is null.
+/// stand-in (cudart/). Programs that nvcc links have it in them, where nobody sees it: the driver
+/// then stands for it, as far as it can. A function that is not there is null.
 struct Cuda {
   using Event = struct CUevent_st*;
 
@@ -19,6 +20,7 @@ struct Cuda {
   int (*malloc)(void**, size_t);
   int (*free)(void*);
   int (*stream_fail)(cudaStream_t, int);
+  int (*read_device)(void*, const void*, size_t);
 
   /// Whether streams run host functions that wait for other ranks. NVIDIA's may not: a rank's
   /// functions could keep each other's, and copies of buffers on devices need calls of CUDA.
@@ -31,7 +33,10 @@ const Cuda& cuda();
 /// Throws SystemError with the number for anything but success.
 void require_cuda(int result, const char* call);
 
-/// Waits until the stream is empty; a null one only where streams wait for it, too.
-void wait_for_stream(cudaStream_t stream);
+/// Whether this process has NVIDIA's driver, and no stand-in for the run-time library.
+bool look_for_devices();
+
+/// Waits until the stream is empty: a default one, too, where it could hold anything.
+void drain(cudaStream_t stream);
 
 }  // namespace capstan::nccl

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "bindings/nccl/batch.hpp"
 #include "bindings/nccl/result.hpp"
+#include "bindings/nccl/side_by_side.hpp"
 
 namespace capstan::nccl {
 namespace {
@@ -19,29 +19,12 @@ namespace {
 struct Group {
   int depth = 0;
   std::vector<Call> calls;
-  std::vector<std::function<ncclResult_t()>> creations;
+  std::vector<std::function<void()>> creations;
 };
 
 Group& group() {
   thread_local Group one;
   return one;
-}
-
-/// Ranks of one process meet only if each waits on a thread of its own.
-void run(const std::vector<std::function<ncclResult_t()>>& creations) {
-  std::vector<std::exception_ptr> errors(creations.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < creations.size(); ++i)
-    threads.emplace_back([&, i] {
-      try {
-        creations[i]();
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
 }
 
 /// The calls of the group that ends, whose communicators have been created. Nothing in a group
@@ -50,7 +33,7 @@ std::optional<std::vector<Call>> take_calls() {
   if (--group().depth > 0) return std::nullopt;
   const auto creations = std::exchange(group().creations, {});
   auto calls = std::exchange(group().calls, {});
-  run(creations);
+  run_side_by_side(creations);
   return calls;
 }
 

@@ -146,7 +146,7 @@ ncclResult_t split(ncclComm_t parent, int colour, int key, ncclComm_t* handle,
     if (!made) return ncclSuccess;
     auto comm = std::make_shared<Comm>(made->rank(), made->size(), options);
     auto held = std::make_shared<Communicator>(std::move(*made));
-    comm->open([held] { return std::move(*held); }, false);
+    comm->open([held] { return std::move(*held); }, false, from->has_streams());
     *handle = handle_of(std::move(comm));
     return ncclSuccess;
   };
@@ -157,11 +157,12 @@ ncclResult_t init_all(ncclComm_t* handles, int count, const int* devices) {
   if (!handles) throw InvalidArgument("ncclCommInitAll: `comm` is null");
   if (count < 1) throw InvalidArgument(fmt::format("ncclCommInitAll: {} devices", count));
   auto worlds = Communicator::local_world(count);
+  const bool has_streams = look_for_devices();
   for (int rank = 0; rank < count; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
     auto comm = std::make_shared<Comm>(rank, count,
                                        Comm::Options{.device = devices ? devices[rank] : rank});
-    comm->open([&] { return std::move(worlds[index]); }, false);
+    comm->open([&] { return std::move(worlds[index]); }, false, has_streams);
     handles[rank] = handle_of(std::move(comm));
   }
   return ncclSuccess;
@@ -241,12 +242,7 @@ ncclResult_t pncclCommInitAll(ncclComm_t* comms, int count, const int* devices) 
 }
 
 ncclResult_t pncclCommFinalize(ncclComm_t handle) {
-  return guarded([&] {
-    const auto comm = comm_of(handle);
-    comm->flush();
-    comm->finalize();
-    return ncclSuccess;
-  });
+  return guarded([&] { return comm_of(handle)->finalize(); });
 }
 
 ncclResult_t pncclCommDestroy(ncclComm_t comm) {

@@ -11,6 +11,7 @@
 #include "bindings/nccl/comm.hpp"
 #include "bindings/nccl/cuda.hpp"
 #include "bindings/nccl/result.hpp"
+#include "capstan/async/devices.hpp"
 
 namespace capstan::nccl {
 namespace {
@@ -35,6 +36,11 @@ double small_float(std::uint32_t bits, int exponent_bits, int fraction_bits) {
 }
 
 double scalar_of(const void* from, ncclDataType_t type) {
+  std::uint64_t copy = 0;  // as large as any
+  if (is_device_memory(from)) {
+    require_cuda(cuda().read_device(&copy, from, size_of(type_of(type)).value()), "cuMemcpyDtoH");
+    from = &copy;
+  }
   switch (type) {
     case ncclInt8:
       return read<std::int8_t>(from);
@@ -80,16 +86,26 @@ ncclResult_t make_scaled_sum(ncclRedOp_t* op, const void* scalar, ncclDataType_t
   return ncclSuccess;
 }
 
-/// Host memory in whole pages, as NCCL's windows ask for; the stand-in for CUDA gives such, and
-/// then knows it as a device's.
+/// Memory of the thread's device, of NVIDIA's or of the stand-in. Null where the thread has none.
+void* allocate_on_device(std::size_t size) {
+  constexpr std::size_t granule = std::size_t{2} << 20;  // CUDA then begins at a page
+  constexpr int out_of_memory = 2;
+  if (!cuda().is_stand_in() && (!look_for_devices() || !cuda().malloc)) return nullptr;
+  if (!cuda().is_stand_in()) size = (size + granule - 1) / granule * granule;
+  void* memory = nullptr;
+  if (cuda().malloc(&memory, size) == out_of_memory)
+    throw LimitReached(fmt::format("ncclMemAlloc: {} bytes are not to be had", size));
+  return memory;
+}
+
+/// In whole pages, as NCCL's windows ask for.
 ncclResult_t allocate(void** to, std::size_t size) {
   if (!to) throw InvalidArgument("ncclMemAlloc: `ptr` is null");
   constexpr std::size_t page = NCCL_WIN_REQUIRED_ALIGNMENT;
-  if (size > SIZE_MAX - page) throw LimitReached("ncclMemAlloc: more than any memory");
   *to = nullptr;
-  if (cuda().is_stand_in())
-    cuda().malloc(to, size);
-  else
+  if (size > SIZE_MAX / 2) throw LimitReached("ncclMemAlloc: more than any memory");
+  *to = allocate_on_device(size);
+  if (!*to && !cuda().is_stand_in())
     *to = std::aligned_alloc(page, (size + page - 1) / page * page);
   if (!*to && size > 0)
     throw LimitReached(fmt::format("ncclMemAlloc: {} bytes are not to be had", size));
@@ -97,7 +113,7 @@ ncclResult_t allocate(void** to, std::size_t size) {
 }
 
 ncclResult_t release(void* memory) {
-  if (!cuda().is_stand_in())
+  if (!cuda().is_stand_in() && !is_device_memory(memory))
     std::free(memory);
   else if (cuda().free(memory) != 0)
     throw InvalidArgument("ncclMemFree: this memory is not from ncclMemAlloc, or has been freed");
