@@ -53,6 +53,7 @@ std::optional<DevicePath::Taken> DevicePath::take(const Request& request,
     if (!group_) return std::nullopt;
     if (failure_) group_->abort();
     calls_ = std::make_unique<DeviceCalls>(ranks_, *group_);
+    probe_.emplace(group_->where());
   }
   require_device(where);
   taken.kind = &calls_->kind(taken.checked.call);
@@ -163,8 +164,8 @@ void DevicePath::settle() {
     const bool runs = group_->begun() >= first.number && group_->ended() < first.number;
     if (runs && !failure_) return;
     try {
-      // Who waits wants all lanes to have ended.
-      const bool over = group_->ended() >= first.number && !first.watched;
+      // Calls follow one another. So the event of the last one tells the end of all lanes.
+      const bool over = group_->ended() >= first.number && !first.watched && in_flight_.size() > 1;
       if (!over && !first.ended.has_come()) return;
     } catch (const Error&) {  // the device is lost, and the events with it
       if (!failure_) failure_ = std::current_exception();
@@ -195,6 +196,13 @@ std::exception_ptr DevicePath::trouble() {
   if (!in_flight_.empty()) {
     InFlight& first = in_flight_.front();
     if (!first.began && group_->begun() >= first.number) first.began = now;
+    if (first.began && now - *first.began > 1s) {
+      try {
+        probe_->look();
+      } catch (const Error&) {
+        return std::current_exception();
+      }
+    }
     if (first.began && now - *first.began > settings_.timeout)
       return std::make_exception_ptr(TimedOut(fmt::format(
           "rank {}: the kernel of {} has waited for {} for the kernels of other ranks: see what "

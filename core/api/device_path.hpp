@@ -15,6 +15,7 @@
 #include "core/api/checked_call.hpp"
 #include "core/api/device_calls.hpp"
 #include "core/api/device_group.hpp"
+#include "core/device/device_probe.hpp"
 #include "core/device/stream_events.hpp"
 
 namespace capstan {
@@ -96,6 +97,7 @@ class DevicePath {
   const Settings settings_;
   std::unique_ptr<DeviceGroup> group_;
   std::unique_ptr<DeviceCalls> calls_;
+  std::optional<DeviceProbe> probe_;  ///< of the thread that watches
   std::string reason_ = "no call on a device has been made yet, at which ranks decide";
   void* own_stream_ = nullptr;
 

@@ -104,11 +104,11 @@ std::vector<Request> pieces_of(const Request& request, Bytes longest) {
     Request piece = request;
     const Elements length = std::min(step, total - done);
     const std::uint64_t offset = done.value() * element;
-    if (piece.input_count > Elements{0}) {
+    if (piece.input && piece.input_count > Elements{0}) {
       piece.input = static_cast<const std::byte*>(piece.input) + offset;
       piece.input_count = length;
     }
-    if (piece.output_count > Elements{0}) {
+    if (piece.output && piece.output_count > Elements{0}) {
       piece.output = static_cast<std::byte*>(piece.output) + offset;
       piece.output_count = length;
     }

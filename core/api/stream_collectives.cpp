@@ -18,8 +18,10 @@
 #include "capstan/error.hpp"
 #include "core/api/device_path.hpp"
 #include "core/api/error_text.hpp"
+#include "core/api/staged_call.hpp"
 #include "core/api/stream_buffers.hpp"
 #include "core/device/at_place.hpp"
+#include "core/device/device_probe.hpp"
 #include "core/device/gpu_page_locker.hpp"
 #include "core/device/stream_events.hpp"
 #include "core/memory/pinned_memory.hpp"
@@ -39,6 +41,7 @@ struct StreamCall {
   StreamEvent begins{};        ///< the event before it; null: at once
   StreamEvent passed{};        ///< the event behind the stream's wait
   std::uint32_t releases = 0;  ///< the number that lets its stream go on; 0: it waits for none
+  std::unique_ptr<StagedCall> staged{};  ///< its stream copies by itself; null: the host copies
   std::promise<void> ended{};
 };
 
@@ -50,6 +53,9 @@ Communicator group_of(Communicator& world) {
 
 /// The group of the calls, and the thread that makes those that go through pinned memory. It looks
 /// after the others, too.
+///
+/// A call that nobody waits for is a StagedCall. Of others handles tell when results are on the
+/// device, and so the thread makes the copies:
 ///
 ///   stream:  | ... | event |               wait for the number | ...
 ///   thread:           poll it, copy in, reduce, copy out, raise it
@@ -79,12 +85,14 @@ class StreamCollectives::Impl {
     changed_.notify_all();
     thread_.join();
     const Deadline deadline = Deadline::in(5s);
-    std::erase_if(passing_, [&](const StreamEvent& event) {
-      const bool came = event.comes(deadline);
-      if (came) events_.give_back(event);
+    std::erase_if(passing_, [&](const Passing& call) {
+      const bool came = call.event.comes(deadline);
+      if (came) events_.give_back(call.event);
       return came;
     });
-    // A stream that has not passed the number reads it later. The number is never freed then.
+    // A stream that has not passed a wait reads its word later. That is never freed then.
+    for (Passing& call : passing_)
+      keep_for_good(std::shared_ptr<StagedCall>{std::move(call.staged)});
     if (!passing_.empty())
       keep_for_good(std::make_shared<PinnedMemory::Handle>(std::move(number_)));
   }
@@ -96,17 +104,19 @@ class StreamCollectives::Impl {
     const std::string_view name = name_of(request.collective);
     const auto where = device_of(name, buffers_of(request), stream);
     require_no_failure();
-    if (!where) return put(StreamCall{.call = request}, stream);
+    if (!where) return put(StreamCall{.call = request}, stream, handle);
     if (const auto taken = agreed([&] { return device_.take(request, *where); }))
       return launch(*taken, *where, stream, handle);
     refuse_captured(name, *where, stream);
-    return put(StreamCall{.call = request, .where = where}, stream);
+    return agreed([&] { return put(StreamCall{.call = request, .where = where}, stream, handle); });
   }
-  std::pair<std::future<void>, bool> put(const std::vector<Message>& messages, void* stream) {
+  std::pair<std::future<void>, bool> put(const std::vector<Message>& messages, void* stream,
+                                         bool handle) {
     const std::lock_guard one_by_one{calling_};
     const auto where = device_of("exchange", buffers_of(messages), stream);
     if (where) refuse_captured("exchange", *where, stream);
-    return put(StreamCall{.call = messages, .where = where}, stream);
+    return agreed(
+        [&] { return put(StreamCall{.call = messages, .where = where}, stream, handle); });
   }
 
   std::string explain(const Request& request) {
@@ -133,7 +143,8 @@ class StreamCollectives::Impl {
 
   bool is_idle() {
     const std::lock_guard lock{mutex_};
-    return calls_.empty() && !running_ && device_.is_idle();
+    forget_passed(passing_.size());
+    return calls_.empty() && !running_ && passing_.empty() && device_.is_idle();
   }
 
   const Communicator& group() const { return group_; }
@@ -166,15 +177,33 @@ class StreamCollectives::Impl {
     return {std::move(ended), stream != nullptr};
   }
 
-  std::pair<std::future<void>, bool> put(StreamCall call, void* stream) {
+  std::pair<std::future<void>, bool> put(StreamCall call, void* stream, bool handle) {
     const std::lock_guard lock{mutex_};
     if (failure_) std::rethrow_exception(failure_);
-    if (call.where && stream) enter_stream(call, stream);
-    const bool waits = call.releases != 0;
+    if (call.where && stream && (handle || !stage(call, stream))) enter_stream(call, stream);
+    const bool waits = call.releases != 0 || call.staged;
     auto ended = call.ended.get_future();
     calls_.push_back(std::move(call));
     changed_.notify_all();
     return {std::move(ended), waits};
+  }
+
+  /// False where the call cannot be a StagedCall.
+  bool stage(StreamCall& call, void* stream) {
+    call.staged = StagedCall::make(call.call, group_.rank(), group_.size(), *call.where,
+                                   pinned(*call.where), longest_piece);
+    if (!call.staged) return false;
+    if (!probe_) probe_.emplace(*call.where);
+    call.passed = event_at(*call.where);
+    try {
+      call.staged->enter(stream);
+      call.passed.record(stream);
+    } catch (...) {  // what is in the stream by now goes on
+      call.staged->release_all();
+      keep_for_good(std::shared_ptr<StagedCall>{std::move(call.staged)});
+      throw;
+    }
+    return true;
   }
 
   /// Events both ways: the call waits for one of the stream's, the stream for a number.
@@ -197,20 +226,31 @@ class StreamCollectives::Impl {
 
   void make_number(const DeviceBuffer& where) {
     if (!number_.empty()) return;
-    if (!pinned_) pinned_.emplace(make_page_locker(where));
-    number_ = pinned_->allocate(Bytes{64});
+    number_ = pinned(where).allocate(Bytes{64});
     *number_word() = 0;
+  }
+  PinnedMemory& pinned(const DeviceBuffer& where) {
+    if (!pinned_) pinned_.emplace(make_page_locker(where));
+    return *pinned_;
   }
   std::uint32_t* number_word() const { return reinterpret_cast<std::uint32_t*>(number_.data()); }
 
   /// An event that is not in use.
   StreamEvent event_at(const DeviceBuffer& where) {
-    std::erase_if(passing_, [&](const StreamEvent& event) {
-      const bool came = event.comes(Deadline::in(0s));
-      if (came) events_.give_back(event);
-      return came;
-    });
+    constexpr std::size_t at_a_time = 4;  // the driver takes a microsecond to tell
+    forget_passed(std::min(passing_.size(), at_a_time));
     return events_.take(where);
+  }
+  /// Of so many calls, forgets those that their streams have passed.
+  void forget_passed(std::size_t looked_at) {
+    for (std::size_t i = 0; i < looked_at; ++i) {
+      Passing call = std::move(passing_.front());
+      passing_.pop_front();
+      if (call.event.comes(Deadline::in(0s)))
+        events_.give_back(call.event);
+      else
+        passing_.push_back(std::move(call));
+    }
   }
 
   void work() {
@@ -250,7 +290,10 @@ class StreamCollectives::Impl {
   std::exception_ptr error_of(const StreamCall& call) {
     try {
       if (call.begins) await_event(call);
-      std::visit([this](const auto& what) { run(what); }, call.call);
+      if (call.staged)
+        run(*call.staged);
+      else
+        std::visit([this](const auto& what) { run(what); }, call.call);
       return nullptr;
     } catch (const std::exception&) {
       fail(std::current_exception());
@@ -259,12 +302,39 @@ class StreamCollectives::Impl {
   }
 
   void await_event(const StreamCall& call) {
-    for (int polls = 0; !call.begins.has_come(); ++polls) {
+    await([&] { return call.begins.has_come(); });
+  }
+  template <class Condition>
+  void await(const Condition& condition) {
+    for (int polls = 0; !condition(); ++polls) {
       if (const auto failed = group_.async_error()) std::rethrow_exception(failed);
       watch_device();
       std::this_thread::sleep_for(polls < 100 ? 5us : 50us);
     }
   }
+
+  /// Two pieces are under way at a time.
+  void run(StagedCall& staged) {
+    const HostMemoryOnly known;
+    std::optional<Work> before;
+    for (std::size_t piece = 0; piece < staged.pieces(); ++piece) {
+      await([&] {
+        if (staged.arrived(piece)) return true;
+        probe_->look();
+        return false;
+      });
+      Work work = std::visit([this](const auto& what) { return start(what); }, staged.piece(piece));
+      if (staged.pieces() > 1) work.ensure_progress();
+      if (before) {
+        before->wait();
+        staged.release(piece - 1);
+      }
+      before = std::move(work);
+    }
+    before->wait();
+  }
+  Work start(const Request& request) { return group_.start(request); }
+  Work start(const std::vector<Message>& messages) { return group_.start_exchange(messages); }
 
   void run(const std::vector<Message>& messages) { group_.exchange(messages); }
 
@@ -288,7 +358,8 @@ class StreamCollectives::Impl {
       const std::lock_guard lock{mutex_};
       running_ = false;
       events_.give_back(call.begins);
-      if (call.passed) passing_.push_back(call.passed);
+      if (call.staged) call.staged->release_all();
+      if (call.passed) passing_.push_back({call.passed, std::move(call.staged)});
     }
     if (call.releases != 0)
       std::atomic_ref{*number_word()}.store(call.releases, std::memory_order_release);
@@ -302,6 +373,7 @@ class StreamCollectives::Impl {
   Communicator group_;
   DevicePath device_;
   std::optional<PinnedMemory> pinned_;  // made when first needed, as it initialises drivers
+  std::optional<DeviceProbe> probe_;    // of the thread, from the first StagedCall on
   PinnedMemory::Handle number_;         ///< of the last call whose stream may go on
   std::uint32_t put_ = 0;               ///< the number of the last call that a stream waits for
 
@@ -309,7 +381,12 @@ class StreamCollectives::Impl {
   std::condition_variable changed_;
   std::deque<StreamCall> calls_;
   StreamEvents events_;
-  std::vector<StreamEvent> passing_;  ///< behind waits of streams for the number
+  /// A call that has ended, but that its stream may not have passed.
+  struct Passing {
+    StreamEvent event{};
+    std::unique_ptr<StagedCall> staged{};
+  };
+  std::deque<Passing> passing_;
   std::exception_ptr failure_;
   bool running_ = false;  ///< a call that is no longer in calls_
   bool over_ = false;
@@ -355,12 +432,12 @@ Work StreamCollectives::OnStream::start(const Request& request) {
 }
 
 void StreamCollectives::OnStream::exchange(const std::vector<Message>& messages) {
-  auto [ended, stream_waits] = impl_->put(messages, stream_);
+  auto [ended, stream_waits] = impl_->put(messages, stream_, false);
   if (!stream_waits) ended.get();
 }
 
 Work StreamCollectives::OnStream::start_exchange(const std::vector<Message>& messages) {
-  return work_from(impl_->put(messages, stream_).first, "messages in the order of a stream");
+  return work_from(impl_->put(messages, stream_, true).first, "messages in the order of a stream");
 }
 
 }  // namespace capstan

@@ -45,6 +45,7 @@ class CudaDriver final : public DeviceDriver {
         .want(stream_context_, "cuStreamGetCtx")
         .want(stream_capturing_, "cuStreamIsCapturing")
         .want(stream_wait_value_, "cuStreamWaitValue32_v2", "cuStreamWaitValue32")
+        .want(stream_write_value_, "cuStreamWriteValue32_v2", "cuStreamWriteValue32")
         .want(event_create_, "cuEventCreate")
         .want(event_destroy_, "cuEventDestroy_v2")
         .want(event_record_, "cuEventRecord")
@@ -216,6 +217,12 @@ class CudaDriver final : public DeviceDriver {
     return call_if_there(stream_wait_value_, stream, to_device(flag), value, at_least);
   }
 
+  bool raises_words() const override { return stream_write_value_ && stream_wait_value_; }
+  int raise_word(void* stream, std::uint32_t* word, std::uint32_t value) override {
+    constexpr unsigned behind_copies = 0;
+    return call_if_there(stream_write_value_, stream, to_device(word), value, behind_copies);
+  }
+
   int make_event(void*& event) override {
     constexpr unsigned without_time = 2;
     return call_if_there(event_create_, &event, without_time);
@@ -292,6 +299,7 @@ class CudaDriver final : public DeviceDriver {
   int (*stream_context_)(void*, Context*) = nullptr;
   int (*stream_capturing_)(void*, int*) = nullptr;
   int (*stream_wait_value_)(void*, DevicePointer, std::uint32_t, unsigned) = nullptr;
+  int (*stream_write_value_)(void*, DevicePointer, std::uint32_t, unsigned) = nullptr;
   int (*event_create_)(void**, unsigned) = nullptr;
   int (*event_destroy_)(void*) = nullptr;
   int (*event_record_)(void*, void*) = nullptr;

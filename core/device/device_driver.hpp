@@ -120,6 +120,11 @@ class DeviceDriver {
   /// The stream goes on when the 32 bits of page-locked host memory at `flag` are `value` or more.
   virtual int wait_for_flag(void* stream, const std::uint32_t* flag, std::uint32_t value) = 0;
 
+  /// Whether streams raise words of page-locked host memory.
+  virtual bool raises_words() const = 0;
+  /// Stores the value, when the stream gets to it, behind the copies before.
+  virtual int raise_word(void* stream, std::uint32_t* word, std::uint32_t value) = 0;
+
   virtual int make_event(void*& event) = 0;
   virtual int release_event(void* event) = 0;
   /// The event comes when all that is in the stream now is done.

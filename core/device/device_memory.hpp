@@ -35,8 +35,24 @@ struct DeviceBuffer {
 /// The device memory at an address. Nothing for memory that the host can access. Thread-safe.
 std::optional<DeviceBuffer> find_device_buffer(const void* address);
 
+/// As long as one lives, this thread takes all buffers for host memory, and asks no driver.
+class HostMemoryOnly {
+ public:
+  HostMemoryOnly() { ++depth(); }
+  HostMemoryOnly(const HostMemoryOnly&) = delete;
+  ~HostMemoryOnly() { --depth(); }
+  static bool applies() { return depth() > 0; }
+
+ private:
+  static int& depth() {
+    thread_local int depth = 0;
+    return depth;
+  }
+};
+
 inline bool on_device(const void* address) {
-  return devices_possible.load(std::memory_order_relaxed) && find_device_buffer(address);
+  return devices_possible.load(std::memory_order_relaxed) && !HostMemoryOnly::applies() &&
+         find_device_buffer(address);
 }
 
 /// Host memory that a device may still use is not released as long as the process lives.

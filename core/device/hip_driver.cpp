@@ -40,6 +40,7 @@ class HipDriver final : public DeviceDriver {
         .want(stream_device_, "hipStreamGetDevice")
         .want(stream_capturing_, "hipStreamIsCapturing")
         .want(stream_wait_value_, "hipStreamWaitValue32")
+        .want(stream_write_value_, "hipStreamWriteValue32")
         .want(event_create_, "hipEventCreateWithFlags")
         .want(event_destroy_, "hipEventDestroy")
         .want(event_record_, "hipEventRecord")
@@ -183,6 +184,12 @@ class HipDriver final : public DeviceDriver {
                          at_least, all_bits);
   }
 
+  bool raises_words() const override { return stream_write_value_ && stream_wait_value_; }
+  int raise_word(void* stream, std::uint32_t* word, std::uint32_t value) override {
+    constexpr unsigned usual = 0;
+    return call_if_there(stream_write_value_, stream, static_cast<void*>(word), value, usual);
+  }
+
   int make_event(void*& event) override {
     constexpr unsigned without_time = 2;
     return call_if_there(event_create_, &event, without_time);
@@ -254,6 +261,7 @@ class HipDriver final : public DeviceDriver {
   int (*range_handle_)(void*, void*, std::size_t, int, unsigned long long) = nullptr;
   int (*stream_device_)(void*, int*) = nullptr;
   int (*stream_capturing_)(void*, int*) = nullptr;
+  int (*stream_write_value_)(void*, void*, std::uint32_t, unsigned) = nullptr;
   int (*stream_wait_value_)(void*, void*, std::uint32_t, unsigned, std::uint32_t) = nullptr;
   int (*event_create_)(void**, unsigned) = nullptr;
   int (*event_destroy_)(void*) = nullptr;

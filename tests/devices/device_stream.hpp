@@ -56,6 +56,11 @@ class Stream {
     static const auto wait = driver_function<int(void*)>("fake_synchronize");
     return wait(stream_);
   }
+  /// The same, while the driver answers nobody.
+  int synchronize_alone() {
+    static const auto wait = driver_function<int(void*)>("fake_synchronize_alone");
+    return wait(stream_);
+  }
 
  private:
   void* stream_ = nullptr;

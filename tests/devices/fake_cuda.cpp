@@ -149,6 +149,9 @@ int cuMemFree_v2(DevicePointer pointer) {
   devices().release(at(pointer));
   return success;
 }
+int cuMemcpyDtoH_v2(void* to, DevicePointer from, std::size_t size) {
+  return devices().copy_now(to, at(from), size);
+}
 int cuMemcpy(DevicePointer to, DevicePointer from, std::size_t size) {
   return devices().copy_now(at(to), at(from), size);
 }
@@ -212,6 +215,11 @@ int cuStreamWaitValue32_v2(void* stream, DevicePointer flag, std::uint32_t value
   if (flags != 0 || !devices().is_pinned(at(flag), 4)) return invalid_value;
   streams().wait_for_flag(static_cast<Stream*>(stream), static_cast<std::uint32_t*>(at(flag)),
                           value);
+  return success;
+}
+int cuStreamWriteValue32_v2(void* stream, DevicePointer word, std::uint32_t value, unsigned flags) {
+  if (flags != 0 || !devices().is_pinned(at(word), 4)) return invalid_value;
+  streams().raise_word(static_cast<Stream*>(stream), static_cast<std::uint32_t*>(at(word)), value);
   return success;
 }
 int cuEventCreate(void** event, unsigned flags) {

@@ -12,9 +12,10 @@ namespace capstan::fake {
 // "fail_to_device", the number of copies that fail; "hang", streams never go on; "lost", the error
 // of all streams from now on; "version", of HIP; "capturing", streams are captured; "no_memory",
 // allocations that fail; "multiprocessors", of each device beyond two; "peerless", devices do not
-// reach each other; "takes_turns", processes do on a device; "imageless", modules that fail to load; "fail_launch", launches fail. Read by
-// tests: "kernels", launches; "to_host" and "to_device", copies made; "pinned", ranges pinned so
-// far; "depth", contexts pushed and not popped, on all threads.
+// reach each other; "takes_turns", processes do on a device; "imageless", modules that fail to
+// load; "fail_launch", launches fail. Read by tests: "kernels", launches; "to_host" and
+// "to_device", copies made; "pinned", ranges pinned so far; "depth", contexts pushed and not
+// popped, on all threads.
 
 Devices& devices() {
   static auto& all = *new Devices;
@@ -60,6 +61,7 @@ int Devices::export_descriptor(const void* address) {
 
 void Devices::release(const void* address) {
   streams().drain();  // a copy that was given up may be on its way
+  if (const auto memory = find(address)) streams().await_untouched(memory->data, memory->size);
   const std::lock_guard lock{mutex_};
   const auto found = allocations_.find(reinterpret_cast<std::uintptr_t>(address));
   if (found == allocations_.end()) return;
@@ -156,7 +158,8 @@ int Devices::start_copy(void* to, const void* from, std::size_t size, void* stre
   if (!target || !source) return invalid_value;
   ++knobs_[to_device ? "to_device" : "to_host"];
   lock.unlock();
-  streams().put(on, {.action = [target, source, size] { std::memcpy(target, source, size); }});
+  streams().put(on, {.action = [target, source, size] { std::memcpy(target, source, size); },
+                     .touches = to_device ? target : source});
   return success;
 }
 
@@ -215,6 +218,9 @@ void fake_replay(void* stream) {
 }
 int fake_synchronize(void* stream) {
   return capstan::fake::streams().synchronize(static_cast<capstan::fake::Stream*>(stream));
+}
+int fake_synchronize_alone(void* stream) {
+  return capstan::fake::streams().synchronize_alone(static_cast<capstan::fake::Stream*>(stream));
 }
 /// Where devices access the memory at an address of theirs.
 void* fake_data(const void* address) {

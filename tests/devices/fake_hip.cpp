@@ -157,6 +157,11 @@ int hipStreamIsCapturing(void*, int* status) {
   *status = fake_knob("capturing", 0);
   return success;
 }
+int hipStreamWriteValue32(void* stream, void* word, std::uint32_t value, unsigned flags) {
+  if (flags != 0 || !devices().is_pinned(word, 4)) return invalid_value;
+  streams().raise_word(static_cast<Stream*>(stream), static_cast<std::uint32_t*>(word), value);
+  return success;
+}
 int hipStreamWaitValue32(void* stream, void* flag, std::uint32_t value, unsigned flags,
                          std::uint32_t mask) {
   if (flags != 0 || mask != ~0U || !devices().is_pinned(flag, 4)) return invalid_value;

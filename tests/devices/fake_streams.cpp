@@ -21,6 +21,7 @@ Stream* Streams::make(void* context, int device) {
 }
 
 void Streams::put(Stream* stream, Command command) {
+  await_driver();
   {
     const std::lock_guard lock{mutex_};
     stream->commands.push_back(std::move(command));
@@ -28,7 +29,17 @@ void Streams::put(Stream* stream, Command command) {
   changed_.notify_all();
 }
 
+void Streams::await_driver() {
+  const std::shared_lock lock{alone_};
+}
+
+int Streams::synchronize_alone(Stream* stream) {
+  const std::unique_lock lock{alone_};
+  return synchronize(stream);
+}
+
 int Streams::query(Stream* stream) {
+  await_driver();
   const std::lock_guard lock{mutex_};
   if (lost != 0) return lost;
   if (stream->error != 0) return stream->error;
@@ -47,6 +58,20 @@ void Streams::drain() {
   changed_.wait_for(lock, std::chrono::seconds{1}, [&] {
     return hang || lost != 0 ||
            std::ranges::all_of(streams_, [](const auto& each) { return each->commands.empty(); });
+  });
+}
+
+void Streams::await_untouched(const void* begin, std::size_t size) {
+  const auto from = reinterpret_cast<std::uintptr_t>(begin);
+  const auto is_free = [&](const Command& command) {
+    const auto at = reinterpret_cast<std::uintptr_t>(command.touches);
+    return at < from || at >= from + size;
+  };
+  std::unique_lock lock{mutex_};
+  changed_.wait_for(lock, std::chrono::seconds{5}, [&] {
+    return hang || lost != 0 || std::ranges::all_of(streams_, [&](const auto& each) {
+             return std::ranges::all_of(each->commands, is_free);
+           });
   });
 }
 
@@ -74,6 +99,7 @@ void Streams::wait_for_event(Stream* stream, Event* event) {
 }
 
 int Streams::query(Event* event) {
+  await_driver();
   const std::lock_guard lock{mutex_};
   if (lost != 0) return lost;
   return event->come >= event->recorded ? success : not_ready;
@@ -82,6 +108,10 @@ int Streams::query(Event* event) {
 void Streams::wait_for_flag(Stream* stream, const std::uint32_t* flag, std::uint32_t value) {
   put(stream,
       {.ready = [flag, value] { return __atomic_load_n(flag, __ATOMIC_ACQUIRE) >= value; }});
+}
+
+void Streams::raise_word(Stream* stream, std::uint32_t* word, std::uint32_t value) {
+  put(stream, {.action = [word, value] { __atomic_store_n(word, value, __ATOMIC_RELEASE); }});
 }
 
 void Streams::start_worker() {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <shared_mutex>
 #include <vector>
 
 namespace capstan::fake {
@@ -24,6 +25,7 @@ struct Command {
   std::function<void()> action{};  ///< without the lock, as a device runs beside the host
   std::function<void()> done{};    ///< under the lock
   bool beside = false;
+  const void* touches = nullptr;  ///< memory that must not be released before
 };
 
 /// The place of a stream, and what is in it.
@@ -47,14 +49,22 @@ class Streams {
   /// Waits until a stream is empty.
   int synchronize(Stream* stream);
 
+  /// Waits until a stream is empty, and lets nobody ask anything meanwhile: as drivers do while
+  /// they copy pageable memory.
+  int synchronize_alone(Stream* stream);
+
   /// Waits until all streams are empty, as drivers do before memory is freed: up to a second, and
   /// not while devices hang or are lost. Only after a hang are copies left that nobody waits for.
   void drain();
+
+  /// Waits until nothing in a stream touches memory in this range: a few seconds at most.
+  void await_untouched(const void* begin, std::size_t size);
 
   Event* make_event();
   void record(Event* event, Stream* stream);
   void wait_for_event(Stream* stream, Event* event);
   int query(Event* event);
+  void raise_word(Stream* stream, std::uint32_t* word, std::uint32_t value);
   void wait_for_flag(Stream* stream, const std::uint32_t* flag, std::uint32_t value);
 
   /// No command runs as long as this is set.
@@ -68,7 +78,10 @@ class Streams {
   bool run_one();
   void run(Stream* stream, const Command& command);
 
+  void await_driver();
+
   std::mutex mutex_;
+  std::shared_mutex alone_;
   std::condition_variable changed_;
   bool working_ = false;
   std::mt19937 random_{1};

@@ -85,6 +85,28 @@ TEST_F(InStreamOrder, AllCollectivesRun) {
   });
 }
 
+/// As a copy of pageable memory behind the call does.
+TEST_F(InStreamOrder, ACallNeedsNoDriverWhileAThreadWaitsForItInside) {
+  for (const std::size_t n : {std::size_t{5}, std::size_t{5'000'000}}) {
+    std::atomic<int> put = 0;
+    on_ranks(2, [&](StreamCollectives& streams) {
+      const DeviceArray<float> data{std::vector<float>(n, 1)}, received{std::vector<float>(n, -1)};
+      Stream stream{data.span().data()};
+      for (int round = 1; round <= 3; ++round) {
+        streams.on(stream.get()).all_reduce(data.span());
+        streams.on(stream.get())
+            .exchange({Message::to(1 - streams.rank(), data.span()),
+                       Message::from(1 - streams.rank(), received.span())});
+        for (++put; put < 4 * round - 2;) std::this_thread::yield();
+        EXPECT_EQ(streams.rank() == 0 ? stream.synchronize_alone() : stream.synchronize(), 0);
+        for (++put; put < 4 * round;) std::this_thread::yield();
+      }
+      EXPECT_THAT(data.values(), Each(8));
+      EXPECT_THAT(received.values(), Each(8));
+    });
+  }
+}
+
 /// Around a ring, where every rank sends and receives at once, between kernels and beside a
 /// collective.
 TEST_F(InStreamOrder, MessagesTravelBetweenKernels) {
@@ -197,6 +219,26 @@ TEST_F(InStreamOrder, WhatNoStreamOrdersIsRefusedAtOnce) {
                 HasSubstr("captured into a graph"));
   });
   driver_knob("capturing", -1);
+}
+
+/// The stream never gets to the call.
+TEST_F(InStreamOrder, ALostDeviceEndsACallThatWaitsForItsStream) {
+  std::atomic<int> put = 0, ended = 0;
+  driver_knob("hang", 1);
+  on_ranks(2, [&](StreamCollectives& streams) {
+    const DeviceArray<float> data{{1, 2}};
+    Stream stream{data.span().data()};
+    streams.on(stream.get()).all_reduce(data.span());
+    if (++put == 2) driver_knob("lost", 719);
+    for (int i = 0; i < 30'000 && !streams.async_error(); ++i) std::this_thread::sleep_for(1ms);
+    EXPECT_NE(streams.async_error(), nullptr);
+    EXPECT_THROW(streams.on(stream.get()).all_reduce(data.span()), Error);
+    if (++ended == 2) {
+      driver_knob("lost", -719);
+      driver_knob("hang", -1);
+    }
+    for (int i = 0; i < 30'000 && ended < 2; ++i) std::this_thread::sleep_for(1ms);
+  });
 }
 
 /// The stream goes on, the handle has the error, and the peers do not wait.

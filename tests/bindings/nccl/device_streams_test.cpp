@@ -447,7 +447,12 @@ TEST_P(NcclOnDevices, AFailureInAStreamIsTheCommunicators) {
   on_ranks([](ncclComm_t comm, int) {
     const Array data{1};
     const Stream stream;
-    sum_in(stream, data, data, comm);
+    // A copy that fails at once is told at once, too.
+    const auto at_once =
+        ncclAllReduce(data.get(), data.get(), n, ncclFloat, ncclSum, comm, stream.get());
+    EXPECT_TRUE(at_once == ncclSuccess || at_once == ncclSystemError ||
+                at_once == ncclRemoteError || at_once == ncclUnhandledCudaError)
+        << at_once;
     stream.wait();  // goes on
     ncclResult_t state = ncclSuccess;
     while (state == ncclSuccess) OK(ncclCommGetAsyncError(comm, &state));

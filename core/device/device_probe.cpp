@@ -1,0 +1,40 @@
+#include "core/device/device_probe.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include "core/device/at_place.hpp"
+
+namespace capstan {
+
+/// What the thread that asks and the one that looks share.
+struct DeviceProbe::Question {
+  std::atomic<bool> open = false;
+  std::atomic<int> error = 0;
+};
+
+DeviceProbe::DeviceProbe(const DeviceBuffer& where)
+    : where_(where),
+      stream_(take_stream(where)),
+      question_(std::make_shared<Question>()),
+      asked_(std::chrono::steady_clock::now()) {}
+
+DeviceProbe::~DeviceProbe() {
+  if (!question_->open) give_back_stream(where_, stream_);
+}
+
+void DeviceProbe::look() {
+  if (const int error = question_->error)
+    throw SystemError(fmt::format("{} does not answer for device {}: {}", where_.driver->name(),
+                                  where_.place.device, where_.driver->text_of(error)));
+  const auto now = std::chrono::steady_clock::now();
+  if (now - asked_ < std::chrono::seconds{1} || question_->open.exchange(true)) return;
+  asked_ = now;
+  std::thread{[question = question_, driver = where_.driver, stream = stream_] {
+    const int state = driver->query(stream);
+    if (state != 0 && state != DeviceDriver::not_ready) question->error = state;
+    question->open = false;
+  }}.detach();
+}
+
+}  // namespace capstan
