@@ -95,6 +95,17 @@ std::string lack_of_lanes(std::span<const DeviceFacts> ranks) {
 
 }  // namespace
 
+std::uint64_t own_process() {
+  return fingerprint_number(
+      fmt::format("{} {} {}", boot_id(), namespace_id("pid"), static_cast<int>(::getpid())));
+}
+
+bool have_processes_of_their_own(Communicator& ranks) {
+  std::vector<std::uint64_t> processes = exchange(ranks, own_process());
+  std::ranges::sort(processes);
+  return std::ranges::adjacent_find(processes) == processes.end();
+}
+
 DeviceFacts facts_of(const DeviceBlocks* blocks, std::string_view obstacle) {
   DeviceFacts facts{.obstacle = ShortText<200>{obstacle}};
   if (!blocks) return facts;
@@ -107,8 +118,7 @@ DeviceFacts facts_of(const DeviceBlocks* blocks, std::string_view obstacle) {
       throw SystemError(
           fmt::format("{} does not describe device {}", where.driver->name(), where.place.device));
     facts.host = fingerprint_number(host_identity());
-    facts.process = fingerprint_number(
-        fmt::format("{} {} {}", boot_id(), namespace_id("pid"), static_cast<int>(::getpid())));
+    facts.process = own_process();
     facts.context = reinterpret_cast<std::uintptr_t>(where.place.context);
     facts.device = where.place.device;
     facts.multiprocessors = multiprocessors;

@@ -39,6 +39,11 @@ std::vector<T> exchange(Communicator& ranks, const T& own) {
   return all;
 }
 
+/// A number that only ranks of this process have.
+std::uint64_t own_process();
+/// Collective: whether no two ranks are in one process.
+bool have_processes_of_their_own(Communicator& ranks);
+
 /// The most lanes that a rank has.
 inline constexpr int most_lanes = 32;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 
 #include "capstan/error.hpp"
 #include "core/api/device_agreement.hpp"
@@ -17,7 +18,12 @@ namespace {
 using kernels::device::ProgramArguments;
 
 /// Blocks of a long call: as many as there are lanes, but not so short that signals outweigh data.
-constexpr Bytes shortest_block{16 << 10}, longest_block{1 << 20};
+/// Longer blocks mean fewer waits: 1 MiB took twice as long (lab notebook, ranks-on-one-gpu).
+constexpr Bytes shortest_block{16 << 10}, longest_block{4 << 20};
+
+/// A step takes a lane microseconds, whatever it moves: up to this much the fewest steps are
+/// fastest. On one H100 they are up to 1 MiB; between devices links are slower than its memory.
+constexpr Bytes worth_a_step{256 << 10};
 
 PlanLimits limits_for(const Call& call, int ranks, int lanes) {
   const Bytes of_lane{call.extent(ranks).value() / static_cast<std::uint64_t>(lanes)};
@@ -62,6 +68,20 @@ void compare(const std::vector<KindAnswer>& all) {
                       all[0].call.view(), rank, all[rank].call.view()));
 }
 
+/// In packets, where that is possible, as they need no fence; and then in the fewest steps.
+void keep_fewest_steps(std::vector<Candidate>& candidates, const Hosts& hosts, Elements count) {
+  const auto is_in_packets = [](const Candidate& each) { return in_packets(each.protocol); };
+  if (std::ranges::any_of(candidates, is_in_packets))
+    std::erase_if(candidates, std::not_fn(is_in_packets));
+  const auto steps = [&](const Candidate& each) {
+    return each.algorithm->cost(hosts, count).steps;
+  };
+  const auto fewest = std::ranges::min_element(candidates, {}, steps);
+  if (fewest == candidates.end()) return;
+  const double least = steps(*fewest);
+  std::erase_if(candidates, [&](const Candidate& each) { return steps(each) > least; });
+}
+
 }  // namespace
 
 bool suits_devices(const Request& request) {
@@ -80,6 +100,7 @@ Choice choice_on_devices(const Call& call, int ranks) {
     return in_packets(candidate.protocol) &&
            !fits_packets(*candidate.algorithm, candidate.protocol, hosts, call, device_slots);
   });
+  if (call.extent(ranks) <= worth_a_step) keep_fewest_steps(candidates, hosts, call.shape.count);
   const Candidate best = best_of(candidates);
   if (!best.algorithm)
     throw InvalidArgument(fmt::format("no algorithm runs {} on devices", to_string(call)));

@@ -13,9 +13,9 @@
 namespace capstan {
 namespace {
 
-/// A region of a slot. Longer ones cost memory (a lane has six, of 1.5 MiB together); shorter ones
+/// A region of a slot. Longer ones cost memory (a lane has six, of 6 MiB together); shorter ones
 /// make more blocks of a long call, each with a signal for its readers.
-constexpr Bytes staging_region{256 << 10};
+constexpr Bytes staging_region{1 << 20};
 
 /// Runs a part of the agreement. What it throws is told to the other ranks.
 template <class Body>

@@ -16,6 +16,7 @@
 #include "capstan/async/streams.hpp"
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
+#include "core/api/device_agreement.hpp"
 #include "core/api/device_path.hpp"
 #include "core/api/error_text.hpp"
 #include "core/api/staged_call.hpp"
@@ -54,8 +55,9 @@ Communicator group_of(Communicator& world) {
 /// The group of the calls, and the thread that makes those that go through pinned memory. It looks
 /// after the others, too.
 ///
-/// A call that nobody waits for is a StagedCall. Of others handles tell when results are on the
-/// device, and so the thread makes the copies:
+/// A call that nobody waits for is a StagedCall, if ranks have processes of their own. (In one
+/// process a rank that takes pinned memory would wait for streams in which others wait for it.) Of
+/// others the thread makes the copies, and handles tell when results are on the device:
 ///
 ///   stream:  | ... | event |               wait for the number | ...
 ///   thread:           poll it, copy in, reduce, copy out, raise it
@@ -76,7 +78,10 @@ class StreamCollectives::Impl {
 
  public:
   Impl(Communicator& world, const Settings& settings)
-      : group_(group_of(world)), device_(group_of(world), settings), thread_([this] { work(); }) {}
+      : group_(group_of(world)),
+        streams_copy_(have_processes_of_their_own(group_)),
+        device_(group_of(world), settings),
+        thread_([this] { work(); }) {}
   ~Impl() {
     {
       const std::lock_guard lock{mutex_};
@@ -180,7 +185,8 @@ class StreamCollectives::Impl {
   std::pair<std::future<void>, bool> put(StreamCall call, void* stream, bool handle) {
     const std::lock_guard lock{mutex_};
     if (failure_) std::rethrow_exception(failure_);
-    if (call.where && stream && (handle || !stage(call, stream))) enter_stream(call, stream);
+    const bool may_copy = streams_copy_ && !handle;
+    if (call.where && stream && !(may_copy && stage(call, stream))) enter_stream(call, stream);
     const bool waits = call.releases != 0 || call.staged;
     auto ended = call.ended.get_future();
     calls_.push_back(std::move(call));
@@ -371,6 +377,7 @@ class StreamCollectives::Impl {
 
   std::mutex calling_;  ///< held while a call is put into its stream, or ranks agree on it
   Communicator group_;
+  const bool streams_copy_;  ///< the same on all ranks
   DevicePath device_;
   std::optional<PinnedMemory> pinned_;  // made when first needed, as it initialises drivers
   std::optional<DeviceProbe> probe_;    // of the thread, from the first StagedCall on

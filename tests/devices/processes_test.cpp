@@ -41,6 +41,11 @@ TEST_F(StagedProcesses, Messages) {
   expect_right(3, "messages", {{"CAPSTAN_VIRTUAL_HOSTS", "3"}, {"CAPSTAN_NETWORK", "tcp"}});
 }
 
+TEST_F(StagedProcesses, CallsInStreamsNeedNoDriverUntilTheyHaveEnded) {
+  for (const int ranks : {2, 3}) expect_right(ranks, "staged", {{"CAPSTAN_DEVICE_EXECUTOR", "0"}});
+  expect_right(3, "staged", {{"CAPSTAN_VIRTUAL_HOSTS", "3"}, {"CAPSTAN_NETWORK", "tcp"}});
+}
+
 TEST_F(StagedProcesses, OfACallThatFailsNothingIsSeenOnTheDevice) {
   for (const char* count : {"2", "300000"}) {
     // The shell hides the death from the launcher, which would end the others.

@@ -85,28 +85,6 @@ TEST_F(InStreamOrder, AllCollectivesRun) {
   });
 }
 
-/// As a copy of pageable memory behind the call does.
-TEST_F(InStreamOrder, ACallNeedsNoDriverWhileAThreadWaitsForItInside) {
-  for (const std::size_t n : {std::size_t{5}, std::size_t{5'000'000}}) {
-    std::atomic<int> put = 0;
-    on_ranks(2, [&](StreamCollectives& streams) {
-      const DeviceArray<float> data{std::vector<float>(n, 1)}, received{std::vector<float>(n, -1)};
-      Stream stream{data.span().data()};
-      for (int round = 1; round <= 3; ++round) {
-        streams.on(stream.get()).all_reduce(data.span());
-        streams.on(stream.get())
-            .exchange({Message::to(1 - streams.rank(), data.span()),
-                       Message::from(1 - streams.rank(), received.span())});
-        for (++put; put < 4 * round - 2;) std::this_thread::yield();
-        EXPECT_EQ(streams.rank() == 0 ? stream.synchronize_alone() : stream.synchronize(), 0);
-        for (++put; put < 4 * round;) std::this_thread::yield();
-      }
-      EXPECT_THAT(data.values(), Each(8));
-      EXPECT_THAT(received.values(), Each(8));
-    });
-  }
-}
-
 /// Around a ring, where every rank sends and receives at once, between kernels and beside a
 /// collective.
 TEST_F(InStreamOrder, MessagesTravelBetweenKernels) {

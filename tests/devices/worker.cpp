@@ -4,8 +4,10 @@
 #include <signal.h>
 
 #include "capstan/async/streams.hpp"
+#include "capstan/error.hpp"
 #include "kernels/device/images.hpp"
 #include "tests/devices/cells.hpp"
+#include "tests/devices/device_stream.hpp"
 
 namespace capstan {
 namespace {
@@ -83,6 +85,42 @@ std::string streams(Communicator& world) {
   return "";
 }
 
+/// A copy of pageable memory behind a call: the driver answers nobody until the call has ended.
+std::string staged(Communicator& world) {
+  StreamCollectives streams{world};
+  const Array somewhere{{1}};
+  Stream stream{somewhere.span().data()};
+  const auto run = [&](const Request& request) {
+    streams.on(stream.get()).run(request);
+    if (stream.synchronize_alone() != 0) throw SystemError("the stream has an error");
+  };
+  for (const Collective collective : all_collectives())
+    for (const std::uint64_t n : {1, 100, 40'001, 5'000'000})
+      for (const bool in_place : {false, true}) {
+        if (collective == Collective::barrier || has_counts(collective)) continue;
+        if (n > 100'000 && collective != Collective::all_reduce) continue;
+        perf::Cell cell{
+            .collective = collective, .shape = {.count = Elements{n}}, .in_place = in_place};
+        if (has_root(collective)) cell.shape.root = world.size() - 1;
+        const auto trouble =
+            trouble_with(cell, world.rank(), world.size(), Where::device, Where::device, run);
+        if (!trouble.empty()) return trouble;
+      }
+  const int right = (world.rank() + 1) % world.size();
+  const int left = (world.rank() + world.size() - 1) % world.size();
+  for (const std::size_t n : {1, 1000, 400'000}) {
+    const Array sent{std::vector<float>(n, static_cast<float>(world.rank()))};
+    const Array got{std::vector<float>(n + 1, -1)};
+    streams.on(stream.get())
+        .exchange({Message::to(right, sent.span()), Message::from(left, got.span())});
+    if (stream.synchronize_alone() != 0) return "the stream has an error";
+    std::vector<float> expected(n, static_cast<float>(left));
+    expected.push_back(-1);
+    if (got.values() != expected) return fmt::format("message of {}", n);
+  }
+  return "";
+}
+
 /// Rank 1 kills itself while the others' kernels wait for it.
 std::string killed_beside_kernels(Communicator& world) {
   driver_knob("multiprocessors", 30);
@@ -102,6 +140,7 @@ std::string killed_beside_kernels(Communicator& world) {
 std::string run(const std::string& what, std::size_t count) {
   Communicator world = Communicator::from_environment();
   if (what == "streams") return streams(world);
+  if (what == "staged") return staged(world);
   if (what == "killed_beside_kernels") return killed_beside_kernels(world);
   if (what == "collectives") return trouble_with_collectives(world);
   if (what == "messages") return messages(world);
