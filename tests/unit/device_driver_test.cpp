@@ -143,7 +143,10 @@ TEST(DeviceDrivers, AnOldDriverNamesTheFunctionsThatItLacks) {
     EXPECT_EQ(driver->export_dma_buf(nullptr, 4096, number), DeviceDriver::not_supported);
     EXPECT_EQ(driver->make_event(made), DeviceDriver::not_supported);
     EXPECT_EQ(driver->wait_for_flag(nullptr, nullptr, 1), DeviceDriver::not_supported);
-    EXPECT_EQ(driver->missing().size(), driver->name() == "CUDA" ? 26U : 25U);
+    EXPECT_FALSE(driver->raises_words());
+    EXPECT_EQ(driver->raise_word(nullptr, nullptr, 1), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->processes_overlap(0, yes) == 0 && yes, driver->name() == "HIP");
+    EXPECT_EQ(driver->missing().size(), driver->name() == "CUDA" ? 27U : 26U);
   }
   FakeLibraries::Symbols newer = FakeDriver::cuda();
   newer.add("cuStreamWaitValue32", +[]() { return 0; });
