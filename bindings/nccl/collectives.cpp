@@ -11,10 +11,10 @@
 namespace capstan::nccl {
 
 DataType type_of(ncclDataType_t type) {
-  static constexpr std::array types = {
-      DataType::i8,  DataType::u8,  DataType::i32,  DataType::u32,     DataType::i64,
-      DataType::u64, DataType::f16, DataType::f32,  DataType::f64,     DataType::bf16,
-      DataType::f8_e4m3, DataType::f8_e5m2};
+  static constexpr std::array types = {DataType::i8,   DataType::u8,      DataType::i32,
+                                       DataType::u32,  DataType::i64,     DataType::u64,
+                                       DataType::f16,  DataType::f32,     DataType::f64,
+                                       DataType::bf16, DataType::f8_e4m3, DataType::f8_e5m2};
   const auto index = static_cast<std::size_t>(type);
   if (index >= types.size())
     throw InvalidArgument(fmt::format("there is no data type {}", static_cast<int>(type)));
@@ -59,9 +59,9 @@ ncclResult_t message(ncclComm_t handle, cudaStream_t stream, bool sends, void* d
     throw InvalidArgument(fmt::format("rank {}: {} rank {}: ranks are 0 to {}", comm->rank(),
                                       sends ? "ncclSend to" : "ncclRecv from", peer,
                                       comm->size() - 1));
-  return submit(comm, stream,
-                Message{sends, peer, 0, type_of(type), count == 0 ? nullptr : data,
-                        Elements{count}});
+  return submit(
+      comm, stream,
+      Message{sends, peer, 0, type_of(type), count == 0 ? nullptr : data, Elements{count}});
 }
 
 }  // namespace
@@ -126,18 +126,18 @@ ncclResult_t pncclAlltoAll(const void* send, void* receive, size_t count, ncclDa
 ncclResult_t pncclGather(const void* send, void* receive, size_t count, ncclDataType_t type,
                          int root, ncclComm_t comm, cudaStream_t stream) {
   return guarded([&] {
-    return call(comm, stream,
-                {Collective::gather, send, receive, count, of_all(comm, count), type, ncclSum,
-                 root});
+    return call(
+        comm, stream,
+        {Collective::gather, send, receive, count, of_all(comm, count), type, ncclSum, root});
   });
 }
 
 ncclResult_t pncclScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
                           int root, ncclComm_t comm, cudaStream_t stream) {
   return guarded([&] {
-    return call(comm, stream,
-                {Collective::scatter, send, receive, of_all(comm, count), count, type, ncclSum,
-                 root});
+    return call(
+        comm, stream,
+        {Collective::scatter, send, receive, of_all(comm, count), count, type, ncclSum, root});
   });
 }
 

@@ -38,6 +38,8 @@ double small_float(std::uint32_t bits, int exponent_bits, int fraction_bits) {
 double scalar_of(const void* from, ncclDataType_t type) {
   std::uint64_t copy = 0;  // as large as any
   if (is_device_memory(from)) {
+    if (!cuda().read_device)
+      throw InvalidArgument("a scalar on a device needs NVIDIA's driver: pass one of the host");
     require_cuda(cuda().read_device(&copy, from, size_of(type_of(type)).value()), "cuMemcpyDtoH");
     from = &copy;
   }

@@ -21,8 +21,15 @@ std::vector<const void*> buffers_of(const Call& call) {
     if (data && count > Elements{0}) buffers.push_back(data);
   };
   if (call.request) {
-    add(call.request->input, call.request->input_count);
-    add(call.request->output, call.request->output_count);
+    const Request& request = *call.request;
+    // What a rank does not use is not looked at.
+    using enum Collective;
+    const Collective collective = request.collective;
+    const bool is_root = request.root == call.comm->rank();
+    if (is_root || (collective != broadcast && collective != scatter))
+      add(request.input, request.input_count);
+    if (is_root || (collective != reduce && collective != gather))
+      add(request.output, request.output_count);
   }
   for (const Message& message : call.messages) add(message.data, message.count);
   return buffers;

@@ -57,7 +57,7 @@ std::string taking_turns(std::span<const DeviceFacts> ranks) {
   for (std::size_t a = 0; a < ranks.size(); ++a)
     for (std::size_t b = 0; b < a; ++b)
       if (share_device(ranks[a], ranks[b]) && ranks[a].process != ranks[b].process &&
-          ranks[a].processes_overlap == 0)
+          (ranks[a].processes_overlap == 0 || ranks[b].processes_overlap == 0))
         return fmt::format(
             "ranks {} and {} are processes that share device {}, where their kernels take turns: "
             "start the vendor's service that joins them (nvidia-cuda-mps-control -d), or give each "
@@ -128,8 +128,9 @@ DeviceFacts facts_of(const DeviceBlocks* blocks, std::string_view obstacle) {
         where.driver->processes_overlap(where.place.device, overlap) == 0 && overlap ? 1 : 0;
     const HardwareQueues queues = where.driver->hardware_queues();
     facts.queues = queues.number;
-    facts.more_queues = ShortText<160>{
-        fmt::format("set {}={} before the program starts", queues.variable, queues.most)};
+    facts.more_queues =
+        ShortText<160>{fmt::format("set {}={} before the program starts, which serves {} ranks",
+                                   queues.variable, queues.most, queues.most / 2)};
     facts.vendor = ShortText<8>{where.driver->name()};
     facts.address = ShortText<32>{address};
   } catch (const std::exception& error) {

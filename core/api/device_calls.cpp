@@ -151,6 +151,7 @@ void DeviceCalls::prepare(DeviceCallKind& kind, const Plan& plan) {
   arguments.most_operands = program.most_operands;
   arguments.scratch = scratch(program.scratch * lanes);
   arguments.scratch_bytes = program.scratch.value();
+  kind.lanes = static_cast<unsigned>(std::min<std::uint64_t>(lanes, program.blocks.size()));
   kind.kernel = group_.kernels().program_kernel(plan.call.type, plan.call.op);
 }
 
@@ -170,9 +171,7 @@ void DeviceCalls::launch(const DeviceCallKind& kind, const CheckedCall& call, st
   arguments.output = static_cast<std::byte*>(call.output);
   arguments.number = number;
   if (number == 0) arguments.progress = nullptr;
-  const auto lanes =
-      std::min<std::uint64_t>(static_cast<std::uint64_t>(group_.lanes()), arguments.block_count);
-  group_.kernels().run(kind.kernel, arguments, static_cast<unsigned>(lanes), stream);
+  group_.kernels().run(kind.kernel, arguments, kind.lanes, stream);
 }
 
 void DeviceCalls::keep_for_good() {

@@ -29,6 +29,7 @@ struct DeviceCallKind {
   kernels::device::ProgramArguments arguments{};  ///< all but the buffers
   DeviceBlock program{};
   void* kernel = nullptr;
+  unsigned lanes = 0;  ///< that have blocks to run
 };
 
 /// The calls of a group, by kind. A kind is made ready at its first call, by all ranks together:
@@ -52,8 +53,8 @@ class DeviceCalls {
     if (known != kinds_.end()) return &known->second;
     return kinds_.size() == most_kinds ? &too_many_ : nullptr;
   }
-  /// Puts a call into a stream. DeviceGroup::begun() and ended() tell its number; of a call without
-  /// one, 0, they tell nothing. Throws SystemError.
+  /// Puts a call into a stream. DeviceGroup::has_begun() and has_ended() tell of its number; of a
+  /// call without one, 0, they tell nothing. Throws SystemError.
   void launch(const DeviceCallKind& kind, const CheckedCall& call, std::uint64_t number,
               void* stream);
   /// What kernels may still use is never released.

@@ -92,7 +92,7 @@ DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) 
   segment_ = blocks_->zeros(segments_->total());
   states_ =
       blocks_->zeros(Bytes{sizeof(kernels::device::LaneState) * static_cast<std::uint64_t>(lanes)});
-  words_ = blocks_->pinned().allocate(Bytes{64});
+  words_ = blocks_->pinned().allocate(Bytes{sizeof(std::uint64_t) * word_count});
   std::ranges::fill(words_.bytes(), std::byte{0});
   Segment own{.address = reinterpret_cast<std::uintptr_t>(segment_.data())};
   const auto elsewhere = [&](const DeviceFacts& peer) { return peer.process != self.process; };
@@ -151,11 +151,16 @@ void DeviceGroup::abort() {
   std::atomic_ref{*word(abort_word)}.store(1, std::memory_order_release);
 }
 
-std::uint64_t DeviceGroup::begun() const {
-  return std::atomic_ref{*word(begun_word)}.load(std::memory_order_relaxed);
+bool DeviceGroup::has_begun(std::uint64_t number) const {
+  return value(begun_word) >= number;
 }
-std::uint64_t DeviceGroup::ended() const {
-  return std::atomic_ref{*word(begun_word + 1)}.load(std::memory_order_relaxed);
+bool DeviceGroup::has_ended(std::uint64_t number, unsigned lanes) const {
+  for (unsigned lane = 0; lane < lanes; ++lane)
+    if (value(ended_words + static_cast<int>(lane)) < number) return false;
+  return true;
+}
+std::uint64_t DeviceGroup::value(int index) const {
+  return std::atomic_ref{*word(index)}.load(std::memory_order_acquire);
 }
 
 std::uint64_t* DeviceGroup::word(int index) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "capstan/communicator.hpp"
+#include "core/api/device_agreement.hpp"
 #include "core/device/device_block.hpp"
 #include "core/device/device_kernels.hpp"
 #include "core/device/lane_reservation.hpp"
@@ -41,10 +42,10 @@ class DeviceGroup {
 
   /// Ends all waits of this rank's kernels, now and later. Thread-safe.
   void abort();
-  /// The number of the last call of this rank that has begun, and of the last whose first lane has
-  /// ended. They ask no driver. Thread-safe.
-  std::uint64_t begun() const;
-  std::uint64_t ended() const;
+  /// Whether a call of this rank has begun, and whether so many lanes of it have ended. They ask no
+  /// driver. Thread-safe.
+  bool has_begun(std::uint64_t number) const;
+  bool has_ended(std::uint64_t number, unsigned lanes) const;
 
   /// All ranks end the group, when their kernels have ended. False: one did not come in time. Its
   /// memory then has to be kept. Throws what calls of `ranks` throw.
@@ -62,8 +63,10 @@ class DeviceGroup {
   void close_mapped();
 
   // Words that the kernels of this rank and the host share.
-  static constexpr int abort_word = 0, begun_word = 1;
+  static constexpr int abort_word = 0, begun_word = 1, ended_words = 2;
+  static constexpr int word_count = ended_words + most_lanes;
   std::uint64_t* word(int index) const;
+  std::uint64_t value(int index) const;
 
   const int rank_;
   std::unique_ptr<DeviceBlocks> blocks_;

@@ -7,6 +7,7 @@
 #include "capstan/error.hpp"
 #include "core/api/error_text.hpp"
 #include "core/device/at_place.hpp"
+#include "core/device/relaxed_capture.hpp"
 
 namespace capstan {
 namespace {
@@ -77,7 +78,7 @@ std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner man
   if (!stream && !own_stream_) own_stream_ = take_stream(where);
   if (!stream) stream = own_stream_;
   const bool captured = manner == Manner::captured;
-  InFlight entry{.call = call.checked.call};
+  InFlight entry{.call = call.checked.call, .lanes = call.kind->lanes};
   if (manner == Manner::watched) entry.watched.emplace();
   StreamEvent before;
   {
@@ -143,6 +144,8 @@ std::chrono::microseconds DevicePath::pause() const {
 
 std::exception_ptr DevicePath::watch() {
   const std::lock_guard lock{mutex_};
+  std::optional<RelaxedCapture> relaxed;
+  if (group_) relaxed.emplace(*group_->where().driver);
   ++looks_;
   settle();
   if (!failure_)
@@ -155,18 +158,16 @@ std::exception_ptr DevicePath::watch() {
   return failure_;
 }
 
-/// Ends what has ended. They end in their order. Of a kernel that runs the driver is not asked: it
-/// may be held up by a thread that frees memory, and so waits for that kernel. Then the kernel's
-/// time-out ends the wait.
+/// Ends what has ended. They end in their order. The driver is asked only for handles of kernels
+/// that have ended, and after a failure: it may be held up by a thread that waits for a kernel, as
+/// it frees memory, or for a call behind one. Then that kernel's time-out ends the wait.
 void DevicePath::settle() {
   while (!in_flight_.empty()) {
     InFlight& first = in_flight_.front();
-    const bool runs = group_->begun() >= first.number && group_->ended() < first.number;
-    if (runs && !failure_) return;
+    const bool over = group_->has_ended(first.number, first.lanes);
+    if (!over && !failure_) return;
     try {
-      // Calls follow one another. So the event of the last one tells the end of all lanes.
-      const bool over = group_->ended() >= first.number && !first.watched && in_flight_.size() > 1;
-      if (!over && !first.ended.has_come()) return;
+      if ((first.watched || !over) && !first.ended.has_come()) return;
     } catch (const Error&) {  // the device is lost, and the events with it
       if (!failure_) failure_ = std::current_exception();
       for (InFlight& entry : in_flight_)
@@ -195,8 +196,8 @@ std::exception_ptr DevicePath::trouble() {
   const auto now = Clock::now();
   if (!in_flight_.empty()) {
     InFlight& first = in_flight_.front();
-    if (!first.began && group_->begun() >= first.number) first.began = now;
-    if (first.began && now - *first.began > 1s) {
+    if (!first.began && group_->has_begun(first.number)) first.began = now;
+    if (now - first.put > 1s) {
       try {
         probe_->look();
       } catch (const Error&) {

@@ -80,6 +80,8 @@ class DevicePath {
   struct InFlight {
     Call call{};
     std::uint64_t number = 0;
+    unsigned lanes = 0;
+    Clock::time_point put = Clock::now();
     StreamEvent ended{};
     std::optional<std::promise<void>> watched{};  ///< of who waits for its end
     std::optional<Clock::time_point> began{};     ///< when it was first seen to have begun

@@ -135,9 +135,12 @@ std::uint32_t* StagedCall::word(int index) const {
   return reinterpret_cast<std::uint32_t*>(memory_.data()) + index;
 }
 
-void StagedCall::enter(void* stream) {
+bool StagedCall::enter(void* stream) {
+  bool can = true;
   at_place(where_, "putting a call into a stream", [&](DeviceDriver& driver) {
-    int error = 0;
+    int error = driver.raise_word(stream, word(arrived_word), 0);
+    can = error != DeviceDriver::not_supported;
+    if (!can) return 0;
     const auto copy = [&](const Piece& piece, bool in) {
       for (const Copy& one : piece.copies) {
         if (error != 0 || !(in ? one.in : one.out)) continue;
@@ -160,6 +163,7 @@ void StagedCall::enter(void* stream) {
     }
     return error;
   });
+  return can;
 }
 
 bool StagedCall::arrived(std::size_t index) const {

@@ -31,8 +31,9 @@ class StagedCall {
                                           const DeviceBuffer& where, PinnedMemory& pinned,
                                           Bytes longest_piece);
 
-  /// Puts all of it into the stream. Throws SystemError.
-  void enter(void* stream);
+  /// Puts all of it into the stream. False where the device's streams do not raise words: nothing
+  /// is in the stream then. Throws SystemError.
+  bool enter(void* stream);
 
   std::size_t pieces() const { return pieces_.size(); }
   /// The call on host memory.

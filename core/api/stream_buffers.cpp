@@ -33,9 +33,18 @@ void check_stream(std::string_view call, const DeviceBuffer& where, void* stream
 
 }  // namespace
 
-std::vector<StreamBuffer> buffers_of(const Request& request) {
-  return {{"input", request.input, request.input_count},
-          {"output", request.output, request.output_count}};
+std::vector<StreamBuffer> buffers_of(const Request& request, int rank) {
+  using enum Collective;
+  const Collective collective = request.collective;
+  const bool is_root = !has_root(collective) || request.root == rank;
+  const bool reads =
+      is_root || (collective != broadcast && collective != scatter && collective != scatter_v);
+  const bool writes =
+      is_root || (collective != reduce && collective != gather && collective != gather_v);
+  std::vector<StreamBuffer> buffers;
+  if (reads) buffers.push_back({"input", request.input, request.input_count});
+  if (writes) buffers.push_back({"output", request.output, request.output_count});
+  return buffers;
 }
 
 std::vector<StreamBuffer> buffers_of(const std::vector<Message>& messages) {

@@ -16,7 +16,8 @@ struct StreamBuffer {
   const void* data = nullptr;
   Elements count{};
 };
-std::vector<StreamBuffer> buffers_of(const Request& request);
+/// Those that this rank uses: others are not looked at.
+std::vector<StreamBuffer> buffers_of(const Request& request, int rank);
 /// Throws InvalidArgument for messages of any length, as their memory is not known before.
 std::vector<StreamBuffer> buffers_of(const std::vector<Message>& messages);
 

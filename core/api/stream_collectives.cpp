@@ -24,6 +24,7 @@
 #include "core/device/at_place.hpp"
 #include "core/device/device_probe.hpp"
 #include "core/device/gpu_page_locker.hpp"
+#include "core/device/relaxed_capture.hpp"
 #include "core/device/stream_events.hpp"
 #include "core/memory/pinned_memory.hpp"
 
@@ -89,6 +90,7 @@ class StreamCollectives::Impl {
     }
     changed_.notify_all();
     thread_.join();
+    take_done();
     const Deadline deadline = Deadline::in(5s);
     std::erase_if(passing_, [&](const Passing& call) {
       const bool came = call.event.comes(deadline);
@@ -107,7 +109,7 @@ class StreamCollectives::Impl {
   std::pair<std::future<void>, bool> put(const Request& request, void* stream, bool handle) {
     const std::lock_guard one_by_one{calling_};
     const std::string_view name = name_of(request.collective);
-    const auto where = device_of(name, buffers_of(request), stream);
+    const auto where = device_of(name, buffers_of(request, group_.rank()), stream);
     require_no_failure();
     if (!where) return put(StreamCall{.call = request}, stream, handle);
     if (const auto taken = agreed([&] { return device_.take(request, *where); }))
@@ -147,8 +149,10 @@ class StreamCollectives::Impl {
   }
 
   bool is_idle() {
-    const std::lock_guard lock{mutex_};
+    const std::lock_guard one_by_one{calling_};
+    take_done();
     forget_passed(passing_.size());
+    const std::lock_guard lock{mutex_};
     return calls_.empty() && !running_ && passing_.empty() && device_.is_idle();
   }
 
@@ -182,14 +186,17 @@ class StreamCollectives::Impl {
     return {std::move(ended), stream != nullptr};
   }
 
+  /// Without the lock: a thread that puts a call may wait in the driver for calls before it.
   std::pair<std::future<void>, bool> put(StreamCall call, void* stream, bool handle) {
-    const std::lock_guard lock{mutex_};
-    if (failure_) std::rethrow_exception(failure_);
+    require_no_failure();
     const bool may_copy = streams_copy_ && !handle;
     if (call.where && stream && !(may_copy && stage(call, stream))) enter_stream(call, stream);
     const bool waits = call.releases != 0 || call.staged;
     auto ended = call.ended.get_future();
-    calls_.push_back(std::move(call));
+    {
+      const std::lock_guard lock{mutex_};
+      calls_.push_back(std::move(call));
+    }
     changed_.notify_all();
     return {std::move(ended), waits};
   }
@@ -202,7 +209,11 @@ class StreamCollectives::Impl {
     if (!probe_) probe_.emplace(*call.where);
     call.passed = event_at(*call.where);
     try {
-      call.staged->enter(stream);
+      if (!call.staged->enter(stream)) {
+        call.staged.reset();
+        events_.give_back(std::exchange(call.passed, {}));
+        return false;
+      }
       call.passed.record(stream);
     } catch (...) {  // what is in the stream by now goes on
       call.staged->release_all();
@@ -236,7 +247,7 @@ class StreamCollectives::Impl {
     *number_word() = 0;
   }
   PinnedMemory& pinned(const DeviceBuffer& where) {
-    if (!pinned_) pinned_.emplace(make_page_locker(where));
+    if (!pinned_) pinned_.emplace(make_page_locker(where), group_.settings().pinned_memory);
     return *pinned_;
   }
   std::uint32_t* number_word() const { return reinterpret_cast<std::uint32_t*>(number_.data()); }
@@ -244,18 +255,37 @@ class StreamCollectives::Impl {
   /// An event that is not in use.
   StreamEvent event_at(const DeviceBuffer& where) {
     constexpr std::size_t at_a_time = 4;  // the driver takes a microsecond to tell
+    take_done();
     forget_passed(std::min(passing_.size(), at_a_time));
     return events_.take(where);
   }
-  /// Of so many calls, forgets those that their streams have passed.
+  /// Of so many calls, forgets those that their streams have passed. What the driver says an error
+  /// of may still be in use.
   void forget_passed(std::size_t looked_at) {
     for (std::size_t i = 0; i < looked_at; ++i) {
       Passing call = std::move(passing_.front());
       passing_.pop_front();
-      if (call.event.comes(Deadline::in(0s)))
-        events_.give_back(call.event);
-      else
-        passing_.push_back(std::move(call));
+      const RelaxedCapture relaxed{*call.event.at.driver};
+      try {
+        if (call.event.has_come())
+          events_.give_back(call.event);
+        else
+          passing_.push_back(std::move(call));
+      } catch (const Error&) {
+        keep_for_good(std::shared_ptr<StagedCall>{std::move(call.staged)});
+      }
+    }
+  }
+  /// What the thread is done with goes over to the threads that put calls.
+  void take_done() {
+    std::deque<Done> done;
+    {
+      const std::lock_guard lock{mutex_};
+      done = std::exchange(done_, {});
+    }
+    for (Done& call : done) {
+      events_.give_back(call.begins);
+      if (call.passing.event) passing_.push_back(std::move(call.passing));
     }
   }
 
@@ -295,7 +325,10 @@ class StreamCollectives::Impl {
   /// Runs a call. Whatever fails on one rank ends the group on all, which else would wait for it.
   std::exception_ptr error_of(const StreamCall& call) {
     try {
-      if (call.begins) await_event(call);
+      if (call.begins) {
+        const RelaxedCapture relaxed{*call.begins.at.driver};
+        await_event(call);
+      }
       if (call.staged)
         run(*call.staged);
       else
@@ -323,21 +356,37 @@ class StreamCollectives::Impl {
   void run(StagedCall& staged) {
     const HostMemoryOnly known;
     std::optional<Work> before;
-    for (std::size_t piece = 0; piece < staged.pieces(); ++piece) {
-      await([&] {
-        if (staged.arrived(piece)) return true;
-        probe_->look();
-        return false;
-      });
-      Work work = std::visit([this](const auto& what) { return start(what); }, staged.piece(piece));
-      if (staged.pieces() > 1) work.ensure_progress();
-      if (before) {
-        before->wait();
-        staged.release(piece - 1);
+    try {
+      for (std::size_t piece = 0; piece < staged.pieces(); ++piece) {
+        await_arrival(staged, piece);
+        Work work =
+            std::visit([this](const auto& what) { return start(what); }, staged.piece(piece));
+        if (staged.pieces() > 1) work.ensure_progress();
+        if (before) {
+          before->wait();
+          staged.release(piece - 1);
+        }
+        before = std::move(work);
       }
-      before = std::move(work);
+      before->wait();
+    } catch (const std::exception&) {
+      fail(std::current_exception());
+      if (before) await_end(*before);  // it uses the memory
+      throw;
     }
-    before->wait();
+  }
+  static void await_end(const Work& work) {
+    try {
+      static_cast<void>(work.wait_until(Deadline::in(5s)));
+    } catch (const std::exception&) {  // it has ended
+    }
+  }
+  void await_arrival(const StagedCall& staged, std::size_t piece) {
+    await([&] {
+      if (staged.arrived(piece)) return true;
+      probe_->look();
+      return false;
+    });
   }
   Work start(const Request& request) { return group_.start(request); }
   Work start(const std::vector<Message>& messages) { return group_.start_exchange(messages); }
@@ -358,22 +407,31 @@ class StreamCollectives::Impl {
     before->wait();
   }
 
-  /// Results are on the device by now.
+  /// The stream goes on first: who holds a lock may wait in the driver for that.
   void end(StreamCall& call, const std::exception_ptr& error) {
+    if (call.staged) call.staged->release_all();
+    if (call.releases != 0)
+      std::atomic_ref{*number_word()}.store(call.releases, std::memory_order_release);
     {
       const std::lock_guard lock{mutex_};
       running_ = false;
-      events_.give_back(call.begins);
-      if (call.staged) call.staged->release_all();
-      if (call.passed) passing_.push_back({call.passed, std::move(call.staged)});
+      done_.push_back({call.begins, {call.passed, std::move(call.staged)}});
     }
-    if (call.releases != 0)
-      std::atomic_ref{*number_word()}.store(call.releases, std::memory_order_release);
     if (error)
       call.ended.set_exception(error);
     else
       call.ended.set_value();
   }
+
+  /// A call that has ended, but that its stream may not have passed.
+  struct Passing {
+    StreamEvent event{};
+    std::unique_ptr<StagedCall> staged{};
+  };
+  struct Done {
+    StreamEvent begins{};
+    Passing passing{};
+  };
 
   std::mutex calling_;  ///< held while a call is put into its stream, or ranks agree on it
   Communicator group_;
@@ -383,17 +441,13 @@ class StreamCollectives::Impl {
   std::optional<DeviceProbe> probe_;    // of the thread, from the first StagedCall on
   PinnedMemory::Handle number_;         ///< of the last call whose stream may go on
   std::uint32_t put_ = 0;               ///< the number of the last call that a stream waits for
+  StreamEvents events_;
+  std::deque<Passing> passing_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<StreamCall> calls_;
-  StreamEvents events_;
-  /// A call that has ended, but that its stream may not have passed.
-  struct Passing {
-    StreamEvent event{};
-    std::unique_ptr<StagedCall> staged{};
-  };
-  std::deque<Passing> passing_;
+  std::deque<Done> done_;
   std::exception_ptr failure_;
   bool running_ = false;  ///< a call that is no longer in calls_
   bool over_ = false;

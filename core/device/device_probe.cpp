@@ -1,9 +1,11 @@
 #include "core/device/device_probe.hpp"
 
 #include <atomic>
+#include <system_error>
 #include <thread>
 
 #include "core/device/at_place.hpp"
+#include "core/device/relaxed_capture.hpp"
 
 namespace capstan {
 
@@ -12,6 +14,19 @@ struct DeviceProbe::Question {
   std::atomic<bool> open = false;
   std::atomic<int> error = 0;
 };
+
+namespace {
+
+int answer(const DeviceBuffer& where, void* stream) {
+  const RelaxedCapture relaxed{*where.driver};
+  int former = 0;
+  if (const int error = where.driver->enter(where.place, former)) return error;
+  const int state = where.driver->query(stream);
+  where.driver->leave(former);
+  return state;
+}
+
+}  // namespace
 
 DeviceProbe::DeviceProbe(const DeviceBuffer& where)
     : where_(where),
@@ -30,11 +45,15 @@ void DeviceProbe::look() {
   const auto now = std::chrono::steady_clock::now();
   if (now - asked_ < std::chrono::seconds{1} || question_->open.exchange(true)) return;
   asked_ = now;
-  std::thread{[question = question_, driver = where_.driver, stream = stream_] {
-    const int state = driver->query(stream);
-    if (state != 0 && state != DeviceDriver::not_ready) question->error = state;
-    question->open = false;
-  }}.detach();
+  try {
+    std::thread{[question = question_, where = where_, stream = stream_] {
+      const int state = answer(where, stream);
+      if (state != 0 && state != DeviceDriver::not_ready) question->error = state;
+      question->open = false;
+    }}.detach();
+  } catch (const std::system_error&) {  // no thread now: another time
+    question_->open = false;
+  }
 }
 
 }  // namespace capstan

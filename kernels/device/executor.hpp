@@ -26,19 +26,21 @@ class Executor {
         slots_used_(state_.slots_used[kind_]) {}
 
   CAPSTAN_DEVICE void run() {
-    tell(0);
+    if (lane_ == 0) tell(0);
     if (lane_ >= a_.block_count) return;
     for (std::uint64_t b = lane_; b < a_.block_count; b += m_.blocks()) run_block(a_.blocks[b]);
-    if (m_.thread() != 0) return;
-    state_.blocks = number_;
-    state_.slots_used[kind_] = slots_used_;
-    tell(1);
+    if (m_.thread() == 0) {
+      state_.blocks = number_;
+      state_.slots_used[kind_] = slots_used_;
+    }
+    if (a_.progress == nullptr) return;
+    m_.sync_block();
+    tell(1 + lane_);
   }
 
  private:
-  CAPSTAN_DEVICE void tell(int word) {
-    if (a_.progress != nullptr && lane_ == 0 && m_.thread() == 0)
-      m_.raise(a_.progress + word, a_.number);
+  CAPSTAN_DEVICE void tell(std::uint64_t word) {
+    if (a_.progress != nullptr && m_.thread() == 0) m_.raise(a_.progress + word, a_.number);
   }
 
   CAPSTAN_DEVICE void run_block(const ProgramBlock& block) {

@@ -90,8 +90,8 @@ struct ProgramArguments {
   const void** pointers;  ///< room for the operands of a block, for each lane
   std::uint32_t most_operands;
   const std::uint64_t* abort;  ///< another value than 0 ends all waits: what comes out is undefined
-  /// Words of the host that get the number of the call: [0] when lane 0 begins, [1] when it has
-  /// ended; null: none.
+  /// Words of the host that get the number of the call: [0] when lane 0 begins, [1 + lane] when a
+  /// lane has ended and touches nothing any more; null: none.
   std::uint64_t* progress = nullptr;
   std::uint64_t number = 0;
 };

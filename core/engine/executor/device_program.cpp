@@ -110,6 +110,7 @@ class BlockMaker {
   }
 
   void add_gather(const BoundOp& op) {
+    if (op.source_count > 64) refuse(plan_, "it reduces more than 64 sources at once");
     const bool meets = must_meet(op);
     if (!meets && is_same_copy(op)) return add_destinations(op);
     to_.ops.push_back({.code = ProgramCode::gather,

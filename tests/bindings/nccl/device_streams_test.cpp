@@ -56,7 +56,9 @@ class Stream {
  public:
   Stream() {
     const OnDevice here{0};
-    driver_function<int(cudaStream_t*, unsigned)>("cuStreamCreate")(&handle_, 1);
+    void* made = nullptr;
+    driver_function<int(void**, unsigned)>("cuStreamCreate")(&made, 1);
+    handle_ = static_cast<cudaStream_t>(made);
   }
   explicit Stream(cudaStream_t handle) : handle_(handle) {}
   cudaStream_t get() const { return handle_; }

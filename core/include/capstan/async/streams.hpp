@@ -38,7 +38,7 @@ namespace CAPSTAN_EXPORT capstan {
 /// Otherwise data go through pinned host memory and the executor on the host, over any transport; a
 /// long all_reduce, reduce, broadcast or scan goes in pieces, so that copies of one piece overlap
 /// the work on another. A thread of the object sees to that, and to the end of kernels: it polls
-/// streams, and sleeps while there is nothing to do.
+/// memory, and sleeps while there is nothing to do.
 ///
 /// All ranks make the calls of one object in the same order, whatever their streams. Those that run
 /// by kernels follow one another in this order, and so do those through pinned memory; only streams
