@@ -50,10 +50,13 @@ DeviceBlocks::~DeviceBlocks() {
   if (stream_) give_back_stream(asked_, stream_);
 }
 
-DeviceBlock DeviceBlocks::zeros(Bytes size) {
+DeviceBlock DeviceBlocks::zeros(Bytes size, Bytes part, Bytes first) {
   DeviceBlock block{where_, size};
   at_place(where_, "clearing memory", [&](DeviceDriver& driver) {
-    return driver.set_zero(block.data(), size.value(), stream_);
+    int error = 0;
+    for (std::uint64_t at = 0; at < size.value() && error == 0; at += part.value())
+      error = driver.set_zero(block.data() + at, first.value(), stream_);
+    return error;
   });
   finish(block);
   return block;

@@ -50,7 +50,9 @@ class DeviceBlocks {
   ~DeviceBlocks();
 
   /// They return when the block is filled. They throw SystemError, also when that takes too long.
-  DeviceBlock zeros(Bytes size);
+  DeviceBlock zeros(Bytes size) { return zeros(size, size, size); }
+  /// Zeros in the first bytes of each part of it; the rest is arbitrary.
+  DeviceBlock zeros(Bytes size, Bytes part, Bytes first);
   DeviceBlock image(std::span<const std::byte> bytes);
 
   /// Page-locked host memory that the device reaches.

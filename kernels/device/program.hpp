@@ -11,7 +11,7 @@
 /// signals, slots and numbers: lane l of n runs the blocks l, l+n, l+2n, ... of a call, and meets
 /// only the same lanes of its peers.
 ///
-///   segment:  | lane 0: signals by sender, finished by reader, slots | lane 1: ... |
+///   segment:  | lane 0: signals by sender, finished by reader, packets, staging | lane 1: ... |
 namespace capstan::kernels::device {
 
 /// A packet holds this much data, as lowering has it (core/lowering/slots.hpp) ...

@@ -34,8 +34,11 @@ class DeviceSegments {
   const SlotLayout& slots() const { return slots_; }
   const kernels::device::SegmentShape& shape() const { return shape_; }
   int lanes() const { return lanes_; }
-  /// Of one rank; all zero at first.
-  Bytes total() const { return Bytes{shape_.lane_bytes} * static_cast<std::uint64_t>(lanes_); }
+  /// Of one rank.
+  Bytes total() const { return of_lane() * static_cast<std::uint64_t>(lanes_); }
+  Bytes of_lane() const { return Bytes{shape_.lane_bytes}; }
+  /// What is all zero at first: all before the staging buffers, which lie last.
+  Bytes zeros_of_lane() const { return Bytes{shape_.slots_begin[0]}; }
 
  private:
   int lanes_;
