@@ -380,7 +380,7 @@ TEST_P(NcclOnDevices, AnAbortEndsCallsInStreams) {
   OK(ncclGroupEnd());
   sum_in(streams[0], *data[0], *data[0], comms[0]);  // the others never make this one
   OK(ncclCommRevoke(comms[0], NCCL_REVOKE_DEFAULT));
-  streams[0].wait();
+  for (const Stream& stream : streams) stream.wait();  // they use the arrays until then
   EXPECT_NE(ncclAllReduce(data[0]->get(), data[0]->get(), n, ncclFloat, ncclSum, comms[0],
                           streams[0].get()),
             ncclSuccess);
