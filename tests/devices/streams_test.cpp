@@ -210,7 +210,7 @@ TEST_F(InStreamOrder, ALostDeviceEndsACallThatWaitsForItsStream) {
     if (++put == 2) driver_knob("lost", 719);
     for (int i = 0; i < 30'000 && !streams.async_error(); ++i) std::this_thread::sleep_for(1ms);
     EXPECT_NE(streams.async_error(), nullptr);
-    EXPECT_THROW(streams.on(stream.get()).all_reduce(data.span()), Error);
+    EXPECT_THROW(streams.on(stream.get()).start_all_reduce(data.span()).wait(), Error);
     if (++ended == 2) {
       driver_knob("lost", -719);
       driver_knob("hang", -1);
