@@ -173,7 +173,8 @@ void drop_empty_messages(std::vector<Call>& calls) {
   std::erase_if(calls, [](const Call& call) { return !call.request && call.messages.empty(); });
 }
 
-/// Those on host memory come last: what is in their streams then need not wait for them.
+/// Calls on device memory are put into their streams first. A call on host memory blocks until its
+/// stream is empty, and would hold them up.
 ncclResult_t run_beside_cuda(std::vector<Call> calls) {
   drop_empty_messages(calls);
   const auto rest = std::ranges::stable_partition(calls, is_on_devices);

@@ -12,7 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How many threads are at it. Never destroyed: one of them may outlive static objects.
+/// The number of threads that destroy retired communicators. This object is never destroyed, as
+/// such a thread may outlive static objects.
 struct Retiring {
   std::mutex mutex;
   std::condition_variable changed;

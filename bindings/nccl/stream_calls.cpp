@@ -82,8 +82,9 @@ void merge_messages(std::vector<Call>& calls) {
   calls.erase(messages.begin() + 1, messages.end());
 }
 
-/// What is in a default stream is awaited here, as no other stream may wait for it in all programs,
-/// and on this thread, as one of them is the thread's own. Then the other streams are, too.
+/// Collects the streams of a batch. If a default stream is among them, this waits until all are
+/// empty, and the batch has none: no stream can wait for a default stream in every program. The
+/// wait has to be on the caller's thread, as cudaStreamPerThread is that thread's own.
 void collect_streams(Batch& batch) {
   for (const Call& call : batch.calls)
     if (std::ranges::find(batch.streams, call.stream) == batch.streams.end())

@@ -16,7 +16,7 @@ struct StreamBuffer {
   const void* data = nullptr;
   Elements count{};
 };
-/// Those that this rank uses: others are not looked at.
+/// The buffers that this rank uses. A non-root's unused buffer may hold any pointer.
 std::vector<StreamBuffer> buffers_of(const Request& request, int rank);
 /// Throws InvalidArgument for messages of any length, as their memory is not known before.
 std::vector<StreamBuffer> buffers_of(const std::vector<Message>& messages);

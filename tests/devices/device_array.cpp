@@ -90,8 +90,12 @@ void load_driver() {
   static_cast<void>(once);
 }
 
+void* driver_symbol(const char* name) {
+  return ::dlsym(library(), name);
+}
+
 int driver_knob(const std::string& name, int change) {
-  const auto knob = reinterpret_cast<int (*)(const char*, int)>(::dlsym(library(), "fake_knob"));
+  const auto knob = driver_function<int(const char*, int)>("fake_knob");
   return knob ? knob(name.c_str(), change) : 0;
 }
 

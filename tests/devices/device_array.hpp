@@ -11,6 +11,13 @@ namespace capstan {
 /// uses devices does. Later calls do nothing.
 void load_driver();
 
+/// A function of that driver by its name; null if there is none.
+void* driver_symbol(const char* name);
+template <class Function>
+Function* driver_function(const char* name) {
+  return reinterpret_cast<Function*>(driver_symbol(name));
+}
+
 /// See fake_device.cpp; returns the new value.
 int driver_knob(const std::string& name, int change = 0);
 

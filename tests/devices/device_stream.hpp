@@ -1,6 +1,5 @@
 #pragma once
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,12 +15,6 @@
 #include "tests/devices/device_array.hpp"
 
 namespace capstan {
-
-template <class Function>
-Function* driver_function(const char* name) {
-  static void* const library = ::dlopen(FAKE_DRIVER, RTLD_NOW | RTLD_NOLOAD);
-  return reinterpret_cast<Function*>(::dlsym(library, name));
-}
 
 /// A stream of the program, and kernels in it.
 class Stream {

@@ -37,7 +37,8 @@ class DeviceSegments {
   /// Of one rank.
   Bytes total() const { return of_lane() * static_cast<std::uint64_t>(lanes_); }
   Bytes of_lane() const { return Bytes{shape_.lane_bytes}; }
-  /// What is all zero at first: all before the staging buffers, which lie last.
+  /// The bytes at the beginning of a lane that have to be zero at first: signals and packets. The
+  /// staging buffers lie behind them and need not be cleared.
   Bytes zeros_of_lane() const { return Bytes{shape_.slots_begin[0]}; }
 
  private:

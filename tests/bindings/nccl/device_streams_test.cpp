@@ -2,7 +2,6 @@
 // whose streams run on a thread of its own, in random order and a while later. The run-time library
 // is none, as in programs that have it linked into them.
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,24 +16,16 @@
 #include <thread>
 #include <vector>
 
-#include "bindings/nccl/nccl.h"
+#include "tests/bindings/nccl/ranks.hpp"
 #include "tests/devices/device_array.hpp"
 
 namespace capstan {
 namespace {
 
-#define OK(call) ASSERT_EQ(call, ncclSuccess) << #call << ": " << ncclGetLastError(nullptr)
-
 constexpr int p = 3;
 constexpr std::size_t n = 1000;
 const auto legacy_stream = reinterpret_cast<cudaStream_t>(1);
 const auto thread_stream = reinterpret_cast<cudaStream_t>(2);
-
-template <class Function>
-Function* driver_function(const char* name) {
-  static void* const library = ::dlopen(FAKE_DRIVER, RTLD_NOW | RTLD_NOLOAD);
-  return reinterpret_cast<Function*>(::dlsym(library, name));
-}
 
 /// Makes a device's context current for this thread.
 class OnDevice {
@@ -137,19 +128,8 @@ class NcclOnDevices : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  /// Runs `body` on a thread for each rank.
   static void on_ranks(const std::function<void(ncclComm_t, int)>& body) {
-    ncclUniqueId id;
-    OK(ncclGetUniqueId(&id));
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < p; ++rank)
-      threads.emplace_back([&, rank] {
-        ncclComm_t comm = nullptr;
-        OK(ncclCommInitRank(&comm, p, id, rank));
-        body(comm, rank);
-        OK(ncclCommDestroy(comm));
-      });
-    for (std::thread& thread : threads) thread.join();
+    capstan::on_ranks(p, body);
   }
   /// A world that this thread drives.
   static std::array<ncclComm_t, p> all_ranks() {

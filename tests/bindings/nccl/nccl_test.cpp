@@ -1,7 +1,5 @@
 // NCCL's interface as its programs use it: several ranks of one process, by threads and by groups.
 
-#include "bindings/nccl/nccl.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -13,26 +11,13 @@
 #include <thread>
 #include <vector>
 
+#include "tests/bindings/nccl/ranks.hpp"
+
 namespace {
 
-#define OK(call) ASSERT_EQ(call, ncclSuccess) << #call << ": " << ncclGetLastError(nullptr)
+using capstan::on_ranks;
 
 constexpr cudaStream_t no_stream = nullptr;
-
-/// Runs `body` on a thread for each rank.
-void on_ranks(int ranks, const std::function<void(ncclComm_t, int)>& body) {
-  ncclUniqueId id;
-  OK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      ncclComm_t comm = nullptr;
-      OK(ncclCommInitRank(&comm, ranks, id, rank));
-      body(comm, rank);
-      OK(ncclCommDestroy(comm));
-    });
-  for (std::thread& thread : threads) thread.join();
-}
 
 std::vector<float> values(int rank, std::size_t count) {
   std::vector<float> data(count);

@@ -22,8 +22,8 @@ bool is_device_memory(const void* address);
 /// graph; SystemError when the driver fails.
 void wait_for_stream(void* stream, const void* memory = nullptr);
 
-/// What is put into `last` from now on waits for all that is in `first` now. Both are streams of
-/// the device that has `memory`. Throws InvalidArgument if no device has it; SystemError when the
+/// Orders two streams of the device that has `memory`: later work in `last` begins when all work that
+/// `first` holds now is done. Throws InvalidArgument if no device has it; SystemError when the
 /// driver fails.
 void order_streams(void* first, void* last, const void* memory);
 
