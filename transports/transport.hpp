@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +36,29 @@ struct Link {
   std::atomic<std::uint32_t>* doorbell = nullptr;
   /// The peer's stores to its segment are visible here without a push.
   bool mapped = false;
+};
+
+/// Whose memory an address is of.
+enum class MemoryKind : std::uint8_t { host, device };
+
+/// Memory that a peer may read by Transport::start_read() as long as this lives. Not thread-safe.
+class ExposedMemory {
+ public:
+  virtual ~ExposedMemory() = default;
+  /// What start_read() of the peer needs besides the address. Never 0.
+  virtual std::uint32_t key() const = 0;
+  /// After a failure, before the memory is given back: a read that comes later fails.
+  virtual void revoke() = 0;
+};
+
+/// A read of a peer's memory that hardware makes. Changes in Transport::progress().
+struct RemoteRead {
+  const Rank peer;
+  std::atomic<std::uint64_t> left;  ///< bytes that have not come
+  std::atomic<bool> failed = false;
+
+  RemoteRead(Rank from, Bytes size) : peer(from), left(size.value()) {}
+  bool under_way() const { return left != 0 && !failed; }
 };
 
 /// Moves bytes between the ranks of one communicator.
@@ -124,6 +148,31 @@ class Transport {
   virtual bool write_remote(Rank, std::uint64_t /*address*/, const void* /*from*/, Bytes /*size*/) {
     return false;
   }
+
+  // --- The same by hardware, of memory that a peer has exposed ---
+
+  /// Lets `peer` read this memory, which must not change meanwhile. Null when this transport, or
+  /// this machine, does not allow it. Ends before the transport.
+  virtual std::unique_ptr<ExposedMemory> expose(Rank /*peer*/, const void* /*data*/, Bytes /*size*/,
+                                                MemoryKind) {
+    return nullptr;
+  }
+
+  /// Whether memory of devices can be exposed and read into, too.
+  virtual bool reaches_devices() { return false; }
+
+  /// Begins to read `size` bytes at `address` of what the peer has exposed with this key. Nobody
+  /// uses the memory at `to` before the read has ended. It fails when the peer is lost, and when
+  /// the peer has revoked the memory, which counts as the loss of the peer. Null as above.
+  virtual std::shared_ptr<RemoteRead> start_read(Rank /*peer*/, std::uint64_t /*address*/,
+                                                 std::uint32_t /*key*/, void* /*to*/,
+                                                 Bytes /*size*/, MemoryKind /*of `to`*/) {
+    return nullptr;
+  }
+
+  /// Makes sure that no read from `peer` is under way when this returns. The peer counts as lost if
+  /// it does not answer in time.
+  virtual void end_reads(Rank /*peer*/) {}
 
   /// Whether this rank and its peers share an address space, so that it can load from their memory.
   virtual bool shares_addresses() const { return false; }

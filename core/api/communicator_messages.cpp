@@ -65,6 +65,16 @@ void pack(Messages::MessageTransfer& transfer, const TensorView& tensor, DeviceS
     };
 }
 
+/// Has a transfer use host memory for a buffer on a device, where hardware does not move that
+/// itself.
+void stage(Messages::MessageTransfer& transfer, const std::string& call, const Engine& engine,
+           DeviceStaging& staging) {
+  if (engine.may_stay_on_device(transfer))
+    staging.stage_if_needed(transfer, call);
+  else
+    staging.stage(transfer, call);
+}
+
 /// Has a receive get its memory, and its operation its result, when it is matched.
 void allocate_later(Messages::MessageTransfer& transfer, const Message& message,
                     const std::shared_ptr<Operation>& operation) {
@@ -131,10 +141,15 @@ Work Communicator::start_exchange(const std::vector<Message>& messages) {
     if (message.tensor && !message.tensor->is_dense())
       pack(transfer, *message.tensor, staging, rank());
     else if (on_device(message.data))
-      staging.stage(transfer, call_of(rank(), describe({message})));
+      stage(transfer, call_of(rank(), describe({message})), engine, staging);
   }
   engine.start(transfers, operation);
   return Work{operation};
+}
+
+bool Communicator::may_stay_on_device(const Message& message) const {
+  return !message.tensor && !message.allocate &&
+         Impl::of(*this).engine.may_stay_on_device(*transfer_of(message));
 }
 
 Tensor Communicator::receive_tensor(int source, int tag) {

@@ -87,6 +87,7 @@ void read_choice(const char* name, Choice& setting,
 
 constexpr std::array<std::string_view, 4> bootstrap_names{"auto", "tcp", "pmix", "pmi"};
 constexpr std::array<std::string_view, 4> network_names{"auto", "tcp", "ofi", "verbs"};
+constexpr std::array<std::string_view, 3> gpu_direct_names{"detect", "always", "never"};
 constexpr std::array<std::string_view, 3> wire_names{"plain", "authenticated", "encrypted"};
 
 /// Throws for rules that cannot be read, and for schedules that cannot.
@@ -123,6 +124,7 @@ Settings Settings::from_environment() {
   read_switch("CAPSTAN_SINGLE_COPY", settings.single_copy);
   read_switch("CAPSTAN_HUGE_PAGES", settings.huge_pages);
   read_switch("CAPSTAN_DEVICE_EXECUTOR", settings.device_executor);
+  read_choice("CAPSTAN_GPU_DIRECT", settings.gpu_direct, gpu_direct_names);
   refuse_renamed("CAPSTAN_TRIALS", "CAPSTAN_AUTOTUNE");
   read_switch("CAPSTAN_AUTOTUNE", settings.autotune);
   read_choice("CAPSTAN_NETWORK", settings.network, network_names);

@@ -107,6 +107,15 @@ class CudaDriver final : public DeviceDriver {
     return place;
   }
 
+  int allocation_of(const void* address, DeviceAllocation& allocation) const override {
+    constexpr int buffer_id = 7, range_begin = 11, range_size = 12;
+    int attributes[] = {buffer_id, range_begin, range_size};
+    allocation = {};
+    void* values[] = {&allocation.identity, &allocation.begin, &allocation.bytes};
+    const int error = pointer_get_attributes_(3, attributes, values, to_device(address));
+    return error == 0 && allocation.bytes == 0 ? not_supported : error;
+  }
+
   int place_of_stream(void* stream, DevicePlace& place) override {
     if (!context_device_) return not_supported;
     if (const int error = call_if_there(stream_context_, stream, &place.context)) return error;

@@ -30,6 +30,14 @@ struct DeviceMemoryHandle {
   std::array<std::byte, 64> bytes{};
 };
 
+/// What an address of a device belongs to.
+struct DeviceAllocation {
+  std::uintptr_t begin = 0;
+  std::size_t bytes = 0;
+  /// Other memory that takes the same addresses later has another one.
+  std::uint64_t identity = 0;
+};
+
 /// All that Capstan asks of a vendor's library: CUDA's driver or HIP's runtime. Thread-safe. A
 /// function that returns an int returns 0, or the library's error code; `not_supported` where this
 /// version of the library lacks the function.
@@ -64,6 +72,8 @@ class DeviceDriver {
   /// The place of device memory. Nothing for memory that the host can access: ordinary, registered
   /// and managed memory.
   virtual std::optional<DevicePlace> place_of(const void* address) const = 0;
+  /// The allocation that an address of device memory belongs to.
+  virtual int allocation_of(const void* address, DeviceAllocation& allocation) const = 0;
   /// The place of a stream of the program's.
   virtual int place_of_stream(void* stream, DevicePlace& place) = 0;
   /// Whether the stream is known to belong to this place; false where only place_of_stream() tells.

@@ -10,9 +10,6 @@
 namespace capstan {
 namespace {
 
-constexpr int dma_buf_handle = 1;       // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, HIP has the same
-constexpr int buffer_id_attribute = 7;  // CU_POINTER_ATTRIBUTE_BUFFER_ID
-
 std::string errno_text() {
   return std::generic_category().message(errno);
 }
@@ -37,12 +34,8 @@ DmaBuf export_dma_buf(const GpuDirectFunctions& functions, DeviceMemory memory,
   DmaBuf exported;
   const AddressRange pages =
       rounded_out({memory.address, memory.address + memory.length}, page_size());
-  const auto size = pages.size().value();
-  if (functions.cuda_range_handle != nullptr) {
-    code = functions.cuda_range_handle(&fd, pages.begin, size, dma_buf_handle, 0);
-    exported.offset = memory.address - pages.begin;
-  } else if (functions.hip_range_handle != nullptr) {
-    code = functions.hip_range_handle(&fd, pages.data(), size, dma_buf_handle, 0);
+  if (functions.export_pages) {
+    code = functions.export_pages(pages.data(), pages.size().value(), fd);
     exported.offset = memory.address - pages.begin;
   } else if (functions.hsa_export != nullptr) {
     const AddressRange exact{memory.address, memory.address + memory.length};
@@ -97,17 +90,9 @@ GpuDirectFunctions load_gpu_direct(const GpuDirectReport& report, const LibraryL
     verbs->find(functions.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
     verbs->find(functions.dereg_mr, "ibv_dereg_mr");
   }
-  if (report.vendor == GpuVendor::nvidia) {
-    if (const auto cuda = loader.open({"libcuda.so.1"})) {
-      cuda->find(functions.cuda_range_handle, "cuMemGetHandleForAddressRange");
-      cuda->find(functions.cuda_pointer_attribute, "cuPointerGetAttribute");
-    }
-  } else if (report.vendor == GpuVendor::amd) {
-    if (const auto hip = loader.open(hip_libraries()))
-      hip->find(functions.hip_range_handle, "hipMemGetHandleForAddressRange");
+  if (report.vendor == GpuVendor::amd)
     if (const auto hsa = loader.open({"libhsa-runtime64.so.1"}))
       hsa->find(functions.hsa_export, "hsa_amd_portable_export_dmabuf");
-  }
   return functions;
 }
 
@@ -127,15 +112,6 @@ DeviceRegistration register_device_memory(const GpuDirectFunctions& functions, i
           {nullptr, functions.dereg_mr},
           fmt::format("stage through pinned host memory: dma-buf: {}; peer memory: {}", dma_buf,
                       peer_memory)};
-}
-
-std::optional<std::uint64_t> cuda_identity(const GpuDirectFunctions& functions,
-                                           std::uint64_t address) {
-  unsigned long long id = 0;
-  if (functions.cuda_pointer_attribute == nullptr ||
-      functions.cuda_pointer_attribute(&id, buffer_id_attribute, address) != 0)
-    return std::nullopt;
-  return id;
 }
 
 }  // namespace capstan

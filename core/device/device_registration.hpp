@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -24,20 +24,17 @@ struct GpuDirectFunctions {
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t offset, std::size_t, std::uint64_t iova, int fd,
                            int access) = nullptr;
   int (*dereg_mr)(ibv_mr*) = nullptr;
-  // The GPU's libraries, which have some of these; 0 is success
-  int (*cuda_range_handle)(void* handle, unsigned long long address, std::size_t, int type,
-                           unsigned long long flags) = nullptr;
-  int (*hip_range_handle)(void* handle, void* address, std::size_t, int type,
-                          unsigned long long flags) = nullptr;
+  // The GPU's libraries have one of these at least; 0 is success
+  /// DeviceDriver::export_dma_buf(): a descriptor of whole pages.
+  std::function<int(const void* pages, std::size_t bytes, int& descriptor)> export_pages{};
   int (*hsa_export)(const void* address, std::size_t, int* fd, std::uint64_t* offset) = nullptr;
-  /// CUDA's pointer attributes, which tell allocations apart.
-  int (*cuda_pointer_attribute)(void* value, int attribute, unsigned long long address) = nullptr;
 
   std::string dma_buf_obstacle;      ///< why this route is closed; empty when it is open
   std::string peer_memory_obstacle;  ///< likewise
 };
 
-/// Loads the functions from the machine's libraries, for the routes that are open in the report.
+/// Loads the functions from the machine's libraries, for the routes that are open in the report;
+/// all but `export_pages`, which the driver of the memory has.
 GpuDirectFunctions load_gpu_direct(const GpuDirectReport& report,
                                    const LibraryLoader& loader = system_loader());
 
@@ -78,10 +75,5 @@ class DeviceRegistration {
 /// are for the addresses of the GPU's memory. Does not throw for what the machine lacks.
 DeviceRegistration register_device_memory(const GpuDirectFunctions& functions, ibv_pd* domain,
                                           DeviceMemory memory, int access);
-
-/// The id of the CUDA allocation at the address. The id changes when other memory takes the
-/// address, which shows that a registration is stale. Nothing when CUDA does not know the address.
-std::optional<std::uint64_t> cuda_identity(const GpuDirectFunctions& functions,
-                                           std::uint64_t address);
 
 }  // namespace capstan

@@ -37,6 +37,7 @@ class HipDriver final : public DeviceDriver {
         .want(ipc_open_, "hipIpcOpenMemHandle")
         .want(ipc_close_, "hipIpcCloseMemHandle")
         .want(range_handle_, "hipMemGetHandleForAddressRange")
+        .want(pointer_attribute_, "hipPointerGetAttribute")
         .want(stream_device_, "hipStreamGetDevice")
         .want(stream_capturing_, "hipStreamIsCapturing")
         .want(stream_wait_value_, "hipStreamWaitValue32")
@@ -93,6 +94,20 @@ class HipDriver final : public DeviceDriver {
     }
     if (attributes.type != device_memory_type() || attributes.managed != 0) return std::nullopt;
     return DevicePlace{nullptr, attributes.device};
+  }
+
+  int allocation_of(const void* address, DeviceAllocation& allocation) const override {
+    constexpr int buffer_id = 7, range_begin = 11, range_size = 12;
+    allocation = {};
+    const auto ask = [&](void* value, int attribute) {
+      const int error =
+          call_if_there(pointer_attribute_, value, attribute, const_cast<void*>(address));
+      if (error != 0 && error != not_supported) get_last_error_();
+      return error;
+    };
+    if (const int error = ask(&allocation.identity, buffer_id)) return error;
+    if (const int error = ask(&allocation.begin, range_begin)) return error;
+    return ask(&allocation.bytes, range_size);
   }
 
   int place_of_stream(void* stream, DevicePlace& place) override {
@@ -238,6 +253,7 @@ class HipDriver final : public DeviceDriver {
 
   int (*runtime_get_version_)(int*) = nullptr;
   int (*pointer_get_attributes_)(Attributes*, const void*) = nullptr;
+  int (*pointer_attribute_)(void*, int, void*) = nullptr;
   int (*get_last_error_)() = nullptr;
   int (*get_device_)(int*) = nullptr;
   int (*set_device_)(int) = nullptr;

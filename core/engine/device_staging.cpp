@@ -94,4 +94,8 @@ void DeviceStaging::stage(Messages::MessageTransfer& message, const std::string&
     message.unpack = [=, staged = message.data](Bytes size) { copy(transfer, data, staged, size); };
 }
 
+void DeviceStaging::stage_if_needed(Messages::MessageTransfer& message, const std::string& call) {
+  message.stage = [this, call](Messages::MessageTransfer& later) { stage(later, call); };
+}
+
 }  // namespace capstan

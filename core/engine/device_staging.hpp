@@ -30,6 +30,9 @@ class DeviceStaging {
   void stage(Task& task, int rank);
   /// The same for a message. Data to be sent have been read when it returns.
   void stage(Messages::MessageTransfer& message, const std::string& call);
+  /// The same, but not before hardware turns out not to move the message from or to the device.
+  /// This object lives as long as the message is under way.
+  void stage_if_needed(Messages::MessageTransfer& message, const std::string& call);
 
   /// Memory that devices of the vendor of `on_device` reach at full speed. Throws LimitReached,
   /// SystemError.

@@ -94,6 +94,10 @@ class Engine {
   void start(const std::vector<Messages::TransferPointer>& transfers,
              const std::shared_ptr<Operation>& operation);
   /// Looks for a message, or waits for one. Throws PeerLost when the source is gone.
+  /// See Messages. Needs no lock.
+  bool may_stay_on_device(const Messages::MessageTransfer& transfer) const {
+    return messages_.may_stay_on_device(transfer);
+  }
   std::optional<MessageInfo> probe(int source, int tag);
   MessageInfo wait_for_message(int source, int tag);
 

@@ -26,8 +26,9 @@ struct MessageFrame {
   std::uint64_t address = 0;  ///< of an offer, in the sender's memory
   std::uint32_t payload = 0;  ///< bytes that follow the header
   std::uint32_t type = 0;     ///< 1 + DataType, or 0
-  /// Of an offer: the sender's allocation that contains it (shared::AllocationId).
-  std::uint32_t allocation = 0;
+  /// Of an offer: by what the receiver reads it. On the sender's host, the allocation that contains
+  /// it (shared::AllocationId); elsewhere, ExposedMemory::key(). 0: by neither.
+  std::uint32_t memory = 0;
   std::uint32_t shape = 0;  ///< a digest of a tensor's shape, or 0
 };
 static_assert(sizeof(MessageFrame) == 48);

@@ -59,13 +59,18 @@ void Messages::send(TransferPointer transfer) {
   const Rank peer{transfer->peer};
   if (peer == self_) return send_to_self(transfer);
   MessageFrame frame = frame_of(*transfer);
+  if (transfer->size <= options_.eager.value()) to_host(*transfer);
   if (transfer->size <= options_.eager.value() &&
       credits_.take(peer, stored_bytes(transfer->size))) {
     frame.payload = static_cast<std::uint32_t>(transfer->size);
     const std::byte* data = transfer->data;
     queue(peer, {frame, data, std::move(transfer)});
   } else {
-    offer(transfer, frame);
+    try {
+      offer(transfer, frame);
+    } catch (const Error&) {  // no host copy for a device
+      return finish(transfer, std::current_exception(), self_.value(), transfer->tag, 0);
+    }
     queue(peer, {frame});
   }
   write_frames(peer);
@@ -74,6 +79,7 @@ void Messages::send(TransferPointer transfer) {
 /// A message to this rank itself is copied whatever its length, if it can be stored.
 void Messages::send_to_self(const TransferPointer& transfer) {
   MessageFrame frame = frame_of(*transfer);
+  to_host(*transfer);
   if (first_posted(self_, frame.tag) == posted_.end() &&
       !credits_.has_room(self_, stored_bytes(frame.size))) {
     offer(transfer, frame);
@@ -208,6 +214,11 @@ void Messages::accept(const TransferPointer& transfer, Rank source, const Messag
                       const Payload& payload) {
   if (refuse(transfer, source, frame)) return;
   if (frame.kind == MessageFrame::Kind::eager) {
+    try {
+      to_host(*transfer);
+    } catch (const Error&) {  // no host copy for a device: the message is dropped
+      return finish(transfer, std::current_exception(), source.value(), frame.tag, frame.size);
+    }
     payload.copy_to(transfer->data);
     return finish(transfer, nullptr, source.value(), frame.tag, frame.size);
   }
@@ -300,6 +311,7 @@ bool Messages::advance() {
 void Messages::finish(const TransferPointer& transfer, std::exception_ptr error, int source,
                       int tag, std::uint64_t size) {
   --pending_;
+  end_hardware_access(*transfer, error != nullptr);
   const auto finished = std::exchange(transfer->finished, nullptr);
   if (!finished) return;
   try {
@@ -308,6 +320,15 @@ void Messages::finish(const TransferPointer& transfer, std::exception_ptr error,
     error = std::current_exception();
   }
   finished(std::move(error), {source, tag, Bytes{size}});
+}
+
+/// Before a buffer is given back.
+void Messages::end_hardware_access(MessageTransfer& transfer, bool failed) {
+  if (transfer.read && transfer.read->under_way())
+    peers_.transport().end_reads(transfer.read->peer);
+  transfer.read.reset();
+  if (transfer.exposed && failed) transfer.exposed->revoke();
+  transfer.exposed.reset();
 }
 
 /// The frame of an eager send, or the last fragment of an offered one, that waits for room in the
@@ -321,8 +342,8 @@ Messages::Outgoing* Messages::waiting_frame(const TransferPointer& transfer) {
 }
 
 bool Messages::can_detach(const TransferPointer& transfer) {
-  return !transfer->finished || !transfer->sends || transfer->memory || is_sending(transfer) ||
-         waiting_frame(transfer);
+  if (!transfer->sends) return !transfer->finished || !transfer->read;
+  return !transfer->finished || transfer->memory || is_sending(transfer) || waiting_frame(transfer);
 }
 
 void Messages::detach(const TransferPointer& transfer) {
@@ -330,6 +351,7 @@ void Messages::detach(const TransferPointer& transfer) {
   transfer->finished = nullptr;
   if (!transfer->sends) {
     if (std::erase(posted_, transfer) > 0) return static_cast<void>(--pending_);
+    transfer->stage = nullptr;
     transfer->own.assign(transfer->data, transfer->data + transfer->done);
     transfer->own.resize(transfer->size);
     transfer->data = transfer->own.data();

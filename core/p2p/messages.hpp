@@ -16,6 +16,7 @@
 #include "capstan/types.hpp"
 #include "core/p2p/credits.hpp"
 #include "core/p2p/rings.hpp"
+#include "transports/transport.hpp"
 
 namespace capstan {
 
@@ -25,9 +26,10 @@ class Peers;
 ///
 /// Short messages go through a ring per pair of ranks and are copied twice (eager protocol). Of a
 /// longer message only an offer goes through the ring. The receiver reads the sender's memory into
-/// its own buffer (rendezvous) or, where it cannot, asks for fragments through the ring. As in MPI,
-/// messages of one sender with the same tag arrive in the order in which they were sent, receives
-/// match them in the order in which they were posted, and unexpected messages are stored.
+/// its own buffer (rendezvous), from another host by its network card; or, where it cannot, it asks
+/// for fragments through the ring. As in MPI, messages of one sender with the same tag arrive in the
+/// order in which they were sent, receives match them in the order in which they were posted, and
+/// unexpected messages are stored.
 ///
 /// What a rank stores is bounded (Options::unexpected). Its peers send a short message eagerly as
 /// long as they have credit; without credit they offer it, and the data stay with them until a
@@ -68,6 +70,12 @@ class Messages {
     /// Moves so many received bytes from that host copy to the device. An exception is the error of
     /// the transfer.
     std::function<void(Bytes)> unpack{};
+    /// While `data` is on a device: replaces it by a host copy, for what hardware does not move.
+    std::function<void(MessageTransfer&)> stage{};
+    /// Of an offer to another host: its receiver's network card may read it.
+    std::shared_ptr<ExposedMemory> exposed{};
+    /// Of a receive: the read by this rank's network card.
+    std::shared_ptr<RemoteRead> read{};
     Time since{};  ///< when check() first saw it wait since its last progress
   };
   using TransferPointer = std::shared_ptr<MessageTransfer>;
@@ -87,6 +95,9 @@ class Messages {
   /// What storing an unexpected message takes from Options::unexpected: its data, and what is kept
   /// about it.
   static Bytes stored_bytes(std::uint64_t size) { return Bytes{size + 128}; }
+
+  /// Whether a transfer of memory of a device may begin with that memory: hardware may move it.
+  bool may_stay_on_device(const MessageTransfer& transfer) const;
 
   /// Throws InvalidArgument for a rank that does not exist and for a tag out of range.
   void check_arguments(const MessageTransfer& transfer) const {
@@ -164,7 +175,10 @@ class Messages {
 
   bool write_frames(Rank peer);
   bool pull(Incoming& incoming);
+  bool start_read(const Incoming& incoming);
+  static bool take_in(const Incoming& incoming);
   bool read_offer(const Incoming& incoming, std::uint64_t length);
+  void expose(MessageTransfer& transfer, MessageFrame& frame);
   void handle(Rank source, const MessageFrame& frame, const Payload& payload);
   void arrive(Rank source, const MessageFrame& frame, const Payload& payload);
   void accept(const TransferPointer& transfer, Rank source, const MessageFrame& frame,
@@ -175,6 +189,8 @@ class Messages {
   void watch_sources();
   void check_sends(Time now, Judge& judge);
   const MessageTransfer* first_unsent(Rank peer) const;
+  void end_hardware_access(MessageTransfer& transfer, bool failed);
+  static void to_host(MessageTransfer& transfer);
   static Time::duration waited(Time& since, Time now);
   void send_to_self(const TransferPointer& transfer);
   void offer(const TransferPointer& transfer, MessageFrame& frame);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
+#include "capstan/error.hpp"
 #include "core/control/peers.hpp"
 #include "core/p2p/messages.hpp"
 
@@ -17,14 +19,50 @@ constexpr std::uint64_t pull_at_once = 1 << 20;
 void Messages::offer(const TransferPointer& transfer, MessageFrame& frame) {
   frame.kind = MessageFrame::Kind::offer;
   frame.id = transfer->id = next_id_++;
+  const Rank peer{transfer->peer};
+  if (peer == self_ || peers_.mapped(peer)) {
+    to_host(*transfer);
+    frame.memory = peers_.allocation_of(transfer->data, Bytes{transfer->size});
+  } else {
+    expose(*transfer, frame);
+  }
   frame.address = reinterpret_cast<std::uint64_t>(transfer->data);
-  frame.allocation = peers_.allocation_of(transfer->data, Bytes{transfer->size});
   offered_[frame.id] = transfer;
+}
+
+/// Has a network card read the message, out of a device or else out of a host copy.
+void Messages::expose(MessageTransfer& transfer, MessageFrame& frame) {
+  const auto expose = [&] {
+    const MemoryKind kind = transfer.stage ? MemoryKind::device : MemoryKind::host;
+    transfer.exposed =
+        peers_.transport().expose(Rank{transfer.peer}, transfer.data, Bytes{transfer.size}, kind);
+  };
+  if (options_.read_remote && transfer.size > 0) expose();
+  if (!transfer.exposed && transfer.stage) {
+    to_host(transfer);
+    if (options_.read_remote) expose();
+  }
+  if (transfer.exposed) frame.memory = transfer.exposed->key();
+}
+
+void Messages::to_host(MessageTransfer& transfer) {
+  if (const auto stage = std::exchange(transfer.stage, nullptr)) stage(transfer);
+}
+
+bool Messages::may_stay_on_device(const MessageTransfer& transfer) const {
+  const bool any = transfer.peer == any_source;
+  const bool leaves_host = any ? !peers_.posted().empty()
+                               : transfer.peer >= 0 && transfer.peer < ranks_ &&
+                                     Rank{transfer.peer} != self_ &&
+                                     !peers_.mapped(Rank{transfer.peer});
+  return leaves_host && options_.read_remote && transfer.size > options_.eager.value() &&
+         peers_.transport().reaches_devices();
 }
 
 /// Receives what this rank has offered to itself.
 void Messages::take_own(const TransferPointer& transfer, const MessageFrame& frame) {
   const MessageTransfer& sent = *offered_.at(frame.id);
+  to_host(*transfer);
   std::copy_n(sent.data, sent.size, transfer->data);
   end_offer(self_, frame.id);
   finish(transfer, nullptr, self_.value(), frame.tag, frame.size);
@@ -66,6 +104,13 @@ void Messages::finish(const Incoming& incoming) {
 bool Messages::pull(Incoming& incoming) {
   if (incoming.streams) return false;
   MessageTransfer& transfer = *incoming.transfer;
+  if (transfer.read) return take_in(incoming);
+  try {
+    if (start_read(incoming)) return true;
+  } catch (const Error&) {  // no host copy for a device: the message is dropped
+    incoming.error = std::current_exception();
+    return true;
+  }
   const std::uint64_t length = std::min(pull_at_once, incoming.frame.size - transfer.done);
   if (read_offer(incoming, length)) {
     transfer.done += length;
@@ -80,6 +125,36 @@ bool Messages::pull(Incoming& incoming) {
   return true;
 }
 
+/// Has this rank's network card read an offer. False where it cannot: then the message comes into
+/// host memory.
+bool Messages::start_read(const Incoming& incoming) {
+  MessageTransfer& transfer = *incoming.transfer;
+  const MessageFrame& frame = incoming.frame;
+  const bool can = options_.read_remote && !peers_.mapped(incoming.source) && frame.memory != 0;
+  const auto start = [&] {
+    const MemoryKind kind = transfer.stage ? MemoryKind::device : MemoryKind::host;
+    transfer.read = peers_.transport().start_read(incoming.source, frame.address, frame.memory,
+                                                  transfer.data, Bytes{frame.size}, kind);
+  };
+  if (can) start();
+  if (!transfer.read && transfer.stage) {
+    to_host(transfer);
+    if (can) start();
+  }
+  return transfer.read != nullptr;
+}
+
+/// A read that has failed is left to check(), which knows the cause.
+bool Messages::take_in(const Incoming& incoming) {
+  MessageTransfer& transfer = *incoming.transfer;
+  if (transfer.read->failed) return false;
+  const std::uint64_t done = incoming.frame.size - transfer.read->left;
+  const bool moved = done != transfer.done;
+  transfer.done = done;
+  if (moved) transfer.since = {};
+  return moved;
+}
+
 /// Reads the next bytes of an offered message. False if the sender's memory cannot be read, or may
 /// have been given back to its owner meanwhile.
 bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
@@ -90,7 +165,7 @@ bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
   const std::uint64_t from = incoming.frame.address + transfer.done;
   std::byte* const to = transfer.data + transfer.done;
   const std::byte* const seen =
-      peers_.view(incoming.source, incoming.frame.allocation, from, Bytes{length});
+      peers_.view(incoming.source, incoming.frame.memory, from, Bytes{length});
   if (seen) std::memcpy(to, seen, length);
   const bool read =
       seen || peers_.transport().read_remote(incoming.source, from, to, Bytes{length});
@@ -103,6 +178,13 @@ bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
 void Messages::stream(Rank peer, const MessageFrame& asked) {
   const TransferPointer transfer = take_offer(peer, asked.id);
   if (!transfer) return;
+  transfer->exposed.reset();
+  try {
+    to_host(*transfer);
+  } catch (const Error&) {  // the communicator fails, and with it this send
+    offered_[asked.id] = transfer;
+    throw;
+  }
   const std::uint64_t most = options_.ring.value() / 4;
   for (std::uint64_t sent = 0; sent < transfer->size; sent += most) {
     const std::uint64_t length = std::min(most, transfer->size - sent);

@@ -61,7 +61,9 @@ std::unique_ptr<Transport> make_rail(const NetworkChoice& network, Rank self, in
                                      const Borrowed& memory) {
   require_wire(network.kind, settings.wire);
   if (network.kind == Network::verbs) {
-    const VerbsOptions options{.key = network.key, .devices = parts_of(settings.rdma_devices)};
+    const VerbsOptions options{.key = network.key,
+                               .devices = parts_of(settings.rdma_devices),
+                               .gpu_direct = settings.gpu_direct};
     return make_verbs_transport(self, ranks, segment, options, memory);
   }
   if (network.kind == Network::ofi) {

@@ -163,6 +163,7 @@ int cuPointerGetAttributes(unsigned count, const int* attributes, void** values,
   for (unsigned i = 0; i < count; ++i) {
     if (attributes[i] == 1) *static_cast<Context*>(values[i]) = memory ? memory->context : nullptr;
     if (attributes[i] == 2) *static_cast<int*>(values[i]) = memory ? 2 : 0;
+    devices().describe_allocation(at(pointer), attributes[i], values[i]);
     if (attributes[i] == 8) *static_cast<int*>(values[i]) = memory && memory->managed;
     if (attributes[i] == 9) *static_cast<int*>(values[i]) = memory ? memory->device : -2;
   }

@@ -35,6 +35,7 @@ std::byte* Devices::map(Allocation made) {
   made.address = map(made.managed ? PROT_READ | PROT_WRITE : PROT_NONE);
   made.data = map(PROT_READ | PROT_WRITE);
   const std::lock_guard lock{mutex_};
+  made.number = ++numbers_;
   allocations_[reinterpret_cast<std::uintptr_t>(made.address)] = made;
   return made.address;
 }
@@ -57,6 +58,15 @@ bool Devices::describe(const void* address, IpcHandle& handle) {
 int Devices::export_descriptor(const void* address) {
   const auto memory = find(address);
   return memory ? ::fcntl(memory->memory, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
+int Devices::describe_allocation(const void* address, int attribute, void* value) {
+  const auto memory = find(address);
+  const std::uint64_t begin = memory ? reinterpret_cast<std::uintptr_t>(memory->address) : 0;
+  if (attribute == 7) *static_cast<std::uint64_t*>(value) = memory ? memory->number : 0;
+  if (attribute == 11) *static_cast<std::uint64_t*>(value) = begin;
+  if (attribute == 12) *static_cast<std::uint64_t*>(value) = memory ? memory->size : 0;
+  return memory ? success : invalid_value;
 }
 
 void Devices::release(const void* address) {

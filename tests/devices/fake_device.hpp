@@ -38,8 +38,9 @@ class Devices {
     std::byte* data = nullptr;  ///< where it can be accessed
     int device = 0;
     void* context = nullptr;
-    bool managed = false;  ///< accessible at its address, too
-    int memory = -1;       ///< the descriptor of its memfd
+    bool managed = false;      ///< accessible at its address, too
+    int memory = -1;           ///< the descriptor of its memfd
+    std::uint64_t number = 0;  ///< that no other one has
   };
   std::byte* allocate(std::size_t size, int device, void* context, bool managed);
   /// Maps memory of another process, or of this one, once more.
@@ -47,6 +48,9 @@ class Devices {
   bool describe(const void* address, IpcHandle& handle);
   /// A new descriptor of the memory; -1 for none.
   int export_descriptor(const void* address);
+  /// The attributes 7, 11 and 12 of both vendors: a number that no other allocation has, its first
+  /// address, its size.
+  int describe_allocation(const void* address, int attribute, void* value);
   void release(const void* address);
   /// The allocation that contains an address.
   std::optional<Allocation> find(const void* address);
@@ -98,6 +102,7 @@ class Devices {
   std::map<std::uintptr_t, Allocation> allocations_;
   std::map<std::uintptr_t, std::size_t> pinned_;
   std::map<std::string, int> knobs_;
+  std::uint64_t numbers_ = 0;
   std::vector<std::pair<Stream*, Command>> captured_;
 };
 

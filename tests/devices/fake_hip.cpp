@@ -119,6 +119,10 @@ int hipPointerGetAttributes(Attributes* attributes, const void* pointer) {
   return success;
 }
 
+int hipPointerGetAttribute(void* value, int attribute, void* pointer) {
+  return last_error = devices().describe_allocation(pointer, attribute, value);
+}
+
 int hipStreamCreateWithFlags(void** stream, unsigned flags) {
   *stream = devices().make_stream(nullptr, current_device);
   return flags == 1 ? success : invalid_value;

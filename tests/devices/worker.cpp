@@ -32,6 +32,32 @@ std::string messages(Communicator& world) {
   return "";
 }
 
+/// Tells how often long messages in a ring went through host memory. New memory at the addresses of
+/// the old one follows it.
+std::string direct(Communicator& world) {
+  const int right = (world.rank() + 1) % world.size();
+  const int left = (world.rank() + world.size() - 1) % world.size();
+  constexpr std::size_t n = 1'000'003;
+  int copies = 0, registered = 0;
+  for (int round = 0; round < 5; ++round) {
+    const auto value = [&](int rank) { return static_cast<float>(10 * round + rank); };
+    const Array sent{std::vector<float>(n, value(world.rank()))};
+    const Array got{std::vector<float>(n + 1, -1)};
+    const auto counted = [] { return driver_knob("to_host") + driver_knob("to_device"); };
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      const int before = counted(), registered_before = driver_knob("dma_bufs");
+      world.exchange({Message::to(right, sent.span()), Message::from(left, got.span())});
+      copies += counted() - before;
+      registered += driver_knob("dma_bufs") - registered_before;
+    }
+    std::vector<float> expected(n, value(left));
+    expected.push_back(-1);
+    if (got.values() != expected) return fmt::format("message of round {}", round);
+  }
+  fmt::print("{} copies, {} allocations registered in each round\n", copies, registered / 5);
+  return "";
+}
+
 /// Rank 1 kills itself between two calls. The call that fails then must leave no result.
 std::string killed(Communicator& world, std::size_t count) {
   const Array input{std::vector<float>(count, 1)};
@@ -144,6 +170,7 @@ std::string run(const std::string& what, std::size_t count) {
   if (what == "killed_beside_kernels") return killed_beside_kernels(world);
   if (what == "collectives") return trouble_with_collectives(world);
   if (what == "messages") return messages(world);
+  if (what == "direct") return direct(world);
   if (what == "killed") return killed(world, count);
   return "nothing is called " + what;
 }

@@ -46,14 +46,12 @@ struct Calls {
     return &region;
   }
   static int dereg_mr(ibv_mr*) { return ++deregistered, 0; }
-  static int export_range(void* handle, unsigned long long begin, std::size_t size, int type,
-                          unsigned long long) {
-    EXPECT_EQ(type, 1);
-    exported_begin = begin;
+  static int export_pages(const void* begin, std::size_t size, int& descriptor) {
+    exported_begin = reinterpret_cast<std::uintptr_t>(begin);
     exported_size = size;
     if (!export_works) return 801;  // CUDA_ERROR_NOT_SUPPORTED
     exported_fd = ::dup(STDERR_FILENO);
-    return *static_cast<int*>(handle) = exported_fd, 0;
+    return descriptor = exported_fd, 0;
   }
 };
 
@@ -64,7 +62,7 @@ struct DeviceRegistrationTest : ::testing::Test {
     functions.reg_mr = &Calls::reg_mr;
     functions.reg_dmabuf_mr = &Calls::reg_dmabuf_mr;
     functions.dereg_mr = &Calls::dereg_mr;
-    functions.cuda_range_handle = &Calls::export_range;
+    functions.export_pages = &Calls::export_pages;
   }
   DeviceRegistration make() { return register_device_memory(functions, &domain, memory, 0); }
 
@@ -132,22 +130,12 @@ TEST_F(DeviceRegistrationTest, NoFunctionIsNeeded) {
 }
 
 TEST_F(DeviceRegistrationTest, HsaSaysTheOffsetItself) {
-  functions.cuda_range_handle = nullptr;
+  functions.export_pages = nullptr;
   functions.hsa_export = +[](const void*, std::size_t, int* fd, std::uint64_t* offset) {
     return *fd = ::dup(STDERR_FILENO), *offset = 0x5100, 0;
   };
   EXPECT_EQ(make().path(), Path::dma_buf);
   EXPECT_EQ(Calls::region.offset, 0x5100U);
-}
-
-TEST_F(DeviceRegistrationTest, IdentityIsCudasBufferId) {
-  EXPECT_EQ(cuda_identity(functions, memory.address), std::nullopt);
-  functions.cuda_pointer_attribute = +[](void* value, int attribute, unsigned long long address) {
-    if (attribute != 7 || address != 0x7f00'0000'1100) return 1;
-    return *static_cast<unsigned long long*>(value) = 42, 0;
-  };
-  EXPECT_EQ(cuda_identity(functions, memory.address), 42U);
-  EXPECT_EQ(cuda_identity(functions, 5), std::nullopt);
 }
 
 /// Uses the machine's own libraries, or notices that they are absent.

@@ -11,6 +11,7 @@
 #include "core/engine/executor/host_plan.hpp"
 #include "core/lowering/plan.hpp"
 #include "tests/unit/interrupted_transport.hpp"
+#include "tests/unit/reading_transport.hpp"
 #include "transports/loopback/loopback_transport.hpp"
 #include "transports/shm/thread_transport.hpp"
 
@@ -18,22 +19,27 @@ namespace capstan {
 
 /// How the ranks of a test see each other's segments. `interrupted`: shared, but buffers of peers
 /// are read by Transport::read_remote(), and ExecutorWorld::at_read is called during each read.
-enum class Memory { shared, mirrored, interrupted };
+/// `read_by_cards`: mirrored, and network cards read what ranks expose.
+enum class Memory { shared, mirrored, interrupted, read_by_cards };
 
 /// Ranks without a communicator, all driven by the thread of the test: what a part of the executor
 /// waits for comes only when the test lets the peer do it.
 class ExecutorWorld {
  public:
   InterruptedTransport::Interruption at_read;
+  Cards cards;
 
   explicit ExecutorWorld(int ranks, Memory memory = Memory::shared, Bytes message_area = {})
-      : hosts_(memory == Memory::mirrored ? Hosts{hosts_of_their_own(ranks)} : Hosts{ranks}),
+      : hosts_(is_mirrored(memory) ? Hosts{hosts_of_their_own(ranks)} : Hosts{ranks}),
         layout_(ranks, SlotLayout{ranks, Bytes{64 << 10}}, message_area),
-        transports_(memory == Memory::mirrored ? make_loopback_transports(ranks, layout_.total())
-                                               : make_thread_transports(ranks, layout_.total())) {
+        transports_(is_mirrored(memory) ? make_loopback_transports(ranks, layout_.total())
+                                        : make_thread_transports(ranks, layout_.total())) {
     if (memory == Memory::interrupted)
       for (auto& transport : transports_)
         transport = std::make_unique<InterruptedTransport>(std::move(transport), at_read);
+    if (memory == Memory::read_by_cards)
+      for (auto& transport : transports_)
+        transport = std::make_unique<ReadingTransport>(std::move(transport), cards);
     std::vector<Address> addresses;
     for (const auto& transport : transports_) addresses.push_back(transport->address());
     for (const auto& transport : transports_) transport->connect(addresses, Deadline::never());
@@ -61,6 +67,9 @@ class ExecutorWorld {
   }
 
  private:
+  static bool is_mirrored(Memory memory) {
+    return memory == Memory::mirrored || memory == Memory::read_by_cards;
+  }
   static std::vector<int> hosts_of_their_own(int ranks) {
     std::vector<int> host_of(static_cast<std::size_t>(ranks));
     std::iota(host_of.begin(), host_of.end(), 0);

@@ -268,7 +268,6 @@ TEST_F(GpuDirectTest, TheTableIsFilledFromTheLibraries) {
   complete_nvidia_machine();
   auto functions = load_gpu_direct(detect_gpu_direct(system), libraries);
   EXPECT_NE(functions.reg_dmabuf_mr, nullptr);
-  EXPECT_NE(functions.cuda_range_handle, nullptr);
   EXPECT_EQ(functions.hsa_export, nullptr);
   EXPECT_EQ(functions.dma_buf_obstacle, "");
   EXPECT_THAT(functions.peer_memory_obstacle, HasSubstr("nvidia_peermem"));

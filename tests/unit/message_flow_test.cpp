@@ -12,108 +12,13 @@
 
 #include "capstan/error.hpp"
 #include "core/control/failure.hpp"
-#include "core/control/peers.hpp"
-#include "core/p2p/messages.hpp"
-#include "tests/unit/executor_world.hpp"
+#include "tests/unit/message_world.hpp"
 
 namespace capstan {
 namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
-
-constexpr Bytes ring{4 << 10}, eager{1 << 10};
-
-/// A message on its way, with its buffer.
-struct Transfer {
-  std::vector<std::uint8_t> data;
-  std::shared_ptr<Messages::MessageTransfer> pointer;
-  bool finished = false;
-  std::exception_ptr error;
-  MessageInfo info{};
-};
-
-/// Ranks that exchange messages.
-class MessageWorld {
- public:
-  MessageWorld(int ranks, Memory memory, std::vector<Bytes> limits, bool read_remote = true)
-      : world_(ranks, memory, Messages::area(ranks, ring)) {
-    for (int rank = 0; rank < ranks; ++rank)
-      ranks_.push_back(std::make_unique<Messages>(
-          world_.peers(rank), world_.layout().messages(),
-          Messages::Options{.ring = ring,
-                            .eager = eager,
-                            .read_remote = read_remote,
-                            .unexpected = limits[static_cast<std::size_t>(rank) % limits.size()]}));
-  }
-  ~MessageWorld() {
-    for (const auto& messages : ranks_) messages->fail_all(nullptr);
-  }
-
-  ExecutorWorld& base() { return world_; }
-  Messages& at(int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
-
-  std::shared_ptr<Transfer> send(int from, int to, int tag, std::vector<std::uint8_t> data) {
-    const auto transfer = make(to, tag, std::move(data));
-    at(from).send(transfer->pointer);
-    return transfer;
-  }
-  std::shared_ptr<Transfer> receive(int at_rank, int from, int tag, std::size_t most = 1 << 16) {
-    const auto transfer = make(from, tag, std::vector<std::uint8_t>(most, 0xee));
-    at(at_rank).receive(transfer->pointer);
-    return transfer;
-  }
-
-  /// One rank does what it can.
-  bool advance(int rank) {
-    Transport& transport = world_.peers(rank).transport();
-    transport.progress();
-    const bool moved = at(rank).advance();
-    transport.progress();
-    return moved;
-  }
-  /// All ranks do, until nothing has moved for some rounds.
-  void settle() {
-    for (int quiet = 0; quiet < 3;) {
-      bool moved = false;
-      for (int rank = 0; rank < world_.ranks(); ++rank) moved |= advance(rank);
-      quiet = moved ? 0 : quiet + 1;
-    }
-  }
-
- private:
-  static std::shared_ptr<Transfer> make(int peer, int tag, std::vector<std::uint8_t> data) {
-    auto transfer = std::make_shared<Transfer>();
-    transfer->data = std::move(data);
-    transfer->pointer = std::make_shared<Messages::MessageTransfer>();
-    transfer->pointer->peer = peer;
-    transfer->pointer->tag = tag;
-    transfer->pointer->data = reinterpret_cast<std::byte*>(transfer->data.data());
-    transfer->pointer->size = transfer->data.size();
-    transfer->pointer->finished = [transfer](const std::exception_ptr& error,
-                                             const MessageInfo& info) {
-      transfer->error = error;
-      transfer->info = info;
-      transfer->finished = true;
-    };
-    return transfer;
-  }
-
-  ExecutorWorld world_;
-  std::vector<std::unique_ptr<Messages>> ranks_;
-};
-
-std::vector<std::uint8_t> filled(std::size_t size, int with) {
-  return std::vector<std::uint8_t>(size, static_cast<std::uint8_t>(with));
-}
-
-/// How many transfers have finished, none of them with an error.
-template <class Transfers>
-int finished(const Transfers& transfers) {
-  for (const auto& transfer : transfers) EXPECT_EQ(transfer->error, nullptr);
-  return static_cast<int>(
-      std::ranges::count_if(transfers, [](const auto& transfer) { return transfer->finished; }));
-}
 
 bool is_truncated(const Transfer& transfer) {
   if (!transfer.error) return false;
@@ -126,9 +31,11 @@ bool is_truncated(const Transfer& transfer) {
 
 class MessageFlow : public ::testing::TestWithParam<Memory> {};
 
-INSTANTIATE_TEST_SUITE_P(All, MessageFlow, ::testing::Values(Memory::shared, Memory::mirrored),
+INSTANTIATE_TEST_SUITE_P(All, MessageFlow,
+                         ::testing::Values(Memory::shared, Memory::mirrored, Memory::read_by_cards),
                          [](const auto& test) {
-                           return test.param == Memory::shared ? "Shared" : "Mirrored";
+                           if (test.param == Memory::shared) return "Shared";
+                           return test.param == Memory::mirrored ? "Mirrored" : "ReadByCards";
                          });
 
 /// A send that has finished without a receive is stored at the receiver, and no other is.
@@ -357,7 +264,7 @@ void run(MessageWorld& world, int ranks, const std::vector<Action>& program) {
 
 RC_GTEST_PROP(MessageFlowOfRandomPrograms, EndsWithEveryMessageInOrder, ()) {
   const int ranks = *rc::gen::inRange(1, 5);
-  const auto memory = *rc::gen::element(Memory::shared, Memory::mirrored);
+  const auto memory = *rc::gen::element(Memory::shared, Memory::mirrored, Memory::read_by_cards);
   const Bytes limit{*rc::gen::element<std::uint64_t>(0, 130, 1000, 5000)};
   const bool read_remote = *rc::gen::arbitrary<bool>();
   MessageWorld world{ranks, memory, {limit}, read_remote};

@@ -40,6 +40,7 @@ class VerbsRanks : public ::testing::TestWithParam<Spread> {
                        {{"CAPSTAN_NETWORK", "verbs"},
                         {"CAPSTAN_VIRTUAL_HOSTS", std::to_string(GetParam().hosts)},
                         {"CAPSTAN_RDMA_DEVICES", devices},
+                        {"DEVICE_WORKER", DEVICE_WORKER_PROGRAM},
                         {"WORKER", WORKER_PROGRAM}});
     return run_command({CAPSTAN_PROGRAM, "run", "-n", std::to_string(ranks()), "--bind", "none",
                         "--timeout", "120", "--", "sh", "-c", line},
@@ -76,6 +77,29 @@ TEST_P(VerbsRanks, GroupsAreRight) {
 
 TEST_P(VerbsRanks, MessagesAreRight) {
   expect_all_well("messages 200");
+}
+
+/// Ranks send in a ring, so that each sends to another host where a host has one rank.
+TEST_P(VerbsRanks, CardsReadAndWriteMemoryOfDevices) {
+  if (ranks() != 2) GTEST_SKIP() << "some neighbours are on one host";
+  const auto result = run_shell("exec $DEVICE_WORKER direct", {{"CAPSTAN_GPU_DIRECT", "always"}});
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "0 copies, 2 allocations registered"), 2) << result.output;
+}
+
+TEST_P(VerbsRanks, WhereOneRankStagesMessagesBetweenDevicesAreRight) {
+  const auto result = run_shell(
+      "[ $CAPSTAN_RANK = 1 ] && CAPSTAN_GPU_DIRECT=never || CAPSTAN_GPU_DIRECT=always\n"
+      "export CAPSTAN_GPU_DIRECT; exec $DEVICE_WORKER messages");
+  EXPECT_EQ(result.status, 0) << result.output;
+}
+
+/// Soft-RoCE copies with the processor, so nothing is detected.
+TEST_P(VerbsRanks, WithoutACardThatReachesDevicesMessagesAreStaged) {
+  if (ranks() != 2) GTEST_SKIP() << "some neighbours are on one host";
+  const auto result = run_shell("exec $DEVICE_WORKER direct");
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "0 allocations registered"), 2) << result.output;
 }
 
 TEST_P(VerbsRanks, AKilledRankIsNamedOnEverySurvivor) {

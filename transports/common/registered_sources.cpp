@@ -59,6 +59,13 @@ std::shared_ptr<const MemoryKeys> RegisteredSources::register_for_one_use(Addres
   return {new MemoryKeys{registrar_.register_memory(units)}, deregister};
 }
 
+void RegisteredSources::forget(const void* data, Bytes length) {
+  const AddressRange range = address_range(data, length, "forget");
+  for (Announced& buffer : announced_)
+    if (buffer.range.overlaps(range)) buffer = {};
+  if (cache_) cache_->invalidate(data, length);
+}
+
 RegistrationCache::Statistics RegisteredSources::statistics() const {
   return cache_ ? cache_->statistics() : RegistrationCache::Statistics{};
 }

@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-/// Registers memory of callers with one device, which sends pushes from it.
+/// Registers memory of callers with one device, which sends pushes from it, or reads into it.
 ///
 /// Memory stays registered between calls as far as RegistrationCache can keep it, up to the cache's
 /// limit; beyond that, only while it is in use. An announced buffer is registered as a whole when a
@@ -31,6 +31,9 @@ class RegisteredSources {
   /// InvalidArgument for memory that the device cannot register, such as a read-only shared mapping
   /// before Linux 6.2: the caller then sends a copy. Otherwise throws what the registrar throws.
   std::shared_ptr<const MemoryKeys> acquire(const void* from, Bytes length);
+
+  /// Keeps no registration of this memory any longer than its uses.
+  void forget(const void* data, Bytes length);
 
   RegistrationCache::Statistics statistics() const;
 

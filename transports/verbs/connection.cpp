@@ -15,9 +15,8 @@ namespace {
 constexpr int retries = 6;                   // 7 would mean for ever, in some drivers
 constexpr int retries_for_room = 7;          // for ever: a slow receiver is not lost
 constexpr std::uint8_t pause_for_room = 12;  // 0.64 ms
-// The peer acknowledges each request, and retries are counted from the last acknowledgement. Where
-// packets get lost, a longer request could use up all retries although it makes progress.
-constexpr std::uint64_t most_per_request = 64 << 10;
+// Writes wait behind reads that the peer's hardware does not answer yet.
+constexpr std::uint32_t most_reads = 8;
 constexpr std::uint32_t sequence_mask = (1 << 24) - 1;
 
 /// The exponent of the time to wait for an acknowledgement: 4.096 us times a power of two.
@@ -27,6 +26,12 @@ std::uint8_t timeout_for(std::chrono::milliseconds all_retries) {
   std::uint8_t exponent = 8;
   while (exponent < 24 && 4.096 * static_cast<double>(1 << (exponent + 1)) <= once) ++exponent;
   return exponent;
+}
+
+/// How many reads the device answers at a time, or makes.
+std::uint32_t reads_of(const Device& device) {
+  return static_cast<std::uint32_t>(
+      std::clamp<int>(device.limits.max_qp_rd_atom, 1, static_cast<int>(most_reads)));
 }
 
 /// A registered copy of a caller's memory. The allocator often reuses its memory for the next copy,
@@ -50,7 +55,7 @@ Connection::Connection(const Device& device, SendQueue queue, Pieces& own, Piece
   ibv_qp_attr state{};
   state.qp_state = IBV_QPS_INIT;
   state.port_num = device.port_number;
-  state.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  state.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   require_success(
       ::ibv_modify_qp(queue_.queue_pair(), &state,
                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
@@ -61,6 +66,7 @@ EndInfo Connection::end_info() {
   return {.queue_pair = queue_.queue_pair()->qp_num,
           .first_packet = first_packet_,
           .key = key_of(0),
+          .reads = reads_of(*device_),
           .mirror = reinterpret_cast<std::uint64_t>(mirror_->memory())};
 }
 
@@ -71,7 +77,7 @@ bool Connection::establish(const VerbsAddress& peer, const EndInfo& end,
   state.path_mtu = std::min(device_->port.active_mtu, static_cast<ibv_mtu>(peer.mtu));
   state.dest_qp_num = end.queue_pair;
   state.rq_psn = end.first_packet;
-  state.max_dest_rd_atomic = 1;
+  state.max_dest_rd_atomic = static_cast<std::uint8_t>(reads_of(*device_));
   state.min_rnr_timer = pause_for_room;
   state.ah_attr = device_->route_to(peer);
   const int error =
@@ -80,12 +86,16 @@ bool Connection::establish(const VerbsAddress& peer, const EndInfo& end,
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   if (error == ETIMEDOUT) return false;
   require_success(error, "ibv_modify_qp to RTR");
+  // Soft-RoCE may take a retried read of several packets for an error (Linux 6.1).
+  if (device_->is_software) longest_read_ = std::uint64_t{128} << state.path_mtu;
   state.qp_state = IBV_QPS_RTS;
   state.sq_psn = first_packet_;
   state.timeout = timeout_for(peer_timeout);
   state.retry_cnt = retries;
   state.rnr_retry = retries_for_room;
-  state.max_rd_atomic = 1;
+  state.max_rd_atomic = static_cast<std::uint8_t>(std::clamp(
+      end.reads, 1U,
+      std::clamp(static_cast<std::uint32_t>(device_->limits.max_qp_init_rd_atom), 1U, most_reads)));
   require_success(::ibv_modify_qp(queue_.queue_pair(), &state,
                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
@@ -128,6 +138,18 @@ void Connection::copy_source(Write& write) {
   write.registration = {copy, copy->keys.get()};
 }
 
+std::shared_ptr<RemoteRead> Connection::start_read(std::uint64_t address, std::uint32_t key,
+                                                   std::byte* to, Bytes size,
+                                                   std::shared_ptr<const MemoryKeys> keys) {
+  auto read = std::make_shared<RemoteRead>(queue_.peer(), size);
+  if (lost_)
+    read->failed = true;
+  else if (size > Bytes{0})
+    reads_.push_back({address, key, to, size.value(), std::move(keys), read});
+  flush();
+  return read;
+}
+
 void Connection::ask_for_keys(std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t last = mirror_->piece_of(offset + length - 1);
   for (std::uint64_t piece = mirror_->piece_of(offset); piece <= last; ++piece) {
@@ -166,6 +188,8 @@ void Connection::send_some() {
   }
   while (next_ < released_ && queue_.room() > 0 && send_part(writes_[next_])) {
   }
+  while (!reads_.empty() && queue_.room() > 0 && queue_.reads_in_flight() < most_reads)
+    read_part(reads_.front());
   require_success(queue_.submit(), "ibv_post_send");
   controls_.erase(controls_.begin(), controls_.begin() + static_cast<std::ptrdiff_t>(answered));
   forget_sent();
@@ -201,6 +225,18 @@ bool Connection::send_part(Write& write) {
   return true;
 }
 
+void Connection::read_part(Read& read) {
+  const std::uint64_t length = std::min(read.length, longest_read_);
+  queue_.add_read(
+      {.opcode = IBV_WR_RDMA_READ, .address = read.address, .key = read.key, .reported = true},
+      read.to, static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(read.keys->local),
+      read.keys, read.read);
+  read.address += length;
+  read.to += length;
+  read.length -= length;
+  if (read.length == 0) reads_.pop_front();
+}
+
 void Connection::forget_sent() {
   constexpr std::size_t many = 1024;
   if (next_ < writes_.size() && next_ < many) return;
@@ -224,6 +260,8 @@ void Connection::lose(const std::string& reason) {
   if (lost_) return;
   lost_ = peer_ + " " + reason;
   queue_.abandon();
+  for (const Read& read : reads_) read.read->failed = true;
+  reads_.clear();
   writes_.clear();
   controls_.clear();
   next_ = released_ = 0;

@@ -20,8 +20,8 @@ struct EndInfo {
   std::uint32_t queue_pair = 0;
   std::uint32_t first_packet = 0;  // sequence number
   std::uint32_t key = 0;           // of the first piece of the mirror
-  std::uint32_t unused = 0;
-  std::uint64_t mirror = 0;  // address
+  std::uint32_t reads = 0;         // that this end answers at a time
+  std::uint64_t mirror = 0;        // address
 };
 
 /// The connection to one peer: unsent pushes, and the queue pair.
@@ -41,6 +41,11 @@ class Connection {
 
   /// See Transport::push_from. `from` null: the segment at `offset`.
   void push(Bytes offset, const void* from, Bytes length);
+  /// See Transport::start_read. `keys` are of the memory at `to`.
+  std::shared_ptr<RemoteRead> start_read(std::uint64_t address, std::uint32_t key, std::byte* to,
+                                         Bytes size, std::shared_ptr<const MemoryKeys> keys);
+  /// Whether reads are under way.
+  bool awaits_reads() const { return !reads_.empty() || queue_.reads_in_flight() > 0; }
   /// Lets everything pushed so far be sent, and wakes the peer when it has arrived.
   void release();
   void send(const ControlMessage& control) { controls_.push_back(control); }
@@ -80,6 +85,15 @@ class Connection {
     std::array<std::byte, Transport::snapshot.value()> copy;
     bool wakes;  // whether its arrival wakes the peer
   };
+  /// A read, or what is left of it.
+  struct Read {
+    std::uint64_t address;
+    std::uint32_t key;
+    std::byte* to;
+    std::uint64_t length;
+    std::shared_ptr<const MemoryKeys> keys;
+    std::shared_ptr<RemoteRead> read;
+  };
   struct Key {
     enum class State : std::uint32_t { unknown, asked, known };
     State state = State::unknown;
@@ -91,6 +105,7 @@ class Connection {
   void ask_for_keys(std::uint64_t offset, std::uint64_t length);
   void send_some();
   bool send_part(Write& write);
+  void read_part(Read& read);
   void forget_sent();
 
   const Device* device_;
@@ -103,10 +118,15 @@ class Connection {
   std::uint64_t remote_ = 0;  // address of the mirror at the peer
   std::vector<Key> keys_;     // of its pieces
   bool established_ = false;
+  // The peer acknowledges each request, and retries are counted from the last acknowledgement.
+  // Where packets get lost, a longer request could use up all retries although it makes progress.
+  static constexpr std::uint64_t most_per_request = 64 << 10;
+  std::uint64_t longest_read_ = most_per_request;
 
   // writes_[next_, released_) may be sent; later ones wait for a wake.
   std::vector<Write> writes_;
   std::size_t next_ = 0, released_ = 0;
+  std::deque<Read> reads_;
   std::deque<ControlMessage> controls_;  // sent first, so that answers never wait for keys
   std::optional<std::string> lost_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -104,6 +105,8 @@ Device Device::open(Rank self, const VerbsOptions& options) {
       failure = fmt::format("there is no RDMA device {}; see ibv_devices", wanted);
     throw SystemError(failure);
   }
+  const std::string folder = chosen->context->device->ibdev_path;
+  chosen->is_software = !std::filesystem::exists(folder + "/device");
   chosen->domain.reset(made(::ibv_alloc_pd(chosen->context.get()), "ibv_alloc_pd"));
   return std::move(*chosen);
 }

@@ -23,7 +23,8 @@ struct Device {
   Context context;
   ProtectionDomain domain;
   ibv_device_attr limits{};
-  std::string name;  // "mlx5_0:1"
+  std::string name;          // "mlx5_0:1"
+  bool is_software = false;  // Soft-RoCE, soft iWARP
   std::uint8_t port_number = 0;
   ibv_port_attr port{};
   ibv_gid_entry gid{};

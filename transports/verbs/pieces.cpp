@@ -41,16 +41,16 @@ const ibv_mr& Pieces::at(std::uint64_t piece) {
   return *region;
 }
 
-MemoryKeys SourceRegistrar::register_memory(AddressRange range) {
-  ibv_mr* region = ::ibv_reg_mr(domain_, range.data(), range.size().value(), 0);
+MemoryKeys CallerRegistrar::register_memory(AddressRange range) {
+  ibv_mr* region = ::ibv_reg_mr(domain_, range.data(), range.size().value(), access_);
   if (!region && errno == EFAULT)
     throw InvalidArgument(fmt::format("{} at {} cannot be given to the device",
                                       readable(range.size()), range.data()));
   if (!region) refuse_to_pin(range.size().value());
-  return {.handle = region, .local = region->lkey};
+  return {.handle = region, .local = region->lkey, .remote = region->rkey};
 }
 
-void SourceRegistrar::deregister_memory(const MemoryKeys& keys) noexcept {
+void CallerRegistrar::deregister_memory(const MemoryKeys& keys) noexcept {
   ::ibv_dereg_mr(static_cast<ibv_mr*>(keys.handle));
 }
 

@@ -33,15 +33,17 @@ class Pieces {
   std::vector<MemoryRegion> regions_;
 };
 
-/// Registers memory of callers for the device to read from.
-class SourceRegistrar final : public Registrar {
+/// Registers memory of callers.
+class CallerRegistrar final : public Registrar {
  public:
-  explicit SourceRegistrar(ibv_pd* domain) : domain_(domain) {}
+  /// `access` as for ibv_reg_mr(3).
+  CallerRegistrar(ibv_pd* domain, int access) : domain_(domain), access_(access) {}
   MemoryKeys register_memory(AddressRange range) override;
   void deregister_memory(const MemoryKeys& keys) noexcept override;
 
  private:
   ibv_pd* domain_;
+  int access_;
 };
 
 /// Registers memory. Throws SystemError that says what limits pinned memory.

@@ -68,6 +68,14 @@ void SendQueue::add_long(const Target& target, const void* data, std::uint32_t l
   if (registration) held_.push_back({begun_, std::move(registration)});
 }
 
+void SendQueue::add_read(const Target& source, void* to, std::uint32_t length, std::uint32_t key,
+                         std::shared_ptr<const MemoryKeys> registration,
+                         std::shared_ptr<RemoteRead> read) {
+  add(source, to, length, key);
+  held_.push_back({begun_, std::move(registration), std::move(read), length});
+  ++reads_in_flight_;
+}
+
 int SendQueue::submit() {
   if (pending_ == 0 || error_ != 0) return error_;
   pending_ = 0;
@@ -78,14 +86,22 @@ int SendQueue::submit() {
 void SendQueue::complete(std::uint64_t wr_id) {
   if (!queue_pair_) return;
   completed_ += (wr_id - completed_) & count_mask;
-  while (!held_.empty() && held_.front().until <= completed_) held_.pop_front();
+  for (; !held_.empty() && held_.front().until <= completed_; held_.pop_front()) {
+    const Held& done = held_.front();
+    if (!done.read) continue;
+    --reads_in_flight_;
+    done.read->left -= done.length;
+  }
 }
 
 void SendQueue::abandon() {
   queue_pair_.reset();
   pending_ = 0;
   completed_ = begun_;
+  for (const Held& held : held_)
+    if (held.read) held.read->failed = true;
   held_.clear();
+  reads_in_flight_ = 0;
 }
 
 }  // namespace capstan::verbs

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "transports/transport.hpp"
 #include "transports/verbs/device.hpp"
 #include "transports/verbs/device_array.hpp"
 
@@ -26,6 +27,7 @@ class SendQueue {
   /// A queue pair for reliable connections. Throws SystemError.
   SendQueue(const Device& device, ibv_cq* completions, ibv_srq* receives, Shape shape);
 
+  Rank peer() const { return shape_.peer; }
   ibv_qp* queue_pair() const { return queue_pair_.get(); }
   std::uint32_t room() const {
     return shape_.depth - static_cast<std::uint32_t>(begun_ - completed_);
@@ -43,6 +45,11 @@ class SendQueue {
   void add_short(const Target& target, const void* data, std::uint32_t length);
   void add_long(const Target& target, const void* data, std::uint32_t length, std::uint32_t key,
                 std::shared_ptr<const MemoryKeys> registration);
+  /// Reads into memory with this key. Takes the length off `read` when it has come.
+  void add_read(const Target& source, void* to, std::uint32_t length, std::uint32_t key,
+                std::shared_ptr<const MemoryKeys> registration, std::shared_ptr<RemoteRead> read);
+  /// The reads that are in flight.
+  std::uint32_t reads_in_flight() const { return reads_in_flight_; }
   /// Hands the requests to the device. Returns 0, or the error number of the first refusal.
   int submit();
 
@@ -78,11 +85,15 @@ class SendQueue {
   int error_ = 0;            // of the first refused request
   // Numbers of requests: the last one made, completed, made with a report, with long data.
   std::uint64_t begun_ = 0, completed_ = 0, last_reported_ = 0, last_long_ = 0;
-  struct HeldRegistration {
+  /// What a request needs until it is completed.
+  struct Held {
     std::uint64_t until;
     std::shared_ptr<const MemoryKeys> memory;
+    std::shared_ptr<RemoteRead> read{};  ///< null: it is a write
+    std::uint32_t length = 0;            ///< of a read
   };
-  std::deque<HeldRegistration> held_;
+  std::deque<Held> held_;
+  std::uint32_t reads_in_flight_ = 0;
 };
 
 }  // namespace capstan::verbs

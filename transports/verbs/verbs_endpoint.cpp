@@ -63,8 +63,11 @@ VerbsEndpoint::VerbsEndpoint(Rank self, int ranks, std::span<std::byte> segment,
                                         nullptr, channel_.get(), 0),
                         "ibv_create_cq")),
       own_(device_.domain.get(), segment.data(), Bytes{segment.size()}, options.piece, 0),
-      registrar_(device_.domain.get()),
-      sources_(registrar_, {.bytes = options.cached_sources}),
+      source_registrar_(device_.domain.get(), IBV_ACCESS_REMOTE_READ),
+      target_registrar_(device_.domain.get(), IBV_ACCESS_LOCAL_WRITE),
+      sources_(source_registrar_, {.bytes = options.cached_sources}),
+      targets_(target_registrar_, {.bytes = options.cached_sources}),
+      device_regions_(device_.domain.get(), options.gpu_direct),
       peers_(ranks),
       greeter_(std::make_unique<Greeter>(device_, ranks, address_.id)) {
   const int flags = checked(::fcntl(descriptor(), F_GETFL), "fcntl");
@@ -228,8 +231,9 @@ void VerbsEndpoint::take(const ibv_wc& completion) {
     return;
   }
   Connection& connection = *peers_[SendQueue::peer_of(completion.wr_id)].connection;
-  connection.complete(completion.wr_id);
-  if (completion.status != IBV_WC_SUCCESS) {
+  if (completion.status == IBV_WC_SUCCESS) {
+    connection.complete(completion.wr_id);
+  } else {
     connection.lose(fmt::format("cannot be reached any more ({}): {}",
                                 ::ibv_wc_status_str(completion.status),
                                 explain(completion.status)));
@@ -279,18 +283,52 @@ void VerbsEndpoint::probe(Rank rank) {
 }
 
 void VerbsEndpoint::detach_sources(Rank rank) {
+  peers_[rank].connection->copy_sources();
+  await(
+      rank, [](const Connection& connection) { return !connection.reads_sources(); },
+      "acknowledge what a cancelled call was sending to it");
+}
+
+void VerbsEndpoint::end_reads(Rank rank) {
+  await(
+      rank, [](const Connection& connection) { return !connection.awaits_reads(); },
+      "send what was being read from it");
+}
+
+/// Gives the connection up if it is not `done` in time.
+void VerbsEndpoint::await(Rank rank, const std::function<bool(const Connection&)>& done,
+                          std::string_view owed) {
   Connection& connection = *peers_[rank].connection;
-  connection.copy_sources();
   const Deadline deadline = Deadline::in(longest_leave_.value_or(2 * options_.peer_timeout));
-  while (connection.reads_sources()) {
+  while (!done(connection)) {
     progress();
-    if (deadline.expired()) {
+    if (deadline.expired())
       connection.lose(
-          fmt::format("{} was given up: it did not acknowledge within {} what a cancelled call was "
-                      "sending to it",
-                      describe(rank), deadline.budget()));
-    }
+          fmt::format("was given up: within {} it did not {}", deadline.budget(), owed));
   }
+}
+
+std::shared_ptr<const MemoryKeys> VerbsEndpoint::readable(const void* data, Bytes size,
+                                                          MemoryKind kind) {
+  return kind == MemoryKind::device ? device_regions_.acquire(data, size)
+                                    : sources_.acquire(data, size);
+}
+
+void VerbsEndpoint::forget(const void* data, Bytes size, MemoryKind kind) {
+  if (kind == MemoryKind::device)
+    device_regions_.forget(data);
+  else
+    sources_.forget(data, size);
+}
+
+std::shared_ptr<RemoteRead> VerbsEndpoint::start_read(Rank rank, std::uint64_t address,
+                                                      std::uint32_t key, void* to, Bytes size,
+                                                      MemoryKind kind) {
+  auto keys =
+      kind == MemoryKind::device ? device_regions_.acquire(to, size) : targets_.acquire(to, size);
+  if (!keys) return nullptr;
+  return peers_[rank].connection->start_read(address, key, static_cast<std::byte*>(to), size,
+                                             std::move(keys));
 }
 
 void VerbsEndpoint::leave() {

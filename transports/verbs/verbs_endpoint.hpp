@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "capstan/error.hpp"
 #include "core/net/rate_limited_warnings.hpp"
 #include "transports/verbs/connection.hpp"
+#include "transports/verbs/device_regions.hpp"
 #include "transports/verbs/greeter.hpp"
 
 namespace capstan::verbs {
@@ -38,6 +40,15 @@ class VerbsEndpoint {
 
   /// The memory of callers that any connection sends from.
   RegisteredSources& sources() { return sources_; }
+  /// Keys of memory that peers may read.
+  std::shared_ptr<const MemoryKeys> readable(const void* data, Bytes size, MemoryKind kind);
+  /// After a failure: keeps no registration of such memory any longer than its uses.
+  void forget(const void* data, Bytes size, MemoryKind kind);
+  bool reaches_devices() { return device_regions_.open(); }
+  /// See Transport. Null where the device cannot write to that memory.
+  std::shared_ptr<RemoteRead> start_read(Rank rank, std::uint64_t address, std::uint32_t key,
+                                         void* to, Bytes size, MemoryKind kind);
+  void end_reads(Rank rank);
 
   /// Handles completions, and sends what could not be sent before.
   void progress();
@@ -70,6 +81,7 @@ class VerbsEndpoint {
   void greet(Rank rank);
   void handle_greeting(const Greeting& greeting);
   void take(const ibv_wc& completion);
+  void await(Rank rank, const std::function<bool(const Connection&)>& done, std::string_view owed);
   void handle_control(Rank rank, std::span<const std::byte> bytes);
   void tell_key(Rank rank, std::uint64_t piece);
   std::string no_way_to(Rank rank, const SystemError& error) const;
@@ -84,8 +96,9 @@ class VerbsEndpoint {
   CompletionChannel channel_;
   CompletionQueue completions_;
   Pieces own_;
-  SourceRegistrar registrar_;
-  RegisteredSources sources_;  // outlives the connections
+  CallerRegistrar source_registrar_, target_registrar_;
+  RegisteredSources sources_, targets_;  // outlive the connections
+  DeviceRegions device_regions_;
   ByRank<Peer> peers_;
   std::unordered_map<std::uint32_t, Rank> by_queue_pair_;  // rank of the peer
   std::unique_ptr<Greeter> greeter_;                       // until all are connected

@@ -36,6 +36,12 @@ class VerbsTransport final : public MirroredTransport {
                         std::span<const std::byte> output) override;
   bool pushed(Rank peer) const override;
   void detach_sources(Rank peer) override;
+  std::unique_ptr<ExposedMemory> expose(Rank peer, const void* data, Bytes size,
+                                        MemoryKind kind) override;
+  bool reaches_devices() override;
+  std::shared_ptr<RemoteRead> start_read(Rank peer, std::uint64_t address, std::uint32_t key,
+                                         void* to, Bytes size, MemoryKind kind) override;
+  void end_reads(Rank peer) override;
   void progress() override;
   int descriptor() const override { return endpoint_->descriptor(); }
   void prepare_to_sleep() override;
@@ -51,6 +57,7 @@ class VerbsTransport final : public MirroredTransport {
   void ring(const Link& link) override;
 
  private:
+  class Exposed;
   void append(Rank peer, Bytes offset, const void* from, Bytes length);
   /// Null when there is no link to the peer. Throws InvalidArgument when there is no such rank.
   verbs::Connection* connection_to(Rank peer) const {
@@ -142,6 +149,68 @@ bool VerbsTransport::pushed(Rank peer) const {
 void VerbsTransport::detach_sources(Rank peer) {
   const std::scoped_lock lock{mutex_};
   if (connection_to(peer)) endpoint_->detach_sources(peer);
+}
+
+/// A registration, which ends under the transport's lock.
+class VerbsTransport::Exposed final : public ExposedMemory {
+ public:
+  Exposed(VerbsTransport& transport, const void* data, Bytes size, MemoryKind kind,
+          std::shared_ptr<const MemoryKeys> keys)
+      : transport_(transport), data_(data), size_(size), kind_(kind), keys_(std::move(keys)) {}
+  ~Exposed() override {
+    const std::scoped_lock lock{transport_.mutex_};
+    keys_.reset();
+  }
+
+  std::uint32_t key() const override { return static_cast<std::uint32_t>(keys_->remote); }
+  void revoke() override {
+    const std::scoped_lock lock{transport_.mutex_};
+    transport_.endpoint_->forget(data_, size_, kind_);
+    keys_.reset();
+  }
+
+ private:
+  VerbsTransport& transport_;
+  const void* const data_;
+  const Bytes size_;
+  const MemoryKind kind_;
+  std::shared_ptr<const MemoryKeys> keys_;
+};
+
+/// Without room for a registration the data go another way.
+std::unique_ptr<ExposedMemory> VerbsTransport::expose(Rank peer, const void* data, Bytes size,
+                                                      MemoryKind kind) {
+  const std::scoped_lock lock{mutex_};
+  if (!connection_to(peer)) return nullptr;
+  try {
+    auto keys = endpoint_->readable(data, size, kind);
+    if (!keys || keys->remote == 0) return nullptr;
+    return std::make_unique<Exposed>(*this, data, size, kind, std::move(keys));
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+bool VerbsTransport::reaches_devices() {
+  const std::scoped_lock lock{mutex_};
+  return endpoint_->reaches_devices();
+}
+
+std::shared_ptr<RemoteRead> VerbsTransport::start_read(Rank peer, std::uint64_t address,
+                                                       std::uint32_t key, void* to, Bytes size,
+                                                       MemoryKind kind) {
+  const std::scoped_lock lock{mutex_};
+  if (!connection_to(peer)) return nullptr;
+  try {
+    return endpoint_->start_read(peer, address, key, to, size, kind);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+void VerbsTransport::end_reads(Rank peer) {
+  const std::scoped_lock lock{mutex_};
+  if (connection_to(peer)) endpoint_->end_reads(peer);
 }
 
 void VerbsTransport::progress() {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "capstan/settings.hpp"
 #include "core/net/job_key.hpp"
 #include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"
@@ -30,6 +31,8 @@ struct VerbsOptions {
   Bytes piece{2 << 20};
   /// The limit of callers' memory that stays pinned between pushes.
   Bytes cached_sources{std::uint64_t{4} << 30};
+  /// Whether the device reads and writes memory of GPUs itself.
+  GpuDirectUse gpu_direct = GpuDirectUse::detect;
   /// Whether short pushes travel inside their request, if the device supports it.
   bool inline_data = true;
 };

@@ -378,6 +378,8 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   };
   explicit Communicator(std::unique_ptr<Impl> impl);
   const Settings& settings() const;
+  /// Whether a network card may move a message on a device itself.
+  bool may_stay_on_device(const Message& message) const;
   bool is_listed(const char* call, std::span<const int> ranks) const;
   std::optional<Communicator> form(const std::vector<Rank>& members, Purpose purpose);
 

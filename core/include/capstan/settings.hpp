@@ -26,6 +26,9 @@ enum class Wire : std::uint8_t { plain, authenticated, encrypted };
 /// "plain".
 std::string_view name_of(Wire wire);
 
+/// See Settings::gpu_direct.
+enum class GpuDirectUse : std::uint8_t { detect, always, never };
+
 /// Every setting of the engine. Each can be set in the program or by the environment variable
 /// named beside it; nothing else in the library reads the environment except launch detection
 /// and the search for a profile (XDG_CONFIG_HOME, HOME, XDG_CONFIG_DIRS).
@@ -145,6 +148,13 @@ struct Settings {
   /// devices where they can. Otherwise, or when this is off on any rank, they go through pinned
   /// host memory. CAPSTAN_DEVICE_EXECUTOR, 0 or 1.
   bool device_executor = true;
+
+  /// Whether network cards read and write memory of devices themselves (GPUDirect), over verbs, for
+  /// messages of more than 8 KiB. `detect`: where capstan::gpu_direct() finds that they can;
+  /// `always`: wherever a card accepts the memory, whatever was found; `never`: all memory of
+  /// devices is staged through pinned host memory. Each rank decides for its own memory.
+  /// CAPSTAN_GPU_DIRECT, detect, always or never.
+  GpuDirectUse gpu_direct = GpuDirectUse::detect;
 
   /// The most bytes that each rank may have from Communicator::allocate. 0: half of the host's
   /// memory. CAPSTAN_BUFFER_LIMIT, bytes with an optional k, m or g.

@@ -67,6 +67,18 @@ class HierarchicalTransport final : public Transport {
   bool write_remote(Rank peer, std::uint64_t address, const void* from, Bytes size) override {
     return is_near(peer) && near_->write_remote(near_rank(peer), address, from, size);
   }
+  std::unique_ptr<ExposedMemory> expose(Rank peer, const void* data, Bytes size,
+                                        MemoryKind kind) override {
+    return is_near(peer) ? nullptr : far_->expose(peer, data, size, kind);
+  }
+  bool reaches_devices() override { return far_->reaches_devices(); }
+  std::shared_ptr<RemoteRead> start_read(Rank peer, std::uint64_t address, std::uint32_t key,
+                                         void* to, Bytes size, MemoryKind kind) override {
+    return is_near(peer) ? nullptr : far_->start_read(peer, address, key, to, size, kind);
+  }
+  void end_reads(Rank peer) override {
+    if (!is_near(peer)) far_->end_reads(peer);
+  }
   bool shares_addresses() const override { return near_->shares_addresses(); }
   void end_soon() override {
     near_->end_soon();

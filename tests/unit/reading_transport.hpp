@@ -1,0 +1,128 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "transports/transport.hpp"
+
+namespace capstan {
+
+/// What network cards share in a test, and how they are to behave.
+struct Cards {
+  struct Range {
+    std::uint64_t begin = 0, size = 0;
+  };
+  std::map<std::uint32_t, Range> exposed;  ///< by key
+  std::uint32_t last_key = 0;
+  bool expose = true, read = true;                    ///< off: they refuse
+  bool expose_devices = false, read_devices = false;  ///< likewise
+  Bytes step{1000};                                   ///< what one progress() reads
+  int reads = 0, revoked = 0, ended = 0;
+};
+
+/// Passes everything on to another transport, and reads memory of peers as a network card does:
+/// step by step, in progress().
+class ReadingTransport final : public Transport {
+ public:
+  ReadingTransport(std::unique_ptr<Transport> inner, Cards& cards)
+      : inner_(std::move(inner)), cards_(cards) {}
+
+  std::string_view name() const override { return inner_->name(); }
+  Address address() const override { return inner_->address(); }
+  void connect(std::span<const Address> addresses, Deadline deadline) override {
+    inner_->connect(addresses, deadline);
+  }
+  std::span<std::byte> segment() override { return inner_->segment(); }
+  const Link& link(Rank peer) const override { return inner_->link(peer); }
+  void push(Rank peer, Bytes offset, Bytes length) override { inner_->push(peer, offset, length); }
+  void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override {
+    inner_->push_from(peer, offset, from, length);
+  }
+  bool pushed(Rank peer) const override { return inner_->pushed(peer); }
+  void detach_sources(Rank peer) override { inner_->detach_sources(peer); }
+  void prepare_to_sleep() override { inner_->prepare_to_sleep(); }
+  void sleep(std::chrono::nanoseconds at_most) override { inner_->sleep(at_most); }
+  void cancel_sleep() override { inner_->cancel_sleep(); }
+  std::optional<std::string> departed(Rank peer) override { return inner_->departed(peer); }
+
+  void progress() override {
+    inner_->progress();
+    std::erase_if(reads_, [&](UnderWay& one) { return !advance(one); });
+  }
+
+  std::unique_ptr<ExposedMemory> expose(Rank, const void* data, Bytes size,
+                                        MemoryKind kind) override {
+    if (!(kind == MemoryKind::device ? cards_.expose_devices : cards_.expose)) return nullptr;
+    return std::make_unique<Exposed>(
+        cards_, Cards::Range{reinterpret_cast<std::uintptr_t>(data), size.value()});
+  }
+  bool reaches_devices() override { return cards_.expose_devices || cards_.read_devices; }
+  std::shared_ptr<RemoteRead> start_read(Rank peer, std::uint64_t address, std::uint32_t key,
+                                         void* to, Bytes size, MemoryKind kind) override {
+    if (!(kind == MemoryKind::device ? cards_.read_devices : cards_.read)) return nullptr;
+    ++cards_.reads;
+    auto read = std::make_shared<RemoteRead>(peer, size);
+    reads_.push_back({read, address, key, static_cast<std::byte*>(to)});
+    return read;
+  }
+  void end_reads(Rank peer) override {
+    ++cards_.ended;
+    for (UnderWay& one : reads_)
+      while (one.read->peer == peer && advance(one)) {
+      }
+  }
+
+ protected:
+  void ring(const Link& link) override { inner_->wake(link); }
+
+ private:
+  class Exposed final : public ExposedMemory {
+   public:
+    Exposed(Cards& cards, Cards::Range range) : cards_(cards), key_(++cards.last_key) {
+      cards.exposed[key_] = range;
+    }
+    ~Exposed() override { cards_.exposed.erase(key_); }
+    std::uint32_t key() const override { return key_; }
+    void revoke() override {
+      cards_.exposed.erase(key_);
+      ++cards_.revoked;
+    }
+
+   private:
+    Cards& cards_;
+    const std::uint32_t key_;
+  };
+  struct UnderWay {
+    std::shared_ptr<RemoteRead> read;
+    std::uint64_t address;
+    std::uint32_t key;
+    std::byte* to;
+  };
+
+  /// False when it has ended.
+  bool advance(UnderWay& one) {
+    if (!one.read->under_way()) return false;
+    const std::uint64_t step = std::min<std::uint64_t>(cards_.step.value(), one.read->left);
+    const auto found = cards_.exposed.find(one.key);
+    if (found == cards_.exposed.end() || one.address < found->second.begin ||
+        one.address + step > found->second.begin + found->second.size) {
+      one.read->failed = true;
+      return false;
+    }
+    std::memcpy(one.to, reinterpret_cast<const void*>(one.address), step);
+    one.to += step;
+    one.address += step;
+    one.read->left -= step;
+    return one.read->under_way();
+  }
+
+  const std::unique_ptr<Transport> inner_;
+  Cards& cards_;
+  std::list<UnderWay> reads_;
+};
+
+}  // namespace capstan
