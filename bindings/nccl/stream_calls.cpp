@@ -3,7 +3,6 @@
 #include "bindings/nccl/stream_calls.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -33,11 +32,6 @@ std::vector<const void*> buffers_of(const Call& call) {
   }
   for (const Message& message : call.messages) add(message.data, message.count);
   return buffers;
-}
-
-/// Null, cudaStreamLegacy and cudaStreamPerThread.
-bool is_default(cudaStream_t stream) {
-  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
 }
 
 /// The calls of one communicator, all in the first of the streams.
@@ -90,7 +84,7 @@ void collect_streams(Batch& batch) {
     if (std::ranges::find(batch.streams, call.stream) == batch.streams.end())
       batch.streams.push_back(call.stream);
   batch.memory = buffers_of(batch.calls.front()).front();
-  if (std::ranges::none_of(batch.streams, is_default)) return;
+  if (std::ranges::none_of(batch.streams, is_default_stream)) return;
   for (cudaStream_t stream : batch.streams) wait_for_stream(stream, batch.memory);
   batch.streams.clear();
 }

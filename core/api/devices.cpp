@@ -17,11 +17,6 @@
 namespace capstan {
 namespace {
 
-/// Null, and the handles of CUDA's legacy and per-thread default streams.
-bool is_default(void* stream) {
-  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
-}
-
 /// For a default stream the current place of the thread; nothing if there is none.
 std::optional<DeviceBuffer> place_of(void* stream) {
   for (const char* name : {"CUDA", "HIP"}) {
@@ -43,9 +38,13 @@ bool is_device_memory(const void* address) {
   return on_device(address);
 }
 
+bool is_default_stream(void* stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
+}
+
 void wait_for_stream(void* stream, const void* memory) {
   const auto where = memory ? find_device_buffer(memory) : place_of(stream);
-  if (!where && is_default(stream)) return;
+  if (!where && is_default_stream(stream)) return;
   if (!where) throw InvalidArgument(fmt::format("{} is no stream of a device", stream));
   refuse_captured("waiting for a stream", *where, stream);
   const RelaxedCapture relaxed{*where->driver};  // another one may be captured

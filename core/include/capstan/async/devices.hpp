@@ -15,15 +15,18 @@ bool has_device_driver();
 /// access. False for page-locked and managed memory, and in a process without a driver.
 bool is_device_memory(const void* address);
 
-/// Waits until all that is in a stream now is done. The default streams, null and in CUDA
-/// cudaStreamLegacy (1) and cudaStreamPerThread (2), are those of the device that has `memory`; if
-/// that is null, of the device that is current for the thread, and nothing waits where there is
-/// none. Throws InvalidArgument for a stream that no driver knows, or that is captured into a
-/// graph; SystemError when the driver fails.
+/// Whether this is the handle of a default stream: null, and in CUDA cudaStreamLegacy (1) and
+/// cudaStreamPerThread (2).
+bool is_default_stream(void* stream);
+
+/// Waits until all that is in a stream now is done. Default streams are those of the device that
+/// has `memory`; if that is null, of the device that is current for the thread, and nothing waits
+/// where there is none. Throws InvalidArgument for a stream that no driver knows, or that is
+/// captured into a graph; SystemError when the driver fails.
 void wait_for_stream(void* stream, const void* memory = nullptr);
 
-/// Orders two streams of the device that has `memory`: later work in `last` begins when all work that
-/// `first` holds now is done. Throws InvalidArgument if no device has it; SystemError when the
+/// Orders two streams of the device that has `memory`: later work in `last` begins when all work
+/// that `first` holds now is done. Throws InvalidArgument if no device has it; SystemError when the
 /// driver fails.
 void order_streams(void* first, void* last, const void* memory);
 
