@@ -51,7 +51,7 @@ class ExposedMemory {
   virtual void revoke() = 0;
 };
 
-/// A read of a peer's memory that hardware makes. Changes in Transport::progress().
+/// A read of a peer's memory that hardware makes. Changes in calls of the transport.
 struct RemoteRead {
   const Rank peer;
   std::atomic<std::uint64_t> left;  ///< bytes that have not come
@@ -74,8 +74,8 @@ struct RemoteRead {
 /// until the peer is woken, so that data and their flag travel together.
 ///
 /// Lifetime: construct, exchange `address()` by other means, `connect()`, use, destroy. All calls
-/// come from one thread at a time, except `wake`, which is thread-safe. Nothing blocks longer than
-/// the given deadline.
+/// come from one thread at a time, except `wake` and `reaches_devices`, which are thread-safe.
+/// Nothing blocks longer than the given deadline.
 ///
 /// A transport implements the functions without a default; the defaults of the others are right for
 /// mapped links. It is one class rather than one per concern: callers need them together, and
@@ -158,7 +158,8 @@ class Transport {
     return nullptr;
   }
 
-  /// Whether memory of devices can be exposed and read into, too.
+  /// Whether memory of devices can be exposed and read into, too. Thread-safe. The first call may
+  /// take seconds.
   virtual bool reaches_devices() { return false; }
 
   /// Begins to read `size` bytes at `address` of what the peer has exposed with this key. Nobody
@@ -171,7 +172,7 @@ class Transport {
   }
 
   /// Makes sure that no read from `peer` is under way when this returns. The peer counts as lost if
-  /// it does not answer in time.
+  /// it does not answer in time. Throws nothing. A transport that reads implements it.
   virtual void end_reads(Rank /*peer*/) {}
 
   /// Whether this rank and its peers share an address space, so that it can load from their memory.

@@ -55,7 +55,7 @@ class StreamCollectives::Impl {
       : group_(group_of(world)),
         device_(group_of(world), settings),
         host_(group_, settings.pinned_memory,
-              {.meanwhile = [this] { look_around(); },
+              {.meanwhile = [this] { poll_while_waiting(); },
                .may_stay_on_device =
                    [this](const Message& message) { return group_.may_stay_on_device(message); }}),
         thread_([this] { work(); }) {}
@@ -200,7 +200,7 @@ class StreamCollectives::Impl {
   }
 
   /// What the thread does while a call waits for its stream.
-  void look_around() {
+  void poll_while_waiting() {
     if (const auto failed = group_.async_error()) std::rethrow_exception(failed);
     watch_device();
   }

@@ -42,6 +42,7 @@ class CudaDriver final : public DeviceDriver {
         .want(ipc_open_, "cuIpcOpenMemHandle_v2")
         .want(ipc_close_, "cuIpcCloseMemHandle")
         .want(range_handle_, "cuMemGetHandleForAddressRange")
+        .want(flush_writes_, "cuFlushGPUDirectRDMAWrites")
         .want(stream_context_, "cuStreamGetCtx")
         .want(stream_capturing_, "cuStreamIsCapturing")
         .want(stream_wait_value_, "cuStreamWaitValue32_v2", "cuStreamWaitValue32")
@@ -113,7 +114,8 @@ class CudaDriver final : public DeviceDriver {
     allocation = {};
     void* values[] = {&allocation.identity, &allocation.begin, &allocation.bytes};
     const int error = pointer_get_attributes_(3, attributes, values, to_device(address));
-    return error == 0 && allocation.bytes == 0 ? not_supported : error;
+    const bool known = allocation.bytes != 0 && allocation.identity != 0;
+    return error == 0 && !known ? not_supported : error;
   }
 
   int place_of_stream(void* stream, DevicePlace& place) override {
@@ -183,6 +185,15 @@ class CudaDriver final : public DeviceDriver {
   int export_dma_buf(const void* address, std::size_t bytes, int& descriptor) override {
     constexpr int dma_buf = 1;
     return call_if_there(range_handle_, &descriptor, to_device(address), bytes, dma_buf, 0ULL);
+  }
+
+  int flush_remote_writes(int device) override {
+    constexpr int writes_ordering = 118, by_owner = 100;
+    constexpr int of_this_context = 0, for_the_owner = 100;
+    int ordering = 0;
+    if (call_if_there(attribute_, &ordering, writes_ordering, device) == 0 && ordering >= by_owner)
+      return 0;
+    return call_if_there(flush_writes_, of_this_context, for_the_owner);
   }
 
   int multiprocessors(int device, int& number) const override {
@@ -304,6 +315,7 @@ class CudaDriver final : public DeviceDriver {
   int (*ipc_get_)(DeviceMemoryHandle*, DevicePointer) = nullptr;
   int (*ipc_open_)(DevicePointer*, DeviceMemoryHandle, unsigned) = nullptr;
   int (*ipc_close_)(DevicePointer) = nullptr;
+  int (*flush_writes_)(int, int) = nullptr;
   int (*range_handle_)(void*, DevicePointer, std::size_t, int, unsigned long long) = nullptr;
   int (*stream_context_)(void*, Context*) = nullptr;
   int (*stream_capturing_)(void*, int*) = nullptr;

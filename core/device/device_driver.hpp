@@ -72,7 +72,8 @@ class DeviceDriver {
   /// The place of device memory. Nothing for memory that the host can access: ordinary, registered
   /// and managed memory.
   virtual std::optional<DevicePlace> place_of(const void* address) const = 0;
-  /// The allocation that an address of device memory belongs to.
+  /// The allocation that an address of device memory belongs to. Fails where the driver gives it no
+  /// identity, as with ranges of virtual addresses.
   virtual int allocation_of(const void* address, DeviceAllocation& allocation) const = 0;
   /// The place of a stream of the program's.
   virtual int place_of_stream(void* stream, DevicePlace& place) = 0;
@@ -104,6 +105,10 @@ class DeviceDriver {
   virtual int close_memory(void* memory) = 0;
   /// A file descriptor of whole pages of memory, by which network cards reach it.
   virtual int export_dma_buf(const void* address, std::size_t bytes, int& descriptor) = 0;
+
+  /// Has kernels that begin from now on see what network cards have written to this place's memory.
+  /// `not_supported` where nothing can.
+  virtual int flush_remote_writes(int device) = 0;
 
   // Kernels, of images that the library carries (kernels/device/images.hpp).
 

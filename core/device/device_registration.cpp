@@ -34,15 +34,17 @@ DmaBuf export_dma_buf(const GpuDirectFunctions& functions, DeviceMemory memory,
   DmaBuf exported;
   const AddressRange pages =
       rounded_out({memory.address, memory.address + memory.length}, page_size());
+  if (!functions.export_pages && functions.hsa_export == nullptr) {
+    error = "no library exports dma-bufs";
+    return exported;
+  }
   if (functions.export_pages) {
     code = functions.export_pages(pages.data(), pages.size().value(), fd);
     exported.offset = memory.address - pages.begin;
-  } else if (functions.hsa_export != nullptr) {
+  }
+  if (fd < 0 && functions.hsa_export != nullptr) {
     const AddressRange exact{memory.address, memory.address + memory.length};
     code = functions.hsa_export(exact.data(), memory.length, &fd, &exported.offset);
-  } else {
-    error = "no library exports dma-bufs";
-    return exported;
   }
   exported.fd = FileDescriptor{fd};
   if (code != 0 || fd < 0)

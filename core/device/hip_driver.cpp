@@ -37,6 +37,7 @@ class HipDriver final : public DeviceDriver {
         .want(ipc_open_, "hipIpcOpenMemHandle")
         .want(ipc_close_, "hipIpcCloseMemHandle")
         .want(range_handle_, "hipMemGetHandleForAddressRange")
+        .want(flush_writes_, "hipDeviceFlushGPUDirectRDMAWrites")
         .want(pointer_attribute_, "hipPointerGetAttribute")
         .want(stream_device_, "hipStreamGetDevice")
         .want(stream_capturing_, "hipStreamIsCapturing")
@@ -106,6 +107,7 @@ class HipDriver final : public DeviceDriver {
       return error;
     };
     if (const int error = ask(&allocation.identity, buffer_id)) return error;
+    if (allocation.identity == 0) return not_supported;
     if (const int error = ask(&allocation.begin, range_begin)) return error;
     return ask(&allocation.bytes, range_size);
   }
@@ -157,6 +159,11 @@ class HipDriver final : public DeviceDriver {
     constexpr int dma_buf = 1;
     return call_if_there(range_handle_, &descriptor, const_cast<void*>(address), bytes, dma_buf,
                          0ULL);
+  }
+
+  int flush_remote_writes(int /*device*/) override {
+    constexpr int of_this_device = 0, for_the_owner = 100;
+    return call_if_there(flush_writes_, of_this_device, for_the_owner);
   }
 
   int multiprocessors(int device, int& number) const override {
@@ -271,6 +278,7 @@ class HipDriver final : public DeviceDriver {
   int (*capture_mode_)(int*) = nullptr;
   int (*allocate_)(void**, std::size_t) = nullptr;
   int (*release_)(void*) = nullptr;
+  int (*flush_writes_)(int, int) = nullptr;
   int (*ipc_get_)(DeviceMemoryHandle*, void*) = nullptr;
   int (*ipc_open_)(void**, DeviceMemoryHandle, unsigned) = nullptr;
   int (*ipc_close_)(void*) = nullptr;

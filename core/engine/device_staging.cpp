@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "capstan/error.hpp"
+#include "core/device/at_place.hpp"
 #include "core/device/gpu_page_locker.hpp"
 
 namespace capstan {
@@ -95,7 +96,25 @@ void DeviceStaging::stage(Messages::MessageTransfer& message, const std::string&
 }
 
 void DeviceStaging::stage_if_needed(Messages::MessageTransfer& message, const std::string& call) {
+  if (!message.sends && !flush_after_read(message, call)) return stage(message, call);
   message.stage = [this, call](Messages::MessageTransfer& later) { stage(later, call); };
+}
+
+/// A card's writes to a device are flushed when they have come. False where the device cannot do
+/// it.
+bool DeviceStaging::flush_after_read(Messages::MessageTransfer& message, const std::string& call) {
+  const auto where = find_device_buffer(message.data);
+  const auto flush = [where, call] {
+    at_place(*where, call,
+             [&](DeviceDriver& driver) { return driver.flush_remote_writes(where->place.device); });
+  };
+  try {
+    if (where) flush();
+  } catch (const SystemError&) {
+    return false;
+  }
+  message.flush = flush;
+  return where.has_value();
 }
 
 }  // namespace capstan

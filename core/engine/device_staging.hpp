@@ -43,6 +43,7 @@ class DeviceStaging {
   }
 
  private:
+  static bool flush_after_read(Messages::MessageTransfer& message, const std::string& call);
   PinnedMemory& memory(const void* on_device);
   void stage(Task& task, const std::string& call, bool input, bool output);
 

@@ -93,11 +93,11 @@ class Engine {
   /// the first failure.
   void start(const std::vector<Messages::TransferPointer>& transfers,
              const std::shared_ptr<Operation>& operation);
-  /// Looks for a message, or waits for one. Throws PeerLost when the source is gone.
   /// See Messages. Needs no lock.
   bool may_stay_on_device(const Messages::MessageTransfer& transfer) const {
     return messages_.may_stay_on_device(transfer);
   }
+  /// Looks for a message, or waits for one. Throws PeerLost when the source is gone.
   std::optional<MessageInfo> probe(int source, int tag);
   MessageInfo wait_for_message(int source, int tag);
 

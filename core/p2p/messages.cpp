@@ -171,7 +171,10 @@ void Messages::handle(Rank source, const MessageFrame& frame, const Payload& pay
     case MessageFrame::Kind::offer:
       return arrive(source, frame, payload);
     case MessageFrame::Kind::acknowledged:
+      restart_waits(source);
       return end_offer(source, frame.id);
+    case MessageFrame::Kind::reading:
+      return restart_waits(source);
     case MessageFrame::Kind::stream:
       return stream(source, frame);
     case MessageFrame::Kind::fragment:
@@ -315,6 +318,7 @@ void Messages::finish(const TransferPointer& transfer, std::exception_ptr error,
   const auto finished = std::exchange(transfer->finished, nullptr);
   if (!finished) return;
   try {
+    if (!error && transfer->stage && transfer->flush) transfer->flush();
     if (!error && transfer->unpack) transfer->unpack(Bytes{size});
   } catch (const Error&) {
     error = std::current_exception();

@@ -27,9 +27,9 @@ class Peers;
 /// Short messages go through a ring per pair of ranks and are copied twice (eager protocol). Of a
 /// longer message only an offer goes through the ring. The receiver reads the sender's memory into
 /// its own buffer (rendezvous), from another host by its network card; or, where it cannot, it asks
-/// for fragments through the ring. As in MPI, messages of one sender with the same tag arrive in the
-/// order in which they were sent, receives match them in the order in which they were posted, and
-/// unexpected messages are stored.
+/// for fragments through the ring. As in MPI, messages of one sender with the same tag arrive in
+/// the order in which they were sent, receives match them in the order in which they were posted,
+/// and unexpected messages are stored.
 ///
 /// What a rank stores is bounded (Options::unexpected). Its peers send a short message eagerly as
 /// long as they have credit; without credit they offer it, and the data stay with them until a
@@ -72,6 +72,9 @@ class Messages {
     std::function<void(Bytes)> unpack{};
     /// While `data` is on a device: replaces it by a host copy, for what hardware does not move.
     std::function<void(MessageTransfer&)> stage{};
+    /// Has kernels see what a card has written to the device. An exception is the error of the
+    /// transfer.
+    std::function<void()> flush{};
     /// Of an offer to another host: its receiver's network card may read it.
     std::shared_ptr<ExposedMemory> exposed{};
     /// Of a receive: the read by this rank's network card.
@@ -150,7 +153,8 @@ class Messages {
     const MessageTransfer* transfer = nullptr;
     Time since{};
   };
-  /// Whom the transfers wait for that have been seen to wait: the oldest of each peer and direction.
+  /// Whom the transfers wait for that have been seen to wait: the oldest of each peer and
+  /// direction.
   std::vector<Awaited> awaited() const;
 
  private:
@@ -170,13 +174,15 @@ class Messages {
     MessageFrame frame;
     bool streams = false;
     std::exception_ptr error{};  // the message does not fit: it is dropped
+    Time told{};                 // when its sender was told last that it is being read
     bool complete() const { return error || transfer->done == frame.size; }
   };
 
   bool write_frames(Rank peer);
   bool pull(Incoming& incoming);
   bool start_read(const Incoming& incoming);
-  static bool take_in(const Incoming& incoming);
+  bool take_in(Incoming& incoming);
+  void restart_waits(Rank peer);
   bool read_offer(const Incoming& incoming, std::uint64_t length);
   void expose(MessageTransfer& transfer, MessageFrame& frame);
   void handle(Rank source, const MessageFrame& frame, const Payload& payload);

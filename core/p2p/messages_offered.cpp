@@ -62,10 +62,15 @@ bool Messages::may_stay_on_device(const MessageTransfer& transfer) const {
 /// Receives what this rank has offered to itself.
 void Messages::take_own(const TransferPointer& transfer, const MessageFrame& frame) {
   const MessageTransfer& sent = *offered_.at(frame.id);
-  to_host(*transfer);
-  std::copy_n(sent.data, sent.size, transfer->data);
+  std::exception_ptr error;
+  try {
+    to_host(*transfer);
+    std::copy_n(sent.data, sent.size, transfer->data);
+  } catch (const Error&) {  // no host copy for a device: the message is dropped
+    error = std::current_exception();
+  }
   end_offer(self_, frame.id);
-  finish(transfer, nullptr, self_.value(), frame.tag, frame.size);
+  finish(transfer, error, self_.value(), frame.tag, frame.size);
 }
 
 /// An offer to a peer, which has answered it; null if it has ended otherwise.
@@ -145,14 +150,30 @@ bool Messages::start_read(const Incoming& incoming) {
 }
 
 /// A read that has failed is left to check(), which knows the cause.
-bool Messages::take_in(const Incoming& incoming) {
+bool Messages::take_in(Incoming& incoming) {
   MessageTransfer& transfer = *incoming.transfer;
   if (transfer.read->failed) return false;
   const std::uint64_t done = incoming.frame.size - transfer.read->left;
   const bool moved = done != transfer.done;
   transfer.done = done;
-  if (moved) transfer.since = {};
-  return moved;
+  if (!moved) return false;
+  transfer.since = {};
+  constexpr std::chrono::milliseconds interval{100};
+  const Time now = Time::clock::now();
+  if (incoming.told == Time{}) incoming.told = now;
+  if (!incoming.complete() && now - incoming.told > interval &&
+      rings_.write(incoming.source, {.kind = MessageFrame::Kind::reading}, nullptr)) {
+    rings_.show(incoming.source);
+    incoming.told = now;
+  }
+  return true;
+}
+
+/// A card reads one message after the other: those that it has not come to wait no longer than the
+/// one that it reads.
+void Messages::restart_waits(Rank peer) {
+  for (auto& [id, transfer] : offered_)
+    if (transfer->exposed && transfer->peer == peer.value()) transfer->since = {};
 }
 
 /// Reads the next bytes of an offered message. False if the sender's memory cannot be read, or may

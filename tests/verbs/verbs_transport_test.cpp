@@ -324,6 +324,34 @@ TEST_F(VerbsTransport, ReadsWhatAPeerExposes) {
   });
 }
 
+/// Also where an operation has announced and sent what was at that address before.
+TEST_F(VerbsTransport, OtherMemoryAtTheSameAddressIsReadAsItIs) {
+  run(2, [](const Member& member) {
+    constexpr std::uint64_t words = 1 << 15;
+    const auto transport = member.connected(Mailbox::segment_for(2, Bytes{words * 8}));
+    Mailbox mailbox{member, *transport, Bytes{words * 8}};
+    const Rank peer = member.peers()[0];
+    std::byte* source = nullptr;
+    std::vector<std::byte> target(words * 8);
+    for (std::uint64_t round = 1; round <= 6; ++round) {
+      source = map_source(source, words, member, round);
+      if (round % 3 == 1) {
+        transport->announce_sources({source, words * 8}, {});
+        exchange_from(member, *transport, mailbox, source, words, round);
+      }
+      const auto exposed = transport->expose(peer, source, Bytes{words * 8}, MemoryKind::host);
+      const Remote theirs = exchange(member, source, *exposed)[peer.value()];
+      const auto read = transport->start_read(peer, theirs.address, theirs.key, target.data(),
+                                              Bytes{words * 8}, MemoryKind::host);
+      await_end(*transport, *read);
+      EXPECT_EQ(wrong_words(target.data(), peer, member.self(), round, words), 0u) << round;
+      member.meet();
+      ::munmap(source, words * 8);
+    }
+    member.meet();
+  });
+}
+
 TEST_F(VerbsTransport, EndReadsReturnsWhenNothingIsWrittenAnyMore) {
   run(2, [](const Member& member) {
     const auto transport = member.connected(Bytes{4096});

@@ -60,9 +60,6 @@ std::shared_ptr<const MemoryKeys> RegisteredSources::register_for_one_use(Addres
 }
 
 void RegisteredSources::forget(const void* data, Bytes length) {
-  const AddressRange range = address_range(data, length, "forget");
-  for (Announced& buffer : announced_)
-    if (buffer.range.overlaps(range)) buffer = {};
   if (cache_) cache_->invalidate(data, length);
 }
 

@@ -19,17 +19,22 @@ GpuDirectReport report_of_cards() {
   return closed;
 }
 
-bool contains(const DeviceAllocation& allocation, const void* data) {
+bool covers(const DeviceAllocation& allocation, const void* data, Bytes size) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
-  return address >= allocation.begin && address - allocation.begin < allocation.bytes;
+  const AddressRange whole{allocation.begin, allocation.begin + allocation.bytes};
+  return whole.contains({address, address + size.value()});
 }
 
 }  // namespace
 
 GpuDirectFunctions& DeviceRegions::functions() {
   if (functions_) return *functions_;
-  functions_ =
-      load_gpu_direct(use_ == GpuDirectUse::detect ? report_of_cards() : GpuDirectReport{});
+  GpuDirectReport report;
+  if (use_ == GpuDirectUse::detect)
+    report = report_of_cards();
+  else if (device_driver("HIP"))
+    report.vendor = GpuVendor::amd;
+  functions_ = load_gpu_direct(report);
   functions_->reg_mr = &::ibv_reg_mr;
   functions_->reg_dmabuf_mr = &::ibv_reg_dmabuf_mr;
   functions_->dereg_mr = &::ibv_dereg_mr;
@@ -47,20 +52,16 @@ std::shared_ptr<const MemoryKeys> DeviceRegions::acquire(const void* data, Bytes
   if (!open()) return nullptr;
   const auto buffer = find_device_buffer(data);
   if (!buffer) return nullptr;
-  drop_one_that_is_gone();
   DeviceAllocation allocation;
+  if (buffer->driver->allocation_of(data, allocation) != 0 || !covers(allocation, data, size))
+    return make(*buffer, reinterpret_cast<std::uintptr_t>(data), size.value());
   const auto known = find(data);
-  const bool has_identity = buffer->driver->allocation_of(data, allocation) == 0;
-  if (known != regions_.end()) {
-    if (has_identity && known->allocation.identity == allocation.identity) {
-      regions_.splice(regions_.begin(), regions_, known);
-      return known->keys;
-    }
-    regions_.erase(known);
+  if (known != regions_.end() && known->allocation.identity == allocation.identity) {
+    regions_.splice(regions_.begin(), regions_, known);
+    return known->keys;
   }
-  if (!has_identity)
-    return make(*buffer->driver, reinterpret_cast<std::uintptr_t>(data), size.value());
-  Keys keys = make(*buffer->driver, allocation.begin, allocation.bytes);
+  drop_those_that_are_gone();
+  Keys keys = make(*buffer, allocation.begin, allocation.bytes);
   if (!keys) return nullptr;
   regions_.push_front({buffer->driver, allocation, keys});
   if (regions_.size() > most) regions_.pop_back();
@@ -68,10 +69,14 @@ std::shared_ptr<const MemoryKeys> DeviceRegions::acquire(const void* data, Bytes
 }
 
 /// Null where the card refuses the memory.
-DeviceRegions::Keys DeviceRegions::make(DeviceDriver& driver, std::uintptr_t begin,
+DeviceRegions::Keys DeviceRegions::make(const DeviceBuffer& where, std::uintptr_t begin,
                                         std::size_t bytes) {
-  functions().export_pages = [&driver](const void* pages, std::size_t size, int& descriptor) {
-    return driver.export_dma_buf(pages, size, descriptor);
+  functions().export_pages = [&where](const void* pages, std::size_t size, int& descriptor) {
+    int former = 0;
+    if (const int error = where.driver->enter(where.place, former)) return error;
+    const int error = where.driver->export_dma_buf(pages, size, descriptor);
+    where.driver->leave(former);
+    return error;
   };
   struct Held {
     DeviceRegistration registration;
@@ -89,22 +94,21 @@ DeviceRegions::Keys DeviceRegions::make(DeviceDriver& driver, std::uintptr_t beg
 
 DeviceRegions::Regions::iterator DeviceRegions::find(const void* data) {
   return std::ranges::find_if(
-      regions_, [&](const Region& region) { return contains(region.allocation, data); });
+      regions_, [&](const Region& region) { return covers(region.allocation, data, Bytes{1}); });
 }
 
 void DeviceRegions::forget(const void* data) {
   if (const auto known = find(data); known != regions_.end()) regions_.erase(known);
 }
 
-/// A registration keeps memory that the program has freed. So the one that was not used for the
-/// longest time is looked at.
-void DeviceRegions::drop_one_that_is_gone() {
-  if (regions_.size() < 2) return;
-  const Region& oldest = regions_.back();
-  DeviceAllocation now;
-  const auto* const begin = reinterpret_cast<const void*>(oldest.allocation.begin);
-  if (oldest.driver->allocation_of(begin, now) != 0 || now.identity != oldest.allocation.identity)
-    regions_.pop_back();
+/// A registration keeps memory that the program has freed.
+void DeviceRegions::drop_those_that_are_gone() {
+  std::erase_if(regions_, [](const Region& region) {
+    DeviceAllocation now;
+    const auto* const begin = reinterpret_cast<const void*>(region.allocation.begin);
+    return region.driver->allocation_of(begin, now) != 0 ||
+           now.identity != region.allocation.identity;
+  });
 }
 
 }  // namespace capstan::verbs

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "capstan/settings.hpp"
+#include "capstan/gpu_direct.hpp"
 #include "core/device/device_memory.hpp"
 #include "core/device/device_registration.hpp"
 #include "core/memory/registration/registration_cache.hpp"
@@ -47,9 +47,9 @@ class DeviceRegions {
   using Regions = std::list<Region>;
 
   GpuDirectFunctions& functions();
-  Keys make(DeviceDriver& driver, std::uintptr_t begin, std::size_t bytes);
+  Keys make(const DeviceBuffer& where, std::uintptr_t begin, std::size_t bytes);
   Regions::iterator find(const void* data);
-  void drop_one_that_is_gone();
+  void drop_those_that_are_gone();
 
   ibv_pd* const domain_;
   const GpuDirectUse use_;

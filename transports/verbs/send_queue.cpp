@@ -77,8 +77,7 @@ void SendQueue::add_read(const Target& source, void* to, std::uint32_t length, s
 }
 
 int SendQueue::submit() {
-  if (pending_ == 0 || error_ != 0) return error_;
-  pending_ = 0;
+  if (std::exchange(pending_, 0) == 0 || error_ != 0) return error_;
   ibv_send_wr* refused = nullptr;
   return error_ = ::ibv_post_send(queue_pair_.get(), requests_.data(), &refused);
 }

@@ -30,7 +30,9 @@ std::string_view explain(ibv_wc_status status) {
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_OP_ERR:
-      return "it refuses what is written to it: its transport is gone or of another version";
+      return "it refuses what is written to it or read from it: it has failed, its transport is "
+             "gone, "
+             "or of another version";
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_LEN_ERR:
     case IBV_WC_LOC_QP_OP_ERR:
@@ -66,6 +68,7 @@ VerbsEndpoint::VerbsEndpoint(Rank self, int ranks, std::span<std::byte> segment,
       source_registrar_(device_.domain.get(), IBV_ACCESS_REMOTE_READ),
       target_registrar_(device_.domain.get(), IBV_ACCESS_LOCAL_WRITE),
       sources_(source_registrar_, {.bytes = options.cached_sources}),
+      exposed_(source_registrar_, {.bytes = options.cached_sources}),
       targets_(target_registrar_, {.bytes = options.cached_sources}),
       device_regions_(device_.domain.get(), options.gpu_direct),
       peers_(ranks),
@@ -295,13 +298,17 @@ void VerbsEndpoint::end_reads(Rank rank) {
       "send what was being read from it");
 }
 
-/// Gives the connection up if it is not `done` in time.
+/// Gives the connection up if it is not `done` in time, or the device fails.
 void VerbsEndpoint::await(Rank rank, const std::function<bool(const Connection&)>& done,
                           std::string_view owed) {
   Connection& connection = *peers_[rank].connection;
   const Deadline deadline = Deadline::in(longest_leave_.value_or(2 * options_.peer_timeout));
   while (!done(connection)) {
-    progress();
+    try {
+      progress();
+    } catch (const SystemError& error) {
+      connection.lose(fmt::format("was given up: {}", error.what()));
+    }
     if (deadline.expired())
       connection.lose(
           fmt::format("was given up: within {} it did not {}", deadline.budget(), owed));
@@ -311,14 +318,14 @@ void VerbsEndpoint::await(Rank rank, const std::function<bool(const Connection&)
 std::shared_ptr<const MemoryKeys> VerbsEndpoint::readable(const void* data, Bytes size,
                                                           MemoryKind kind) {
   return kind == MemoryKind::device ? device_regions_.acquire(data, size)
-                                    : sources_.acquire(data, size);
+                                    : exposed_.acquire(data, size);
 }
 
 void VerbsEndpoint::forget(const void* data, Bytes size, MemoryKind kind) {
   if (kind == MemoryKind::device)
     device_regions_.forget(data);
   else
-    sources_.forget(data, size);
+    exposed_.forget(data, size);
 }
 
 std::shared_ptr<RemoteRead> VerbsEndpoint::start_read(Rank rank, std::uint64_t address,

@@ -97,7 +97,9 @@ class VerbsEndpoint {
   CompletionQueue completions_;
   Pieces own_;
   CallerRegistrar source_registrar_, target_registrar_;
-  RegisteredSources sources_, targets_;  // outlive the connections
+  // They outlive the connections. What peers read is never found by an announcement of a former
+  // call.
+  RegisteredSources sources_, exposed_, targets_;
   DeviceRegions device_regions_;
   ByRank<Peer> peers_;
   std::unordered_map<std::uint32_t, Rank> by_queue_pair_;  // rank of the peer

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "capstan/settings.hpp"
+#include "capstan/gpu_direct.hpp"
 #include "core/net/job_key.hpp"
 #include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@ enum class GpuDirectRoute {
   libfabric     ///< a libfabric provider with FI_HMEM does either by itself
 };
 std::string_view name_of(GpuDirectRoute route);
+
+/// See Settings::gpu_direct.
+enum class GpuDirectUse : std::uint8_t { detect, always, never };
 
 enum class GpuVendor { nvidia, amd };
 std::string_view name_of(GpuVendor vendor);

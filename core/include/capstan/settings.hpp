@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "capstan/export.hpp"
+#include "capstan/gpu_direct.hpp"
 #include "capstan/quantity.hpp"
 
 namespace CAPSTAN_EXPORT capstan {
@@ -25,9 +26,6 @@ enum class Network : std::uint8_t { automatic, tcp, ofi, verbs };
 enum class Wire : std::uint8_t { plain, authenticated, encrypted };
 /// "plain".
 std::string_view name_of(Wire wire);
-
-/// See Settings::gpu_direct.
-enum class GpuDirectUse : std::uint8_t { detect, always, never };
 
 /// Every setting of the engine. Each can be set in the program or by the environment variable
 /// named beside it; nothing else in the library reads the environment except launch detection
@@ -149,10 +147,10 @@ struct Settings {
   /// host memory. CAPSTAN_DEVICE_EXECUTOR, 0 or 1.
   bool device_executor = true;
 
-  /// Whether network cards read and write memory of devices themselves (GPUDirect), over verbs, for
-  /// messages of more than 8 KiB. `detect`: where capstan::gpu_direct() finds that they can;
-  /// `always`: wherever a card accepts the memory, whatever was found; `never`: all memory of
-  /// devices is staged through pinned host memory. Each rank decides for its own memory.
+  /// Whether network cards read and write memory of devices themselves (GPUDirect): over verbs,
+  /// with one rail, for messages of more than 8 KiB. `detect`: where capstan::gpu_direct() finds
+  /// that they can; `always`: wherever a card accepts the memory, whatever was found; `never`: all
+  /// memory of devices is staged through pinned host memory. Each rank decides for its own memory.
   /// CAPSTAN_GPU_DIRECT, detect, always or never.
   GpuDirectUse gpu_direct = GpuDirectUse::detect;
 
