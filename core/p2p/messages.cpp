@@ -35,7 +35,8 @@ Messages::Messages(Peers& peers, Bytes offset, const Options& options)
       credits_(peers, offset, options.unexpected),
       outgoing_(ranks_),
       sending_(ranks_),
-      full_since_(ranks_) {}
+      full_since_(ranks_),
+      takes_offers_(ranks_) {}
 
 Bytes Messages::area(int ranks, Bytes ring) {
   return Credits::area(ranks) + Rings::area(ranks, ring);
@@ -171,10 +172,11 @@ void Messages::handle(Rank source, const MessageFrame& frame, const Payload& pay
     case MessageFrame::Kind::offer:
       return arrive(source, frame, payload);
     case MessageFrame::Kind::acknowledged:
-      restart_waits(source);
+      takes_offers_[source] = 1;
       return end_offer(source, frame.id);
     case MessageFrame::Kind::reading:
-      return restart_waits(source);
+      takes_offers_[source] = 1;
+      return;
     case MessageFrame::Kind::stream:
       return stream(source, frame);
     case MessageFrame::Kind::fragment:

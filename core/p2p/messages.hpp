@@ -182,7 +182,6 @@ class Messages {
   bool pull(Incoming& incoming);
   bool start_read(const Incoming& incoming);
   bool take_in(Incoming& incoming);
-  void restart_waits(Rank peer);
   bool read_offer(const Incoming& incoming, std::uint64_t length);
   void expose(MessageTransfer& transfer, MessageFrame& frame);
   void handle(Rank source, const MessageFrame& frame, const Payload& payload);
@@ -232,6 +231,7 @@ class Messages {
   /// its frames have left, so that the message arrives whatever this rank does next.
   ByRank<std::deque<TransferPointer>> sending_;
   ByRank<Time> full_since_;            // when check() first saw that a send made no progress
+  ByRank<std::uint8_t> takes_offers_;  // 1: read an offer since the last check(), or a part of one
   std::list<TransferPointer> posted_;  // receives, in the order of the calls
   std::list<Unexpected> unexpected_;   // in the order of arrival
   std::list<Incoming> incoming_;

@@ -78,7 +78,13 @@ void Messages::check_sends(Time now, Judge& judge) {
     if (const auto error = judge.late(transfer, Rank{transfer.peer}, waited(since, now)))
       std::rethrow_exception(error);
   };
-  for (auto& [id, transfer] : offered_) check(*transfer, transfer->since);
+  for (auto& [id, transfer] : offered_) {
+    // A card reads one message after the other: those that it has not come to wait no longer than
+    // the one that it reads.
+    if (transfer->exposed && takes_offers_[Rank{transfer->peer}] != 0) transfer->since = {};
+    check(*transfer, transfer->since);
+  }
+  for (const Rank peer : peers_.others()) takes_offers_[peer] = 0;
   for (const Rank peer : peers_.others()) {
     if (const MessageTransfer* const first = first_unsent(peer))
       check(*first, full_since_[peer]);

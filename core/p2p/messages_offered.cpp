@@ -169,13 +169,6 @@ bool Messages::take_in(Incoming& incoming) {
   return true;
 }
 
-/// A card reads one message after the other: those that it has not come to wait no longer than the
-/// one that it reads.
-void Messages::restart_waits(Rank peer) {
-  for (auto& [id, transfer] : offered_)
-    if (transfer->exposed && transfer->peer == peer.value()) transfer->since = {};
-}
-
 /// Reads the next bytes of an offered message. False if the sender's memory cannot be read, or may
 /// have been given back to its owner meanwhile.
 bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {

@@ -67,6 +67,37 @@ TEST_F(MessageReads, WhereACardRefusesFragmentsTravel) {
   EXPECT_EQ(cards().exposed.size(), 0U);
 }
 
+/// Nobody is gone, and nobody is late.
+class PatientJudge final : public Messages::Judge {
+  std::optional<std::string> gone(Rank) override { return std::nullopt; }
+  std::exception_ptr lost(const Messages::MessageTransfer&, Rank, const std::string&) override {
+    return nullptr;
+  }
+  bool is_late(Messages::Time::duration) override { return false; }
+  std::exception_ptr late(const Messages::MessageTransfer&, Rank,
+                          Messages::Time::duration) override {
+    return nullptr;
+  }
+};
+
+/// A card reads them one after the other, so the last of many waits for long.
+TEST_F(MessageReads, AMessageThatHasBeenReadRestartsTheWaitsOfThoseBehindIt) {
+  const std::vector sent{send(), send(), send()};
+  PatientJudge judge;
+  const auto now = Messages::Time::clock::now();
+  const auto since = [&](int seconds) {
+    world_.at(0).check(now + std::chrono::seconds{seconds}, judge);
+    return (world_.at(0).awaited().at(0).since - now) / std::chrono::seconds{1};
+  };
+  EXPECT_EQ(since(0), 0);
+  EXPECT_EQ(since(10), 0);
+  const auto got = receive();
+  world_.settle();
+  EXPECT_TRUE(got->finished && sent[0]->finished && !sent[1]->finished);
+  EXPECT_EQ(since(20), 20);
+  EXPECT_EQ(since(30), 20);
+}
+
 /// The card writes to the buffer: nobody gets it back before.
 TEST_F(MessageReads, ABufferThatACardWritesToIsNotGivenBack) {
   const auto sent = send(), got = receive();
