@@ -16,7 +16,7 @@ constexpr int retries = 6;                   // 7 would mean for ever, in some d
 constexpr int retries_for_room = 7;          // for ever: a slow receiver is not lost
 constexpr std::uint8_t pause_for_room = 12;  // 0.64 ms
 // Writes wait behind reads that the peer's hardware does not answer yet.
-constexpr std::uint32_t most_reads = 8;
+constexpr std::uint32_t most_reads = 8;  // measured: docs/lab-notebook.md#messages-that-cards-read
 constexpr std::uint32_t sequence_mask = (1 << 24) - 1;
 
 /// The exponent of the time to wait for an acknowledgement: 4.096 us times a power of two.
