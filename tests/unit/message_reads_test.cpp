@@ -128,7 +128,7 @@ class MessageReadsOnDevices : public MessageReads {
  protected:
   /// Takes the buffer of a transfer for memory of a device.
   void put_on_device(const std::shared_ptr<Transfer>& transfer) {
-    transfer->pointer->stage = [this, transfer](Messages::MessageTransfer& message) {
+    transfer->pointer->stage = [this](Messages::MessageTransfer& message) {
       ++staged_;
       const auto copy = std::make_shared<std::vector<std::byte>>(message.size);
       if (message.sends) std::copy_n(message.data, message.size, copy->data());
