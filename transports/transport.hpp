@@ -38,7 +38,7 @@ struct Link {
   bool mapped = false;
 };
 
-/// Whose memory an address is of.
+/// Where memory lies.
 enum class MemoryKind : std::uint8_t { host, device };
 
 /// Memory that a peer may read by Transport::start_read() as long as this lives. Not thread-safe.

@@ -98,7 +98,7 @@ inline std::vector<std::uint8_t> filled(std::size_t size, int with) {
   return std::vector<std::uint8_t>(size, static_cast<std::uint8_t>(with));
 }
 
-/// How many transfers have finished, none of them with an error.
+/// The number of transfers that have finished. Expects that none has an error.
 template <class Transfers>
 int finished(const Transfers& transfers) {
   for (const auto& transfer : transfers) EXPECT_EQ(transfer->error, nullptr);

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "transports/transport.hpp"
+#include "tests/unit/forwarding_transport.hpp"
 
 namespace capstan {
 
@@ -26,31 +26,13 @@ struct Cards {
 
 /// Passes everything on to another transport, and reads memory of peers as a network card does:
 /// step by step, in progress().
-class ReadingTransport final : public Transport {
+class ReadingTransport final : public ForwardingTransport {
  public:
   ReadingTransport(std::unique_ptr<Transport> inner, Cards& cards)
-      : inner_(std::move(inner)), cards_(cards) {}
-
-  std::string_view name() const override { return inner_->name(); }
-  Address address() const override { return inner_->address(); }
-  void connect(std::span<const Address> addresses, Deadline deadline) override {
-    inner_->connect(addresses, deadline);
-  }
-  std::span<std::byte> segment() override { return inner_->segment(); }
-  const Link& link(Rank peer) const override { return inner_->link(peer); }
-  void push(Rank peer, Bytes offset, Bytes length) override { inner_->push(peer, offset, length); }
-  void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override {
-    inner_->push_from(peer, offset, from, length);
-  }
-  bool pushed(Rank peer) const override { return inner_->pushed(peer); }
-  void detach_sources(Rank peer) override { inner_->detach_sources(peer); }
-  void prepare_to_sleep() override { inner_->prepare_to_sleep(); }
-  void sleep(std::chrono::nanoseconds at_most) override { inner_->sleep(at_most); }
-  void cancel_sleep() override { inner_->cancel_sleep(); }
-  std::optional<std::string> departed(Rank peer) override { return inner_->departed(peer); }
+      : ForwardingTransport(std::move(inner)), cards_(cards) {}
 
   void progress() override {
-    inner_->progress();
+    ForwardingTransport::progress();
     std::erase_if(reads_, [&](UnderWay& one) { return !advance(one); });
   }
 
@@ -77,7 +59,7 @@ class ReadingTransport final : public Transport {
   }
 
  protected:
-  void ring(const Link& link) override { inner_->wake(link); }
+  void ring(const Link& link) override { inner().wake(link); }
 
  private:
   class Exposed final : public ExposedMemory {
@@ -120,7 +102,6 @@ class ReadingTransport final : public Transport {
     return one.read->under_way();
   }
 
-  const std::unique_ptr<Transport> inner_;
   Cards& cards_;
   std::list<UnderWay> reads_;
 };

@@ -28,7 +28,7 @@ std::uint8_t timeout_for(std::chrono::milliseconds all_retries) {
   return exponent;
 }
 
-/// How many reads the device answers at a time, or makes.
+/// The most RDMA reads that the device answers at a time.
 std::uint32_t reads_of(const Device& device) {
   return static_cast<std::uint32_t>(
       std::clamp<int>(device.limits.max_qp_rd_atom, 1, static_cast<int>(most_reads)));

@@ -31,8 +31,7 @@ std::string_view explain(ibv_wc_status status) {
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_OP_ERR:
       return "it refuses what is written to it or read from it: it has failed, its transport is "
-             "gone, "
-             "or of another version";
+             "gone, or of another version";
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_LEN_ERR:
     case IBV_WC_LOC_QP_OP_ERR:

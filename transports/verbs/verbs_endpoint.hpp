@@ -97,8 +97,8 @@ class VerbsEndpoint {
   CompletionQueue completions_;
   Pieces own_;
   CallerRegistrar source_registrar_, target_registrar_;
-  // They outlive the connections. What peers read is never found by an announcement of a former
-  // call.
+  // They outlive the connections. Exposed memory has registrations of its own: an announcement of
+  // a former call must not be taken for it.
   RegisteredSources sources_, exposed_, targets_;
   DeviceRegions device_regions_;
   ByRank<Peer> peers_;
