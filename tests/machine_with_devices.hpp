@@ -1,11 +1,9 @@
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <cstdio>
 #include <fstream>
 #include <string>
+
+#include "tests/temporary_folder.hpp"
 
 namespace capstan::test {
 
@@ -14,12 +12,7 @@ namespace capstan::test {
 /// has a GPU, a disk, and the screen of the server's management.
 class MachineWithDevices {
  public:
-  MachineWithDevices() : path_(testing::TempDir() + "capstan_io_" + std::to_string(::getpid())) {
-    std::ofstream{path_} << text;
-  }
-  ~MachineWithDevices() { std::remove(path_.c_str()); }
-  MachineWithDevices(const MachineWithDevices&) = delete;
-  MachineWithDevices& operator=(const MachineWithDevices&) = delete;
+  MachineWithDevices() { std::ofstream{path_} << text; }
   const std::string& path() const { return path_; }
 
  private:
@@ -74,7 +67,8 @@ class MachineWithDevices {
 </topology>
 )";
 
-  std::string path_;
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_ / "machine.xml";
 };
 
 }  // namespace capstan::test

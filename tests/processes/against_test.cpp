@@ -15,6 +15,7 @@
 #include "capstan/error.hpp"
 #include "core/launcher/remote_shell.hpp"
 #include "tests/processes/testbed.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace capstan {
 namespace {
@@ -30,24 +31,12 @@ using ::testing::Not;
   if ((result).status == 77) GTEST_SKIP() << (result).output
 
 /// A folder for the files of one test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "capstan-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-
-  const fs::path& path() const { return path_; }
+struct Folder : test::TemporaryFolder {
   std::string write_program(const std::string& name, const std::string& text) const {
-    std::ofstream{path_ / name} << text;
-    fs::permissions(path_ / name, fs::perms::owner_all);
-    return (path_ / name).string();
+    std::ofstream{*this / name} << text;
+    fs::permissions(*this / name, fs::perms::owner_all);
+    return *this / name;
   }
-
- private:
-  fs::path path_;
 };
 
 /// The libraries that this build can compare with.

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -9,26 +8,18 @@
 #include <vector>
 
 #include "tests/processes/processes.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace capstan {
 
-/// A folder that is removed with what is in it.
-class Folder {
- public:
-  Folder() {
-    std::string name = ::testing::TempDir() + "capstan-folder-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+/// A folder in which commands run.
+struct Folder : test::TemporaryFolder {
   /// Runs a line of a shell there, with `capstan` on the path.
   CommandResult run(const std::string& line) const {
     const auto programs = std::filesystem::path{CAPSTAN_PROGRAM}.parent_path().string();
-    return run_command({"sh", "-c", "cd " + path_ + "; PATH=" + programs + ":$PATH; " + line});
+    return run_command(
+        {"sh", "-c", "cd " + path().string() + "; PATH=" + programs + ":$PATH; " + line});
   }
-
- private:
-  std::string path_;
 };
 
 struct Session {

@@ -11,6 +11,7 @@
 
 #include "capstan/collective.hpp"
 #include "tests/processes/processes.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace capstan {
 namespace {
@@ -217,16 +218,14 @@ std::string text_of_file(const std::filesystem::path& file) {
 }
 
 TEST(Perf, WritesEveryStepOfEveryRank) {
-  const auto folder = std::filesystem::path{testing::TempDir()};
+  const test::TemporaryFolder folder;
   const auto traced = [&](const std::string& name) {
     const std::string file = folder / name;
     const auto result = run_command({CAPSTAN_PROGRAM, "perf", "all_reduce", "-n", "3",
                                      "--algorithm", "direct/staged", "-b", "4k", "-e", "8k",
                                      "--seconds", "0.01", "--rounds", "1", "--trace", file});
     EXPECT_EQ(result.status, 0) << result.output;
-    const std::string text = text_of_file(file);
-    std::filesystem::remove(file);
-    return text;
+    return text_of_file(file);
   };
   const auto trace = nlohmann::json::parse(traced("steps.json"));
   std::map<int, int> calls, steps;

@@ -14,6 +14,7 @@
 #include "perf/report/origin.hpp"
 #include "perf/report/page.hpp"
 #include "tests/processes/processes.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace capstan::report {
 namespace {
@@ -57,14 +58,9 @@ class Reports : public ::testing::Test {
     } catch (const std::exception& error) {
       GTEST_SKIP() << error.what();
     }
-    std::string name = (fs::temp_directory_path() / "capstan-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  void TearDown() override {
-    if (!folder_.empty()) fs::remove_all(folder_);
   }
 
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string file(const std::string& name) const { return folder_ / name; }
 
   /// Nothing is painted, and so the browser has no frames to wait for.
   static constexpr const char* frames_by_clock =
@@ -73,7 +69,7 @@ class Reports : public ::testing::Test {
 
   /// What tests/processes/report_probe.js sees on a page.
   json look(const std::string& html, int width = 1280, bool dark = false) const {
-    const fs::path page = folder_ / "page.html";
+    const std::string page = folder_ / "page.html";
     std::string text = html;
     const std::size_t end = text.rfind("</body>");
     EXPECT_NE(end, std::string::npos) << "no whole page: " << text.substr(0, 200);
@@ -86,7 +82,7 @@ class Reports : public ::testing::Test {
                      "--virtual-time-budget=2000", "--user-data-dir=" + file("profile"),
                      fmt::format("--window-size={},1000", width),
                      fmt::format("--blink-settings=preferredColorScheme={}", dark ? 0 : 1),
-                     "--dump-dom", "file://" + page.string()});
+                     "--dump-dom", "file://" + page});
     const std::size_t first = result.output.find("SEEN{"), last = result.output.rfind("}SEEN");
     EXPECT_NE(first, std::string::npos) << "the page's script has not ended";
     if (first == std::string::npos) return {};
@@ -116,7 +112,7 @@ class Reports : public ::testing::Test {
     return text;
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 Line line(const std::string& name, double factor, Role role = Role::other) {

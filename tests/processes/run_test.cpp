@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/processes/processes.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace capstan {
 namespace {
@@ -151,17 +152,14 @@ TEST(Run, ATakenPortIsOneError) {
 
 TEST(Run, KillingTheLauncherEndsTheRanksAndWhatTheyHaveStarted) {
   // The inner launcher kills itself through its rank; neither the rank nor its child survives it.
-  std::string file = (std::filesystem::temp_directory_path() / "capstan-XXXXXX").string();
-  const int made = ::mkstemp(file.data());
-  ASSERT_GE(made, 0);
-  ::close(made);
+  const test::TemporaryFolder folder;
+  const std::string file = folder / "pids";
   run_command({"sh", "-c",
                fmt::format("{} run -n 1 -- sh -c 'sleep 1000 & echo $$ $! > {}; kill -9 $PPID; "
                            "exec sleep 1000'; true",
                            CAPSTAN_PROGRAM, file)});
   std::string rank, child;
   std::ifstream{file} >> rank >> child;
-  std::filesystem::remove(file);
   ASSERT_FALSE(child.empty());
   const auto lives = [](const std::string& pid) { return std::filesystem::exists("/proc/" + pid); };
   for (int i = 0; i < 600 && (lives(rank) || lives(child)); ++i)

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tests/processes/processes.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace capstan {
 namespace {
@@ -18,15 +19,10 @@ using ::testing::HasSubstr;
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 /// A folder for one test, and in it the configuration of a user without a profile.
-struct Folder {
-  Folder() { std::filesystem::remove_all(path), std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string file(const char* name) const { return path / name; }
+struct Folder : test::TemporaryFolder {
   Environment environment() const {
-    return {{"XDG_CONFIG_HOME", path}, {"XDG_CONFIG_DIRS", file("none")}};
+    return {{"XDG_CONFIG_HOME", path()}, {"XDG_CONFIG_DIRS", *this / "none"}};
   }
-  const std::filesystem::path path = std::filesystem::path{testing::TempDir()} /
-                                     testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 CommandResult capstan(const Folder& folder, std::vector<std::string> arguments,
@@ -45,14 +41,14 @@ std::string text_of(const std::string& file) {
 TEST(Explain, NamesEveryCandidateItsTimesAndWhyItWasNotTaken) {
   const Folder folder;
   const auto result = capstan(folder, {"explain", "all_reduce", "--bytes", "64k", "-n", "4",
-                                       "--schedule", "1", "--svg", folder.file("picture.svg")});
+                                       "--schedule", "1", "--svg", folder / "picture.svg"});
   ASSERT_EQ(result.status, 0) << result.output;
   for (const char* part :
        {"all_reduce(16384 x f32, sum), 65536 bytes, on 4 ranks on 1 host",
         "chosen:   ", "decided by: the model", "= latency", "+reduction", "rabenseifner/staged",
         "times as long", "made for several hosts", "schedule of rank 1", "    0  "})
     EXPECT_THAT(result.output, HasSubstr(part));
-  const std::string svg = text_of(folder.file("picture.svg"));
+  const std::string svg = text_of(folder / "picture.svg");
   EXPECT_THAT(svg, HasSubstr("<svg xmlns"));
   EXPECT_THAT(svg, HasSubstr("</svg>"));
   EXPECT_GT(occurrences(svg, "class=\"step\""), 8);
@@ -81,8 +77,8 @@ TEST(Explain, RefusesWhatItCannotRead) {
   const auto bad = capstan(folder, {"explain", "--rules", "all_reduce:0-4k:flut"});
   EXPECT_EQ(bad.status, 2);
   EXPECT_THAT(bad.output, HasSubstr("in column 17"));
-  std::ofstream{folder.file("bad.json")} << "{\n  oops";
-  const auto file = capstan(folder, {"explain", "--profile", folder.file("bad.json")});
+  std::ofstream{folder / "bad.json"} << "{\n  oops";
+  const auto file = capstan(folder, {"explain", "--profile", folder / "bad.json"});
   EXPECT_EQ(file.status, 2);
   EXPECT_THAT(file.output, HasSubstr("bad.json:2:3: this is no JSON"));
 }
@@ -93,7 +89,7 @@ CommandResult tune(const Folder& folder, const char* sizes) {
 }
 
 std::string profile_in(const Folder& folder) {
-  for (const auto& entry : std::filesystem::directory_iterator{folder.path / "capstan/profiles"})
+  for (const auto& entry : std::filesystem::directory_iterator{folder.path() / "capstan/profiles"})
     return entry.path();
   return "none";
 }
@@ -136,15 +132,15 @@ TEST(Tune, ChecksProfilesAndIgnoresThoseOfOtherMachines) {
   cells.push_back(cells[0]);
   cells.push_back(cells[0]);
   cells[2]["bytes"] = 16 << 20;
-  std::ofstream{folder.file("other.json")} << profile;
-  const auto result = capstan(folder, {"tune", "--check", folder.file("other.json")});
+  std::ofstream{folder / "other.json"} << profile;
+  const auto result = capstan(folder, {"tune", "--check", folder / "other.json"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.output, HasSubstr("another machine"));
   EXPECT_THAT(result.output, HasSubstr("it stands there twice"));
   EXPECT_THAT(result.output, HasSubstr("nothing is known between"));
   const auto ran = capstan(
       folder, {"perf", "all_reduce", "-n", "2", "-b", "1k", "-e", "1k", "--seconds", "0.01"},
-      {{"CAPSTAN_PROFILE", folder.file("other.json")}});
+      {{"CAPSTAN_PROFILE", folder / "other.json"}});
   EXPECT_EQ(ran.status, 0) << ran.output;
   EXPECT_EQ(occurrences(ran.output, "is ignored: it is of another machine"), 1) << ran.output;
 }
@@ -156,7 +152,8 @@ TEST(Tune, JudgesTheModelByWhatWasMeasured) {
   const auto one = capstan(folder, {"tune", "--judge", file});
   EXPECT_EQ(one.status, 0) << one.output;
   EXPECT_THAT(one.output, HasSubstr("of 4 cells"));
-  EXPECT_THAT(one.output, HasSubstr("with the factors of " + file + ", which were fitted to these"));
+  EXPECT_THAT(one.output,
+              HasSubstr("with the factors of " + file + ", which were fitted to these"));
   EXPECT_THAT(one.output, HasSubstr("pairs that differ by more than 20 %"));
   const auto both = capstan(folder, {"tune", "--judge", file + "," + file});
   EXPECT_THAT(both.output, HasSubstr("with the factors of " + file + ", measured by " + file));
@@ -164,8 +161,8 @@ TEST(Tune, JudgesTheModelByWhatWasMeasured) {
       << "how good it is depends on the machine";
   json profile = json::parse(text_of(file));
   profile["machine"]["id"] = "0123456789abcdef";
-  std::ofstream{folder.file("other.json")} << profile;
-  const auto other = capstan(folder, {"tune", "--judge", folder.file("other.json")});
+  std::ofstream{folder / "other.json"} << profile;
+  const auto other = capstan(folder, {"tune", "--judge", folder / "other.json"});
   EXPECT_NE(other.status, 0);
   EXPECT_THAT(other.output, HasSubstr("another machine"));
 }
@@ -197,7 +194,7 @@ TEST(Tune, WhatTheAutotunerMeasuredIsKeptForLaterRuns) {
 TEST(Tune, ANamedProfileThatIsMissingStopsAllRanks) {
   const Folder folder;
   const auto ran = capstan(folder, {"perf", "all_reduce", "-n", "2", "-b", "8", "-e", "8"},
-                           {{"CAPSTAN_PROFILE", folder.file("missing.json")}});
+                           {{"CAPSTAN_PROFILE", folder / "missing.json"}});
   EXPECT_NE(ran.status, 0);
   EXPECT_THAT(ran.output, HasSubstr("missing.json: the profile cannot be read"));
 }
@@ -264,10 +261,10 @@ TEST(Tune, MpirunLoadsTheRulesFile) {
   const auto exported =
       capstan(folder, {"tune", "--export", "openmpi4", "--output", profile_in(folder)});
   expect_well_formed(exported.output);
-  std::ofstream{folder.file("rules.conf")} << exported.output;
+  std::ofstream{folder / "rules.conf"} << exported.output;
   const auto loaded = run_command({"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n",
                                    "2", "--mca", "coll_tuned_use_dynamic_rules", "1", "--mca",
-                                   "coll_tuned_dynamic_rules_filename", folder.file("rules.conf"),
+                                   "coll_tuned_dynamic_rules_filename", folder / "rules.conf",
                                    "--mca", "coll_base_verbose", "100", program, "first"});
   EXPECT_EQ(loaded.status, 0) << loaded.output;
   EXPECT_EQ(occurrences(loaded.output, " of 2: alike"), 4) << loaded.output;
@@ -286,7 +283,8 @@ TEST(Tune, SessionsInTheDocumentAreTrue) {
     if (!inside || line.empty() || line.starts_with("```")) continue;
     if (line.starts_with("$ capstan ")) {
       const auto result = run_command(
-          {"sh", "-c", "cd " + folder.path.string() + " && " CAPSTAN_PROGRAM " " + line.substr(10)},
+          {"sh", "-c",
+           "cd " + folder.path().string() + " && " CAPSTAN_PROGRAM " " + line.substr(10)},
           folder.environment());
       const bool checks =
           line.find("--check") != line.npos;  // may find fault with a loaded machine

@@ -9,6 +9,7 @@
 #include "capstan/error.hpp"
 #include "core/net/host_identity.hpp"
 #include "tests/machine_with_devices.hpp"
+#include "tests/temporary_folder.hpp"
 #include "topology/io.hpp"
 #include "topology/machine.hpp"
 
@@ -155,7 +156,8 @@ TEST(Machine, RefusesDescriptionsWithTheReason) {
 }
 
 TEST(Machine, ReadsXml) {
-  const std::string path = testing::TempDir() + "capstan_topology_" + std::to_string(::getpid());
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "machine.xml";
   std::ofstream{path} << R"(<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
@@ -182,7 +184,6 @@ TEST(Machine, ReadsXml) {
 </topology>
 )";
   const Machine machine = Machine::from_xml(path);
-  std::remove(path.c_str());
   EXPECT_EQ(machine.name(), "Paper CPU");
   EXPECT_EQ(machine.l3(), kib * 8192);
   EXPECT_EQ(machine.every_core().size(), 2U);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/temporary_folder.hpp"
 #include "tests/unit/fake_libraries.hpp"
 
 namespace capstan {
@@ -68,17 +69,14 @@ struct FakeDriver {
 /// A machine with or without device files, which its destructor removes.
 class Machine {
  public:
-  explicit Machine(const std::string& node = "")
-      : root_(std::filesystem::path{::testing::TempDir()} /
-              ("devices-" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
+  explicit Machine(const std::string& node = "") {
     std::filesystem::create_directories(root_ / "dev");
     if (!node.empty()) std::ofstream{root_ / node};
   }
-  ~Machine() { std::filesystem::remove_all(root_); }
-  SystemView view(const LibraryLoader& loader) const { return {root_, &loader}; }
+  SystemView view(const LibraryLoader& loader) const { return {root_.path(), &loader}; }
 
  private:
-  std::filesystem::path root_;
+  test::TemporaryFolder root_;
 };
 
 TEST(DeviceDrivers, NothingIsLoadedWhereThereIsNoDevice) {

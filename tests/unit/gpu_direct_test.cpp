@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +9,7 @@
 
 #include "capstan/error.hpp"
 #include "core/device/device_registration.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tests/unit/fake_libraries.hpp"
 
 #if __has_include(<rdma/fabric.h>)
@@ -25,11 +25,9 @@ using ::testing::HasSubstr;
 /// A machine made of files and functions.
 struct GpuDirectTest : ::testing::Test {
   GpuDirectTest() {
-    std::string name = std::filesystem::temp_directory_path() / "capstan-gpu-direct-XXXXXX";
-    system.root = ::mkdtemp(name.data());
+    system.root = folder.path();
     system.loader = &libraries;
   }
-  ~GpuDirectTest() override { std::filesystem::remove_all(system.root); }
 
   void file(const std::string& path, const std::string& contents = "") const {
     std::filesystem::create_directories((system.root / path).parent_path());
@@ -78,6 +76,7 @@ struct GpuDirectTest : ::testing::Test {
   std::string peer_memory() const { return obstacle(GpuDirectRoute::peer_memory); }
   std::string libfabric() const { return obstacle(GpuDirectRoute::libfabric); }
 
+  const test::TemporaryFolder folder;
   SystemView system;
   FakeLibraries libraries;
 };

@@ -2,14 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "capstan/error.hpp"
 #include "core/launcher/host_list.hpp"
 #include "core/launcher/host_protocol.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace capstan::launcher {
 namespace {
@@ -76,10 +75,9 @@ class HostFile : public ::testing::Test {
     std::ofstream{path_} << text;
     return read_hostfile(path_);
   }
-  ~HostFile() override { std::filesystem::remove(path_); }
 
-  const std::string path_ =
-      std::filesystem::temp_directory_path() / ("capstan-hostfile-" + std::to_string(::getpid()));
+  const test::TemporaryFolder folder_;
+  const std::string path_ = folder_ / "hosts";
 };
 
 TEST_F(HostFile, HasAHostPerLine) {

@@ -14,6 +14,7 @@
 #include "capstan/version.hpp"
 #include "core/selection/survey.hpp"
 #include "core/tuning/find_profile.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tests/unit/measured_cells.hpp"
 
 namespace capstan {
@@ -227,29 +228,26 @@ TEST(Profile, BadFilesSayWhere) {
 }
 
 /// A folder in which the user's profiles lie, for the time of a test.
-struct ConfigFolder {
+struct ConfigFolder : test::TemporaryFolder {
   ConfigFolder() {
-    std::filesystem::remove_all(path);
-    setenv("XDG_CONFIG_HOME", path.c_str(), 1);
-    setenv("XDG_CONFIG_DIRS", (path / "system").c_str(), 1);
+    setenv("XDG_CONFIG_HOME", path().c_str(), 1);
+    setenv("XDG_CONFIG_DIRS", (path() / "system").c_str(), 1);
   }
   ~ConfigFolder() {
     unsetenv("XDG_CONFIG_HOME");
     unsetenv("XDG_CONFIG_DIRS");
-    std::filesystem::remove_all(path);
   }
   static void write(const std::filesystem::path& file, const std::string& text) {
     std::filesystem::create_directories(file.parent_path());
     std::ofstream{file} << text;
   }
-  const std::filesystem::path path = std::filesystem::path{testing::TempDir()} / "capstan_config";
 };
 
 TEST(Profile, FilesOfTheUserLieInFoldersByKind) {
   const ConfigFolder folder;
   const Fingerprint machine{.id = "1f", .description = "a machine"};
   EXPECT_EQ(user_profile_path(machine), user_file(machine, "profiles"));
-  EXPECT_EQ(user_file(machine, "clusters"), folder.path / "capstan/clusters/1f.json");
+  EXPECT_EQ(user_file(machine, "clusters"), folder.path() / "capstan/clusters/1f.json");
 }
 
 TEST(Profile, TheUsersComesBeforeTheSystems) {
@@ -257,14 +255,14 @@ TEST(Profile, TheUsersComesBeforeTheSystems) {
   const Machine machine = Machine::discover();
   const Fingerprint own = Fingerprint::of(machine);
   EXPECT_TRUE(find_profile("", machine).text.empty());
-  const auto system = folder.path / "system/capstan/profiles" / (own.id + ".json");
+  const auto system = folder.path() / "system/capstan/profiles" / (own.id + ".json");
   ConfigFolder::write(system, to_json(small_profile()));
   EXPECT_EQ(find_profile("", machine).file, system);
   ConfigFolder::write(user_profile_path(own), to_json(small_profile()));
   EXPECT_EQ(find_profile("", machine).file, user_profile_path(own));
   EXPECT_TRUE(find_profile("none", machine).text.empty());
   EXPECT_EQ(find_profile(system, machine).file, system);
-  EXPECT_THROW(find_profile(folder.path / "missing.json", machine), InvalidArgument);
+  EXPECT_THROW(find_profile(folder / "missing.json", machine), InvalidArgument);
   ConfigFolder::write(user_profile_path(own), "{");
   EXPECT_TRUE(find_profile("", machine).text.empty()) << "bad: ignored, with a warning";
   EXPECT_THROW(find_profile(user_profile_path(own), machine), InvalidArgument) << "asked for";

@@ -14,6 +14,7 @@
 #include "core/tuning/find_profile.hpp"
 #include "core/tuning/judge_profile.hpp"
 #include "core/tuning/write_profile.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tests/unit/measured_cells.hpp"
 
 namespace capstan {
@@ -78,9 +79,8 @@ TEST(Judge, AChoiceThatWasNotMeasuredIsNotCounted) {
 }
 
 TEST(Profile, SeveralMayAddToOneFileAtATime) {
-  std::string folder = ::testing::TempDir() + "capstan-add-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::string file = folder + "/below/p.json", link = folder + "/link.json";
+  const test::TemporaryFolder folder;
+  const std::string file = folder / "below/p.json", link = folder / "link.json";
   std::filesystem::create_symlink(file, link);
   const Fingerprint machine = small_profile().machine;
   constexpr int threads = 4, each = 10;
@@ -98,7 +98,7 @@ TEST(Profile, SeveralMayAddToOneFileAtATime) {
   const auto known = [&] { return parse_profile(read_profile_file(file), file); };
   EXPECT_EQ(known().groups.at(0).cells.size(), std::size_t{threads * each});
   EXPECT_TRUE(std::filesystem::is_symlink(link)) << "the link is not replaced";
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder + "/below"}, {}), 1)
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder / "below"}, {}), 1)
       << "nothing is left beside the file";
 
   const MeasuredCell tuned =
@@ -106,13 +106,11 @@ TEST(Profile, SeveralMayAddToOneFileAtATime) {
   EXPECT_EQ(add_to_profile(file, machine, 4, {tuned}), 1U);
   EXPECT_EQ(add_to_profile(file, machine, 4, {cell(8, {way("flat", Protocol::staged, 1)})}), 0U)
       << "what has more ways stays";
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Profile, AnEmptyFileIsANewProfileAndABadOneStays) {
-  std::string folder = ::testing::TempDir() + "capstan-add-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::string file = folder + "/p.json";
+  const test::TemporaryFolder folder;
+  const std::string file = folder / "p.json";
   const Fingerprint machine = small_profile().machine;
   const std::vector<MeasuredCell> cells{cell(8, {way("flat", Protocol::staged, 1)})};
   std::ofstream{file};
@@ -122,7 +120,6 @@ TEST(Profile, AnEmptyFileIsANewProfileAndABadOneStays) {
   EXPECT_EQ(read_profile_file(file), "my thesis");
   EXPECT_THROW(add_to_profile("/proc/nonexistent/p.json", machine, 4, cells), SystemError);
   EXPECT_THROW(add_to_profile(std::string(5000, 'x'), machine, 4, cells), Error);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Judge, AProfileIsJudgedByItsOwnChoice) {

@@ -5,9 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "tests/processes/processes.hpp"
+#include "tests/temporary_folder.hpp"
 #include "transports/verbs/verbs_transport.hpp"
 
 namespace capstan {
@@ -114,18 +113,15 @@ TEST_P(VerbsRanks, AKilledRankIsNamedOnEverySurvivor) {
 
 /// The device of a stopped rank still answers. The rank is killed when the others are done.
 TEST_P(VerbsRanks, AStoppedRankIsATimeOut) {
-  namespace fs = std::filesystem;
-  const fs::path done = fs::path{::testing::TempDir()} / fmt::format("capstan-{}", ::getpid());
-  fs::create_directory(done);
+  const test::TemporaryFolder done;
   const auto result = run_shell(
       fmt::format("$WORKER stop 100 & worker=$!\n"
                   "if [ $CAPSTAN_RANK = 1 ]; then\n"
                   "  until [ $(ls {0} | wc -l) = {1} ]; do sleep 0.1; done; kill -KILL $worker\n"
                   "fi\n"
                   "wait $worker; : >{0}/$CAPSTAN_RANK",
-                  done.string(), survivors()),
+                  done.path().string(), survivors()),
       {{"CAPSTAN_TIMEOUT", "5"}});
-  fs::remove_all(done);
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_EQ(occurrences(result.output, "TimedOut:"), survivors()) << result.output;
 }
