@@ -22,6 +22,9 @@ if(BUILD_SHARED_LIBS)
   capstan_run_path(capstan_shared)
 endif()
 add_library(capstan::capstan ALIAS ${CAPSTAN_PACKAGED})
-target_include_directories(${CAPSTAN_PACKAGED} INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+# The same for both kinds of libraries, so that programs compile alike, and ccache knows them.
+foreach(_library IN ITEMS capstan ${CAPSTAN_PACKAGED})
+  target_include_directories(${_library} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include>)
+endforeach()
+target_include_directories(${CAPSTAN_PACKAGED} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(${CAPSTAN_PACKAGED} PUBLIC cxx_std_20)

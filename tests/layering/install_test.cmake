@@ -37,9 +37,10 @@ if(NOT EXISTS ${BUILD}/CMakeCache.txt)
   if(KIND STREQUAL "shared")
     set(shared ON)
   endif()
+  # Kernels for GPUs take most of the time, and are the same in both kinds of libraries.
   run(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BUILD} -G Ninja -D CMAKE_BUILD_TYPE=${BUILD_TYPE}
       -D CMAKE_CXX_COMPILER=${COMPILER} -D BUILD_SHARED_LIBS=${shared} -D CAPSTAN_BUILD_TESTS=OFF
-      -D CAPSTAN_BUILD_PERF=OFF)
+      -D CAPSTAN_BUILD_PERF=OFF -D CAPSTAN_DEVICE_KERNELS=OFF)
 endif()
 set(library capstan)
 if(KIND STREQUAL "shared")
