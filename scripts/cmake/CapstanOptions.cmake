@@ -21,6 +21,11 @@ if(CAPSTAN_SANITIZE)
         add_compile_definitions(__SANITIZE_${sanitizer}__)
       endif()
     endforeach()
+    if(CAPSTAN_SANITIZE MATCHES "address,undefined")
+      # A quarter of the time to compile. The address sanitizer finds accesses outside of objects, too,
+      # and the preset ubsan checks types of objects.
+      add_compile_options(-fno-sanitize=object-size,vptr,function)
+    endif()
     # Of libstdc++'s own code for std::stable_sort.
     add_compile_options(-Wno-deprecated-declarations)
   endif()
