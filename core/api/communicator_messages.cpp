@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 
 #include "core/api/communicator_prepared.hpp"
 #include "core/api/packing.hpp"
@@ -66,13 +68,22 @@ void pack(Messages::MessageTransfer& transfer, const TensorView& tensor, DeviceS
 }
 
 /// Has a transfer use host memory for a buffer on a device, where hardware does not move that
-/// itself.
+/// itself. `staged` counts the transfers that do; may be null.
 void stage(Messages::MessageTransfer& transfer, const std::string& call, const Engine& engine,
-           DeviceStaging& staging) {
+           DeviceStaging& staging, const std::shared_ptr<std::atomic<std::size_t>>& staged) {
   if (engine.may_stay_on_device(transfer))
     staging.stage_if_needed(transfer, call);
   else
     staging.stage(transfer, call);
+  if (!staged) return;
+  if (!transfer.stage) {
+    ++*staged;
+    return;
+  }
+  transfer.stage = [stage = std::move(transfer.stage), staged](Messages::MessageTransfer& later) {
+    ++*staged;
+    stage(later);
+  };
 }
 
 /// Has a receive get its memory, and its operation its result, when it is matched.
@@ -118,6 +129,10 @@ std::string describe(const std::vector<Message>& messages) {
 }  // namespace
 
 Work Communicator::start_exchange(const std::vector<Message>& messages) {
+  return start_exchange(messages, nullptr);
+}
+
+Work Communicator::start_exchange(const std::vector<Message>& messages, const StagedCount& staged) {
   Engine& engine = Impl::of(*this).engine;
   for (const Message& message : messages) check(message, rank());
   const bool receives = messages.size() == 1 && !messages.front().sends;
@@ -138,10 +153,11 @@ Work Communicator::start_exchange(const std::vector<Message>& messages) {
     Messages::MessageTransfer& transfer = *transfers.back();
     if (message.tensor) transfer.shape = digest_of(message.tensor->shape);
     if (message.allocate) allocate_later(transfer, message, operation);
-    if (message.tensor && !message.tensor->is_dense())
+    if (message.tensor && !message.tensor->is_dense()) {
       pack(transfer, *message.tensor, staging, rank());
-    else if (on_device(message.data))
-      stage(transfer, call_of(rank(), describe({message})), engine, staging);
+      if (staged) ++*staged;
+    } else if (on_device(message.data))
+      stage(transfer, call_of(rank(), describe({message})), engine, staging, staged);
   }
   engine.start(transfers, operation);
   return Work{operation};

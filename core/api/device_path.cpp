@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <thread>
+#include <utility>
 
 #include "capstan/error.hpp"
 #include "core/api/error_text.hpp"
@@ -73,12 +74,14 @@ void DevicePath::require_device(const DeviceBuffer& where) const {
         own.place.device, where.place.device));
 }
 
-std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner manner) {
+std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner manner,
+                                     std::shared_ptr<const StreamProfile> profile) {
   const DeviceBuffer& where = group_->where();
   if (!stream && !own_stream_) own_stream_ = take_stream(where);
   if (!stream) stream = own_stream_;
   const bool captured = manner == Manner::captured;
-  InFlight entry{.call = call.checked.call, .lanes = call.kind->lanes};
+  InFlight entry{.call = call.checked.call, .kind = call.kind};
+  if (!captured) entry.profile = std::move(profile);
   if (manner == Manner::watched) entry.watched.emplace();
   StreamEvent before;
   {
@@ -86,17 +89,21 @@ std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner man
     if (failure_) std::rethrow_exception(failure_);
     captured_ = captured_ || captured;
     if (!in_flight_.empty()) before = in_flight_.back().ended;
-    if (!captured) entry.number = ++number_, entry.ended = events_.take(where);
+    if (!captured) entry.number = ++number_;
+    if (!captured) entry.ended = events_.take(where, entry.profile != nullptr);
+    if (entry.profile) entry.begins = events_.take(where, true);
   }
   // Without the lock: a driver whose queues are full waits for kernels, which watch() may have to
   // end. The graph of a captured call has no event of ours: the program orders its launches.
   try {
     if (before && !captured) wait_for(before, stream);
+    if (entry.begins) entry.begins.record(stream);
     calls_->launch(*call.kind, call.checked, entry.number, stream);
     if (!captured) entry.ended.record(stream);
   } catch (const Error&) {
     const std::lock_guard lock{mutex_};
     events_.give_back(entry.ended);
+    events_.give_back(entry.begins);
     throw;
   }
   if (captured) return {};
@@ -164,14 +171,16 @@ std::exception_ptr DevicePath::watch() {
 void DevicePath::settle() {
   while (!in_flight_.empty()) {
     InFlight& first = in_flight_.front();
-    const bool over = group_->has_ended(first.number, first.lanes);
+    const bool over = group_->has_ended(first.number, first.kind->lanes);
     if (!over && !failure_) return;
     try {
-      if ((first.watched || !over) && !first.ended.has_come()) return;
+      if ((first.watched || first.profile || !over) && !first.ended.has_come()) return;
     } catch (const Error&) {  // the device is lost, and the events with it
       if (!failure_) failure_ = std::current_exception();
-      for (InFlight& entry : in_flight_)
+      for (InFlight& entry : in_flight_) {
+        if (entry.profile) record(entry, true);
         if (entry.watched) entry.watched->set_exception(failure_);
+      }
       return in_flight_.clear();
     }
     finish(first, failure_);
@@ -181,12 +190,39 @@ void DevicePath::settle() {
 }
 
 void DevicePath::finish(InFlight& entry, const std::exception_ptr& error) {
-  events_.give_back(entry.ended);
+  if (entry.profile)
+    record(entry, error != nullptr);
+  else
+    events_.give_back(entry.ended);
+  events_.give_back(entry.begins);
   if (!entry.watched) return;
   if (error)
     entry.watched->set_exception(error);
   else
     entry.watched->set_value();
+}
+
+/// Durations are the device's. The host sees an end late, by a pause of the thread that watches at
+/// most, and never early. So the end is the earlier one of what the host sees and of what follows
+/// from the end of the call before, which makes the error that of the luckiest look.
+void DevicePath::record(const InFlight& entry, bool failed) {
+  const auto now = Clock::now();
+  auto began = entry.put, ended = now;
+  try {
+    if (last_recorded_.event)
+      ended = std::min(now, last_recorded_.time + elapsed(last_recorded_.event, entry.ended));
+    began = ended - elapsed(entry.begins, entry.ended);
+  } catch (const Error&) {  // a lost device, or a driver without times: what the host has seen
+  }
+  events_.give_back(std::exchange(last_recorded_, {entry.ended, ended}).event);
+  const Choice& choice = entry.kind->choice;
+  entry.profile->record({.operation = name_of(entry.call.collective),
+                         .bytes = entry.call.extent(ranks_.size()),
+                         .way = fmt::format("device executor: {} {}", choice.algorithm->name,
+                                            name_of(choice.protocol)),
+                         .began = began,
+                         .ended = ended,
+                         .failed = failed});
 }
 
 /// What ends the group, if there is anything.
@@ -249,6 +285,7 @@ DevicePath::~DevicePath() {
   const Deadline deadline = Deadline::in(leaving);
   while (watch(), !in_flight_.empty() && !deadline.expired()) std::this_thread::sleep_for(50us);
   stop_looking();
+  events_.give_back(last_recorded_.event);
   const bool ended = in_flight_.empty();
   for (InFlight& entry : in_flight_)
     if (entry.watched)

@@ -15,6 +15,7 @@
 #include "core/api/checked_call.hpp"
 #include "core/api/device_calls.hpp"
 #include "core/api/device_group.hpp"
+#include "core/api/stream_profile.hpp"
 #include "core/device/device_probe.hpp"
 #include "core/device/stream_events.hpp"
 
@@ -57,8 +58,10 @@ class DevicePath {
     captured,  ///< into a graph
   };
   /// Puts a call into a stream; null: into one of its own. The future of a watched call tells its
-  /// end. Throws SystemError.
-  std::future<void> launch(const Taken& call, void* stream, Manner manner);
+  /// end. `profile` records the call when watch() finds that it has ended, unless it is captured;
+  /// may be null. Throws SystemError.
+  std::future<void> launch(const Taken& call, void* stream, Manner manner,
+                           std::shared_ptr<const StreamProfile> profile);
   /// Which way such a call takes, and why.
   std::string explain(const Request& request) const;
 
@@ -79,10 +82,12 @@ class DevicePath {
 
   struct InFlight {
     Call call{};
+    const DeviceCallKind* kind = nullptr;
     std::uint64_t number = 0;
-    unsigned lanes = 0;
     Clock::time_point put = Clock::now();
     StreamEvent ended{};
+    StreamEvent begins{};  ///< before the kernel, where a profiler records the call
+    std::shared_ptr<const StreamProfile> profile{};
     std::optional<std::promise<void>> watched{};  ///< of who waits for its end
     std::optional<Clock::time_point> began{};     ///< when it was first seen to have begun
   };
@@ -93,6 +98,7 @@ class DevicePath {
   void look_after_peers();
   void stop_looking();
   void finish(InFlight& entry, const std::exception_ptr& error);
+  void record(const InFlight& entry, bool failed);
   bool leave();
 
   Communicator ranks_;
@@ -110,6 +116,11 @@ class DevicePath {
   mutable std::mutex mutex_;  // for what follows
   StreamEvents events_;
   std::deque<InFlight> in_flight_;
+  /// The end of the last call that was recorded, by both clocks.
+  struct RecordedEnd {
+    StreamEvent event{};
+    Clock::time_point time{};
+  } last_recorded_;
   std::uint64_t number_ = 0;  ///< of the last call
   int looks_ = 0;             ///< since a call was put into a stream, or has ended
   bool decided_ = false, captured_ = false, told_ = false;

@@ -1,5 +1,7 @@
 #include "core/api/host_calls.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -176,7 +178,8 @@ void HostCalls::run(HostCall& call) {
   const std::size_t pieces = call.staged ? call.staged->pieces() : own.size();
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     await_stream(call, piece);
-    Work work = start(call.staged ? call.staged->piece(piece) : own[piece]);
+    if (piece == 0) call.began = std::chrono::steady_clock::now();
+    Work work = start(call.staged ? call.staged->piece(piece) : own[piece], call);
     if (pieces > 1) work.ensure_progress();
     if (const auto before = std::exchange(call.under_way, std::move(work))) {
       before->wait();
@@ -184,6 +187,19 @@ void HostCalls::run(HostCall& call) {
     }
   }
   call.under_way->wait();
+}
+
+std::string HostCalls::way_of(const HostCall& call) const {
+  const StagedCall::Call first = call.staged ? call.staged->piece(0) : pieces_of(call).front();
+  if (const auto* const request = std::get_if<Request>(&first)) {
+    const std::string algorithm = group_.algorithm(*request);
+    return call.where ? "pinned staging: " + algorithm : algorithm;
+  }
+  if (!call.where) return "host memory";
+  const std::size_t messages = std::get<std::vector<Message>>(first).size();
+  const std::size_t staged = call.staged ? messages : call.staged_messages->load();
+  if (staged == messages) return "pinned staging";
+  return staged == 0 ? "network cards" : "network cards and pinned staging";
 }
 
 void HostCalls::await_stream(const HostCall& call, std::size_t piece) {
@@ -204,9 +220,9 @@ bool HostCalls::has_stream_come(const HostCall& call, std::size_t piece) {
   return call.begins.has_come();
 }
 
-Work HostCalls::start(const StagedCall::Call& call) {
-  if (const auto* const request = std::get_if<Request>(&call)) return group_.start(*request);
-  return group_.start_exchange(std::get<std::vector<Message>>(call));
+Work HostCalls::start(const StagedCall::Call& piece, const HostCall& call) {
+  if (const auto* const request = std::get_if<Request>(&piece)) return group_.start(*request);
+  return hooks_.start_exchange(std::get<std::vector<Message>>(piece), call.staged_messages);
 }
 
 /// The last piece may use the memory for a while after another one has failed.

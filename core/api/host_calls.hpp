@@ -1,11 +1,14 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -21,6 +24,8 @@
 
 namespace capstan {
 
+using StagedCount = std::shared_ptr<std::atomic<std::size_t>>;
+
 /// A call in a stream that the host makes.
 struct HostCall {
   std::variant<Request, std::vector<Message>> call;
@@ -31,6 +36,9 @@ struct HostCall {
   std::uint32_t releases = 0;  ///< the number that lets its stream go on; 0: it waits for none
   std::unique_ptr<StagedCall> staged{};  ///< its stream copies by itself; null: the host copies
   std::optional<Work> under_way{};       ///< the last piece of it that was started
+  std::chrono::steady_clock::time_point began{};  ///< when its stream had come to it
+  /// Messages of it that the host copies from or to a device; null: nobody asks.
+  StagedCount staged_messages{};
 
   /// Whether its stream waits for its end.
   bool holds_stream() const { return releases != 0 || staged; }
@@ -55,6 +63,8 @@ class HostCalls {
     std::function<void()> meanwhile;
     /// Whether a network card may move a message itself: then no stream copies it.
     std::function<bool(const Message&)> may_stay_on_device;
+    /// Starts messages. The count is HostCall::staged_messages.
+    std::function<Work(const std::vector<Message>&, const StagedCount&)> start_exchange;
   };
 
   /// Collective. `most_pinned` limits the memory of calls that are StagedCalls.
@@ -72,6 +82,9 @@ class HostCalls {
   /// Waits until the stream has come to the call, and makes it. Throws what calls of a
   /// communicator throw, and SystemError.
   void run(HostCall& call);
+  /// For profilers, of a call that has run: which way its data went, and a collective's algorithm.
+  /// "pinned staging: ring".
+  std::string way_of(const HostCall& call) const;
   /// Lets the stream go on, whether run() threw or not. The group has failed by then if it did.
   void end(HostCall& call);
 
@@ -99,7 +112,7 @@ class HostCalls {
 
   void await_stream(const HostCall& call, std::size_t piece);
   bool has_stream_come(const HostCall& call, std::size_t piece);
-  Work start(const StagedCall::Call& call);
+  Work start(const StagedCall::Call& piece, const HostCall& call);
 
   Communicator& group_;
   const Bytes most_pinned_;

@@ -17,6 +17,7 @@
 #include "core/api/error_text.hpp"
 #include "core/api/host_calls.hpp"
 #include "core/api/stream_buffers.hpp"
+#include "core/api/stream_profile.hpp"
 
 namespace capstan {
 namespace {
@@ -24,8 +25,21 @@ namespace {
 /// A call by the host that waits for its turn.
 struct QueuedCall {
   HostCall call;
+  std::shared_ptr<const StreamProfile> profile{};  ///< null: nobody records it
   std::promise<void> ended{};
 };
+
+/// What a call is called in records, and its bytes.
+StreamProfile::Record record_of(const Request& request, int rank, int ranks) {
+  return {.operation = name_of(request.collective),
+          .bytes = check(request, rank, ranks).call.extent(ranks)};
+}
+StreamProfile::Record record_of(const std::vector<Message>& messages, int /*rank*/, int /*ranks*/) {
+  StreamProfile::Record record{.operation = "exchange"};
+  for (const Message& message : messages)
+    record.bytes = record.bytes + bytes_of(message.count, size_of(message.type));
+  return record;
+}
 
 Communicator group_of(Communicator& world) {
   return std::move(*world.split(0, world.rank()));
@@ -57,7 +71,11 @@ class StreamCollectives::Impl {
         host_(group_, settings.pinned_memory,
               {.meanwhile = [this] { poll_while_waiting(); },
                .may_stay_on_device =
-                   [this](const Message& message) { return group_.may_stay_on_device(message); }}),
+                   [this](const Message& message) { return group_.may_stay_on_device(message); },
+               .start_exchange =
+                   [this](const std::vector<Message>& messages, const StagedCount& staged) {
+                     return group_.start_exchange(messages, staged);
+                   }}),
         thread_([this] { work(); }) {}
   ~Impl() {
     {
@@ -118,6 +136,11 @@ class StreamCollectives::Impl {
 
   const Communicator& group() const { return group_; }
 
+  void attach(std::shared_ptr<const StreamProfile> profile) {
+    const std::lock_guard one_by_one{calling_};
+    profile_ = std::move(profile);
+  }
+
  private:
   void require_no_failure() {
     const std::lock_guard lock{mutex_};
@@ -136,7 +159,7 @@ class StreamCollectives::Impl {
     const Manner manner = capturing           ? Manner::captured
                           : handle || !stream ? Manner::watched
                                               : Manner::unwatched;
-    auto ended = agreed([&] { return device_.launch(call, stream, manner); });
+    auto ended = agreed([&] { return device_.launch(call, stream, manner, profile_); });
     if (asleep_ || manner == Manner::watched) {
       {
         const std::lock_guard lock{mutex_};  // the thread does not miss it
@@ -151,7 +174,8 @@ class StreamCollectives::Impl {
     require_no_failure();
     if (call.where && stream) host_.enter(call, stream, handle);
     const bool waits = call.holds_stream();
-    QueuedCall queued{.call = std::move(call)};
+    if (profile_) call.staged_messages = std::make_shared<std::atomic<std::size_t>>(0);
+    QueuedCall queued{.call = std::move(call), .profile = profile_};
     auto ended = queued.ended.get_future();
     {
       const std::lock_guard lock{mutex_};
@@ -190,6 +214,7 @@ class StreamCollectives::Impl {
       watch_device();
       if (!queued) continue;
       if (!error) error = error_of(queued->call);
+      if (queued->profile) record(*queued, error != nullptr);
       end(*queued, error);
     }
   }
@@ -216,6 +241,24 @@ class StreamCollectives::Impl {
     }
   }
 
+  /// A call that has failed before its stream came to it has no time of its own.
+  void record(const QueuedCall& queued, bool failed) const noexcept {
+    const auto now = std::chrono::steady_clock::now();
+    const HostCall& call = queued.call;
+    try {
+      StreamProfile::Record record = std::visit(
+          [&](const auto& known) { return record_of(known, group_.rank(), group_.size()); },
+          call.call);
+      const std::string way = failed ? "" : host_.way_of(call);
+      record.way = way;
+      record.began = call.began == StreamProfile::Time{} ? now : call.began;
+      record.ended = now;
+      record.failed = failed;
+      queued.profile->record(record);
+    } catch (const std::exception&) {  // a record never reaches the call
+    }
+  }
+
   /// The stream goes on first: who holds a lock may wait in the driver for that.
   void end(QueuedCall& queued, const std::exception_ptr& error) {
     host_.end(queued.call);
@@ -230,6 +273,7 @@ class StreamCollectives::Impl {
   }
 
   std::mutex calling_;  ///< held while a call is put into its stream, or ranks agree on it
+  std::shared_ptr<const StreamProfile> profile_;  ///< of calls from now on; null: none
   Communicator group_;
   DevicePath device_;
   HostCalls host_;
@@ -265,6 +309,17 @@ void StreamCollectives::abort(const std::string& reason) {
 }
 std::exception_ptr StreamCollectives::async_error() const {
   return impl_->failure();
+}
+
+void StreamCollectives::attach(const Profiler& profiler, const std::string& tag) {
+  const Communicator& group = impl_->group();
+  impl_->attach(profiler.enabled()
+                    ? std::make_shared<const StreamProfile>(
+                          profiler, group.world_rank(group.rank()), group.size(), tag)
+                    : nullptr);
+}
+void StreamCollectives::detach_profiler() {
+  impl_->attach(nullptr);
 }
 
 bool StreamCollectives::is_idle() const {

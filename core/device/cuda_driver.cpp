@@ -51,6 +51,7 @@ class CudaDriver final : public DeviceDriver {
         .want(event_destroy_, "cuEventDestroy_v2")
         .want(event_record_, "cuEventRecord")
         .want(event_query_, "cuEventQuery")
+        .want(event_elapsed_, "cuEventElapsedTime")
         .want(stream_wait_event_, "cuStreamWaitEvent")
         .want(attribute_, "cuDeviceGetAttribute")
         .want(module_load_, "cuModuleLoadData")
@@ -243,9 +244,9 @@ class CudaDriver final : public DeviceDriver {
     return call_if_there(stream_write_value_, stream, to_device(word), value, behind_copies);
   }
 
-  int make_event(void*& event) override {
+  int make_event(void*& event, bool timed) override {
     constexpr unsigned without_time = 2;
-    return call_if_there(event_create_, &event, without_time);
+    return call_if_there(event_create_, &event, timed ? 0U : without_time);
   }
   int release_event(void* event) override { return call_if_there(event_destroy_, event); }
   int record(void* event, void* stream) override {
@@ -255,6 +256,9 @@ class CudaDriver final : public DeviceDriver {
     return call_if_there(stream_wait_event_, stream, event, 0U);
   }
   int query_event(void* event) override { return call_if_there(event_query_, event); }
+  int elapsed(void* from, void* to, float& milliseconds) override {
+    return call_if_there(event_elapsed_, &milliseconds, from, to);
+  }
 
  private:
   using Context = void*;
@@ -325,6 +329,7 @@ class CudaDriver final : public DeviceDriver {
   int (*event_destroy_)(void*) = nullptr;
   int (*event_record_)(void*, void*) = nullptr;
   int (*event_query_)(void*) = nullptr;
+  int (*event_elapsed_)(float*, void*, void*) = nullptr;
   int (*stream_wait_event_)(void*, void*, unsigned) = nullptr;
   int (*attribute_)(int*, int, int) = nullptr;
   int (*module_load_)(void**, const void*) = nullptr;

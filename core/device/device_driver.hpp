@@ -140,7 +140,8 @@ class DeviceDriver {
   /// Stores the value, when the stream gets to it, behind the copies before.
   virtual int raise_word(void* stream, std::uint32_t* word, std::uint32_t value) = 0;
 
-  virtual int make_event(void*& event) = 0;
+  /// `timed`: elapsed() may be asked of it.
+  virtual int make_event(void*& event, bool timed) = 0;
   virtual int release_event(void* event) = 0;
   /// The event comes when all that is in the stream now is done.
   virtual int record(void* event, void* stream) = 0;
@@ -148,6 +149,8 @@ class DeviceDriver {
   virtual int wait_for_event(void* stream, void* event) = 0;
   /// `not_ready` until the event, as recorded last, has come.
   virtual int query_event(void* event) = 0;
+  /// The device's time from one event to another. Both are timed, of one context, and have come.
+  virtual int elapsed(void* from, void* to, float& milliseconds) = 0;
 };
 
 /// A vendor's library, or the reason why it is not used.

@@ -47,6 +47,7 @@ class HipDriver final : public DeviceDriver {
         .want(event_destroy_, "hipEventDestroy")
         .want(event_record_, "hipEventRecord")
         .want(event_query_, "hipEventQuery")
+        .want(event_elapsed_, "hipEventElapsedTime")
         .want(stream_wait_event_, "hipStreamWaitEvent")
         .want(attribute_, "hipDeviceGetAttribute")
         .want(module_load_, "hipModuleLoadData")
@@ -212,9 +213,9 @@ class HipDriver final : public DeviceDriver {
     return call_if_there(stream_write_value_, stream, static_cast<void*>(word), value, usual);
   }
 
-  int make_event(void*& event) override {
+  int make_event(void*& event, bool timed) override {
     constexpr unsigned without_time = 2;
-    return call_if_there(event_create_, &event, without_time);
+    return call_if_there(event_create_, &event, timed ? 0U : without_time);
   }
   int release_event(void* event) override { return call_if_there(event_destroy_, event); }
   int record(void* event, void* stream) override {
@@ -224,6 +225,9 @@ class HipDriver final : public DeviceDriver {
     return call_if_there(stream_wait_event_, stream, event, 0U);
   }
   int query_event(void* event) override { return call_if_there(event_query_, event); }
+  int elapsed(void* from, void* to, float& milliseconds) override {
+    return call_if_there(event_elapsed_, &milliseconds, from, to);
+  }
 
  private:
   /// hipPointerAttribute_t, with room for what later versions may add.
@@ -291,6 +295,7 @@ class HipDriver final : public DeviceDriver {
   int (*event_destroy_)(void*) = nullptr;
   int (*event_record_)(void*, void*) = nullptr;
   int (*event_query_)(void*) = nullptr;
+  int (*event_elapsed_)(float*, void*, void*) = nullptr;
   int (*stream_wait_event_)(void*, void*, unsigned) = nullptr;
   int (*attribute_)(int*, int, int) = nullptr;
   int (*module_load_)(void**, const void*) = nullptr;

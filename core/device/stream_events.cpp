@@ -33,6 +33,14 @@ bool StreamEvent::comes(Deadline deadline) const {
   }
 }
 
+std::chrono::nanoseconds elapsed(const StreamEvent& from, const StreamEvent& to) {
+  float milliseconds = 0;
+  at_place(to.at, "timing a stream", [&](DeviceDriver& driver) {
+    return driver.elapsed(from.handle, to.handle, milliseconds);
+  });
+  return std::chrono::nanoseconds{static_cast<std::int64_t>(milliseconds * 1e6)};
+}
+
 StreamEvents::~StreamEvents() {
   for (const StreamEvent& event : idle_) {
     try {
@@ -43,17 +51,17 @@ StreamEvents::~StreamEvents() {
   }
 }
 
-StreamEvent StreamEvents::take(const DeviceBuffer& at) {
+StreamEvent StreamEvents::take(const DeviceBuffer& at, bool timed) {
   const auto found = std::ranges::find_if(idle_, [&](const StreamEvent& event) {
-    return event.at.driver == at.driver && event.at.place == at.place;
+    return event.at.driver == at.driver && event.at.place == at.place && event.timed == timed;
   });
-  StreamEvent event{at};
+  StreamEvent event{.at = at, .timed = timed};
   if (found != idle_.end()) {
     event = *found;
     idle_.erase(found);
   } else {
     at_place(at, "making an event",
-             [&](DeviceDriver& driver) { return driver.make_event(event.handle); });
+             [&](DeviceDriver& driver) { return driver.make_event(event.handle, timed); });
   }
   return event;
 }

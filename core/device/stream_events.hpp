@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include "capstan/deadline.hpp"
@@ -11,6 +12,7 @@ namespace capstan {
 struct StreamEvent {
   DeviceBuffer at{};
   void* handle = nullptr;
+  bool timed = false;
 
   explicit operator bool() const { return handle != nullptr; }
   /// In a stream of the place. Throws SystemError.
@@ -21,6 +23,9 @@ struct StreamEvent {
   bool comes(Deadline deadline) const;
 };
 
+/// The device's time from one timed event to another, which both have come. Throws SystemError.
+std::chrono::nanoseconds elapsed(const StreamEvent& from, const StreamEvent& to);
+
 /// Events that are used again and again. Released with this object. Not thread-safe.
 class StreamEvents {
  public:
@@ -29,7 +34,7 @@ class StreamEvents {
   ~StreamEvents();
 
   /// One that is not in use. Throws SystemError.
-  StreamEvent take(const DeviceBuffer& at);
+  StreamEvent take(const DeviceBuffer& at, bool timed = false);
   void give_back(const StreamEvent& event) {
     if (event) idle_.push_back(event);
   }

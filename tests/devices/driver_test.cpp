@@ -48,8 +48,8 @@ class DriverOverALibrary : public ::testing::Test {
   void* stream() {
     return made([&](void*& to) { return driver_->make_stream(to); });
   }
-  void* event() {
-    return made([&](void*& to) { return driver_->make_event(to); });
+  void* event(bool timed = false) {
+    return made([&](void*& to) { return driver_->make_event(to, timed); });
   }
   void* memory(std::size_t bytes) {
     return made([&](void*& to) { return driver_->allocate(bytes, to); });
@@ -83,6 +83,21 @@ TEST_F(DriverOverALibrary, MemoryIsOnTheDeviceUntilItIsReleased) {
   driver_knob("no_memory", 1);
   void* none = nullptr;
   EXPECT_EQ(driver_->allocate(4096, none), 2);
+}
+
+TEST_F(DriverOverALibrary, TimedEventsTellTheTimeBetweenThem) {
+  void *const own = stream(), *const device = memory(64);
+  void *const first = event(true), *const second = event(true), *const untimed = event();
+  for (void* const each : {first, untimed, second}) {
+    EXPECT_EQ(driver_->record(each, own), 0);
+    EXPECT_EQ(driver_->set_zero(device, 64, own), 0);
+  }
+  while (driver_->query(own) == DeviceDriver::not_ready) ::usleep(100);
+  float milliseconds = -1;
+  EXPECT_EQ(driver_->elapsed(first, second, milliseconds), 0);
+  EXPECT_GT(milliseconds, 0);
+  EXPECT_NE(driver_->elapsed(first, untimed, milliseconds), 0);
+  for (void* const each : {first, second, untimed}) EXPECT_EQ(driver_->release_event(each), 0);
 }
 
 /// The flag holds the first stream, and the event the second one.

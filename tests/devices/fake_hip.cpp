@@ -177,9 +177,10 @@ int hipStreamWaitValue32(void* stream, void* flag, std::uint32_t value, unsigned
   return success;
 }
 int hipEventCreateWithFlags(void** event, unsigned flags) {
-  *event = streams().make_event();
+  constexpr unsigned without_time = 2;
+  *event = streams().make_event(flags == 0);
   fake_knob("events", 1);
-  return flags == 2 ? success : invalid_value;
+  return flags == 0 || flags == without_time ? success : invalid_value;
 }
 int hipEventDestroy(void*) {
   fake_knob("events", -1);
@@ -191,6 +192,9 @@ int hipEventRecord(void* event, void* stream) {
 }
 int hipEventQuery(void* event) {
   return streams().query(static_cast<Event*>(event));
+}
+int hipEventElapsedTime(float* milliseconds, void* from, void* to) {
+  return streams().elapsed(static_cast<Event*>(from), static_cast<Event*>(to), *milliseconds);
 }
 int hipStreamWaitEvent(void* stream, void* event, unsigned) {
   streams().wait_for_event(static_cast<Stream*>(stream), static_cast<Event*>(event));

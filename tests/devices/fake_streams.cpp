@@ -75,16 +75,18 @@ void Streams::await_untouched(const void* begin, std::size_t size) {
   });
 }
 
-Event* Streams::make_event() {
+Event* Streams::make_event(bool timed) {
   const std::lock_guard lock{mutex_};
-  return events_.emplace_back(new Event).get();
+  return events_.emplace_back(new Event{.timed = timed}).get();
 }
 
 void Streams::record(Event* event, Stream* stream) {
   {
     const std::lock_guard lock{mutex_};
-    stream->commands.push_back(
-        {.done = [event, number = ++event->recorded] { event->come = number; }});
+    stream->commands.push_back({.done = [event, number = ++event->recorded] {
+      event->come = number;
+      event->last_came = std::chrono::steady_clock::now();
+    }});
   }
   changed_.notify_all();
 }
@@ -103,6 +105,15 @@ int Streams::query(Event* event) {
   const std::lock_guard lock{mutex_};
   if (lost != 0) return lost;
   return event->come >= event->recorded ? success : not_ready;
+}
+
+int Streams::elapsed(Event* from, Event* to, float& milliseconds) {
+  if (!from->timed || !to->timed) return invalid_value;
+  if (const int state = query(from)) return state;
+  if (const int state = query(to)) return state;
+  const std::lock_guard lock{mutex_};
+  milliseconds = std::chrono::duration<float, std::milli>{to->last_came - from->last_came}.count();
+  return success;
 }
 
 void Streams::wait_for_flag(Stream* stream, const std::uint32_t* flag, std::uint32_t value) {

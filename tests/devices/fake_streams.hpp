@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -15,7 +16,9 @@ namespace capstan::fake {
 
 /// An event: recorded so often, and come so often.
 struct Event {
+  bool timed = false;
   std::uint64_t recorded = 0, come = 0;
+  std::chrono::steady_clock::time_point last_came{};
 };
 
 /// An entry of a stream: the worker checks its condition, and runs its action once that holds. An
@@ -60,10 +63,11 @@ class Streams {
   /// Waits until nothing in a stream touches memory in this range: a few seconds at most.
   void await_untouched(const void* begin, std::size_t size);
 
-  Event* make_event();
+  Event* make_event(bool timed);
   void record(Event* event, Stream* stream);
   void wait_for_event(Stream* stream, Event* event);
   int query(Event* event);
+  int elapsed(Event* from, Event* to, float& milliseconds);
   void raise_word(Stream* stream, std::uint32_t* word, std::uint32_t value);
   void wait_for_flag(Stream* stream, const std::uint32_t* flag, std::uint32_t value);
 

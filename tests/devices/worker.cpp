@@ -5,6 +5,7 @@
 
 #include "capstan/async/streams.hpp"
 #include "capstan/error.hpp"
+#include "capstan/observe/profiler.hpp"
 #include "kernels/device/images.hpp"
 #include "tests/devices/cells.hpp"
 #include "tests/devices/device_stream.hpp"
@@ -56,6 +57,21 @@ std::string direct(Communicator& world) {
   }
   fmt::print("{} copies, {} allocations registered in each round, {} flushes\n", copies,
              registered / 5, driver_knob("flushes") - flushes);
+  return "";
+}
+
+/// Tells what a profiler records of such messages in a stream.
+std::string recorded(Communicator& world) {
+  const int partner = (world.rank() + world.size() / 2) % world.size();
+  const Array sent{std::vector<float>(100'000, 1)}, got{std::vector<float>(100'000, -1)};
+  Profiler profiler;
+  StreamCollectives streams{world};
+  streams.attach(profiler);
+  streams.on(nullptr).exchange(
+      {Message::to(partner, sent.span()), Message::from(partner, got.span())});
+  if (!all(got, 1)) return "message in a stream";
+  for (const OperationProfile& each : profiler.profiles())
+    fmt::print("{} of {} bytes by {}\n", each.operation, each.bytes.value(), each.algorithm);
   return "";
 }
 
@@ -172,6 +188,7 @@ std::string run(const std::string& what, std::size_t count) {
   if (what == "collectives") return trouble_with_collectives(world);
   if (what == "messages") return messages(world);
   if (what == "direct") return direct(world);
+  if (what == "recorded") return recorded(world);
   if (what == "killed") return killed(world, count);
   return "nothing is called " + what;
 }

@@ -128,6 +128,7 @@ TEST(DeviceDrivers, AnOldDriverNamesTheFunctionsThatItLacks) {
     ASSERT_NE(driver, nullptr);
     int number = 0;
     void* made = nullptr;
+    float milliseconds = 0;
     std::string text;
     bool yes = true;
     DeviceMemoryHandle handle;
@@ -139,12 +140,13 @@ TEST(DeviceDrivers, AnOldDriverNamesTheFunctionsThatItLacks) {
     EXPECT_EQ(driver->allocate(8, made), DeviceDriver::not_supported);
     EXPECT_EQ(driver->export_memory(nullptr, handle), DeviceDriver::not_supported);
     EXPECT_EQ(driver->export_dma_buf(nullptr, 4096, number), DeviceDriver::not_supported);
-    EXPECT_EQ(driver->make_event(made), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->make_event(made, false), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->elapsed(nullptr, nullptr, milliseconds), DeviceDriver::not_supported);
     EXPECT_EQ(driver->wait_for_flag(nullptr, nullptr, 1), DeviceDriver::not_supported);
     EXPECT_FALSE(driver->raises_words());
     EXPECT_EQ(driver->raise_word(nullptr, nullptr, 1), DeviceDriver::not_supported);
     EXPECT_EQ(driver->processes_overlap(0, yes) == 0 && yes, driver->name() == "HIP");
-    EXPECT_EQ(driver->missing().size(), 28U);
+    EXPECT_EQ(driver->missing().size(), 29U);
   }
   FakeLibraries::Symbols newer = FakeDriver::cuda();
   newer.add("cuStreamWaitValue32", +[]() { return 0; });

@@ -88,6 +88,14 @@ TEST_P(VerbsRanks, CardsReadAndWriteMemoryOfDevices) {
       << result.output;
 }
 
+TEST_P(VerbsRanks, ProfilersTellWhichWayMessagesGo) {
+  const std::string exchange = "exchange of 800000 bytes by ";
+  auto result = run_shell("exec $DEVICE_WORKER recorded", {{"CAPSTAN_GPU_DIRECT", "always"}});
+  EXPECT_EQ(occurrences(result.output, exchange + "network cards"), ranks()) << result.output;
+  result = run_shell("exec $DEVICE_WORKER recorded");
+  EXPECT_EQ(occurrences(result.output, exchange + "pinned staging"), ranks()) << result.output;
+}
+
 TEST_P(VerbsRanks, WhereOneRankStagesMessagesBetweenDevicesAreRight) {
   const auto result = run_shell(
       "[ $CAPSTAN_RANK = 1 ] && CAPSTAN_GPU_DIRECT=never || CAPSTAN_GPU_DIRECT=always\n"

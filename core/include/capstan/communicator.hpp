@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -380,6 +381,9 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   const Settings& settings() const;
   /// Whether a network card may move a message on a device itself.
   bool may_stay_on_device(const Message& message) const;
+  /// Counts the messages of an exchange that the host copies from or to a device.
+  using StagedCount = std::shared_ptr<std::atomic<std::size_t>>;
+  Work start_exchange(const std::vector<Message>& messages, const StagedCount& staged);
   bool is_listed(const char* call, std::span<const int> ranks) const;
   std::optional<Communicator> form(const std::vector<Rank>& members, Purpose purpose);
 

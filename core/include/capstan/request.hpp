@@ -95,7 +95,8 @@ struct Request {
   /// all_to_all_v: the elements that this rank receives from each.
   std::vector<Elements> receive_counts{};
   /// A stream or queue of a device (cudaStream_t, hipStream_t), in whose order the call is to run.
-  /// Collectives run on the host today: anything but null is refused with InvalidArgument.
+  /// Communicators refuse anything but null with InvalidArgument: StreamCollectives
+  /// (capstan/async/streams.hpp) puts calls into streams.
   void* stream = nullptr;
 
   bool operator==(const Request&) const = default;

@@ -13,6 +13,8 @@
 
 namespace CAPSTAN_EXPORT capstan {
 
+class Profiler;
+
 /// Collectives and messages on memory of devices, in the order of streams (cudaStream_t, CUstream,
 /// hipStream_t):
 ///
@@ -91,6 +93,15 @@ class StreamCollectives {
   void abort(const std::string& reason);
   /// The error that has ended the group; null while the group works. May be called from any thread.
   std::exception_ptr async_error() const;
+  /// From now on `profiler` records the calls of this rank, with the way that their data went in
+  /// the place of the algorithm: "device executor: ring flags", "pinned staging: ring", and for
+  /// messages, which are recorded as "exchange", "network cards" or "pinned staging". A call by a
+  /// kernel begins when its stream comes to it; how long it takes is told by the device's clock,
+  /// and when, to about a millisecond. Any other call begins when the host sees that its data are
+  /// ready, and ends when the host is done with it. Captured calls are not recorded. Replaces an
+  /// earlier profiler. May be called from any thread.
+  void attach(const Profiler& profiler, const std::string& tag = {});
+  void detach_profiler();
   /// Whether all calls so far have ended, but for replays of graphs. May be called from any thread.
   bool is_idle() const;
 
