@@ -21,6 +21,11 @@ class HostileWorld {
  public:
   static constexpr Bytes ring{4096}, eager{512};
 
+  /// `read_remote`: whether rank 0 reads offered messages out of their senders' memory.
+  explicit HostileWorld(bool read_remote = false)
+      : messages_{peers_, messages_at, {.ring = ring, .eager = eager, .read_remote = read_remote}} {
+  }
+
   std::byte* hostile_segment() { return transports_[1]->segment().data(); }
   Control& hostile_control() { return control_of(hostile_segment()); }
 
@@ -76,7 +81,7 @@ class HostileWorld {
       make_thread_transports(ranks, messages_at + Messages::area(ranks, ring));
   std::shared_ptr<shared::SharedMemory> memory_ = std::make_shared<shared::SharedMemory>(Bytes{1});
   Peers peers_{*transports_[0], *transports_[0], *memory_, {0, 1, 2}, Rank{0}};
-  Messages messages_{peers_, messages_at, {.ring = ring, .eager = eager, .read_remote = false}};
+  Messages messages_;
   CallLog log_{peers_};
   std::uint64_t produced_ = 0;
 };

@@ -45,8 +45,10 @@ enum class MemoryKind : std::uint8_t { host, device };
 class ExposedMemory {
  public:
   virtual ~ExposedMemory() = default;
-  /// What start_read() of the peer needs besides the address. Never 0.
-  virtual std::uint32_t key() const = 0;
+  /// What start_read() of the peer needs: the address by which the peer's hardware knows the
+  /// memory, and a key, which is never 0.
+  virtual std::uint64_t address() const = 0;
+  virtual std::uint64_t key() const = 0;
   /// After a failure, before the memory is given back: a read that comes later fails.
   virtual void revoke() = 0;
 };
@@ -166,7 +168,7 @@ class Transport {
   /// uses the memory at `to` before the read has ended. It fails when the peer is lost, and when
   /// the peer has revoked the memory, which counts as the loss of the peer. Null as above.
   virtual std::shared_ptr<RemoteRead> start_read(Rank /*peer*/, std::uint64_t /*address*/,
-                                                 std::uint32_t /*key*/, void* /*to*/,
+                                                 std::uint64_t /*key*/, void* /*to*/,
                                                  Bytes /*size*/, MemoryKind /*of `to`*/) {
     return nullptr;
   }

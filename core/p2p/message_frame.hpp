@@ -11,7 +11,7 @@ namespace capstan {
 
 /// The header of each frame between two ranks; for some kinds a payload follows.
 struct MessageFrame {
-  enum class Kind : std::uint32_t {
+  enum class Kind : std::uint16_t {
     eager,         ///< a whole message
     offer,         ///< a message that stays in the sender's buffer until the receiver reads it
     acknowledged,  ///< to the sender of an offer: the message has been read, or is dropped
@@ -21,16 +21,18 @@ struct MessageFrame {
   };
 
   Kind kind = Kind::eager;
+  std::uint16_t type = 0;  ///< 1 + DataType, or 0
   std::int32_t tag = 0;
-  std::uint64_t size = 0;     ///< of the message
-  std::uint64_t id = 0;       ///< of an offer, numbered by its sender
-  std::uint64_t address = 0;  ///< of an offer, in the sender's memory
-  std::uint32_t payload = 0;  ///< bytes that follow the header
-  std::uint32_t type = 0;     ///< 1 + DataType, or 0
+  std::uint64_t size = 0;  ///< of the message
+  std::uint64_t id = 0;    ///< of an offer, numbered by its sender
+  /// Of an offer: where the receiver reads it. On the sender's host, its address there; elsewhere,
+  /// ExposedMemory::address().
+  std::uint64_t address = 0;
   /// Of an offer: by what the receiver reads it. On the sender's host, the allocation that contains
   /// it (shared::AllocationId); elsewhere, ExposedMemory::key(). 0: by neither.
-  std::uint32_t memory = 0;
-  std::uint32_t shape = 0;  ///< a digest of a tensor's shape, or 0
+  std::uint64_t memory = 0;
+  std::uint32_t payload = 0;  ///< bytes that follow the header
+  std::uint32_t shape = 0;    ///< a digest of a tensor's shape, or 0
 };
 static_assert(sizeof(MessageFrame) == 48);
 

@@ -17,10 +17,14 @@ std::exception_ptr error_of(fmt::format_string<Args...> text, Args&&... args) {
   return std::make_exception_ptr(Error(fmt::format(text, std::forward<Args>(args)...)));
 }
 
+std::uint16_t type_in_frames(std::optional<DataType> type) {
+  return static_cast<std::uint16_t>(type ? 1 + static_cast<int>(*type) : 0);
+}
+
 MessageFrame frame_of(const Messages::MessageTransfer& transfer) {
-  return {.tag = transfer.tag,
+  return {.type = type_in_frames(transfer.type),
+          .tag = transfer.tag,
           .size = transfer.size,
-          .type = transfer.type ? 1 + static_cast<std::uint32_t>(*transfer.type) : 0,
           .shape = transfer.shape};
 }
 
@@ -235,7 +239,7 @@ void Messages::accept(const TransferPointer& transfer, Rank source, const Messag
 /// The error of a message that does not fit a receive; null if it does.
 std::exception_ptr Messages::misfit(const MessageTransfer& transfer, Rank source,
                                     const MessageFrame& frame) const {
-  const std::uint32_t type = transfer.type ? 1 + static_cast<std::uint32_t>(*transfer.type) : 0;
+  const std::uint16_t type = type_in_frames(transfer.type);
   if (type != 0 && frame.type != 0 && type != frame.type)
     return error_of<Mismatch>(
         "rank {} receives {} from rank {} with tag {}, which sends {}: both must use one type",

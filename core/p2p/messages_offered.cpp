@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "capstan/error.hpp"
@@ -23,10 +24,10 @@ void Messages::offer(const TransferPointer& transfer, MessageFrame& frame) {
   if (peer == self_ || peers_.mapped(peer)) {
     to_host(*transfer);
     frame.memory = peers_.allocation_of(transfer->data, Bytes{transfer->size});
+    frame.address = reinterpret_cast<std::uint64_t>(transfer->data);
   } else {
     expose(*transfer, frame);
   }
-  frame.address = reinterpret_cast<std::uint64_t>(transfer->data);
   offered_[frame.id] = transfer;
 }
 
@@ -42,7 +43,9 @@ void Messages::expose(MessageTransfer& transfer, MessageFrame& frame) {
     to_host(transfer);
     if (options_.read_remote) expose();
   }
-  if (transfer.exposed) frame.memory = transfer.exposed->key();
+  if (!transfer.exposed) return;
+  frame.memory = transfer.exposed->key();
+  frame.address = transfer.exposed->address();
 }
 
 void Messages::to_host(MessageTransfer& transfer) {
@@ -178,8 +181,10 @@ bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
   if (!peers_.buffers_valid(incoming.source)) return false;
   const std::uint64_t from = incoming.frame.address + transfer.done;
   std::byte* const to = transfer.data + transfer.done;
-  const std::byte* const seen =
-      peers_.view(incoming.source, incoming.frame.memory, from, Bytes{length});
+  const auto allocation = static_cast<shared::AllocationId>(
+      Foreign{self_, incoming.source}.at_most("the allocation of a message", incoming.frame.memory,
+                                              std::numeric_limits<shared::AllocationId>::max()));
+  const std::byte* const seen = peers_.view(incoming.source, allocation, from, Bytes{length});
   if (seen) std::memcpy(to, seen, length);
   const bool read =
       seen || peers_.transport().read_remote(incoming.source, from, to, Bytes{length});

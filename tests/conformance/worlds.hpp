@@ -221,6 +221,13 @@ inline std::vector<World> all_worlds() {
   return worlds;
 }
 
+/// The worlds whose ranks read what peers expose.
+inline std::vector<World> reading_worlds() {
+  std::vector<World> worlds;
+  if (verbs_obstacle().empty()) worlds.push_back({"verbs", true, [] { return make_verbs({}); }});
+  return worlds;
+}
+
 /// The worlds that tell something. The thread sanitizer sees threads only.
 inline std::vector<World> worlds_to_try() {
   std::vector<World> worlds = all_worlds();

@@ -40,7 +40,7 @@ TEST(ForeignValues, FramesThatNobodySendsAreRefused) {
   };
   for (const auto& [frame, field] : {
            Case{{.kind = static_cast<Kind>(77)}, "the kind of a message is 77"},
-           Case{{.size = 8, .payload = 8, .type = 200}, "the type of a message is 200"},
+           Case{{.type = 200, .size = 8, .payload = 8}, "the type of a message is 200"},
            Case{{.tag = -1, .size = 8, .payload = 8}, "the tag of a message"},
            Case{{.size = 9, .payload = 8}, "the length of a message's frame is 8"},
            Case{{.kind = Kind::offer, .size = 8, .payload = 8}, "the length of a message's frame"},
@@ -102,6 +102,14 @@ TEST(ForeignValues, MoreFragmentsThanWereOfferedAreRefused) {
   const std::vector<std::byte> bytes(601);
   world.put({.kind = Kind::fragment, .id = 5, .payload = 601}, bytes);
   EXPECT_THAT(world.complaint_about_messages(), HasSubstr("the length of a fragment is 601"));
+}
+
+TEST(ForeignValues, AnAllocationOfWiderNumberThanAnyIsRefused) {
+  HostileWorld world{true};
+  std::vector<std::byte> buffer(600);
+  receive_into(world, buffer);
+  world.put({.kind = Kind::offer, .size = 600, .id = 5, .memory = (std::uint64_t{1} << 32) + 1});
+  EXPECT_THAT(world.complaint_about_messages(), HasSubstr("the allocation of a message"));
 }
 
 TEST(ForeignValues, CallsThatCannotBeAreDescribed) {

@@ -16,8 +16,8 @@ struct Cards {
   struct Range {
     std::uint64_t begin = 0, size = 0;
   };
-  std::map<std::uint32_t, Range> exposed;  ///< by key
-  std::uint32_t last_key = 0;
+  std::map<std::uint64_t, Range> exposed;             ///< by key
+  std::uint64_t last_key = std::uint64_t{1} << 40;    ///< as wide as a card's may be
   bool expose = true, read = true;                    ///< off: they refuse
   bool expose_devices = false, read_devices = false;  ///< likewise
   Bytes step{1000};                                   ///< what one progress() reads
@@ -43,7 +43,7 @@ class ReadingTransport final : public ForwardingTransport {
         cards_, Cards::Range{reinterpret_cast<std::uintptr_t>(data), size.value()});
   }
   bool reaches_devices() override { return cards_.expose_devices || cards_.read_devices; }
-  std::shared_ptr<RemoteRead> start_read(Rank peer, std::uint64_t address, std::uint32_t key,
+  std::shared_ptr<RemoteRead> start_read(Rank peer, std::uint64_t address, std::uint64_t key,
                                          void* to, Bytes size, MemoryKind kind) override {
     if (!(kind == MemoryKind::device ? cards_.read_devices : cards_.read)) return nullptr;
     ++cards_.reads;
@@ -64,11 +64,13 @@ class ReadingTransport final : public ForwardingTransport {
  private:
   class Exposed final : public ExposedMemory {
    public:
-    Exposed(Cards& cards, Cards::Range range) : cards_(cards), key_(++cards.last_key) {
+    Exposed(Cards& cards, Cards::Range range)
+        : cards_(cards), address_(range.begin), key_(++cards.last_key) {
       cards.exposed[key_] = range;
     }
     ~Exposed() override { cards_.exposed.erase(key_); }
-    std::uint32_t key() const override { return key_; }
+    std::uint64_t address() const override { return address_; }
+    std::uint64_t key() const override { return key_; }
     void revoke() override {
       cards_.exposed.erase(key_);
       ++cards_.revoked;
@@ -76,12 +78,11 @@ class ReadingTransport final : public ForwardingTransport {
 
    private:
     Cards& cards_;
-    const std::uint32_t key_;
+    const std::uint64_t address_, key_;
   };
   struct UnderWay {
     std::shared_ptr<RemoteRead> read;
-    std::uint64_t address;
-    std::uint32_t key;
+    std::uint64_t address, key;
     std::byte* to;
   };
 

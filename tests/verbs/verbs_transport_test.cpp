@@ -11,6 +11,7 @@
 
 #include "capstan/error.hpp"
 #include "core/net/file_descriptor.hpp"
+#include "tests/conformance/exposed.hpp"
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"
 #include "transports/verbs/verbs_address.hpp"
@@ -273,57 +274,6 @@ TEST_F(VerbsTransport, DetachedSourcesMayChangeAtOnce) {
   });
 }
 
-/// What start_read() needs to know of memory of another rank.
-struct Remote {
-  std::uint64_t address = 0;
-  std::uint32_t key = 0, unused = 0;
-};
-
-/// Each rank tells the others what it has exposed.
-std::vector<Remote> exchange(const Member& member, const void* data, const ExposedMemory& exposed) {
-  const Remote own{reinterpret_cast<std::uintptr_t>(data), exposed.key()};
-  const auto bytes = std::as_bytes(std::span{&own, 1});
-  std::vector<Remote> all;
-  for (const Address& one : member.exchange({bytes.begin(), bytes.end()}))
-    std::memcpy(&all.emplace_back(), one.data(), sizeof(Remote));
-  return all;
-}
-
-void await_end(Transport& transport, const RemoteRead& read) {
-  wait_until(
-      [&] {
-        transport.progress();
-        return !read.under_way();
-      },
-      "the end of a read");
-}
-
-TEST_F(VerbsTransport, ReadsWhatAPeerExposes) {
-  run(2, [](const Member& member) {
-    const auto transport = member.connected(Bytes{4096});
-    const Rank peer = member.peers()[0];
-    for (const std::uint64_t words : {1, 1000, 8192, 8193, 1 << 18}) {
-      std::vector<std::byte> source(words * 8), target(words * 8 + 2, std::byte{0xee});
-      write_message(source.data(), member.self(), peer, words, words);
-      const auto exposed =
-          transport->expose(peer, source.data(), Bytes{words * 8}, MemoryKind::host);
-      ASSERT_NE(exposed, nullptr);
-      const Remote theirs = exchange(member, source.data(), *exposed)[peer.value()];
-      const auto read = transport->start_read(peer, theirs.address, theirs.key, target.data() + 1,
-                                              Bytes{words * 8}, MemoryKind::host);
-      ASSERT_NE(read, nullptr);
-      await_end(*transport, *read);
-      EXPECT_FALSE(read->failed);
-      EXPECT_EQ(wrong_words(target.data() + 1, peer, member.self(), words, words), 0u);
-      EXPECT_EQ(target.front(), std::byte{0xee});
-      EXPECT_EQ(target.back(), std::byte{0xee});
-      member.meet();
-    }
-    EXPECT_EQ(transport->departed(peer), std::nullopt);
-    member.meet();
-  });
-}
-
 /// Also where an operation has announced and sent what was at that address before.
 TEST_F(VerbsTransport, OtherMemoryAtTheSameAddressIsReadAsItIs) {
   run(2, [](const Member& member) {
@@ -340,7 +290,7 @@ TEST_F(VerbsTransport, OtherMemoryAtTheSameAddressIsReadAsItIs) {
         exchange_from(member, *transport, mailbox, source, words, round);
       }
       const auto exposed = transport->expose(peer, source, Bytes{words * 8}, MemoryKind::host);
-      const Remote theirs = exchange(member, source, *exposed)[peer.value()];
+      const Remote theirs = exchange_exposed(member, *exposed)[peer.value()];
       const auto read = transport->start_read(peer, theirs.address, theirs.key, target.data(),
                                               Bytes{words * 8}, MemoryKind::host);
       await_end(*transport, *read);
@@ -350,70 +300,6 @@ TEST_F(VerbsTransport, OtherMemoryAtTheSameAddressIsReadAsItIs) {
     }
     member.meet();
   });
-}
-
-TEST_F(VerbsTransport, EndReadsReturnsWhenNothingIsWrittenAnyMore) {
-  run(2, [](const Member& member) {
-    const auto transport = member.connected(Bytes{4096});
-    const Rank peer = member.peers()[0];
-    std::vector<std::byte> source(4 << 20, std::byte{1}), target(4 << 20);
-    const auto exposed =
-        transport->expose(peer, source.data(), Bytes{source.size()}, MemoryKind::host);
-    const Remote theirs = exchange(member, source.data(), *exposed)[peer.value()];
-    const auto read = transport->start_read(peer, theirs.address, theirs.key, target.data(),
-                                            Bytes{target.size()}, MemoryKind::host);
-    transport->end_reads(peer);
-    EXPECT_FALSE(read->under_way());
-    member.meet();
-  });
-}
-
-TEST_F(VerbsTransport, WhatIsRevokedIsNoLongerRead) {
-  run(2, [](const Member& member) {
-    const auto transport = member.connected(Bytes{4096});
-    const Rank peer = member.peers()[0];
-    std::vector<std::byte> source(1 << 20), target(1 << 20);
-    const auto exposed =
-        transport->expose(peer, source.data(), Bytes{source.size()}, MemoryKind::host);
-    const Remote theirs = exchange(member, source.data(), *exposed)[peer.value()];
-    if (member.id() == 0) exposed->revoke();
-    member.meet();
-    if (member.id() == 1) {
-      const auto read = transport->start_read(peer, theirs.address, theirs.key, target.data(),
-                                              Bytes{target.size()}, MemoryKind::host);
-      await_end(*transport, *read);
-      EXPECT_TRUE(read->failed);
-      EXPECT_THAT(*transport->departed(peer), HasSubstr("remote access error"));
-    }
-    member.meet();
-  });
-}
-
-TEST_F(VerbsTransport, AReadFailsWithItsPeer) {
-  const auto maker = make_verbs({});
-  const auto statuses = run_processes(2, maker, [](const Member& member) {
-    const auto transport = member.connected(Bytes{4096});
-    std::vector<std::byte> source(1 << 20), target(1 << 20);
-    const Rank peer = member.peers()[0];
-    const auto exposed =
-        transport->expose(peer, source.data(), Bytes{source.size()}, MemoryKind::host);
-    const Remote theirs = exchange(member, source.data(), *exposed)[peer.value()];
-    member.meet();
-    if (member.id() == 1) ::raise(SIGKILL);
-    for (int i = 0; i < 2; ++i) {  // the second begins when the peer is known to be lost
-      const auto read = transport->start_read(peer, theirs.address, theirs.key, target.data(),
-                                              Bytes{target.size()}, MemoryKind::host);
-      if (!read) break;
-      wait_until(
-          [&] {
-            static_cast<void>(transport->departed(peer));
-            return !read->under_way();
-          },
-          "the end of a read");
-    }
-    EXPECT_NE(transport->departed(peer), std::nullopt);
-  });
-  EXPECT_EQ(statuses[0], 0) << describe_status(statuses[0]);
 }
 
 TEST_F(VerbsTransport, WhatWasPushedBeforeTheEndArrives) {

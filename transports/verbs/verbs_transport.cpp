@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <mutex>
 
 #include "capstan/error.hpp"
 #include "core/net/log.hpp"
 #include "core/net/own_process.hpp"
 #include "core/net/wait_readable.hpp"
+#include "transports/common/exposed_registration.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
 #include "transports/verbs/verbs_endpoint.hpp"
@@ -39,7 +41,7 @@ class VerbsTransport final : public MirroredTransport {
   std::unique_ptr<ExposedMemory> expose(Rank peer, const void* data, Bytes size,
                                         MemoryKind kind) override;
   bool reaches_devices() override;
-  std::shared_ptr<RemoteRead> start_read(Rank peer, std::uint64_t address, std::uint32_t key,
+  std::shared_ptr<RemoteRead> start_read(Rank peer, std::uint64_t address, std::uint64_t key,
                                          void* to, Bytes size, MemoryKind kind) override;
   void end_reads(Rank peer) override;
   void progress() override;
@@ -57,7 +59,6 @@ class VerbsTransport final : public MirroredTransport {
   void ring(const Link& link) override;
 
  private:
-  class Exposed;
   void append(Rank peer, Bytes offset, const void* from, Bytes length);
   /// Null when there is no link to the peer. Throws InvalidArgument when there is no such rank.
   verbs::Connection* connection_to(Rank peer) const {
@@ -151,32 +152,6 @@ void VerbsTransport::detach_sources(Rank peer) {
   if (connection_to(peer)) endpoint_->detach_sources(peer);
 }
 
-/// A registration, which ends under the transport's lock.
-class VerbsTransport::Exposed final : public ExposedMemory {
- public:
-  Exposed(VerbsTransport& transport, const void* data, Bytes size, MemoryKind kind,
-          std::shared_ptr<const MemoryKeys> keys)
-      : transport_(transport), data_(data), size_(size), kind_(kind), keys_(std::move(keys)) {}
-  ~Exposed() override {
-    const std::scoped_lock lock{transport_.mutex_};
-    keys_.reset();
-  }
-
-  std::uint32_t key() const override { return static_cast<std::uint32_t>(keys_->remote); }
-  void revoke() override {
-    const std::scoped_lock lock{transport_.mutex_};
-    transport_.endpoint_->forget(data_, size_, kind_);
-    keys_.reset();
-  }
-
- private:
-  VerbsTransport& transport_;
-  const void* const data_;
-  const Bytes size_;
-  const MemoryKind kind_;
-  std::shared_ptr<const MemoryKeys> keys_;
-};
-
 /// Without room for a registration the data go another way.
 std::unique_ptr<ExposedMemory> VerbsTransport::expose(Rank peer, const void* data, Bytes size,
                                                       MemoryKind kind) {
@@ -185,7 +160,8 @@ std::unique_ptr<ExposedMemory> VerbsTransport::expose(Rank peer, const void* dat
   try {
     auto keys = endpoint_->readable(data, size, kind);
     if (!keys || keys->remote == 0) return nullptr;
-    return std::make_unique<Exposed>(*this, data, size, kind, std::move(keys));
+    return std::make_unique<ExposedRegistration>(
+        mutex_, data, std::move(keys), [=, this] { endpoint_->forget(data, size, kind); });
   } catch (const Error&) {
     return nullptr;
   }
@@ -197,12 +173,12 @@ bool VerbsTransport::reaches_devices() {
 }
 
 std::shared_ptr<RemoteRead> VerbsTransport::start_read(Rank peer, std::uint64_t address,
-                                                       std::uint32_t key, void* to, Bytes size,
+                                                       std::uint64_t key, void* to, Bytes size,
                                                        MemoryKind kind) {
   const std::scoped_lock lock{mutex_};
-  if (!connection_to(peer)) return nullptr;
+  if (!connection_to(peer) || key > std::numeric_limits<std::uint32_t>::max()) return nullptr;
   try {
-    return endpoint_->start_read(peer, address, key, to, size, kind);
+    return endpoint_->start_read(peer, address, static_cast<std::uint32_t>(key), to, size, kind);
   } catch (const Error&) {
     return nullptr;
   }

@@ -19,6 +19,7 @@ struct MemoryKeys {
   void* handle = nullptr;  ///< an ibv_mr*, a fid_mr*, ...
   std::uint64_t local = 0;
   std::uint64_t remote = 0;
+  std::uint64_t origin = 0;  ///< what peers subtract from an address of this memory
   bool operator==(const MemoryKeys&) const = default;
 };
 

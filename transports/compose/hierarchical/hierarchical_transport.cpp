@@ -72,7 +72,7 @@ class HierarchicalTransport final : public Transport {
     return is_near(peer) ? nullptr : far_->expose(peer, data, size, kind);
   }
   bool reaches_devices() override { return far_->reaches_devices(); }
-  std::shared_ptr<RemoteRead> start_read(Rank peer, std::uint64_t address, std::uint32_t key,
+  std::shared_ptr<RemoteRead> start_read(Rank peer, std::uint64_t address, std::uint64_t key,
                                          void* to, Bytes size, MemoryKind kind) override {
     return is_near(peer) ? nullptr : far_->start_read(peer, address, key, to, size, kind);
   }

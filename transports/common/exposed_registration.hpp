@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "core/memory/registration/registration_cache.hpp"
+#include "transports/transport.hpp"
+
+namespace capstan {
+
+/// Memory that a peer may read as long as its registration lives, which ends under the transport's
+/// lock.
+class ExposedRegistration final : public ExposedMemory {
+ public:
+  /// `forget` has the transport keep no such registration any longer than its uses. It and the lock
+  /// outlive this object.
+  ExposedRegistration(std::mutex& lock, const void* data, std::shared_ptr<const MemoryKeys> keys,
+                      std::function<void()> forget)
+      : lock_(lock),
+        address_(reinterpret_cast<std::uintptr_t>(data) - keys->origin),
+        key_(keys->remote),
+        keys_(std::move(keys)),
+        forget_(std::move(forget)) {}
+  ~ExposedRegistration() override {
+    const std::scoped_lock lock{lock_};
+    keys_.reset();
+  }
+
+  std::uint64_t address() const override { return address_; }
+  std::uint64_t key() const override { return key_; }
+  void revoke() override {
+    const std::scoped_lock lock{lock_};
+    forget_();
+    keys_.reset();
+  }
+
+ private:
+  std::mutex& lock_;
+  const std::uint64_t address_, key_;
+  std::shared_ptr<const MemoryKeys> keys_;
+  const std::function<void()> forget_;
+};
+
+}  // namespace capstan
