@@ -69,7 +69,10 @@ VerbsEndpoint::VerbsEndpoint(Rank self, int ranks, std::span<std::byte> segment,
       sources_(source_registrar_, {.bytes = options.cached_sources}),
       exposed_(source_registrar_, {.bytes = options.cached_sources}),
       targets_(target_registrar_, {.bytes = options.cached_sources}),
-      device_regions_(device_.domain.get(), options.gpu_direct),
+      device_registrar_(device_.domain.get(), options.gpu_direct),
+      device_regions_([this](const DeviceBuffer& where, AddressRange memory) {
+        return device_registrar_.register_memory(where, memory);
+      }),
       peers_(ranks),
       greeter_(std::make_unique<Greeter>(device_, ranks, address_.id)) {
   const int flags = checked(::fcntl(descriptor(), F_GETFL), "fcntl");
@@ -314,10 +317,14 @@ void VerbsEndpoint::await(Rank rank, const std::function<bool(const Connection&)
   }
 }
 
+/// Keys of memory of a device; null where the card cannot reach it.
+std::shared_ptr<const MemoryKeys> VerbsEndpoint::on_device(const void* data, Bytes size) {
+  return device_registrar_.open() ? device_regions_.acquire(data, size) : nullptr;
+}
+
 std::shared_ptr<const MemoryKeys> VerbsEndpoint::readable(const void* data, Bytes size,
                                                           MemoryKind kind) {
-  return kind == MemoryKind::device ? device_regions_.acquire(data, size)
-                                    : exposed_.acquire(data, size);
+  return kind == MemoryKind::device ? on_device(data, size) : exposed_.acquire(data, size);
 }
 
 void VerbsEndpoint::forget(const void* data, Bytes size, MemoryKind kind) {
@@ -330,8 +337,7 @@ void VerbsEndpoint::forget(const void* data, Bytes size, MemoryKind kind) {
 std::shared_ptr<RemoteRead> VerbsEndpoint::start_read(Rank rank, std::uint64_t address,
                                                       std::uint32_t key, void* to, Bytes size,
                                                       MemoryKind kind) {
-  auto keys =
-      kind == MemoryKind::device ? device_regions_.acquire(to, size) : targets_.acquire(to, size);
+  auto keys = kind == MemoryKind::device ? on_device(to, size) : targets_.acquire(to, size);
   if (!keys) return nullptr;
   return peers_[rank].connection->start_read(address, key, static_cast<std::byte*>(to), size,
                                              std::move(keys));

@@ -13,8 +13,9 @@
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 #include "core/net/rate_limited_warnings.hpp"
+#include "transports/common/device_regions.hpp"
 #include "transports/verbs/connection.hpp"
-#include "transports/verbs/device_regions.hpp"
+#include "transports/verbs/device_registrar.hpp"
 #include "transports/verbs/greeter.hpp"
 
 namespace capstan::verbs {
@@ -44,7 +45,7 @@ class VerbsEndpoint {
   std::shared_ptr<const MemoryKeys> readable(const void* data, Bytes size, MemoryKind kind);
   /// After a failure: keeps no registration of such memory any longer than its uses.
   void forget(const void* data, Bytes size, MemoryKind kind);
-  bool reaches_devices() { return device_regions_.open(); }
+  bool reaches_devices() { return device_registrar_.open(); }
   /// See Transport. Null where the device cannot write to that memory.
   std::shared_ptr<RemoteRead> start_read(Rank rank, std::uint64_t address, std::uint32_t key,
                                          void* to, Bytes size, MemoryKind kind);
@@ -87,6 +88,7 @@ class VerbsEndpoint {
   std::string no_way_to(Rank rank, const SystemError& error) const;
   std::string describe(Rank rank) const;
   std::string missing() const;
+  std::shared_ptr<const MemoryKeys> on_device(const void* data, Bytes size);
 
   const Rank self_;
   const VerbsOptions options_;
@@ -100,6 +102,7 @@ class VerbsEndpoint {
   // They outlive the connections. Exposed memory has registrations of its own: an announcement of
   // a former call must not be taken for it.
   RegisteredSources sources_, exposed_, targets_;
+  DeviceRegistrar device_registrar_;
   DeviceRegions device_regions_;
   ByRank<Peer> peers_;
   std::unordered_map<std::uint32_t, Rank> by_queue_pair_;  // rank of the peer
