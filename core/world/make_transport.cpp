@@ -70,7 +70,8 @@ std::unique_ptr<Transport> make_rail(const NetworkChoice& network, Rank self, in
     const OfiOptions options{.key = network.key,
                              .provider = settings.provider,
                              .domain = settings.rdma_devices,
-                             .interface = settings.interface};
+                             .interface = settings.interface,
+                             .gpu_direct = settings.gpu_direct};
     return make_ofi_transport(self, ranks, segment, options, memory);
   }
   const TcpOptions options{.key = network.key,

@@ -31,18 +31,6 @@ OfiOptions tcp(OfiPushes pushes = OfiPushes::automatic) {
   return options;
 }
 
-/// Runs `body` in a process of its own, so that libfabric is not loaded before others fork.
-void run_alone(const std::function<void()>& body) {
-  const int status = status_of(fork_body([&] {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-  }));
-  EXPECT_EQ(status, 0) << describe_status(status);
-}
-
 template <class E>
 std::string refusal(const OfiOptions& options) {
   try {

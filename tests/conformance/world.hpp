@@ -220,6 +220,18 @@ inline std::string describe_status(int status) {
   return fmt::format("exit status {}", WEXITSTATUS(status));
 }
 
+/// Runs `body` in a process of its own.
+inline void run_alone(const std::function<void()>& body) {
+  const int status = status_of(fork_body([&] {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }));
+  EXPECT_EQ(status, 0) << describe_status(status);
+}
+
 /// Like World::run for processes, but returns the status of each rank.
 inline std::vector<int> run_processes(int ranks, const Member::Maker& maker, const Body& body) {
   SharedScores scores;

@@ -118,19 +118,22 @@ inline void load_libfabric() {
   if (!has_rdma_device()) ofi_report();
 }
 
-inline auto make_ofi(std::string provider, OfiPushes pushes) {
+/// `reads`: exposed memory is read also where software does it.
+inline auto make_ofi(std::string provider, OfiPushes pushes, bool reads = false) {
   load_libfabric();
   OfiOptions options;
   options.key = test_key();
   options.provider = std::move(provider);
   options.pushes = pushes;
+  options.reads_by_software = reads;
   return [options](const Member& member, Bytes segment, const Borrowed& memory) {
     return make_ofi_transport(member.self(), member.ranks(), segment, options, memory);
   };
 }
 
-inline World ofi_world(std::string name, std::string provider, OfiPushes pushes) {
-  return {std::move(name), true, [=] { return make_ofi(provider, pushes); }, true};
+inline World ofi_world(std::string name, std::string provider, OfiPushes pushes,
+                       bool reads = false) {
+  return {std::move(name), true, [=] { return make_ofi(provider, pushes, reads); }, true};
 }
 
 /// The ranks use all devices in turn, so that data cross the wire. The long timeout is for peers
@@ -224,7 +227,13 @@ inline std::vector<World> all_worlds() {
 /// The worlds whose ranks read what peers expose.
 inline std::vector<World> reading_worlds() {
   std::vector<World> worlds;
+  if (ofi_is_built_in()) {
+    worlds.push_back(ofi_world("ofi_tcp", "tcp", OfiPushes::write, true));
+    worlds.push_back(ofi_world("ofi_tcp_messages", "tcp", OfiPushes::messages, true));
+  }
   if (verbs_obstacle().empty()) worlds.push_back({"verbs", true, [] { return make_verbs({}); }});
+  if (ofi_is_built_in() && has_rdma_device())
+    worlds.push_back(ofi_world("ofi_verbs", "verbs", OfiPushes::write));
   return worlds;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string_view>
@@ -29,6 +30,10 @@ class ExecutorWorld {
   InterruptedTransport::Interruption at_read;
   Cards cards;
 
+  using Transports = std::vector<std::unique_ptr<Transport>>;
+  /// Makes and connects a transport for each rank.
+  using MakeTransports = std::function<Transports(int ranks, Bytes segment)>;
+
   explicit ExecutorWorld(int ranks, Memory memory = Memory::shared, Bytes message_area = {})
       : hosts_(is_mirrored(memory) ? Hosts{hosts_of_their_own(ranks)} : Hosts{ranks}),
         layout_(ranks, SlotLayout{ranks, Bytes{64 << 10}}, message_area),
@@ -43,14 +48,14 @@ class ExecutorWorld {
     std::vector<Address> addresses;
     for (const auto& transport : transports_) addresses.push_back(transport->address());
     for (const auto& transport : transports_) transport->connect(addresses, Deadline::never());
-    std::vector<int> world_ranks(static_cast<std::size_t>(ranks));
-    std::iota(world_ranks.begin(), world_ranks.end(), 0);
-    for (int rank = 0; rank < ranks; ++rank) {
-      Transport& transport = *transports_[static_cast<std::size_t>(rank)];
-      memories_.push_back(std::make_shared<shared::SharedMemory>(Bytes{1 << 20}));
-      peers_.push_back(std::make_unique<Peers>(transport, transport, *memories_.back(), world_ranks,
-                                               Rank{rank}));
-    }
+    make_peers();
+  }
+  /// Each rank is on a host of its own.
+  ExecutorWorld(int ranks, const MakeTransports& make, Bytes message_area)
+      : hosts_(hosts_of_their_own(ranks)),
+        layout_(ranks, SlotLayout{ranks, Bytes{64 << 10}}, message_area),
+        transports_(make(ranks, layout_.total())) {
+    make_peers();
   }
 
   int ranks() const { return static_cast<int>(peers_.size()); }
@@ -67,6 +72,16 @@ class ExecutorWorld {
   }
 
  private:
+  void make_peers() {
+    std::vector<int> world_ranks(transports_.size());
+    std::iota(world_ranks.begin(), world_ranks.end(), 0);
+    for (const int rank : world_ranks) {
+      Transport& transport = *transports_[static_cast<std::size_t>(rank)];
+      memories_.push_back(std::make_shared<shared::SharedMemory>(Bytes{1 << 20}));
+      peers_.push_back(std::make_unique<Peers>(transport, transport, *memories_.back(), world_ranks,
+                                               Rank{rank}));
+    }
+  }
   static bool is_mirrored(Memory memory) {
     return memory == Memory::mirrored || memory == Memory::read_by_cards;
   }
@@ -78,7 +93,7 @@ class ExecutorWorld {
 
   const Hosts hosts_;
   const SegmentLayout layout_;
-  std::vector<std::unique_ptr<Transport>> transports_;
+  Transports transports_;
   std::vector<std::shared_ptr<shared::SharedMemory>> memories_;
   std::vector<std::unique_ptr<Peers>> peers_;
 };

@@ -28,13 +28,11 @@ class MessageWorld {
  public:
   MessageWorld(int ranks, Memory memory, std::vector<Bytes> limits, bool read_remote = true)
       : world_(ranks, memory, Messages::area(ranks, ring)) {
-    for (int rank = 0; rank < ranks; ++rank)
-      ranks_.push_back(std::make_unique<Messages>(
-          world_.peers(rank), world_.layout().messages(),
-          Messages::Options{.ring = ring,
-                            .eager = eager,
-                            .read_remote = read_remote,
-                            .unexpected = limits[static_cast<std::size_t>(rank) % limits.size()]}));
+    make_ranks(limits, read_remote);
+  }
+  MessageWorld(int ranks, const ExecutorWorld::MakeTransports& make, Bytes limit)
+      : world_(ranks, make, Messages::area(ranks, ring)) {
+    make_ranks({limit}, true);
   }
   ~MessageWorld() {
     for (const auto& messages : ranks_) messages->fail_all(nullptr);
@@ -90,6 +88,16 @@ class MessageWorld {
   }
 
  private:
+  void make_ranks(const std::vector<Bytes>& limits, bool read_remote) {
+    for (int rank = 0; rank < world_.ranks(); ++rank)
+      ranks_.push_back(std::make_unique<Messages>(
+          world_.peers(rank), world_.layout().messages(),
+          Messages::Options{.ring = ring,
+                            .eager = eager,
+                            .read_remote = read_remote,
+                            .unexpected = limits[static_cast<std::size_t>(rank) % limits.size()]}));
+  }
+
   ExecutorWorld world_;
   std::vector<std::unique_ptr<Messages>> ranks_;
 };

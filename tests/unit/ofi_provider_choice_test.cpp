@@ -124,6 +124,24 @@ TEST(OfiProviderChoice, WhatCannotDoWhatIsNeededIsLeftOut) {
   EXPECT_THAT(choose_provider(all, options).reason, HasSubstr("with tagged messages"));
 }
 
+TEST(OfiProviderChoice, MessagesAreReadWhereANetworkCardDoesIt) {
+  const auto reads = [](const char* provider, bool can, bool by_software) {
+    Candidate one = candidate(provider);
+    one.remote_reads = can;
+    OfiOptions options;
+    options.reads_by_software = by_software;
+    return reads_memory(one, options);
+  };
+  for (const char* provider : {"cxi", "efa", "opx", "psm3", "verbs;ofi_rxm"}) {
+    EXPECT_TRUE(reads(provider, true, false)) << provider;
+    EXPECT_FALSE(reads(provider, false, false)) << provider;
+  }
+  for (const char* provider : {"tcp;ofi_rxm", "net", "sockets", "udp;ofi_rxd", "shm", "unknown"}) {
+    EXPECT_FALSE(reads(provider, true, false)) << provider;
+    EXPECT_TRUE(reads(provider, true, true)) << provider;
+  }
+}
+
 TEST(OfiProviderChoice, KeepsToTheInterfaceThatIsAskedFor) {
   std::vector all{candidate("tcp;ofi_rxm", "eth0"), candidate("tcp;ofi_rxm", "eth1"),
                   candidate("efa", "efa0")};

@@ -23,10 +23,6 @@ constexpr std::uint64_t fits_a_socket = 16384;
 constexpr std::uint64_t largest_operation = std::uint64_t{1} << 30;
 constexpr std::size_t watched_at_once = 16;  // awaited peers at start-up
 constexpr auto time_for_cause = 500ms;       // from a failed operation until a death must show
-// Providers may never complete operations that a departed peer did not receive (the rendezvous of
-// ofi_rxm). After this time the retries of hardware have ended, too, and nothing reads this rank's
-// memory for that peer.
-constexpr auto time_to_give_up = 3s;
 
 std::unique_ptr<OfiEndpoint> open_endpoint(Rank self, const OfiOptions& options) {
   try {
@@ -50,7 +46,7 @@ Exchange::Exchange(Rank self, int ranks, std::span<std::byte> segment, const Ofi
       rules_(rules_for(options, ranks)),
       pool_(*endpoint_),
       segment_registration_(endpoint_->register_source(segment.data(), Bytes{segment.size()})),
-      sources_(*endpoint_, {.bytes = options.cached_sources}),
+      memory_(*endpoint_, options, rules_.reads),
       peers_(ranks) {
   const std::size_t each = rules_.window + spare_receives;
   receives_wanted_ = std::min<std::size_t>(static_cast<std::size_t>(ranks) * each,
@@ -77,6 +73,9 @@ Rules Exchange::rules_for(const OfiOptions& options, int ranks) const {
                        ? std::numeric_limits<std::uint64_t>::max()
                        : fits_a_socket;
   rules.largest = std::min<std::uint64_t>(info.ep_attr->max_msg_size, largest_operation);
+  const Candidate granted = candidate_of(info);
+  rules.reads = reads_memory(granted, options);
+  rules.card_reads = card_reads(granted);
   return rules;
 }
 
@@ -174,7 +173,7 @@ void Exchange::push_from(Rank peer, Bytes offset, const std::byte* from, Bytes l
   Peer& to = linked(peer);
   if (to.gone() || length.value() == 0) return;
   to.sender.push_from(from, offset, length,
-                      endpoint_->needs_local_registration() ? &sources_ : nullptr);
+                      endpoint_->needs_local_registration() ? &memory_.sources() : nullptr);
   mark_busy(peer);
 }
 
@@ -203,6 +202,7 @@ void Exchange::mark_busy(Rank rank) {
 }
 
 void Exchange::progress() {
+  if (ended_) return;
   endpoint_->drain([this](const Completion& completion) { handle(completion); });
   post_receives();
   advance_busy_peers();
@@ -215,7 +215,8 @@ void Exchange::advance_busy_peers() {
   }
   std::erase_if(busy_, [this](Rank rank) {
     Peer& peer = *peers_[rank];
-    peer.busy = (!peer.sender.all_sent() || peer.receiver.landing()) && !peer.given_up.expired();
+    peer.busy = (!peer.sender.all_sent() || peer.receiver.landing() || !peer.reader.idle()) &&
+                !peer.given_up.expired();
     return !peer.busy;
   });
 }
@@ -231,9 +232,11 @@ void Exchange::advance(Peer& peer) {
   }
   if (peer.receiver.has_left()) {
     peer.sender.abandon();  // keeps the acknowledgement that the peer waits for
+    peer.reader.abandon();
     if (peer.given_up.is_never()) peer.given_up = Deadline::in(time_to_give_up);
   }
   send(peer);
+  read(peer);
 }
 
 void Exchange::send(Peer& peer) {
@@ -273,6 +276,8 @@ void Exchange::handle(const Completion& completion) {
   mark_busy(operation->peer);
   if (operation->kind == Operation::Kind::landing) {
     peer.receiver.landed(completion.error.empty());
+  } else if (operation->kind == Operation::Kind::read) {
+    peer.reader.completed(*operation, completion.error.empty());
   } else {
     peer.sender.completed(*operation);
   }
@@ -323,6 +328,7 @@ void Exchange::fail(Peer& peer, const std::string& reason) {
   peer.failure_due = Deadline::in(time_for_cause);
   peer.given_up = Deadline::in(time_to_give_up);
   peer.sender.abandon();
+  peer.reader.abandon();
 }
 
 /// Why the peer is no longer there, or nothing.
@@ -341,6 +347,7 @@ std::optional<std::string> Exchange::departure_of(Peer& peer) {
     case LivenessWatch::State::unreachable:
       break;
   }
+  if (ended_) return "cannot be reached any more: " + *ended_;
   if (!peer.failure || !peer.failure_due.expired()) return std::nullopt;
   return fmt::format(
       "cannot be reached over {}: {}; look at its own output, then at the network between the "
@@ -367,8 +374,8 @@ void Exchange::say_goodbye() {
 }
 
 bool Exchange::receives_payload() const {
-  return std::ranges::any_of(peers_,
-                             [](const auto& peer) { return peer && peer->receiver.landing(); });
+  const auto lands = [](const auto& peer) { return peer && peer->receiver.landing(); };
+  return !ended_ && std::ranges::any_of(peers_, lands);
 }
 
 void Exchange::abandon(std::unique_ptr<Exchange> exchange) {

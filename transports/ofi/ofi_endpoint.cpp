@@ -7,6 +7,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "capstan/error.hpp"
+#include "core/net/log.hpp"
 #include "core/net/random.hpp"
 
 namespace capstan::ofi {
@@ -14,14 +15,22 @@ namespace {
 
 constexpr std::uint64_t wanted_order = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW;
 
-/// Hints for an entry of the survey: those of its features that this transport uses.
-Libfabric::Info hints_for(const fi_info& entry, const OfiOptions& options) {
-  const Libfabric& library = Libfabric::get();
-  Libfabric::Info hints = library.copy(&entry);
-  std::uint64_t wanted = FI_MSG | FI_HMEM | FI_LOCAL_COMM | FI_REMOTE_COMM;
+/// The capabilities that this transport uses.
+std::uint64_t wanted_of(const Candidate& candidate, const OfiOptions& options) {
+  const bool reads = reads_memory(candidate, options);
+  std::uint64_t wanted = FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
   if (options.pushes != OfiPushes::write) wanted |= FI_TAGGED;
   if (options.pushes != OfiPushes::messages) wanted |= FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
-  hints->caps &= wanted | FI_SEND | FI_RECV;
+  if (reads) wanted |= FI_RMA | FI_READ | FI_REMOTE_READ;
+  if (reads && options.gpu_direct != GpuDirectUse::never) wanted |= FI_HMEM;
+  return wanted;
+}
+
+/// Hints for an entry of the survey: those of its features that this transport uses.
+Libfabric::Info hints_for(const fi_info& entry, const Candidate& candidate,
+                          const OfiOptions& options) {
+  Libfabric::Info hints = Libfabric::get().copy(&entry);
+  hints->caps &= wanted_of(candidate, options);
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->tx_attr->caps = hints->rx_attr->caps = 0;
   hints->tx_attr->mode = hints->rx_attr->mode = hints->mode;
@@ -33,12 +42,28 @@ Libfabric::Info hints_for(const fi_info& entry, const OfiOptions& options) {
   hints->domain_attr->mode = 0;
   hints->domain_attr->mr_mode =
       FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+  if ((hints->caps & FI_HMEM) != 0) hints->domain_attr->mr_mode |= FI_MR_HMEM;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
   hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;  // no threads beside the caller's
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->domain_attr->av_type = FI_AV_TABLE;
   return hints;
+}
+
+/// The endpoint that an entry grants. Without memory of devices, and then without reads, where it
+/// requires modes for them that are not offered. Null if it grants none.
+Libfabric::Info granted(const Libfabric::Info& hints) {
+  const Libfabric& library = Libfabric::get();
+  Libfabric::Info info = library.query(hints.get());
+  for (const std::uint64_t extra : {FI_HMEM, FI_READ | FI_REMOTE_READ}) {
+    if (info || (hints->caps & extra) == 0) continue;
+    hints->caps &= ~extra;
+    hints->domain_attr->mr_mode &= ~FI_MR_HMEM;
+    if ((hints->caps & (FI_READ | FI_WRITE)) == 0) hints->caps &= ~FI_RMA;
+    info = library.query(hints.get());
+  }
+  return info;
 }
 
 std::uint64_t random_key(const fi_info& info) {
@@ -54,13 +79,7 @@ std::unique_ptr<OfiEndpoint> OfiEndpoint::open(const Survey& survey, const OfiOp
   std::string reasons;
   for (const std::size_t i : survey.choice.ranking) {
     try {
-      const Libfabric::Info hints = hints_for(*survey.entries[i], options);
-      Libfabric::Info info = Libfabric::get().query(hints.get());
-      if (!info &&
-          (hints->caps & FI_HMEM) != 0) {  // device memory may require modes that are not offered
-        hints->caps &= ~FI_HMEM;
-        info = Libfabric::get().query(hints.get());
-      }
+      Libfabric::Info info = granted(hints_for(*survey.entries[i], survey.candidates[i], options));
       if (!info) throw SystemError("fi_getinfo no longer finds it");
       return std::make_unique<OfiEndpoint>(std::move(info));
     } catch (const SystemError& error) {
@@ -118,6 +137,14 @@ void OfiEndpoint::fail(std::string_view call, long error) const {
       fmt::format("{} failed on {}: {}", call, description(), Libfabric::get().text(error)));
 }
 
+void OfiEndpoint::stop() {
+  if (!endpoint_) return;
+  const int result = fi_close(&endpoint_.release()->fid);
+  if (result != 0)
+    log().error("ofi: {} does not close: {}; it may still use memory", description(),
+                Libfabric::get().text(result));
+}
+
 std::string OfiEndpoint::description() const {
   return fmt::format("{} on {}", info_->fabric_attr->prov_name, info_->domain_attr->name);
 }
@@ -142,23 +169,34 @@ bool OfiEndpoint::needs_local_registration() const {
   return (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
 }
 
-Registration OfiEndpoint::register_region(const void* memory, Bytes length, std::uint64_t access) {
+Owned<fid_mr> OfiEndpoint::register_region(const void* memory, Bytes length, std::uint64_t access,
+                                           HmemPlace place) {
   const int mode = info_->domain_attr->mr_mode;
-  const std::uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : random_key(*info_);
+  const iovec range{const_cast<void*>(memory), length.value()};
+  fi_mr_attr attributes{};
+  attributes.mr_iov = &range;
+  attributes.iov_count = 1;
+  attributes.access = access;
+  attributes.iface = place.interface;
+  if (place.interface == FI_HMEM_CUDA) attributes.device.cuda = place.device;
+  constexpr int attempts = 4;  // a random key may be in use
   fid_mr* region = nullptr;
-  const int result =
-      fi_mr_reg(domain_.get(), memory, length.value(), access, 0, key, 0, &region, nullptr);
+  int result = -FI_ENOKEY;
+  for (int i = 0; i < attempts && result == -FI_ENOKEY; ++i) {
+    attributes.requested_key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : random_key(*info_);
+    result = fi_mr_regattr(domain_.get(), &attributes, 0, &region);
+  }
   if (result == -EFAULT) {
     throw InvalidArgument(fmt::format("{} at {} cannot be registered on {}", readable(length),
                                       memory, description()));
   }
   if (result != 0) {
-    throw SystemError(
-        fmt::format("fi_mr_reg of {} bytes failed on {}: {}; raise ulimit -l, or ask for a smaller "
-                    "segment",
-                    length.value(), description(), Libfabric::get().text(result)));
+    throw SystemError(fmt::format(
+        "fi_mr_regattr of {} bytes failed on {}: {}; raise ulimit -l, or ask for a smaller "
+        "segment",
+        length.value(), description(), Libfabric::get().text(result)));
   }
-  Registration registration{region};
+  Owned<fid_mr> registration{region};
   if ((mode & FI_MR_ENDPOINT) != 0) {
     if (const int e = fi_mr_bind(region, &endpoint_->fid, 0)) fail("fi_mr_bind", e);
     if (const int e = fi_mr_enable(region)) fail("fi_mr_enable", e);
@@ -168,31 +206,39 @@ Registration OfiEndpoint::register_region(const void* memory, Bytes length, std:
 
 Registration OfiEndpoint::register_source(const std::byte* from, Bytes length) {
   if (!needs_local_registration()) return {};
-  return register_region(from, length, FI_SEND | FI_WRITE);
+  return Registration{register_region(from, length, FI_SEND | FI_WRITE)};
 }
 
-MemoryKeys OfiEndpoint::register_memory(AddressRange range) {
-  return {.handle = register_region(range.data(), range.size(), FI_SEND | FI_WRITE).release()};
+MemoryKeys OfiEndpoint::register_callers(AddressRange range, std::uint64_t access,
+                                         HmemPlace place) {
+  fid_mr* const region = register_region(range.data(), range.size(), access, place).release();
+  const bool readable = (access & FI_REMOTE_READ) != 0;
+  return {.handle = region,
+          .remote = readable ? fi_mr_key(region) + 1 : 0,
+          .origin = addresses_are_absolute() ? 0 : range.begin};
 }
 
-void OfiEndpoint::deregister_memory(const MemoryKeys& keys) noexcept {
+void OfiEndpoint::deregister(const MemoryKeys& keys) noexcept {
   fi_close(&static_cast<fid_mr*>(keys.handle)->fid);
 }
 
 Registration OfiEndpoint::register_exchange(std::byte* memory, Bytes length) {
   if (!needs_local_registration()) return {};
-  return register_region(memory, length, FI_SEND | FI_RECV);
+  return Registration{register_region(memory, length, FI_SEND | FI_RECV)};
 }
 
 Registration OfiEndpoint::register_target(std::byte* to, Bytes length, bool remote) {
   if (!remote && !needs_local_registration()) return {};
-  return register_region(to, length, FI_RECV | (remote ? FI_REMOTE_WRITE : 0));
+  return Registration{register_region(to, length, FI_RECV | (remote ? FI_REMOTE_WRITE : 0))};
+}
+
+bool OfiEndpoint::addresses_are_absolute() const {
+  return (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
 }
 
 RemoteMemory OfiEndpoint::remote_memory(const std::byte* memory,
                                         const Registration& registration) const {
-  const bool absolute = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
-  return {.address = absolute ? reinterpret_cast<std::uint64_t>(memory) : 0,
+  return {.address = addresses_are_absolute() ? reinterpret_cast<std::uint64_t>(memory) : 0,
           .key = registration.key()};
 }
 
@@ -231,12 +277,27 @@ long OfiEndpoint::write(fi_addr_t peer, const std::byte* from, std::size_t size,
   return fi_writemsg(endpoint_.get(), &message, flags);
 }
 
+long OfiEndpoint::read(fi_addr_t peer, std::byte* to, std::size_t size, void* descriptor,
+                       RemoteMemory from, Operation& operation) {
+  iovec local{to, size};
+  fi_rma_iov remote{.addr = from.address, .len = size, .key = from.key};
+  fi_msg_rma message{.msg_iov = &local,
+                     .desc = &descriptor,
+                     .iov_count = 1,
+                     .addr = peer,
+                     .rma_iov = &remote,
+                     .rma_iov_count = 1,
+                     .context = &operation.context,
+                     .data = 0};
+  return fi_readmsg(endpoint_.get(), &message, FI_COMPLETION);
+}
+
 Operation* OfiEndpoint::operation_of(void* context) {
   static_assert(offsetof(Operation, context) == 0);
   return static_cast<Operation*>(context);
 }
 
-long OfiEndpoint::read(Entries& entries) {
+long OfiEndpoint::read_queue(Entries& entries) {
   const long count = fi_cq_read(queue_.get(), entries.data(), entries.size());
   if (count >= 0) return count;
   if (count == -FI_EAGAIN || count == -FI_EINTR) return 0;

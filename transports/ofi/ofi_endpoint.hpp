@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "capstan/quantity.hpp"
@@ -32,7 +33,7 @@ using Owned = std::unique_ptr<Object, CloseObject>;
 /// operation must not move meanwhile. `context` is the first member, as completions carry its
 /// address.
 struct Operation {
-  enum class Kind : std::uint8_t { receive, send, write, payload, landing };
+  enum class Kind : std::uint8_t { receive, send, write, payload, landing, read };
 
   explicit Operation(Kind what, Rank with = {}) : kind(what), peer(with) {}
 
@@ -52,8 +53,7 @@ struct Completion {
 class Registration {
  public:
   Registration() = default;
-  explicit Registration(fid_mr* region) : region_(region) {}
-  fid_mr* release() { return region_.release(); }
+  explicit Registration(Owned<fid_mr> region) : region_(std::move(region)) {}
 
   /// The descriptor for local operations on the memory; null when none is needed.
   void* descriptor() const { return region_ ? fi_mr_desc(region_.get()) : nullptr; }
@@ -63,7 +63,13 @@ class Registration {
   Owned<fid_mr> region_;
 };
 
-/// Memory of a peer to which this rank may write.
+/// Where memory lies, as fi_mr_regattr(3) names it.
+struct HmemPlace {
+  fi_hmem_iface interface = FI_HMEM_SYSTEM;
+  int device = 0;  // CUDA's number
+};
+
+/// Memory of a peer to which this rank may write, or which it may read.
 struct RemoteMemory {
   std::uint64_t address = 0;
   std::uint64_t key = 0;
@@ -73,7 +79,7 @@ static_assert(std::has_unique_object_representations_v<RemoteMemory>, "sent as i
 /// One endpoint of type FI_EP_RDM with its fabric, domain, address vector and completion queue.
 /// Posting functions return 0, -FI_EAGAIN (try again after reading completions), or another
 /// negative error code.
-class OfiEndpoint final : public Registrar {
+class OfiEndpoint {
  public:
   /// Opens the first endpoint of the survey's ranking that can be opened. Throws SystemError with
   /// the reasons of all entries.
@@ -83,8 +89,9 @@ class OfiEndpoint final : public Registrar {
   explicit OfiEndpoint(Libfabric::Info info);
 
   const fi_info& info() const { return *info_; }
-  /// Ends all operations, so that their memory may be freed. Only the destructor may follow.
-  void stop() { endpoint_.reset(); }
+  /// Ends all operations, so that their memory may be freed. Only the destructor may follow, and
+  /// functions that concern registrations.
+  void stop();
   /// "tcp;ofi_rxm on eth0".
   std::string description() const;
   std::vector<std::byte> name() const;
@@ -92,13 +99,18 @@ class OfiEndpoint final : public Registrar {
   fi_addr_t insert(std::span<const std::byte> name);
 
   bool needs_local_registration() const;
+  /// Whether memory of devices can be registered (FI_HMEM).
+  bool takes_device_memory() const { return (info_->caps & FI_HMEM) != 0; }
   /// Registers memory to send from; empty when that needs no registration. Throws SystemError.
   Registration register_source(const std::byte* from, Bytes length);
-  /// Registers memory of callers to send from.
-  MemoryKeys register_memory(AddressRange range) override;
-  void deregister_memory(const MemoryKeys& keys) noexcept override;
-  static void* descriptor_of(const MemoryKeys& keys) {
-    return fi_mr_desc(static_cast<fid_mr*>(keys.handle));
+  /// Registers memory of callers. `access` as for fi_mr_reg(3). With FI_REMOTE_READ, `remote` is
+  /// the key for peers, plus one as libfabric knows a key 0. Throws InvalidArgument when the
+  /// provider cannot have this memory, SystemError for other failures.
+  MemoryKeys register_callers(AddressRange range, std::uint64_t access, HmemPlace place = {});
+  static void deregister(const MemoryKeys& keys) noexcept;
+  /// The descriptor for local operations; null keys: none is needed.
+  static void* descriptor_of(const MemoryKeys* keys) {
+    return keys ? fi_mr_desc(static_cast<fid_mr*>(keys->handle)) : nullptr;
   }
   /// Registers memory to send from and receive into; empty when that needs no registration.
   Registration register_exchange(std::byte* memory, Bytes length);
@@ -117,6 +129,8 @@ class OfiEndpoint final : public Registrar {
   /// Completes when `from` may change or, if `visible`, when the data are visible at the peer.
   long write(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
              RemoteMemory to, bool visible, Operation& operation);
+  long read(fi_addr_t peer, std::byte* to, std::size_t size, void* descriptor, RemoteMemory from,
+            Operation& operation);
 
   /// Calls `handle(Completion&)` for each completion. Throws SystemError when the queue itself has
   /// failed.
@@ -124,7 +138,7 @@ class OfiEndpoint final : public Registrar {
   void drain(Handler&& handle) {
     std::array<fi_cq_tagged_entry, 32> entries;
     while (true) {
-      const long count = read(entries);
+      const long count = read_queue(entries);
       for (long i = 0; i < count; ++i) {
         Completion completion{operation_of(entries[i].op_context), entries[i].len, {}};
         handle(completion);
@@ -144,11 +158,13 @@ class OfiEndpoint final : public Registrar {
  private:
   using Entries = std::array<fi_cq_tagged_entry, 32>;
   /// The number of entries; -1 for an error, which read_error() reads.
-  long read(Entries& entries);
+  long read_queue(Entries& entries);
   Completion read_error();
   static Operation* operation_of(void* context);
   void open_queue();
-  Registration register_region(const void* memory, Bytes length, std::uint64_t access);
+  bool addresses_are_absolute() const;
+  Owned<fid_mr> register_region(const void* memory, Bytes length, std::uint64_t access,
+                                HmemPlace place = {});
   [[noreturn]] void fail(std::string_view call, long error) const;
 
   Libfabric::Info info_;

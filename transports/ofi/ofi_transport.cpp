@@ -13,6 +13,7 @@
 #include "capstan/error.hpp"
 #include "core/net/log.hpp"
 #include "core/net/own_process.hpp"
+#include "transports/common/exposed_registration.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
 #include "transports/ofi/exchange.hpp"
@@ -46,6 +47,12 @@ class OfiTransport final : public MirroredTransport {
                         std::span<const std::byte> output) override;
   bool pushed(Rank peer) const override;
   void detach_sources(Rank peer) override;
+  std::unique_ptr<ExposedMemory> expose(Rank peer, const void* data, Bytes size,
+                                        MemoryKind kind) override;
+  bool reaches_devices() override;
+  std::shared_ptr<RemoteRead> start_read(Rank peer, std::uint64_t address, std::uint64_t key,
+                                         void* to, Bytes size, MemoryKind kind) override;
+  void end_reads(Rank peer) override;
   void progress() override;
   int descriptor() const override { return sleeper_.descriptor(); }
   void prepare_to_sleep() override;
@@ -55,6 +62,8 @@ class OfiTransport final : public MirroredTransport {
   void end_soon() override {
     linger_ = farewell;
     longest_linger_ = farewell;
+    const std::lock_guard lock{mutex_};
+    exchange_->limit_waits(farewell);
   }
 
  private:
@@ -86,7 +95,7 @@ OfiTransport::~OfiTransport() {
   } catch (const Error& error) {
     log().warn("rank {}: leaving: {}", self().value(), error.what());
   }
-  if (!exchange_->receives_payload()) return;
+  if (!exchange_->must_stay_open()) return;
   log().warn("rank {}: leaving in the middle of a message that does not end; its memory stays",
              self().value());
   ofi::Exchange::abandon(std::move(exchange_));
@@ -171,6 +180,46 @@ void OfiTransport::detach_sources(Rank peer) {
   index(peer);
   const std::lock_guard lock{mutex_};
   exchange_->detach_sources(peer);
+}
+
+/// Without room for a registration the data go another way.
+std::unique_ptr<ExposedMemory> OfiTransport::expose(Rank peer, const void* data, Bytes size,
+                                                    MemoryKind kind) {
+  index(peer);
+  const std::lock_guard lock{mutex_};
+  try {
+    auto keys = exchange_->expose(peer, data, size, kind);
+    if (!keys || keys->remote == 0) return nullptr;
+    return std::make_unique<ExposedRegistration>(
+        mutex_, data, std::move(keys), [=, this] { exchange_->forget(data, size, kind); });
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+bool OfiTransport::reaches_devices() {
+  const std::lock_guard lock{mutex_};
+  return exchange_->reaches_devices();
+}
+
+std::shared_ptr<RemoteRead> OfiTransport::start_read(Rank peer, std::uint64_t address,
+                                                     std::uint64_t key, void* to, Bytes size,
+                                                     MemoryKind kind) {
+  index(peer);
+  const std::lock_guard lock{mutex_};
+  try {
+    auto read = exchange_->start_read(peer, address, key, to, size, kind);
+    if (preparing_) set_alarm();  // the sleeper may have to post the rest
+    return read;
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+void OfiTransport::end_reads(Rank peer) {
+  index(peer);
+  const std::lock_guard lock{mutex_};
+  exchange_->end_reads(peer);
 }
 
 void OfiTransport::ring(const Link& link) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "capstan/gpu_direct.hpp"
 #include "core/net/job_key.hpp"
 #include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"
@@ -34,6 +35,11 @@ struct OfiOptions {
   /// The limit of callers' memory that stays registered between pushes, for providers that require
   /// registration.
   Bytes cached_sources{std::uint64_t{4} << 30};
+  /// Whether the network card reads and writes memory of GPUs itself.
+  GpuDirectUse gpu_direct = GpuDirectUse::detect;
+  /// Whether peers read exposed memory also where the provider's software does it, which gains
+  /// nothing: for tests.
+  bool reads_by_software = false;
 };
 
 /// The transport of rank `self` of `ranks` that may be on several hosts, over libfabric, with a
@@ -43,6 +49,11 @@ struct OfiOptions {
 /// progress() alone, except by remote writes. A TCP connection to each peer that departed() was
 /// called for, at a port of the kernel's choice, notices its death; where a firewall forbids that,
 /// only the provider reports it.
+///
+/// Where the provider drives a network card that reads remote memory, memory can be exposed and
+/// read. libfabric cannot cancel a read. Therefore a read that has to end, and does not do so in
+/// 3 seconds, costs this rank its endpoint: all peers count as lost then. Where a provider answers
+/// reads by software, an answer that is under way is read to its end even after revoke().
 ///
 /// The first call loads libfabric, which is not unloaded. A provider that pins registered memory
 /// (FI_MR_ALLOCATED: most RDMA hardware) pins the segment and a mirror of the same size per peer;

@@ -15,26 +15,27 @@ namespace {
 struct Known {
   std::string_view name;
   std::string_view reason;
+  bool reads = false;     // a network card reads remote memory; otherwise software does
   bool automatic = true;  // otherwise it has to be asked for by name
 };
 
 constexpr std::array known_providers{
-    Known{"cxi", "it drives the Slingshot network directly"},
-    Known{"efa", "it drives the Elastic Fabric Adapter directly"},
-    Known{"opx", "it drives Omni-Path directly"},
-    Known{"psm3", "it drives its NIC directly"},
-    Known{"psm2", "it drives Omni-Path directly"},
+    Known{"cxi", "it drives the Slingshot network directly", true},
+    Known{"efa", "it drives the Elastic Fabric Adapter directly", true},
+    Known{"opx", "it drives Omni-Path directly", true},
+    Known{"psm3", "it drives its NIC directly", true},
+    Known{"psm2", "it drives Omni-Path directly", true},
     Known{"psm", "it drives True Scale InfiniBand directly"},
-    Known{"gni", "it drives the Aries network directly"},
-    Known{"verbs;ofi_rxm", "it uses RDMA hardware"},
+    Known{"gni", "it drives the Aries network directly", true},
+    Known{"verbs;ofi_rxm", "it uses RDMA hardware", true},
     Known{"tcp;ofi_rxm", "it works over every network, though without hardware of its own"},
-    Known{"shm", "it was asked for", false},
-    Known{"net", "it was asked for", false},
-    Known{"net;ofi_rxm", "it was asked for", false},
-    Known{"sockets", "it was asked for, though operations take milliseconds", false},
-    Known{"udp;ofi_rxd", "it was asked for, though it is slow", false},
+    Known{"shm", "it was asked for", false, false},
+    Known{"net", "it was asked for", false, false},
+    Known{"net;ofi_rxm", "it was asked for", false, false},
+    Known{"sockets", "it was asked for, though operations take milliseconds", false, false},
+    Known{"udp;ofi_rxd", "it was asked for, though it is slow", false, false},
 };
-constexpr Known unknown_provider{"", "it was asked for; Capstan does not know it", false};
+constexpr Known unknown_provider{"", "it was asked for; Capstan does not know it", false, false};
 
 std::size_t preference(std::string_view provider) {
   const auto* known = std::ranges::find(known_providers, provider, &Known::name);
@@ -96,6 +97,14 @@ std::string reason_for(const Candidate& best, std::span<const Candidate> candida
 }
 
 }  // namespace
+
+bool card_reads(const Candidate& candidate) {
+  return knowledge_of(candidate.provider).reads;
+}
+
+bool reads_memory(const Candidate& candidate, const OfiOptions& options) {
+  return candidate.remote_reads && (card_reads(candidate) || options.reads_by_software);
+}
 
 std::string describe(const Candidate& candidate) {
   if (candidate.address.empty())

@@ -19,6 +19,7 @@ struct Candidate {
   bool messages = false;
   bool tagged = false;
   bool remote_writes = false;
+  bool remote_reads = false;
   bool device_memory = false;  // FI_HMEM
   bool loopback = false;       // its address is only valid on this host
   bool link_local = false;     // its address needs a scope that differs between hosts
@@ -36,6 +37,12 @@ struct Choice {
 /// Ranks `candidates`: networks with hardware of their own first, then TCP. Providers that are slow
 /// or reach this host alone have to be named. Depends on nothing but its arguments.
 Choice choose_provider(std::span<const Candidate> candidates, const OfiOptions& options);
+
+/// Whether a network card reads remote memory. Otherwise software does, in this rank's calls alone.
+bool card_reads(const Candidate& candidate);
+
+/// Whether messages are to be read out of their senders' memory over this provider.
+bool reads_memory(const Candidate& candidate, const OfiOptions& options);
 
 /// "tcp;ofi_rxm on eth0 (192.0.2.2)".
 std::string describe(const Candidate& candidate);

@@ -57,7 +57,7 @@ void Sender::push_from(const std::byte* from, Bytes offset, Bytes length,
   } catch (const InvalidArgument&) {  // the provider cannot have this memory
     return copy(from, offset.value(), length.value());
   }
-  void* const descriptor = registration ? OfiEndpoint::descriptor_of(*registration) : nullptr;
+  void* const descriptor = OfiEndpoint::descriptor_of(registration.get());
   for (std::uint64_t done = 0; done < length.value(); done += rules_.largest) {
     refer(from + done, offset.value() + done, std::min(rules_.largest, length.value() - done),
           descriptor);

@@ -21,6 +21,8 @@ struct Rules {
   std::uint64_t window = 0;    // frames in flight to one peer
   std::uint64_t buffered = 0;  // bytes that are sent even if the provider is not called again
   std::uint64_t largest = 0;   // bytes of one operation
+  bool reads = false;          // exposed memory is read
+  bool card_reads = false;     // by a network card; otherwise in this rank's calls alone
 };
 
 /// Sends to one peer, in order: frames of small pushes, and large pushes between them.

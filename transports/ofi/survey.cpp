@@ -38,8 +38,11 @@ Candidate candidate_of(const fi_info& info) {
   candidate.domain = info.domain_attr->name ? info.domain_attr->name : "";
   candidate.messages = (info.caps & FI_MSG) != 0;
   candidate.tagged = (info.caps & FI_TAGGED) != 0;
-  candidate.remote_writes =
+  const bool remote_access =
       (info.caps & FI_RMA) != 0 && (info.domain_attr->mr_mode & FI_MR_RAW) == 0;
+  constexpr std::uint64_t reads = FI_READ | FI_REMOTE_READ;
+  candidate.remote_writes = remote_access;
+  candidate.remote_reads = remote_access && (info.caps & reads) == reads;
   candidate.device_memory = (info.caps & FI_HMEM) != 0;
   if (info.nic && info.nic->link_attr) {
     candidate.gigabits = static_cast<double>(info.nic->link_attr->speed) / 1e9;

@@ -147,8 +147,9 @@ struct Settings {
   /// host memory. CAPSTAN_DEVICE_EXECUTOR, 0 or 1.
   bool device_executor = true;
 
-  /// Whether network cards read and write memory of devices themselves (GPUDirect): over verbs,
-  /// with one rail, for messages of more than 8 KiB. `detect`: where capstan::gpu_direct() finds
+  /// Whether network cards read and write memory of devices themselves (GPUDirect): over verbs, and
+  /// over ofi where the provider drives a card that does so (FI_HMEM); with one rail, for messages
+  /// of more than 8 KiB. `detect`: where capstan::gpu_direct() finds
   /// that they can; `always`: wherever a card accepts the memory, whatever was found; `never`: all
   /// memory of devices is staged through pinned host memory. Each rank decides for its own memory.
   /// CAPSTAN_GPU_DIRECT, detect, always or never.
