@@ -15,7 +15,8 @@ struct SystemView {
 
 /// Probes the machine now. Loads and initialises the GPU's driver library and libfabric if they are
 /// installed, which takes up to seconds and is not undone, so do not call it before a fork(). Sets
-/// IPATH_NO_BACKTRACE unless it is set, so do not call it while other threads use the environment.
+/// variables for libfabric unless they are set (prepare_libfabric_environment), so do not call it
+/// while other threads use the environment.
 GpuDirectReport detect_gpu_direct(const SystemView& system = {});
 
 }  // namespace capstan

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <system_error>
 
 #include "capstan/error.hpp"
+#include "core/device/libfabric_environment.hpp"
 #include "core/device/libfabric_hmem.hpp"
 
 namespace capstan {
@@ -184,8 +184,7 @@ Finding GpuDirectProbes::peer_module(GpuVendor vendor) const {
 }
 
 Finding GpuDirectProbes::hmem_provider() const {
-  // Otherwise libfabric's PSM providers replace the program's handlers of SIGSEGV and others.
-  ::setenv("IPATH_NO_BACKTRACE", "1", 0);
+  prepare_libfabric_environment();
   const auto library = system_.loader->open({"libfabric.so.1"});
   if (!library)
     return no("libfabric", "libfabric.so.1 is not installed", "apt-get install libfabric1");

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <rdma/fi_errno.h>
 
-#include <cstdlib>
 #include <utility>
 
 #include "capstan/error.hpp"
+#include "core/device/libfabric_environment.hpp"
 
 namespace capstan {
 namespace {
@@ -15,15 +15,8 @@ namespace {
 constexpr const char* file = "libfabric.so.1";
 constexpr std::uint32_t api = FI_VERSION(1, 11);  // the oldest with all functions used here
 
-/// Settings that libfabric and the libraries it loads read when they are loaded. Values that the
-/// user has set win.
-void prepare_environment() {
-  ::setenv("IPATH_NO_BACKTRACE", "1", 0);  // PSM leaves the signal handlers of the program alone
-  ::setenv("FI_UNIVERSE_SIZE", "64", 0);   // with the default, verbs' queues exceed many devices
-}
-
 std::shared_ptr<SharedLibrary> load() {
-  prepare_environment();
+  prepare_libfabric_environment();
   if (auto library = system_loader().open({file})) return library;
   throw SystemError(fmt::format("{} cannot be loaded: {}; install libfabric1", file, ::dlerror()));
 }
@@ -36,7 +29,8 @@ void Libfabric::resolve(const char* name, Function*& function) const {
   if (!function) throw SystemError(fmt::format("{} lacks {}; install a newer one", file, name));
 }
 
-Libfabric::Libfabric(std::shared_ptr<SharedLibrary> library) : library_(std::move(library)) {
+Libfabric::Libfabric(std::shared_ptr<SharedLibrary> library, bool keeps_registrations)
+    : library_(std::move(library)), keeps_registrations_(keeps_registrations) {
   resolve("fi_getinfo", getinfo_);
   resolve("fi_freeinfo", freeinfo_);
   resolve("fi_dupinfo", dupinfo_);
@@ -46,7 +40,7 @@ Libfabric::Libfabric(std::shared_ptr<SharedLibrary> library) : library_(std::mov
 }
 
 const Libfabric& Libfabric::get() {
-  static const auto& library = *new Libfabric{load()};
+  static const auto& library = *new Libfabric{load(), !libfabric_cache_is_off()};
   return library;
 }
 

@@ -26,9 +26,12 @@ class Libfabric {
   /// Loads libfabric at the first call, for good. Throws SystemError when it cannot be loaded.
   static const Libfabric& get();
   /// Throws SystemError when the library lacks a function.
-  explicit Libfabric(std::shared_ptr<SharedLibrary> library);
+  explicit Libfabric(std::shared_ptr<SharedLibrary> library, bool keeps_registrations = true);
 
   std::string version() const;
+  /// Whether closed registrations may stay valid in its cache, as far as a provider uses that. True
+  /// where the user wants the cache, or somebody has loaded the library before.
+  bool keeps_registrations() const { return keeps_registrations_; }
   /// The endpoints of type FI_EP_RDM that match `hints`; null when there are none. Null hints match
   /// all. Throws SystemError.
   Info query(const fi_info* hints) const;
@@ -44,6 +47,7 @@ class Libfabric {
   void resolve(const char* name, Function*& function) const;
 
   std::shared_ptr<SharedLibrary> library_;
+  bool keeps_registrations_;
   decltype(&::fi_getinfo) getinfo_ = nullptr;
   decltype(&::fi_freeinfo) freeinfo_ = nullptr;
   decltype(&::fi_dupinfo) dupinfo_ = nullptr;

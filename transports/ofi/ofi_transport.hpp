@@ -55,10 +55,13 @@ struct OfiOptions {
 /// 3 seconds, costs this rank its endpoint: all peers count as lost then. Where a provider answers
 /// reads by software, an answer that is under way is read to its end even after revoke().
 ///
-/// The first call loads libfabric, which is not unloaded. A provider that pins registered memory
-/// (FI_MR_ALLOCATED: most RDMA hardware) pins the segment and a mirror of the same size per peer;
-/// `ulimit -l` bounds that. connect() and all later functions must be called in the process that
-/// made the transport; a forked child may destroy its copy but not use it.
+/// The first call loads libfabric, which is not unloaded, and turns its cache of registrations off
+/// unless FI_MR_CACHE_MAX_COUNT is set: what is closed would stay readable over verbs. Where the
+/// cache is on, because of that or because the program has loaded libfabric before, nothing is read
+/// over verbs. A provider that pins registered memory (FI_MR_ALLOCATED: most RDMA hardware) pins
+/// the segment and a mirror of the same size per peer; `ulimit -l` bounds that. connect() and all
+/// later functions must be called in the process that made the transport; a forked child may
+/// destroy its copy but not use it.
 ///
 /// Throws InvalidArgument when no provider fits the options, which then lists all providers, or
 /// when this build has no libfabric; SystemError when libfabric cannot be loaded or fails.

@@ -19,7 +19,7 @@ struct Candidate {
   bool messages = false;
   bool tagged = false;
   bool remote_writes = false;
-  bool remote_reads = false;
+  bool remote_reads = false;   // of memory that can be revoked
   bool device_memory = false;  // FI_HMEM
   bool loopback = false;       // its address is only valid on this host
   bool link_local = false;     // its address needs a scope that differs between hosts

@@ -30,6 +30,12 @@ void describe_address(const fi_info& info, Candidate& candidate) {
   }
 }
 
+/// Whether peers can no longer read what has been closed. verbs keeps registrations in libfabric's
+/// cache, where they stay valid.
+bool can_revoke(const Candidate& candidate) {
+  return !candidate.provider.starts_with("verbs") || !Libfabric::get().keeps_registrations();
+}
+
 }  // namespace
 
 Candidate candidate_of(const fi_info& info) {
@@ -42,7 +48,7 @@ Candidate candidate_of(const fi_info& info) {
       (info.caps & FI_RMA) != 0 && (info.domain_attr->mr_mode & FI_MR_RAW) == 0;
   constexpr std::uint64_t reads = FI_READ | FI_REMOTE_READ;
   candidate.remote_writes = remote_access;
-  candidate.remote_reads = remote_access && (info.caps & reads) == reads;
+  candidate.remote_reads = remote_access && (info.caps & reads) == reads && can_revoke(candidate);
   candidate.device_memory = (info.caps & FI_HMEM) != 0;
   if (info.nic && info.nic->link_attr) {
     candidate.gigabits = static_cast<double>(info.nic->link_attr->speed) / 1e9;
