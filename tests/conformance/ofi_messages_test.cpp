@@ -73,6 +73,8 @@ class OfiMessages : public testing::TestWithParam<OfiPushes> {
 
   static constexpr int ranks = 3;
   static constexpr std::size_t large = 40 << 20;
+  /// A message whose memory outlives the world, as software may still be sending from it.
+  std::shared_ptr<Transfer> kept_;
   std::optional<MessageWorld> world_;
 };
 
@@ -96,7 +98,7 @@ TEST_P(OfiMessages, ALongOneIsReadOutOfItsSendersMemory) {
 
 TEST_P(OfiMessages, ABufferIsGivenBackWhenNothingIsReadIntoItAnyMore) {
   run([this] {
-    const auto sent = world_->send(0, 1, 1, filled(large, 7));
+    const auto sent = kept_ = world_->send(0, 1, 1, filled(large, 7));
     const auto got = world_->receive(1, 0, 1, large);
     wait_until([&] { return advance_all(), got->pointer->done > 0; }, "a part of a message");
     ASSERT_FALSE(got->finished);
@@ -111,7 +113,7 @@ TEST_P(OfiMessages, ABufferIsGivenBackWhenNothingIsReadIntoItAnyMore) {
 
 TEST_P(OfiMessages, ASenderThatFailsHidesItsMemory) {
   run([this] {
-    const auto sent = world_->send(0, 1, 1, filled(large, 7));
+    const auto sent = kept_ = world_->send(0, 1, 1, filled(large, 7));
     const auto got = world_->receive(1, 0, 1, large);
     wait_until([&] { return advance_all(), got->pointer->read != nullptr; }, "a read");
     ASSERT_FALSE(got->finished);
