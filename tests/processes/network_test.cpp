@@ -47,7 +47,7 @@ class Network : public ::testing::TestWithParam<Net> {
         hosts,
         fmt::format("export CAPSTAN_TIMEOUT=60 CAPSTAN_NETWORK={} {}\n"
                     "{}\n"
-                    "launch {} --bind none --timeout 100 -- {} {}\n",
+                    "launch {} --bind none --timeout 180 -- {} {}\n",
                     GetParam().network, settings, meanwhile, places, WORKER_PROGRAM, what),
         options);
   }
