@@ -165,9 +165,9 @@ std::exception_ptr DevicePath::watch() {
   return failure_;
 }
 
-/// Ends what has ended. They end in their order. The driver is asked only for handles of kernels
-/// that have ended, and after a failure: it may be held up by a thread that waits for a kernel, as
-/// it frees memory, or for a call behind one. Then that kernel's time-out ends the wait.
+/// Ends what has ended. They end in their order. The driver is asked only for handles and records
+/// of kernels that have ended, and after a failure: it may be held up by a thread that waits for a
+/// kernel, as it frees memory, or for a call behind one. Then that kernel's time-out ends the wait.
 void DevicePath::settle() {
   while (!in_flight_.empty()) {
     InFlight& first = in_flight_.front();
