@@ -155,7 +155,7 @@ Work Communicator::start_exchange(const std::vector<Message>& messages, const St
     if (message.allocate) allocate_later(transfer, message, operation);
     if (message.tensor && !message.tensor->is_dense()) {
       pack(transfer, *message.tensor, staging, rank());
-      if (staged) ++*staged;
+      if (staged && message.count > Elements{0}) ++*staged;
     } else if (on_device(message.data))
       stage(transfer, call_of(rank(), describe({message})), engine, staging, staged);
   }

@@ -90,12 +90,11 @@ std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner man
     captured_ = captured_ || captured;
     if (!in_flight_.empty()) before = in_flight_.back().ended;
     if (!captured) entry.number = ++number_;
-    if (!captured) entry.ended = events_.take(where, entry.profile != nullptr);
-    if (entry.profile) entry.begins = events_.take(where, true);
   }
   // Without the lock: a driver whose queues are full waits for kernels, which watch() may have to
   // end. The graph of a captured call has no event of ours: the program orders its launches.
   try {
+    if (!captured) take_events(entry);
     if (before && !captured) wait_for(before, stream);
     if (entry.begins) entry.begins.record(stream);
     calls_->launch(*call.kind, call.checked, entry.number, stream);
@@ -112,6 +111,12 @@ std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner man
   in_flight_.push_back(std::move(entry));
   auto& watched = in_flight_.back().watched;
   return watched ? watched->get_future() : std::future<void>{};
+}
+
+void DevicePath::take_events(InFlight& entry) {
+  const std::lock_guard lock{mutex_};
+  entry.ended = events_.take(group_->where(), entry.profile != nullptr);
+  if (entry.profile) entry.begins = events_.take(group_->where(), true);
 }
 
 std::string DevicePath::explain(const Request& request) const {
@@ -204,13 +209,17 @@ void DevicePath::finish(InFlight& entry, const std::exception_ptr& error) {
 
 /// Durations are the device's. The host sees an end late, by a pause of the thread that watches at
 /// most, and never early. So the end is the earlier one of what the host sees and of what follows
-/// from the end of the call before, which makes the error that of the luckiest look.
+/// from the end of the call before, which makes the error that of the luckiest look. The two clocks
+/// drift apart: what follows is not used where it lies far behind.
 void DevicePath::record(const InFlight& entry, bool failed) {
+  constexpr auto latest_look = 10ms;
   const auto now = Clock::now();
   auto began = entry.put, ended = now;
   try {
-    if (last_recorded_.event)
-      ended = std::min(now, last_recorded_.time + elapsed(last_recorded_.event, entry.ended));
+    if (last_recorded_.event) {
+      const auto follows = last_recorded_.time + elapsed(last_recorded_.event, entry.ended);
+      if (now - follows < latest_look) ended = std::min(now, follows);
+    }
     began = ended - elapsed(entry.begins, entry.ended);
   } catch (const Error&) {  // a lost device, or a driver without times: what the host has seen
   }

@@ -97,6 +97,7 @@ class DevicePath {
   std::exception_ptr trouble();
   void look_after_peers();
   void stop_looking();
+  void take_events(InFlight& entry);
   void finish(InFlight& entry, const std::exception_ptr& error);
   void record(const InFlight& entry, bool failed);
   bool leave();

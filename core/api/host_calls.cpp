@@ -196,7 +196,9 @@ std::string HostCalls::way_of(const HostCall& call) const {
     return call.where ? "pinned staging: " + algorithm : algorithm;
   }
   if (!call.where) return "host memory";
-  const std::size_t messages = std::get<std::vector<Message>>(first).size();
+  const auto has_data = [](const Message& message) { return message.count > Elements{0}; };
+  const auto messages = static_cast<std::size_t>(
+      std::ranges::count_if(std::get<std::vector<Message>>(first), has_data));
   const std::size_t staged = call.staged ? messages : call.staged_messages->load();
   if (staged == messages) return "pinned staging";
   return staged == 0 ? "network cards" : "network cards and pinned staging";

@@ -62,8 +62,9 @@ TEST_F(RecordedInStreams, CallsByKernelsHaveTheirTimesOnTheDevice) {
       EXPECT_EQ(each.ranks, 3);
       EXPECT_EQ(each.tag, "gradients");
       EXPECT_GT(each.duration, 0ns);
-      EXPECT_GE(each.began, before - 1ms) << "the two clocks are read one after the other";
-      EXPECT_LE(each.timestamp, after + 1ms);
+      // The two clocks are read one after the other, and the machine may be busy.
+      EXPECT_GE(each.began, before - 1s);
+      EXPECT_LE(each.timestamp, after + 1s);
     }
     if (streams.rank() == 0) {
       EXPECT_GE(calls[0].began, before + 19ms) << "its stream came to it then";

@@ -74,7 +74,10 @@ Rules Exchange::rules_for(const OfiOptions& options, int ranks) const {
                        : fits_a_socket;
   rules.largest = std::min<std::uint64_t>(info.ep_attr->max_msg_size, largest_operation);
   const Candidate granted = candidate_of(info);
-  rules.reads = reads_memory(granted, options);
+  // Nothing but the end of the endpoint ends a read, and an endpoint that registrations are bound
+  // to does not close before them.
+  const bool may_close = (info.domain_attr->mr_mode & FI_MR_ENDPOINT) == 0;
+  rules.reads = may_close && reads_memory(granted, options);
   rules.card_reads = card_reads(granted);
   return rules;
 }

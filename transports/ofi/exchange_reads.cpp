@@ -20,7 +20,9 @@ std::shared_ptr<RemoteRead> Exchange::start_read(Rank rank, std::uint64_t addres
                                                  MemoryKind kind) {
   Peer* const peer = peers_[rank].get();
   if (!rules_.reads || !peer) return nullptr;
-  auto keys = memory_.target(to, size, kind);
+  // Without an endpoint nothing can be registered any more.
+  auto keys =
+      peer->gone() ? std::optional<CallerMemory::Keys>{nullptr} : memory_.target(to, size, kind);
   if (!keys) return nullptr;
   auto read = peer->reader.start({.address = address, .key = key - 1}, static_cast<std::byte*>(to),
                                  size, std::move(*keys));
