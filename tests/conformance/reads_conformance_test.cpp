@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "tests/conformance/exposed.hpp"
 #include "tests/conformance/mailbox.hpp"
@@ -244,6 +247,17 @@ TEST_P(Reads, FailWhenThePeerDiesInTheMiddle) {
   read_from_one_that(answer_and_die, read_what_came, SIGKILL);
 }
 
+/// Otherwise the signal to go on could come before the process has stopped, and be lost.
+void await_stop(pid_t process) {
+  const auto is_stopped = [process] {
+    std::ifstream file{"/proc/" + std::to_string(process) + "/stat"};
+    const std::string text{std::istreambuf_iterator<char>{file}, {}};
+    const auto name_end = text.rfind(") ");
+    return name_end != std::string::npos && text[name_end + 2] == 'T';
+  };
+  wait_until(is_stopped, "the stop of a process");
+}
+
 /// A peer that answers later must not write into memory that its owner has back.
 TEST_P(Reads, EndForGoodWhenThePeerIsStopped) {
   const auto stop_and_answer = [](const Member&, Transport& transport) {
@@ -252,6 +266,7 @@ TEST_P(Reads, EndForGoodWhenThePeerIsStopped) {
     while (!answering.expired()) transport.progress();
   };
   const auto end_and_look = [](Transport& transport, pid_t one, RemoteRead& read, Buffer& target) {
+    await_stop(one);
     for (int i = 0; i < 100; ++i) transport.progress();
     transport.end_reads(Rank{1});
     EXPECT_FALSE(read.under_way());
