@@ -225,12 +225,13 @@ void DevicePath::record(const InFlight& entry, bool failed) {
   }
   events_.give_back(std::exchange(last_recorded_, {entry.ended, ended}).event);
   const Choice& choice = entry.kind->choice;
+  const std::string way =
+      fmt::format("device executor: {} {}", choice.algorithm->name, name_of(choice.protocol));
   entry.profile->record({.operation = name_of(entry.call.collective),
                          .bytes = entry.call.extent(ranks_.size()),
-                         .way = fmt::format("device executor: {} {}", choice.algorithm->name,
-                                            name_of(choice.protocol)),
                          .began = began,
                          .ended = ended,
+                         .algorithm = way,
                          .failed = failed});
 }
 

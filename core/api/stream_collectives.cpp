@@ -30,12 +30,12 @@ struct QueuedCall {
 };
 
 /// What a call is called in records, and its bytes.
-StreamProfile::Record record_of(const Request& request, int rank, int ranks) {
+Measurement record_of(const Request& request, int rank, int ranks) {
   return {.operation = name_of(request.collective),
           .bytes = check(request, rank, ranks).call.extent(ranks)};
 }
-StreamProfile::Record record_of(const std::vector<Message>& messages, int /*rank*/, int /*ranks*/) {
-  StreamProfile::Record record{.operation = "exchange"};
+Measurement record_of(const std::vector<Message>& messages, int /*rank*/, int /*ranks*/) {
+  Measurement record{.operation = "exchange"};
   for (const Message& message : messages)
     record.bytes = record.bytes + bytes_of(message.count, size_of(message.type));
   return record;
@@ -246,12 +246,12 @@ class StreamCollectives::Impl {
     const auto now = std::chrono::steady_clock::now();
     const HostCall& call = queued.call;
     try {
-      StreamProfile::Record record = std::visit(
+      Measurement record = std::visit(
           [&](const auto& known) { return record_of(known, group_.rank(), group_.size()); },
           call.call);
       const std::string way = failed ? "" : host_.way_of(call);
-      record.way = way;
-      record.began = call.began == StreamProfile::Time{} ? now : call.began;
+      record.algorithm = way;
+      record.began = call.began == decltype(call.began){} ? now : call.began;
       record.ended = now;
       record.failed = failed;
       queued.profile->record(record);

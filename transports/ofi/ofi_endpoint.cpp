@@ -72,6 +72,29 @@ std::uint64_t random_key(const fi_info& info) {
   return size == 0 || size >= sizeof(key) ? key : key & ((std::uint64_t{1} << (8 * size)) - 1);
 }
 
+/// The arguments of fi_readmsg(3) and fi_writemsg(3).
+struct RemoteAccess {
+  RemoteAccess(fi_addr_t peer, std::byte* memory, std::size_t size, void* local_descriptor,
+               RemoteMemory at, Operation& operation)
+      : local{memory, size},
+        descriptor(local_descriptor),
+        remote{.addr = at.address, .len = size, .key = at.key},
+        message{.msg_iov = &local,
+                .desc = &descriptor,
+                .iov_count = 1,
+                .addr = peer,
+                .rma_iov = &remote,
+                .rma_iov_count = 1,
+                .context = &operation.context,
+                .data = 0} {}
+  RemoteAccess(const RemoteAccess&) = delete;
+
+  iovec local;
+  void* descriptor;
+  fi_rma_iov remote;
+  fi_msg_rma message;
+};
+
 }  // namespace
 
 std::unique_ptr<OfiEndpoint> OfiEndpoint::open(const Survey& survey, const OfiOptions& options) {
@@ -263,33 +286,15 @@ long OfiEndpoint::send_tagged(fi_addr_t peer, const std::byte* from, std::size_t
 
 long OfiEndpoint::write(fi_addr_t peer, const std::byte* from, std::size_t size, void* descriptor,
                         RemoteMemory to, bool visible, Operation& operation) {
-  iovec local{const_cast<std::byte*>(from), size};
-  fi_rma_iov remote{.addr = to.address, .len = size, .key = to.key};
-  fi_msg_rma message{.msg_iov = &local,
-                     .desc = &descriptor,
-                     .iov_count = 1,
-                     .addr = peer,
-                     .rma_iov = &remote,
-                     .rma_iov_count = 1,
-                     .context = &operation.context,
-                     .data = 0};
+  const RemoteAccess access{peer, const_cast<std::byte*>(from), size, descriptor, to, operation};
   const std::uint64_t flags = visible ? FI_COMPLETION | FI_DELIVERY_COMPLETE : FI_COMPLETION;
-  return fi_writemsg(endpoint_.get(), &message, flags);
+  return fi_writemsg(endpoint_.get(), &access.message, flags);
 }
 
 long OfiEndpoint::read(fi_addr_t peer, std::byte* to, std::size_t size, void* descriptor,
                        RemoteMemory from, Operation& operation) {
-  iovec local{to, size};
-  fi_rma_iov remote{.addr = from.address, .len = size, .key = from.key};
-  fi_msg_rma message{.msg_iov = &local,
-                     .desc = &descriptor,
-                     .iov_count = 1,
-                     .addr = peer,
-                     .rma_iov = &remote,
-                     .rma_iov_count = 1,
-                     .context = &operation.context,
-                     .data = 0};
-  return fi_readmsg(endpoint_.get(), &message, FI_COMPLETION);
+  const RemoteAccess access{peer, to, size, descriptor, from, operation};
+  return fi_readmsg(endpoint_.get(), &access.message, FI_COMPLETION);
 }
 
 Operation* OfiEndpoint::operation_of(void* context) {
