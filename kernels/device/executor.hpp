@@ -73,13 +73,12 @@ class Executor {
       pointers_[i] = address(a_.operands[block_->first_operand + i]);
   }
 
-  /// Waits until the slot's last readers have finished. What they have read may be overwritten;
-  /// packets arrive by themselves, so that nothing else has to be seen.
+  /// Waits until the slot's last readers have finished. What they have read may be overwritten.
   CAPSTAN_DEVICE void await_readers(const LaneState::Slot& slot) {
     for_each_of(slot.readers, [&](std::uint32_t reader) {
       const std::uint64_t* const finished = word(a_.self, a_.shape.finished(), reader);
       await(finished, slot.must_finish);
-      if (a_.packets == 0) m_.acquire(finished);
+      m_.renew(finished);
     });
   }
 

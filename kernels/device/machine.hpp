@@ -26,6 +26,9 @@ struct alignas(16) Pack {
 ///                                    all that its block has written before its last sync_block
 ///   retire                           after it, what this thread raises is seen only when its block
 ///                                    has read all that it has read before its last sync_block
+///   renew(word)                      after poll has returned the awaited value of the word: what
+///                                    this thread's block writes after its next sync_block is not
+///                                    seen by what was retired before that value was raised
 ///   acquire(word)                    after poll has returned the awaited value of the word: this
 ///                                    thread sees what was written before that value was raised,
 ///                                    and so does its block after sync_block
@@ -51,6 +54,7 @@ concept Machine = requires(const M& m, std::uint64_t* word, Pack* pack, float va
   m.raise_pack(pack, *pack);
   m.release();
   m.retire();
+  m.renew(word);
   m.acquire(word);
   m.sync_block();
   { m.shuffle(*word, 0U) } -> std::same_as<std::uint64_t>;

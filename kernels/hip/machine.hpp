@@ -40,6 +40,9 @@ struct HipMachine {
   }
   CAPSTAN_DEVICE void release() const { __builtin_amdgcn_fence(__ATOMIC_RELEASE, ""); }
   CAPSTAN_DEVICE void retire() const { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); }
+  CAPSTAN_DEVICE void renew(const std::uint64_t*) const {
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+  }
   CAPSTAN_DEVICE void acquire(const std::uint64_t*) const {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "");
   }
