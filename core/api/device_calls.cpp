@@ -18,17 +18,21 @@ namespace {
 using kernels::device::ProgramArguments;
 
 /// Blocks of a long call: as many as there are lanes, but not so short that signals outweigh data.
+/// In packets, which need no signals: one word for each thread.
 /// Longer blocks mean fewer waits: 1 MiB took twice as long (lab notebook, ranks-on-one-gpu).
-constexpr Bytes shortest_block{16 << 10}, longest_block{4 << 20};
+constexpr Bytes shortest_block{16 << 10}, longest_block{4 << 20}, shortest_of_packets{4 << 10};
 
+/// Packets need no fences, but take twice the memory, and each rank reads those of all: they are
+/// faster while the ranks together read no more than this (lab notebook, ranks-on-one-gpu).
+constexpr Bytes worth_packets{512 << 10};
 /// A step takes a lane microseconds, whatever it moves: up to this much the fewest steps are
-/// fastest. On one H100 they are up to 1 MiB; between devices links are slower than its memory.
-constexpr Bytes worth_a_step{256 << 10};
+/// fastest. Links between devices are slower than the memory of one.
+constexpr Bytes worth_a_step{4 << 20}, worth_a_step_apart{256 << 10};
 
-PlanLimits limits_for(const Call& call, int ranks, int lanes) {
+PlanLimits limits_for(const Call& call, Protocol protocol, int ranks, int lanes) {
   const Bytes of_lane{call.extent(ranks).value() / static_cast<std::uint64_t>(lanes)};
-  return {.block = std::clamp(of_lane, shortest_block, longest_block),
-          .cached_buffers = longest_block};
+  const Bytes shortest = in_packets(protocol) ? shortest_of_packets : shortest_block;
+  return {.block = std::clamp(of_lane, shortest, longest_block), .cached_buffers = longest_block};
 }
 
 /// Puts tables behind one another, each aligned for any of its elements.
@@ -68,11 +72,7 @@ void compare(const std::vector<KindAnswer>& all) {
                       all[0].call.view(), rank, all[rank].call.view()));
 }
 
-/// In packets, where that is possible, as they need no fence; and then in the fewest steps.
 void keep_fewest_steps(std::vector<Candidate>& candidates, const Hosts& hosts, Elements count) {
-  const auto is_in_packets = [](const Candidate& each) { return in_packets(each.protocol); };
-  if (std::ranges::any_of(candidates, is_in_packets))
-    std::erase_if(candidates, std::not_fn(is_in_packets));
   const auto steps = [&](const Candidate& each) {
     return each.algorithm->cost(hosts, count).steps;
   };
@@ -80,6 +80,15 @@ void keep_fewest_steps(std::vector<Candidate>& candidates, const Hosts& hosts, E
   if (fewest == candidates.end()) return;
   const double least = steps(*fewest);
   std::erase_if(candidates, [&](const Candidate& each) { return steps(each) > least; });
+}
+
+/// Packets that all readers share are written once; where they do not fit, each reader has its own.
+Protocol protocol_for(const Algorithm& algorithm, const Call& call, const Hosts& hosts) {
+  const int ranks = hosts.ranks();
+  if (ranks > 1 && call.extent(ranks) * static_cast<std::uint64_t>(ranks) <= worth_packets)
+    for (const Protocol packets : {Protocol::shared_inline_packets, Protocol::inline_packets})
+      if (fits_packets(algorithm, packets, hosts, call, device_slots)) return packets;
+  return Protocol::staged;
 }
 
 }  // namespace
@@ -92,19 +101,17 @@ bool suits_devices(const Request& request) {
          supports(request.type, request.reducer.op());
 }
 
-Choice choice_on_devices(const Call& call, int ranks) {
+Choice choice_on_devices(const Call& call, int ranks, bool one_device) {
   const LinkModel model;  // in which no rank reads buffers of others
   const Hosts hosts{ranks};
   std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
-  std::erase_if(candidates, [&](const Candidate& candidate) {
-    return in_packets(candidate.protocol) &&
-           !fits_packets(*candidate.algorithm, candidate.protocol, hosts, call, device_slots);
-  });
-  if (call.extent(ranks) <= worth_a_step) keep_fewest_steps(candidates, hosts, call.shape.count);
+  std::erase_if(candidates, [](const Candidate& each) { return in_packets(each.protocol); });
+  if (call.extent(ranks) <= (one_device ? worth_a_step : worth_a_step_apart))
+    keep_fewest_steps(candidates, hosts, call.shape.count);
   const Candidate best = best_of(candidates);
   if (!best.algorithm)
     throw InvalidArgument(fmt::format("no algorithm runs {} on devices", to_string(call)));
-  return {.algorithm = best.algorithm, .protocol = best.protocol};
+  return {.algorithm = best.algorithm, .protocol = protocol_for(*best.algorithm, call, hosts)};
 }
 
 const DeviceCallKind& DeviceCalls::kind(const Call& call) {
@@ -118,9 +125,10 @@ DeviceCallKind DeviceCalls::make(const Call& call) {
   KindAnswer own{.digest = mark_of(call, {}).digest(), .call = ShortText<120>{to_string(call)}};
   try {
     const int ranks = ranks_.size();
-    kind.choice = choice_on_devices(call, ranks);
+    kind.choice = choice_on_devices(call, ranks, group_.is_on_one_device());
     const Plan plan = make_plan(call, kind.choice, Hosts{ranks}, Rank{ranks_.rank()},
-                                limits_for(call, ranks, group_.lanes()), group_.segments().slots());
+                                limits_for(call, kind.choice.protocol, ranks, group_.lanes()),
+                                group_.segments().slots());
     own.digest = plan.digest;
     prepare(kind, plan);
   } catch (const std::exception& error) {

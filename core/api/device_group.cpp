@@ -85,6 +85,9 @@ std::string DeviceGroup::reach_segments(Communicator& ranks,
 DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) {
   const DeviceFacts& self = facts[static_cast<std::size_t>(rank_)];
   const int lanes = lanes_for(facts);
+  is_on_one_device_ = std::ranges::all_of(facts, [&](const DeviceFacts& peer) {
+    return peer.host == self.host && peer.address.view() == self.address.view();
+  });
   kernels_ = &DeviceKernels::at(where());
   lanes_ = LaneReservation::of(where(), lanes, self.multiprocessors);
   if (!lanes_) throw LimitReached("another group has just taken the device's multiprocessors");

@@ -32,6 +32,8 @@ class DeviceGroup {
 
   int lanes() const { return lanes_->lanes(); }
   int rank() const { return rank_; }
+  /// Whether all ranks share a device.
+  bool is_on_one_device() const { return is_on_one_device_; }
   const DeviceSegments& segments() const { return *segments_; }
   const DeviceBuffer& where() const { return blocks_->where(); }
   DeviceBlocks& blocks() { return *blocks_; }
@@ -69,6 +71,7 @@ class DeviceGroup {
   std::uint64_t value(int index) const;
 
   const int rank_;
+  bool is_on_one_device_ = false;
   std::unique_ptr<DeviceBlocks> blocks_;
   std::optional<LaneReservation> lanes_;
   std::optional<DeviceSegments> segments_;

@@ -129,7 +129,8 @@ std::string DevicePath::explain(const Request& request) const {
   const Call call = check(request, ranks_.rank(), ranks_.size()).call;
   const DeviceCallKind* const kind = calls_->find(call);
   if (kind && !kind->obstacle.empty()) return staged(kind->obstacle);
-  const Choice choice = kind ? kind->choice : choice_on_devices(call, ranks_.size());
+  const Choice choice =
+      kind ? kind->choice : choice_on_devices(call, ranks_.size(), group_->is_on_one_device());
   return fmt::format("device executor, {} {}: {} {}", group_->lanes(),
                      group_->lanes() == 1 ? "lane" : "lanes", choice.algorithm->name,
                      name_of(choice.protocol));

@@ -119,20 +119,32 @@ Elements equal_blocks(Elements count, Elements largest) {
   return Elements{std::min(largest.value(), (even + unit - 1) / unit * unit)};
 }
 
+/// Whether each rank has a part of the input or of the output.
+bool has_parts(const Call& call, int ranks) {
+  const Contract contract = call.contract(ranks);
+  return contract.input_blocks(0) || contract.output_blocks(0);
+}
+
+/// Whether a call in packets may be cut into blocks. Parts are not adjacent in a block, and packets
+/// that were sent one by one must not be read as one run.
+bool cuts_packets(const Call& call, int ranks, const SlotPool& pool) {
+  return pool.cuts_packets && !has_parts(call, ranks);
+}
+
 /// A call of any size that fits goes in one block; a longer one is cut.
 Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, Bytes block_bytes,
                   const SlotLayout& layout) {
   const int ranks = hosts.ranks();
   const Elements length = part_length(call);
-  if (in_packets(choice.protocol) || ranks == 1) return length;
+  const bool packets = in_packets(choice.protocol);
+  if ((packets && !cuts_packets(call, ranks, layout.pool())) || ranks == 1) return length;
   if (reads_buffers(choice.protocol) && choice.algorithm->traffic == Traffic::inputs) return length;
-  const bool has_parts =
-      call.contract(ranks).input_blocks(0) || call.contract(ranks).output_blocks(0);
-  const std::uint64_t parts = has_parts ? static_cast<std::uint64_t>(ranks) : 1;
+  const std::uint64_t parts = has_parts(call, ranks) ? static_cast<std::uint64_t>(ranks) : 1;
   const Elements limit{
       std::max<std::uint64_t>(block_bytes.value() / call.element().value() / parts, 1)};
   const Elements fitting =
-      fitting_block(choice, hosts, call, std::min(length, limit), layout.region(SlotKind::staging));
+      fitting_block(choice, hosts, call, std::min(length, limit),
+                    layout.region(packets ? SlotKind::packets : SlotKind::staging));
   return length <= fitting ? length : equal_blocks(length, fitting);
 }
 
@@ -167,6 +179,7 @@ SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, E
   const bool packets = in_packets(choice.protocol), stream = block < part_length(call);
   const bool is_long =
       !packets && !pool.fits(bytes_of(block, call.element()), SlotKind::small_staging);
+  if (packets && pool.cuts_packets) return SlotKind::packets;
   if (stream || is_long) return SlotKind::staging;
   return pool.kind_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call), packets,
                        stream, longest_packets(call));
@@ -315,12 +328,15 @@ bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts) 
 
 bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                   const Call& call, const SlotPool& pool) {
-  // A staging buffer holds at least the data that a rank sends once. That decides most calls
-  // without any schedule.
+  if (!runs_in(algorithm, protocol, hosts)) return false;
+  const Elements block = cuts_packets(call, hosts.ranks(), pool) ? staging_unit : part_length(call);
+  const Shape shape = with_length(call, block);
+  // The staging buffer of a rank with peers holds at least the data that it sends once. That
+  // decides most calls without any schedule.
   const Bytes region = pool.region.packets;
-  if (!runs_in(algorithm, protocol, hosts) || bytes_of(call.shape.count, call.element()) > region)
-    return false;
-  return staging_bytes(algorithm, protocol, hosts, call) <= region;
+  if (hosts.ranks() > 1 && bytes_of(shape.count, call.element()) > region) return false;
+  return staging_bytes(largest_staging(algorithm, protocol, hosts, shape), protocol,
+                       call.element()) <= region;
 }
 
 Elements block_length(const Call& call, const Choice& choice, const Hosts& hosts,
@@ -335,7 +351,8 @@ Elements block_length(const Call& call, const Choice& choice, const Hosts& hosts
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
                const PlanLimits& limits, const SlotLayout& layout) {
   const int ranks = hosts.ranks();
-  if (in_packets(choice.protocol) && !fits_packets(*choice.algorithm, choice.protocol, hosts, call))
+  if (in_packets(choice.protocol) &&
+      !fits_packets(*choice.algorithm, choice.protocol, hosts, call, layout.pool()))
     throw InvalidArgument(
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));
   const Bytes cached = limits.cached_buffers * static_cast<std::uint64_t>(ranks);

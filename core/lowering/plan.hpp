@@ -150,7 +150,8 @@ ByRank<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hos
 bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts);
 
 /// Whether the largest staging buffer that any rank needs in this packet protocol fits a packet
-/// slot. Calls with counts use no packets.
+/// slot: that of the call, or, where calls in packets are cut, of the shortest block. Calls with
+/// counts use no packets.
 bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                   const Call& call, const SlotPool& pool = standard_slots);
 

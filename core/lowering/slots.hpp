@@ -104,6 +104,9 @@ struct SlotPool {
   /// of any small kind. A writer that has used all its slots waits for a notice. With a longer
   /// interval the reader would wait for that writer before it sends the notice: a deadlock.
   int calls_per_notice;
+  /// Whether calls in packets are cut into blocks, each in a slot of packets, if ranks have no
+  /// parts of the buffers. Otherwise a call fits one slot, or does not go in packets.
+  bool cuts_packets = false;
 
   /// The same pool with slots of one kind alone, and at most so many of them: all that a simulation
   /// of as many blocks needs.

@@ -394,12 +394,34 @@ TEST(DeviceChoices, AreTheSameOnAllRanksAndNeedNoBuffersOfPeers) {
     for (const std::uint64_t count : {1U, 100U, 10'000U, 10'000'000U})
       for (const int ranks : {1, 2, 5, 8, 20, 64}) {
         const Call call{.collective = collective, .shape = {.count = Elements{count}}};
-        const Choice choice = choice_on_devices(call, ranks);
+        const Choice choice = choice_on_devices(call, ranks, count % 3 != 0);
         EXPECT_FALSE(reads_buffers(choice.protocol)) << to_string(call);
         EXPECT_TRUE(!in_packets(choice.protocol) || fits_packets(*choice.algorithm, choice.protocol,
                                                                  Hosts{ranks}, call, device_slots))
             << to_string(call);
       }
+}
+
+TEST(DeviceChoices, PacketsAreForShortCallsAndFewRanks) {
+  const auto is_in_packets = [](std::uint64_t bytes, int ranks) {
+    const Call call{.shape = {.count = Elements{bytes / sizeof(float)}}};
+    return in_packets(choice_on_devices(call, ranks, true).protocol);
+  };
+  EXPECT_TRUE(is_in_packets(256 << 10, 2));
+  EXPECT_TRUE(is_in_packets(64 << 10, 8));
+  EXPECT_FALSE(is_in_packets(256 << 10, 8));
+  EXPECT_FALSE(is_in_packets(8, 1)) << "nothing is sent";
+}
+
+TEST(DeviceChoices, LongerCallsTakeOneStepWhereRanksShareADevice) {
+  const auto name = [](std::uint64_t bytes, bool one_device) {
+    const Call call{.shape = {.count = Elements{bytes / sizeof(float)}}};
+    return choice_on_devices(call, 4, one_device).algorithm->name;
+  };
+  EXPECT_EQ(name(256 << 10, false), "flat");
+  EXPECT_NE(name(4 << 20, false), "flat");
+  EXPECT_EQ(name(4 << 20, true), "flat");
+  EXPECT_NE(name(16 << 20, true), "flat");
 }
 
 }  // namespace

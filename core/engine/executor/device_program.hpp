@@ -22,7 +22,8 @@ inline constexpr SlotPool device_slots{.count = {.tiny_packets = 0,
                                                   .tiny_staging = Bytes{0},
                                                   .small_staging = Bytes{0},
                                                   .staging = Bytes{0}},
-                                       .calls_per_notice = 1};
+                                       .calls_per_notice = 1,
+                                       .cuts_packets = true};
 
 /// The layout of segments on devices, the same on all ranks.
 class DeviceSegments {
