@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace capstan::gpu_check {
 
@@ -22,6 +23,11 @@ void Rows::check(const std::string& name, const std::function<Row()>& check) {
 
 std::string vendor_of(const Gpu& gpu) {
   return gpu.where().driver->name() == "HIP" ? "hip" : "cuda";
+}
+
+void take_many_queues() {
+  for (const char* queues : {"CUDA_DEVICE_MAX_CONNECTIONS", "GPU_MAX_HW_QUEUES"})
+    ::setenv(queues, "32", 0);
 }
 
 Settings bounded_settings() {

@@ -49,6 +49,11 @@ class Rows {
 /// "cuda" or "hip", as options of programs have it.
 std::string vendor_of(const Gpu& gpu);
 
+/// For ranks that are threads and share the GPU: a kernel that waits must not hold up another
+/// rank's in the same queue. Before the driver is loaded. Ranks in processes have queues of their
+/// own, and under MPS there are not as many for each.
+void take_many_queues();
+
 /// Settings under which a call that hangs ends before the program's own limit.
 Settings bounded_settings();
 
@@ -100,6 +105,9 @@ void check_graphs(Gpu& gpu, Rows& rows);
 std::string trouble_with_calls(Communicator& world, const std::string& vendor, Bytes longest);
 void check_ranks(Gpu& gpu, Bytes longest, Rows& rows);
 void measure_small_calls(Gpu& gpu, Rows& rows);
+
+// profile.cpp
+void check_profile(Gpu& gpu, Rows& rows);
 
 // ends.cpp
 void check_ends(Gpu& gpu, Rows& rows);

@@ -3,11 +3,11 @@
 // Checks on a GPU what only a GPU can show, and prints a table. `scripts/gpu-check` runs it.
 //
 //   --kernels        single kernels alone: for tools that run one kernel at a time
-//   --only PART      kernels, order, graphs, ranks, ends, processes, speed or nccl; may be repeated
+//   --only PART      kernels, order, graphs, ranks, profile, ends, processes, speed or nccl; may be
+//                    repeated
 //   --launcher FILE  capstan, which starts ranks as processes; without it they are left out
 //   --library FILE   loads a driver from a file first: the stand-in of the tests. Leaves out
-//   figures,
-//                    and kernels that wait for each other
+//                    figures, and kernels that wait for each other
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -59,6 +59,7 @@ int run(const Options& options) {
   if (meet) {
     part("graphs", [&] { check_graphs(*gpu, rows); });
     part("ranks", [&] { check_ranks(*gpu, Bytes{256 << 20}, rows); });
+    part("profile", [&] { check_profile(*gpu, rows); });
     part("ends", [&] { check_ends(*gpu, rows); });
     if (!options.launcher.empty())
       part("processes", [&] { check_processes(options.launcher, own_path(), rows); });
@@ -82,9 +83,6 @@ int usage() {
 
 int main(int count, char** arguments) {
   using namespace capstan::gpu_check;
-  // Ranks share the GPU: a kernel that waits must not hold up another rank's in the same queue.
-  for (const char* queues : {"CUDA_DEVICE_MAX_CONNECTIONS", "GPU_MAX_HW_QUEUES"})
-    ::setenv(queues, "32", 0);
   Options options;
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];
@@ -109,5 +107,6 @@ int main(int count, char** arguments) {
       return usage();
     }
   }
+  take_many_queues();
   return run(options);
 }

@@ -53,7 +53,8 @@ class Nccl {
   int version_ = 0;
 };
 
-constexpr std::size_t sizes[] = {8, 1024, 32 << 10, 1 << 20, 16 << 20, 256 << 20};
+constexpr std::size_t sizes[] = {8,       1 << 10, 32 << 10, 256 << 10,
+                                 1 << 20, 4 << 20, 16 << 20, 256 << 20};
 
 /// The least time of a call in a row of them, in microseconds, of a few rounds.
 double time_of(Communicator& world, perf::DeviceCalls& calls, std::size_t bytes,
@@ -137,6 +138,7 @@ void compare_with_nccl(const std::string& self) {
 
 int compare_with_nccl_here(int ranks) {
   Rows rows;
+  take_many_queues();
   try {
     Gpu gpu;
     // Its kernels hang where those of all ranks do not find room side by side: on an H100 with all

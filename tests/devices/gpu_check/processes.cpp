@@ -43,11 +43,14 @@ std::string line_of(const std::string& text, std::string_view part) {
 
 struct Process {
   Gpu gpu;
-  Communicator world = Communicator::from_environment();
+  Communicator world;
   perf::DeviceCalls calls{world, vendor_of(gpu), 0};
   std::shared_ptr<std::byte> memory = calls.allocate(20'000);
   std::span<float> data{reinterpret_cast<float*>(memory.get()), 5000};
   Request request = request::in_place(Collective::all_reduce, data);
+
+  explicit Process(const Settings& settings = Settings::from_environment())
+      : world(Communicator::from_environment(settings)) {}
 
   void call() {
     calls.run(request);
@@ -56,10 +59,12 @@ struct Process {
 };
 
 int right() {
-  const Gpu gpu;
-  Communicator world = Communicator::from_environment(bounded_settings());
-  const std::string trouble = trouble_with_calls(world, vendor_of(gpu), Bytes{16 << 20});
+  Process process{bounded_settings()};
+  const std::string trouble =
+      trouble_with_calls(process.world, vendor_of(process.gpu), Bytes{256 << 20});
   if (!trouble.empty()) return fmt::print("trouble: {}\n", trouble), 1;
+  process.call();
+  if (process.world.rank() == 0) fmt::print("way: {}\n", process.calls.explain(process.request));
   return 0;
 }
 
@@ -99,16 +104,19 @@ int run_process(const std::string& task) {
 
 void check_processes(const std::string& launcher, const std::string& self, Rows& rows) {
   const auto of = [&](int ranks, const std::string& task, int seconds) {
-    return fmt::format("{} run -n {} --timeout {} -- sh -c '{} --process {}; true'", launcher,
-                       ranks, seconds, self, task);
+    return fmt::format(
+        "env -u CUDA_DEVICE_MAX_CONNECTIONS -u GPU_MAX_HW_QUEUES {} run -n {} "
+        "--timeout {} -- sh -c '{} --process {}; true'",
+        launcher, ranks, seconds, self, task);
   };
-  for (const int ranks : {2, 4}) {
+  for (const int ranks : {2, 4, 8}) {
     const auto begin = Clock::now();
-    const Output output = run(of(ranks, "right", 60));
-    const bool is_right = output.status == 0 && !occurrences(output.text, "trouble");
+    const Output output = run(of(ranks, "right", 100));
+    const bool is_right = occurrences(output.text, "way: ") == 1;
     rows.add(Row::of(fmt::format("collectives, messages: {} processes", ranks),
                      is_right ? "" : output.text,
-                     fmt::format("8 B to 16 MiB, {:.1f} s", seconds_since(begin))));
+                     fmt::format("8 B to 256 MiB, {:.1f} s; {}", seconds_since(begin),
+                                 line_of(output.text, "way: "))));
   }
   for (const char* task : {"killed", "stopped", "lost"}) {
     const Output output = run("CAPSTAN_TIMEOUT=3 " + of(3, task, 15));
