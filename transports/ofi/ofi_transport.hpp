@@ -24,13 +24,13 @@ struct OfiOptions {
   JobKey key = JobKey::random();
   /// A provider's name as `fi_info -l` shows it ("tcp;ofi_rxm"), or its part before ";". Empty: the
   /// best. "shm" has to be named, as it reaches ranks of this host alone.
-  std::string provider;
+  std::string provider{};
   /// A domain as `fi_info` shows it: a network interface ("eth0") or a device ("mlx5_0"). Empty:
   /// any.
-  std::string domain;
+  std::string domain{};
   /// The addresses of this host that may be used, as in choose_addresses(). Empty: any. For
   /// providers with IP addresses.
-  std::string interface;
+  std::string interface{};
   OfiPushes pushes = OfiPushes::automatic;
   /// The limit of callers' memory that stays registered between pushes, for providers that require
   /// registration.

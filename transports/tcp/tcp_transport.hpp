@@ -18,11 +18,11 @@ struct TcpOptions {
   /// How data are sealed, the same for all ranks. Nothing: not at all.
   std::optional<RecordSeal::Mode> seal{};
   /// The addresses of this host that peers may use, as in choose_addresses(); up to eight.
-  std::string interface;
+  std::string interface{};
   /// The kernel's congestion control for connections, for example "cubic" or "dctcp". Empty: that
   /// of the system, but reno instead of BBR. BBR paces by the rate that it has seen, and takes the
   /// network for slower than it is, as collectives stop and go.
-  std::string congestion_control;
+  std::string congestion_control{};
   /// Connections are opened when they are first needed. Otherwise connect() opens all of them, and
   /// throws BootstrapError when a rank cannot be reached.
   bool lazy = true;

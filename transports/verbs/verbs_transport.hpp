@@ -17,7 +17,7 @@ struct VerbsOptions {
   JobKey key = JobKey::random();
   /// Devices to use, "mlx5_0" or with a port "mlx5_0:2"; rank r uses entry r modulo their number.
   /// Empty: the first port that is up.
-  std::vector<std::string> devices;
+  std::vector<std::string> devices{};
   /// Entry of the port's GID table; -1: the best one (RoCE v2 with IPv4, with IPv6, RoCE v1).
   int gid_index = -1;
   /// The time without acknowledgements after which a peer counts as lost. The hardware rounds it to
