@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <functional>
 
 #include "capstan/error.hpp"
 #include "core/api/device_agreement.hpp"
@@ -18,16 +17,33 @@ namespace {
 using kernels::device::ProgramArguments;
 
 /// Blocks of a long call: as many as there are lanes, but not so short that signals outweigh data.
-/// In packets, which need no signals: one word for each thread.
 /// Longer blocks mean fewer waits: 1 MiB took twice as long (lab notebook, ranks-on-one-gpu).
-constexpr Bytes shortest_block{16 << 10}, longest_block{4 << 20}, shortest_of_packets{4 << 10};
+constexpr Bytes shortest_block{16 << 10}, longest_block{4 << 20};
+/// Packets need no signals: a word for each thread of a lane is enough.
+constexpr Bytes shortest_of_packets{4 << 10};
 
-/// Packets need no fences, but take twice the memory, and each rank reads those of all: they are
-/// faster while the ranks together read no more than this (lab notebook, ranks-on-one-gpu).
-constexpr Bytes worth_packets{512 << 10};
-/// A step takes a lane microseconds, whatever it moves: up to this much the fewest steps are
-/// fastest. Links between devices are slower than the memory of one.
-constexpr Bytes worth_a_step{4 << 20}, worth_a_step_apart{256 << 10};
+struct Limits {
+  /// Packets need no fence, but take twice the memory, and each rank reads those of all: they are
+  /// faster while the buffers of all ranks together are no longer than this.
+  Bytes packets;
+  /// A step takes a lane microseconds, whatever it moves: up to this much the fewest steps are
+  /// fastest.
+  Bytes fewest_steps;
+};
+/// In the memory of one device as measured (lab notebook, ranks-on-one-gpu). Over links they are
+/// estimates: NVLink moves some 300 GB/s and PCIe 30, a step takes some 5 us, and readers poll
+/// packets across the link.
+constexpr Limits limits_over(DeviceLink link) {
+  switch (link) {
+    case DeviceLink::memory:
+      return {.packets = Bytes{512 << 10}, .fewest_steps = Bytes{4 << 20}};
+    case DeviceLink::direct:
+      return {.packets = Bytes{16 << 10}, .fewest_steps = Bytes{256 << 10}};
+    case DeviceLink::bus:
+      break;
+  }
+  return {.packets = Bytes{16 << 10}, .fewest_steps = Bytes{32 << 10}};
+}
 
 PlanLimits limits_for(const Call& call, Protocol protocol, int ranks, int lanes) {
   const Bytes of_lane{call.extent(ranks).value() / static_cast<std::uint64_t>(lanes)};
@@ -82,13 +98,14 @@ void keep_fewest_steps(std::vector<Candidate>& candidates, const Hosts& hosts, E
   std::erase_if(candidates, [&](const Candidate& each) { return steps(each) > least; });
 }
 
-/// Packets that all readers share are written once; where they do not fit, each reader has its own.
-Protocol protocol_for(const Algorithm& algorithm, const Call& call, const Hosts& hosts) {
+Protocol protocol_for(const Algorithm& algorithm, const Call& call, const Hosts& hosts,
+                      Bytes worth_packets) {
   const int ranks = hosts.ranks();
-  if (ranks > 1 && call.extent(ranks) * static_cast<std::uint64_t>(ranks) <= worth_packets)
-    for (const Protocol packets : {Protocol::shared_inline_packets, Protocol::inline_packets})
-      if (fits_packets(algorithm, packets, hosts, call, device_slots)) return packets;
-  return Protocol::staged;
+  if (ranks == 1 || call.extent(ranks) * static_cast<std::uint64_t>(ranks) > worth_packets)
+    return Protocol::staged;
+  // Several readers share packets, which are then written once.
+  const auto packets = ranks > 2 ? Protocol::shared_inline_packets : Protocol::inline_packets;
+  return fits_packets(algorithm, packets, hosts, call, device_slots) ? packets : Protocol::staged;
 }
 
 }  // namespace
@@ -101,17 +118,19 @@ bool suits_devices(const Request& request) {
          supports(request.type, request.reducer.op());
 }
 
-Choice choice_on_devices(const Call& call, int ranks, bool one_device) {
+Choice choice_on_devices(const Call& call, int ranks, DeviceLink link) {
   const LinkModel model;  // in which no rank reads buffers of others
   const Hosts hosts{ranks};
   std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
   std::erase_if(candidates, [](const Candidate& each) { return in_packets(each.protocol); });
-  if (call.extent(ranks) <= (one_device ? worth_a_step : worth_a_step_apart))
+  const Limits limits = limits_over(link);
+  if (call.extent(ranks) <= limits.fewest_steps)
     keep_fewest_steps(candidates, hosts, call.shape.count);
   const Candidate best = best_of(candidates);
   if (!best.algorithm)
     throw InvalidArgument(fmt::format("no algorithm runs {} on devices", to_string(call)));
-  return {.algorithm = best.algorithm, .protocol = protocol_for(*best.algorithm, call, hosts)};
+  return {.algorithm = best.algorithm,
+          .protocol = protocol_for(*best.algorithm, call, hosts, limits.packets)};
 }
 
 const DeviceCallKind& DeviceCalls::kind(const Call& call) {
@@ -125,7 +144,7 @@ DeviceCallKind DeviceCalls::make(const Call& call) {
   KindAnswer own{.digest = mark_of(call, {}).digest(), .call = ShortText<120>{to_string(call)}};
   try {
     const int ranks = ranks_.size();
-    kind.choice = choice_on_devices(call, ranks, group_.is_on_one_device());
+    kind.choice = choice_on_devices(call, ranks, group_.link());
     const Plan plan = make_plan(call, kind.choice, Hosts{ranks}, Rank{ranks_.rank()},
                                 limits_for(call, kind.choice.protocol, ranks, group_.lanes()),
                                 group_.segments().slots());

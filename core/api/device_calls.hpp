@@ -18,9 +18,9 @@ namespace capstan {
 /// have. A pure function of what is the same on all ranks.
 bool suits_devices(const Request& request);
 
-/// How such a call runs on devices: in packets where it is short, otherwise staged. `one_device`:
-/// that all ranks share. A pure function.
-Choice choice_on_devices(const Call& call, int ranks, bool one_device);
+/// How such a call runs on devices that reach each other over such links: in packets where it is
+/// short, otherwise staged. A pure function.
+Choice choice_on_devices(const Call& call, int ranks, DeviceLink link);
 
 /// Calls of one kind, made ready for this rank's device.
 struct DeviceCallKind {

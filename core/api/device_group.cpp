@@ -30,6 +30,7 @@ std::string obstacle_of(const Body& body) {
 
 struct Answer {
   ShortText<200> obstacle{};
+  DeviceLink farthest = DeviceLink::memory;
 };
 
 /// Throws SystemError unless the device reaches memory of the other one.
@@ -75,7 +76,10 @@ std::string DeviceGroup::reach_segments(Communicator& ranks,
   if (auto reason = first_obstacle(segments); !reason.empty()) return reason;
 
   const std::string out_of_reach = obstacle_of([&] { map(facts, segments); });
-  auto reason = first_obstacle(exchange(ranks, Answer{ShortText<200>{out_of_reach}}));
+  const std::vector<Answer> answers =
+      exchange(ranks, Answer{ShortText<200>{out_of_reach}, farthest_of(facts)});
+  link_ = std::ranges::max(answers, {}, &Answer::farthest).farthest;
+  auto reason = first_obstacle(answers);
   if (reason.empty()) return "";
   close_mapped();  // before any rank releases what is mapped
   exchange(ranks, Answer{});
@@ -85,9 +89,6 @@ std::string DeviceGroup::reach_segments(Communicator& ranks,
 DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) {
   const DeviceFacts& self = facts[static_cast<std::size_t>(rank_)];
   const int lanes = lanes_for(facts);
-  is_on_one_device_ = std::ranges::all_of(facts, [&](const DeviceFacts& peer) {
-    return peer.host == self.host && peer.address.view() == self.address.view();
-  });
   kernels_ = &DeviceKernels::at(where());
   lanes_ = LaneReservation::of(where(), lanes, self.multiprocessors);
   if (!lanes_) throw LimitReached("another group has just taken the device's multiprocessors");
@@ -104,6 +105,14 @@ DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) 
       return driver.export_memory(segment_.data(), own.handle);
     });
   return own;
+}
+
+DeviceLink DeviceGroup::farthest_of(const std::vector<DeviceFacts>& facts) const {
+  DeviceLink farthest = DeviceLink::memory;
+  for (const DeviceFacts& peer : facts)
+    farthest =
+        std::max(farthest, link_to(*where().driver, where().place.device, peer.address.view()));
+  return farthest;
 }
 
 /// Collects the addresses at which this rank's device reaches all segments.

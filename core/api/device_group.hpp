@@ -9,6 +9,7 @@
 #include "core/api/device_agreement.hpp"
 #include "core/device/device_block.hpp"
 #include "core/device/device_kernels.hpp"
+#include "core/device/device_link.hpp"
 #include "core/device/lane_reservation.hpp"
 #include "core/engine/executor/device_program.hpp"
 
@@ -32,8 +33,8 @@ class DeviceGroup {
 
   int lanes() const { return lanes_->lanes(); }
   int rank() const { return rank_; }
-  /// Whether all ranks share a device.
-  bool is_on_one_device() const { return is_on_one_device_; }
+  /// What any rank's device crosses to reach a segment, the farthest of all.
+  DeviceLink link() const { return link_; }
   const DeviceSegments& segments() const { return *segments_; }
   const DeviceBuffer& where() const { return blocks_->where(); }
   DeviceBlocks& blocks() { return *blocks_; }
@@ -61,6 +62,7 @@ class DeviceGroup {
   explicit DeviceGroup(int rank) : rank_(rank) {}
   std::string reach_segments(Communicator& ranks, const std::vector<DeviceFacts>& facts);
   Segment set_up(const std::vector<DeviceFacts>& facts);
+  DeviceLink farthest_of(const std::vector<DeviceFacts>& facts) const;
   void map(const std::vector<DeviceFacts>& facts, const std::vector<Segment>& segments);
   void close_mapped();
 
@@ -71,7 +73,7 @@ class DeviceGroup {
   std::uint64_t value(int index) const;
 
   const int rank_;
-  bool is_on_one_device_ = false;
+  DeviceLink link_ = DeviceLink::memory;
   std::unique_ptr<DeviceBlocks> blocks_;
   std::optional<LaneReservation> lanes_;
   std::optional<DeviceSegments> segments_;

@@ -130,9 +130,11 @@ std::string DevicePath::explain(const Request& request) const {
   const DeviceCallKind* const kind = calls_->find(call);
   if (kind && !kind->obstacle.empty()) return staged(kind->obstacle);
   const Choice choice =
-      kind ? kind->choice : choice_on_devices(call, ranks_.size(), group_->is_on_one_device());
-  return fmt::format("device executor, {} {}: {} {}", group_->lanes(),
-                     group_->lanes() == 1 ? "lane" : "lanes", choice.algorithm->name,
+      kind ? kind->choice : choice_on_devices(call, ranks_.size(), group_->link());
+  const std::string over =
+      group_->link() == DeviceLink::memory ? "" : fmt::format(" over {}", name_of(group_->link()));
+  return fmt::format("device executor, {} {}{}: {} {}", group_->lanes(),
+                     group_->lanes() == 1 ? "lane" : "lanes", over, choice.algorithm->name,
                      name_of(choice.protocol));
 }
 

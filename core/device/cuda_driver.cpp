@@ -32,6 +32,7 @@ class CudaDriver final : public DeviceDriver {
         .want(count_, "cuDeviceGetCount")
         .want(pci_bus_id_, "cuDeviceGetPCIBusId")
         .want(can_access_peer_, "cuDeviceCanAccessPeer")
+        .want(peer_attribute_, "cuDeviceGetP2PAttribute")
         .want(context_device_, "cuCtxGetDevice")
         .want(enable_peer_, "cuCtxEnablePeerAccess")
         .want(set_bytes_, "cuMemsetD8Async")
@@ -93,6 +94,14 @@ class CudaDriver final : public DeviceDriver {
     int answer = 0;
     const int error = call_if_there(can_access_peer_, &answer, device, peer);
     can = answer != 0;
+    return error;
+  }
+
+  int is_linked(int device, int peer, bool& linked) const override {
+    constexpr int native_atomics = 3;  // which NVLink has, and PCIe lacks
+    int answer = 0;
+    const int error = call_if_there(peer_attribute_, &answer, native_atomics, device, peer);
+    linked = answer != 0;
     return error;
   }
 
@@ -309,6 +318,7 @@ class CudaDriver final : public DeviceDriver {
   int (*count_)(int*) = nullptr;
   int (*pci_bus_id_)(char*, int, int) = nullptr;
   int (*can_access_peer_)(int*, int, int) = nullptr;
+  int (*peer_attribute_)(int*, int, int, int) = nullptr;
   int (*context_device_)(int*) = nullptr;
   int (*enable_peer_)(Context, unsigned) = nullptr;
   int (*set_bytes_)(DevicePointer, unsigned char, std::size_t, void*) = nullptr;

@@ -68,6 +68,8 @@ class DeviceDriver {
   virtual int pci_address(int device, std::string& address) const = 0;
   /// Whether kernels and copies of a device reach the memory of another one.
   virtual int can_access_peer(int device, int peer, bool& can) const = 0;
+  /// Whether two devices have a link of their own, such as NVLink or xGMI, beside the bus.
+  virtual int is_linked(int device, int peer, bool& linked) const = 0;
 
   /// The place of device memory. Nothing for memory that the host can access: ordinary, registered
   /// and managed memory.

@@ -28,6 +28,7 @@ class HipDriver final : public DeviceDriver {
         .want(count_, "hipGetDeviceCount")
         .want(pci_bus_id_, "hipDeviceGetPCIBusId")
         .want(can_access_peer_, "hipDeviceCanAccessPeer")
+        .want(link_type_, "hipExtGetLinkTypeAndHopCount")
         .want(enable_peer_, "hipDeviceEnablePeerAccess")
         .want(set_bytes_, "hipMemsetAsync")
         .want(capture_mode_, "hipThreadExchangeStreamCaptureMode")
@@ -85,6 +86,14 @@ class HipDriver final : public DeviceDriver {
     int answer = 0;
     const int error = call_if_there(can_access_peer_, &answer, device, peer);
     can = answer != 0;
+    return error;
+  }
+
+  int is_linked(int device, int peer, bool& linked) const override {
+    constexpr std::uint32_t xgmi = 4;
+    std::uint32_t type = 0, hops = 0;
+    const int error = call_if_there(link_type_, device, peer, &type, &hops);
+    linked = type == xgmi;
     return error;
   }
 
@@ -277,6 +286,7 @@ class HipDriver final : public DeviceDriver {
   int (*count_)(int*) = nullptr;
   int (*pci_bus_id_)(char*, int, int) = nullptr;
   int (*can_access_peer_)(int*, int, int) = nullptr;
+  int (*link_type_)(int, int, std::uint32_t*, std::uint32_t*) = nullptr;
   int (*enable_peer_)(int, unsigned) = nullptr;
   int (*set_bytes_)(void*, int, std::size_t, void*) = nullptr;
   int (*capture_mode_)(int*) = nullptr;

@@ -125,9 +125,10 @@ bool has_parts(const Call& call, int ranks) {
   return contract.input_blocks(0) || contract.output_blocks(0);
 }
 
-/// Whether a call in packets may be cut into blocks. Parts are not adjacent in a block, and packets
-/// that were sent one by one must not be read as one run.
-bool cuts_packets(const Call& call, int ranks, const SlotPool& pool) {
+/// Whether a call in packets may be cut into blocks. Not where ranks have parts of the buffers: a
+/// sender writes the parts of a block one by one, each from the beginning of a packet, while a
+/// reader takes adjacent parts as one run.
+bool may_cut_packets(const Call& call, int ranks, const SlotPool& pool) {
   return pool.cuts_packets && !has_parts(call, ranks);
 }
 
@@ -137,7 +138,7 @@ Elements block_of(const Call& call, const Choice& choice, const Hosts& hosts, By
   const int ranks = hosts.ranks();
   const Elements length = part_length(call);
   const bool packets = in_packets(choice.protocol);
-  if ((packets && !cuts_packets(call, ranks, layout.pool())) || ranks == 1) return length;
+  if ((packets && !may_cut_packets(call, ranks, layout.pool())) || ranks == 1) return length;
   if (reads_buffers(choice.protocol) && choice.algorithm->traffic == Traffic::inputs) return length;
   const std::uint64_t parts = has_parts(call, ranks) ? static_cast<std::uint64_t>(ranks) : 1;
   const Elements limit{
@@ -179,8 +180,7 @@ SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, E
   const bool packets = in_packets(choice.protocol), stream = block < part_length(call);
   const bool is_long =
       !packets && !pool.fits(bytes_of(block, call.element()), SlotKind::small_staging);
-  if (packets && pool.cuts_packets) return SlotKind::packets;
-  if (stream || is_long) return SlotKind::staging;
+  if (!packets && (stream || is_long)) return SlotKind::staging;
   return pool.kind_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call), packets,
                        stream, longest_packets(call));
 }
@@ -329,12 +329,13 @@ bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts) 
 bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                   const Call& call, const SlotPool& pool) {
   if (!runs_in(algorithm, protocol, hosts)) return false;
-  const Elements block = cuts_packets(call, hosts.ranks(), pool) ? staging_unit : part_length(call);
+  const Elements block =
+      may_cut_packets(call, hosts.ranks(), pool) ? staging_unit : part_length(call);
   const Shape shape = with_length(call, block);
-  // The staging buffer of a rank with peers holds at least the data that it sends once. That
-  // decides most calls without any schedule.
+  // A staging buffer holds at least the data that a rank sends once. That decides most calls
+  // without any schedule.
   const Bytes region = pool.region.packets;
-  if (hosts.ranks() > 1 && bytes_of(shape.count, call.element()) > region) return false;
+  if (bytes_of(shape.count, call.element()) > region) return false;
   return staging_bytes(largest_staging(algorithm, protocol, hosts, shape), protocol,
                        call.element()) <= region;
 }
@@ -351,7 +352,7 @@ Elements block_length(const Call& call, const Choice& choice, const Hosts& hosts
 Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank self,
                const PlanLimits& limits, const SlotLayout& layout) {
   const int ranks = hosts.ranks();
-  if (in_packets(choice.protocol) &&
+  if (in_packets(choice.protocol) && ranks > 1 &&
       !fits_packets(*choice.algorithm, choice.protocol, hosts, call, layout.pool()))
     throw InvalidArgument(
         fmt::format("{} does not fit the packets of {}", to_string(call), choice.algorithm->name));

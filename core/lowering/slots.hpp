@@ -122,11 +122,13 @@ struct SlotPool {
     return pool;
   }
   constexpr bool fits(Bytes staging, SlotKind kind) const { return staging <= region[kind]; }
-  /// The smallest kind whose regions hold this much. Streams of blocks use slots of full length.
+  /// The smallest kind whose regions hold this much. Streams of blocks use slots of full length,
+  /// unless packets are cut.
   /// `longest`: of the packets with a part of the data. They take at most half of a tiny slot: a
   /// reader at the end of a slot seems to fetch lines of the next one, which the writer needs then.
   // measured: docs/lab-notebook.md#lines-of-the-next-slot
   constexpr SlotKind kind_for(Bytes staging, bool packets, bool stream, Bytes longest = {}) const {
+    if (packets && cuts_packets) return SlotKind::packets;
     if (stream) return SlotKind::staging;
     if (packets && fits(staging, SlotKind::tiny_packets) && longest * 2 <= region.tiny_packets)
       return SlotKind::tiny_packets;

@@ -53,7 +53,8 @@ struct CudaMachine {
   __device__ void release() const { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
   /// What a thread has loaded and used has been loaded.
   __device__ void retire() const { asm volatile("" ::: "memory"); }
-  /// No store is made before it is certain: the loop that polls decides whether there is one.
+  /// A thread makes no store before it is certain that it will: the loop that polls decides that.
+  /// The other threads of its block come behind sync_block.
   __device__ void renew(const std::uint64_t*) const { asm volatile("" ::: "memory"); }
   __device__ void acquire(const std::uint64_t*) const {
     asm volatile("fence.acq_rel.sys;" ::: "memory");

@@ -158,7 +158,7 @@ TEST_F(OnDevices, AHandleEndsWhenTheStreamHasGotThere) {
 TEST_F(OnDevices, RanksOnTwoDevicesReachEachOther) {
   on_ranks(4, [](StreamCollectives& streams) {
     const Where where = streams.rank() % 2 == 0 ? Where::device : Where::pool;
-    EXPECT_THAT(way_of_a_call(streams, where), StartsWith("device executor, 8 lanes: "));
+    EXPECT_THAT(way_of_a_call(streams, where), StartsWith("device executor, 8 lanes over PCIe"));
     const DeviceArray<float> other{{1}, where == Where::pool ? Where::device : Where::pool};
     EXPECT_THROW(streams.on(nullptr).all_reduce(other.span()), InvalidArgument);
     EXPECT_THAT(way_of_a_call(streams, where), StartsWith("device executor"));
@@ -261,6 +261,19 @@ TEST_F(OnDevices, WithoutPeerAccessRanksOnTwoDevicesStage) {
   });
   set_knob("peerless", 0);
   EXPECT_EQ(launches(), 0);
+}
+
+TEST_F(OnDevices, RanksOnTwoDevicesAgreeOnTheLinkBetweenThem) {
+  for (const bool linked : {false, true}) {
+    set_knob("linked", linked ? 1 : 0);
+    on_ranks(3, [&](StreamCollectives& streams) {
+      const Where where = streams.rank() == 2 ? Where::pool : Where::device;
+      EXPECT_THAT(way_of_a_call(streams, where),
+                  HasSubstr(linked ? " lanes over NVLink or xGMI: "
+                                   : " lanes over PCIe or an unknown link: "));
+    });
+  }
+  set_knob("linked", 0);
 }
 
 TEST_F(OnDevices, ARankWithoutMemoryKeepsAllFromIt) {
@@ -390,11 +403,14 @@ TEST(DeviceAgreement, DependsOnFactsAlone) {
 }
 
 TEST(DeviceChoices, AreTheSameOnAllRanksAndNeedNoBuffersOfPeers) {
+  using enum DeviceLink;
+  constexpr std::pair<int, DeviceLink> ranks_and_links[] = {
+      {1, memory}, {2, direct}, {5, memory}, {8, bus}, {20, direct}, {64, memory}};
   for (const Collective collective : on_devices)
     for (const std::uint64_t count : {1U, 100U, 10'000U, 10'000'000U})
-      for (const int ranks : {1, 2, 5, 8, 20, 64}) {
+      for (const auto& [ranks, link] : ranks_and_links) {
         const Call call{.collective = collective, .shape = {.count = Elements{count}}};
-        const Choice choice = choice_on_devices(call, ranks, count % 3 != 0);
+        const Choice choice = choice_on_devices(call, ranks, link);
         EXPECT_FALSE(reads_buffers(choice.protocol)) << to_string(call);
         EXPECT_TRUE(!in_packets(choice.protocol) || fits_packets(*choice.algorithm, choice.protocol,
                                                                  Hosts{ranks}, call, device_slots))
@@ -405,7 +421,7 @@ TEST(DeviceChoices, AreTheSameOnAllRanksAndNeedNoBuffersOfPeers) {
 TEST(DeviceChoices, PacketsAreForShortCallsAndFewRanks) {
   const auto is_in_packets = [](std::uint64_t bytes, int ranks) {
     const Call call{.shape = {.count = Elements{bytes / sizeof(float)}}};
-    return in_packets(choice_on_devices(call, ranks, true).protocol);
+    return in_packets(choice_on_devices(call, ranks, DeviceLink::memory).protocol);
   };
   EXPECT_TRUE(is_in_packets(256 << 10, 2));
   EXPECT_TRUE(is_in_packets(64 << 10, 8));
@@ -413,15 +429,18 @@ TEST(DeviceChoices, PacketsAreForShortCallsAndFewRanks) {
   EXPECT_FALSE(is_in_packets(8, 1)) << "nothing is sent";
 }
 
-TEST(DeviceChoices, LongerCallsTakeOneStepWhereRanksShareADevice) {
-  const auto name = [](std::uint64_t bytes, bool one_device) {
+TEST(DeviceChoices, TheFasterTheLinksTheLongerCallsTakeOneStep) {
+  using enum DeviceLink;
+  const auto name = [](std::uint64_t bytes, DeviceLink link) {
     const Call call{.shape = {.count = Elements{bytes / sizeof(float)}}};
-    return choice_on_devices(call, 4, one_device).algorithm->name;
+    return choice_on_devices(call, 4, link).algorithm->name;
   };
-  EXPECT_EQ(name(256 << 10, false), "flat");
-  EXPECT_NE(name(4 << 20, false), "flat");
-  EXPECT_EQ(name(4 << 20, true), "flat");
-  EXPECT_NE(name(16 << 20, true), "flat");
+  EXPECT_EQ(name(32 << 10, bus), "flat");
+  EXPECT_NE(name(256 << 10, bus), "flat");
+  EXPECT_EQ(name(256 << 10, direct), "flat");
+  EXPECT_NE(name(4 << 20, direct), "flat");
+  EXPECT_EQ(name(4 << 20, memory), "flat");
+  EXPECT_NE(name(16 << 20, memory), "flat");
 }
 
 }  // namespace

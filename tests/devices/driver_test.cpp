@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/device/device_driver.hpp"
+#include "core/device/device_link.hpp"
 #include "core/device/gpu_page_locker.hpp"
 #include "tests/devices/device_array.hpp"
 
@@ -70,6 +71,12 @@ TEST_F(DriverOverALibrary, HasAllFunctionsAndKnowsTheMachine) {
   bool can = false;
   EXPECT_EQ(driver_->can_access_peer(0, 1, can), 0);
   EXPECT_TRUE(can);
+  EXPECT_EQ(link_to(*driver_, 0, "0000:a0:00.0"), DeviceLink::memory);
+  EXPECT_EQ(link_to(*driver_, 0, "0000:b0:00.0"), DeviceLink::bus);
+  driver_knob("linked", 1);
+  EXPECT_EQ(link_to(*driver_, 0, "0000:b0:00.0"), DeviceLink::direct);
+  EXPECT_EQ(link_to(*driver_, 0, "0000:c0:00.0"), DeviceLink::bus) << "hidden from the process";
+  driver_knob("linked", -1);
   EXPECT_EQ(driver_->enable_peer({nullptr, 1}), 0);
   EXPECT_EQ(driver_->enable_peer({nullptr, 1}), 0) << "twice is no error";
 }

@@ -70,6 +70,12 @@ int cuDeviceCanAccessPeer(int* can, int device, int peer) {
   *can = device != peer && fake_knob("peerless", 0) == 0;
   return success;
 }
+int cuDeviceGetP2PAttribute(int* value, int attribute, int device, int peer) {
+  if (device == peer) return invalid_value;
+  constexpr int native_atomics = 3;
+  *value = attribute == native_atomics && fake_knob("linked", 0) != 0;
+  return success;
+}
 int cuCtxGetDevice(int* device) {
   *device = device_of(now());
   return now() ? success : invalid_context;

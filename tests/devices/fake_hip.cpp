@@ -37,6 +37,13 @@ int hipDeviceCanAccessPeer(int* can, int device, int peer) {
   *can = device != peer && fake_knob("peerless", 0) == 0;
   return success;
 }
+int hipExtGetLinkTypeAndHopCount(int device, int peer, std::uint32_t* type, std::uint32_t* hops) {
+  if (device == peer) return invalid_value;
+  constexpr std::uint32_t pcie = 2, xgmi = 4;
+  *type = fake_knob("linked", 0) != 0 ? xgmi : pcie;
+  *hops = 1;
+  return success;
+}
 int hipDeviceEnablePeerAccess(int, unsigned) {
   return fake_knob("peers", 1) > 1 ? (last_error = 704) : success;
 }

@@ -133,7 +133,7 @@ TEST_F(StagedProcesses, TheDoctorSaysHowTheyTravelAndWhy) {
               HasSubstr("CUDA: staged through pinned host memory, up to 2 GiB a rank, since "));
   EXPECT_THAT(result.output,
               ContainsRegex("CUDA driver +OK +2 devices \\(0000:a0:00.0, 0000:b0:00.0\\); "
-                            "peer access among all"));
+                            "peer access among all, by PCIe or an unknown link"));
   EXPECT_THAT(result.output, ContainsRegex("HIP runtime +OK +2 devices"));
 }
 

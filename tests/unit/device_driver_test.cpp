@@ -143,10 +143,11 @@ TEST(DeviceDrivers, AnOldDriverNamesTheFunctionsThatItLacks) {
     EXPECT_EQ(driver->make_event(made, false), DeviceDriver::not_supported);
     EXPECT_EQ(driver->elapsed(nullptr, nullptr, milliseconds), DeviceDriver::not_supported);
     EXPECT_EQ(driver->wait_for_flag(nullptr, nullptr, 1), DeviceDriver::not_supported);
+    EXPECT_EQ(driver->is_linked(0, 1, yes), DeviceDriver::not_supported);
     EXPECT_FALSE(driver->raises_words());
     EXPECT_EQ(driver->raise_word(nullptr, nullptr, 1), DeviceDriver::not_supported);
     EXPECT_EQ(driver->processes_overlap(0, yes) == 0 && yes, driver->name() == "HIP");
-    EXPECT_EQ(driver->missing().size(), 29U);
+    EXPECT_EQ(driver->missing().size(), 30U);
   }
   FakeLibraries::Symbols newer = FakeDriver::cuda();
   newer.add("cuStreamWaitValue32", +[]() { return 0; });

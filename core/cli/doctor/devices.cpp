@@ -3,24 +3,31 @@
 
 #include "core/cli/doctor/probe.hpp"
 #include "core/device/device_driver.hpp"
+#include "core/device/device_link.hpp"
 
 namespace capstan::cli {
 namespace {
 
-/// "no peer access", "peer access among all", "peer access of 2 of 6 pairs".
+/// "no peer access", "peer access among all, by NVLink or xGMI", "peer access of 4 of 6 pairs, of 2
+/// by NVLink or xGMI".
 std::string peer_access(const DeviceDriver& driver, int devices) {
-  int pairs = 0, reached = 0;
+  int pairs = 0, reached = 0, linked = 0;
   for (int device = 0; device < devices; ++device)
     for (int peer = 0; peer < devices; ++peer) {
       if (peer == device) continue;
-      bool can = false;
+      bool can = false, direct = false;
       ++pairs;
-      if (driver.can_access_peer(device, peer, can) == 0 && can) ++reached;
+      if (driver.can_access_peer(device, peer, can) != 0 || !can) continue;
+      ++reached;
+      if (driver.is_linked(device, peer, direct) == 0 && direct) ++linked;
     }
   if (pairs == 0) return "";
   if (reached == 0) return "; no peer access";
-  if (reached == pairs) return "; peer access among all";
-  return fmt::format("; peer access of {} of {} pairs", reached, pairs);
+  const std::string by{name_of(linked == 0 ? DeviceLink::bus : DeviceLink::direct)};
+  const std::string links =
+      linked == 0 || linked == reached ? ", by " + by : fmt::format(", of {} by {}", linked, by);
+  return reached == pairs ? "; peer access among all" + links
+                          : fmt::format("; peer access of {} of {} pairs{}", reached, pairs, links);
 }
 
 std::string devices_of(const DeviceDriver& driver, int devices) {

@@ -205,8 +205,8 @@ DeviceSegments::DeviceSegments(int ranks, int lanes, Bytes staging_region)
 
 DeviceProgram::DeviceProgram(const Plan& plan, int ranks)
     : packets(in_packets(plan.protocol)), scratch(plan.scratch) {
-  if (packets && plan.slots == SlotKind::staging)
-    refuse(plan, "its packets are cut into blocks: plan it in one");
+  if (packets && plan.slots != SlotKind::packets)
+    refuse(plan, "its packets are not in slots of packets: plan it with the slots of devices");
   if (plan.call.user) refuse(plan, "its operation is a function of the host");
   if (ranks > static_cast<int>(LaneState::most_ranks)) refuse(plan, "there are too many ranks");
   std::vector<ProgramBlock> of_program;

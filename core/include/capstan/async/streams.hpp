@@ -82,8 +82,9 @@ class StreamCollectives {
   int rank() const;
   int size() const;
 
-  /// By which way such a call goes, and why: "device executor, 8 lanes: ring with flags", "pinned
-  /// staging: ranks are on several hosts". Before the first call on a device ranks are "undecided".
+  /// By which way such a call goes, and why: "device executor, 8 lanes: ring with flags",
+  /// "device executor, 8 lanes over NVLink or xGMI: ring with flags", "pinned staging: ranks are on
+  /// several hosts". Before the first call on a device ranks are "undecided".
   /// Takes no part in an agreement, and touches no buffers. Throws InvalidArgument for a request
   /// that is none. Waits for a call that another thread is making.
   std::string explain(const Request& request) const;
