@@ -130,14 +130,19 @@ std::vector<const Algorithm*> able(const Call& call, const Hosts& hosts, bool co
   return all;
 }
 
-std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
-                                      const LinkModel& model) {
+std::vector<Candidate> candidates_of(const std::vector<const Algorithm*>& algorithms,
+                                     const Hosts& hosts, const Call& call, const LinkModel& model) {
   std::vector<Candidate> all;
-  for (const Algorithm* algorithm : able(call, hosts, commutative)) {
+  for (const Algorithm* algorithm : algorithms) {
     const auto protocols = candidates_of(*algorithm, hosts, call, model);
     all.insert(all.end(), protocols.begin(), protocols.end());
   }
   return all;
+}
+
+std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
+                                      const LinkModel& model) {
+  return candidates_of(able(call, hosts, commutative), hosts, call, model);
 }
 
 }  // namespace capstan

@@ -52,6 +52,9 @@ std::vector<Candidate> candidates_of(const Algorithm& algorithm, const Hosts& ho
 /// The algorithms that can run the call.
 std::vector<const Algorithm*> able(const Call& call, const Hosts& hosts, bool commutative);
 
+/// The candidates of these algorithms, which can run the call.
+std::vector<Candidate> candidates_of(const std::vector<const Algorithm*>& algorithms,
+                                     const Hosts& hosts, const Call& call, const LinkModel& model);
 /// The candidates of all algorithms that can run the call.
 std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
                                       const LinkModel& model);

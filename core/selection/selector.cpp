@@ -70,6 +70,18 @@ std::vector<Candidate> worth_measuring(const Candidate& best, const std::vector<
   return chosen;
 }
 
+/// The algorithms whose candidates may be measured. Where first calls have run by a reproducible
+/// one, only reproducible ones may follow: to predict the others, too, would take three times as
+/// long, in the path of a short call.
+// measured: docs/lab-notebook.md#short-trials
+std::vector<const Algorithm*> worth_predicting(const Call& call, const Hosts& hosts,
+                                               const LinkModel& model) {
+  std::vector<const Algorithm*> all = able(call, hosts, true);
+  if (has_first_choice(call, hosts, model))
+    std::erase_if(all, [&](const Algorithm* each) { return !is_reproducible(*each, call); });
+  return all;
+}
+
 /// The candidate that a rule asks for, or one of the same algorithm where its protocol is not
 /// possible; none if the algorithm cannot run such calls.
 std::optional<Choice> ruled(const AlgorithmRules::Rule& rule, const Call& call, const Hosts& hosts,
@@ -229,7 +241,8 @@ std::optional<Choice> first_choice(const Call& call, const Hosts& hosts, const L
 
 std::vector<Choice> tuning_candidates(const Call& call, const Hosts& hosts, const LinkModel& model,
                                       Bytes block) {
-  std::vector<Candidate> others = candidates_for(call, hosts, true, model);
+  std::vector<Candidate> others =
+      candidates_of(worth_predicting(call, hosts, model), hosts, call, model);
   const Candidate chosen_untuned = preferred(untuned(others), call, hosts, model);
   std::erase_if(others, [&](const Candidate& other) {
     return !agree(*other.algorithm, *chosen_untuned.algorithm, call);
