@@ -146,6 +146,7 @@ const CachedPlan* Engine::plan_again(const CachedPlan& plan) {
 
 void Engine::run(const Call& call, const void* input, void* output) {
   Progress::Lock lock{*progress_};
+  entered_ = 0;
   run(lock, call, input, output, nullptr);
 }
 
@@ -166,6 +167,7 @@ bool Engine::run(Progress::Lock& lock, const Call& call, const void* input, void
 bool Engine::run(const Request& request, RunNew run_new, const GoesOn* goes_on) {
   Progress::Lock lock{*progress_};
   const RepeatedCalls::Entry* const known = plans_.lookup(request);
+  if (known ? known->plan->timed : observer_ != nullptr) entered_ = now();
   if (!known) return run_new(*this, lock, request, goes_on);
   if (failure_) failure_->raise();
   const auto [plan, input, output] = std::tuple{known->plan, known->input, known->output};
@@ -290,13 +292,15 @@ inline void Engine::before_call(const CachedPlan& plan, const void* input, void*
     recurring_.use(output, plan.plan.output_bytes);
     if (output != input) recurring_.use(input, plan.plan.input_bytes);
   }
-  if (plan.timed) begin_timed_call();
+  if (plan.timed) begin_timed_call(plan.measured);
 }
 
-[[gnu::noinline]] void Engine::begin_timed_call() {
+[[gnu::noinline]] void Engine::begin_timed_call(bool measured) {
   if (observer_)
     if (StepLog* const log = observer_->step_log()) log->begin_call();
-  call_began_ = now();
+  const Autotuner::Time entered = std::exchange(entered_, 0);
+  observed_from_ = entered != 0 ? entered : now();
+  call_began_ = entered != 0 && measured ? now() : observed_from_;
 }
 
 inline void Engine::after_call(const CachedPlan& plan) {
@@ -311,7 +315,7 @@ inline void Engine::after_call(const CachedPlan& plan) {
   const Autotuner::Time ended = now();
   if (plan.measured && !failed) PlanCache::note(plan, call_began_, ended);
   if (observer_ && plan.plan.call.purpose == Purpose::caller)
-    observer_->ended(plan, call_began_, ended, failed);
+    observer_->ended(plan, observed_from_, ended, failed);
 }
 
 void Engine::observe(std::shared_ptr<CallObserver> observer) {
@@ -319,10 +323,11 @@ void Engine::observe(std::shared_ptr<CallObserver> observer) {
   observer_ = std::move(observer);
   executor_.record_steps(observer_ ? observer_->step_log() : nullptr);
   plans_.time_calls(observer_ != nullptr);
-  if (running_) call_began_ = now();
+  if (running_) call_began_ = observed_from_ = now();
 }
 
 void Engine::begin_first() {
+  entered_ = 0;  // a call in the queue begins when its turn comes
   if (Task& task = tasks_.front(); !task.plan) {
     if (const auto complete = std::exchange(task.complete_call, nullptr)) complete(task);
     task.plan = next_plan(task.call, tasks_.begin());

@@ -175,7 +175,7 @@ class Engine {
   void begin_first();
   void end_first();
   inline void before_call(const CachedPlan& plan, const void* input, void* output);
-  void begin_timed_call();
+  void begin_timed_call(bool measured);
   inline void after_call(const CachedPlan& plan);
   void note_end(const CachedPlan& plan, bool failed);
   void report_end(Task& task, const std::exception_ptr& error);
@@ -251,6 +251,9 @@ class Engine {
   std::list<Probe> probes_;  // of callers that wait for a message
 
   Autotuner::Time call_began_ = 0;  // of a timed call
+  /// What an observer counts as its begin: with the look-up of its plan, and with moving its buffers
+  /// into huge pages. `entered_`: of a call that is to begin at once; 0: none.
+  Autotuner::Time observed_from_ = 0, entered_ = 0;
   std::shared_ptr<CallObserver> observer_;
   std::atomic<bool> shared_buffers_ = false;
 };
