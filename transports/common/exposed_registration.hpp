@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "capstan/error.hpp"
 #include "core/memory/registration/registration_cache.hpp"
 #include "transports/transport.hpp"
 
@@ -42,5 +43,20 @@ class ExposedRegistration final : public ExposedMemory {
   std::shared_ptr<const MemoryKeys> keys_;
   const std::function<void()> forget_;
 };
+
+/// Exposes what `registered()` returns the keys of. Null where it returns none or throws an Error,
+/// as without room for a registration: the data go another way then. Called under the lock.
+template <class Registered>
+std::unique_ptr<ExposedMemory> expose_registered(std::mutex& lock, const void* data,
+                                                 const Registered& registered,
+                                                 std::function<void()> forget) {
+  try {
+    std::shared_ptr<const MemoryKeys> keys = registered();
+    if (!keys || keys->remote == 0) return nullptr;
+    return std::make_unique<ExposedRegistration>(lock, data, std::move(keys), std::move(forget));
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
 
 }  // namespace capstan

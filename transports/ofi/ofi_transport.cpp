@@ -182,19 +182,13 @@ void OfiTransport::detach_sources(Rank peer) {
   exchange_->detach_sources(peer);
 }
 
-/// Without room for a registration the data go another way.
 std::unique_ptr<ExposedMemory> OfiTransport::expose(Rank peer, const void* data, Bytes size,
                                                     MemoryKind kind) {
   index(peer);
   const std::lock_guard lock{mutex_};
-  try {
-    auto keys = exchange_->expose(peer, data, size, kind);
-    if (!keys || keys->remote == 0) return nullptr;
-    return std::make_unique<ExposedRegistration>(
-        mutex_, data, std::move(keys), [=, this] { exchange_->forget(data, size, kind); });
-  } catch (const Error&) {
-    return nullptr;
-  }
+  return expose_registered(
+      mutex_, data, [&] { return exchange_->expose(peer, data, size, kind); },
+      [=, this] { exchange_->forget(data, size, kind); });
 }
 
 bool OfiTransport::reaches_devices() {

@@ -152,19 +152,13 @@ void VerbsTransport::detach_sources(Rank peer) {
   if (connection_to(peer)) endpoint_->detach_sources(peer);
 }
 
-/// Without room for a registration the data go another way.
 std::unique_ptr<ExposedMemory> VerbsTransport::expose(Rank peer, const void* data, Bytes size,
                                                       MemoryKind kind) {
   const std::scoped_lock lock{mutex_};
   if (!connection_to(peer)) return nullptr;
-  try {
-    auto keys = endpoint_->readable(data, size, kind);
-    if (!keys || keys->remote == 0) return nullptr;
-    return std::make_unique<ExposedRegistration>(
-        mutex_, data, std::move(keys), [=, this] { endpoint_->forget(data, size, kind); });
-  } catch (const Error&) {
-    return nullptr;
-  }
+  return expose_registered(
+      mutex_, data, [&] { return endpoint_->readable(data, size, kind); },
+      [=, this] { endpoint_->forget(data, size, kind); });
 }
 
 bool VerbsTransport::reaches_devices() {
