@@ -56,10 +56,8 @@ class Progress::Backoff {
   void pause(Progress& progress, Deadline deadline) {
     const auto now = Clock::now();
     if (since_ == Clock::time_point{}) since_ = now;
-    if (now - last_check_ > check_interval) {
-      if (last_check_ != Clock::time_point{}) progress.check();
-      last_check_ = now;
-    }
+    if (check_due_ == Clock::time_point{}) check_due_ = now + check_interval;
+    if (now > check_due_) check_due_ = progress.check();
     if (now - since_ > yield_before_sleep) {
       const auto several = progress.drivers_.load() > 1;
       const auto most = several ? longest_sleep_among_several : longest_sleep.load();
@@ -71,7 +69,7 @@ class Progress::Backoff {
 
  private:
   const bool oversubscribed_;
-  Clock::time_point since_{}, last_check_{};
+  Clock::time_point since_{}, check_due_{};
 };
 
 void Progress::yield(Clock::time_point now) {
@@ -188,10 +186,10 @@ bool Progress::idle() {
   return !busy();
 }
 
-void Progress::check() {
+Progress::Clock::time_point Progress::check() {
+  const auto now = Clock::now();
   {
     const Lock lock{*this};
-    const auto now = Clock::now();
     progress_world();
     waits_.look(now);
     for (std::size_t i = 0; i < engines_.size(); ++i)
@@ -199,6 +197,8 @@ void Progress::check() {
     tell(now);
   }
   announce();
+  const auto end = Clock::now();
+  return end + std::max<Clock::duration>(check_interval, 9 * (end - now));
 }
 
 void Progress::progress_world() {
@@ -352,9 +352,9 @@ void Progress::advance() {
   if (poll()) return;
   serve();
   const auto now = Clock::now();
-  if (now - checked_.load() > check_interval) {
-    checked_ = now;
-    check();
+  if (now > check_due_.load()) {
+    check_due_ = now + check_interval;  // other callers go on meanwhile
+    check_due_ = check();
   }
   if (options_.oversubscribed || shares_core(now)) yield(now);  // callers ask in a loop
 }

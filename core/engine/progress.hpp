@@ -132,7 +132,9 @@ class Progress final : public Driver,
   void become_child() noexcept override;
   void await_exit() const;
   void stop_thread();
-  void check();
+  /// Looks whether peers live and what has waited for too long. Returns when to look again: with
+  /// many operations it takes long, and may take a tenth of the time.
+  Clock::time_point check();
   void progress_world();
   void tell(Clock::time_point now);
   void stop_telling();
@@ -153,8 +155,8 @@ class Progress final : public Driver,
   };
   std::vector<Ended> ended_;
 
-  std::atomic<Clock::time_point> checked_{};  // by advance()
-  std::atomic<bool> sharing_ = false;         // the core, with programs that give it back soon
+  std::atomic<Clock::time_point> check_due_{};  // in advance()
+  std::atomic<bool> sharing_ = false;           // the core, with programs that give it back soon
   std::atomic<Clock::time_point> sharing_until_{};
 
   std::atomic<bool> threaded_ = false;
