@@ -1,7 +1,6 @@
 // Algorithms that a program writes in Python, or has in files.
 
 #include <fmt/format.h>
-#include <pybind11/stl.h>
 
 #include <utility>
 

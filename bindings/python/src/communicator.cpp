@@ -3,7 +3,6 @@
 #include "communicator.hpp"
 
 #include <fmt/format.h>
-#include <pybind11/stl.h>
 
 #include <utility>
 

@@ -2,7 +2,6 @@
 
 #include "errors.hpp"
 
-#include <pybind11/stl.h>
 
 #include <map>
 #include <string>

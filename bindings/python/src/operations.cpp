@@ -1,7 +1,6 @@
 // Element types, arrays of other types, and how elements are combined.
 
 #include <fmt/format.h>
-#include <pybind11/stl.h>
 
 #include "communicator.hpp"
 #include "module.hpp"

@@ -2,7 +2,6 @@
 
 #include "capstan/observe/profiler.hpp"
 
-#include <pybind11/stl.h>
 
 #include <chrono>
 #include <optional>

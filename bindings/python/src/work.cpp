@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <pybind11/functional.h>
-#include <pybind11/stl.h>
 
 #include <utility>
 

@@ -1,7 +1,6 @@
 // How communicators are made, with settings by name.
 
 #include <fmt/format.h>
-#include <pybind11/stl.h>
 
 #include <cstring>
 #include <functional>
