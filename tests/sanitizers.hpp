@@ -1,5 +1,7 @@
 #pragma once
 
+#include <dlfcn.h>
+
 namespace capstan {
 
 /// Whether a sanitizer checks every access. Code takes several times as long then, and the checks
@@ -16,5 +18,11 @@ inline constexpr bool thread_sanitized = true;
 #else
 inline constexpr bool thread_sanitized = false;
 #endif
+
+/// Whether objects' types are checked when they are used (UBSan's vptr). The check opens pipes, and
+/// its library takes memory.
+inline bool object_types_are_checked() {
+  return ::dlsym(RTLD_DEFAULT, "__ubsan_handle_dynamic_type_cache_miss") != nullptr;
+}
 
 }  // namespace capstan

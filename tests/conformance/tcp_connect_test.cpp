@@ -1,6 +1,5 @@
 // How the TCP transport finds its peers, and how it loses them.
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -96,8 +95,7 @@ TEST(TcpConnect, NeedsDescriptorsAndSaysSo) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers need descriptors themselves";
 #endif
-  if (::dlsym(RTLD_DEFAULT, "__ubsan_handle_dynamic_type_cache_miss"))
-    GTEST_SKIP() << "the check of objects' types opens pipes";
+  if (object_types_are_checked()) GTEST_SKIP() << "that needs descriptors itself";
   const auto make_without = [] {
     const NoDescriptors none;
     make_tcp_transport(Rank{0}, 2, Bytes{64}, on_loopback());

@@ -115,7 +115,8 @@ INSTANTIATE_TEST_SUITE_P(Over, Limits, ::testing::Values("0", "3"), [](const aut
 
 /// A rank works, or says what is missing: it never waits for what cannot come.
 TEST_P(Limits, OfDescriptorsAreNamed) {
-  if (sanitized) GTEST_SKIP() << "the sanitizers need descriptors themselves";
+  if (sanitized || object_types_are_checked())
+    GTEST_SKIP() << "the sanitizers need descriptors themselves";
   int works = 0, fails = 0;
   for (const int descriptors : {6, 8, 10, 12, 16, 64}) {
     const auto result = limited(fmt::format("ulimit -n {}", descriptors));
@@ -131,7 +132,7 @@ TEST_P(Limits, OfDescriptorsAreNamed) {
 }
 
 TEST_P(Limits, OfMemoryAreNamed) {
-  if (sanitized) GTEST_SKIP() << "the sanitizers map more than that";
+  if (sanitized || object_types_are_checked()) GTEST_SKIP() << "the sanitizers map more than that";
   if (GetParam() == std::string{"0"}) {  // segments are files
     EXPECT_THAT(limited("ulimit -f 64").output, HasSubstr("RLIMIT_FSIZE"));
   }
