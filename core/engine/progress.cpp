@@ -19,11 +19,6 @@ using namespace std::chrono_literals;
 // A rank with a core of its own spins for long before it yields: another program on that core would
 // keep it for milliseconds, while all ranks wait.
 constexpr auto spin_before_yield = 1ms;
-// Ranks of another job that wait in the same way give the core back soon. All jobs are faster then
-// if none spins. The duration of a yield shows such a job, which is remembered for a while.
-// measured: docs/lab-notebook.md#shared-cores
-constexpr std::chrono::microseconds shortest_absence = 5us, longest_absence = 2ms;
-constexpr auto remembered = 50ms;
 constexpr auto yield_before_sleep = 2ms;
 constexpr auto check_interval = 20ms;
 // When two threads wait at once, each may end the operation that the other waits for.
@@ -62,8 +57,8 @@ class Progress::Backoff {
       const auto several = progress.drivers_.load() > 1;
       const auto most = several ? longest_sleep_among_several : longest_sleep.load();
       if (progress.sleep(std::min<std::chrono::nanoseconds>(most, deadline.remaining()))) reset();
-    } else if (oversubscribed_ || progress.shares_core(now) || now - since_ > spin_before_yield) {
-      progress.yield(now);
+    } else if (oversubscribed_ || progress.core_.is_shared(now) || now - since_ > spin_before_yield) {
+      progress.core_.yield(now);
     }
   }
 
@@ -71,20 +66,6 @@ class Progress::Backoff {
   const bool oversubscribed_;
   Clock::time_point since_{}, check_due_{};
 };
-
-void Progress::yield(Clock::time_point now) {
-  sched_yield();
-  const auto away = Clock::now() - now;
-  if (away < shortest_absence || away > longest_absence) return;
-  sharing_until_ = now + remembered;
-  sharing_ = true;
-}
-
-/// Whether other programs use this core, too, and give it back soon.
-bool Progress::shares_core(Clock::time_point now) {
-  if (sharing_ && now > sharing_until_.load()) sharing_ = false;
-  return sharing_;
-}
 
 Progress::Progress(std::shared_ptr<Transport> bell, Options options)
     : bell_(std::move(bell)),
@@ -154,7 +135,7 @@ bool Progress::poll() {
     for (const Engine* engine : engines_) busy += engine->busy() ? 1 : 0;
     for (std::size_t i = 0; i < engines_.size(); ++i) {
       if (!engines_[i]->busy()) continue;
-      engines_[i]->share_core(busy > 1 || sharing_);
+      engines_[i]->share_core(busy > 1 || core_.is_shared());
       moved |= engines_[i]->poll();
     }
     moved |= !ended_.empty();
@@ -356,7 +337,7 @@ void Progress::advance() {
     check_due_ = now + check_interval;  // other callers go on meanwhile
     check_due_ = check();
   }
-  if (options_.oversubscribed || shares_core(now)) yield(now);  // callers ask in a loop
+  if (options_.oversubscribed || core_.is_shared(now)) core_.yield(now);  // callers ask in a loop
 }
 
 bool Progress::cancel(Operation& operation) {

@@ -13,6 +13,7 @@
 #include "capstan/operation.hpp"
 #include "core/control/wait_board.hpp"
 #include "core/engine/biased_mutex.hpp"
+#include "core/engine/shared_core.hpp"
 #include "core/net/own_process.hpp"
 #include "topology/cpu_set.hpp"
 #include "transports/transport.hpp"
@@ -123,8 +124,6 @@ class Progress final : public Driver,
  private:
   using Clock = std::chrono::steady_clock;
   class Backoff;
-  void yield(Clock::time_point now);
-  bool shares_core(Clock::time_point now);
   bool poll();
   bool serve();
   bool busy() const;  // under the lock
@@ -156,8 +155,7 @@ class Progress final : public Driver,
   std::vector<Ended> ended_;
 
   std::atomic<Clock::time_point> check_due_{};  // in advance()
-  std::atomic<bool> sharing_ = false;           // the core, with programs that give it back soon
-  std::atomic<Clock::time_point> sharing_until_{};
+  SharedCore core_;
 
   std::atomic<bool> threaded_ = false;
   BiasedMutex mutex_;
