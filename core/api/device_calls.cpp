@@ -22,7 +22,7 @@ constexpr Bytes shortest_block{16 << 10}, longest_block{4 << 20};
 /// Packets need no signals: a word for each thread of a lane is enough.
 constexpr Bytes shortest_of_packets{4 << 10};
 
-struct Limits {
+struct LinkLimits {
   /// Packets need no fence, but take twice the memory, and each rank reads those of all: they are
   /// faster while the buffers of all ranks together are no longer than this.
   Bytes packets;
@@ -33,7 +33,7 @@ struct Limits {
 /// In the memory of one device as measured (lab notebook, ranks-on-one-gpu). Over links they are
 /// estimates: NVLink moves some 300 GB/s and PCIe 30, a step takes some 5 us, and readers poll
 /// packets across the link.
-constexpr Limits limits_over(DeviceLink link) {
+constexpr LinkLimits limits_over(DeviceLink link) {
   switch (link) {
     case DeviceLink::memory:
       return {.packets = Bytes{512 << 10}, .fewest_steps = Bytes{4 << 20}};
@@ -45,7 +45,7 @@ constexpr Limits limits_over(DeviceLink link) {
   return {.packets = Bytes{16 << 10}, .fewest_steps = Bytes{32 << 10}};
 }
 
-PlanLimits limits_for(const Call& call, Protocol protocol, int ranks, int lanes) {
+PlanLimits plan_limits(const Call& call, Protocol protocol, int ranks, int lanes) {
   const Bytes of_lane{call.extent(ranks).value() / static_cast<std::uint64_t>(lanes)};
   const Bytes shortest = in_packets(protocol) ? shortest_of_packets : shortest_block;
   return {.block = std::clamp(of_lane, shortest, longest_block), .cached_buffers = longest_block};
@@ -123,7 +123,7 @@ Choice choice_on_devices(const Call& call, int ranks, DeviceLink link) {
   const Hosts hosts{ranks};
   std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
   std::erase_if(candidates, [](const Candidate& each) { return in_packets(each.protocol); });
-  const Limits limits = limits_over(link);
+  const LinkLimits limits = limits_over(link);
   if (call.extent(ranks) <= limits.fewest_steps)
     keep_fewest_steps(candidates, hosts, call.shape.count);
   const Candidate best = best_of(candidates);
@@ -146,7 +146,7 @@ DeviceCallKind DeviceCalls::make(const Call& call) {
     const int ranks = ranks_.size();
     kind.choice = choice_on_devices(call, ranks, group_.link());
     const Plan plan = make_plan(call, kind.choice, Hosts{ranks}, Rank{ranks_.rank()},
-                                limits_for(call, kind.choice.protocol, ranks, group_.lanes()),
+                                plan_limits(call, kind.choice.protocol, ranks, group_.lanes()),
                                 group_.segments().slots());
     own.digest = plan.digest;
     prepare(kind, plan);

@@ -174,13 +174,14 @@ Bytes longest_packets(const Call& call) {
   return Bytes{packets_for(part_length(call), call.element()) * packet_bytes};
 }
 
-/// The kind of slots for a call. For long blocks no schedule is needed.
+/// The kind of slots for a call. Where packets are cut, and for long blocks, no schedule is needed.
 SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, Elements block,
                    const SlotPool& pool) {
   const bool packets = in_packets(choice.protocol), stream = block < part_length(call);
-  const bool is_long =
-      !packets && !pool.fits(bytes_of(block, call.element()), SlotKind::small_staging);
-  if (!packets && (stream || is_long)) return SlotKind::staging;
+  if (packets && pool.cuts_packets) return SlotKind::packets;
+  if (!packets &&
+      (stream || !pool.fits(bytes_of(block, call.element()), SlotKind::small_staging)))
+    return SlotKind::staging;
   return pool.kind_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call), packets,
                        stream, longest_packets(call));
 }
