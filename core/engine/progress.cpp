@@ -57,7 +57,8 @@ class Progress::Backoff {
       const auto several = progress.drivers_.load() > 1;
       const auto most = several ? longest_sleep_among_several : longest_sleep.load();
       if (progress.sleep(std::min<std::chrono::nanoseconds>(most, deadline.remaining()))) reset();
-    } else if (oversubscribed_ || progress.core_.is_shared(now) || now - since_ > spin_before_yield) {
+    } else if (oversubscribed_ || progress.core_.is_shared(now) ||
+               now - since_ > spin_before_yield) {
       progress.core_.yield(now);
     }
   }

@@ -6,8 +6,8 @@
 namespace capstan {
 
 /// Whether the core of waiting threads is shared with other programs that give it back soon: ranks
-/// of another job that wait in the same way. All jobs are faster then if none spins. The duration of
-/// a yield shows such a program, which is remembered for a while. Thread-safe.
+/// of another job that wait in the same way. All jobs are faster then if none spins. The duration
+/// of a yield shows such a program, which is remembered for a while. Thread-safe.
 // measured: docs/lab-notebook.md#shared-cores
 class SharedCore {
  public:

@@ -179,8 +179,7 @@ SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, E
                    const SlotPool& pool) {
   const bool packets = in_packets(choice.protocol), stream = block < part_length(call);
   if (packets && pool.cuts_packets) return SlotKind::packets;
-  if (!packets &&
-      (stream || !pool.fits(bytes_of(block, call.element()), SlotKind::small_staging)))
+  if (!packets && (stream || !pool.fits(bytes_of(block, call.element()), SlotKind::small_staging)))
     return SlotKind::staging;
   return pool.kind_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call), packets,
                        stream, longest_packets(call));
