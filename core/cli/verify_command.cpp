@@ -112,6 +112,9 @@ Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<
     result.add(prove_algorithm(algorithm, hosts, shape, buffers));
     result.measure(schedules_of(algorithm, hosts, shape), hosts);
   }
+  if (result.findings.empty())
+    result.add(
+        prove_streams(algorithm, hosts, ProvenStreams::of(algorithm.collective, hosts.ranks())));
   return result;
 }
 
@@ -277,12 +280,14 @@ void add_verify_command(CLI::App& app, int& status) {
       "ranks\n"
       "  capstan verify all_gather --algorithm two_level --hosts 0,0,1,1,1\n"
       "  capstan verify ring4.json                            a schedule of another program\n\n"
-      "Each proof covers every interleaving of the ranks and calls back to back: no deadlock, no\n"
-      "race, every contribution exactly once in its place; for the schedule and for the programs\n"
-      "that it is lowered to, with every root up to 8 ranks. Over several hosts these push to "
-      "peers\n"
-      "that share no memory. 'signals' and 'sent' are messages and elements that the busiest rank\n"
-      "sends at the last size, 'between' the elements that the busiest host sends to others.");
+      "Each proof covers every interleaving of the ranks, calls back to back, and long calls that\n"
+      "are cut into blocks: no deadlock, no race, every contribution exactly once in its place; "
+      "for\n"
+      "the schedule and for the programs that it is lowered to, with every root up to 8 ranks. "
+      "Over\n"
+      "several hosts these push to peers that share no memory. 'signals' and 'sent' are messages\n"
+      "and elements that the busiest rank sends at the last size, 'between' the elements that the\n"
+      "busiest host sends to others.");
   command->callback([options, command, &status] { status = run(*command, *options); });
 }
 

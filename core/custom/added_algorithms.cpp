@@ -29,11 +29,22 @@ class SchedulesOfFunction : public ScheduleSource {
     for (const Known& known : known_)
       if (known.position == group.position() && known.shape == shape) return known.schedule;
     if (known_.size() >= most_known) known_.clear();
-    return known_.emplace_back(Known{group.position(), shape, function_.build(group, shape)})
-        .schedule;
+    return known_.emplace_back(Known{group.position(), shape, build(group, shape)}).schedule;
   }
 
  private:
+  Schedule build(const Group& group, const Shape& shape) const {
+    try {
+      return function_.build(group, shape);
+    } catch (const std::exception& error) {
+      throw AlgorithmRefused(
+          fmt::format("the function of {} by '{}' failed for rank {} of {}, count {}, root {}: {}",
+                      name_of(function_.collective), function_.name, group.position(), group.size(),
+                      shape.count.value(), shape.root, error.what()),
+          group.self(), -1);
+    }
+  }
+
   static constexpr std::size_t most_known = 256;
   struct Known {
     int position;
@@ -110,20 +121,24 @@ std::vector<Shape> proven_shapes(Collective collective, int ranks) {
       blamed->rank, blamed->step);
 }
 
-AlgorithmProof prove_all(const Algorithm& algorithm, const Hosts& hosts,
-                         const std::vector<Shape>& shapes) {
+/// What is proven of an algorithm before it runs.
+struct Sizes {
+  std::vector<Shape> shapes{};
+  ProvenStreams streams{};
+};
+
+AlgorithmProof prove_all(const Algorithm& algorithm, const Hosts& hosts, const Sizes& sizes) {
   AlgorithmProof all;
-  for (const Shape& shape : shapes) {
-    AlgorithmProof proof = prove_algorithm(algorithm, hosts, shape);
-    all.proofs += proof.proofs;
-    std::ranges::move(proof.findings, std::back_inserter(all.findings));
-    if (!all.ok()) break;  // the first size says enough
+  for (const Shape& shape : sizes.shapes) {
+    all += prove_algorithm(algorithm, hosts, shape);
+    if (!all.ok()) return all;  // the first size says enough
   }
+  all += prove_streams(algorithm, hosts, sizes.streams);
   return all;
 }
 
 /// Claims what the proof confirms, the most useful first.
-void prove_promises(Algorithm& algorithm, const Hosts& hosts, const std::vector<Shape>& shapes) {
+void prove_promises(Algorithm& algorithm, const Hosts& hosts, const Sizes& sizes) {
   constexpr Guarantees claims[] = {
       {.synchronizes = true, .bounded_skew = true, .ordered = true},
       {.synchronizes = true, .bounded_skew = true},
@@ -134,10 +149,10 @@ void prove_promises(Algorithm& algorithm, const Hosts& hosts, const std::vector<
   for (const Guarantees& claim : claims) {
     if (claim.ordered && !reduces(algorithm.collective)) continue;
     algorithm.guarantees = claim;
-    if (prove_all(algorithm, hosts, shapes).ok()) return;
+    if (prove_all(algorithm, hosts, sizes).ok()) return;
   }
   algorithm.guarantees = {};
-  if (const auto proof = prove_all(algorithm, hosts, shapes); !proof.ok())
+  if (const auto proof = prove_all(algorithm, hosts, sizes); !proof.ok())
     refuse(algorithm, hosts, proof);
 }
 
@@ -263,23 +278,28 @@ AddedAlgorithms::Instance AddedAlgorithms::prove(const Entry& entry, const Hosts
                                   .build = nullptr,
                                   .cost = nullptr,
                                   .max_ranks = std::numeric_limits<int>::max()}};
-  std::vector<Shape> shapes = proven_shapes(entry.collective, hosts.ranks());
+  const int ranks = hosts.ranks();
+  Sizes sizes{.shapes = proven_shapes(entry.collective, ranks),
+              .streams = ProvenStreams::of(entry.collective, ranks)};
   if (entry.function.build) {
     instance.source = std::make_unique<SchedulesOfFunction>(entry.function);
   } else {
-    const ScheduleSet& set = entry.schedules.at(hosts.ranks());
+    const ScheduleSet& set = entry.schedules.at(ranks);
     instance.source = std::make_unique<ScaledSchedules>(set);
     instance.algorithm.traffic = set.traffic;
-    if (has_counts(entry.collective)) shapes = {set.shape};
     const bool one_root = has_root(entry.collective) && entry.collective != Collective::broadcast &&
                           entry.collective != Collective::reduce;
-    if (one_root)
-      for (Shape& shape : shapes) shape.root = set.shape.root;
+    if (has_counts(entry.collective)) {
+      sizes = {.shapes = {set.shape}, .streams = ProvenStreams::of(entry.collective, set.shape)};
+    } else if (one_root) {
+      for (Shape& shape : sizes.shapes) shape.root = set.shape.root;
+      sizes.streams = ProvenStreams::of(entry.collective, ranks, set.shape.root);
+    }
   }
   instance.algorithm.source = instance.source.get();
-  if (hosts.ranks() > 1) {  // a rank alone copies
-    prove_promises(instance.algorithm, hosts, shapes);
-    instance.algorithm.digest = digest_of(instance.algorithm, hosts, shapes);
+  if (ranks > 1) {  // a rank alone copies
+    prove_promises(instance.algorithm, hosts, sizes);
+    instance.algorithm.digest = digest_of(instance.algorithm, hosts, sizes.shapes);
   }
   return instance;
 }

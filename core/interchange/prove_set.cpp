@@ -52,7 +52,10 @@ AlgorithmProof prove_as_it_is(const ScheduleSet& set) {
                             .guarantees = set.guarantees,
                             .traffic = set.traffic,
                             .source = &source};
-  return prove_algorithm(algorithm, set.hosts, set.shape);
+  AlgorithmProof proof = prove_algorithm(algorithm, set.hosts, set.shape);
+  if (proof.ok())
+    proof += prove_streams(algorithm, set.hosts, ProvenStreams::of(set.collective, set.shape));
+  return proof;
 }
 
 /// Few elements, for which a proof takes no time.

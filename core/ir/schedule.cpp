@@ -10,12 +10,20 @@ namespace capstan {
 
 namespace {
 
+constexpr int most_phases = 256;  // Step::phase counts no further
+
 constexpr std::array<std::string_view, 3> buffer_names{"input", "output", "scratch"};
 constexpr std::array<std::string_view, 5> verb_names{"copy", "reduce", "put", "signal", "wait"};
 
 std::string to_string(const Span& span) {
   return std::string{name_of(span.buffer)} + "[" + std::to_string(span.offset.value()) + "," +
          std::to_string(span.end().value()) + ")";
+}
+
+/// `schedule`: without the step that is wrong, which would be its next one.
+[[noreturn]] void refuse(const Schedule& schedule, const std::string& what) {
+  throw InvalidArgument("rank " + std::to_string(schedule.self().value()) + ", step " +
+                        std::to_string(schedule.steps().size()) + ": " + what);
 }
 
 }  // namespace
@@ -108,6 +116,9 @@ void ScheduleBuilder::send(Rank peer, Span remote_destination, Span source) {
 }
 
 void ScheduleBuilder::next_phase() {
+  if (phase_ + 1 == most_phases)
+    refuse(schedule_, "a schedule has at most " + std::to_string(most_phases) +
+                          " phases: call next_phase() less often");
   ++phase_;
 }
 
@@ -122,11 +133,11 @@ void ScheduleBuilder::record(Verb verb, Rank peer, Span destination,
   const bool remote_output = verb == Verb::put && destination.buffer == Buffer::output;
   check(destination, remote_output ? largest_output_ : extents_.of(destination.buffer),
         "destination");
-  if (sources.empty()) throw InvalidArgument(std::string{name_of(verb)} + " has no source");
+  if (sources.empty()) refuse(schedule_, std::string{name_of(verb)} + " has no source");
   for (const Span& source : sources) {
     check(source, extents_.of(source.buffer), "source");
     if (source.length != destination.length)
-      throw InvalidArgument(std::string{name_of(verb)} + " of " + to_string(source) + " into " +
+      refuse(schedule_, std::string{name_of(verb)} + " of " + to_string(source) + " into " +
                             to_string(destination) + ": the lengths differ");
   }
   if (destination.empty()) return;
@@ -142,15 +153,14 @@ void ScheduleBuilder::record(Verb verb, Rank peer, Span destination,
 
 void ScheduleBuilder::check(Span span, Elements extent, const char* role) const {
   if (span.end() > extent || span.end() < span.offset)
-    throw InvalidArgument(std::string{role} + " " + to_string(span) + " exceeds the " +
+    refuse(schedule_, std::string{role} + " " + to_string(span) + " exceeds the " +
                           std::string{name_of(span.buffer)} + " of " +
                           std::to_string(extent.value()) + " elements");
 }
 
 void ScheduleBuilder::check_peer(Rank peer) const {
   if (peer == schedule_.self_)
-    throw InvalidArgument("rank " + std::to_string(peer.value()) +
-                          " puts to, signals or waits for itself: copy instead");
+    refuse(schedule_, "it puts to, signals or waits for itself: copy instead");
 }
 
 }  // namespace capstan

@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "core/ir/proof/shapes.hpp"
+#include "core/lowering/slots.hpp"
 #include "core/lowering/verify.hpp"
 
 namespace capstan {
@@ -23,46 +28,106 @@ std::string name_of_case(const Algorithm& algorithm, const Hosts& hosts, const S
                      count, in_place ? ", in place" : "", form);
 }
 
-/// Collects what is found at one size.
+/// In place where the executor runs it in place.
+bool may_be_in_place(const Algorithm& algorithm, Protocol protocol) {
+  return !reads_buffers(protocol) || !overwrites_input(algorithm.collective);
+}
+
+proof::ProofOptions options_of(const Algorithm& algorithm, bool in_place) {
+  return {.in_place = in_place,
+          .synchronizes = algorithm.guarantees.synchronizes,
+          .bounded_skew = algorithm.guarantees.bounded_skew,
+          .ordered = algorithm.guarantees.ordered};
+}
+
+/// Collects what is found about an algorithm on some hosts.
 class Prover {
  public:
-  Prover(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape)
-      : algorithm_(algorithm), hosts_(hosts), shape_(shape) {}
+  Prover(const Algorithm& algorithm, const Hosts& hosts) : algorithm_(algorithm), hosts_(hosts) {}
 
-  void prove(bool in_place) {
-    const std::size_t before = proof_.findings.size();
-    add(proof::prove_schedules(algorithm_.collective, shape_, schedules_,
-                               {.in_place = in_place,
-                                .synchronizes = algorithm_.guarantees.synchronizes,
-                                .bounded_skew = algorithm_.guarantees.bounded_skew,
-                                .ordered = algorithm_.guarantees.ordered}),
-        in_place, "schedule");
-    if (proof_.findings.size() > before) return;
+  void prove_calls(const Shape& shape, bool in_place) {
+    if (!prove_schedules(shape, options_of(algorithm_, in_place), "schedule")) return;
     for (const Protocol protocol : all_protocols) {
-      const bool apart = in_place && overwrites_input(algorithm_.collective);
-      if (!runs_in(algorithm_, protocol, hosts_) || (reads_buffers(protocol) && apart)) continue;
-      const LoweredCall call{&algorithm_, protocol, shape_};
-      add(prove_programs({call, call, call, call, call}, hosts_, {.in_place = in_place}), in_place,
-          name_of(protocol));
+      if (!runs_in(algorithm_, protocol, hosts_)) continue;
+      if (in_place && !may_be_in_place(algorithm_, protocol)) continue;
+      const LoweredCall call{&algorithm_, protocol, shape};
+      add(prove_programs({call, call, call, call, call}, hosts_, {.in_place = in_place}), shape,
+          in_place, name_of(protocol));
+    }
+  }
+
+  void prove_streams(const ProvenStreams& streams) {
+    proof::ProofOptions options = options_of(algorithm_, true);
+    options.calls = 2;
+    options.slots = slots_of_streams;
+    options.blocks = 5;
+    if (!prove_schedules(streams.block, options, blocks)) {
+      if (options.bounded_skew) blame_promise(streams.block, options);
+      return;
+    }
+    if (streams.block_length == Elements{0}) return;
+    for (const Protocol protocol : all_protocols) {
+      if (in_packets(protocol) || !runs_in(algorithm_, protocol, hosts_)) continue;
+      const LoweredCall large{&algorithm_, protocol, streams.large, streams.block_length},
+          small{&algorithm_, protocol, streams.small, streams.block_length};
+      const bool in_place = may_be_in_place(algorithm_, protocol);
+      add(prove_programs({large, small, large}, hosts_, {.in_place = in_place}), streams.large,
+          in_place,
+          fmt::format("{}, in blocks of {}", name_of(protocol), streams.block_length.value()));
     }
   }
 
   AlgorithmProof take() { return std::move(proof_); }
 
  private:
-  void add(const proof::Result& result, bool in_place, std::string_view form) {
+  static constexpr int slots_of_streams = standard_slots.count.staging;
+  static constexpr std::string_view blocks = "schedule, in blocks";
+
+  bool prove_schedules(const Shape& shape, const proof::ProofOptions& options,
+                       std::string_view form) {
+    const auto result = proof::prove_schedules(algorithm_.collective, shape,
+                                               schedules_of(algorithm_, hosts_, shape), options);
+    add(result, shape, options.in_place, form);
+    return result.ok();
+  }
+
+  /// If the schedules are right without the promise of a bounded skew, only that is wrong.
+  void blame_promise(const Shape& shape, proof::ProofOptions options) {
+    options.bounded_skew = false;
+    const auto schedules = schedules_of(algorithm_, hosts_, shape);
+    if (!proof::prove_schedules(algorithm_.collective, shape, schedules, options).ok()) return;
+    for (AlgorithmFlaw& flaw : proof_.findings)
+      flaw.text +=
+          "; this is so because it promises 'bounded_skew': without this promise ranks wait "
+          "before they use a slot again, and the schedule is right";
+  }
+
+  void add(const proof::Result& result, const Shape& shape, bool in_place, std::string_view form) {
     ++proof_.proofs;
     for (const proof::Finding& finding : result.findings)
       proof_.findings.push_back(
-          flaw_of(finding, name_of_case(algorithm_, hosts_, shape_, in_place, form)));
+          flaw_of(finding, name_of_case(algorithm_, hosts_, shape, in_place, form)));
   }
 
   const Algorithm& algorithm_;
   const Hosts& hosts_;
-  const Shape& shape_;
-  const ByRank<Schedule> schedules_ = schedules_of(algorithm_, hosts_, shape_);
   AlgorithmProof proof_;
 };
+
+/// So many elements, for v-collectives another number for each rank.
+Shape stream_shape(Collective collective, int ranks, int scale, int root) {
+  Shape shape{.count = Elements{static_cast<std::uint64_t>(scale)}, .root = root};
+  if (has_counts(collective)) shape.counts = unlike_counts(collective, ranks, scale);
+  return shape;
+}
+
+ProvenStreams streams_between(Collective collective, int ranks, int first_root, int last_root) {
+  const int scale = ranks <= 5 ? ranks : 2;
+  return {.block = stream_shape(collective, ranks, ranks <= 5 ? ranks + 1 : 2, last_root),
+          .large = stream_shape(collective, ranks, 6 * scale + 1, first_root),
+          .small = stream_shape(collective, ranks, 3 * scale, last_root),
+          .block_length = Elements{static_cast<std::uint64_t>(scale)}};
+}
 
 }  // namespace
 
@@ -86,11 +151,43 @@ std::vector<std::string> AlgorithmProof::texts() const {
   return texts;
 }
 
+AlgorithmProof& AlgorithmProof::operator+=(AlgorithmProof&& other) {
+  proofs += other.proofs;
+  std::ranges::move(other.findings, std::back_inserter(findings));
+  return *this;
+}
+
 AlgorithmProof prove_algorithm(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,
                                ProvenBuffers buffers) {
-  Prover prover{algorithm, hosts, shape};
-  prover.prove(true);
-  if (buffers == ProvenBuffers::both) prover.prove(false);
+  Prover prover{algorithm, hosts};
+  prover.prove_calls(shape, true);
+  if (buffers == ProvenBuffers::both) prover.prove_calls(shape, false);
+  return prover.take();
+}
+
+ProvenStreams ProvenStreams::of(Collective collective, int ranks) {
+  return streams_between(collective, ranks, 0, has_root(collective) ? ranks - 1 : 0);
+}
+
+ProvenStreams ProvenStreams::of(Collective collective, int ranks, int root) {
+  return streams_between(collective, ranks, root, root);
+}
+
+ProvenStreams ProvenStreams::of(Collective collective, const Shape& block) {
+  ProvenStreams streams{.block = block};
+  if (has_counts(collective)) return streams;
+  constexpr std::uint64_t large = 7, small = 3;
+  streams.large = streams.small = block;
+  streams.large.count = block.count * large;
+  streams.small.count = block.count * small;
+  streams.block_length = block.count;
+  return streams;
+}
+
+AlgorithmProof prove_streams(const Algorithm& algorithm, const Hosts& hosts,
+                             const ProvenStreams& streams) {
+  Prover prover{algorithm, hosts};
+  prover.prove_streams(streams);
   return prover.take();
 }
 

@@ -32,6 +32,7 @@ struct AlgorithmProof {
 
   bool ok() const { return findings.empty(); }
   std::vector<std::string> texts() const;
+  AlgorithmProof& operator+=(AlgorithmProof&& other);
 };
 
 /// The arrangement of a call's buffers in a proof.
@@ -42,5 +43,27 @@ enum class ProvenBuffers : std::uint8_t { both, in_place };
 /// not looked at.
 AlgorithmProof prove_algorithm(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,
                                ProvenBuffers buffers = ProvenBuffers::both);
+
+/// Calls that are cut into blocks, whose phases overlap.
+struct ProvenStreams {
+  Shape block{};            ///< of each block of the schedules' proof
+  Shape large{}, small{};   ///< of the programs' calls: one of each, and a large one again
+  Elements block_length{};  ///< of the programs' calls; 0: they are not proven
+
+  /// Streams with shorter last blocks, for algorithms that have schedules for all sizes. The large
+  /// call has the first root, the small one the last one.
+  static ProvenStreams of(Collective collective, int ranks);
+  /// The same for one root.
+  static ProvenStreams of(Collective collective, int ranks, int root);
+  /// Blocks of this very shape. With counts for each rank the programs are left out: no call is
+  /// cut into such blocks.
+  static ProvenStreams of(Collective collective, const Shape& block);
+};
+
+/// Proves what an algorithm does in calls that are cut into blocks: its schedules, and the programs
+/// of every protocol that cuts calls. What prove_algorithm() proves does not suffice for these: a
+/// block's first phase runs before the last one of the block before.
+AlgorithmProof prove_streams(const Algorithm& algorithm, const Hosts& hosts,
+                             const ProvenStreams& streams);
 
 }  // namespace capstan

@@ -7,17 +7,9 @@
 #include "algorithms/registry.hpp"
 #include "core/ir/proof/shapes.hpp"
 #include "core/lowering/bind.hpp"
+#include "core/lowering/prove_algorithm.hpp"
 
 namespace capstan {
-
-/// The schedules of all ranks of a world.
-inline ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
-                                     const Shape& shape) {
-  ByRank<Schedule> schedules;
-  for (const Rank rank : all_ranks(hosts.ranks()))
-    schedules.push_back(algorithm.schedule(Group::world(hosts, rank), shape));
-  return schedules;
-}
 
 inline ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts,
                                      Elements count) {

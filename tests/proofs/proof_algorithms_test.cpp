@@ -1,5 +1,6 @@
 // Every registered algorithm is proven: as a schedule and as the programs that it is lowered to.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 
 #include "core/ir/proof/prove.hpp"
 #include "core/lowering/plan.hpp"
+#include "core/lowering/prove_algorithm.hpp"
 #include "core/lowering/verify.hpp"
 #include "tests/proofs/builds.hpp"
 #include "tests/sanitizers.hpp"
@@ -63,27 +65,17 @@ void prove_all_schedules(const Algorithm* algorithm, const Hosts& hosts) {
     }
 }
 
-/// A size with which streams are tried.
+/// A size of calls that are cut into blocks.
 Shape stream_shape(Collective collective, int ranks, int scale, int root) {
   Shape shape{.count = Elements{static_cast<std::uint64_t>(scale)}, .root = root};
   if (has_counts(collective)) shape.counts = unlike_counts(collective, ranks, scale);
   return shape;
 }
 
-void prove_streams(const Algorithm* algorithm, const Hosts& hosts) {
-  const Collective collective = algorithm->collective;
-  const int ranks = hosts.ranks();
-  const int root = has_root(collective) ? ranks - 1 : 0;
-  const Shape shape = stream_shape(collective, ranks, ranks <= 5 ? ranks + 1 : 2, root);
-  auto options = options_of(*algorithm);
-  options.calls = 2;
-  options.slots = 3;
-  options.in_place = true;
-  options.blocks = 5;
-  const auto result =
-      prove_schedules(collective, shape, schedules_of(*algorithm, hosts, shape), options);
-  ASSERT_TRUE(result.ok()) << full_name(*algorithm) << ", " << ranks << " ranks\n"
-                           << messages(result);
+void prove_long_calls(const Algorithm* algorithm, const Hosts& hosts) {
+  const auto proof =
+      prove_streams(*algorithm, hosts, ProvenStreams::of(algorithm->collective, hosts.ranks()));
+  EXPECT_THAT(proof.texts(), ::testing::IsEmpty());
 }
 
 /// In place where the executor runs it in place.
@@ -134,35 +126,14 @@ LoweredCall stream_of(const Algorithm& algorithm, const Shape& shape, int length
   return {&algorithm, protocol, shape, Elements{static_cast<std::uint64_t>(length)}};
 }
 
-void prove_lowered_streams(const Algorithm* algorithm, const Hosts& hosts) {
-  const Collective collective = algorithm->collective;
-  const int ranks = hosts.ranks();
-  const int last = has_root(collective) ? ranks - 1 : 0, scale = ranks <= 5 ? ranks : 2;
-  for (const Protocol protocol : forms_of(*algorithm, hosts)) {
-    if (in_packets(protocol)) continue;
-    const auto large =
-        stream_of(*algorithm, stream_shape(collective, ranks, 6 * scale + 1, 0), scale, protocol);
-    const auto small =
-        stream_of(*algorithm, stream_shape(collective, ranks, 3 * scale, last), scale, protocol);
-    const auto result =
-        prove_programs({large, small, large}, hosts, {.in_place = in_place(*algorithm, protocol)});
-    ASSERT_TRUE(result.ok()) << full_name(*algorithm) << ' ' << name_of(protocol) << ", " << ranks
-                             << " ranks\n"
-                             << messages(result);
-  }
-}
-
 TEST_P(Proof, Schedules) {
   for (const int ranks : rank_counts(64)) prove_all_schedules(GetParam(), ranks);
 }
-TEST_P(Proof, Streams) {
-  for (const int ranks : rank_counts(17)) prove_streams(GetParam(), ranks);
+TEST_P(Proof, LongCalls) {
+  for (const int ranks : rank_counts(17)) prove_long_calls(GetParam(), ranks);
 }
 TEST_P(Proof, LoweredPrograms) {
   for (const int ranks : rank_counts(64)) prove_lowered(GetParam(), ranks);
-}
-TEST_P(Proof, LoweredStreamsWithShorterLastBlocks) {
-  for (const int ranks : rank_counts(17)) prove_lowered_streams(GetParam(), ranks);
 }
 /// Fewer under a sanitizer: there are four ways to spread them.
 int most_across_hosts() {
@@ -173,18 +144,15 @@ int most_across_hosts() {
 class HierarchicalProof : public Proof {};
 TEST_P(HierarchicalProof, SchedulesAcrossHosts) {
   for (const int ranks : rank_counts(most_across_hosts()))
-    for (const Hosts& hosts : hosts_of(ranks)) {
-      prove_all_schedules(GetParam(), hosts);
-      prove_streams(GetParam(), hosts);
-    }
+    for (const Hosts& hosts : hosts_of(ranks)) prove_all_schedules(GetParam(), hosts);
 }
 TEST_P(Proof, LoweredProgramsAcrossHosts) {
   for (const int ranks : rank_counts(most_across_hosts()))
     for (const Hosts& hosts : hosts_of(ranks)) prove_lowered(GetParam(), hosts);
 }
-TEST_P(Proof, LoweredStreamsAcrossHosts) {
+TEST_P(Proof, LongCallsAcrossHosts) {
   for (const int ranks : rank_counts(most_across_hosts()))
-    for (const Hosts& hosts : hosts_of(ranks)) prove_lowered_streams(GetParam(), hosts);
+    for (const Hosts& hosts : hosts_of(ranks)) prove_long_calls(GetParam(), hosts);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Proof, ::testing::ValuesIn(every_algorithm()),

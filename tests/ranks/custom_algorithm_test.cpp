@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
 #include <numeric>
+#include <stdexcept>
 
 #include "capstan/communicator.hpp"
 #include "core/custom/added_algorithms.hpp"
@@ -107,6 +109,91 @@ TEST(CustomAlgorithm, AWrongOneIsRefusedWithRankAndStep) {
     world.all_reduce(data);  // nothing has happened to this one
     EXPECT_EQ(data[2], 2);
   });
+}
+
+/// The exchange with `phases` phases, which begin between its sends and its waits.
+CustomAlgorithm exchange_in_phases(const std::string& name, const std::function<int(int)>& phases) {
+  return {name, Collective::all_reduce, [phases](const Group& group, const Shape& shape) {
+            ScheduleBuilder s{group, shape.count, shape.count};
+            std::vector<Span> all;
+            for (int i = 0; i < group.size(); ++i) all.push_back(s.scratch(shape.count));
+            const auto own = static_cast<std::size_t>(group.position());
+            for (int d = 1; d < group.size(); ++d) s.send(group.right(d), all[own], s.input());
+            for (int i = 1; i < phases(group.position()); ++i) s.next_phase();
+            for (int d = 1; d < group.size(); ++d) s.wait(group.right(d));
+            all[own] = s.input();
+            s.complete(s.output(), all);
+            return std::move(s).build();
+          }};
+}
+
+std::string refusal_of(CustomAlgorithm algorithm, int ranks) {
+  try {
+    add_algorithm(std::move(algorithm), std::array{ranks});
+  } catch (const AlgorithmRefused& error) {
+    return error.what();
+  }
+  return "it was not refused";
+}
+
+/// With a phase between its sends and its waits a rank is a block further ahead than three slots
+/// allow. So slots are acquired, and long calls are right.
+TEST(CustomAlgorithm, PromisesHoldInLongCallsToo) {
+  add_algorithm(exchange_in_phases("two_phases", [](int) { return 2; }), std::array{3});
+  const Algorithm* found =
+      AddedAlgorithms::of_process().find(Collective::all_reduce, "two_phases", 3);
+  EXPECT_TRUE(found->guarantees.synchronizes);
+  EXPECT_FALSE(found->guarantees.bounded_skew);
+  Settings settings = bounded_settings();
+  settings.algorithm = "all_reduce:two_phases";
+  settings.chunk = Bytes{4096};
+  on_threads(3, settings, [](Communicator& world) {
+    std::vector<std::int32_t> data(300'000), sums(data.size());
+    for (int times = 0; times < 20; ++times) {
+      std::iota(data.begin(), data.end(), world.rank() + times);
+      world.all_reduce(data, sums);
+      for (std::size_t i = 0; i < data.size(); ++i)
+        ASSERT_EQ(sums[i], 3 * (static_cast<std::int32_t>(i) + times) + 3) << times << ", " << i;
+    }
+  });
+}
+
+TEST(CustomAlgorithm, PhasesThatNoLongCallCanRunAreRefused) {
+  EXPECT_THAT(refusal_of(exchange_in_phases("four", [](int) { return 4; }), 2),
+              HasSubstr("use at most 3 phases"));
+  EXPECT_THAT(refusal_of(exchange_in_phases("unequal", [](int rank) { return 1 + rank; }), 2),
+              HasSubstr("rank 1 has 2 phases, rank 0 has 1: call next_phase() equally often"));
+  EXPECT_THAT(refusal_of(exchange_in_phases("many", [](int) { return 300; }), 2),
+              HasSubstr("at most 256 phases"));
+}
+
+TEST(CustomAlgorithm, APeerThatDoesNotExistIsRefused) {
+  const auto off_by_one = [](const Group& group, const Shape& shape) {
+    ScheduleBuilder s{group, shape.count, shape.count};
+    s.send(Rank{group.position() + 1}, s.scratch(shape.count), s.input());
+    return std::move(s).build();
+  };
+  EXPECT_THAT(refusal_of({"off_by_one", Collective::all_reduce, off_by_one}, 3),
+              AllOf(HasSubstr("rank 2, step 0: no such rank: put input"),
+                    HasSubstr("but there are ranks 0 to 2: use group[i]")));
+}
+
+TEST(CustomAlgorithm, AFunctionThatFailsIsNamed) {
+  const auto fails = [](const Group&, const Shape&) -> Schedule {
+    throw std::runtime_error("boom");
+  };
+  EXPECT_THAT(
+      refusal_of({"fails", Collective::all_reduce, fails}, 2),
+      HasSubstr("the function of all_reduce by 'fails' failed for rank 0 of 2, count 1, root "
+                "0: boom"));
+  const auto outside = [](const Group& group, const Shape& shape) {
+    ScheduleBuilder s{group, shape.count, shape.count};
+    s.copy(s.output({Elements{1}, shape.count}), s.input());
+    return std::move(s).build();
+  };
+  EXPECT_THAT(
+      refusal_of({"outside", Collective::all_reduce, outside}, 2),
+      HasSubstr("rank 0, step 0: destination output[1,2) exceeds the output of 1 elements"));
 }
 
 TEST(CustomAlgorithm, NamesAreTakenOnce) {

@@ -47,9 +47,9 @@ struct CustomAlgorithm {
 
 /// Adds an algorithm. It is proven for these numbers of ranks now, and for others when a
 /// communicator first uses it: in sizes from one element to a few more than ranks, for the first
-/// and the last root, with the programs that it is lowered to. What it promises beyond its
-/// collective (see Guarantees) is found out by the proof. Thread-safe. Throws AlgorithmRefused, and
-/// InvalidArgument when the name is taken.
+/// and the last root, in long calls that are cut into blocks, with the programs that it is lowered
+/// to. What it promises beyond its collective is found out by the proof. Thread-safe. Throws
+/// AlgorithmRefused, and InvalidArgument when the name is taken.
 void add_algorithm(CustomAlgorithm algorithm, std::span<const int> ranks = {});
 
 /// Adds the schedules of a file (docs/schedule-files.md), or of all files *.json of a folder;

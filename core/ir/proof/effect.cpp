@@ -19,7 +19,9 @@ std::string_view name_of(Flaw flaw) {
                                         "reduced after completion",
                                         "out of order",
                                         "unsynchronized",
-                                        "different extents"};
+                                        "different extents",
+                                        "wrong phases",
+                                        "no such rank"};
   return names[static_cast<std::size_t>(flaw)];
 }
 

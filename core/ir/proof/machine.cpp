@@ -288,9 +288,12 @@ void Machine::report_deadlock() {
   for (const Rank rank : ranks()) {
     if (has_ended(rank)) continue;
     const Effect& effect = scripts_[rank][next_[rank]];
+    const std::string place =
+        effect.kind == Effect::Kind::acquire
+            ? "to use the slot of block " + std::to_string(effect.block) + " again"
+            : "at step " + std::to_string(effect.step) + " (" + std::string{effect.text} + ")";
     report(Flaw::deadlock, rank, effect.step,
-           rank_name(rank) + " waits for ever at step " + std::to_string(effect.step) + " (" +
-               std::string{effect.text} + "), call " + std::to_string(effect.call) +
+           rank_name(rank) + " waits for ever " + place + ", call " + std::to_string(effect.call) +
                reason_to_wait(rank, effect));
   }
 }
@@ -334,7 +337,7 @@ void Machine::report_unheard() {
     if (taken_[pair] < sent.size())
       report(Flaw::imbalance, pair.second, -1,
              rank_name(pair.first) + " signals " + rank_name(pair.second) + " " +
-                 std::to_string(sent.size()) + " times, which waits for it " +
+                 std::to_string(sent.size()) + " times in all calls, which waits for it " +
                  std::to_string(taken_[pair]) + " times");
   for (const auto& [pair, puts] : unannounced_)
     if (!puts.empty())

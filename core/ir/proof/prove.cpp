@@ -151,6 +151,11 @@ Effect effect_of(const Schedule& schedule, const Step& step, std::string_view te
   return effect;
 }
 
+/// Whether a rank waits until all have finished the block that used a slot before.
+bool acquires_slots(const ProofOptions& options) {
+  return !options.synchronizes || (!options.bounded_skew && options.blocks > 1);
+}
+
 /// `texts`: of the steps; the effects refer to them.
 std::vector<Effect> script_of(const Schedule& schedule, const std::vector<std::string>& texts,
                               const ProofOptions& options) {
@@ -162,8 +167,7 @@ std::vector<Effect> script_of(const Schedule& schedule, const std::vector<std::s
       script.push_back({.kind = Effect::Kind::enter, .call = call, .block = first + block});
     for_each_phase(options.blocks, phases, [&](int block, int phase) {
       const int reused = first + block - options.slots;
-      const bool known = options.synchronizes && (options.bounded_skew || options.blocks == 1);
-      if (phase == 0 && !known && reused >= 0)
+      if (phase == 0 && acquires_slots(options) && reused >= 0)
         script.push_back({.kind = Effect::Kind::acquire, .call = call, .block = reused});
       for (std::size_t i = 0; i < schedule.steps().size(); ++i)
         if (schedule.steps()[i].phase == phase)
@@ -192,10 +196,57 @@ class ScheduleLayout : public BlockLayout {
   const ByRank<Schedule>& schedules_;
 };
 
+void add_finding(std::vector<Finding>& findings, Flaw flaw, Rank rank, int step,
+                 const std::string& message) {
+  findings.push_back({flaw, rank, step, std::string{name_of(flaw)} + ": " + message});
+}
+
+/// Peers that do not exist.
+void check_peers(const Schedule& schedule, int ranks, std::vector<Finding>& findings) {
+  const auto steps = schedule.steps();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Rank peer = steps[i].peer;
+    if (steps[i].verb == Verb::copy || steps[i].verb == Verb::reduce) continue;
+    if (peer.value() >= 0 && static_cast<int>(peer.value()) < ranks) continue;
+    add_finding(findings, Flaw::no_such_rank, schedule.self(), static_cast<int>(i),
+                to_string(schedule, steps[i]) + ", but there are ranks 0 to " +
+                    std::to_string(ranks - 1) + ": use group[i], group.left() or group.right()");
+  }
+}
+
+void check_phases(const ByRank<Schedule>& schedules, const ProofOptions& options,
+                  std::vector<Finding>& findings) {
+  const int phases = schedules[Rank{0}].phases();
+  for (const Schedule& schedule : schedules)
+    if (schedule.phases() != phases)
+      add_finding(findings, Flaw::phases, schedule.self(), -1,
+                  rank_name(schedule.self()) + " has " + std::to_string(schedule.phases()) +
+                      " phases, rank 0 has " + std::to_string(phases) +
+                      ": call next_phase() equally often on all ranks");
+  if (acquires_slots(options) && options.blocks > 1 && phases > options.slots)
+    add_finding(findings, Flaw::phases, Rank{0}, -1,
+                "there are " + std::to_string(phases) +
+                    " phases, but the blocks of a long call share " +
+                    std::to_string(options.slots) +
+                    " slots, and a block begins before one that is as many blocks older than there "
+                    "are phases has ended: use at most " +
+                    std::to_string(options.slots) + " phases");
+}
+
+/// What is wrong before anything runs. The machine runs well-formed schedules only.
+std::vector<Finding> check_form(const ByRank<Schedule>& schedules, const ProofOptions& options) {
+  std::vector<Finding> findings;
+  for (const Schedule& schedule : schedules) check_peers(schedule, schedules.size(), findings);
+  check_phases(schedules, options, findings);
+  return findings;
+}
+
 }  // namespace
 
 Result prove_schedules(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules,
                        const ProofOptions& options) {
+  if (auto findings = check_form(schedules, options); !findings.empty())
+    return {std::move(findings)};
   ByRank<std::vector<Effect>> scripts;
   std::deque<std::vector<std::string>> texts;
   for (const Schedule& schedule : schedules) {
