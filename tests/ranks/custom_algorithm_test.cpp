@@ -178,6 +178,16 @@ TEST(CustomAlgorithm, APeerThatDoesNotExistIsRefused) {
                     HasSubstr("but there are ranks 0 to 2: use group[i]")));
 }
 
+TEST(CustomAlgorithm, ScratchBeyondAllMeasureIsRefused) {
+  const auto vast = [](const Group& group, const Shape& shape) {
+    ScheduleBuilder s{group, shape.count, shape.count};
+    (void)s.scratch(Elements{std::uint64_t{1} << 60});
+    return std::move(s).build();
+  };
+  EXPECT_THAT(refusal_of({"vast", Collective::all_reduce, vast}, 2),
+              HasSubstr("rank 0 has scratch of 1152921504606846976 elements, and at most"));
+}
+
 TEST(CustomAlgorithm, AFunctionThatFailsIsNamed) {
   const auto fails = [](const Group&, const Shape&) -> Schedule {
     throw std::runtime_error("boom");

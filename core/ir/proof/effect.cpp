@@ -19,7 +19,7 @@ std::string_view name_of(Flaw flaw) {
                                         "reduced after completion",
                                         "out of order",
                                         "unsynchronized",
-                                        "different extents",
+                                        "wrong extents",
                                         "wrong phases",
                                         "no such rank"};
   return names[static_cast<std::size_t>(flaw)];

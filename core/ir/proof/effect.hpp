@@ -29,7 +29,7 @@ enum class Flaw : std::uint8_t {
   reduced_twice,   ///< a complete element was reduced again
   out_of_order,    ///< a sum is not in the order of ranks, as the algorithm promises
   unsynchronized,  ///< a rank may return before another has entered, against the promise
-  extents,         ///< ranks disagree about the length of their scratch
+  extents,         ///< ranks disagree about the length of their scratch, or it is too long
   phases,          ///< ranks disagree about the number of phases, or there are too many
   no_such_rank     ///< a step names a peer that is none of the ranks
 };

@@ -214,6 +214,17 @@ void check_peers(const Schedule& schedule, int ranks, std::vector<Finding>& find
   }
 }
 
+/// The machine has a cell for each element of scratch.
+void check_scratch(const Schedule& schedule, std::vector<Finding>& findings) {
+  constexpr Elements most{1 << 22};
+  const Elements scratch = schedule.extents().scratch;
+  if (scratch > most)
+    add_finding(findings, Flaw::extents, schedule.self(), -1,
+                rank_name(schedule.self()) + " has scratch of " + std::to_string(scratch.value()) +
+                    " elements, and at most " + std::to_string(most.value()) +
+                    " can be proven: does its length follow from the call's count?");
+}
+
 void check_phases(const ByRank<Schedule>& schedules, const ProofOptions& options,
                   std::vector<Finding>& findings) {
   const int phases = schedules[Rank{0}].phases();
@@ -236,7 +247,10 @@ void check_phases(const ByRank<Schedule>& schedules, const ProofOptions& options
 /// What is wrong before anything runs. The machine runs well-formed schedules only.
 std::vector<Finding> check_form(const ByRank<Schedule>& schedules, const ProofOptions& options) {
   std::vector<Finding> findings;
-  for (const Schedule& schedule : schedules) check_peers(schedule, schedules.size(), findings);
+  for (const Schedule& schedule : schedules) {
+    check_peers(schedule, schedules.size(), findings);
+    check_scratch(schedule, findings);
+  }
   check_phases(schedules, options, findings);
   return findings;
 }
