@@ -2,6 +2,7 @@
 
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
+#include "core/cli/usage.hpp"
 
 namespace {
 
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "capstan " CAPSTAN_VERSION);
   app.require_subcommand(1);
   app.footer(examples);
+  app.failure_message(capstan::cli::usage_error);
   int status = 0;
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   capstan::cli::add_run_command(app, status);

@@ -54,7 +54,7 @@ std::pair<std::string, std::string> variable(const std::string& entry) {
 launcher::LaunchOptions finished(RunOptions options) {
   launcher::LaunchOptions& launch = options.launch;
   options.where.apply_to(launch);
-  if (launch.ranks == 0) throw CLI::RequiredError("--ranks or --hosts");
+  if (launch.ranks == 0) throw CLI::RequiredError("--ranks, --hosts or --hostfile");
   launch.bind = options.bind == "core";
   if (options.timeout > 0) launch.timeout = milliseconds(options.timeout);
   launch.grace = milliseconds(options.grace);

@@ -198,7 +198,7 @@ TEST(Run, OptionsThatMakeNoSenseAreRefusedBeforeAnythingStarts) {
     EXPECT_THAT(result.output, ::testing::Not(HasSubstr("started")));
     return result.output;
   };
-  EXPECT_THAT(refused({}), HasSubstr("--ranks or --hosts is required"));
+  EXPECT_THAT(refused({}), HasSubstr("--ranks, --hosts or --hostfile is required"));
   EXPECT_THAT(refused({"--hosts", "a:2", "-n", "3"}), HasSubstr("places for 2 ranks, not for 3"));
   EXPECT_THAT(refused({"--hosts", "a:2,b:0"}), HasSubstr("\"b:0\""));
   EXPECT_THAT(refused({"--hosts", "a", "--hostfile", "b"}), HasSubstr("excludes"));
@@ -217,6 +217,45 @@ TEST(Run, HelpTeaches) {
     EXPECT_THAT(help.output, HasSubstr("Example"));
   }
   EXPECT_EQ(run_command({CAPSTAN_PROGRAM, "nonsense"}).status, 2);
+}
+
+/// The only line of a program that does not understand its command line.
+std::string not_understood(std::vector<std::string> words) {
+  words.insert(words.begin(), CAPSTAN_PROGRAM);
+  const auto result = run_command(words);
+  EXPECT_EQ(result.status, 2) << result.output;
+  return result.output;
+}
+
+TEST(Program, UnknownCommandsAreNamedWithTheNearestOne) {
+  EXPECT_EQ(not_understood({"verfy"}),
+            "capstan: no command 'verfy': did you mean 'verify'? see capstan --help\n");
+  EXPECT_EQ(not_understood({"pref", "-n", "2"}),
+            "capstan: no command 'pref': did you mean 'perf'? see capstan --help\n");
+  EXPECT_EQ(not_understood({"help"}), "capstan: no command 'help'; see capstan --help\n");
+  EXPECT_EQ(not_understood({"daemn"}), "capstan: no command 'daemn'; see capstan --help\n");
+  EXPECT_EQ(not_understood({}), "capstan: no command was given; see capstan --help\n");
+}
+
+TEST(Program, UnknownOptionsAreNamedWithTheNearestOne) {
+  EXPECT_EQ(not_understood({"verify", "all_reduce", "--rank", "3"}),
+            "capstan: unknown option --rank: did you mean --ranks? see capstan verify --help\n");
+  EXPECT_EQ(not_understood({"simulate", "--rank=3"}),
+            "capstan: unknown option --rank: did you mean --ranks? see capstan simulate --help\n");
+  EXPECT_EQ(not_understood({"perf", "all_reduce", "--algo", "ring"}),
+            "capstan: unknown option --algo: did you mean --algorithm? see capstan perf --help\n");
+  EXPECT_EQ(not_understood({"perf", "--n", "2"}),
+            "capstan: unknown option --n: did you mean -n? see capstan perf --help\n");
+  EXPECT_EQ(not_understood({"--foo", "topo"}),
+            "capstan: unknown option --foo; see capstan --help\n");
+}
+
+TEST(Program, WordsBehindAnUnknownOptionAreNotBlamed) {
+  EXPECT_EQ(not_understood({"run", "-n", "2", "--foo", "--", "true"}),
+            "capstan: unknown option --foo (those of the program stand after --); "
+            "see capstan run --help\n");
+  EXPECT_EQ(not_understood({"topo", "x", "y"}),
+            "capstan: 'x' is one word too many; see capstan topo --help\n");
 }
 
 TEST(Doctor, EveryAnswerThatIsNotOkHasAReasonAndARemedy) {

@@ -1,0 +1,100 @@
+#include "core/cli/usage.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace capstan::cli {
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// How many letters are to be put in, left out or replaced to turn one word into the other.
+std::size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);  // from the first letters of `from` to those of `to`
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < to.size(); ++j) {
+      const std::size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+/// The only name that begins with the word, else the first of those that differ in the fewest
+/// letters; empty if all differ in too many.
+std::string nearest(const std::string& word, const Names& names) {
+  const auto begins = [&](const std::string& name) { return name.starts_with(word); };
+  if (std::ranges::count_if(names, begins) == 1) return *std::ranges::find_if(names, begins);
+  const auto distance = [&](const std::string& name) { return edit_distance(word, name); };
+  const auto best = std::ranges::min_element(names, {}, distance);
+  const std::size_t most = std::min<std::size_t>(word.size() / 2, 2);
+  return best == names.end() || distance(*best) > most ? "" : *best;
+}
+
+Names commands_of(const CLI::App& app) {
+  Names names;
+  for (const CLI::App* command : app.get_subcommands({}))
+    if (!command->get_group().empty()) names.push_back(command->get_name());  // "": it is hidden
+  return names;
+}
+
+/// Without dashes, short ones first.
+Names options_of(const CLI::App& command) {
+  Names names, long_names;
+  for (const CLI::Option* option : command.get_options()) {
+    std::ranges::copy(option->get_snames(), std::back_inserter(names));
+    std::ranges::copy(option->get_lnames(), std::back_inserter(long_names));
+  }
+  std::ranges::copy(long_names, std::back_inserter(names));
+  return names;
+}
+
+std::string unknown_option(const CLI::App& command, const std::string& word) {
+  const std::string option = word.substr(0, word.find('='));
+  const std::size_t dashes = std::min(option.find_first_not_of('-'), option.size());
+  const std::string name = nearest(option.substr(dashes), options_of(command));
+  if (!name.empty())
+    return fmt::format("unknown option {}: did you mean {}{}?", option,
+                       name.size() == 1 ? "-" : "--", name);
+  const bool starts_program = command.get_name() == "run";
+  return fmt::format("unknown option {}{};", option,
+                     starts_program ? " (those of the program stand after --)" : "");
+}
+
+std::string unknown_word(const CLI::App& command, const std::string& word) {
+  if (word.starts_with('-')) return unknown_option(command, word);
+  const Names commands = commands_of(command);
+  if (commands.empty()) return fmt::format("'{}' is one word too many;", word);
+  const std::string name = nearest(word, commands);
+  if (name.empty()) return fmt::format("no command '{}';", word);
+  return fmt::format("no command '{}': did you mean '{}'?", word, name);
+}
+
+/// What is wrong with a command, the program itself or one of its subcommands, and where help is.
+std::string line(const CLI::App& command, const std::string& what) {
+  const bool whole = command.get_parent() == nullptr;
+  return fmt::format("capstan: {} see capstan {}--help\n", what,
+                     whole ? "" : command.get_name() + " ");
+}
+
+}  // namespace
+
+std::string usage_error(const CLI::App* app, const CLI::Error& error) {
+  const auto given = app->get_subcommands();
+  const CLI::App* const command = given.empty() ? app : given.front();
+  for (const CLI::App* const place : {app, command})
+    for (const std::string& word : place->remaining())
+      if (word != "--") return line(*place, unknown_word(*place, word));
+  return line(*command, given.empty() ? "no command was given;" : fmt::format("{};", error.what()));
+}
+
+}  // namespace capstan::cli
