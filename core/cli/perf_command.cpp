@@ -2,8 +2,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <map>
-
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/cli/commands.hpp"
@@ -240,7 +238,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       ->allow_extra_args(false)
       ->capture_default_str();
   command->add_option(
-      "--algorithm", options->algorithm,
+      "-a,--algorithm", options->algorithm,
       "Force an algorithm (`capstan verify` lists them), one with a protocol such as "
       "direct/staged, or rules by size such as 0-4k:flat,4k-inf:direct");
   command->add_option("--root", options->root, "Root of rooted collectives")
@@ -248,10 +246,14 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       ->capture_default_str();
   command->add_flag("--in-place", options->in_place, "Use the same memory for input and output");
   command
-      ->add_option("--buffers", options->measure.buffers,
-                   "Memory of the buffers: plain, or allocated by the library")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, perf::Buffers>{
-          {"plain", perf::Buffers::plain}, {"allocated", perf::Buffers::allocated}}))
+      ->add_option_function<std::string>(
+          "--buffers",
+          [options](const std::string& name) {
+            options->measure.buffers =
+                name == "plain" ? perf::Buffers::plain : perf::Buffers::allocated;
+          },
+          "Memory of the buffers: plain, or allocated by the library")
+      ->check(CLI::IsMember({"plain", "allocated"}))
       ->default_str("plain");
   command
       ->add_option("--device", options->measure.vendor,

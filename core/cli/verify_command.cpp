@@ -252,10 +252,10 @@ void add_verify_command(CLI::App& app, int& status) {
                    "One collective, all, or a schedule file (see capstan export)")
       ->check(names_collective_or_file)
       ->capture_default_str();
-  command->add_option("--algorithm", options->algorithm, "One algorithm, or all")
+  command->add_option("-a,--algorithm", options->algorithm, "One algorithm, or all")
       ->capture_default_str();
   auto* ranks =
-      command->add_option("--ranks", options->ranks, "Numbers of ranks, for example 1-17,32")
+      command->add_option("-n,--ranks", options->ranks, "Numbers of ranks, for example 1-17,32")
           ->capture_default_str();
   command
       ->add_option("--hosts", options->hosts,

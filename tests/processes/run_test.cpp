@@ -258,6 +258,18 @@ TEST(Program, WordsBehindAnUnknownOptionAreNotBlamed) {
             "capstan: 'x' is one word too many; see capstan topo --help\n");
 }
 
+TEST(Program, AlgorithmsAndRanksHaveOneShortNameInAllCommands) {
+  for (const char* command : {"verify", "export", "simulate"}) {
+    const auto result =
+        run_command({CAPSTAN_PROGRAM, command, "all_reduce", "-a", "ring", "-n", "2"});
+    EXPECT_EQ(result.status, 0) << result.output;
+  }
+  const auto perf = run_command(
+      {CAPSTAN_PROGRAM, "perf", "all_reduce", "-a", "ring", "-n", "2", "-b", "8", "-e", "8"});
+  EXPECT_EQ(perf.status, 0) << perf.output;
+  EXPECT_THAT(perf.output, HasSubstr(" ring "));
+}
+
 TEST(Doctor, EveryAnswerThatIsNotOkHasAReasonAndARemedy) {
   const auto result = run_command({CAPSTAN_PROGRAM, "doctor"});
   EXPECT_EQ(result.status, 0) << result.output;
