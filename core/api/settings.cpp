@@ -14,6 +14,7 @@
 
 #include "capstan/error.hpp"
 #include "core/custom/added_algorithms.hpp"
+#include "core/engine/machine_view.hpp"
 #include "core/selection/rules.hpp"
 
 namespace capstan {
@@ -86,7 +87,6 @@ void read_choice(const char* name, Choice& setting,
 }
 
 constexpr std::array<std::string_view, 4> bootstrap_names{"auto", "tcp", "pmix", "pmi"};
-constexpr std::array<std::string_view, 4> network_names{"auto", "tcp", "ofi", "verbs"};
 constexpr std::array<std::string_view, 3> gpu_direct_names{"detect", "always", "never"};
 constexpr std::array<std::string_view, 3> wire_names{"plain", "authenticated", "encrypted"};
 

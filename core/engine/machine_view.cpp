@@ -18,7 +18,8 @@ MachineView with_chunk_of(const Settings& settings, MachineView machine) {
 }
 
 std::string_view word_for(Network network) {
-  return network == Network::ofi ? "ofi" : network == Network::verbs ? "verbs" : "tcp";
+  if (network == Network::automatic) network = Network::tcp;
+  return network_names.at(static_cast<std::size_t>(network));
 }
 
 LinkModel link_model(const MachineView& machine, const Settings& settings) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string_view>
 
@@ -42,7 +43,9 @@ struct MachineView {
 /// The same with the chunk that the program has set, if it has.
 MachineView with_chunk_of(const Settings& settings, MachineView machine);
 
-/// "tcp", "ofi" or "verbs".
+/// The values of CAPSTAN_NETWORK, in the order of Network.
+inline constexpr std::array<std::string_view, 4> network_names{"auto", "tcp", "ofi", "verbs"};
+/// The name of the network that carries the data: without a choice it is tcp.
 std::string_view word_for(Network network);
 
 /// The model of the links between ranks of this machine.

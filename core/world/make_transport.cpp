@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "capstan/error.hpp"
+#include "core/engine/machine_view.hpp"
 #include "topology/machine.hpp"
 #include "transports/compose/faulty/faulty_transport.hpp"
 #include "transports/compose/hierarchical/hierarchical_transport.hpp"
@@ -47,7 +48,7 @@ void require_wire(Network network, Wire wire) {
   throw InvalidArgument(fmt::format(
       "data between hosts can be {} over tcp only, not over {}: set CAPSTAN_NETWORK=tcp, or "
       "CAPSTAN_WIRE=plain on a network that is trusted",
-      name_of(wire), network == Network::verbs ? "verbs" : "ofi"));
+      name_of(wire), word_for(network)));
 }
 
 std::optional<RecordSeal::Mode> seal_of(Wire wire) {
