@@ -20,6 +20,7 @@ if(BUILD_SHARED_LIBS)
     OUTPUT_NAME capstan EXPORT_NAME capstan VERSION ${PROJECT_VERSION} SOVERSION ${_soversion}
     LINKER_LANGUAGE CXX LINK_DEPENDS ${_exports})
   capstan_run_path(capstan_shared)
+  add_dependencies(capstan_cli capstan_shared) # so that a build of the program can be installed
 endif()
 add_library(capstan::capstan ALIAS ${CAPSTAN_PACKAGED})
 # The same for both kinds of libraries, so that programs compile alike, and ccache knows them.
