@@ -62,12 +62,12 @@ std::string unknown_option(const CLI::App& command, const std::string& word) {
   const std::string option = word.substr(0, word.find('='));
   const std::size_t dashes = std::min(option.find_first_not_of('-'), option.size());
   const std::string name = nearest(option.substr(dashes), options_of(command));
-  if (!name.empty())
-    return fmt::format("unknown option {}: did you mean {}{}?", option,
-                       name.size() == 1 ? "-" : "--", name);
   const bool starts_program = command.get_name() == "run";
-  return fmt::format("unknown option {}{};", option,
-                     starts_program ? " (those of the program stand after --)" : "");
+  const std::string unknown =
+      fmt::format("unknown option {}{}", option,
+                  starts_program ? " (those of the program stand after --)" : "");
+  if (name.empty()) return unknown + ";";
+  return fmt::format("{}: did you mean {}{}?", unknown, name.size() == 1 ? "-" : "--", name);
 }
 
 std::string unknown_word(const CLI::App& command, const std::string& word) {

@@ -254,6 +254,9 @@ TEST(Program, WordsBehindAnUnknownOptionAreNotBlamed) {
   EXPECT_EQ(not_understood({"run", "-n", "2", "--foo", "--", "true"}),
             "capstan: unknown option --foo (those of the program stand after --); "
             "see capstan run --help\n");
+  EXPECT_EQ(not_understood({"run", "-n", "2", "train", "--time", "3"}),
+            "capstan: unknown option --time (those of the program stand after --): "
+            "did you mean --timeout? see capstan run --help\n");
   EXPECT_EQ(not_understood({"topo", "x", "y"}),
             "capstan: 'x' is one word too many; see capstan topo --help\n");
 }
