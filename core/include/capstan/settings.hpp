@@ -28,8 +28,10 @@ enum class Wire : std::uint8_t { plain, authenticated, encrypted };
 std::string_view name_of(Wire wire);
 
 /// Every setting of the engine. Each can be set in the program or by the environment variable
-/// named beside it; nothing else in the library reads the environment except launch detection
-/// and the search for a profile (XDG_CONFIG_HOME, HOME, XDG_CONFIG_DIRS).
+/// named beside it. What else the library reads from the environment is no setting: what launchers
+/// say, where profiles are (XDG_CONFIG_HOME, HOME, XDG_CONFIG_DIRS), where adapters of backends are
+/// (CAPSTAN_PLUGINS), where values write what ran (CAPSTAN_DEBUG_DAG), and variables of the drivers
+/// and libraries below it.
 struct Settings {
   /// How long start-up waits for all ranks to join. CAPSTAN_JOIN_TIMEOUT, seconds.
   std::chrono::milliseconds join_timeout = std::chrono::seconds{60};
