@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "tests/unit/forwarding_transport.hpp"
+#include "transports/compose/forwarding_transport.hpp"
 
 namespace capstan {
 
