@@ -22,6 +22,8 @@ class InterruptedTransport final : public ForwardingTransport {
     if (interruption_) interruption_(peer);
     return read;
   }
+  bool write_remote(Rank, std::uint64_t, const void*, Bytes) override { return false; }
+  bool shares_addresses() const override { return false; }  // else nobody asks for reads
 
  protected:
   void ring(const Link&) override {}

@@ -58,9 +58,6 @@ class ReadingTransport final : public ForwardingTransport {
       }
   }
 
- protected:
-  void ring(const Link& link) override { inner().wake(link); }
-
  private:
   class Exposed final : public ExposedMemory {
    public:
