@@ -62,7 +62,7 @@ TEST(BoundSabotage, ADroppedWait) {
   });
   ASSERT_FALSE(found.ok());
   EXPECT_THAT(found.findings.front().message,
-              HasSubstr("rank 1 signals rank 0 10 times, which waits for it 5 times"));
+              HasSubstr("rank 1 signals rank 0 10 times in all calls, which waits for it 5 times"));
   const auto races = std::ranges::count(found.findings, Flaw::race, &proof::Finding::flaw);
   EXPECT_THAT(races, ::testing::AllOf(::testing::Gt(0), ::testing::Le(6))) << text(found);
 }
