@@ -236,11 +236,10 @@ void check_phases(const ByRank<Schedule>& schedules, const ProofOptions& options
                       ": call next_phase() equally often on all ranks");
   if (acquires_slots(options) && options.blocks > 1 && phases > options.slots)
     add_finding(findings, Flaw::phases, Rank{0}, -1,
-                "there are " + std::to_string(phases) +
-                    " phases, but the blocks of a long call share " +
-                    std::to_string(options.slots) +
-                    " slots, and a block begins before one that is as many blocks older than there "
-                    "are phases has ended: use at most " +
+                "there are " + std::to_string(phases) + " phases, so that " +
+                    std::to_string(phases) +
+                    " blocks of a long call are under way at once, and they share " +
+                    std::to_string(options.slots) + " slots: use at most " +
                     std::to_string(options.slots) + " phases");
 }
 
