@@ -14,7 +14,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// How many letters are to be put in, left out or replaced to turn one word into the other.
+/// The Levenshtein distance: the fewest insertions, deletions and replacements of letters.
 std::size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> row(to.size() + 1);  // from the first letters of `from` to those of `to`
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -79,7 +79,7 @@ std::string unknown_word(const CLI::App& command, const std::string& word) {
   return fmt::format("no command '{}': did you mean '{}'?", word, name);
 }
 
-/// What is wrong with a command, the program itself or one of its subcommands, and where help is.
+/// The error line of a command (the program or a subcommand): the mistake, and where its help is.
 std::string line(const CLI::App& command, const std::string& what) {
   const bool whole = command.get_parent() == nullptr;
   return fmt::format("capstan: {} see capstan {}--help\n", what,

@@ -121,7 +121,7 @@ std::vector<Shape> proven_shapes(Collective collective, int ranks) {
       blamed->rank, blamed->step);
 }
 
-/// What is proven of an algorithm before it runs.
+/// The sizes at which an algorithm is proven before it runs.
 struct Sizes {
   std::vector<Shape> shapes{};
   ProvenStreams streams{};

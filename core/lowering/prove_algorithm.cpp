@@ -114,7 +114,7 @@ class Prover {
   AlgorithmProof proof_;
 };
 
-/// So many elements, for v-collectives another number for each rank.
+/// `scale` elements. In v-collectives each rank has a count of its own, up to `scale`.
 Shape stream_shape(Collective collective, int ranks, int scale, int root) {
   Shape shape{.count = Elements{static_cast<std::uint64_t>(scale)}, .root = root};
   if (has_counts(collective)) shape.counts = unlike_counts(collective, ranks, scale);

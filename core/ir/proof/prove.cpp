@@ -243,7 +243,7 @@ void check_phases(const ByRank<Schedule>& schedules, const ProofOptions& options
                     std::to_string(options.slots) + " phases");
 }
 
-/// What is wrong before anything runs. The machine runs well-formed schedules only.
+/// Flaws that show without a run. The machine expects well-formed schedules.
 std::vector<Finding> check_form(const ByRank<Schedule>& schedules, const ProofOptions& options) {
   std::vector<Finding> findings;
   for (const Schedule& schedule : schedules) {
