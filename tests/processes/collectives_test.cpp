@@ -61,6 +61,12 @@ TEST_F(Processes, RandomDelaysAndMoreRanksThanCores) {
   }
 }
 
+/// By hand for hours: see docs/testing.md.
+TEST_F(Processes, RandomCallsOfAllKinds) {
+  const auto result = run_ranks(3, "calls", "4");
+  EXPECT_EQ(result.status, 0) << result.output;
+}
+
 TEST_F(Processes, EverySurvivorNamesTheRankThatWasKilled) {
   for (const char* count : {"2", "5000", "1000000"}) {
     // The shell hides the death from the launcher, which would end the others.

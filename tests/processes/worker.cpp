@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <span>
 #include <string>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "perf/measure/cell.hpp"
 #include "tests/processes/lifetime.hpp"
 #include "tests/processes/listening.hpp"
+#include "tests/processes/random_calls.hpp"
 #include "tests/processes/shared_buffers.hpp"
 #include "tests/ranks/random_messages.hpp"
 #include "tests/sanitizers.hpp"
@@ -94,6 +96,15 @@ int random_delays(Communicator& world, int calls) {
       return 1;
   }
   return 0;
+}
+
+/// "60": for so many seconds; "60,7": those of this seed.
+int random_calls(Communicator& world, const std::string& seconds_and_seed) {
+  const auto comma = seconds_and_seed.find(',');
+  std::uint64_t seed = std::random_device{}();
+  if (comma != std::string::npos) seed = std::stoull(seconds_and_seed.substr(comma + 1));
+  world.broadcast(std::span{&seed, 1}, 0);
+  return make_random_calls(world, std::chrono::seconds{std::stol(seconds_and_seed)}, seed);
 }
 
 /// All-reduces for ever; the rank named in the environment kills or stops itself on the way.
@@ -332,6 +343,7 @@ int run(const std::string& what, const char* argument) {
   if (what == "everything") return everything(world, argument, tried_types, all_reduce_ops());
   if (what == "few_types") return everything(world, argument, few_types, few_ops);
   if (what == "delays") return random_delays(world, *argument ? std::atoi(argument) : 400);
+  if (what == "calls") return random_calls(world, argument);
   if (what == "kill")
     return loop_until_error(world, std::strtoul(argument, nullptr, 10), 1, SIGKILL);
   if (what == "loop") return loop_until_error(world, std::strtoul(argument, nullptr, 10), -1, 0);
@@ -391,7 +403,7 @@ int main(int argc, char** argv) {
   }
   // Elsewhere an error is expected, and the test reads which.
   const std::string what = argc > 1 ? argv[1] : "";
-  return what == "everything" || what == "few_types" || what == "delays" || what == "groups" ||
-         what == "messages" || what == "fork" ||
+  return what == "everything" || what == "few_types" || what == "delays" || what == "calls" ||
+         what == "groups" || what == "messages" || what == "fork" ||
          (what == "shared" && !capstan::fails_on_purpose(argv[2]));
 }
