@@ -28,27 +28,14 @@ std::string name_of_case(const Algorithm& algorithm, const Hosts& hosts, const S
                      count, in_place ? ", in place" : "", form);
 }
 
-/// In place where the executor runs it in place.
-bool may_be_in_place(const Algorithm& algorithm, Protocol protocol) {
-  return !reads_buffers(protocol) || !overwrites_input(algorithm.collective);
-}
-
-proof::ProofOptions options_of(const Algorithm& algorithm, bool in_place) {
-  return {.in_place = in_place,
-          .synchronizes = algorithm.guarantees.synchronizes,
-          .bounded_skew = algorithm.guarantees.bounded_skew,
-          .ordered = algorithm.guarantees.ordered};
-}
-
 /// Collects what is found about an algorithm on some hosts.
 class Prover {
  public:
   Prover(const Algorithm& algorithm, const Hosts& hosts) : algorithm_(algorithm), hosts_(hosts) {}
 
-  void prove_calls(const Shape& shape, bool in_place) {
-    if (!prove_schedules(shape, options_of(algorithm_, in_place), "schedule")) return;
-    for (const Protocol protocol : all_protocols) {
-      if (!runs_in(algorithm_, protocol, hosts_)) continue;
+  void prove_calls(const Shape& shape, const ByRank<Schedule>& schedules, bool in_place) {
+    if (!prove_schedules(shape, schedules, proof_options(algorithm_, in_place), "schedule")) return;
+    for (const Protocol protocol : protocols_of(algorithm_, hosts_)) {
       if (in_place && !may_be_in_place(algorithm_, protocol)) continue;
       const LoweredCall call{&algorithm_, protocol, shape};
       add(prove_programs({call, call, call, call, call}, hosts_, {.in_place = in_place}), shape,
@@ -57,17 +44,18 @@ class Prover {
   }
 
   void prove_streams(const ProvenStreams& streams) {
-    proof::ProofOptions options = options_of(algorithm_, true);
+    proof::ProofOptions options = proof_options(algorithm_, true);
     options.calls = 2;
     options.slots = slots_of_streams;
     options.blocks = 5;
-    if (!prove_schedules(streams.block, options, blocks)) {
-      if (options.bounded_skew) blame_promise(streams.block, options);
+    const auto schedules = schedules_of(algorithm_, hosts_, streams.block);
+    if (!prove_schedules(streams.block, schedules, options, blocks)) {
+      if (options.bounded_skew) blame_promise(streams.block, schedules, options);
       return;
     }
     if (streams.block_length == Elements{0}) return;
-    for (const Protocol protocol : all_protocols) {
-      if (in_packets(protocol) || !runs_in(algorithm_, protocol, hosts_)) continue;
+    for (const Protocol protocol : protocols_of(algorithm_, hosts_)) {
+      if (in_packets(protocol)) continue;
       const LoweredCall large{&algorithm_, protocol, streams.large, streams.block_length},
           small{&algorithm_, protocol, streams.small, streams.block_length};
       const bool in_place = may_be_in_place(algorithm_, protocol);
@@ -83,18 +71,17 @@ class Prover {
   static constexpr int slots_of_streams = standard_slots.count.staging;
   static constexpr std::string_view blocks = "schedule, in blocks";
 
-  bool prove_schedules(const Shape& shape, const proof::ProofOptions& options,
-                       std::string_view form) {
-    const auto result = proof::prove_schedules(algorithm_.collective, shape,
-                                               schedules_of(algorithm_, hosts_, shape), options);
+  bool prove_schedules(const Shape& shape, const ByRank<Schedule>& schedules,
+                       const proof::ProofOptions& options, std::string_view form) {
+    const auto result = proof::prove_schedules(algorithm_.collective, shape, schedules, options);
     add(result, shape, options.in_place, form);
     return result.ok();
   }
 
   /// If the schedules are right without the promise of a bounded skew, only that is wrong.
-  void blame_promise(const Shape& shape, proof::ProofOptions options) {
+  void blame_promise(const Shape& shape, const ByRank<Schedule>& schedules,
+                     proof::ProofOptions options) {
     options.bounded_skew = false;
-    const auto schedules = schedules_of(algorithm_, hosts_, shape);
     if (!proof::prove_schedules(algorithm_.collective, shape, schedules, options).ok()) return;
     for (AlgorithmFlaw& flaw : proof_.findings)
       flaw.text +=
@@ -114,13 +101,6 @@ class Prover {
   AlgorithmProof proof_;
 };
 
-/// `scale` elements. In v-collectives each rank has a count of its own, up to `scale`.
-Shape stream_shape(Collective collective, int ranks, int scale, int root) {
-  Shape shape{.count = Elements{static_cast<std::uint64_t>(scale)}, .root = root};
-  if (has_counts(collective)) shape.counts = unlike_counts(collective, ranks, scale);
-  return shape;
-}
-
 ProvenStreams streams_between(Collective collective, int ranks, int first_root, int last_root) {
   const int scale = ranks <= 5 ? ranks : 2;
   return {.block = stream_shape(collective, ranks, ranks <= 5 ? ranks + 1 : 2, last_root),
@@ -130,6 +110,29 @@ ProvenStreams streams_between(Collective collective, int ranks, int first_root, 
 }
 
 }  // namespace
+
+bool may_be_in_place(const Algorithm& algorithm, Protocol protocol) {
+  return !reads_buffers(protocol) || !overwrites_input(algorithm.collective);
+}
+
+std::vector<Protocol> protocols_of(const Algorithm& algorithm, const Hosts& hosts) {
+  std::vector<Protocol> protocols(std::begin(all_protocols), std::end(all_protocols));
+  std::erase_if(protocols, [&](Protocol protocol) { return !runs_in(algorithm, protocol, hosts); });
+  return protocols;
+}
+
+proof::ProofOptions proof_options(const Algorithm& algorithm, bool in_place) {
+  return {.in_place = in_place,
+          .synchronizes = algorithm.guarantees.synchronizes,
+          .bounded_skew = algorithm.guarantees.bounded_skew,
+          .ordered = algorithm.guarantees.ordered};
+}
+
+Shape stream_shape(Collective collective, int ranks, int scale, int root) {
+  Shape shape{.count = Elements{static_cast<std::uint64_t>(scale)}, .root = root};
+  if (has_counts(collective)) shape.counts = unlike_counts(collective, ranks, scale);
+  return shape;
+}
 
 ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape) {
   ByRank<Schedule> schedules;
@@ -160,8 +163,9 @@ AlgorithmProof& AlgorithmProof::operator+=(AlgorithmProof&& other) {
 AlgorithmProof prove_algorithm(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,
                                ProvenBuffers buffers) {
   Prover prover{algorithm, hosts};
-  prover.prove_calls(shape, true);
-  if (buffers == ProvenBuffers::both) prover.prove_calls(shape, false);
+  const auto schedules = schedules_of(algorithm, hosts, shape);
+  prover.prove_calls(shape, schedules, true);
+  if (buffers == ProvenBuffers::both) prover.prove_calls(shape, schedules, false);
   return prover.take();
 }
 

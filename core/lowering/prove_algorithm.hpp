@@ -8,11 +8,22 @@
 #include "algorithms/registry.hpp"
 #include "capstan/by_rank.hpp"
 #include "core/ir/proof/effect.hpp"
+#include "core/ir/proof/prove.hpp"
+#include "core/lowering/protocol.hpp"
 
 namespace capstan {
 
 /// The schedules of all ranks.
 ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape);
+
+/// Those in which an algorithm runs on these hosts.
+std::vector<Protocol> protocols_of(const Algorithm& algorithm, const Hosts& hosts);
+/// Whether the executor runs an algorithm in place in this protocol.
+bool may_be_in_place(const Algorithm& algorithm, Protocol protocol);
+/// What the proof of its schedules holds an algorithm to.
+proof::ProofOptions proof_options(const Algorithm& algorithm, bool in_place);
+/// `scale` elements. In v-collectives each rank has a count of its own, up to `scale`.
+Shape stream_shape(Collective collective, int ranks, int scale, int root);
 
 /// A flaw of an algorithm.
 struct AlgorithmFlaw {

@@ -44,20 +44,13 @@ std::vector<int> rank_counts(int most) {
   return counts;
 }
 
-ProofOptions options_of(const Algorithm& algorithm) {
-  return {.synchronizes = algorithm.guarantees.synchronizes,
-          .bounded_skew = algorithm.guarantees.bounded_skew,
-          .ordered = algorithm.guarantees.ordered};
-}
-
 void prove_all_schedules(const Algorithm* algorithm, const Hosts& hosts) {
   const int ranks = hosts.ranks();
   for (const Shape& shape : awkward_shapes(algorithm->collective, ranks))
     for (const bool in_place : {false, true}) {
       const auto schedules = schedules_of(*algorithm, hosts, shape);
-      auto options = options_of(*algorithm);
+      auto options = proof_options(*algorithm, in_place);
       options.calls = ranks > 17 ? 3 : 4;
-      options.in_place = in_place;
       const auto result = prove_schedules(algorithm->collective, shape, schedules, options);
       ASSERT_TRUE(result.ok()) << full_name(*algorithm) << ", " << ranks << " ranks, "
                                << to_string(shape) << "\n"
@@ -65,28 +58,10 @@ void prove_all_schedules(const Algorithm* algorithm, const Hosts& hosts) {
     }
 }
 
-/// A size of calls that are cut into blocks.
-Shape stream_shape(Collective collective, int ranks, int scale, int root) {
-  Shape shape{.count = Elements{static_cast<std::uint64_t>(scale)}, .root = root};
-  if (has_counts(collective)) shape.counts = unlike_counts(collective, ranks, scale);
-  return shape;
-}
-
 void prove_long_calls(const Algorithm* algorithm, const Hosts& hosts) {
   const auto proof =
       prove_streams(*algorithm, hosts, ProvenStreams::of(algorithm->collective, hosts.ranks()));
   EXPECT_THAT(proof.texts(), ::testing::IsEmpty());
-}
-
-/// In place where the executor runs it in place.
-bool in_place(const Algorithm& algorithm, Protocol protocol) {
-  return !reads_buffers(protocol) || !overwrites_input(algorithm.collective);
-}
-
-std::vector<Protocol> forms_of(const Algorithm& algorithm, const Hosts& hosts) {
-  std::vector<Protocol> protocols(std::begin(all_protocols), std::end(all_protocols));
-  std::erase_if(protocols, [&](Protocol protocol) { return !runs_in(algorithm, protocol, hosts); });
-  return protocols;
 }
 
 /// Every rank alone, pairs of neighbours, two hosts by turns, and the last rank apart.
@@ -103,11 +78,11 @@ std::vector<Hosts> hosts_of(int ranks) {
 
 void prove_lowered(const Algorithm* algorithm, const Hosts& hosts) {
   const int ranks = hosts.ranks();
-  for (const Protocol protocol : forms_of(*algorithm, hosts))
+  for (const Protocol protocol : protocols_of(*algorithm, hosts))
     for (const Shape& shape : awkward_shapes(algorithm->collective, ranks)) {
       const LoweredCall call{algorithm, protocol, shape};
       const auto result = prove_programs({call, call, call, call, call}, hosts,
-                                         {.in_place = in_place(*algorithm, protocol)});
+                                         {.in_place = may_be_in_place(*algorithm, protocol)});
       ASSERT_TRUE(result.ok()) << full_name(*algorithm) << ' ' << name_of(protocol) << ", " << ranks
                                << " ranks, " << to_string(shape) << "\n"
                                << messages(result);
@@ -115,7 +90,7 @@ void prove_lowered(const Algorithm* algorithm, const Hosts& hosts) {
 }
 
 Protocol random_protocol(const Algorithm& algorithm, const Hosts& hosts, std::mt19937& random) {
-  const auto protocols = forms_of(algorithm, hosts);
+  const auto protocols = protocols_of(algorithm, hosts);
   const Protocol protocol = protocols[random() % protocols.size()];
   return in_packets(protocol) ? Protocol::staged : protocol;  // packets have no streams
 }
@@ -192,7 +167,7 @@ TEST(MixedCalls, AnyAlgorithmMayFollowAnyOther) {
           stream_shape(algorithm.collective, ranks, 1 + static_cast<int>(random() % 9), root);
       calls.push_back(stream_of(algorithm, shape, 1 + static_cast<int>(random() % 9),
                                 random_protocol(algorithm, hosts, random)));
-      apart = apart || !in_place(algorithm, calls.back().protocol);
+      apart = apart || !may_be_in_place(algorithm, calls.back().protocol);
       const Protocol packets =
           random() % 2 == 0 ? Protocol::inline_packets : Protocol::shared_inline_packets;
       if (blocks_of(calls.back()) == 1 && random() % 2 == 0 && runs_in(algorithm, packets, hosts))
