@@ -57,6 +57,7 @@ TEST_P(MessageFlow, WhatIsStoredIsBounded) {
       EXPECT_EQ(got->data[size - 1], static_cast<std::uint8_t>(i)) << "in the order of the sends";
     }
   EXPECT_EQ(finished(sends), 1000);
+  for (const int rank : {0, 1, 2}) EXPECT_TRUE(world.at(rank).idle()) << "nothing is left to do";
 }
 
 TEST_P(MessageFlow, AReceiveGivesCreditBack) {

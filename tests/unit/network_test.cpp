@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
 
 #include "capstan/error.hpp"
 #include "core/net/listener.hpp"
+#include "core/net/socket.hpp"
 
 namespace capstan {
 namespace {
@@ -144,6 +149,17 @@ TEST(Listener, StrangersGetFewOfTheDescriptors) {
   EXPECT_EQ(most(256, 1000), 32U);
   EXPECT_EQ(most(256, 10), 10U);
   EXPECT_EQ(most(64, 1000), 16U);
+}
+
+/// An interruption is what a call says that failed, not what an earlier one has left behind.
+TEST(Socket, TheEndOfAConnectionIsNoInterruption) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  const FileDescriptor reader{ends[0]};
+  FileDescriptor{ends[1]}.reset();
+  std::array<std::byte, 8> room{};
+  errno = EINTR;
+  EXPECT_EQ(receive_some(reader, room), 0);
 }
 
 }  // namespace

@@ -117,6 +117,14 @@ std::vector<Deed> deeds_of(const Algorithm& algorithm, int ranks, int self) {
   return deeds;
 }
 
+/// The input of other collectives is copied to the output.
+TEST(Simulation, ABroadcastIsInPlace) {
+  for (const Collective collective : {Collective::broadcast, Collective::all_reduce}) {
+    const Forecast alone = forecast(call_of(collective, "flat", 1000), cluster_of(1));
+    EXPECT_EQ(alone.time > RankCosts{}.call, collective != Collective::broadcast) << alone.time;
+  }
+}
+
 TEST(Simulation, RanksDoTheSameWhereAlgorithmsDeclareIt) {
   EXPECT_GE(symmetric_algorithms().size(), 8u);
   for (const Algorithm* algorithm : symmetric_algorithms())
