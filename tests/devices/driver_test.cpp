@@ -139,10 +139,12 @@ TEST_F(DriverOverALibrary, StreamsAreOrderedByFlagsAndEvents) {
 }
 
 TEST_F(DriverOverALibrary, AStreamKnowsItsPlaceAndWhetherItIsCaptured) {
-  void* const own = stream();
-  DevicePlace place{nullptr, 5};
+  void* own = stream();
+  void* const stale = &own;
+  DevicePlace place{stale, 5};
   EXPECT_EQ(driver_->place_of_stream(own, place), 0);
   EXPECT_EQ(place.device, 0);
+  EXPECT_NE(place.context, stale);
   bool capturing = true;
   EXPECT_EQ(driver_->is_capturing(own, capturing), 0);
   EXPECT_FALSE(capturing);

@@ -60,6 +60,7 @@ TEST(Perf, RefusesOptionsThatDoNothing) {
     EXPECT_THAT(
         refused_by_perf({"barrier", option, option == std::string{"--types"} ? "f32" : "8"}),
         HasSubstr(fmt::format("{}: barrier has no buffers", option)));
+  EXPECT_THAT(refused_by_perf({"--ranks", "4097"}), HasSubstr("--ranks: Value 4097 not in range"));
   EXPECT_THAT(refused_by_perf({"--agent", "ssh {host}"}), HasSubstr("--agent: it is for other"));
   for (const char* option : {"--factor", "--types", "--ops", "--algorithm", "--root"})
     EXPECT_THAT(refused_by_perf({"--against", "gloo", option, "4"}),

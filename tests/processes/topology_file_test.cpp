@@ -268,6 +268,16 @@ TEST(TopologyFile, ExplainRefusesWhatIsNotForClusters) {
   EXPECT_THAT(message("-n 4096"), HasSubstr("--topology or --fabric describe a cluster for more"));
 }
 
+TEST(Explain, AFileThatCannotBeWrittenIsFoundBeforeAnythingIsSaid) {
+  for (const char* option : {"--svg", "--chart"}) {
+    const auto result = run_command({CAPSTAN_PROGRAM, "explain", "all_reduce", "--bytes", "1K", "-n",
+                                     "2", option, "/no/such/folder/picture"});
+    EXPECT_EQ(result.status, 1) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("cannot write '/no/such/folder/picture'"));
+    EXPECT_THAT(result.output, ::testing::Not(HasSubstr("chosen:")));
+  }
+}
+
 /// The names that a message ends with: "there are x, y".
 std::set<std::string> known_in(const std::string& message) {
   const std::string_view before = "there are ";
