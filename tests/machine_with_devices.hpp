@@ -31,7 +31,7 @@ class MachineWithDevices {
                 pci_busid="0000:00:01.0" pci_type="0604 [8086:0001] [0:0] 00" pci_link_speed="31.5">
           <object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0200 [15b3:1021] [0:0] 00" pci_link_speed="31.5">
             <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Adapter &lt;1&gt;"/>
-            <object type="OSDev" name="eth7" osdev_type="2"/><object type="OSDev" name="mlx5_0" osdev_type="3"/>
+            <object type="OSDev" name="eth7" osdev_type="2"><object type="OSDev" name="mlx5_0" osdev_type="3"/></object>
           </object>
           <object type="PCIDev" pci_busid="0000:02:00.0" pci_type="0302 [10de:2330] [10de:0000] a1" pci_link_speed="31.5">
             <info name="PCIVendor" value="Paper"/><info name="PCIDevice" value="Adapter &lt;1&gt;"/>

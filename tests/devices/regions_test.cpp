@@ -22,6 +22,7 @@ class Regions : public ::testing::Test {
   /// Counts the call, and the registration as long as it lives.
   DeviceRegions::Keys register_memory(AddressRange memory) {
     ++tried_;
+    last_ = memory;
     if (refuse_) return nullptr;
     ++registered_;
     return {new MemoryKeys{.origin = memory.begin}, [this](const MemoryKeys* keys) {
@@ -32,6 +33,7 @@ class Regions : public ::testing::Test {
 
   bool refuse_ = false;
   int tried_ = 0, registered_ = 0;
+  AddressRange last_{};
   DeviceRegions regions_{
       [this](const DeviceBuffer&, AddressRange memory) { return register_memory(memory); }};
 };
@@ -44,6 +46,7 @@ TEST_F(Regions, AnAllocationIsRegisteredOnceAndAsAWhole) {
     EXPECT_EQ(keys->origin, reinterpret_cast<std::uintptr_t>(memory.data()));
   }
   EXPECT_EQ(tried_, 1);
+  EXPECT_GE(last_.end - last_.begin, 10'000U);
   EXPECT_NE(regions_.acquire(other.data(), Bytes{5000}), nullptr);
   EXPECT_EQ(registered_, 2) << "also without a use";
 }
