@@ -416,5 +416,16 @@ TEST(PhysicalBound, NamesTheNarrowestCut) {
   EXPECT_EQ(limit(barrier, "flat"), "");
 }
 
+TEST(PhysicalBound, TellsWhetherRanksOfAHostShareAPort) {
+  for (const int each : {1, 2})
+    for (const bool port_per_rank : {false, true}) {
+      Cluster cluster = cluster_of(8, "flat", each);
+      cluster.port_per_rank = port_per_rank;
+      const ClusterCall call = call_of(Collective::all_to_all, "direct", 8 << 20);
+      EXPECT_EQ(physical_bound(call.call, cluster).limited_by,
+                each > 1 && port_per_rank ? "host's ports" : "port");
+    }
+}
+
 }  // namespace
 }  // namespace capstan

@@ -47,7 +47,8 @@ void require_segment_size(Bytes size) {
 /// Puts other memory in the place of a mapping that forked children do not get.
 class Mapping::ZerosInChildren final : private ChangedByFork {
  public:
-  ZerosInChildren(std::byte* data, std::size_t length) : data_(data), length_(length) {
+  ZerosInChildren(std::byte* data, std::size_t length)
+      : data_(data), length_(length), guard_(page()) {
     ::madvise(data, length, MADV_DONTFORK);
   }
 
@@ -55,10 +56,11 @@ class Mapping::ZerosInChildren final : private ChangedByFork {
   void become_child() noexcept override {
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     ::mmap(data_, length_, PROT_READ | PROT_WRITE, flags, -1, 0);
+    ::mprotect(data_ + length_ - guard_, guard_, PROT_NONE);
   }
 
   std::byte* const data_;
-  const std::size_t length_;
+  const std::size_t length_, guard_;
 };
 
 Mapping::Mapping() = default;
