@@ -204,6 +204,8 @@ class Engine {
                     Time::duration waited) const;
   RankView view_of(Rank world_rank, Time now) const;
   Diagnosis diagnose(Wait own, Time now);
+  std::exception_ptr error_of(const Diagnosis& diagnosis, const std::string& what,
+                              Rank directly) const;
   StateReport::Member member_report(Rank rank, Time now);
   void add_pending(StateReport& report, Time now) const;
   bool is_late(Time::duration waited) const { return waited > settings_.timeout; }

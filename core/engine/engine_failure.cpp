@@ -61,7 +61,7 @@ void Engine::check_departures(Time now, const Executor::Report& report) {
   const Rank first = lost.front().first;
   const auto what = fmt::format("Rank {} lost rank {} ({}) in {}{}", self_.value(), first.value(),
                                 lost.front().second, report.position, names_.of_group());
-  std::rethrow_exception(diagnose(own, now).error(what, first));
+  std::rethrow_exception(error_of(diagnose(own, now), what, first));
 }
 
 void Engine::check_tasks(Time now) {
@@ -81,7 +81,7 @@ void Engine::check_tasks(Time now) {
                                 std::chrono::duration<double>(settings_.timeout).count(),
                                 list_of(report.awaited), report.position, names_.of_group());
   std::rethrow_exception(
-      diagnosis.error(what, report.awaited.empty() ? self_ : report.awaited.front()));
+      error_of(diagnosis, what, report.awaited.empty() ? self_ : report.awaited.front()));
 }
 
 // --- Whom this rank waits for ---
@@ -166,6 +166,16 @@ Diagnosis Engine::diagnose(Wait own, Time now) {
     if (view.wait.gave_up) std::erase(view.wait.peers, self);
   views[self].wait = std::move(own);
   return Diagnosis{names_, WaitGraph{self, std::move(views)}};
+}
+
+/// The error of a wait that has ended: see Diagnosis::error(). A peer that the diagnosis has seen
+/// leave may have done so because of a failure, which it has published before: that one counts.
+std::exception_ptr Engine::error_of(const Diagnosis& diagnosis, const std::string& what,
+                                    Rank directly) const {
+  auto published = watchdog_.failure_among(peers_.others());
+  if (!published) return diagnosis.error(what, directly);
+  complete(*published);
+  return published->exception();
 }
 
 /// A rank that comes late, too, may be about to say for whom it waits.

@@ -32,7 +32,7 @@ std::exception_ptr Engine::Judge::lost(const Messages::MessageTransfer& transfer
   const auto what = fmt::format(
       "Rank {} lost rank {} ({}) while it waited {}{}", engine_.self_.value(), peer.value(), reason,
       description(transfer, Rank{transfer.peer}), engine_.names_.of_group());
-  return noted(engine_.diagnose(own, now_).error(what, peer));
+  return noted(engine_.error_of(engine_.diagnose(own, now_), what, peer));
 }
 
 std::exception_ptr Engine::Judge::late(const Messages::MessageTransfer& transfer, Rank peer,
@@ -44,7 +44,7 @@ std::exception_ptr Engine::Judge::late(const Messages::MessageTransfer& transfer
   const auto what = fmt::format("Rank {} waited {} s {}{}", engine_.self_.value(),
                                 std::chrono::duration<double>(engine_.settings_.timeout).count(),
                                 description(transfer, peer), engine_.names_.of_group());
-  return noted(diagnosis.error(what, peer));
+  return noted(engine_.error_of(diagnosis, what, peer));
 }
 
 /// A receive fails alone, and what this rank does next may keep others waiting.
