@@ -182,6 +182,8 @@ std::string refusal_after(const std::function<void(json&)>& change) {
 TEST(ScheduleFile, WhatIsNoJsonIsRefusedWithLineAndColumn) {
   EXPECT_THAT(refusal_of("{\n  \"format\": oops}"), HasSubstr("ring.json:2:13: this is no JSON"));
   EXPECT_THAT(refusal_of(""), HasSubstr("ring.json:1:1: "));
+  EXPECT_THAT(refusal_of("{\n  \"a\\\"1e999\": \"1e999\",\n  \"b\": 1e999}"),
+              HasSubstr("ring.json:3:8: this is no JSON (a number that no double holds)"));
   EXPECT_THAT(refusal_of("[]"), HasSubstr("ring.json: the whole file: this has to be an object"));
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "algorithms/registry.hpp"
+#include "core/lowering/exports.hpp"
 #include "core/lowering/lower.hpp"
 
 namespace capstan {
@@ -181,6 +182,22 @@ TEST(Lowering, ALandingThatIsReadAcrossItsEndIsCopiedToScratchFirst) {
   EXPECT_THAT(ops[Rank{0}], ElementsAre("copy input[0,4) -> scratch[0,4)", "wait rank 1",
                                         "copy rank 1 staging[0,4) -> scratch[4,8)",
                                         "copy scratch[0,8) -> output[0,8)"));
+}
+
+/// Of puts of the same bytes the first alone writes the staging buffer.
+TEST(Lowering, WhatHasChangedSinceTheLastPutIsWrittenAgain) {
+  ScheduleBuilder s{Group::world(2, Rank{0}), length, length};
+  const Span source = s.scratch(length);
+  s.copy(source, s.input());
+  for (int i = 0; i < 2; ++i) s.put(Rank{1}, s.output(), source);
+  s.copy(source, s.input());
+  s.put(Rank{1}, s.output(), source);
+  s.reduce(source, s.input());
+  s.put(Rank{1}, s.output(), source);
+  std::vector<bool> fresh;
+  for (const Export& put : exports_of(std::move(s).build(), Protocol::staged).puts)
+    fresh.push_back(put.fresh);
+  EXPECT_THAT(fresh, ElementsAre(true, false, true, true));
 }
 
 /// An owner whose input was read waits for its reader, unless the schedule has the reader signal

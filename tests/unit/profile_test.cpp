@@ -14,6 +14,7 @@
 #include "capstan/version.hpp"
 #include "core/selection/survey.hpp"
 #include "core/tuning/find_profile.hpp"
+#include "tests/conformance/captured_output.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/unit/measured_cells.hpp"
 
@@ -266,6 +267,17 @@ TEST(Profile, TheUsersComesBeforeTheSystems) {
   ConfigFolder::write(user_profile_path(own), "{");
   EXPECT_TRUE(find_profile("", machine).text.empty()) << "bad: ignored, with a warning";
   EXPECT_THROW(find_profile(user_profile_path(own), machine), InvalidArgument) << "asked for";
+}
+
+TEST(Profile, OneThatDoesNotCountIsNamedInTheLog) {
+  const ConfigFolder folder;
+  Profile other = small_profile();
+  other.machine.id = "0";
+  const auto file = folder.path() / "other.json";
+  ConfigFolder::write(file, to_json(other));
+  const conformance::CapturedOutput log;
+  EXPECT_TRUE(find_profile(file, Machine::discover()).text.empty());
+  EXPECT_THAT(log.text(), HasSubstr(file.string() + " is ignored: it is of another machine"));
 }
 
 TEST(Profile, OfAnotherMachineOrVersionSaysSo) {

@@ -191,6 +191,19 @@ TEST(CallMark, TellsWhatACallIsFor) {
   EXPECT_EQ(to_string(mark_of({.purpose = Purpose::allocate}, {})), "allocate()");
 }
 
+/// Long ones are told apart, but not written out.
+TEST(CallMark, NamesTheShapesOfTensors) {
+  const auto text = [](std::vector<std::int64_t> shape) {
+    return to_string({.shape = {.count = Elements{6}}, .tensor = std::move(shape)});
+  };
+  EXPECT_EQ(text({}), "all_reduce(6 x f32, sum)");
+  EXPECT_EQ(text({2, 3}), "all_reduce(6 x f32, sum, tensor [2, 3])");
+  EXPECT_EQ(text({1, 2, 0, 32766}), "all_reduce(6 x f32, sum, tensor [1, 2, 0, 32766])");
+  EXPECT_EQ(text({32767}).find("tensor ["), std::string::npos);
+  EXPECT_NE(text({32767}), text({32768}));
+  EXPECT_NE(text({1, 1, 1, 1, 6}), text({1, 1, 1, 6, 1}));
+}
+
 TEST(Selector, CallsOfAboutTheSameSizeShareAChoice) {
   const auto count_of = [](std::uint64_t n) {
     return typical({.shape = {.count = Elements{n}, .root = 3}}).shape.count.value();

@@ -176,6 +176,17 @@ TEST(Simulation, SplitsTheTimeOfTheSlowestRankWithoutARest) {
 }
 
 /// What no candidate can be faster than decides which are not simulated at all.
+/// In a ring every rank computes at the same time: without that, the call takes so much less.
+TEST(Simulation, WorkIsWhatACallTakesLongerForIt) {
+  Cluster cluster = cluster_of(8);
+  const Forecast with = all_reduce("ring", 40'000, cluster);
+  cluster.costs.copy_byte = cluster.costs.reduce_byte = 0;
+  const Forecast without = all_reduce("ring", 40'000, cluster);
+  EXPECT_GT(with.time, 1.1 * without.time);
+  EXPECT_NEAR(critical_path(with.run).split.work, with.run.time - without.run.time,
+              1e-6 * with.run.time);
+}
+
 TEST(Simulation, NoCallTakesLessThanItsLeastTime) {
   for (const int each : {1, 4})
     for (const auto collective : {Collective::all_reduce, Collective::broadcast,
