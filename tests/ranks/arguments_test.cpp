@@ -16,6 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::size_t n = 6;
 
@@ -93,6 +94,9 @@ TEST(Arguments, ANullPointerHoldsNothing) {
                            {"explain", text, [&](auto& w) {
                               w.explain(request::in_place(Collective::all_reduce, null));
                             }}});
+    const auto* const hint = "an empty buffer does not mean in place";
+    EXPECT_THAT(refusal_of([&] { world.all_reduce(null, ten); }), HasSubstr(hint));
+    EXPECT_THAT(refusal_of([&] { world.all_reduce(null, null); }), Not(HasSubstr(hint)));
     world.all_reduce(ten);
     EXPECT_THAT(ten, Each(2.0f));
   });
