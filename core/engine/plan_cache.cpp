@@ -190,7 +190,7 @@ TunedCalls* PlanCache::tuned(const Call& call) {
   if (found != tuned_.end()) return &found->second;
   if (tuned_.size() >= most_tuned) return nullptr;
   const auto first = first_choice(key, context_.hosts, context_.links);
-  TunedCalls calls{first ? Autotuner{*first} : tuner_of(key)};
+  TunedCalls calls{first ? Autotuner{*first, key.extent(context_.hosts.ranks())} : tuner_of(key)};
   hooks_.buffers_may_have_changed();  // a program that makes other calls may use other buffers
   return &tuned_.emplace(key, std::move(calls)).first->second;
 }

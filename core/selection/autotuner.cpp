@@ -61,8 +61,9 @@ double typical_time(std::vector<double> seconds) {
 // measured: docs/lab-notebook.md#short-trials
 Autotuner::Turns Autotuner::turns_for(Bytes bytes) {
   constexpr Bytes is_short{128 << 10}, is_long{4 << 20};
-  if (bytes < is_short) return {3, 4};
-  return bytes < is_long ? Turns{4, 4} : Turns{3, 3};
+  if (bytes < is_tiny) return {3, 4, 3};
+  if (bytes < is_short) return {3, 4, 4};
+  return bytes < is_long ? Turns{4, 4, 4} : Turns{3, 3, 3};
 }
 
 /// Where ranks share cores, the last rank to begin may find that the others have done their work.
@@ -82,8 +83,9 @@ Autotuner::Autotuner(std::vector<Choice> candidates, Collective collective, Byte
   if (decided_) calls_left_ = never;
 }
 
-Autotuner::Autotuner(Choice first) : Autotuner({std::move(first)}, Collective::barrier, {}, false) {
-  calls_left_ = first_calls;
+Autotuner::Autotuner(Choice first, Bytes bytes)
+    : Autotuner({std::move(first)}, Collective::barrier, bytes, false) {
+  calls_left_ = first_calls(bytes);
   settled_ = false;
   for_first_calls_ = true;
 }
@@ -114,14 +116,14 @@ void Autotuner::start_again() {
 }
 
 std::size_t Autotuner::next_candidate() {
-  const std::size_t turn = given_ < warm_up ? 0 : (given_ - warm_up) / turns_.calls;
+  const std::size_t turn = given_ < warm_up ? 0 : (given_ - warm_up) / calls_of_turn();
   ++given_;
   return candidates_[turn % candidates_.size()];
 }
 
 /// Before the second call of a turn, the first one that counts.
 bool Autotuner::meets_first() const {
-  return !waits_for_all_ && given_ > warm_up && (given_ - warm_up) % turns_.calls == 1 &&
+  return !waits_for_all_ && given_ > warm_up && (given_ - warm_up) % calls_of_turn() == 1 &&
          met_ != given_;
 }
 
@@ -135,7 +137,7 @@ void Autotuner::times(std::span<double> times) const {
     const auto calls = std::span{measurement.calls}.last(calls_each());
     const auto of_candidate = times.subspan(i * times_each(), times_each());
     for (std::size_t turn = 0; turn < turns(); ++turn)
-      add_times(calls.subspan(turn * turns_.calls + 1, turns_.calls - 1),
+      add_times(calls.subspan(turn * calls_of_turn() + 1, calls_of_turn() - 1),
                 of_candidate.subspan(turn * times_of_turn(), times_of_turn()));
   }
 }
@@ -159,27 +161,37 @@ void Autotuner::add_times(std::span<const Measurement::Call> calls, std::span<do
 void Autotuner::add_seconds(std::span<const double> greatest) {
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto times = greatest.subspan(i * times_each(), times_each());
-    auto& seconds = measurements_[candidates_[i]].seconds;
-    if (shares_cores_) seconds.insert(seconds.end(), times.begin(), times.end());
-    for (std::size_t call = 0; !shares_cores_ && call < times.size(); call += 2)
-      seconds.push_back(times[call + 1] - times[call]);
+    Measurement& measurement = measurements_[candidates_[i]];
+    for (std::size_t turn = 0; turn < turns(); ++turn) {
+      const auto of_turn = times.subspan(turn * times_of_turn(), times_of_turn());
+      shares_cores_ ? measurement.seconds.push_back(of_turn.front())
+                    : measurement.add_turn(of_turn);
+    }
   }
+}
+
+/// `times`: begin and end of each call.
+void Autotuner::Measurement::add_turn(std::span<const double> times) {
+  double row = 0;
+  for (std::size_t call = 0; call < times.size(); call += 2) {
+    seconds.push_back(times[call + 1] - times[call]);
+    call == 0 ? alone.push_back(seconds.back()) : void(row += seconds.back());
+  }
+  in_a_row.push_back(row / static_cast<double>(times.size() / 2 - 1));
+}
+
+void Autotuner::Measurement::end_round() {
+  seconds.clear();
+  alone.clear();
+  in_a_row.clear();
 }
 
 /// What a call of this candidate takes in this round. Where ranks may run ahead of each other, the
 /// geometric mean of a call that is alone, which the first one of a turn is, and of one in a row.
 std::int64_t Autotuner::log_time_of(std::size_t candidate) const {
-  const std::vector<double>& seconds = measurements_[candidate].seconds;
-  if (waits_for_all_ || shares_cores_) return log_time(typical_time(seconds));
-  std::vector<double> alone, in_a_row;
-  const std::size_t row = turns_.calls - 2;
-  for (auto turn = seconds.begin(); turn != seconds.end(); turn += 1 + static_cast<long>(row)) {
-    alone.push_back(*turn);
-    const auto after = std::next(turn);
-    in_a_row.push_back(std::accumulate(after, after + static_cast<long>(row), 0.0) /
-                       static_cast<double>(row));
-  }
-  return (log_time(typical_time(alone)) + log_time(typical_time(in_a_row))) / 2;
+  const Measurement& measured = measurements_[candidate];
+  if (waits_for_all_ || shares_cores_) return log_time(typical_time(measured.seconds));
+  return (log_time(typical_time(measured.alone)) + log_time(typical_time(measured.in_a_row))) / 2;
 }
 
 /// The standing decision gives way only to a candidate that beats it by the hysteresis. Candidates
@@ -190,7 +202,7 @@ void Autotuner::decide(std::span<const double> greatest) {
   ++rounds_;
   for (const std::size_t candidate : candidates_)
     measurements_[candidate].log_times += log_time_of(candidate);
-  for (Measurement& measurement : measurements_) measurement.seconds.clear();
+  for (Measurement& measurement : measurements_) measurement.end_round();
   follows_heat_ = false;
   const auto log_times = [this](std::size_t candidate) {
     return measurements_[candidate].log_times;
@@ -257,15 +269,17 @@ std::string Autotuner::reason() const {
                      seconds * 1e6, measurements_[winner_].choice.nanoseconds / 1000);
 }
 
-/// Rounds are a thirty-second of the calls at first and half as frequent after each round. A winner
+/// Rounds are a thirty-second of the calls at first, and of short calls less, as they measure the
+/// same moment of the machine otherwise. They are half as frequent after each round. A winner
 /// without a candidate near it is never measured again, unless all are.
 std::uint64_t Autotuner::calls_until_next_round() const {
   // measured: docs/lab-notebook.md#retune-schedule
   constexpr std::uint64_t between = 32, between_starts = 4, most_doublings = 24;
+  constexpr double moment = 10e-3;
   if (candidates_.size() == 1 && !starts_again()) return never;
   const std::uint64_t round = candidates_.size() * calls_each();
   if (starts_again()) return std::max(between_starts * round, calls_until_moved());
-  return between * round << std::min(rounds_ - 1, most_doublings);
+  return std::max(between * round, calls_in(moment)) << std::min(rounds_ - 1, most_doublings);
 }
 
 /// About the number of calls in which input and output move into huge pages, page by page, for a
@@ -273,11 +287,16 @@ std::uint64_t Autotuner::calls_until_next_round() const {
 // measured: docs/lab-notebook.md#decided-anew
 std::uint64_t Autotuner::calls_until_moved() const {
   constexpr double seconds_of_page = 2e-3, share = 10;
-  constexpr std::int64_t most_doublings = 24;
   const double pages = 2.0 * static_cast<double>(bytes_.value() / (2 << 20) + 1);
-  const std::int64_t calls = log_time(pages * seconds_of_page * share) -
-                             measurements_[winner_].log_times / static_cast<std::int64_t>(rounds_);
-  return std::uint64_t{1} << std::clamp<std::int64_t>(calls / doubling + 1, 0, most_doublings);
+  return 2 * calls_in(pages * seconds_of_page * share);
+}
+
+/// The number of calls by the winner that take so long, rounded down to a power of two.
+std::uint64_t Autotuner::calls_in(double seconds) const {
+  constexpr std::int64_t most_doublings = 24;
+  const std::int64_t calls =
+      log_time(seconds) - measurements_[winner_].log_times / static_cast<std::int64_t>(rounds_);
+  return std::uint64_t{1} << std::clamp<std::int64_t>(calls / doubling, 0, most_doublings);
 }
 
 }  // namespace capstan

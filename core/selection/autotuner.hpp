@@ -38,12 +38,13 @@ class Autotuner {
   /// length of the largest buffer of a call.
   Autotuner(std::vector<Choice> candidates, Collective collective, Bytes bytes, bool shares_cores);
   /// The first calls of a kind, whose candidates are not known yet. They run by `first`.
-  explicit Autotuner(Choice first);
+  Autotuner(Choice first, Bytes bytes);
   Autotuner(Autotuner&&) = default;
   Autotuner& operator=(Autotuner&&) = default;
 
-  /// The number of first calls.
-  static constexpr std::uint64_t first_calls = 44;
+  /// The number of first calls. A decision stands within a hundred calls.
+  // measured: docs/lab-notebook.md#first-fifty-calls
+  static constexpr std::uint64_t first_calls(Bytes bytes) { return bytes < is_tiny ? 50 : 44; }
   /// Whether it is for first calls. When they have been counted another one takes its place.
   bool is_for_first_calls() const { return for_first_calls_; }
 
@@ -96,28 +97,37 @@ class Autotuner {
   std::uint64_t rounds() const { return rounds_; }
 
  private:
+  /// Shorter calls use slots whose pages are mapped from the start: a heat needs no call for that.
+  static constexpr Bytes is_tiny{4 << 10};
   /// Calls before the first turn, all by one candidate: they touch buffers that are new.
   static constexpr std::size_t warm_up = 2;
   /// The heat keeps so many candidates at least and at most.
   static constexpr std::size_t least_after_heat = 2, most_after_heat = 3;
-  /// A candidate gets `number` turns of `calls` calls; if there is a heat, the first of them in it.
+  /// A candidate gets `number` turns of `calls` calls; if there is a heat, the first of them, of
+  /// `calls_in_heat`, in it.
   /// The first call of a turn does not count: it brings memory into the caches of this candidate.
   struct Turns {
-    std::size_t number, calls;
+    std::size_t number, calls, calls_in_heat;
   };
   struct Measurement {
     struct Call {
       Time begin, end;
     };
     Choice choice;
-    std::vector<Call> calls{};      ///< of this round, after its heat if it has one
-    std::vector<double> seconds{};  ///< of this round: of the calls that count, agreed on
+    std::vector<Call> calls{};  ///< of this round, after its heat if it has one
+    // Of this round, of the calls that count, agreed on: all, and by turn the first one and the
+    // mean of those after it.
+    std::vector<double> seconds{}, alone{}, in_a_row{};
     std::int64_t log_times = 0;  ///< the sum over all rounds of the logarithm of the typical time
+
+    void add_turn(std::span<const double> times);
+    void end_round();
   };
   static Turns turns_for(Bytes bytes);
   std::size_t turns() const { return in_heat_ ? 1 : turns_.number - (follows_heat_ ? 1 : 0); }
-  std::size_t calls_each() const { return turns() * turns_.calls; }
-  std::size_t times_of_turn() const { return shares_cores_ ? 1 : 2 * (turns_.calls - 1); }
+  std::size_t calls_of_turn() const { return in_heat_ ? turns_.calls_in_heat : turns_.calls; }
+  std::size_t calls_each() const { return turns() * calls_of_turn(); }
+  std::size_t times_of_turn() const { return shares_cores_ ? 1 : 2 * (calls_of_turn() - 1); }
   std::size_t times_each() const { return turns() * times_of_turn(); }
 
   void add_times(std::span<const Measurement::Call> calls, std::span<double> times) const;
@@ -130,6 +140,7 @@ class Autotuner {
   std::string reason() const;
   std::uint64_t calls_until_next_round() const;
   std::uint64_t calls_until_moved() const;
+  std::uint64_t calls_in(double seconds) const;
 
   std::vector<Measurement> measurements_;  // by candidate
   std::vector<std::size_t> candidates_;    // of this round, or of the next one

@@ -215,8 +215,10 @@ Member make_member(std::unique_ptr<Transport> transport, Rank self, const Segmen
           shared, Progress::Options{machine.oversubscribed, machine.spare_processors,
                                     machine.free_core, self, machine.processes, settings.timeout}),
       std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
-  return {std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), self, layout,
-                                   machine, settings)};
+  auto engine = std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), self,
+                                         layout, machine, settings);
+  engine->prepare_first_calls();
+  return {std::move(engine)};
 }
 
 Member build(StoreExchange exchange, const Settings& common) {

@@ -71,7 +71,7 @@ TEST(Autotuning, AllRanksDecideAlikeAndGetRightResults) {
 
 /// Also where the others meet first, as they do before turns of broadcasts.
 TEST(Autotuning, ADifferentCallIsFoundWhileCandidatesAreTried) {
-  constexpr int first = static_cast<int>(Autotuner::first_calls);
+  constexpr int first = static_cast<int>(Autotuner::first_calls(Bytes{4000}));
   for (int before = first; before < first + 9; ++before)
     on_threads(2, autotuning(), [&](Communicator& world) {
       std::vector<float> data(1000);
@@ -139,7 +139,7 @@ TEST(Autotuning, RoundsBeginWithTheSameCallOnAllRanks) {
   on_threads(ranks, autotuning(), [&](Communicator& world) {
     const auto self = static_cast<std::size_t>(world.rank());
     std::mt19937 random{static_cast<unsigned>(world.rank())};
-    std::vector<std::vector<std::int64_t>> data(64, std::vector<std::int64_t>(300));
+    std::vector<std::vector<std::int64_t>> data(64, std::vector<std::int64_t>(6000));
     const auto request = request::of(Collective::all_reduce, data[0], data[0]);
     const auto measured_again = [&] {
       const std::string text = world.explain(request);
@@ -174,7 +174,7 @@ TEST(Autotuning, RoundsBeginWithTheSameCallOnAllRanks) {
 /// Where thousands of calls wait, a round may be due while calls before it have no plans yet.
 TEST(Autotuning, RoundsBeginAlikeWithThousandsInFlight) {
   if (!measures(2)) GTEST_SKIP() << "short calls are not measured where ranks share cores";
-  constexpr std::size_t most = 16'000, each = 4'000, taken = 1'000;
+  constexpr std::size_t most = 32'000, each = 4'000, taken = 1'000;
   std::string explained;
   std::atomic<std::size_t> submitted = 0;
   const auto wait_for_backlog = [&](std::size_t call) {
@@ -184,7 +184,7 @@ TEST(Autotuning, RoundsBeginAlikeWithThousandsInFlight) {
   };
   on_threads(2, autotuning(), [&](Communicator& world) {
     const std::int64_t weight = world.rank() + 1;
-    std::vector<std::vector<std::int64_t>> data(most, std::vector<std::int64_t>(2));
+    std::vector<std::vector<std::int64_t>> data(most, std::vector<std::int64_t>(100));
     for (std::size_t i = 0; i < most; ++i)
       std::ranges::fill(data[i], weight * std::ssize(data) + i);
     if (world.rank() == 0) {

@@ -230,19 +230,19 @@ TEST(Autotuner, DecidesWithinAHundredCalls) {
         Autotuner tuner{candidates(most_candidates), collective, Bytes{bytes}, shares_cores};
         const int calls = run_round(
             tuner, [](std::size_t candidate, int) { return (candidate == fastest ? 8 : 10) * us; });
-        const bool has_first_calls = bytes < 128 << 10;
-        EXPECT_LE(calls + (has_first_calls ? int{Autotuner::first_calls} : 0), 100) << bytes;
+        const auto first = bytes < 128 << 10 ? Autotuner::first_calls(Bytes{bytes}) : 0;
+        EXPECT_LE(calls + static_cast<int>(first), 100) << bytes;
         EXPECT_EQ(decision(tuner), fastest) << bytes;
         EXPECT_TRUE(tuner.settled());
       }
 }
 
 TEST(Autotuner, RunsTheFirstCallsByWhatIsKnown) {
-  Autotuner tuner{candidates(1).front()};
+  Autotuner tuner{candidates(1).front(), Bytes{8}};
   EXPECT_TRUE(tuner.is_for_first_calls());
   EXPECT_TRUE(tuner.decided());
   EXPECT_FALSE(tuner.settled());
-  for (std::uint64_t call = 0; call < Autotuner::first_calls; ++call)
+  for (std::uint64_t call = 0; call < Autotuner::first_calls(Bytes{8}); ++call)
     EXPECT_TRUE(tuner.count_call()) << call;
   EXPECT_FALSE(tuner.count_call());
   tuner = tuner_of_two(Collective::broadcast, 8);

@@ -51,6 +51,8 @@ class HostExecutor final : public Executor {
   void set_spins(int spins) { poll_.set_spins(spins); }
   /// Touches memory that calls of the plan use, so that the first of them is not slower.
   void prepare(const Plan& plan);
+  /// The same before any plan is known, for short calls.
+  void prepare_first_calls() { slots_.map_pages_of_tiny_slots(); }
 
  private:
   inline void begin_call(const HostPlan& plan, const void* input, void* output);

@@ -32,24 +32,38 @@ SlotRing::SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, cons
       notices_(peers.count(), layout.slots().pool()),
       known_finished_(peers.count()) {}
 
-/// The pages before the slots hold what each call writes, whatever its kind.
 void SlotRing::map_pages(const Plan& plan) {
-  constexpr int many = 16;
-  if (peers_.count() > many) return;
-  if (!std::exchange(is_control_mapped_, true)) map_pages({}, layout_.first_slot());
-  const SlotLayout& slots = layout_.slots();
-  const Bytes length = slots.between_regions(plan.slots);
-  auto& is_mapped = mapped_regions_[static_cast<std::size_t>(plan.slots)];
+  if (!maps_pages()) return;
   for (std::size_t region = 0; region < staging_regions; ++region) {
     const auto writes = [&](const BoundProgram& program) {
       return program.source.staging[region] > Elements{};
     };
-    if (is_mapped[region] || !maps_at_once(plan.slots, region) ||
-        std::ranges::none_of(plan.programs, writes))
-      continue;
-    is_mapped[region] = true;
-    map_pages(layout_.first_slot() + slots.offset(plan.slots, 0) + length * region, length);
+    if (maps_at_once(plan.slots, region) && std::ranges::any_of(plan.programs, writes))
+      map_region(plan.slots, region);
   }
+}
+
+// measured: docs/lab-notebook.md#first-fifty-calls
+void SlotRing::map_pages_of_tiny_slots() {
+  if (!maps_pages()) return;
+  for (const SlotKind kind : {SlotKind::tiny_packets, SlotKind::tiny_staging})
+    for (std::size_t region = 0; region < staging_regions; ++region) map_region(kind, region);
+}
+
+/// Whether pages are mapped at once. Those before the slots, which hold what each call writes,
+/// whatever its kind, are mapped at the first question.
+bool SlotRing::maps_pages() {
+  constexpr int many = 16;
+  if (peers_.count() > many) return false;
+  if (!std::exchange(is_control_mapped_, true)) map_pages({}, layout_.first_slot());
+  return true;
+}
+
+void SlotRing::map_region(SlotKind kind, std::size_t region) {
+  if (std::exchange(mapped_regions_[static_cast<std::size_t>(kind)][region], true)) return;
+  const SlotLayout& slots = layout_.slots();
+  const Bytes length = slots.between_regions(kind);
+  map_pages(layout_.first_slot() + slots.offset(kind, 0) + length * region, length);
 }
 
 void SlotRing::map_pages(Bytes begin, Bytes length) {

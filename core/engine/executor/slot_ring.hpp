@@ -29,6 +29,8 @@ class SlotRing {
   /// measured by such calls seems slow. Does nothing where the kernel cannot do it; for `staging`,
   /// whose slots are long and few; and among many ranks, as they would not use most of the pages.
   void map_pages(const Plan& plan);
+  /// The same for the slots of the shortest calls, which most programs make first.
+  void map_pages_of_tiny_slots();
 
   /// Number of the current call's first block, counted through all calls.
   std::uint64_t first_block() const { return rotation_.first_block(); }
@@ -71,6 +73,8 @@ class SlotRing {
   }
 
  private:
+  bool maps_pages();
+  void map_region(SlotKind kind, std::size_t region);
   void map_pages(Bytes begin, Bytes length);
   /// Mostly known_finished_ tells, and no segment of a reader is read.
   bool readers_have_finished() {
