@@ -98,6 +98,20 @@ TEST_F(MessageReads, AMessageThatHasBeenReadRestartsTheWaitsOfThoseBehindIt) {
   EXPECT_EQ(since(30), 20);
 }
 
+/// Of several waits for one rank the longest is told.
+TEST_F(MessageReads, TheOldestOfSeveralReceivesIsAwaited) {
+  PatientJudge judge;
+  const auto now = Messages::Time::clock::now();
+  std::vector<std::shared_ptr<Transfer>> posted;
+  for (int i = 0; i < 3; ++i) {
+    posted.push_back(receive());
+    world_.at(1).check(now + std::chrono::seconds{i}, judge);
+  }
+  const auto awaited = world_.at(1).awaited();
+  ASSERT_EQ(awaited.size(), 1U);
+  EXPECT_EQ(awaited.front().since, now);
+}
+
 /// The card writes to the buffer: nobody gets it back before.
 TEST_F(MessageReads, ABufferThatACardWritesToIsNotGivenBack) {
   const auto sent = send(), got = receive();
