@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "tests/processes/folder.hpp"
 
@@ -33,6 +34,29 @@ TEST(Simulate, WritesJsonAndAPicture) {
   const std::string svg = folder.run("cat b.svg").output;
   EXPECT_THAT(svg, StartsWith("<svg"));
   EXPECT_THAT(svg, HasSubstr("class=\"critical\""));
+}
+
+/// The numbers that a pattern's groups match.
+std::vector<std::pair<double, double>> numbers_in(const std::string& text, const char* pattern) {
+  std::vector<std::pair<double, double>> numbers;
+  const std::regex regex{pattern};
+  for (std::sregex_iterator at{text.begin(), text.end(), regex}, end; at != end; ++at)
+    numbers.emplace_back(std::stod((*at)[1]), std::stod((*at)[2]));
+  return numbers;
+}
+
+TEST(Simulate, APictureHasRoomForAllThatItDraws) {
+  const Folder folder;
+  folder.run("capstan simulate all_reduce -n 8 -b 64k --svg a.svg");
+  const std::string svg = folder.run("cat a.svg").output;
+  const auto sizes = numbers_in(svg, "viewBox=\"0 0 ([0-9]+) ([0-9]+)\"");
+  ASSERT_EQ(sizes.size(), 1U);
+  const auto places = numbers_in(svg, " x[12]?=\"([0-9.-]+)\" y[12]?=\"([0-9.-]+)\"");
+  EXPECT_GT(places.size(), 30U);
+  for (const auto& [x, y] : places) {
+    EXPECT_TRUE(x >= 0 && x <= sizes[0].first) << x;
+    EXPECT_TRUE(y >= 0 && y <= sizes[0].second) << y;
+  }
 }
 
 TEST(Simulate, RefusesWhatItCannotRun) {
