@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 /// What a rank has of the machine's resources while no call is under way.
 struct Holdings {
-  std::size_t memory = 0;  ///< KiB, resident
+  std::size_t memory = 0;  ///< KiB of its own; slots, which ranks share, are touched bit by bit
   std::size_t descriptors = 0, threads = 0;
 
   static Holdings now() {
@@ -40,7 +40,7 @@ struct Holdings {
     Holdings held{.descriptors = entries("/proc/self/fd"), .threads = entries("/proc/self/task")};
     std::ifstream status{"/proc/self/status"};
     for (std::string word; status >> word;)
-      if (word == "VmRSS:") status >> held.memory;
+      if (word == "RssAnon:") status >> held.memory;
     return held;
   }
 
