@@ -71,6 +71,17 @@ TEST(CallLog, ARecordIsComparedOnceItsRestHasCome) {
   EXPECT_THROW(ranks.own.compare_all(), Mismatch);
 }
 
+/// A network delivers with the next wake, and ranks that wait for each other have no other one.
+TEST(CallLog, WhoComparesAllTellsRanksOnOtherHosts) {
+  ExecutorWorld world{2, Memory::mirrored};
+  CallLog first{world.peers(0)}, second{world.peers(1)};
+  first.begin(now, now.digest(), nullptr);
+  second.begin(before, before.digest(), nullptr);
+  first.compare_all();
+  world.peers(1).transport().progress();
+  EXPECT_THROW(second.compare_all(), Mismatch);
+}
+
 TEST(CallLog, AWholeRecordIsCompared) {
   Pair ranks;
   ranks.enter(before);
