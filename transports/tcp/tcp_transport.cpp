@@ -65,6 +65,9 @@ class TcpTransport final : public MirroredTransport {
  private:
   void open_all(Deadline deadline);
   std::string describe_unreached(const PeerConnection& peer, Deadline deadline) const;
+  /// Guests may be ranks. Once all have connected guests are strangers, who can wait.
+  // measured: docs/lab-notebook.md#guests-of-a-busy-rank
+  bool awaits_guests() const { return acceptor_.busy() && connected_.size() < links_; }
   void handle_events();
   void handle_timeouts();
   void dispatch(const Poller::Event& event);
@@ -89,6 +92,7 @@ class TcpTransport final : public MirroredTransport {
   tcp::Acceptor acceptor_;
   tcp::Opener opener_;
   std::vector<std::unique_ptr<PeerConnection>> peers_;  // by rank; null where there is no link
+  std::size_t links_ = 0;                               // how many are not null
   std::vector<PeerConnection*> connected_;
   std::vector<std::byte> buffer_;
   std::atomic<bool> sleeping_{false};  // or about to
@@ -139,6 +143,7 @@ void TcpTransport::connect(std::span<const Address> addresses, Deadline deadline
     }
     make_mirror(peer);
     peers_[i] = std::make_unique<PeerConnection>(peer, mirror(peer), Bytes{segment().size()});
+    ++links_;
   }
   acceptor_.start();
   if (!options_.lazy) open_all(deadline);
@@ -234,7 +239,7 @@ void TcpTransport::progress() {
     // In descending order, because serve() removes a connection that ends.
     for (std::size_t i = connected_.size(); i-- > 0;) serve(*connected_[i]);
     const bool often_enough = ++calls_ % calls_between_looks != 0;
-    if (often_enough && !events_due_ && !acceptor_.busy() && !opener_.busy()) return;
+    if (often_enough && !events_due_ && !awaits_guests() && !opener_.busy()) return;
   }
   handle_events();
 }
