@@ -164,20 +164,23 @@ void Autotuner::add_seconds(std::span<const double> greatest) {
     Measurement& measurement = measurements_[candidates_[i]];
     for (std::size_t turn = 0; turn < turns(); ++turn) {
       const auto of_turn = times.subspan(turn * times_of_turn(), times_of_turn());
-      shares_cores_ ? measurement.seconds.push_back(of_turn.front())
-                    : measurement.add_turn(of_turn);
+      if (shares_cores_)
+        measurement.seconds.push_back(of_turn.front());
+      else
+        measurement.add_turn(of_turn);
     }
   }
 }
 
 /// `times`: begin and end of each call.
 void Autotuner::Measurement::add_turn(std::span<const double> times) {
-  double row = 0;
-  for (std::size_t call = 0; call < times.size(); call += 2) {
-    seconds.push_back(times[call + 1] - times[call]);
-    call == 0 ? alone.push_back(seconds.back()) : void(row += seconds.back());
-  }
-  in_a_row.push_back(row / static_cast<double>(times.size() / 2 - 1));
+  const std::size_t calls = times.size() / 2;
+  for (std::size_t call = 0; call < calls; ++call)
+    seconds.push_back(times[2 * call + 1] - times[2 * call]);
+  const auto first = seconds.end() - static_cast<std::ptrdiff_t>(calls);
+  alone.push_back(*first);
+  in_a_row.push_back(std::accumulate(first + 1, seconds.end(), 0.0) /
+                     static_cast<double>(calls - 1));
 }
 
 void Autotuner::Measurement::end_round() {
