@@ -168,7 +168,8 @@ class RandomCalls {
                        ranks.size());
   }
 
-  /// Of the ranks that were drawn; all draw alike, whether they take part or not.
+  /// The number of ranks that draw_ranks() has given. A rank outside the group takes the world's:
+  /// it then draws as many numbers as the members do, so that all ranks go on alike.
   int size_of_drawn(const Communicator* ranks) const {
     return ranks != nullptr ? ranks->size() : world_.size();
   }

@@ -34,6 +34,7 @@ SlotRing::SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, cons
 
 void SlotRing::map_pages(const Plan& plan) {
   if (!maps_pages()) return;
+  map_control_pages();
   for (std::size_t region = 0; region < staging_regions; ++region) {
     const auto writes = [&](const BoundProgram& program) {
       return program.source.staging[region] > Elements{};
@@ -46,17 +47,20 @@ void SlotRing::map_pages(const Plan& plan) {
 // measured: docs/lab-notebook.md#first-fifty-calls
 void SlotRing::map_pages_of_tiny_slots() {
   if (!maps_pages()) return;
+  map_control_pages();
   for (const SlotKind kind : {SlotKind::tiny_packets, SlotKind::tiny_staging})
     for (std::size_t region = 0; region < staging_regions; ++region) map_region(kind, region);
 }
 
-/// Whether pages are mapped at once. Those before the slots, which hold what each call writes,
-/// whatever its kind, are mapped at the first question.
-bool SlotRing::maps_pages() {
+/// Among many ranks most pages would stay unused.
+bool SlotRing::maps_pages() const {
   constexpr int many = 16;
-  if (peers_.count() > many) return false;
+  return peers_.count() <= many;
+}
+
+/// The pages before the slots hold what each call writes, whatever its kind.
+void SlotRing::map_control_pages() {
   if (!std::exchange(is_control_mapped_, true)) map_pages({}, layout_.first_slot());
-  return true;
 }
 
 void SlotRing::map_region(SlotKind kind, std::size_t region) {

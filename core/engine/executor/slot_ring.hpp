@@ -73,7 +73,8 @@ class SlotRing {
   }
 
  private:
-  bool maps_pages();
+  bool maps_pages() const;
+  void map_control_pages();
   void map_region(SlotKind kind, std::size_t region);
   void map_pages(Bytes begin, Bytes length);
   /// Mostly known_finished_ tells, and no segment of a reader is read.
