@@ -174,13 +174,13 @@ void Autotuner::add_seconds(std::span<const double> greatest) {
 
 /// `times`: begin and end of each call.
 void Autotuner::Measurement::add_turn(std::span<const double> times) {
-  const std::size_t calls = times.size() / 2;
-  for (std::size_t call = 0; call < calls; ++call)
+  const std::size_t count = times.size() / 2;
+  for (std::size_t call = 0; call < count; ++call)
     seconds.push_back(times[2 * call + 1] - times[2 * call]);
-  const auto first = seconds.end() - static_cast<std::ptrdiff_t>(calls);
+  const auto first = seconds.end() - static_cast<std::ptrdiff_t>(count);
   alone.push_back(*first);
   in_a_row.push_back(std::accumulate(first + 1, seconds.end(), 0.0) /
-                     static_cast<double>(calls - 1));
+                     static_cast<double>(count - 1));
 }
 
 void Autotuner::Measurement::end_round() {
