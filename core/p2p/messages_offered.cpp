@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "capstan/error.hpp"
 #include "core/control/peers.hpp"
 #include "core/p2p/messages.hpp"
+#include "kernels/cpu/reduce.hpp"
 
 namespace capstan {
 namespace {
@@ -185,7 +185,7 @@ bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
       Foreign{self_, incoming.source}.at_most("the allocation of a message", incoming.frame.memory,
                                               std::numeric_limits<shared::AllocationId>::max()));
   const std::byte* const seen = peers_.view(incoming.source, allocation, from, Bytes{length});
-  if (seen) std::memcpy(to, seen, length);
+  if (seen) kernels::copy(to, seen, length, false);
   const bool read =
       seen || peers_.transport().read_remote(incoming.source, from, to, Bytes{length});
   // A sender that could not wait for this rank has published its failure before it went on.

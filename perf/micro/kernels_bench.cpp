@@ -3,8 +3,9 @@
 //   Bandwidth/ACCESS/LEVEL            plain reads, writes and copies
 //   Reduce/TYPE/OP/SOURCES/LEVEL/TARGET
 //   Copy/LEVEL/TARGET
-//   FromMemory/SOURCES/{plain,ahead}  one source in main memory, the others and the result in tiles
-//   Small/TYPE/SOURCES/ELEMENTS       time of a short call
+//   CopyAbove/OFFSET/{copy,memcpy}    to a place that many bytes further in its page than the
+//   source FromMemory/SOURCES/{plain,ahead}  one source in main memory, the others and the result
+//   in tiles Small/TYPE/SOURCES/ELEMENTS       time of a short call
 //
 // bytes_per_second counts what all threads read and write. percent_of_bound is that as a share of
 // the most that plain accesses reach at the same level with as many threads, in the same run. In
@@ -13,6 +14,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -119,6 +121,23 @@ void copy(benchmark::State& state, kernels::CopyKernel kernel, Level level) {
   report(state, level, 2 * bytes, timer.seconds());
 }
 
+/// Copies what a slot may hold from the start of a page to `above` bytes after one.
+template <class Copy>
+void copy_above(benchmark::State& state, std::size_t above, Copy one) {
+  constexpr std::size_t bytes = 16 << 10;
+  struct alignas(4096) Page {
+    std::byte bytes[4096];
+  };
+  std::vector<Page> from(bytes / sizeof(Page)), to(from.size() + 1);
+  CallTimer timer;
+  for (auto _ : state) {
+    timer.call_begins();
+    one(to.front().bytes + above, from.front().bytes, bytes);
+    benchmark::ClobberMemory();
+  }
+  report(state, Level::l1, 2 * bytes, timer.seconds());
+}
+
 void reduce_small(benchmark::State& state, DataType type, std::size_t sources,
                   std::size_t elements) {
   const kernels::ReduceKernel kernel = kernels::reduce_kernel(type, ReduceOp::sum);
@@ -181,6 +200,20 @@ void add_target(std::string_view target) {
   }
 }
 
+void add_copies_above() {
+  for (const std::size_t above : {0, 1, 16, 31, 32, 63, 64}) {
+    const auto add_one = [&](const char* by, auto one) {
+      add(fmt::format("CopyAbove/{}/{}", above, by),
+          [=](benchmark::State& state) { copy_above(state, above, one); });
+    };
+    add_one("copy", [](void* to, const void* from, std::size_t bytes) {
+      kernels::copy(to, from, bytes, false);
+    });
+    add_one("memcpy",
+            [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); });
+  }
+}
+
 void add_from_memory() {
   for (const std::size_t sources : {2, 4})
     for (const bool ahead : {false, true})
@@ -219,6 +252,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&count, arguments.data());
   if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 1;
   perf::add_bandwidth();
+  perf::add_copies_above();
   perf::add_from_memory();
   perf::add_small();
   for (const std::string_view target : kernels::available_targets()) {

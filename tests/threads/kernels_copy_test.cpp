@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,26 +15,42 @@
 namespace capstan::kernels {
 namespace {
 
-constexpr std::size_t guard = 64;
+constexpr std::size_t page = 4096;
 
 class KernelsCopy : public testing::TestWithParam<std::string_view> {};
 
+/// Bytes from the start of a page on, with a page before and after those that are copied.
+class Pages {
+ public:
+  explicit Pages(std::size_t bytes) : memory_(bytes + 4 * page, 0xA5) {
+    void* begin = memory_.data();
+    std::size_t space = memory_.size();
+    bytes_ = {static_cast<std::uint8_t*>(std::align(page, bytes + 2 * page, begin, space)),
+              bytes + 2 * page};
+  }
+  std::uint8_t* begin() const { return bytes_.data() + page; }
+  std::span<std::uint8_t> all() const { return bytes_; }
+
+ private:
+  std::vector<std::uint8_t> memory_;
+  std::span<std::uint8_t> bytes_;
+};
+
+/// `to` and `from`: where in a page the copy and its source begin.
 bool copies_exactly(CopyKernel kernel, std::size_t bytes, std::size_t to, std::size_t from,
                     bool stream) {
-  std::vector<std::uint8_t> source(from + bytes), destination(to + bytes + 2 * guard, 0xA5);
-  std::iota(source.begin(), source.end(), std::uint8_t{1});
-  std::vector<std::uint8_t> expected = destination;
-  std::copy(source.begin() + static_cast<std::ptrdiff_t>(from), source.end(),
-            expected.begin() + static_cast<std::ptrdiff_t>(guard + to));
-  kernel(destination.data() + guard + to, source.data() + from, bytes, stream);
-  return destination == expected;
+  const Pages source{from + bytes}, destination{to + bytes}, expected{to + bytes};
+  std::iota(source.begin(), source.begin() + from + bytes, std::uint8_t{1});
+  std::copy_n(source.begin() + from, bytes, expected.begin() + to);
+  kernel(destination.begin() + to, source.begin() + from, bytes, stream);
+  return std::ranges::equal(destination.all(), expected.all());
 }
 
 TEST_P(KernelsCopy, CopiesExactlyTheBytesAsked) {
   const CopyKernel kernel = copy_kernel_for(GetParam());
   for (const std::size_t bytes : {0, 1, 7, 8, 63, 64, 65, 1023, 1024, 1025, 1100, 4096, 70001,
                                   131072, 131073, 262144, 300001}) {
-    for (const std::size_t to : {0, 1, 8, 63}) {
+    for (const std::size_t to : {0, 1, 8, 16, 63}) {
       for (const std::size_t from : {0, 1, 8, 63}) {
         EXPECT_TRUE(copies_exactly(kernel, bytes, to, from, false)) << bytes << ' ' << to << from;
         EXPECT_TRUE(copies_exactly(kernel, bytes, to, from, true)) << bytes << ' ' << to << from;
