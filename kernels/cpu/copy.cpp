@@ -25,61 +25,36 @@ constexpr std::size_t cache_line = 64;
 constexpr std::size_t prefetch_distance = 2048;
 
 /// Copies the whole blocks of `bytes`. Returns their size. `to` is the start of a cache line.
-HWY_INLINE std::size_t stream_blocks(std::uint8_t* to, const std::uint8_t* from,
-                                     std::size_t bytes) {
+template <bool streams>
+HWY_INLINE std::size_t copy_blocks(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
   using D = hn::Simd<std::uint8_t, HWY_LANES(std::uint8_t), 0>;
   constexpr std::size_t lanes = hn::MaxLanes(D()), block = 4 * lanes;
+  const auto store = [](auto vector, std::uint8_t* place) HWY_ATTR {
+    streams ? hn::Stream(vector, D(), place) : hn::Store(vector, D(), place);
+  };
   std::size_t i = 0;
   for (; bytes - i >= block; i += block) {
-    for (std::size_t line = 0; line < block; line += cache_line) {
+    for (std::size_t line = 0; streams && line < block; line += cache_line)
       hwy::Prefetch(from + i + prefetch_distance + line);
-    }
     const auto a = hn::LoadU(D(), from + i);
     const auto b = hn::LoadU(D(), from + i + lanes);
     const auto c = hn::LoadU(D(), from + i + 2 * lanes);
     const auto d = hn::LoadU(D(), from + i + 3 * lanes);
-    hn::Stream(a, D(), to + i);
-    hn::Stream(b, D(), to + i + lanes);
-    hn::Stream(c, D(), to + i + 2 * lanes);
-    hn::Stream(d, D(), to + i + 3 * lanes);
+    store(a, to + i);
+    store(b, to + i + lanes);
+    store(c, to + i + 2 * lanes);
+    store(d, to + i + 3 * lanes);
   }
   return i;
 }
 
-void copy_streaming(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
+template <bool streams>
+void copy_by_vectors(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
   const std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % cache_line;
   std::memcpy(to, from, head);
-  const std::size_t end = head + stream_blocks(to + head, from + head, bytes - head);
+  const std::size_t end = head + copy_blocks<streams>(to + head, from + head, bytes - head);
   std::memcpy(to + end, from + end, bytes - end);
-  hwy::FlushStream();
-}
-
-/// Copies whole blocks from the end on, so that no load follows a store to an address with the same
-/// offset in a page: processors take such a load for one of what was stored. Returns how many bytes
-/// are left at the beginning. The end of `to` is the start of a cache line.
-HWY_INLINE std::size_t copy_blocks_backwards(std::uint8_t* to, const std::uint8_t* from,
-                                             std::size_t bytes) {
-  using D = hn::Simd<std::uint8_t, HWY_LANES(std::uint8_t), 0>;
-  constexpr std::size_t lanes = hn::MaxLanes(D()), block = 4 * lanes;
-  std::size_t left = bytes;
-  while (left >= block) {
-    left -= block;
-    const auto a = hn::LoadU(D(), from + left);
-    const auto b = hn::LoadU(D(), from + left + lanes);
-    const auto c = hn::LoadU(D(), from + left + 2 * lanes);
-    const auto d = hn::LoadU(D(), from + left + 3 * lanes);
-    hn::Store(d, D(), to + left + 3 * lanes);
-    hn::Store(c, D(), to + left + 2 * lanes);
-    hn::Store(b, D(), to + left + lanes);
-    hn::Store(a, D(), to + left);
-  }
-  return left;
-}
-
-void copy_by_vectors(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
-  const std::size_t end = bytes - reinterpret_cast<std::uintptr_t>(to + bytes) % cache_line;
-  std::memcpy(to + end, from + end, bytes - end);
-  std::memcpy(to, from, copy_blocks_backwards(to, from, end));
+  if (streams) hwy::FlushStream();
 }
 
 /// Whether `rep movsb`, by which memcpy copies this much, is slow: on AMD's Zen 3 it copies 3 GB/s
@@ -99,7 +74,7 @@ bool slows_rep_movsb(const std::uint8_t* to, const std::uint8_t* from, std::size
 /// writes lines that another core has read several times as fast as stores do.
 void copy_cached(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
   constexpr std::size_t piece = 128 << 10;
-  if (slows_rep_movsb(to, from, bytes)) return copy_by_vectors(to, from, bytes);
+  if (slows_rep_movsb(to, from, bytes)) return copy_by_vectors<false>(to, from, bytes);
   for (; bytes > piece; bytes -= piece, to += piece, from += piece) std::memcpy(to, from, piece);
   std::memcpy(to, from, bytes);
 }
@@ -111,7 +86,7 @@ void copy(void* destination, const void* source, std::size_t bytes, bool stream)
   auto* const to = static_cast<std::uint8_t*>(destination);
   const auto* const from = static_cast<const std::uint8_t*>(source);
   if (stream && can_stream && bytes >= worth_streaming) {
-    copy_streaming(to, from, bytes);
+    copy_by_vectors<true>(to, from, bytes);
   } else if (bytes > 0) {
     copy_cached(to, from, bytes);
   }
