@@ -23,14 +23,11 @@ std::string_view word_for(Network network) {
 }
 
 LinkModel link_model(const MachineView& machine, const Settings& settings) {
-  // The model was fitted with 2 MiB where ranks have 8 MiB of the last cache: peers read and write
-  // the same cache, and what they leave there counts as well.
-  constexpr std::uint64_t share = 4;
   return machine.scales.at(machine.hosts)
       .applied({.reads_peers = machine.reads_peers && settings.single_copy,
                 .shares_cores = machine.shares_cores,
                 .huge_pages = machine.huge_pages,
-                .cache = machine.cached_buffers / share});
+                .cache = machine.cached_buffers});
 }
 
 Bytes block_bytes(int ranks, Bytes chunk) {

@@ -45,18 +45,26 @@ struct LinkModel {
   bool huge_pages = false;    ///< buffers from worth_huge_pages on come to be in pages of 2 MiB
   double read_call = 900;     ///< one read of a peer's buffer
   double read_piece = 900;    ///< one read of a piece that is reduced then
-  double read_byte = 0.036;   ///< of a buffer that has not changed for a while
+  double read_piece_byte = 0.02;  ///< on top, as such a piece is read again from the own cache
+  double read_byte = 0.036;       ///< of a buffer that has not changed for a while
   double read_fresh_byte = 0.13;  ///< of a buffer that the peer has just written
   double write_call = 900;        ///< one write to a peer's buffer
   double write_byte = 0.034;
   double load = 150;                ///< a peer's mapped buffer: finding it, its first lines
-  Bytes cache{2 << 20};             ///< of a rank: where its buffers exceed it, they are in DRAM
+  Bytes cache{8 << 20};             ///< the last one, as far as a rank has it for its buffers
+  double cache_share = 0.25;        ///< buffers that exceed this share of it are in DRAM
   double dram_read_factor = 1.8;    ///< reads of peers' buffers in DRAM take so many times as long
   double dram_write_factor = 4;     ///< the same for writes to peers' buffers
   double dram_load_factor = 1.25;   ///< the same for loads and stores in mapped buffers
   double dram_local_factor = 1;     ///< the same for the own buffers
   Bytes host_cache{96 << 20};       ///< where the buffers of all ranks exceed it ...
   double page_lookup_factor = 2.5;  ///< ... the kernel takes so many times as long to find pages
+
+  /// Whether buffers of this length, input and output of a rank, are in DRAM. Peers read and write
+  /// the same cache, and what they leave there counts as well: hence a share of it.
+  bool exceed_cache(Bytes buffers) const {
+    return static_cast<double>(buffers.value()) > cache_share * static_cast<double>(cache.value());
+  }
 
   // Between hosts.
   double o_send = 2900;            ///< sending a message of any length

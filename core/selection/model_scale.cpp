@@ -13,16 +13,17 @@ constexpr Constant calls[] = {&M::call};
 constexpr Constant flags[] = {&M::signal, &M::flag, &M::miss};
 constexpr Constant packets[] = {&M::packet_write, &M::packet, &M::next_packet, &M::next_source,
                                 &M::polled_packet};
-constexpr Constant computing[] = {&M::local_byte, &M::reduce_byte};
+constexpr Constant computing[] = {&M::local_byte, &M::reduce_byte, &M::read_piece_byte};
 constexpr Constant local_memory[] = {&M::dram_local_factor};
-constexpr Constant staging[] = {&M::staging_write_byte, &M::staging_read_byte,
-                                &M::next_staging_byte};
+constexpr Constant staging_writes[] = {&M::staging_write_byte};
+constexpr Constant staging_reads[] = {&M::staging_read_byte, &M::next_staging_byte};
 constexpr Constant first_staging[] = {&M::first_staging_byte};
 constexpr Constant kernel_calls[] = {&M::read_call, &M::read_piece, &M::write_call};
 constexpr Constant loads[] = {&M::load};
 constexpr Constant reads[] = {&M::read_byte};
 constexpr Constant fresh_reads[] = {&M::read_fresh_byte};
 constexpr Constant writes[] = {&M::write_byte};
+constexpr Constant cache[] = {&M::cache_share};
 constexpr Constant memory[] = {&M::dram_read_factor, &M::dram_write_factor, &M::dram_load_factor};
 constexpr Constant messages[] = {&M::o_send, &M::o_recv};
 constexpr Constant latency[] = {&M::latency};
@@ -37,13 +38,15 @@ const std::array<ModelFactor, model_factor_count>& model_factors() {
       {"packets", packets},
       {"computing", computing},
       {"local-memory", local_memory},
-      {"staging", staging},
+      {"staging-writes", staging_writes},
+      {"staging-reads", staging_reads},
       {"first-staging", first_staging},
       {"kernel-calls", kernel_calls},
       {"loads", loads},
       {"reads", reads},
       {"fresh-reads", fresh_reads},
       {"writes", writes},
+      {"cache", cache},
       {"memory", memory},
       {"messages", messages},
       {"latency", latency},

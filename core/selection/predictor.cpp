@@ -109,7 +109,7 @@ PredictedTime Predictor::declared(Protocol protocol) const {
                                                                     : PeerMappedBuffers::inputs);
   return time((cost.steps + 1) * (model_.flag + 2 * model_.miss) +
                   (ranks_ - 1) * (seen ? model_.load : model_.read_call),
-              model_.read_byte * (of_rank_ > model_.cache ? model_.dram_read_factor : 1));
+              model_.read_byte * (model_.exceed_cache(of_rank_) ? model_.dram_read_factor : 1));
 }
 
 }  // namespace capstan

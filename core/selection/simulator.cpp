@@ -27,7 +27,7 @@ class Simulation {
         slot_kind_(kind_of(programs, call.element)),
         tells_(notice_interval(slot_kind_, 1, synchronizes_, standard_slots) == 1),
         in_place_(call.in_place),
-        in_dram_(call.of_rank > model.cache),
+        in_dram_(model.exceed_cache(call.of_rank)),
         local_byte_(model.local_byte * (in_dram_ ? model.dram_local_factor : 1)),
         huge_(model.huge_pages && call.shortest >= worth_huge_pages),
         pages_(call.of_all > model.host_cache && !huge_ ? model.page_lookup_factor : 1),
@@ -250,8 +250,8 @@ class Simulation {
       if (source.place == Place::staging)
         stagings++ == 0 ? read_staging(rank, source, bytes)
                         : rank.clock.bandwidth(bytes * model_.next_staging_byte);
-      else if (is_local(source) && !sends && op.source_count > 1)
-        rank.clock.bandwidth(bytes * local_byte_);
+      else if (is_local(source) && !sends)
+        rank.clock.bandwidth(bytes * (op.source_count > 1 ? local_byte_ : dram_byte()));
     }
     // Each rank begins with another peer, as in the executor.
     for (std::size_t k = 1; k <= sources.size(); ++k) {
@@ -259,8 +259,8 @@ class Simulation {
       if (is_buffer_of_peer(sources[i].place)) read_peer(rank, sources[i], op, bytes);
     }
     if (op.source_count > 1) rank.clock.reduction(bytes * op.source_count * model_.reduce_byte);
-    const bool computed = op.source_count > 1 || is_local(sources.front());
-    for (const Operand& destination : destinations) write(rank, destination, bytes, computed);
+    for (const Operand& destination : destinations)
+      write(rank, destination, bytes, cost_of_writing(op, sources.front()));
     return true;
   }
 
@@ -269,14 +269,24 @@ class Simulation {
            program.destinations(op).front().place == Place::output;
   }
 
-  /// `computed`: the data are combined or copied here. Otherwise a peer's memory was read straight
-  /// into the destination, and the read includes the cost of the write.
-  void write(State& rank, const Operand& destination, double bytes, bool computed) const {
+  /// Of a byte to the own buffers. Copies out of staging buffers and peers' memory include the cost
+  /// of writing to the cache, and those of peers' memory also that of writing to DRAM.
+  double cost_of_writing(const Op& op, const Operand& source) const {
+    if (op.source_count > 1 || is_local(source)) return local_byte_;
+    return source.place == Place::staging ? dram_byte() : 0;
+  }
+
+  /// What a byte of the own buffers costs where they are in DRAM, beyond what it costs in the
+  /// cache.
+  double dram_byte() const { return local_byte_ - model_.local_byte; }
+
+  /// `own_byte`: what a byte costs that is written to a buffer of this rank.
+  void write(State& rank, const Operand& destination, double bytes, double own_byte) const {
     if (destination.place == Place::peer_output) return write_peer(rank, bytes);
     if (destination.place == Place::staging)
       rank.clock.bandwidth(bytes * model_.staging_write_byte + first_bytes(bytes));
     else
-      rank.clock.bandwidth(computed ? bytes * local_byte_ : 0);
+      rank.clock.bandwidth(bytes * own_byte);
   }
 
   void write_peer(State& rank, double bytes) const {
@@ -313,7 +323,8 @@ class Simulation {
     const double far = seen    ? model_.read_byte * model_.dram_load_factor
                        : fresh ? model_.read_fresh_byte * pages_
                                : model_.read_byte * model_.dram_read_factor * pages_;
-    read(rank, {Place::peer_input, source.owner}, {call, bytes * (in_dram_ ? far : near)},
+    const double again = !seen && op.source_count > 1 ? model_.read_piece_byte : 0;
+    read(rank, {Place::peer_input, source.owner}, {call, bytes * ((in_dram_ ? far : near) + again)},
          huge_ ? model_.huge_contention : model_.buffer_contention);
   }
 

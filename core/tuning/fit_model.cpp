@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 
 #include "core/selection/predictor.hpp"
 #include "core/selection/selector.hpp"
@@ -20,13 +21,17 @@ class Ways {
     thin_out();
   }
 
-  /// The mean of |ln(predicted / measured)|.
+  /// The mean error of a prediction, and the mean loss by a choice.
   double error(const ModelScale& scale) {
     model_ = scale.applied(unscaled_);
-    double sum = 0;
-    for (const Way& way : ways_)
-      sum += std::abs(std::log(way.predictor->predict(way.protocol).total() / way.nanoseconds));
-    return ways_.empty() ? 0 : sum / static_cast<double>(ways_.size());
+    double errors = 0, losses = 0, ways = 0;
+    for (const auto& cell : cells_) {
+      const Sums sums = predict(cell);
+      errors += sums.errors;
+      losses += sums.loss;
+      ways += static_cast<double>(cell.size());
+    }
+    return cells_.empty() ? 0 : errors / ways + losses / static_cast<double>(cells_.size());
   }
 
  private:
@@ -36,14 +41,35 @@ class Ways {
     double nanoseconds;
   };
 
+  struct Sums {
+    double errors = 0, loss = 0;  ///< as logarithms
+  };
+
+  static Sums predict(const std::vector<Way>& cell) {
+    /// Errors of this size are as good as none: the sum changes smoothly with each factor.
+    constexpr double negligible = 0.1;
+    constexpr double never = std::numeric_limits<double>::infinity();
+    Sums sums;
+    double least = never, fastest = never, chosen = never;
+    for (const Way& way : cell) {
+      const double predicted = way.predictor->predict(way.protocol).total();
+      sums.errors += std::hypot(std::log(predicted / way.nanoseconds), negligible);
+      fastest = std::min(fastest, way.nanoseconds);
+      if (predicted < least) least = predicted, chosen = way.nanoseconds;
+    }
+    sums.loss = std::log(chosen / fastest);
+    return sums;
+  }
+
   void add(const MeasuredCell& cell) {
     const Call call = measured_call(cell);
+    auto& ways = cells_.emplace_back();
     for (const MeasuredWay& way : cell.ways) {
       if (way.times_shorter != 1 || obstacle(*way.algorithm, hosts_, true) != Obstacle::none ||
           obstacle(*way.algorithm, way.protocol, hosts_, call, unscaled_, true) != Obstacle::none)
         continue;
       predictors_.emplace_back(*way.algorithm, hosts_, call, model_);
-      ways_.push_back({&predictors_.back(), way.protocol, way.nanoseconds});
+      ways.push_back({&predictors_.back(), way.protocol, way.nanoseconds});
     }
   }
 
@@ -51,17 +77,20 @@ class Ways {
   void thin_out() {
     constexpr std::size_t most_steps = 4'000;
     std::size_t steps = 0;
-    for (const Way& way : ways_) steps += way.predictor->simulated_steps(way.protocol);
+    for (const auto& cell : cells_)
+      for (const Way& way : cell) steps += way.predictor->simulated_steps(way.protocol);
     const std::size_t every = steps / most_steps + 1;
     std::size_t number = 0;
-    std::erase_if(ways_, [&](const Way&) { return number++ % every != 0; });
+    for (auto& cell : cells_)
+      std::erase_if(cell, [&](const Way&) { return number++ % every != 0; });
+    std::erase_if(cells_, [](const auto& cell) { return cell.empty(); });
   }
 
   const Hosts& hosts_;
   const LinkModel unscaled_;
   LinkModel model_;
   std::deque<Predictor> predictors_;
-  std::vector<Way> ways_;
+  std::vector<std::vector<Way>> cells_;
 };
 
 /// What the fit makes as small as it can: the error, and a little for every factor that leaves 1,
