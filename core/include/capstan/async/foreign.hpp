@@ -112,7 +112,8 @@ template <class T>
 template <class F>
   requires(std::invocable<F&> || std::invocable<F&, std::stop_token>)
 [[nodiscard]] Work work_from(F function, std::string name = "a function") {
-  std::stop_source stop;
+  // By a function, as g++ 12 with -Og takes a plain local for uninitialized.
+  std::stop_source stop = [] { return std::stop_source{}; }();
   auto call = [f = std::move(function), token = stop.get_token()]() mutable {
     if constexpr (std::invocable<F&, std::stop_token>)
       return std::invoke(f, token);
