@@ -48,7 +48,9 @@ struct LinkModel {
   double read_piece_byte = 0.02;  ///< on top, as such a piece is read again from the own cache
   double read_byte = 0.036;       ///< of a buffer that has not changed for a while
   double read_fresh_byte = 0.13;  ///< of a buffer that the peer has just written
-  double write_call = 900;        ///< one write to a peer's buffer
+  /// By which share of its time each other copy of the kernel on the host lengthens one.
+  double copy_contention = 0.02;
+  double write_call = 900;  ///< one write to a peer's buffer
   double write_byte = 0.034;
   double load = 150;                ///< a peer's mapped buffer: finding it, its first lines
   Bytes cache{8 << 20};             ///< the last one, as far as a rank has it for its buffers

@@ -19,6 +19,7 @@ constexpr Constant staging_writes[] = {&M::staging_write_byte};
 constexpr Constant staging_reads[] = {&M::staging_read_byte, &M::next_staging_byte};
 constexpr Constant first_staging[] = {&M::first_staging_byte};
 constexpr Constant kernel_calls[] = {&M::read_call, &M::read_piece, &M::write_call};
+constexpr Constant copies_at_once[] = {&M::copy_contention};
 constexpr Constant loads[] = {&M::load};
 constexpr Constant reads[] = {&M::read_byte};
 constexpr Constant fresh_reads[] = {&M::read_fresh_byte};
@@ -42,6 +43,7 @@ const std::array<ModelFactor, model_factor_count>& model_factors() {
       {"staging-reads", staging_reads},
       {"first-staging", first_staging},
       {"kernel-calls", kernel_calls},
+      {"copies-at-once", copies_at_once},
       {"loads", loads},
       {"reads", reads},
       {"fresh-reads", fresh_reads},

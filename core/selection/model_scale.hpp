@@ -17,7 +17,7 @@ struct ModelFactor {
   std::span<double LinkModel::* const> constants;
 };
 
-inline constexpr std::size_t model_factor_count = 18;
+inline constexpr std::size_t model_factor_count = 19;
 const std::array<ModelFactor, model_factor_count>& model_factors();
 
 /// Factors for the constants of a LinkModel, one for each of model_factors(): how many times as

@@ -83,6 +83,7 @@ class Simulation {
     posted_.clear();
     messages_.clear();
     reads_.clear();
+    copies_.clear();
     for (const Rank r : all_ranks(programs_.size())) begin_call(r);
     for (bool moved = true; moved;) {
       moved = false;
@@ -281,22 +282,28 @@ class Simulation {
   double dram_byte() const { return local_byte_ - model_.local_byte; }
 
   /// `own_byte`: what a byte costs that is written to a buffer of this rank.
-  void write(State& rank, const Operand& destination, double bytes, double own_byte) const {
-    if (destination.place == Place::peer_output) return write_peer(rank, bytes);
+  void write(State& rank, const Operand& destination, double bytes, double own_byte) {
+    if (destination.place == Place::peer_output) return write_peer(rank, destination, bytes);
     if (destination.place == Place::staging)
       rank.clock.bandwidth(bytes * model_.staging_write_byte + first_bytes(bytes));
     else
       rank.clock.bandwidth(bytes * own_byte);
   }
 
-  void write_peer(State& rank, double bytes) const {
+  void write_peer(State& rank, const Operand& destination, double bytes) {
     const bool seen = seen_ == PeerMappedBuffers::all;
     const double far = !in_dram_ ? 1
                        : seen    ? model_.dram_load_factor
                                  : model_.dram_write_factor * pages_;
-    rank.clock.latency(seen ? model_.load : model_.write_call);
-    rank.clock.bandwidth(bytes * model_.write_byte * far);
+    const Transfer write{seen ? model_.load : model_.write_call, bytes * model_.write_byte * far};
+    if (!seen) await_other_copies(rank, destination.owner, write);
+    rank.clock.latency(write.fixed);
+    rank.clock.bandwidth(write.moving);
   }
+
+  struct Interval {
+    double begin, end;
+  };
 
   static bool is_local(const Operand& operand) { return operand.place < Place::staging; }
 
@@ -324,26 +331,40 @@ class Simulation {
                        : fresh ? model_.read_fresh_byte * pages_
                                : model_.read_byte * model_.dram_read_factor * pages_;
     const double again = !seen && op.source_count > 1 ? model_.read_piece_byte : 0;
-    read(rank, {Place::peer_input, source.owner}, {call, bytes * ((in_dram_ ? far : near) + again)},
+    const Transfer cost{call, bytes * ((in_dram_ ? far : near) + again)};
+    if (!seen) await_other_copies(rank, source.owner, cost);
+    read(rank, {Place::peer_input, source.owner}, cost,
          huge_ ? model_.huge_contention : model_.buffer_contention);
   }
 
-  /// What a read takes without others that read the same.
-  struct Read {
+  /// What a read or write takes without others at the same time.
+  struct Transfer {
     double fixed, moving;
+    double alone() const { return fixed + moving; }
   };
 
   /// Ranks that read the same memory at the same time contend for it.
-  void read(State& rank, std::pair<Place, Rank> memory, const Read& cost, double contention) {
-    const double alone = cost.fixed + cost.moving, now = rank.clock.now();
+  void read(State& rank, std::pair<Place, Rank> memory, const Transfer& cost, double contention) {
+    const double now = rank.clock.now();
     auto& others = reads_[memory];
-    const auto overlapping = std::ranges::count_if(others, [&](const Interval& other) {
-      return other.begin < now + alone && now < other.end;
-    });
+    const double overlapping = overlaps(others, now, now + cost.alone());
     rank.clock.latency(cost.fixed);
     rank.clock.bandwidth(cost.moving);
-    rank.clock.waiting(alone * contention * static_cast<double>(overlapping));
+    rank.clock.waiting(cost.alone() * contention * overlapping);
     others.push_back({now, rank.clock.now()});
+  }
+
+  /// Copies by the kernels of one host contend, whatever memory they read.
+  void await_other_copies(State& rank, Rank peer, const Transfer& cost) {
+    const double now = rank.clock.now(), end = now + cost.alone();
+    auto& others = copies_[hosts_.host_of(peer)];
+    rank.clock.waiting(cost.moving * model_.copy_contention * overlaps(others, now, end));
+    others.push_back({now, end});
+  }
+
+  static double overlaps(const std::vector<Interval>& others, double begin, double end) {
+    return static_cast<double>(std::ranges::count_if(
+        others, [&](const Interval& other) { return other.begin < end && begin < other.end; }));
   }
 
   bool gather_packets(Rank r, const Op& op) {
@@ -401,11 +422,9 @@ class Simulation {
   const LinkModel& model_;
   std::vector<SimulatedSpan>* const trace_;
   ByRank<State> ranks_;
-  std::vector<ByRank<double>> finished_;  // by call: the time of its end
-  struct Interval {
-    double begin, end;
-  };
+  std::vector<ByRank<double>> finished_;                           // by call: the time of its end
   std::map<std::pair<Place, Rank>, std::vector<Interval>> reads_;  // this call, by owner of memory
+  std::map<int, std::vector<Interval>> copies_;                    // the kernel's, by host
   // The packets of this call, by area.
   std::map<Area, double> packets_;  // the time when they were written
   std::map<Area, int> times_read_;

@@ -130,11 +130,11 @@ TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesNothing) {
   const Call barrier{.collective = Collective::barrier};
   EXPECT_EQ(chosen(barrier, alone).algorithm->name, "dissemination");
   EXPECT_EQ(chosen(barrier, shared).algorithm->name, "flat");
-  Call gather{.collective = Collective::all_gather, .shape = {.count = Elements{100'000}}};
-  EXPECT_TRUE(reads_buffers(chosen(gather, alone).protocol));
-  EXPECT_EQ(chosen(gather, shared).protocol, Protocol::staged);
-  gather.peer_mapped = PeerMappedBuffers::all;
-  EXPECT_TRUE(reads_buffers(chosen(gather, shared).protocol)) << "no kernel is needed";
+  Call exchange{.collective = Collective::all_to_all, .shape = {.count = Elements{100'000}}};
+  EXPECT_TRUE(reads_buffers(chosen(exchange, alone).protocol));
+  EXPECT_EQ(chosen(exchange, shared).protocol, Protocol::staged);
+  exchange.peer_mapped = PeerMappedBuffers::all;
+  EXPECT_TRUE(reads_buffers(chosen(exchange, shared).protocol)) << "no kernel is needed";
 }
 
 /// What is seen costs no more than what is read through the kernel, and less where that is done.
