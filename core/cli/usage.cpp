@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <regex>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -79,6 +81,19 @@ std::string unknown_word(const CLI::App& command, const std::string& word) {
   return fmt::format("no command '{}': did you mean '{}'?", word, name);
 }
 
+/// CLI11 says "PLACE: WORD not in {NAME,NAME}".
+std::string mistake(const std::string& error) {
+  static const std::regex not_in{R"((.*): (\S+) not in \{(.*)\})"};
+  std::smatch found;
+  if (!std::regex_match(error, found, not_in)) return error + ";";
+  Names names;
+  std::istringstream list{found.str(3)};
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  const std::string name = nearest(found.str(2), names);
+  if (name.empty()) return error + ";";
+  return fmt::format("{}: no '{}': did you mean '{}'?", found.str(1), found.str(2), name);
+}
+
 /// The error line of a command (the program or a subcommand): the mistake, and where its help is.
 std::string line(const CLI::App& command, const std::string& what) {
   const bool whole = command.get_parent() == nullptr;
@@ -94,7 +109,7 @@ std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   for (const CLI::App* const place : {app, command})
     for (const std::string& word : place->remaining())
       if (word != "--") return line(*place, unknown_word(*place, word));
-  return line(*command, given.empty() ? "no command was given;" : fmt::format("{};", error.what()));
+  return line(*command, given.empty() ? "no command was given;" : mistake(error.what()));
 }
 
 }  // namespace capstan::cli

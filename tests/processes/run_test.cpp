@@ -250,6 +250,15 @@ TEST(Program, UnknownOptionsAreNamedWithTheNearestOne) {
             "capstan: unknown option --foo; see capstan --help\n");
 }
 
+TEST(Program, UnknownValuesAreNamedWithTheNearestOne) {
+  EXPECT_EQ(not_understood({"perf", "allreduce"}),
+            "capstan: collective: no 'allreduce': did you mean 'all_reduce'? "
+            "see capstan perf --help\n");
+  EXPECT_THAT(not_understood({"perf", "bcast"}),
+              testing::AllOf(testing::HasSubstr("collective: bcast not in {barrier,broadcast,"),
+                             testing::HasSubstr(",all}; see capstan perf --help")));
+}
+
 TEST(Program, WordsBehindAnUnknownOptionAreNotBlamed) {
   EXPECT_EQ(not_understood({"run", "-n", "2", "--foo", "--", "true"}),
             "capstan: unknown option --foo (those of the program stand after --); "
