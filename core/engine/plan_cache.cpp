@@ -224,10 +224,12 @@ void PlanCache::begin_round(TunedCalls& calls, const Call& call) {
   }
   last_ = nullptr;
   forget_repeated();
-  if (calls.tuner.is_for_first_calls())
+  if (calls.tuner.is_for_first_calls()) {
     calls.tuner = tuner_of(typical(call));
-  else
+    calls.tuner.follow_first_calls();
+  } else {
     calls.tuner.begin_round();
+  }
   if (calls.tuner.bytes() >= worth_huge_pages) hooks_.buffers_may_have_changed();
 }
 

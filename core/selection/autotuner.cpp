@@ -85,7 +85,7 @@ Autotuner::Autotuner(std::vector<Choice> candidates, Collective collective, Byte
 
 Autotuner::Autotuner(Choice first, Bytes bytes)
     : Autotuner({std::move(first)}, Collective::barrier, bytes, false) {
-  calls_left_ = first_calls(bytes);
+  calls_left_ = first_calls;
   settled_ = false;
   for_first_calls_ = true;
 }

@@ -42,11 +42,13 @@ class Autotuner {
   Autotuner(Autotuner&&) = default;
   Autotuner& operator=(Autotuner&&) = default;
 
-  /// The number of first calls. A decision stands within a hundred calls.
+  /// The number of first calls. A decision among six candidates stands within a hundred calls.
   // measured: docs/lab-notebook.md#first-fifty-calls
-  static constexpr std::uint64_t first_calls(Bytes bytes) { return bytes < is_tiny ? 50 : 44; }
+  static constexpr std::uint64_t first_calls = 50;
   /// Whether it is for first calls. When they have been counted another one takes its place.
   bool is_for_first_calls() const { return for_first_calls_; }
+  /// First calls have touched the buffers: the first round needs no calls for that.
+  void follow_first_calls() { given_ = warm_up; }
 
   /// A decision stands: no round is under way.
   bool decided() const { return decided_; }

@@ -143,8 +143,8 @@ const std::vector<Rule>& rules() {
                          "transports/common", "transports/*"}),
          {"fmt"}},
         {"core/p2p",
-         and_vocabulary(joined(
-             requests, {"core/net", "core/memory", "core/lowering", "core/control", "transports"})),
+         and_vocabulary(joined(requests, {"kernels", "core/net", "core/memory", "core/lowering",
+                                          "core/control", "transports"})),
          {"fmt"}},
         {"core/engine/executor",
          and_vocabulary(

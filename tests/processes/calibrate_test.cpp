@@ -57,7 +57,7 @@ TEST(Calibrate, FitsTheModelThatChooses) {
   EXPECT_THAT(run("calibrate -n 2"), HasSubstr("the model's factors for 2 ranks"));
   const auto calibrated = profile();
   EXPECT_EQ(calibrated["cells"].size(), 0u);
-  for (const char* factor : {"flags", "packets", "staging"})
+  for (const char* factor : {"flags", "packets", "staging-reads"})
     EXPECT_GT(calibrated["model"][factor].get<double>(), 0) << factor;
   EXPECT_EQ(calibrated["model"]["wire"], 1) << "there is no network";
   EXPECT_THAT(run("explain all_reduce -n 2 -b 1k"),

@@ -71,7 +71,7 @@ TEST(Autotuning, AllRanksDecideAlikeAndGetRightResults) {
 
 /// Also where the others meet first, as they do before turns of broadcasts.
 TEST(Autotuning, ADifferentCallIsFoundWhileCandidatesAreTried) {
-  constexpr int first = static_cast<int>(Autotuner::first_calls(Bytes{4000}));
+  constexpr int first = static_cast<int>(Autotuner::first_calls);
   for (int before = first; before < first + 9; ++before)
     on_threads(2, autotuning(), [&](Communicator& world) {
       std::vector<float> data(1000);

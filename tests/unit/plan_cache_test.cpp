@@ -196,7 +196,7 @@ TEST(PlanCache, TheFirstCallsRunByOnePlan) {
   const CachedPlan* const first = bench.plans.next(call).plan;
   ASSERT_NE(first, nullptr);
   EXPECT_THAT(bench.plans.choice(call).reason, ::testing::HasSubstr("first calls"));
-  for (std::uint64_t i = 1; i < Autotuner::first_calls(Bytes{8}); ++i)
+  for (std::uint64_t i = 1; i < Autotuner::first_calls; ++i)
     EXPECT_EQ(bench.plans.next(call).plan, first) << i;
   EXPECT_EQ(bench.made, 1);
   EXPECT_FALSE(bench.plans.is_settled(call));
@@ -213,7 +213,7 @@ TEST(PlanCache, OneCandidateIsNotTriedThoughThereAreManyPlans) {
   const CachedPlan* const first = bench.plans.next(call).plan;
   ASSERT_NE(first, nullptr);
   bench.remember(entry_of(8000, first));
-  for (std::uint64_t i = 1; i < Autotuner::first_calls(Bytes{64'000}); ++i) bench.plans.next(call);
+  for (std::uint64_t i = 1; i < Autotuner::first_calls; ++i) bench.plans.next(call);
   bench.in_use = true;
   for (int i = 0; i < 1100; ++i) {
     Call other = call;
