@@ -301,10 +301,6 @@ class Simulation {
     rank.clock.bandwidth(write.moving);
   }
 
-  struct Interval {
-    double begin, end;
-  };
-
   static bool is_local(const Operand& operand) { return operand.place < Place::staging; }
 
   /// The extra cost of the first 4 KiB. Beyond them the hardware prefetches.
@@ -337,6 +333,10 @@ class Simulation {
          huge_ ? model_.huge_contention : model_.buffer_contention);
   }
 
+  struct Interval {
+    double begin, end;
+  };
+
   /// What a read or write takes without others at the same time.
   struct Transfer {
     double fixed, moving;
@@ -354,7 +354,7 @@ class Simulation {
     others.push_back({now, rank.clock.now()});
   }
 
-  /// Copies by the kernels of one host contend, whatever memory they read.
+  /// Copies that the kernel of one host makes at the same time contend, whatever they read.
   void await_other_copies(State& rank, Rank peer, const Transfer& cost) {
     const double now = rank.clock.now(), end = now + cost.alone();
     auto& others = copies_[hosts_.host_of(peer)];

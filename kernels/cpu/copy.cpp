@@ -59,8 +59,8 @@ void copy_by_vectors(std::uint8_t* to, const std::uint8_t* from, std::size_t byt
 
 /// Whether `rep movsb`, by which memcpy copies this much, is slow: on AMD's Zen 3 it copies 3 GB/s
 /// instead of 50 to 90 where the destination's offset in a page is 1 to 31 bytes above the
-/// source's. This is how a buffer from malloc(), 16 bytes above the start of a page, lies to a
-/// slot. Intel's processors are slower there too.
+/// source's, and at 63 bytes still a quarter less. This is how a buffer from malloc(), 16 bytes
+/// above the start of a page, lies to a slot.
 // measured: docs/lab-notebook.md#rep-movsb-and-malloc
 bool slows_rep_movsb(const std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
   constexpr std::uintptr_t page = 4096;

@@ -3,9 +3,9 @@
 //   Bandwidth/ACCESS/LEVEL            plain reads, writes and copies
 //   Reduce/TYPE/OP/SOURCES/LEVEL/TARGET
 //   Copy/LEVEL/TARGET
-//   CopyAbove/OFFSET/{copy,memcpy}    to a place that many bytes further in its page than the
-//   source FromMemory/SOURCES/{plain,ahead}  one source in main memory, the others and the result
-//   in tiles Small/TYPE/SOURCES/ELEMENTS       time of a short call
+//   CopyAbove/OFFSET/{copy,memcpy}    the destination so many bytes further in its page
+//   FromMemory/SOURCES/{plain,ahead}  one source in main memory, the others and the result in tiles
+//   Small/TYPE/SOURCES/ELEMENTS       time of a short call
 //
 // bytes_per_second counts what all threads read and write. percent_of_bound is that as a share of
 // the most that plain accesses reach at the same level with as many threads, in the same run. In
