@@ -34,12 +34,16 @@ std::string file_of(const CalibrateOptions& options) {
   return file;
 }
 
+/// With hosts all their places, else what was asked for, else one for each core.
+int ranks_of(const CalibrateOptions& options) {
+  if (options.where.given()) return ranks_on(options.where.places(0));
+  if (options.ranks > 0) return options.ranks;
+  return std::max(2, static_cast<int>(Machine::discover().cores().size()));
+}
+
 int start_ranks(const CalibrateOptions& options, const std::vector<std::string>& arguments) {
-  const std::string file = file_of(options);
-  perf::check_writable(file);
-  const int cores = static_cast<int>(Machine::discover().cores().size());
-  const int ranks = options.ranks > 0 ? options.ranks : std::max(2, cores);
-  return launcher::launch(job_of(ranks, options.where, arguments));
+  perf::check_writable(file_of(options));
+  return launcher::launch(job_of(ranks_of(options), options.where, arguments));
 }
 
 /// Adds the model to the user's profile, which the library reads by itself.

@@ -219,8 +219,7 @@ void run(const std::vector<std::string>& arguments) {
   for (const Collective collective : collectives) {
     auto candidates = candidates_for(world, collective);
     for (Bytes bytes = *smallest; bytes <= *largest; bytes = bytes * 4) {
-      const auto cell =
-          perf::cell_of(collective, DataType::f32, ReduceOp::sum, bytes, world.size());
+      const auto cell = perf::usual_cell_of(collective, bytes, world.size());
       const auto results = bench.measure(candidates, cell);
       const std::string chosen = bench.chosen(candidates, cell);
       if (world.rank() == 0)

@@ -117,7 +117,7 @@ void run(const std::vector<std::string>& arguments) {
     const auto size = parse_bytes(word);
     if (!collective || !size || *size < Bytes{1} || ranks < 1)
       throw InvalidArgument("first_calls_bench [COLLECTIVE] [SIZES] [RANKS] [PEERS]");
-    Cell cell = cell_of(*collective, DataType::f32, ReduceOp::sum, *size, ranks);
+    Cell cell = usual_cell_of(*collective, *size, ranks);
     if (cell.shape.count == Elements{0} && *collective != Collective::barrier)
       cell.shape.count = Elements{1};
     measure(cell, *size, ranks, peers);

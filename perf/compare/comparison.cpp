@@ -146,7 +146,7 @@ std::size_t Comparison::own_worker() const {
 
 /// Sets the cell of the orders that follow.
 Cell Comparison::choose(Collective collective, Bytes size) {
-  Cell cell = cell_of(collective, DataType::f32, ReduceOp::sum, size, ranks_);
+  Cell cell = usual_cell_of(collective, size, ranks_);
   if (collective != Collective::barrier && cell.shape.count == Elements{0})
     cell.shape.count = Elements{1};  // the smallest call possible
   cell_ = {.collective = static_cast<std::uint32_t>(collective), .count = cell.shape.count.value()};

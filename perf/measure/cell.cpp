@@ -28,6 +28,12 @@ Cell cell_of(Collective collective, DataType type, ReduceOp op, Bytes size, int 
   return cell;
 }
 
+Cell usual_cell_of(Collective collective, Bytes size, int ranks) {
+  Cell cell = cell_of(collective, DataType::f32, ReduceOp::sum, size, ranks);
+  cell.in_place = collective == Collective::broadcast;
+  return cell;
+}
+
 Request request_of(const Cell& cell, int rank, int ranks, std::byte* input, std::byte* output) {
   const BufferLengths lengths = cell.contract(ranks).lengths(rank);
   const auto own = cell.contract(ranks).in_place(rank);

@@ -18,6 +18,9 @@ struct Cell {
 /// The cell of a collective whose largest buffer holds at most `size` bytes. Collectives with
 /// counts per rank get blocks of different length.
 Cell cell_of(Collective collective, DataType type, ReduceOp op, Bytes size, int ranks);
+/// The cell of a sum of floats as most programs call it: a broadcast in place, as MPI_Bcast is, and
+/// all else with two buffers.
+Cell usual_cell_of(Collective collective, Bytes size, int ranks);
 
 /// The call of one rank with buffers at `input` and `output`. In place, `output` holds both.
 Request request_of(const Cell& cell, int rank, int ranks, std::byte* input, std::byte* output);

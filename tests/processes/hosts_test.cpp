@@ -157,6 +157,14 @@ TEST(HostsRun, CalibratesHostsWithDifferentNumbersOfRanks) {
   EXPECT_EQ(count_of(result.output, "\"kind\": \"flat\""), 2) << result.output;
 }
 
+TEST(HostsRun, CalibratesAllPlacesOfTheHostsThatItIsGiven) {
+  const auto result = beside_hosts(2, R"(
+    on 0 "$CAPSTAN" calibrate --hosts "${host[0]}:2,${host[1]}:3" --agent "$BED_EXEC {host}" -o -)");
+  REQUIRE_BED(result);
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("measured with 5 ranks on 2 hosts"));
+}
+
 TEST(HostsRun, MeetsByIpv6) {
   const auto result = beside_hosts(2, R"(
     export CAPSTAN_INTERFACE=::/0

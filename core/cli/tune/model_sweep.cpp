@@ -21,16 +21,23 @@ constexpr Collective collectives[] = {Collective::all_reduce, Collective::broadc
                                       Collective::all_gather};
 constexpr Bytes sizes[] = {Bytes{8},         Bytes{512},     Bytes{8 << 10}, Bytes{64 << 10},
                            Bytes{512 << 10}, Bytes{4 << 20}, Bytes{24 << 20}};
-/// After this long no more calls are timed. The longest come last.
-constexpr std::chrono::milliseconds budget{1000};
+/// No cell is measured that would end later, if it took as long as the one before. The longest come
+/// last.
+constexpr std::chrono::milliseconds budget{800};
+
+/// Nanoseconds in which the calls of one way run. Ranks that share a core need the longer ones: they
+/// run out of step at first, and the calls of turns of 300 us take 1.4 times as long as those of
+/// long ones (docs/lab-notebook.md#fit-of-the-model).
+double turn_on(const MachineView& machine, const LinkModel& model) {
+  return machine.hosts.single() && !model.shares_cores ? 300'000 : 1'000'000;
+}
 
 /// The calls in each way, with the median of a few rounds.
-MeasuredCell measure(CellClock clock) {
+MeasuredCell measure(CellClock clock, double turn) {
   constexpr std::size_t rounds = 3;
-  constexpr double turn = 300'000;
   MeasuredCell cell = clock.candidates();
   std::array<std::vector<double>, rounds> times;
-  for (auto& round : times) round = clock.times(cell.ways, turn, 200);
+  for (auto& round : times) round = clock.times(cell.ways, turn, 2000);
   for (std::size_t i = 0; i < cell.ways.size(); ++i) {
     std::array<double, rounds> of_way{};
     for (std::size_t k = 0; k < rounds; ++k) of_way[k] = times[k][i];
@@ -40,14 +47,29 @@ MeasuredCell measure(CellClock clock) {
   return cell;
 }
 
-/// Whether rank 0 has used up the time.
-bool time_is_up(Engine& engine, std::chrono::steady_clock::time_point begin) {
-  CollectiveExchange exchange{engine};
-  const std::uint8_t own = engine.rank() == 0 && std::chrono::steady_clock::now() - begin > budget;
-  std::uint8_t any = 0;
-  exchange.run({.combine = Combine::greatest, .type = DataType::u8, .count = 1}, &own, &any);
-  return any != 0;
-}
+/// Tells all ranks when rank 0 has used up the time.
+class Deadline {
+ public:
+  explicit Deadline(Engine& engine) : engine_(engine) {}
+
+  /// All ranks ask before each cell.
+  bool is_near() {
+    const auto now = Clock::now();
+    const bool late = now - begin_ + (now - last_) > budget;
+    last_ = now;
+    const std::uint8_t own = engine_.rank() == 0 && late;
+    std::uint8_t any = 0;
+    CollectiveExchange{engine_}.run(
+        {.combine = Combine::greatest, .type = DataType::u8, .count = 1}, &own, &any);
+    return any != 0;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Engine& engine_;
+  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point last_ = begin_;
+};
 
 /// A buffer as those of long-lived programs come to be: in huge pages, where the ranks use them.
 class Buffer {
@@ -71,14 +93,14 @@ std::vector<MeasuredCell> measure_cells(Engine& engine) {
   constexpr Bytes largest = std::ranges::max(sizes);
   const Buffer input{largest, engine.machine().huge_pages};
   const Buffer output{largest, engine.machine().huge_pages};
-  const auto begin = std::chrono::steady_clock::now();
+  const double turn = turn_on(engine.machine(), link_model(engine.machine(), engine.settings()));
+  Deadline deadline{engine};
   std::vector<MeasuredCell> cells;
   for (const Bytes size : sizes)
     for (const Collective collective : collectives) {
-      if (time_is_up(engine, begin)) return cells;
-      const perf::Cell cell =
-          perf::cell_of(collective, DataType::f32, ReduceOp::sum, size, engine.size());
-      cells.push_back(measure({engine, cell, input.data(), output.data()}));
+      if (deadline.is_near()) return cells;
+      const perf::Cell cell = perf::usual_cell_of(collective, size, engine.size());
+      cells.push_back(measure({engine, cell, input.data(), output.data()}, turn));
     }
   return cells;
 }

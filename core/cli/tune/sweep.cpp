@@ -64,8 +64,7 @@ class Sweep {
     std::vector<perf::Cell> cells;
     for (const Collective collective : plan_.collectives)
       for (const Bytes size : plan_.sizes) {
-        cells.push_back(
-            perf::cell_of(collective, DataType::f32, ReduceOp::sum, size, engine_.size()));
+        cells.push_back(perf::usual_cell_of(collective, size, engine_.size()));
         const auto same = [&](const perf::Cell& other) {
           return other.collective == collective && other.shape == cells.back().shape;
         };
