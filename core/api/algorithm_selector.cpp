@@ -29,10 +29,10 @@ Hosts spread(int ranks, int hosts) {
 }
 
 LinkModel model_of(const Hosts& hosts, const Settings& settings) {
-  const std::size_t most =
-      hosts.single() ? static_cast<std::size_t>(hosts.ranks()) : hosts.on(0).size();
+  const std::size_t cores = Machine::discover().processing_units().size();
   return link_model({.hosts = hosts,
-                     .shares_cores = Machine::discover().processing_units().size() < most,
+                     .shares_cores = cores < static_cast<std::size_t>(hosts.most_on_a_host()),
+                     .cores = static_cast<double>(cores),
                      .reads_peers = hosts.single()},
                     settings);
 }

@@ -26,6 +26,7 @@ LinkModel link_model(const MachineView& machine, const Settings& settings) {
   return machine.scales.at(machine.hosts)
       .applied({.reads_peers = machine.reads_peers && settings.single_copy,
                 .shares_cores = machine.shares_cores,
+                .cores = machine.cores,
                 .huge_pages = machine.huge_pages,
                 .cache = machine.cached_buffers});
 }

@@ -25,6 +25,7 @@ struct MachineView {
   Network network = Network::tcp;  ///< between hosts
   JobKey key = JobKey::random();   ///< of the world: by it ranks recognise each other there
   bool shares_cores = false;       ///< some ranks of some host share a core
+  double cores = 1;                ///< then: for the ranks of the host that has fewest per rank
   Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
   bool reads_peers = false;        ///< every rank can read every other's memory
   bool huge_pages = false;         ///< every rank may put its buffers into huge pages, and can

@@ -24,6 +24,13 @@ std::vector<Rank> Hosts::on(int host) const {
   return all;
 }
 
+int Hosts::most_on_a_host() const {
+  if (!map_) return ranks_;
+  std::size_t most = 0;
+  for (const auto& members : map_->members) most = std::max(most, members.size());
+  return static_cast<int>(most);
+}
+
 bool Hosts::even() const {
   return !map_ || std::ranges::all_of(map_->members, [&](const auto& members) {
     return members.size() == map_->members[0].size();

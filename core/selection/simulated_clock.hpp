@@ -11,10 +11,12 @@ class Clock {
  public:
   double now() const { return now_; }
   const PredictedTime& spent() const { return spent_; }
-  void latency(double time) { now_ += time, spent_.latency += time; }
-  void bandwidth(double time) { now_ += time, spent_.bandwidth += time; }
-  void reduction(double time) { now_ += time, spent_.reduction += time; }
-  void waiting(double time) { now_ += time, spent_.waiting += time; }
+  /// What the core has done; the rest of the time the rank waited.
+  double busy() const { return busy_; }
+  void latency(double time) { work(time, spent_.latency); }
+  void bandwidth(double time) { work(time, spent_.bandwidth); }
+  void reduction(double time) { work(time, spent_.reduction); }
+  void waiting(double time) { work(time, spent_.waiting); }  ///< for memory
   /// Waits until the news of an event, which takes `travel`, has come.
   void wait_for(double event, double travel) {
     const double late = event + travel - now_;
@@ -25,7 +27,9 @@ class Clock {
   }
 
  private:
-  double now_ = 0;
+  void work(double time, double& kind) { now_ += time, busy_ += time, kind += time; }
+
+  double now_ = 0, busy_ = 0;
   PredictedTime spent_{};
 };
 

@@ -52,12 +52,24 @@ class Simulation {
     }
     const Rank last = slowest();
     const double start = std::ranges::max(filled, {}, &Clock::now).now();
-    const double time = (ranks_[last].clock.now() - start) / (calls - to_fill);
+    const double elapsed = ranks_[last].clock.now() - start;
+    const double time = std::max(elapsed, work_per_core(filled)) / (calls - to_fill);
     const PredictedTime spent = ranks_[last].clock.spent() - filled[last].spent();
     return spent.total() > 0 ? spent * (time / spent.total()) : PredictedTime{.latency = time};
   }
 
  private:
+  /// What each core of the busiest host has done since then, where its ranks share them evenly; 0
+  /// where each rank has a core.
+  double work_per_core(const ByRank<Clock>& before) const {
+    if (!model_.shares_cores) return 0;
+    std::vector<double> of_host(static_cast<std::size_t>(hosts_.count()));
+    for (const Rank r : all_ranks(programs_.size()))
+      of_host[static_cast<std::size_t>(hosts_.host_of(r))] +=
+          ranks_[r].clock.busy() - before[r].busy();
+    return std::ranges::max(of_host) / model_.cores;
+  }
+
   static constexpr std::size_t calls = 10, to_fill = 5;
 
   using Area = std::tuple<Rank, int, Elements>;  // owner, region and offset on its staging buffer

@@ -53,12 +53,6 @@ class Bounds {
   PhysicalBound greatest_;
 };
 
-int most_ranks_of_host(const Hosts& hosts) {
-  std::size_t most = 0;
-  for (int host = 0; host < hosts.count(); ++host) most = std::max(most, hosts.on(host).size());
-  return static_cast<int>(most);
-}
-
 }  // namespace
 
 PhysicalBound physical_bound(const Call& call, const Cluster& cluster) {
@@ -73,7 +67,7 @@ PhysicalBound physical_bound(const Call& call, const Cluster& cluster) {
   const Fabric& fabric = *cluster.fabric;
   const LinkClass& port = fabric.classes()[Fabric::port_class];
   // Ranks of one host reach each other without the network: a group holds whole hosts.
-  const int each = most_ranks_of_host(hosts), ports_of_host = cluster.port_per_rank ? each : 1;
+  const int each = hosts.most_on_a_host(), ports_of_host = cluster.port_per_rank ? each : 1;
   bounds.cut(ports_of_host > 1 ? "host's ports" : "port", each, ports_of_host / port.byte);
   for (const Fabric::Partition& part : fabric.partitions())
     if (part.ports % ports_of_host == 0)

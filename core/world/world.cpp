@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
+#include <map>
 #include <new>
 #include <numeric>
+#include <unordered_map>
 
 #include "capstan/error.hpp"
 #include "core/bootstrap/join.hpp"
@@ -35,18 +37,24 @@ Processors own_processors() {
   return processors;
 }
 
-/// Whether ranks share processors: there are fewer processors than ranks, or two ranks are bound to
-/// the same single one.
-bool oversubscribed(const std::vector<Processors>& ranks) {
-  Processors all, taken;
-  bool shared = false;
+/// How many ranks share a processor: there are fewer processors than ranks, or several ranks are
+/// bound to the same single one. 1: none do.
+double ranks_per_processor(const std::vector<Processors>& ranks) {
+  Processors all;
+  std::unordered_map<Processors, std::size_t> bound;
   for (const Processors& own : ranks) {
     all |= own;
-    if (own.count() != 1) continue;
-    shared = shared || (taken & own).any();
-    taken |= own;
+    if (own.count() == 1) ++bound[own];
   }
-  return shared || all.count() < ranks.size();
+  const auto processors = static_cast<double>(std::max(all.count(), std::size_t{1}));
+  double most = static_cast<double>(ranks.size()) / processors;
+  for (const auto& [processor, sharing] : bound)
+    most = std::max(most, static_cast<double>(sharing));
+  return std::max(most, 1.0);
+}
+
+bool oversubscribed(const std::vector<Processors>& ranks) {
+  return ranks_per_processor(ranks) > 1;
 }
 
 /// Whether there is a core for each rank and one for its progress thread.
@@ -118,13 +126,17 @@ MachineView agree_on_machine(StoreExchange& exchange, const Process& own,
   const Hosts hosts = hosts_of(identities.elements(), settings);
 
   const auto all = gather_answers(exchange, own_processors(), "processors");
-  std::vector<Processors> neighbours;  // the processors of each rank on this host
+  std::map<std::string, std::vector<Processors>> by_host;  // the processors of each rank there
   int position = 0;
   for (int peer = 0; peer < exchange.ranks(); ++peer) {
-    if (identities[Rank{peer}] != own_host) continue;
-    if (Rank{peer} == exchange.self()) position = static_cast<int>(neighbours.size());
-    neighbours.push_back(all[Rank{peer}]);
+    auto& of_host = by_host[identities[Rank{peer}]];
+    if (Rank{peer} == exchange.self()) position = static_cast<int>(of_host.size());
+    of_host.push_back(all[Rank{peer}]);
   }
+  const std::vector<Processors>& neighbours = by_host[own_host];
+  double sharing_one = 1;  // ranks that share a processor where most do
+  for (const auto& [name, ranks] : by_host)
+    sharing_one = std::max(sharing_one, ranks_per_processor(ranks));
   const Machine machine = Machine::discover();
   const auto sharing = static_cast<int>(neighbours.size());
   const auto caches = exchange.from_first(
@@ -136,6 +148,8 @@ MachineView agree_on_machine(StoreExchange& exchange, const Process& own,
   return {.hosts = hosts,
           .network = network,
           .key = key,
+          .shares_cores = sharing_one > 1,
+          .cores = hosts.most_on_a_host() / sharing_one,
           .chunk = caches.chunk,
           .cached_buffers = caches.buffers,
           .measured = std::move(profile.measured),
@@ -193,15 +207,13 @@ bool wants_autotuning(const Settings& settings) {
 /// Abilities that a rank may use only if all ranks have them and want them.
 void agree_on_abilities(MachineView& machine, StoreExchange& exchange, Transport& transport,
                         const Settings& settings) {
-  const std::array<std::uint8_t, 4> own{reaches_peers(exchange, transport),
-                                        may_use_huge_pages(settings), wants_autotuning(settings),
-                                        !machine.oversubscribed};
-  std::array<std::uint8_t, 4> all{};
+  const std::array<std::uint8_t, 3> own{reaches_peers(exchange, transport),
+                                        may_use_huge_pages(settings), wants_autotuning(settings)};
+  std::array<std::uint8_t, 3> all{};
   exchange.run({.subject = "abilities", .count = own.size()}, own.data(), all.data());
   machine.reads_peers = all[0] != 0;
   machine.huge_pages = machine.reads_peers && all[1] != 0;  // they help readers only
   machine.autotunes = all[2] != 0;
-  machine.shares_cores = all[3] == 0;
 }
 
 /// A rank of a world. It sleeps on the transport of the world, also for all groups made from it.
@@ -305,19 +317,21 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
   if (ranks < 1)
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
   const Machine machine = Machine::discover();
-  const bool oversubscribed = own_processors().count() < static_cast<std::size_t>(ranks);
-  const MachineView view{
-      .threads = true,
-      .hosts = virtual_hosts(ranks, settings),
-      .shares_cores = oversubscribed,
-      .chunk = ranks > 1 ? chunk_bytes_for(machine, ranks) : Bytes{0},
-      .reads_peers = true,
-      .huge_pages = ranks > 1 && may_use_huge_pages(settings),
-      .autotunes = wants_autotuning(settings),
-      .cached_buffers = cached_buffers(machine, ranks),
-      .oversubscribed = oversubscribed,
-      .free_core = own_processors().count() >= 2 * static_cast<std::size_t>(ranks),
-      .processes = ByRank<Process>(ranks)};
+  const std::size_t processors = own_processors().count();
+  const bool oversubscribed = processors < static_cast<std::size_t>(ranks);
+  const Hosts hosts = virtual_hosts(ranks, settings);
+  const MachineView view{.threads = true,
+                         .hosts = hosts,
+                         .shares_cores = oversubscribed,
+                         .cores = static_cast<double>(processors) / hosts.count(),
+                         .chunk = ranks > 1 ? chunk_bytes_for(machine, ranks) : Bytes{0},
+                         .reads_peers = true,
+                         .huge_pages = ranks > 1 && may_use_huge_pages(settings),
+                         .autotunes = wants_autotuning(settings),
+                         .cached_buffers = cached_buffers(machine, ranks),
+                         .oversubscribed = oversubscribed,
+                         .free_core = processors >= 2 * static_cast<std::size_t>(ranks),
+                         .processes = ByRank<Process>(ranks)};
   const SegmentLayout layout = segment_layout(ranks, view, settings);
   std::vector<Member> members;
   for (auto& transport : make_transports_of_threads(view.hosts, layout.total(), settings))

@@ -24,18 +24,16 @@ bool reads_memory() {
 
 MachineView expected_machine(const Hosts& hosts, const Settings& settings) {
   const Machine machine = Machine::discover();
-  std::size_t sharing = 0;  // ranks on the host that has most
-  for (int host = 0; host < hosts.count(); ++host)
-    sharing = std::max(
-        sharing, hosts.single() ? static_cast<std::size_t>(hosts.ranks()) : hosts.on(host).size());
-  const int each = static_cast<int>(sharing);
-  const bool shares = machine.processing_units().size() < sharing;
+  const int each = hosts.most_on_a_host();
+  const std::size_t cores = machine.processing_units().size();
+  const bool shares = cores < static_cast<std::size_t>(each);
   const bool reads = hosts.single() && reads_memory();
   ProfileContent profile =
       content_of(find_profile(settings.profile, machine), std::string{word_for(settings.network)});
   return {.hosts = hosts,
           .network = settings.network,
           .shares_cores = shares,
+          .cores = static_cast<double>(cores),
           .chunk = chunk_bytes_for(machine, each),
           .reads_peers = reads,
           .huge_pages = reads && settings.huge_pages && can_collapse_pages(),

@@ -25,9 +25,9 @@ constexpr Bytes sizes[] = {Bytes{8},         Bytes{512},     Bytes{8 << 10}, Byt
 /// last.
 constexpr std::chrono::milliseconds budget{800};
 
-/// Nanoseconds in which the calls of one way run. Ranks that share a core need the longer ones: they
-/// run out of step at first, and the calls of turns of 300 us take 1.4 times as long as those of
-/// long ones (docs/lab-notebook.md#fit-of-the-model).
+/// Nanoseconds in which the calls of one way run. Ranks that share a core need the longer ones:
+/// they run out of step at first, and the calls of turns of 300 us take 1.4 times as long as those
+/// of long ones (docs/lab-notebook.md#fit-of-the-model).
 double turn_on(const MachineView& machine, const LinkModel& model) {
   return machine.hosts.single() && !model.shares_cores ? 300'000 : 1'000'000;
 }
