@@ -137,6 +137,21 @@ TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesNothing) {
   EXPECT_TRUE(reads_buffers(chosen(exchange, shared).protocol)) << "no kernel is needed";
 }
 
+/// All ranks copy all blocks: one core takes twice as long as two, and four no less than one each.
+TEST(Selector, RanksThatShareACoreCopyOneAfterTheOther) {
+  const Call gather{.collective = Collective::all_gather, .shape = {.count = Elements{100'000}}};
+  const auto on = [&](double cores) {
+    return choose(gather, 4, AlgorithmRules::parse("all_gather:direct/staged"), true,
+                  {.shares_cores = true, .cores = cores})
+        .nanoseconds;
+  };
+  EXPECT_NEAR(on(1) / on(2), 2, 0.01);
+  LinkModel alone;
+  alone.time_slice = 0;
+  EXPECT_GE(on(4), choose(gather, 4, AlgorithmRules::parse("all_gather:direct/staged"), true, alone)
+                       .nanoseconds);
+}
+
 /// What is seen costs no more than what is read through the kernel, and less where that is done.
 TEST(Selector, PeerMappedBuffersNeverCostMore) {
   for (const Collective collective : all_collectives()) {
