@@ -135,7 +135,7 @@ void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
                    "not with --device, whose calls go by the device's own executor or by pinned "
                    "memory");
   if (options.against.empty()) {
-    refuse_options(command, {"--sizes"}, "only with --against");
+    refuse_options(command, {"--sizes", "--unbound"}, "only with --against");
     const Collective collective = *collective_named(options.collective());
     const auto without = [&](const char* what) {
       return fmt::format("{} has no {}: leave it out", name_of(collective), what);
@@ -173,9 +173,6 @@ int perf_against(const PerfOptions& options, const std::vector<std::string>& arg
                               Collective::all_to_all, Collective::barrier});
     else
       all.collectives.push_back(*collective_named(name));
-  if (options.measure.buffers != perf::Buffers::plain)
-    throw InvalidArgument(
-        "--buffers allocated: other libraries have no such memory; leave out --against");
   if (all.ranks.empty()) all.ranks = {default_ranks(options)};
   check_files(options);
   return perf::compare(all);
@@ -252,7 +249,8 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
             options->measure.buffers =
                 name == "plain" ? perf::Buffers::plain : perf::Buffers::allocated;
           },
-          "Memory of the buffers: plain, or allocated by the library")
+          "Memory of the buffers: plain, or allocated by the library. With --against those of "
+          "other libraries stay plain")
       ->check(CLI::IsMember({"plain", "allocated"}))
       ->default_str("plain");
   command
@@ -288,6 +286,17 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
                    "With --against: these sizes instead of 8, 64, 1K ... 256M")
       ->delimiter(',')
       ->allow_extra_args(false);
+  command->add_flag("!--unbound", options->measure.bind,
+                    "With --against: ranks run on the cores that the system gives them");
+  command
+      ->add_option_function<double>(
+          "--skew",
+          [options](const double& microseconds) {
+            options->measure.skew = std::chrono::nanoseconds{std::llround(microseconds * 1000)};
+          },
+          "Ranks come to calls that are alone at random times within so many microseconds; the "
+          "time counts from the last one on")
+      ->check(CLI::Range(0.0, 1e6));
   command->add_option("--chart", options->chart,
                       "Write an HTML page of diagrams, which needs no network to be read");
   command->add_option("--trace", options->trace,

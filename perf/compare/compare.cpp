@@ -7,6 +7,7 @@
 #include <iterator>
 #include <span>
 
+#include "capstan/error.hpp"
 #include "perf/compare/chart.hpp"
 #include "perf/compare/comparison.hpp"
 #include "perf/compare/summary.hpp"
@@ -68,17 +69,32 @@ class ComparisonRun {
     launcher::LaunchOptions place{.ranks = ranks, .command = {}, .environment = {}, .timeout = {}};
     options_.where.apply_to(place);
     const TestBed testbed{place};
-    Coordinator coordinator{workers_of(options_.peers, testbed), ranks, testbed.address()};
-    if (table_) fmt::print("# {}, {}\n", Machine::discover().name(), testbed.text());
+    Coordinator coordinator{workers_of(options_.peers, testbed), ranks, testbed.address(),
+                            options_.measure.bind};
+    if (table_)
+      fmt::print("# {}, {}{}\n", Machine::discover().name(), testbed.text(), conditions());
     print_workers(coordinator, ranks, table_);
     note_workers(coordinator, testbed);
     if (table_) fmt::print("{}", cell_head(options_.peers)), std::fflush(stdout);
     const bool alone = !testbed.several_hosts() && ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
+    if (!alone && options_.measure.skew.count() > 0) throw InvalidArgument{needs_calls_alone};
     Comparison comparison{coordinator, ranks, options_.measure, alone};
     const std::size_t first = cells_.size();
     for (const Collective collective : options_.collectives)
       for (const Bytes size : options_.sizes) measure(comparison, collective, size);
     check_cliffs_from(first, comparison);
+  }
+
+  /// What is not as usual.
+  std::string conditions() const {
+    const MeasureOptions& measure = options_.measure;
+    std::string text;
+    if (!measure.bind) text += ", ranks not bound to cores";
+    if (measure.buffers == Buffers::allocated) text += ", Capstan's buffers allocated by it";
+    if (measure.skew.count() > 0)
+      text += fmt::format(", ranks come to calls that are alone within {} us",
+                          static_cast<double>(measure.skew.count()) / 1000);
+    return text;
   }
 
   /// What took part, for the chart: once for all numbers of ranks.
@@ -87,7 +103,7 @@ class ComparisonRun {
       const std::pair fact{name, text};
       if (std::ranges::find(facts_, fact) == facts_.end()) facts_.push_back(fact);
     };
-    note("ranks", testbed.text());
+    note("ranks", testbed.text() + conditions());
     for (std::size_t i = 0; i < coordinator.workers(); ++i)
       note(coordinator.spec(i).name,
            coordinator.disqualified(i).value_or(coordinator.spec(i).configuration));

@@ -125,6 +125,7 @@ void Comparison::measure_alone(std::size_t worker) {
   order.kind = Order::Kind::time_alone;
   order.calls = std::min<std::uint64_t>(calls, entry.calls);
   order.call_nanoseconds = static_cast<std::uint64_t>(call * 1e9);
+  order.skew_nanoseconds = static_cast<std::uint64_t>(options_.skew.count());
   const Answer answer = coordinator_.order(worker, order);
   entry.active = !answer.failed;
   if (entry.active) entry.alone.push_back(answer.seconds);
@@ -149,7 +150,9 @@ Cell Comparison::choose(Collective collective, Bytes size) {
   Cell cell = usual_cell_of(collective, size, ranks_);
   if (collective != Collective::barrier && cell.shape.count == Elements{0})
     cell.shape.count = Elements{1};  // the smallest call possible
-  cell_ = {.collective = static_cast<std::uint32_t>(collective), .count = cell.shape.count.value()};
+  cell_ = {.collective = static_cast<std::uint32_t>(collective),
+           .count = cell.shape.count.value(),
+           .allocated = options_.buffers == Buffers::allocated};
   return cell;
 }
 

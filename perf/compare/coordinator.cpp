@@ -65,8 +65,10 @@ void end(launcher::Child& child, std::vector<launcher::LineForwarder>& output) {
 
 }  // namespace
 
-Coordinator::Coordinator(std::vector<WorkerSpec> workers, int ranks, const std::string& address)
+Coordinator::Coordinator(std::vector<WorkerSpec> workers, int ranks, const std::string& address,
+                         bool bind)
     : ranks_(ranks),
+      bind_(bind),
       secret_(random_text()),
       server_({.endpoint = TcpEndpoint{address, 0}, .secret = Secret::from_text(secret_)}) {
   for (WorkerSpec& spec : workers) {
@@ -99,6 +101,8 @@ void Coordinator::start(Worker& worker) {
                                                             .secret = Secret::from_text(secret_),
                                                             .scope = worker.scope},
                                       Deadline::in(to_answer));
+    put_text(*worker.store, worker_protocol::binding_key,
+             bind_ ? worker_protocol::binds : worker_protocol::binds_not);
     worker.child = launcher::start_child(
         {.command = worker.spec.command(), .environment = environment, .cpus = {}});
   } catch (const Error& error) {

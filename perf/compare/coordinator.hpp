@@ -20,7 +20,9 @@ namespace capstan::perf {
 /// address of this host, and prove that they know the coordinator's secret. Not thread-safe.
 class Coordinator {
  public:
-  Coordinator(std::vector<WorkerSpec> workers, int ranks, const std::string& address);
+  /// Ranks bind themselves to cores of their own if `bind`.
+  Coordinator(std::vector<WorkerSpec> workers, int ranks, const std::string& address,
+              bool bind = true);
   /// Ends all workers.
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
@@ -57,6 +59,7 @@ class Coordinator {
   void disqualify(Worker& worker, const std::string& reason);
 
   const int ranks_;
+  const bool bind_;
   const std::string secret_;
   StoreServer server_;
   std::vector<Worker> workers_;

@@ -23,6 +23,7 @@ namespace capstan::perf::worker_protocol {
 /// values through a store (core/bootstrap/store) that the coordinator serves. So ranks can be on
 /// any host, and only processes that know the secret take part. Each worker has its own scope:
 ///
+///   binding           whether ranks bind themselves to cores
 ///   machine/RANK      the processors that a rank may run on; every rank reads all of them
 ///   order/N           the N-th order to all ranks, from 1 on
 ///   answer/N/RANK     a rank's answer to it; N = 0: whether it has joined its library's world
@@ -63,8 +64,11 @@ struct Order {
   std::uint64_t parts = 0;
   /// To prepare without letting the library finish its trials.
   std::uint64_t unsettled = 0;
-  /// To time calls that are alone: the nanoseconds that one in a row takes.
-  std::uint64_t call_nanoseconds = 0;
+  /// To time calls that are alone: the nanoseconds that one in a row takes, and those within which
+  /// ranks begin one.
+  std::uint64_t call_nanoseconds = 0, skew_nanoseconds = 0;
+  /// To prepare with buffers that the library allocates, if it can.
+  std::uint64_t allocated = 0;
 };
 
 struct Answer {
@@ -83,6 +87,9 @@ struct CallTimes {
 inline void write(Answer& answer, std::string_view text) {
   answer.text[text.copy(answer.text, sizeof answer.text - 1)] = '\0';
 }
+
+inline constexpr const char* binding_key = "binding";
+inline constexpr const char *binds = "own cores", *binds_not = "none";
 
 inline std::string machine_key(int rank) {
   return fmt::format("machine/{}", rank);

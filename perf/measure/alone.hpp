@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "perf/measure/statistics.hpp"
@@ -11,7 +14,7 @@ namespace capstan::perf {
 /// Calls that all ranks of a machine begin together, each after a time in which nothing is under
 /// way: as a program makes them that computes in between. Calls in a row may overlap, so that a
 /// rank which only sends seems to be done early. The clock is that of the machine, which all
-/// processes share.
+/// processes share. With a skew the ranks begin at random times within it, which all of them know.
 class AloneCalls {
  public:
   using Clock = std::chrono::steady_clock;
@@ -19,21 +22,36 @@ class AloneCalls {
   /// The least time in which nothing is under way.
   static constexpr std::chrono::microseconds quiet{20};
 
+  struct Arrival {
+    Clock::duration skew{};
+    int rank = 0, ranks = 1;
+  };
+
   /// The first call begins at `begin`, the same on all ranks. `seconds` is what a call takes,
   /// about. Calls begin so far from each other that one may take several times as long.
-  AloneCalls(Clock::time_point begin, double seconds) : begin_(begin), period_(period(seconds)) {}
+  AloneCalls(Clock::time_point begin, double seconds) : AloneCalls(begin, seconds, {}) {}
+  AloneCalls(Clock::time_point begin, double seconds, const Arrival& arrival)
+      : begin_(begin), period_(period(seconds) + arrival.skew), arrival_(arrival) {}
 
-  /// Seconds from the common begin of a call to its end on this rank, the median.
+  /// Seconds from when the last rank begins a call to its end on this rank, 0 where it has ended
+  /// before. The median; with a skew, where it depends on the order of the ranks which of their
+  /// times counts, the mean of all but the longest tenth.
   template <class Call>
   double time(std::uint64_t calls, const Call& call) const {
     std::vector<double> seconds;
     seconds.reserve(calls);
+    std::minstd_rand random;
     for (std::uint64_t i = 0; i < calls; ++i) {
-      const auto begin = wait_until(begin_ + static_cast<std::int64_t>(i) * period_);
+      const auto delays = next_delays(random);
+      const auto common = begin_ + static_cast<std::int64_t>(i) * period_;
+      const auto own = delays[static_cast<std::size_t>(arrival_.rank)];
+      const auto begin = std::max(wait_until(common + own), common + std::ranges::max(delays));
       call();
-      seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+      const std::chrono::duration<double> took = Clock::now() - begin;
+      seconds.push_back(std::max(took.count(), 0.0));
     }
-    return Statistics{std::move(seconds)}.median();
+    return arrival_.skew > Clock::duration{} ? trimmed_mean(std::move(seconds))
+                                             : Statistics{std::move(seconds)}.median();
   }
 
   /// From the begin of a call to that of the next one.
@@ -57,8 +75,24 @@ class AloneCalls {
     return time;
   }
 
+  /// By how much each rank comes later to the next call.
+  std::vector<Clock::duration> next_delays(std::minstd_rand& random) const {
+    std::uniform_int_distribution<Clock::rep> delay{0, arrival_.skew.count()};
+    std::vector<Clock::duration> delays(static_cast<std::size_t>(arrival_.ranks));
+    for (auto& each : delays) each = Clock::duration{delay(random)};
+    return delays;
+  }
+
+  static double trimmed_mean(std::vector<double> seconds) {
+    std::ranges::sort(seconds);
+    seconds.resize(seconds.size() - seconds.size() / 10);
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0) /
+           static_cast<double>(seconds.size());
+  }
+
   const Clock::time_point begin_;
   const Clock::duration period_;
+  const Arrival arrival_;
 };
 
 }  // namespace capstan::perf

@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "capstan/error.hpp"
 #include "core/net/host_identity.hpp"
 #include "perf/measure/alone.hpp"
 #include "perf/measure/data.hpp"
@@ -75,7 +76,9 @@ Bench::Bench(Communicator& world, Bytes largest, const MeasureOptions& options)
       output_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
       input_(input_memory_.get()),
       output_(output_memory_.get()),
-      begins_together_(on_own_cores()) {}
+      begins_together_(on_own_cores()) {
+  if (!begins_together_ && options.skew.count() > 0) throw InvalidArgument{needs_calls_alone};
+}
 
 Bench::~Bench() = default;
 
@@ -188,7 +191,9 @@ double Bench::time_alone(const Cell& cell, double call) {
   const Request request = request_of(cell);
   std::int64_t begin = (Clock::now() + soon).time_since_epoch().count();
   world_.all_reduce(std::span{&begin, 1}, ReduceOp::max);
-  const AloneCalls alone{Clock::time_point{Clock::duration{begin}}, call};
+  const AloneCalls alone{Clock::time_point{Clock::duration{begin}},
+                         call,
+                         {options_.skew, world_.rank(), world_.size()}};
   return slowest(alone.time(std::min<std::uint64_t>(calls, 20000), [&] {
     run(request);
     finish();

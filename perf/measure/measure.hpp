@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -45,6 +46,9 @@ struct Measurement {
 /// busbw / algbw as nccl-tests defines it: bytes on each link per byte of the call's size.
 double bus_share(Collective collective, int ranks);
 
+inline constexpr const char* needs_calls_alone =
+    "--skew: calls are measured alone only where all ranks are on one host, with a core each";
+
 struct MeasureOptions {
   /// How often the calls of a cell are timed; fewer times where single calls take too long.
   int rounds = 15;
@@ -52,6 +56,9 @@ struct MeasureOptions {
   /// has decided, for eight times as long at most.
   double seconds = 0.25;
   bool check = true;
+  bool bind = true;  ///< comparisons bind each rank to a core of its own
+  /// Within which time ranks come to calls that are alone: see AloneCalls.
+  std::chrono::nanoseconds skew{};
   Buffers buffers = Buffers::plain;
   std::string vendor{};   ///< of a device: "cuda" or "hip"
   int device_number = 0;  ///< of the vendor's devices this one, counted round

@@ -53,6 +53,7 @@ TEST(Perf, NamesTheChoices) {
 
 TEST(Perf, RefusesOptionsThatDoNothing) {
   EXPECT_THAT(refused_by_perf({"--sizes", "8"}), HasSubstr("--sizes: only with --against"));
+  EXPECT_THAT(refused_by_perf({"--unbound"}), HasSubstr("--unbound: only with --against"));
   EXPECT_THAT(refused_by_perf({"--root", "1"}), HasSubstr("--root: all_reduce has no root"));
   EXPECT_THAT(refused_by_perf({"broadcast", "--ops", "max"}), HasSubstr("--ops: broadcast has no"));
   EXPECT_THAT(refused_by_perf({"broadcast", "--root", "2"}), HasSubstr("there are 2 ranks"));
@@ -152,6 +153,20 @@ TEST(Perf, ComparesWithAPeer) {
                                           "{} in its place",
                                           parts)));
   EXPECT_THAT(result.output, ::testing::Not(HasSubstr("left out")));
+  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("wrong")));
+}
+
+TEST(Perf, ComparesWithBuffersOfItsOwnWithoutCoresOfItsOwnAndWithRanksThatComeLate) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "perf", "all_gather,barrier", "-n", "2", "--against", "openmpi",
+                   "--sizes", "8,64K", "--rounds", "2", "--seconds", "0.01", "--buffers",
+                   "allocated", "--unbound", "--skew", "20"});
+  if (result.output.find("was not built") != std::string::npos)
+    GTEST_SKIP() << "no libopenmpi-dev, or built with sanitizers";
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("ranks not bound to cores, Capstan's buffers allocated by "
+                                       "it, ranks come to calls that are alone within 20 us"));
+  EXPECT_THAT(result.output, HasSubstr("# the same for calls that are alone: "));
   EXPECT_THAT(result.output, ::testing::Not(HasSubstr("wrong")));
 }
 

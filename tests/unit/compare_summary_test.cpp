@@ -67,6 +67,22 @@ TEST(AloneCalls, BeginAtTimesThatAllRanksKnow) {
   EXPECT_EQ(AloneCalls::calls_in(1e-9, 1), 1U) << "one at least";
 }
 
+/// All ranks know when the last one begins; none begins before the common time.
+TEST(AloneCalls, CountFromTheLastRankWhereRanksComeAtDifferentTimes) {
+  using Clock = AloneCalls::Clock;
+  const auto begin = Clock::now();
+  std::vector<std::vector<Clock::time_point>> begun(2);
+  std::vector<double> seconds;
+  for (const int rank : {0, 1}) {
+    const AloneCalls alone{begin, 1e-6, {std::chrono::milliseconds{1}, rank, 2}};
+    seconds.push_back(alone.time(10, [&] { begun[std::size_t(rank)].push_back(Clock::now()); }));
+  }
+  // Both ranks were made here one after the other: only the first was in time.
+  for (std::size_t i = 0; i < 10; ++i) EXPECT_GE(begun[0][i], begin);
+  EXPECT_GE(seconds[0], 0) << "it has ended before the other one begins, or with it";
+  EXPECT_GT(seconds[1], seconds[0]) << "it was late";
+}
+
 TEST(Summaries, CompareAllReducesWithTheirPartsAndWhatLargerCellsWereFasterThan) {
   const std::vector<CellResult> cells{cell_of(Collective::all_reduce, 8, 5),
                                       cell_of(Collective::all_reduce, 64, 3),

@@ -1,4 +1,6 @@
-// Capstan in a comparison: the public API with plain buffers and default settings.
+// Capstan in a comparison: the public API and default settings.
+
+#include <algorithm>
 
 #include "perf/compare/workers/worker.hpp"
 
@@ -14,6 +16,12 @@ class Capstan : public Library {
     request_ = request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
                           reinterpret_cast<std::byte*>(output));
     return [this, request = request_] { world_.run(request); };
+  }
+  std::shared_ptr<float> allocate(std::size_t count, float value, bool own) override {
+    if (!own) return Library::allocate(count, value, false);
+    const auto memory = std::make_shared<SharedBuffer<float>>(world_.allocate<float>(count));
+    std::fill_n(memory->data(), count, value);
+    return {memory, memory->data()};
   }
   void barrier() override { world_.barrier(); }
   void settle() override {

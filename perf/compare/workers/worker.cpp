@@ -48,9 +48,10 @@ std::string machine_of_this_process() {
 /// Binds this process to its own core, as far as there are enough. Machines count, not hosts:
 /// network namespaces that stand for hosts share the cores of one machine.
 void bind_to_own_core(Store& store, const Launch& launch) {
+  const auto deadline = Deadline::in(worker_protocol::time_to_join);
+  if (get_text(store, worker_protocol::binding_key, deadline) != worker_protocol::binds) return;
   const std::string own = machine_of_this_process();
   put_text(store, worker_protocol::machine_key(launch.rank), own);
-  const auto deadline = Deadline::in(worker_protocol::time_to_join);
   int neighbours = 0;
   std::size_t place = 0;
   for (int rank = 0; rank < launch.size; ++rank) {
@@ -63,21 +64,17 @@ void bind_to_own_core(Store& store, const Launch& launch) {
     bind_this_thread(place_ranks(machine, neighbours)[place]);
 }
 
-/// The buffers of one cell, allocated as in most programs.
-class CellBuffers {
- public:
-  CellBuffers(const Cell& cell, int rank, int size) {
-    const BufferLengths lengths = cell.contract(size).lengths(rank);
-    const Elements most = cell.contract(size).extent();
-    input_.resize(std::max<std::size_t>(lengths.input.value(), 1), 1.0f);
-    output_.resize(std::max<std::size_t>(cell.in_place ? most.value() : lengths.output.value(), 1));
-  }
-  float* input() { return input_.data(); }
-  float* output() { return output_.data(); }
-
- private:
-  std::vector<float> input_, output_;
+struct CellBuffers {
+  std::shared_ptr<float> input, output;
 };
+
+CellBuffers buffers_for(const Cell& cell, Library& library, bool own) {
+  const BufferLengths lengths = cell.contract(library.size()).lengths(library.rank());
+  const Elements most = cell.contract(library.size()).extent();
+  const auto at_least_one = [](Elements count) { return std::max<std::size_t>(count.value(), 1); };
+  return {library.allocate(at_least_one(lengths.input), 1, own),
+          library.allocate(at_least_one(cell.in_place ? most : lengths.output), 0, own)};
+}
 
 class Worker {
  public:
@@ -144,7 +141,7 @@ class Worker {
         return;
       case Order::Kind::release:
         call_ = parts_ = nullptr;
-        buffers_.reset();
+        buffers_ = {};
         return;
     }
     throw InvalidArgument("the coordinator gave an unknown order");
@@ -154,11 +151,14 @@ class Worker {
     cell_ = {.collective = static_cast<Collective>(order.collective)};
     cell_.shape.count = Elements{order.count};
     cell_.in_place = cell_.collective == Collective::broadcast;
-    buffers_.emplace(cell_, library_->rank(), library_->size());
-    call_ = prepare(cell_, buffers_->input(), buffers_->output(), order.unsettled == 0);
+    buffers_ = buffers_for(cell_, *library_, order.allocated != 0);
+    call_ = prepare(cell_, input(), output(), order.unsettled == 0);
     if (!call_) throw InvalidArgument("it has no such collective");
     if (order.parts > 0) parts_ = prepare_parts(order.parts - 1);
   }
+
+  float* input() const { return buffers_.input.get(); }
+  float* output() const { return buffers_.output.get(); }
 
   Library::Call prepare(const Cell& cell, float* input, float* output, bool settled = true) {
     auto call = library_->prepare(cell, input, output);
@@ -174,7 +174,7 @@ class Worker {
     const auto& [first, second] = worker_protocol::parts_of_all_reduce[which];
     Cell one = cell_, two = cell_;
     one.collective = first, two.collective = second, two.in_place = true;
-    float* result = buffers_->output();
+    float* result = output();
     if (second == Collective::all_gather) {
       const auto ranks = static_cast<std::uint64_t>(library_->size());
       const std::uint64_t block = cell_.shape.count.value() / ranks;  // the rest is left out
@@ -182,8 +182,8 @@ class Worker {
       one.shape.count = two.shape.count = Elements{block};
       result += block * static_cast<std::uint64_t>(library_->rank());
     }
-    const auto reduce = prepare(one, buffers_->input(), result);
-    const auto spread = prepare(two, buffers_->input(), buffers_->output());
+    const auto reduce = prepare(one, input(), result);
+    const auto spread = prepare(two, input(), output());
     return [=] { reduce(), spread(); };
   }
 
@@ -191,10 +191,10 @@ class Worker {
     if (!library_->computes()) return call_(), 0;
     const Contract contract = cell_.contract(library_->size());
     const TestData data{cell_.type, cell_.op, contract, library_->size()};
-    data.spoil(buffers_->output(), contract.lengths(library_->rank()).output);
-    data.fill(cell_.in_place ? buffers_->output() : buffers_->input(), library_->rank());
+    data.spoil(output(), contract.lengths(library_->rank()).output);
+    data.fill(cell_.in_place ? output() : input(), library_->rank());
     call_();
-    return data.count_wrong(buffers_->output(), library_->rank());
+    return data.count_wrong(output(), library_->rank());
   }
 
   /// Seconds of all calls, after a warm-up that refills caches and wakes connections.
@@ -217,8 +217,10 @@ class Worker {
       store_.put(key, worker_protocol::encode((Clock::now() + soon).time_since_epoch().count()));
     const auto begin = worker_protocol::decode<Clock::rep>(
         store_.get(key, Deadline::in(worker_protocol::time_to_join)));
-    const AloneCalls alone{Clock::time_point{Clock::duration{begin}},
-                           static_cast<double>(order.call_nanoseconds) / 1e9};
+    const AloneCalls alone{
+        Clock::time_point{Clock::duration{begin}},
+        static_cast<double>(order.call_nanoseconds) / 1e9,
+        {std::chrono::nanoseconds{order.skew_nanoseconds}, launch_.rank, launch_.size}};
     return alone.time(order.calls, call_);
   }
 
@@ -245,11 +247,16 @@ class Worker {
   StoreClient store_;
   std::unique_ptr<Library> library_;
   Cell cell_;
-  std::optional<CellBuffers> buffers_;
+  CellBuffers buffers_;
   Library::Call call_, parts_;
 };
 
 }  // namespace
+
+std::shared_ptr<float> Library::allocate(std::size_t count, float value, bool) {
+  const auto memory = std::make_shared<std::vector<float>>(count, value);
+  return {memory, memory->data()};
+}
 
 int run_worker(const Start& start) {
   try {

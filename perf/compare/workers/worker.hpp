@@ -24,6 +24,8 @@ class Library {
   using Call = std::function<void()>;
   virtual Call prepare(const Cell& cell, float* input, float* output) = 0;
   virtual void barrier() = 0;
+  /// Memory for so many floats, all of one value; by the library itself if `own` and it can.
+  virtual std::shared_ptr<float> allocate(std::size_t count, float value, bool own);
   /// Runs the call prepared last until the library has decided how to run it. All ranks call it.
   virtual void settle() {}
   /// The library's explanation of how it runs the call prepared last; empty if it has none.
