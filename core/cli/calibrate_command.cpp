@@ -34,9 +34,14 @@ std::string file_of(const CalibrateOptions& options) {
   return file;
 }
 
-/// With hosts all their places, else what was asked for, else one for each core.
+/// What was asked for; else all places of the hosts, or a rank for each core.
 int ranks_of(const CalibrateOptions& options) {
-  if (options.where.given()) return ranks_on(options.where.places(0));
+  if (options.where.given()) {
+    const int places = ranks_on(options.where.places(options.ranks));
+    if (places < 2)
+      throw InvalidArgument("--hosts: one place, where two ranks are needed: such as node1:2");
+    return places;
+  }
   if (options.ranks > 0) return options.ranks;
   return std::max(2, static_cast<int>(Machine::discover().cores().size()));
 }
@@ -94,7 +99,9 @@ void add_calibrate_command(CLI::App& app, int& status, const std::vector<std::st
   auto* command = app.add_subcommand(
       "calibrate", "Measure this machine and its network, for choices and simulations");
   const auto options = std::make_shared<CalibrateOptions>();
-  command->add_option("-n,--ranks", options->ranks, "Ranks on this host (default: one per core)")
+  command
+      ->add_option("-n,--ranks", options->ranks,
+                   "Ranks to start (default: one per core of this host, or all places of --hosts)")
       ->check(CLI::Range(2, 4096));
   add_host_options(*command, options->where);
   command->add_option("-o,--output", options->output,

@@ -2,6 +2,9 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/cli/commands.hpp"
@@ -83,7 +86,8 @@ int run_rank(const PerfOptions& options, const Launch& launch,
                          *collective_named(options.collective()), world.size(),
                          fmt::format("{}, {} buffers", launch.launcher,
                                      measure.vendor.empty() ? std::string{name_of(measure.buffers)}
-                                                            : measure.vendor)));
+                                                            : measure.vendor) +
+                             (measure.skew.count() > 0 ? unusual_conditions(measure) : "")));
   if (const auto pairs = undefined_pairs(options); table && !pairs.empty())
     fmt::print("# left out, not defined: {}\n", fmt::join(pairs, ", "));
   std::vector<perf::Measurement> measurements;
@@ -101,8 +105,10 @@ int run_rank(const PerfOptions& options, const Launch& launch,
   if (table && !measure.vendor.empty()) fmt::print("# by {}\n", measurements.back().explanation);
   if (table) fmt::print("{}# wrong values: {}\n", to_line(start_up), wrong);
   if (prints && !options.json.empty()) {
-    const nlohmann::json document{
-        {"launcher", launch.launcher}, {"start_up", to_json(start_up)}, {"results", results}};
+    const nlohmann::json document{{"launcher", launch.launcher},
+                                  {"conditions", conditions_of(measure)},
+                                  {"start_up", to_json(start_up)},
+                                  {"results", results}};
     perf::write_document(options.json, document.dump(2));
   }
   write_trace(options, bench, cells, prints);
@@ -111,10 +117,18 @@ int run_rank(const PerfOptions& options, const Launch& launch,
   return wrong == 0 ? 0 : 1;
 }
 
+/// Ranks come at different times only where calls are measured alone.
+void check_skew(const PerfOptions& options, const std::vector<int>& ranks) {
+  const bool alone = !options.where.given() &&
+                     std::ranges::max(ranks) <= static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  if (!alone && options.measure.skew.count() > 0) throw InvalidArgument{perf::needs_calls_alone};
+}
+
 /// Starts `-n` copies of this command as ranks of a job.
 int run_all(const PerfOptions& options, int ranks, std::vector<std::string> arguments) {
   const launcher::LaunchOptions all = job_of(ranks, options.where, std::move(arguments));
   cells_of(options, all.ranks);  // refuses bad options once, not on every rank
+  check_skew(options, {all.ranks});
   if (!options.algorithm.empty())
     AlgorithmRules::parse(options.collective() + ":" + options.algorithm, name_is_known);
   if (all.hosts.empty()) check_files(options);  // else rank 0 does, where it runs
@@ -174,6 +188,7 @@ int perf_against(const PerfOptions& options, const std::vector<std::string>& arg
     else
       all.collectives.push_back(*collective_named(name));
   if (all.ranks.empty()) all.ranks = {default_ranks(options)};
+  check_skew(options, all.ranks);
   check_files(options);
   return perf::compare(all);
 }
@@ -289,14 +304,15 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   command->add_flag("!--unbound", options->measure.bind,
                     "With --against: ranks run on the cores that the system gives them");
   command
-      ->add_option_function<double>(
+      ->add_option_function<int>(
           "--skew",
-          [options](const double& microseconds) {
-            options->measure.skew = std::chrono::nanoseconds{std::llround(microseconds * 1000)};
+          [options](const int& microseconds) {
+            options->measure.skew = std::chrono::microseconds{microseconds};
           },
-          "Ranks come to calls that are alone at random times within so many microseconds; the "
-          "time counts from the last one on")
-      ->check(CLI::Range(0.0, 1e6));
+          "Ranks come to calls that are alone at random times within so many microseconds. The "
+          "time of a rank counts from the last one on; the greatest mean counts, so that a "
+          "broadcast to several ranks seems short")
+      ->check(CLI::Range(0, 10000));
   command->add_option("--chart", options->chart,
                       "Write an HTML page of diagrams, which needs no network to be read");
   command->add_option("--trace", options->trace,
@@ -320,12 +336,14 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "busbw   bandwidth that each link must carry at least, as in nccl-tests: algbw times\n"
       "        2(n-1)/n for all_reduce, (n-1)/n for collectives of blocks, 1 for the others\n"
       "not settled   the autotuner was still trying candidates: raise --seconds\n"
-      "alone   time of calls that all ranks begin together after 20 us of quiet, not in a row\n"
+      "alone   time of calls that all ranks begin together (with --skew at random times) after\n"
+      "        20 us of quiet, not in a row\n"
       "--device: in a row calls follow one another in the stream; alone, each is waited for\n"
       "start-up (in JSON start_up) counts from the start of the process, with the loading of its\n"
       "libraries, to the communicator and to the end of the first all-reduce of 8 bytes.\n\n"
-      "--against starts all libraries, binds each rank to its own core, and runs one library at a\n"
-      "time, in turns. Where Capstan is faster in a quarter of the rounds and a peer in another\n"
+      "--against starts all libraries, binds each rank to its own core (not with --unbound), and\n"
+      "runs one library at a time, in turns. Where Capstan is faster in a quarter of the rounds "
+      "and a peer in another\n"
       "quarter, three times as many rounds follow. Between hosts all libraries use TCP on the\n"
       "interface that CAPSTAN_INTERFACE chooses (CAPSTAN_NETWORK gives Capstan alone another\n"
       "network), and the libraries and these programs must be at the same paths on all hosts.\n"

@@ -25,8 +25,8 @@ std::string_view word_for(Network network) {
 LinkModel link_model(const MachineView& machine, const Settings& settings) {
   return machine.scales.at(machine.hosts)
       .applied({.reads_peers = machine.reads_peers && settings.single_copy,
-                .shares_cores = machine.shares_cores,
                 .cores = machine.cores,
+                .shares_cores = machine.shares_cores,
                 .huge_pages = machine.huge_pages,
                 .cache = machine.cached_buffers});
 }

@@ -25,12 +25,14 @@ struct MachineView {
   Network network = Network::tcp;  ///< between hosts
   JobKey key = JobKey::random();   ///< of the world: by it ranks recognise each other there
   bool shares_cores = false;       ///< some ranks of some host share a core
-  double cores = 1;                ///< then: for the ranks of the host that has fewest per rank
-  Bytes chunk{256 << 10};          ///< staged bytes per rank and block that stay in its cache
-  bool reads_peers = false;        ///< every rank can read every other's memory
-  bool huge_pages = false;         ///< every rank may put its buffers into huge pages, and can
-  bool autotunes = false;          ///< every rank wants calls to be measured
-  Bytes cached_buffers{8 << 20};   ///< input and output of a rank that the last cache has room for
+  /// Where they do: the cores for all ranks of the host with most, if each of its cores had as many
+  /// ranks as a core has where most ranks share one.
+  double cores = 1;
+  Bytes chunk{256 << 10};         ///< staged bytes per rank and block that stay in its cache
+  bool reads_peers = false;       ///< every rank can read every other's memory
+  bool huge_pages = false;        ///< every rank may put its buffers into huge pages, and can
+  bool autotunes = false;         ///< every rank wants calls to be measured
+  Bytes cached_buffers{8 << 20};  ///< input and output of a rank that the last cache has room for
   /// What a profile says, the same on all ranks; null: nothing.
   std::shared_ptr<const MeasuredTimes> measured{};
   ModelScales scales{};         ///< of the model, from the same profile

@@ -40,8 +40,8 @@ struct LinkModel {
 
   // Buffers of peers on the same host.
   bool reads_peers = false;   ///< whether peers' buffers can be read in place
+  double cores = 1;           ///< of a host, for all its ranks; counts where ranks share cores
   bool shares_cores = false;  ///< ranks do: they read mapped buffers only, unless asked for, or ...
-  double cores = 1;           ///< where they are shared: those of a host
   Bytes long_call{1 << 20};   ///< ... the call is this long, and buffers are in huge pages
   bool huge_pages = false;    ///< buffers from worth_huge_pages on come to be in pages of 2 MiB
   double read_call = 900;     ///< one read of a peer's buffer

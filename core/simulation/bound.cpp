@@ -1,7 +1,5 @@
 #include "core/simulation/bound.hpp"
 
-#include <algorithm>
-
 namespace capstan {
 namespace {
 

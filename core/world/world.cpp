@@ -37,8 +37,8 @@ Processors own_processors() {
   return processors;
 }
 
-/// How many ranks share a processor: there are fewer processors than ranks, or several ranks are
-/// bound to the same single one. 1: none do.
+/// The most ranks that run on one processor: on average, or as they are bound to it alone. 1 where
+/// each has its own.
 double ranks_per_processor(const std::vector<Processors>& ranks) {
   Processors all;
   std::unordered_map<Processors, std::size_t> bound;

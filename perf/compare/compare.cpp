@@ -7,7 +7,6 @@
 #include <iterator>
 #include <span>
 
-#include "capstan/error.hpp"
 #include "perf/compare/chart.hpp"
 #include "perf/compare/comparison.hpp"
 #include "perf/compare/summary.hpp"
@@ -72,29 +71,17 @@ class ComparisonRun {
     Coordinator coordinator{workers_of(options_.peers, testbed), ranks, testbed.address(),
                             options_.measure.bind};
     if (table_)
-      fmt::print("# {}, {}{}\n", Machine::discover().name(), testbed.text(), conditions());
+      fmt::print("# {}, {}{}\n", Machine::discover().name(), testbed.text(),
+                 unusual_conditions(options_.measure));
     print_workers(coordinator, ranks, table_);
     note_workers(coordinator, testbed);
     if (table_) fmt::print("{}", cell_head(options_.peers)), std::fflush(stdout);
     const bool alone = !testbed.several_hosts() && ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
-    if (!alone && options_.measure.skew.count() > 0) throw InvalidArgument{needs_calls_alone};
     Comparison comparison{coordinator, ranks, options_.measure, alone};
     const std::size_t first = cells_.size();
     for (const Collective collective : options_.collectives)
       for (const Bytes size : options_.sizes) measure(comparison, collective, size);
     check_cliffs_from(first, comparison);
-  }
-
-  /// What is not as usual.
-  std::string conditions() const {
-    const MeasureOptions& measure = options_.measure;
-    std::string text;
-    if (!measure.bind) text += ", ranks not bound to cores";
-    if (measure.buffers == Buffers::allocated) text += ", Capstan's buffers allocated by it";
-    if (measure.skew.count() > 0)
-      text += fmt::format(", ranks come to calls that are alone within {} us",
-                          static_cast<double>(measure.skew.count()) / 1000);
-    return text;
   }
 
   /// What took part, for the chart: once for all numbers of ranks.
@@ -103,7 +90,7 @@ class ComparisonRun {
       const std::pair fact{name, text};
       if (std::ranges::find(facts_, fact) == facts_.end()) facts_.push_back(fact);
     };
-    note("ranks", testbed.text() + conditions());
+    note("ranks", testbed.text() + unusual_conditions(options_.measure));
     for (std::size_t i = 0; i < coordinator.workers(); ++i)
       note(coordinator.spec(i).name,
            coordinator.disqualified(i).value_or(coordinator.spec(i).configuration));
@@ -132,7 +119,9 @@ class ComparisonRun {
   void report() {
     const Summary summary = summarize(cells_, std::move(checks_));
     if (table_) fmt::print("{}", text_of(summary));
-    if (!options_.json.empty()) write_document(options_.json, to_json(cells_, summary).dump(2));
+    nlohmann::json document = to_json(cells_, summary);
+    document["conditions"] = conditions_of(options_.measure);
+    if (!options_.json.empty()) write_document(options_.json, document.dump(2));
     if (!options_.chart.empty())
       write_document(options_.chart, chart_page(cells_, summary, facts_));
   }

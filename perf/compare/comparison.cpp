@@ -120,7 +120,8 @@ void Comparison::measure(std::size_t worker) {
 void Comparison::measure_alone(std::size_t worker) {
   Entry& entry = entries_[worker];
   const double call = entry.seconds.back();
-  const std::uint64_t calls = AloneCalls::calls_in(options_.seconds / options_.rounds, call);
+  const std::uint64_t calls =
+      AloneCalls::calls_in(options_.seconds / options_.rounds, call, options_.skew);
   Order order = cell_;
   order.kind = Order::Kind::time_alone;
   order.calls = std::min<std::uint64_t>(calls, entry.calls);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "perf/measure/statistics.hpp"
@@ -34,15 +36,15 @@ class AloneCalls {
       : begin_(begin), period_(period(seconds) + arrival.skew), arrival_(arrival) {}
 
   /// Seconds from when the last rank begins a call to its end on this rank, 0 where it has ended
-  /// before. The median; with a skew, where it depends on the order of the ranks which of their
-  /// times counts, the mean of all but the longest tenth.
+  /// before. The median; with a skew the mean of all but the longest tenth, as calls differ by the
+  /// order in which ranks come.
   template <class Call>
   double time(std::uint64_t calls, const Call& call) const {
     std::vector<double> seconds;
     seconds.reserve(calls);
-    std::minstd_rand random;
+    std::mt19937_64 random{static_cast<std::uint64_t>(begin_.time_since_epoch().count())};
     for (std::uint64_t i = 0; i < calls; ++i) {
-      const auto delays = next_delays(random);
+      const auto delays = next_delays(random, arrival_);
       const auto common = begin_ + static_cast<std::int64_t>(i) * period_;
       const auto own = delays[static_cast<std::size_t>(arrival_.rank)];
       const auto begin = std::max(wait_until(common + own), common + std::ranges::max(delays));
@@ -61,9 +63,18 @@ class AloneCalls {
     return 2 * quiet + std::chrono::duration_cast<Clock::duration>(room);
   }
   /// How many calls there are in so many seconds: one at least.
-  static std::uint64_t calls_in(double seconds, double call) {
-    const std::chrono::duration<double> each = period(call);
+  static std::uint64_t calls_in(double seconds, double call, Clock::duration skew = {}) {
+    const std::chrono::duration<double> each = period(call) + skew;
     return static_cast<std::uint64_t>(std::max(seconds / each.count(), 1.0));
+  }
+
+  /// By how much each rank comes later to the next call: the same on all ranks, whose generators
+  /// are equal.
+  static std::vector<Clock::duration> next_delays(std::mt19937_64& random, const Arrival& arrival) {
+    std::uniform_int_distribution<Clock::rep> delay{0, arrival.skew.count()};
+    std::vector<Clock::duration> delays(static_cast<std::size_t>(arrival.ranks));
+    for (auto& each : delays) each = Clock::duration{delay(random)};
+    return delays;
   }
 
  private:
@@ -73,14 +84,6 @@ class AloneCalls {
     if (now > time) return now;
     while (now < time) now = Clock::now();
     return time;
-  }
-
-  /// By how much each rank comes later to the next call.
-  std::vector<Clock::duration> next_delays(std::minstd_rand& random) const {
-    std::uniform_int_distribution<Clock::rep> delay{0, arrival_.skew.count()};
-    std::vector<Clock::duration> delays(static_cast<std::size_t>(arrival_.ranks));
-    for (auto& each : delays) each = Clock::duration{delay(random)};
-    return delays;
   }
 
   static double trimmed_mean(std::vector<double> seconds) {

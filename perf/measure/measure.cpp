@@ -187,7 +187,7 @@ double Bench::time_of_call(const Cell& cell) {
 double Bench::time_alone(const Cell& cell, double call) {
   using Clock = AloneCalls::Clock;
   constexpr std::chrono::microseconds soon{100};
-  const auto calls = AloneCalls::calls_in(options_.seconds / options_.rounds, call);
+  const auto calls = AloneCalls::calls_in(options_.seconds / options_.rounds, call, options_.skew);
   const Request request = request_of(cell);
   std::int64_t begin = (Clock::now() + soon).time_since_epoch().count();
   world_.all_reduce(std::span{&begin, 1}, ReduceOp::max);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -17,6 +18,23 @@ std::string short_size(Bytes size) {
   if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{}M", bytes >> 20);
   if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{}K", bytes >> 10);
   return fmt::to_string(bytes);
+}
+
+std::string unusual_conditions(const MeasureOptions& options) {
+  std::string text;
+  if (!options.bind) text += ", ranks not bound to cores";
+  if (options.buffers == Buffers::allocated) text += ", Capstan's buffers allocated by it";
+  if (options.skew.count() > 0)
+    text +=
+        fmt::format(", ranks come to calls that are alone within {} us",
+                    std::chrono::duration_cast<std::chrono::microseconds>(options.skew).count());
+  return text;
+}
+
+nlohmann::json conditions_of(const MeasureOptions& options) {
+  return {{"bound_to_cores", options.bind},
+          {"buffers", name_of(options.buffers)},
+          {"skew_us", std::chrono::duration_cast<std::chrono::microseconds>(options.skew).count()}};
 }
 
 std::string table_head(Collective collective, int ranks, const std::string& where) {

@@ -11,6 +11,9 @@ namespace capstan::perf {
 std::string short_size(Bytes size);
 
 /// The head and the lines of the table; columns are those of nccl-tests.
+/// What is not as usual, for the line above a table: ", ranks not bound to cores"; or empty.
+std::string unusual_conditions(const MeasureOptions& options);
+nlohmann::json conditions_of(const MeasureOptions& options);
 std::string table_head(Collective collective, int ranks, const std::string& where);
 std::string table_line(const Measurement& measurement);
 

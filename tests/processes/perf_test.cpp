@@ -54,6 +54,9 @@ TEST(Perf, NamesTheChoices) {
 TEST(Perf, RefusesOptionsThatDoNothing) {
   EXPECT_THAT(refused_by_perf({"--sizes", "8"}), HasSubstr("--sizes: only with --against"));
   EXPECT_THAT(refused_by_perf({"--unbound"}), HasSubstr("--unbound: only with --against"));
+  EXPECT_THAT(refused_by_perf({"--skew", "nan"}), HasSubstr("--skew"));
+  EXPECT_THAT(refused_by_perf({"--against", "gloo", "--ranks", "2,4096", "--skew", "5"}),
+              HasSubstr("--skew: calls are measured alone only"));
   EXPECT_THAT(refused_by_perf({"--root", "1"}), HasSubstr("--root: all_reduce has no root"));
   EXPECT_THAT(refused_by_perf({"broadcast", "--ops", "max"}), HasSubstr("--ops: broadcast has no"));
   EXPECT_THAT(refused_by_perf({"broadcast", "--root", "2"}), HasSubstr("there are 2 ranks"));
@@ -167,6 +170,7 @@ TEST(Perf, ComparesWithBuffersOfItsOwnWithoutCoresOfItsOwnAndWithRanksThatComeLa
   EXPECT_THAT(result.output, HasSubstr("ranks not bound to cores, Capstan's buffers allocated by "
                                        "it, ranks come to calls that are alone within 20 us"));
   EXPECT_THAT(result.output, HasSubstr("# the same for calls that are alone: "));
+  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("left out")));
   EXPECT_THAT(result.output, ::testing::Not(HasSubstr("wrong")));
 }
 

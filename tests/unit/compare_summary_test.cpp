@@ -67,20 +67,31 @@ TEST(AloneCalls, BeginAtTimesThatAllRanksKnow) {
   EXPECT_EQ(AloneCalls::calls_in(1e-9, 1), 1U) << "one at least";
 }
 
-/// All ranks know when the last one begins; none begins before the common time.
+/// Calls take 2 ms: on each rank at least 1 ms of it lies behind the begin of the last one.
 TEST(AloneCalls, CountFromTheLastRankWhereRanksComeAtDifferentTimes) {
   using Clock = AloneCalls::Clock;
-  const auto begin = Clock::now();
-  std::vector<std::vector<Clock::time_point>> begun(2);
-  std::vector<double> seconds;
+  constexpr std::chrono::milliseconds skew{1};
   for (const int rank : {0, 1}) {
-    const AloneCalls alone{begin, 1e-6, {std::chrono::milliseconds{1}, rank, 2}};
-    seconds.push_back(alone.time(10, [&] { begun[std::size_t(rank)].push_back(Clock::now()); }));
+    const auto begin = Clock::now();
+    const AloneCalls alone{begin, 1e-6, {skew, rank, 2}};
+    int calls = 0;
+    const double seconds = alone.time(10, [&] {
+      EXPECT_GE(Clock::now(), begin + calls++ * (AloneCalls::period(1e-6) + skew));
+      for (const auto end = Clock::now() + 2 * skew; Clock::now() < end;) {
+      }
+    });
+    EXPECT_GE(seconds, 1e-3);
   }
-  // Both ranks were made here one after the other: only the first was in time.
-  for (std::size_t i = 0; i < 10; ++i) EXPECT_GE(begun[0][i], begin);
-  EXPECT_GE(seconds[0], 0) << "it has ended before the other one begins, or with it";
-  EXPECT_GT(seconds[1], seconds[0]) << "it was late";
+}
+
+TEST(AloneCalls, AllRanksKnowTheDelaysOfAll) {
+  const AloneCalls::Arrival first{std::chrono::microseconds{50}, 0, 3}, last{first.skew, 2, 3};
+  std::mt19937_64 random{7}, same{7};
+  const auto delays = AloneCalls::next_delays(random, first);
+  EXPECT_EQ(delays, AloneCalls::next_delays(same, last));
+  EXPECT_NE(delays, AloneCalls::next_delays(random, first)) << "of the next call";
+  for (const auto& delay : delays) EXPECT_TRUE(delay.count() >= 0 && delay <= first.skew);
+  EXPECT_LT(AloneCalls::calls_in(1, 1e-6, first.skew), AloneCalls::calls_in(1, 1e-6));
 }
 
 TEST(Summaries, CompareAllReducesWithTheirPartsAndWhatLargerCellsWereFasterThan) {

@@ -3,7 +3,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "core/memory/huge_pages.hpp"
 #include "core/tuning/find_profile.hpp"
@@ -33,7 +34,7 @@ MachineView expected_machine(const Hosts& hosts, const Settings& settings) {
   return {.hosts = hosts,
           .network = settings.network,
           .shares_cores = shares,
-          .cores = static_cast<double>(cores),
+          .cores = shares ? each / std::ceil(each / static_cast<double>(cores)) : 1,
           .chunk = chunk_bytes_for(machine, each),
           .reads_peers = reads,
           .huge_pages = reads && settings.huge_pages && can_collapse_pages(),

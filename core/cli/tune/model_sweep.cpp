@@ -25,19 +25,20 @@ constexpr Bytes sizes[] = {Bytes{8},         Bytes{512},     Bytes{8 << 10}, Byt
 /// last.
 constexpr std::chrono::milliseconds budget{800};
 
-/// Nanoseconds in which the calls of one way run. Ranks that share a core need the longer ones:
-/// they run out of step at first, and the calls of turns of 300 us take 1.4 times as long as those
-/// of long ones (docs/lab-notebook.md#fit-of-the-model).
-double turn_on(const MachineView& machine, const LinkModel& model) {
-  return machine.hosts.single() && !model.shares_cores ? 300'000 : 1'000'000;
+/// Nanoseconds in which the calls of one way run. Calls between hosts take longer. Ranks that share
+/// a core run out of step at first: in turns of 300 us their calls take 1.4 times as long as in
+/// long ones (docs/lab-notebook.md#fit-of-the-model).
+double turn_for(const MachineView& machine) {
+  return machine.hosts.single() && !machine.shares_cores ? 300'000 : 1'000'000;
 }
 
 /// The calls in each way, with the median of a few rounds.
 MeasuredCell measure(CellClock clock, double turn) {
   constexpr std::size_t rounds = 3;
+  constexpr double most_calls = 2000;
   MeasuredCell cell = clock.candidates();
   std::array<std::vector<double>, rounds> times;
-  for (auto& round : times) round = clock.times(cell.ways, turn, 2000);
+  for (auto& round : times) round = clock.times(cell.ways, turn, most_calls);
   for (std::size_t i = 0; i < cell.ways.size(); ++i) {
     std::array<double, rounds> of_way{};
     for (std::size_t k = 0; k < rounds; ++k) of_way[k] = times[k][i];
@@ -47,13 +48,13 @@ MeasuredCell measure(CellClock clock, double turn) {
   return cell;
 }
 
-/// Tells all ranks when rank 0 has used up the time.
-class Deadline {
+/// The time for all cells, by the clock of rank 0.
+class TimeBudget {
  public:
-  explicit Deadline(Engine& engine) : engine_(engine) {}
+  explicit TimeBudget(Engine& engine) : engine_(engine) {}
 
-  /// All ranks ask before each cell.
-  bool is_near() {
+  /// All ranks ask together, before each cell.
+  bool agree_whether_spent() {
     const auto now = Clock::now();
     const bool late = now - begin_ + (now - last_) > budget;
     last_ = now;
@@ -93,12 +94,12 @@ std::vector<MeasuredCell> measure_cells(Engine& engine) {
   constexpr Bytes largest = std::ranges::max(sizes);
   const Buffer input{largest, engine.machine().huge_pages};
   const Buffer output{largest, engine.machine().huge_pages};
-  const double turn = turn_on(engine.machine(), link_model(engine.machine(), engine.settings()));
-  Deadline deadline{engine};
+  const double turn = turn_for(engine.machine());
+  TimeBudget time{engine};
   std::vector<MeasuredCell> cells;
   for (const Bytes size : sizes)
     for (const Collective collective : collectives) {
-      if (deadline.is_near()) return cells;
+      if (time.agree_whether_spent()) return cells;
       const perf::Cell cell = perf::usual_cell_of(collective, size, engine.size());
       cells.push_back(measure({engine, cell, input.data(), output.data()}, turn));
     }

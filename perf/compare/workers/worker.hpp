@@ -10,8 +10,8 @@
 
 namespace capstan::perf {
 
-/// One library in `capstan perf --against`. Buffers, binding, warm-up and the clock are the same
-/// code for all libraries (worker.cpp).
+/// One library in `capstan perf --against`. Binding, warm-up and the clock are the same code for
+/// all libraries (worker.cpp), and so are the buffers unless a library is asked for its own.
 class Library {
  public:
   virtual ~Library() = default;
@@ -38,9 +38,10 @@ class Library {
 /// that start with the library's name.
 using Start = std::function<std::unique_ptr<Library>(Store&)>;
 
-/// The main program of a worker: binds this process to a core, starts the library, and obeys the
-/// coordinator until it closes the connection. Ranks on one machine get different cores, also when
-/// they are in different network namespaces or containers. Returns the exit status.
+/// The main program of a worker: binds this process to a core, if the coordinator says so, starts
+/// the library, and obeys the coordinator until it closes the connection. Ranks on one machine get
+/// different cores, also when they are in different network namespaces or containers. Returns the
+/// exit status.
 int run_worker(const Start& start);
 
 }  // namespace capstan::perf
