@@ -106,7 +106,7 @@ int run_rank(const PerfOptions& options, const Launch& launch,
   if (table) fmt::print("{}# wrong values: {}\n", to_line(start_up), wrong);
   if (prints && !options.json.empty()) {
     const nlohmann::json document{{"launcher", launch.launcher},
-                                  {"conditions", conditions_of(measure)},
+                                  {"skew_us", measure.skew / std::chrono::microseconds{1}},
                                   {"start_up", to_json(start_up)},
                                   {"results", results}};
     perf::write_document(options.json, document.dump(2));
