@@ -34,7 +34,7 @@ std::string file_of(const CalibrateOptions& options) {
   return file;
 }
 
-/// What was asked for; else all places of the hosts, or a rank for each core.
+/// The number of ranks to start: --ranks, or all places of --hosts, or one for each core here.
 int ranks_of(const CalibrateOptions& options) {
   if (options.where.given()) {
     const int places = ranks_on(options.where.places(options.ranks));

@@ -25,8 +25,8 @@ struct MachineView {
   Network network = Network::tcp;  ///< between hosts
   JobKey key = JobKey::random();   ///< of the world: by it ranks recognise each other there
   bool shares_cores = false;       ///< some ranks of some host share a core
-  /// Where they do: the cores for all ranks of the host with most, if each of its cores had as many
-  /// ranks as a core has where most ranks share one.
+  /// Counts where ranks share cores: the number of ranks on the largest host, divided by the most
+  /// ranks that any core of any host runs.
   double cores = 1;
   Bytes chunk{256 << 10};         ///< staged bytes per rank and block that stay in its cache
   bool reads_peers = false;       ///< every rank can read every other's memory

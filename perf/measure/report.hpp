@@ -10,10 +10,13 @@ namespace capstan::perf {
 /// "8", "64K", "256M".
 std::string short_size(Bytes size);
 
-/// The head and the lines of the table; columns are those of nccl-tests.
-/// What is not as usual, for the line above a table: ", ranks not bound to cores"; or empty.
+/// The conditions that differ from the defaults, such as ", ranks not bound to cores", for the line
+/// above a table. Empty if none does.
 std::string unusual_conditions(const MeasureOptions& options);
+/// All conditions, for a JSON document.
 nlohmann::json conditions_of(const MeasureOptions& options);
+
+/// The head and the lines of the table; columns are those of nccl-tests.
 std::string table_head(Collective collective, int ranks, const std::string& where);
 std::string table_line(const Measurement& measurement);
 

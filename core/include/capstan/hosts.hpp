@@ -27,7 +27,7 @@ class Hosts {
   bool together(Rank a, Rank b) const { return host_of(a) == host_of(b); }
   /// Ranks on a host, ascending.
   std::vector<Rank> on(int host) const;
-  /// How many ranks the host with most has.
+  /// The number of ranks on the host that has the most.
   int most_on_a_host() const;
   /// Every host has the same number of ranks.
   bool even() const;
