@@ -111,6 +111,22 @@ TEST_F(SlotRingTest, SlotsThatAPlanWritesAreMappedBeforeItRuns) {
   EXPECT_EQ(pages_mapped(world, 1, slots, 0), 0) << "it writes nothing";
 }
 
+/// The page table of each process has entries of its own for the pages of a segment.
+TEST_F(SlotRingTest, SlotsThatAPlanReadsAreMappedBeforeItRuns) {
+  constexpr auto slots = SlotKind::small_packets;
+  if (::madvise(world.peers(0).own_segment(), 4096, 22 /* MADV_POPULATE_READ */) != 0)
+    GTEST_SKIP() << "this kernel maps no pages ahead";
+  const HostPlan plan =
+      world.plan(1, f32_call(Collective::broadcast, 256), "flat", Protocol::inline_packets);
+  ASSERT_EQ(plan.slots, slots);
+  ASSERT_EQ(pages_mapped(world, 0, slots, 0), 0);
+  Writer reader{world, 1};
+  reader.slots.map_pages(plan);
+  const auto all = world.layout().slots().between_regions(slots).value() / 4096;
+  EXPECT_EQ(pages_mapped(world, 0, slots, 0), static_cast<long>(all));
+  EXPECT_EQ(pages_mapped(world, 2, slots, 0), 0) << "nothing of that rank is read";
+}
+
 TEST_F(SlotRingTest, ASlotIsUsedAgainWhenAllItsReadersHaveFinished) {
   fill();
   EXPECT_FALSE(writer.begin(readers));

@@ -46,6 +46,16 @@ bool PacketLane::copy_packets(const RunningCall& call, const HostOp& op) {
   return true;
 }
 
+/// Fetches the packets that follow the first one of a message, which has arrived. The sender has
+/// written them by now, or is about to. Without this, a reduction would wait for each one in turn:
+/// between two packets it runs more instructions than a processor looks ahead.
+// measured: docs/lab-notebook.md#packets-that-wait-in-turn
+void PacketLane::prefetch_message(const std::byte* first, std::uint64_t packets) {
+  constexpr std::uint64_t most = 16;
+  for (std::uint64_t i = 1; i < std::min(packets, most); ++i)
+    prefetch_for_read(first + i * sizeof(Packet));
+}
+
 /// Runs one packet's worth of a reduction, of `count` elements.
 bool PacketLane::reduce_packet(RunningCall& call, const HostOp& op, std::uint64_t count) {
   const BoundOperand* const destinations = &call.program->operands[op.first_operand];
@@ -53,7 +63,10 @@ bool PacketLane::reduce_packet(RunningCall& call, const HostOp& op, std::uint64_
   const std::ptrdiff_t prefetch = prefetch_distance(*call.plan);
   for (std::uint32_t i = 0; i < op.source_count; ++i) {
     const std::byte* const at = packet_address(call, sources[i]);
-    if (sources[i].in_staging() && !receive(sources[i].owner, at, prefetch)) return false;
+    if (sources[i].in_staging()) {
+      if (!receive(sources[i].owner, at, prefetch)) return false;
+      if (index_ == 0) prefetch_message(at, packets_for(Elements{op.count}, call.plan->element));
+    }
     call.sources[i] = at;
   }
 

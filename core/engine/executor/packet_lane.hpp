@@ -62,20 +62,28 @@ class PacketLane {
     for (; bytes > 0; --bytes) *to++ = *from++;
   }
 
+  /// How many calls ahead packets are prefetched.
+  struct CallsAhead {
+    std::size_t read, write;
+  };
+  /// The slots of tiny packets lie close together. There a reader's processor prefetches the next
+  /// ones as well and takes their lines from the writer, which must not have fetched them before.
+  // measured: docs/lab-notebook.md#stolen-lines
+  static constexpr CallsAhead calls_ahead(SlotKind kind) {
+    return kind == SlotKind::tiny_packets ? CallsAhead{.read = 8, .write = 1}
+                                          : CallsAhead{.read = 2, .write = 8};
+  }
   /// The distance from a packet of a peer to its packet of a later call, which is prefetched: a
   /// sender that waits for no peer runs ahead. 0: nothing is prefetched.
   std::ptrdiff_t prefetch_distance(const Plan& plan) const {
-    // measured: docs/lab-notebook.md#fetch-ahead
-    constexpr std::size_t calls_ahead = 2;
-    return plan.guarantees.synchronizes ? 0 : slots_.distance(plan.slots, calls_ahead);
+    if (plan.guarantees.synchronizes) return 0;
+    return slots_.distance(plan.slots, calls_ahead(plan.slots).read);
   }
   /// The distance from a packet of the own staging buffer to the packet of a later call, which is
   /// prefetched for writing: the later store then need not wait for former readers to give up the
   /// line.
   std::ptrdiff_t write_prefetch_distance(const Plan& plan) const {
-    // measured: docs/lab-notebook.md#fetch-ahead
-    constexpr std::size_t calls_ahead = 8;
-    return is_small(plan.slots) ? slots_.distance(plan.slots, calls_ahead) : 0;
+    return is_small(plan.slots) ? slots_.distance(plan.slots, calls_ahead(plan.slots).write) : 0;
   }
   /// Publishes a packet of the own staging buffer, whose payload has been written.
   void send(std::byte* packet, std::ptrdiff_t write_prefetch) const {
@@ -89,6 +97,7 @@ class PacketLane {
     if (prefetch != 0) prefetch_for_read(at + prefetch);
     return true;
   }
+  static void prefetch_message(const std::byte* first, std::uint64_t packets);
   bool copy_packets(const RunningCall& call, const HostOp& op);
   bool reduce_packet(RunningCall& call, const HostOp& op, std::uint64_t count);
   static std::uint64_t packet_step(const RunningCall& call, const BoundOperand& operand);

@@ -5,12 +5,19 @@
 #include <algorithm>
 #include <utility>
 
-#ifndef MADV_POPULATE_WRITE
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
 
 namespace capstan {
 namespace {
+
+void populate(const std::byte* segment, Bytes begin, Bytes length, int advice) {
+  constexpr std::uint64_t page = 4096;
+  const std::uint64_t first = begin.value() / page * page;
+  ::madvise(const_cast<std::byte*>(segment) + first, (begin + length).value() - first, advice);
+}
 
 /// Whether the slots of this kind and region are mapped at once: those that so many calls take in
 /// turn that most calls of a trial would be the first to use theirs. Few calls use the second
@@ -30,7 +37,8 @@ SlotRing::SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, cons
       finished_(control_of(peers.own_segment()).finished),
       rotation_(layout.slots(), layout.first_slot()),
       notices_(peers.count(), layout.slots().pool()),
-      known_finished_(peers.count()) {}
+      known_finished_(peers.count()),
+      mapped_regions_(peers.count()) {}
 
 void SlotRing::map_pages(const Plan& plan) {
   if (!maps_pages()) return;
@@ -40,8 +48,19 @@ void SlotRing::map_pages(const Plan& plan) {
       return program.source.staging[region] > Elements{};
     };
     if (maps_at_once(plan.slots, region) && std::ranges::any_of(plan.programs, writes))
-      map_region(plan.slots, region);
+      map_region(peers_.self(), plan.slots, region);
   }
+  map_pages_of_writers(plan);
+}
+
+/// A reader's own page table needs the pages, too.
+// measured: docs/lab-notebook.md#pages-of-readers
+void SlotRing::map_pages_of_writers(const Plan& plan) {
+  if (!maps_at_once(plan.slots, 0)) return;
+  for (const BoundProgram& program : plan.programs)
+    for (const BoundOperand& operand : program.operands)
+      if (operand.in_staging() && operand.owner != peers_.self() && peers_.mapped(operand.owner))
+        map_region(operand.owner, plan.slots, 0);
 }
 
 // measured: docs/lab-notebook.md#first-fifty-calls
@@ -49,7 +68,8 @@ void SlotRing::map_pages_of_tiny_slots() {
   if (!maps_pages()) return;
   map_control_pages();
   for (const SlotKind kind : {SlotKind::tiny_packets, SlotKind::tiny_staging})
-    for (std::size_t region = 0; region < staging_regions; ++region) map_region(kind, region);
+    for (std::size_t region = 0; region < staging_regions; ++region)
+      map_region(peers_.self(), kind, region);
 }
 
 /// Among many ranks most pages would stay unused.
@@ -60,20 +80,20 @@ bool SlotRing::maps_pages() const {
 
 /// The pages before the slots hold what each call writes, whatever its kind.
 void SlotRing::map_control_pages() {
-  if (!std::exchange(is_control_mapped_, true)) map_pages({}, layout_.first_slot());
+  if (!std::exchange(is_control_mapped_, true))
+    populate(peers_.own_segment(), {}, layout_.first_slot(), MADV_POPULATE_WRITE);
 }
 
-void SlotRing::map_region(SlotKind kind, std::size_t region) {
-  if (std::exchange(mapped_regions_[static_cast<std::size_t>(kind)][region], true)) return;
+void SlotRing::map_region(Rank owner, SlotKind kind, std::size_t region) {
+  bool& is_mapped = mapped_regions_[owner][static_cast<std::size_t>(kind)][region];
+  if (std::exchange(is_mapped, true)) return;
   const SlotLayout& slots = layout_.slots();
   const Bytes length = slots.between_regions(kind);
-  map_pages(layout_.first_slot() + slots.offset(kind, 0) + length * region, length);
-}
-
-void SlotRing::map_pages(Bytes begin, Bytes length) {
-  constexpr std::uint64_t page = 4096;
-  const std::uint64_t first = begin.value() / page * page;
-  ::madvise(peers_.own_segment() + first, (begin + length).value() - first, MADV_POPULATE_WRITE);
+  const Bytes begin = layout_.first_slot() + slots.offset(kind, 0) + length * region;
+  if (owner == peers_.self())
+    populate(peers_.own_segment(), begin, length, MADV_POPULATE_WRITE);
+  else
+    populate(peers_.segment(owner), begin, length, MADV_POPULATE_READ);
 }
 
 /// Polls briefly until the reader has finished the block that was last written to the current slot.

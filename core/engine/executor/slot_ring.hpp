@@ -24,8 +24,8 @@ class SlotRing {
  public:
   SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll);
 
-  /// Maps the pages of all slots that the plan writes to, at once, before it first runs. A call
-  /// that touches an unmapped page takes up to fifty times as long, and a candidate that is
+  /// Maps the pages of all slots that the plan writes to or reads, at once, before it first runs. A
+  /// call that touches an unmapped page takes up to fifty times as long, and a candidate that is
   /// measured by such calls seems slow. Does nothing where the kernel cannot do it; for `staging`,
   /// whose slots are long and few; and among many ranks, as they would not use most of the pages.
   void map_pages(const Plan& plan);
@@ -75,8 +75,8 @@ class SlotRing {
  private:
   bool maps_pages() const;
   void map_control_pages();
-  void map_region(SlotKind kind, std::size_t region);
-  void map_pages(Bytes begin, Bytes length);
+  void map_pages_of_writers(const Plan& plan);
+  void map_region(Rank owner, SlotKind kind, std::size_t region);
   /// Mostly known_finished_ tells, and no segment of a reader is read.
   bool readers_have_finished() {
     for (const Rank reader : *slot_->readers)
@@ -99,7 +99,8 @@ class SlotRing {
   FinishNotices notices_;
   ByRank<std::uint64_t> known_finished_;  // blocks, when last read
   SlotRotation::Slot* slot_ = nullptr;    // the current one
-  std::array<std::array<bool, staging_regions>, slot_kinds> mapped_regions_{};
+  /// By the owner of the slots, their kind and their region.
+  ByRank<std::array<std::array<bool, staging_regions>, slot_kinds>> mapped_regions_;
   bool is_control_mapped_ = false;
 };
 
