@@ -4,6 +4,8 @@
 
 namespace capstan {
 
+inline constexpr std::size_t cache_line_bytes = 64;
+
 /// Fetches a cache line that is read soon.
 inline void prefetch_for_read(const std::byte* line) {
   __builtin_prefetch(line);

@@ -1,5 +1,6 @@
 #include "core/engine/executor/host_executor.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -250,6 +251,42 @@ TEST(HostExecutorInterrupted, WhatIsReadWhileItsOwnerGivesUpIsNotTaken) {
     }
     EXPECT_EQ(ended, !interrupted);
   }
+}
+
+/// Of each wait of a rank: who is waited for, and how many lines it fetches from where.
+std::vector<std::string> fetched_by_waits(const HostPlan& plan) {
+  std::vector<std::string> fetched;
+  for (const HostOp& op : plan.host_program(0).ops) {
+    if (op.code != OpCode::wait) continue;
+    const BoundOperand& operand = plan.host_program(0).operands[op.arriving_operand];
+    const int owner = op.arriving_lines == 0 ? -1 : operand.owner.value();
+    fetched.push_back(fmt::format("{}: {} of {}", op.peer.value(), op.arriving_lines, owner));
+  }
+  return fetched;
+}
+
+TEST(HostPlanTest, AWaitFetchesTheBeginOfWhatIsReadNext) {
+  const ExecutorWorld world{3};
+  const auto reader = [&](std::size_t count) {
+    return fetched_by_waits(
+        world.plan(1, f32_call(Collective::broadcast, count), "flat", Protocol::staged));
+  };
+  EXPECT_THAT(reader(1), ElementsAre("0: 1 of 0"));
+  EXPECT_THAT(reader(17), ElementsAre("0: 2 of 0"));
+  EXPECT_THAT(reader(2048), ElementsAre("0: 16 of 0"));
+  EXPECT_THAT(reader(2049), ElementsAre("0: 0 of -1")) << "the processor follows long data";
+  const HostPlan root = world.plan(0, f32_call(Collective::reduce, 100), "flat", Protocol::staged);
+  EXPECT_THAT(fetched_by_waits(root), ElementsAre("1: 7 of 1", "2: 7 of 2"));
+}
+
+TEST(HostPlanTest, AWaitForNothingThatIsReadFetchesNothing) {
+  const ExecutorWorld world{2};
+  EXPECT_THAT(fetched_by_waits(
+                  world.plan(0, {.collective = Collective::barrier}, "flat", Protocol::staged)),
+              ElementsAre("1: 0 of -1"));
+  for (const std::string& wait : fetched_by_waits(
+           world.plan(1, f32_call(Collective::broadcast, 100), "direct", Protocol::read_input)))
+    EXPECT_THAT(wait, HasSubstr("of -1"));
 }
 
 }  // namespace

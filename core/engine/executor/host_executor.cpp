@@ -147,12 +147,17 @@ inline bool HostExecutor::execute(const HostOp& op) {
       signals_.send(op.peer);
       return true;
     case OpCode::wait:
-      return signals_.wait(op.peer);
+      return signals_.wait(op.peer, arriving(op));
     case OpCode::notify:
       peers_.wake(op.peer);
       return true;
   }
   return true;
+}
+
+inline ArrivingLines HostExecutor::arriving(const HostOp& wait) const {
+  if (wait.arriving_lines == 0) return {};
+  return {call_.address(call_.program->operands[wait.arriving_operand]), wait.arriving_lines};
 }
 
 /// For run_recorded_ops(): execute() is inlined where steps are not recorded.

@@ -70,6 +70,7 @@ class HostExecutor final : public Executor {
   bool acquire_recorded_slot();
   bool execute_recorded(const HostOp& op);
   inline bool execute(const HostOp& op);
+  inline ArrivingLines arriving(const HostOp& wait) const;
   bool gather(const HostOp& op);
   bool push(const HostOp& op);
   bool flush(Rank peer);

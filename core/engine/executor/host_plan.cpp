@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
+#include "core/control/cache_lines.hpp"
 #include "core/net/own_process.hpp"
 
 namespace capstan {
@@ -38,6 +41,34 @@ bool fits_packet(const Plan& plan, const BoundOp& op) {
          op.count <= plan.packet_elements;
 }
 
+/// The operand of the operation that lies in staging buffers of the peer, if there is one.
+std::optional<std::uint32_t> staged_by(Rank peer, const BoundProgram& program, const BoundOp& op) {
+  if (op.code != OpCode::gather || op.reaches_peers) return std::nullopt;
+  const std::uint32_t first = op.first_operand + op.destination_count;
+  for (std::uint32_t i = first; i < first + op.source_count; ++i)
+    if (program.operands[i].in_staging() && program.operands[i].owner == peer) return i;
+  return std::nullopt;
+}
+
+/// Lets a wait fetch the begin of what the peer has staged for the next operation that reads it.
+/// The processor's own prefetcher does as well on long data.
+// measured: docs/lab-notebook.md#lines-behind-a-signal
+void note_what_arrives(HostOp& wait, std::span<const BoundOp> later, const BoundProgram& program,
+                       Bytes element) {
+  constexpr std::uint64_t most_lines = 16, longest = 8 << 10;
+  for (const BoundOp& op : later) {
+    if (op.code == OpCode::wait && op.peer == wait.peer) return;
+    const auto operand = staged_by(wait.peer, program, op);
+    if (!operand) continue;
+    const std::uint64_t bytes = op.count * element.value();
+    if (bytes > longest) return;
+    wait.arriving_lines = static_cast<std::uint32_t>(
+        std::min((bytes + cache_line_bytes - 1) / cache_line_bytes, most_lines));
+    wait.arriving_operand = *operand;
+    return;
+  }
+}
+
 HostProgram host_program_of(const Plan& plan, const BoundProgram& bound) {
   HostProgram program{.ops = {},
                       .operands = bound.operands,
@@ -51,6 +82,10 @@ HostProgram host_program_of(const Plan& plan, const BoundProgram& bound) {
                            plan.exceeds_cache && reads_buffer(bound.source, source),
                            fits_packet(plan, op)});
   }
+  const std::span all{bound.ops};
+  for (std::size_t i = 0; i < all.size() && !in_packets(plan.protocol); ++i)
+    if (all[i].code == OpCode::wait)
+      note_what_arrives(program.ops[i], all.subspan(i + 1), bound, plan.element);
   return program;
 }
 

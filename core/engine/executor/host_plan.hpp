@@ -13,6 +13,9 @@ struct HostOp : BoundOp {
   bool streams = false;      ///< the result goes past the cache
   bool from_memory = false;  ///< sources are in buffers, and these exceed the cache
   bool fits_packet = false;  ///< a copy in packets, of no more than one
+  /// Of a wait: the first cache lines of what the peer has staged before its signal, and the
+  /// operand that is there. No lines: nothing, or nothing that is read next.
+  std::uint32_t arriving_lines = 0, arriving_operand = 0;
 };
 
 /// A bound program as HostExecutor runs it: all that it needs, in one place.

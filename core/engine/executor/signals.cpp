@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "core/control/cache_lines.hpp"
+
 namespace capstan {
 
 Signals::Signals(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll)
@@ -19,24 +21,29 @@ void Signals::send(Rank peer) {
   peers_.wake(peer);
 }
 
-bool Signals::wait(Rank peer) {
+bool Signals::wait(Rank peer, const ArrivingLines& lines) {
   Counts& counts = counts_[peer];
   const std::uint64_t next = counts.consumed + 1;
-  if (counts.seen < next && !read_flag(peer, next)) return false;
+  if (counts.seen < next && !read_flag(peer, next, lines)) return false;
   counts.consumed = next;
   log_.compare(peer, counts.histories);
   return true;
 }
 
 /// Polls briefly until the peer has sent `signals` signals. All words of the flag's cache line are
-/// read at once: each access to the line is expensive while the peer keeps writing to it.
-bool Signals::read_flag(Rank peer, std::uint64_t signals) {
+/// read at once: each access to the line is expensive while the peer keeps writing to it. The data
+/// are fetched only then: before, that would take their lines from a peer that is writing them. A
+/// peer that is ahead is not waited for, and the processor's own prefetcher follows its data.
+bool Signals::read_flag(Rank peer, std::uint64_t signals, const ArrivingLines& lines) {
   Counts& counts = counts_[peer];
   const Flag& flag = flag_of(peers_.segment(peer), layout_, peers_.self());
   const auto are_here = [&] {
     return (counts.seen = flag.signals.load(std::memory_order_acquire)) >= signals;
   };
   if (!poll_.until(peer, are_here)) return false;
+  if (counts.seen == signals)
+    for (std::uint32_t i = 0; i < lines.count; ++i)
+      prefetch_for_read(lines.first + i * cache_line_bytes);
   for (std::size_t i = 0; i < Flag::history_depth; ++i)
     counts.histories[i] = flag.histories[i].load(std::memory_order_relaxed);
   return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "capstan/by_rank.hpp"
@@ -9,6 +10,12 @@
 #include "core/engine/executor/arrival_poll.hpp"
 
 namespace capstan {
+
+/// Cache lines that a peer writes before it signals, and that are read next.
+struct ArrivingLines {
+  const std::byte* first = nullptr;
+  std::uint32_t count = 0;
+};
 
 /// Signals from one rank to another: a counter that the sender raises and the receiver watches, the
 /// k-th wait for the k-th signal. Beside it stands the history of the sender's calls (see Flag), so
@@ -20,9 +27,9 @@ class Signals {
   Signals(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll);
 
   void send(Rank peer);
-  /// Consumes the peer's next signal; false if it is not here yet. Throws Mismatch when the peer
-  /// sent it in a different call.
-  bool wait(Rank peer);
+  /// Consumes the peer's next signal; false if it is not here yet. Fetches `lines` when a signal
+  /// arrives. Throws Mismatch when the peer sent it in a different call.
+  bool wait(Rank peer, const ArrivingLines& lines = {});
 
  private:
   struct Counts {
@@ -31,7 +38,7 @@ class Signals {
     std::uint64_t seen = 0, histories[Flag::history_depth] = {};
   };
 
-  bool read_flag(Rank peer, std::uint64_t signals);
+  bool read_flag(Rank peer, std::uint64_t signals, const ArrivingLines& lines);
 
   Peers& peers_;
   CallLog& log_;
