@@ -313,7 +313,10 @@ inline void Engine::after_call(const CachedPlan& plan) {
 /// A timed call has ended.
 [[gnu::noinline]] void Engine::note_end(const CachedPlan& plan, bool failed) {
   const Autotuner::Time ended = now();
-  if (plan.measured && !failed) PlanCache::note(plan, call_began_, ended);
+  if (plan.measured && !failed) {
+    PlanCache::note(plan, call_began_, ended);
+    executor_.prepare_trial(plan.plan);
+  }
   if (observer_ && plan.plan.call.purpose == Purpose::caller)
     observer_->ended(plan, observed_from_, ended, failed);
 }

@@ -253,40 +253,61 @@ TEST(HostExecutorInterrupted, WhatIsReadWhileItsOwnerGivesUpIsNotTaken) {
   }
 }
 
-/// Of each wait of a rank: who is waited for, and how many lines it fetches from where.
-std::vector<std::string> fetched_by_waits(const HostPlan& plan) {
-  std::vector<std::string> fetched;
+/// Of each wait of a rank: who is waited for, and how many lines of which staging buffer, from
+/// which offset, it prefetches.
+std::vector<std::string> prefetched_by_waits(const HostPlan& plan) {
+  std::vector<std::string> prefetched;
   for (const HostOp& op : plan.host_program(0).ops) {
     if (op.code != OpCode::wait) continue;
-    const BoundOperand& operand = plan.host_program(0).operands[op.arriving_operand];
-    const int owner = op.arriving_lines == 0 ? -1 : operand.owner.value();
-    fetched.push_back(fmt::format("{}: {} of {}", op.peer.value(), op.arriving_lines, owner));
+    const BoundOperand& operand = plan.host_program(0).operands[op.prefetched_operand];
+    const std::string where =
+        op.prefetched_lines == 0
+            ? ""
+            : fmt::format(" of {} from {}", operand.owner.value(), operand.offset);
+    prefetched.push_back(fmt::format("{}: {}{}", op.peer.value(), op.prefetched_lines, where));
   }
-  return fetched;
+  return prefetched;
 }
 
-TEST(HostPlanTest, AWaitFetchesTheBeginOfWhatIsReadNext) {
+TEST(HostPlanTest, AWaitPrefetchesTheBeginOfWhatIsReadNext) {
   const ExecutorWorld world{3};
   const auto reader = [&](std::size_t count) {
-    return fetched_by_waits(
+    return prefetched_by_waits(
         world.plan(1, f32_call(Collective::broadcast, count), "flat", Protocol::staged));
   };
-  EXPECT_THAT(reader(1), ElementsAre("0: 1 of 0"));
-  EXPECT_THAT(reader(17), ElementsAre("0: 2 of 0"));
-  EXPECT_THAT(reader(2048), ElementsAre("0: 16 of 0"));
-  EXPECT_THAT(reader(2049), ElementsAre("0: 0 of -1")) << "the processor follows long data";
+  EXPECT_THAT(reader(1), ElementsAre("0: 1 of 0 from 0"));
+  EXPECT_THAT(reader(17), ElementsAre("0: 2 of 0 from 0"));
+  EXPECT_THAT(reader(2048), ElementsAre("0: 16 of 0 from 0"));
+  EXPECT_THAT(reader(2049), ElementsAre("0: 0")) << "the processor prefetches long data";
   const HostPlan root = world.plan(0, f32_call(Collective::reduce, 100), "flat", Protocol::staged);
-  EXPECT_THAT(fetched_by_waits(root), ElementsAre("1: 7 of 1", "2: 7 of 2"));
+  EXPECT_THAT(prefetched_by_waits(root), ElementsAre("1: 7 of 1 from 0", "2: 7 of 2 from 0"));
 }
 
-TEST(HostPlanTest, AWaitForNothingThatIsReadFetchesNothing) {
+TEST(HostPlanTest, EachWaitForAPeerPrefetchesWhatFollowsIt) {
   const ExecutorWorld world{2};
-  EXPECT_THAT(fetched_by_waits(
+  const HostPlan plan =
+      world.plan(0, f32_call(Collective::all_reduce, 64), "direct", Protocol::staged);
+  const auto second = world.layout().slots().between_regions(plan.slots).value();
+  EXPECT_THAT(prefetched_by_waits(plan),
+              ElementsAre("1: 2 of 1 from 0", fmt::format("1: 2 of 1 from {}", second)));
+}
+
+TEST(HostPlanTest, WaitsForManyPeersPrefetchLittleFromEach) {
+  const ExecutorWorld world{33};
+  const HostPlan root = world.plan(0, f32_call(Collective::reduce, 500), "flat", Protocol::staged);
+  const auto prefetched = prefetched_by_waits(root);
+  ASSERT_EQ(prefetched.size(), 32);
+  EXPECT_EQ(prefetched.front(), "1: 4 of 1 from 0");
+}
+
+TEST(HostPlanTest, AWaitForNothingThatIsReadPrefetchesNothing) {
+  const ExecutorWorld world{2};
+  EXPECT_THAT(prefetched_by_waits(
                   world.plan(0, {.collective = Collective::barrier}, "flat", Protocol::staged)),
-              ElementsAre("1: 0 of -1"));
-  for (const std::string& wait : fetched_by_waits(
-           world.plan(1, f32_call(Collective::broadcast, 100), "direct", Protocol::read_input)))
-    EXPECT_THAT(wait, HasSubstr("of -1"));
+              ElementsAre("1: 0"));
+  EXPECT_THAT(prefetched_by_waits(world.plan(1, f32_call(Collective::broadcast, 100), "flat",
+                                             Protocol::read_input)),
+              ElementsAre("0: 0"));
 }
 
 }  // namespace

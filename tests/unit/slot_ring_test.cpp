@@ -111,20 +111,47 @@ TEST_F(SlotRingTest, SlotsThatAPlanWritesAreMappedBeforeItRuns) {
   EXPECT_EQ(pages_mapped(world, 1, slots, 0), 0) << "it writes nothing";
 }
 
-/// The page table of each process has entries of its own for the pages of a segment.
-TEST_F(SlotRingTest, SlotsThatAPlanReadsAreMappedBeforeItRuns) {
-  constexpr auto slots = SlotKind::small_packets;
-  if (::madvise(world.peers(0).own_segment(), 4096, 22 /* MADV_POPULATE_READ */) != 0)
-    GTEST_SKIP() << "this kernel maps no pages ahead";
+class PagesOfPeers : public SlotRingTest {
+ protected:
+  void SetUp() override {
+    if (::madvise(world.peers(0).own_segment(), 4096, 22 /* MADV_POPULATE_READ */) != 0)
+      GTEST_SKIP() << "this kernel maps no pages ahead";
+  }
+  /// The mapped pages of rank 0 and their number when all of the region are, once rank 1 has mapped
+  /// what it reads. The ranks of this test share a page table.
+  std::pair<long, long> mapped_by_reader(const HostPlan& plan, std::uint64_t region) {
+    Writer reader{world, 1};
+    reader.slots.map_pages_of_peers(plan);
+    const auto all = world.layout().slots().between_regions(plan.slots).value() / 4096;
+    return {pages_mapped(world, 0, plan.slots, region), static_cast<long>(all)};
+  }
+};
+
+TEST_F(PagesOfPeers, SlotsThatAPlanReadsAreMapped) {
   const HostPlan plan =
       world.plan(1, f32_call(Collective::broadcast, 256), "flat", Protocol::inline_packets);
-  ASSERT_EQ(plan.slots, slots);
-  ASSERT_EQ(pages_mapped(world, 0, slots, 0), 0);
-  Writer reader{world, 1};
-  reader.slots.map_pages(plan);
-  const auto all = world.layout().slots().between_regions(slots).value() / 4096;
-  EXPECT_EQ(pages_mapped(world, 0, slots, 0), static_cast<long>(all));
-  EXPECT_EQ(pages_mapped(world, 2, slots, 0), 0) << "nothing of that rank is read";
+  ASSERT_EQ(plan.slots, SlotKind::small_packets);
+  ASSERT_EQ(pages_mapped(world, 0, plan.slots, 0), 0);
+  const auto [mapped, all] = mapped_by_reader(plan, 0);
+  EXPECT_EQ(mapped, all);
+  EXPECT_EQ(pages_mapped(world, 2, plan.slots, 0), 0) << "nothing of that rank is read";
+}
+
+TEST_F(PagesOfPeers, TheSecondRegionIsMappedForPlansOfSeveralSteps) {
+  const HostPlan plan =
+      world.plan(1, f32_call(Collective::all_reduce, 200), "direct", Protocol::staged);
+  ASSERT_EQ(plan.slots, SlotKind::tiny_staging);
+  const auto [mapped, all] = mapped_by_reader(plan, 1);
+  EXPECT_GE(mapped, all - 1);
+}
+
+TEST(PagesOfMirrors, AreNotMapped) {
+  ExecutorWorld hosts{2, Memory::mirrored};
+  const HostPlan plan =
+      hosts.plan(1, f32_call(Collective::broadcast, 256), "flat", Protocol::inline_packets);
+  Writer reader{hosts, 1};
+  reader.slots.map_pages_of_peers(plan);
+  EXPECT_EQ(pages_mapped(hosts, 0, plan.slots, 0), 0);
 }
 
 TEST_F(SlotRingTest, ASlotIsUsedAgainWhenAllItsReadersHaveFinished) {

@@ -83,14 +83,16 @@ TEST(Slots, OfAStreamGoOnWhereTheLastCallEnded) {
 }
 
 TEST(Slots, ASlotAheadIsTheOneThatALaterCallUses) {
-  SlotRotation rotation{layout};
-  constexpr auto kind = SlotKind::small_packets;
-  for (int call = 0; call < 200; ++call) {
-    const auto& now = rotation.slot(kind, 0);
-    const auto& later = rotation.slot(kind, 8);
-    EXPECT_EQ(now.offset + static_cast<std::uint64_t>(rotation.distance(kind, now, 8)),
-              later.offset);
-    rotation.end_call(kind, 1, true);
+  for (const SlotKind kind : {SlotKind::tiny_packets, SlotKind::small_packets}) {
+    SlotRotation rotation{layout};
+    for (int call = 0; call < 200; ++call) {
+      for (const std::size_t ahead : {1, 2, 8}) {
+        const auto& now = rotation.slot(kind, 0);
+        EXPECT_EQ(now.offset + static_cast<std::uint64_t>(rotation.distance(kind, now, ahead)),
+                  rotation.slot(kind, ahead).offset);
+      }
+      rotation.end_call(kind, 1, true);
+    }
   }
 }
 

@@ -147,7 +147,7 @@ inline bool HostExecutor::execute(const HostOp& op) {
       signals_.send(op.peer);
       return true;
     case OpCode::wait:
-      return signals_.wait(op.peer, arriving(op));
+      return signals_.wait(op.peer, prefetched_by(op));
     case OpCode::notify:
       peers_.wake(op.peer);
       return true;
@@ -155,9 +155,9 @@ inline bool HostExecutor::execute(const HostOp& op) {
   return true;
 }
 
-inline ArrivingLines HostExecutor::arriving(const HostOp& wait) const {
-  if (wait.arriving_lines == 0) return {};
-  return {call_.address(call_.program->operands[wait.arriving_operand]), wait.arriving_lines};
+inline PrefetchedLines HostExecutor::prefetched_by(const HostOp& wait) const {
+  if (wait.prefetched_lines == 0) return {};
+  return {call_.address(call_.program->operands[wait.prefetched_operand]), wait.prefetched_lines};
 }
 
 /// For run_recorded_ops(): execute() is inlined where steps are not recorded.

@@ -51,7 +51,9 @@ class HostExecutor final : public Executor {
   void set_spins(int spins) { poll_.set_spins(spins); }
   /// Touches memory that calls of the plan use, so that the first of them is not slower.
   void prepare(const Plan& plan);
-  /// The same before any plan is known, for short calls.
+  /// The same for memory of peers, after the first call of a plan that trials measure.
+  void prepare_trial(const Plan& plan) { slots_.map_pages_of_peers(plan); }
+  /// The same as prepare() before any plan is known, for short calls.
   void prepare_first_calls() { slots_.map_pages_of_tiny_slots(); }
 
  private:
@@ -70,7 +72,7 @@ class HostExecutor final : public Executor {
   bool acquire_recorded_slot();
   bool execute_recorded(const HostOp& op);
   inline bool execute(const HostOp& op);
-  inline ArrivingLines arriving(const HostOp& wait) const;
+  inline PrefetchedLines prefetched_by(const HostOp& wait) const;
   bool gather(const HostOp& op);
   bool push(const HostOp& op);
   bool flush(Rank peer);

@@ -50,23 +50,35 @@ std::optional<std::uint32_t> staged_by(Rank peer, const BoundProgram& program, c
   return std::nullopt;
 }
 
-/// Lets a wait fetch the begin of what the peer has staged for the next operation that reads it.
-/// The processor's own prefetcher does as well on long data.
+/// Lets a wait prefetch the begin of what the peer has staged for the next operation that reads it,
+/// at most `most` lines. The processor prefetches long data by itself.
 // measured: docs/lab-notebook.md#lines-behind-a-signal
-void note_what_arrives(HostOp& wait, std::span<const BoundOp> later, const BoundProgram& program,
-                       Bytes element) {
-  constexpr std::uint64_t most_lines = 16, longest = 8 << 10;
+void add_prefetch(HostOp& wait, std::span<const BoundOp> later, const BoundProgram& program,
+                  Bytes element, std::uint64_t most) {
+  constexpr std::uint64_t longest = 8 << 10;
   for (const BoundOp& op : later) {
     if (op.code == OpCode::wait && op.peer == wait.peer) return;
     const auto operand = staged_by(wait.peer, program, op);
     if (!operand) continue;
     const std::uint64_t bytes = op.count * element.value();
     if (bytes > longest) return;
-    wait.arriving_lines = static_cast<std::uint32_t>(
-        std::min((bytes + cache_line_bytes - 1) / cache_line_bytes, most_lines));
-    wait.arriving_operand = *operand;
+    const std::uint64_t lines = (bytes + cache_line_bytes - 1) / cache_line_bytes;
+    wait.prefetched_lines = static_cast<std::uint32_t>(std::min(lines, most));
+    wait.prefetched_operand = *operand;
     return;
   }
+}
+
+/// Waits for many peers prefetch little from each, as all of it has to stay in the first cache.
+void add_prefetches(HostProgram& program, const BoundProgram& bound, Bytes element) {
+  constexpr std::uint64_t most_lines = 16, lines_of_all = 128;
+  const auto is_wait = [](const BoundOp& op) { return op.code == OpCode::wait; };
+  const std::span all{bound.ops};
+  const auto waits = static_cast<std::uint64_t>(std::ranges::count_if(all, is_wait));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (is_wait(all[i]))
+      add_prefetch(program.ops[i], all.subspan(i + 1), bound, element,
+                   std::min(most_lines, lines_of_all / waits));
 }
 
 HostProgram host_program_of(const Plan& plan, const BoundProgram& bound) {
@@ -82,10 +94,7 @@ HostProgram host_program_of(const Plan& plan, const BoundProgram& bound) {
                            plan.exceeds_cache && reads_buffer(bound.source, source),
                            fits_packet(plan, op)});
   }
-  const std::span all{bound.ops};
-  for (std::size_t i = 0; i < all.size() && !in_packets(plan.protocol); ++i)
-    if (all[i].code == OpCode::wait)
-      note_what_arrives(program.ops[i], all.subspan(i + 1), bound, plan.element);
+  if (!in_packets(plan.protocol)) add_prefetches(program, bound, plan.element);
   return program;
 }
 

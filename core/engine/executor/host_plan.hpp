@@ -13,9 +13,9 @@ struct HostOp : BoundOp {
   bool streams = false;      ///< the result goes past the cache
   bool from_memory = false;  ///< sources are in buffers, and these exceed the cache
   bool fits_packet = false;  ///< a copy in packets, of no more than one
-  /// Of a wait: the first cache lines of what the peer has staged before its signal, and the
-  /// operand that is there. No lines: nothing, or nothing that is read next.
-  std::uint32_t arriving_lines = 0, arriving_operand = 0;
+  /// Of a wait: the number of cache lines to prefetch when the signal arrives, and the operand in
+  /// which they begin.
+  std::uint32_t prefetched_lines = 0, prefetched_operand = 0;
 };
 
 /// A bound program as HostExecutor runs it: all that it needs, in one place.

@@ -46,14 +46,22 @@ bool PacketLane::copy_packets(const RunningCall& call, const HostOp& op) {
   return true;
 }
 
-/// Fetches the packets that follow the first one of a message, which has arrived. The sender has
-/// written them by now, or is about to. Without this, a reduction would wait for each one in turn:
-/// between two packets it runs more instructions than a processor looks ahead.
+/// Prefetches the packets that follow the first ones of all messages, which have arrived. The
+/// senders have written them by now, or are about to. Without this, a reduction would wait for each
+/// one in turn: between two packets it runs more instructions than a processor looks ahead.
 // measured: docs/lab-notebook.md#packets-that-wait-in-turn
-void PacketLane::prefetch_message(const std::byte* first, std::uint64_t packets) {
-  constexpr std::uint64_t most = 16;
-  for (std::uint64_t i = 1; i < std::min(packets, most); ++i)
-    prefetch_for_read(first + i * sizeof(Packet));
+void PacketLane::prefetch_other_packets(const RunningCall& call, const HostOp& op) {
+  int lines_left = 32;
+  const std::uint64_t each = call.plan->packet_elements;
+  const BoundOperand* const sources =
+      &call.program->operands[op.first_operand] + op.destination_count;
+  for (std::uint64_t packet = 1; packet * each < op.count; ++packet) {
+    for (std::uint32_t i = 0; i < op.source_count; ++i) {
+      if (!sources[i].in_staging()) continue;
+      if (lines_left-- == 0) return;
+      prefetch_for_read(call.address(sources[i]) + packet * sizeof(Packet));
+    }
+  }
 }
 
 /// Runs one packet's worth of a reduction, of `count` elements.
@@ -63,12 +71,10 @@ bool PacketLane::reduce_packet(RunningCall& call, const HostOp& op, std::uint64_
   const std::ptrdiff_t prefetch = prefetch_distance(*call.plan);
   for (std::uint32_t i = 0; i < op.source_count; ++i) {
     const std::byte* const at = packet_address(call, sources[i]);
-    if (sources[i].in_staging()) {
-      if (!receive(sources[i].owner, at, prefetch)) return false;
-      if (index_ == 0) prefetch_message(at, packets_for(Elements{op.count}, call.plan->element));
-    }
+    if (sources[i].in_staging() && !receive(sources[i].owner, at, prefetch)) return false;
     call.sources[i] = at;
   }
+  if (index_ == 0 && op.count > count) prefetch_other_packets(call, op);
 
   std::byte* const first = packet_address(call, destinations[0]);
   std::byte* const second =

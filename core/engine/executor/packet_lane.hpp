@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -66,13 +67,17 @@ class PacketLane {
   struct CallsAhead {
     std::size_t read, write;
   };
-  /// The slots of tiny packets lie close together. There a reader's processor prefetches the next
-  /// ones as well and takes their lines from the writer, which must not have fetched them before.
-  // measured: docs/lab-notebook.md#stolen-lines
+  /// Slots of tiny packets lie close together. There the reader's processor prefetches the next few
+  /// slots by itself, and so takes their lines from the writer. The writer therefore prefetches one
+  /// call ahead only: it takes a line back after the reader's processor has had it. The reader
+  /// prefetches eight calls ahead, beyond what the writer needs next.
+  // measured: docs/lab-notebook.md#stolen-lines, docs/lab-notebook.md#fetch-ahead
   static constexpr CallsAhead calls_ahead(SlotKind kind) {
     return kind == SlotKind::tiny_packets ? CallsAhead{.read = 8, .write = 1}
                                           : CallsAhead{.read = 2, .write = 8};
   }
+  static_assert(std::min(standard_slots.count.tiny_packets, standard_slots.count.small_packets) >=
+                8);
   /// The distance from a packet of a peer to its packet of a later call, which is prefetched: a
   /// sender that waits for no peer runs ahead. 0: nothing is prefetched.
   std::ptrdiff_t prefetch_distance(const Plan& plan) const {
@@ -97,7 +102,7 @@ class PacketLane {
     if (prefetch != 0) prefetch_for_read(at + prefetch);
     return true;
   }
-  static void prefetch_message(const std::byte* first, std::uint64_t packets);
+  static void prefetch_other_packets(const RunningCall& call, const HostOp& op);
   bool copy_packets(const RunningCall& call, const HostOp& op);
   bool reduce_packet(RunningCall& call, const HostOp& op, std::uint64_t count);
   static std::uint64_t packet_step(const RunningCall& call, const BoundOperand& operand);

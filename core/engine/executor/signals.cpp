@@ -21,7 +21,7 @@ void Signals::send(Rank peer) {
   peers_.wake(peer);
 }
 
-bool Signals::wait(Rank peer, const ArrivingLines& lines) {
+bool Signals::wait(Rank peer, const PrefetchedLines& lines) {
   Counts& counts = counts_[peer];
   const std::uint64_t next = counts.consumed + 1;
   if (counts.seen < next && !read_flag(peer, next, lines)) return false;
@@ -31,10 +31,10 @@ bool Signals::wait(Rank peer, const ArrivingLines& lines) {
 }
 
 /// Polls briefly until the peer has sent `signals` signals. All words of the flag's cache line are
-/// read at once: each access to the line is expensive while the peer keeps writing to it. The data
-/// are fetched only then: before, that would take their lines from a peer that is writing them. A
-/// peer that is ahead is not waited for, and the processor's own prefetcher follows its data.
-bool Signals::read_flag(Rank peer, std::uint64_t signals, const ArrivingLines& lines) {
+/// read at once: each access to the line is expensive while the peer keeps writing to it. An
+/// earlier prefetch of `lines` would take them from a peer that is still writing. Where the peer is
+/// ahead, nothing is prefetched, as that made calls in a row slower.
+bool Signals::read_flag(Rank peer, std::uint64_t signals, const PrefetchedLines& lines) {
   Counts& counts = counts_[peer];
   const Flag& flag = flag_of(peers_.segment(peer), layout_, peers_.self());
   const auto are_here = [&] {

@@ -11,8 +11,8 @@
 
 namespace capstan {
 
-/// Cache lines that a peer writes before it signals, and that are read next.
-struct ArrivingLines {
+/// Cache lines that a peer writes before it signals, and that this rank reads next.
+struct PrefetchedLines {
   const std::byte* first = nullptr;
   std::uint32_t count = 0;
 };
@@ -27,9 +27,9 @@ class Signals {
   Signals(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll);
 
   void send(Rank peer);
-  /// Consumes the peer's next signal; false if it is not here yet. Fetches `lines` when a signal
-  /// arrives. Throws Mismatch when the peer sent it in a different call.
-  bool wait(Rank peer, const ArrivingLines& lines = {});
+  /// Consumes the peer's next signal; false if it is not here yet. Prefetches `lines` when the
+  /// signal arrives. Throws Mismatch when the peer sent it in a different call.
+  bool wait(Rank peer, const PrefetchedLines& lines = {});
 
  private:
   struct Counts {
@@ -38,7 +38,7 @@ class Signals {
     std::uint64_t seen = 0, histories[Flag::history_depth] = {};
   };
 
-  bool read_flag(Rank peer, std::uint64_t signals, const ArrivingLines& lines);
+  bool read_flag(Rank peer, std::uint64_t signals, const PrefetchedLines& lines);
 
   Peers& peers_;
   CallLog& log_;

@@ -37,8 +37,7 @@ SlotRing::SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, cons
       finished_(control_of(peers.own_segment()).finished),
       rotation_(layout.slots(), layout.first_slot()),
       notices_(peers.count(), layout.slots().pool()),
-      known_finished_(peers.count()),
-      mapped_regions_(peers.count()) {}
+      known_finished_(peers.count()) {}
 
 void SlotRing::map_pages(const Plan& plan) {
   if (!maps_pages()) return;
@@ -48,19 +47,29 @@ void SlotRing::map_pages(const Plan& plan) {
       return program.source.staging[region] > Elements{};
     };
     if (maps_at_once(plan.slots, region) && std::ranges::any_of(plan.programs, writes))
-      map_region(peers_.self(), plan.slots, region);
+      map_region(plan.slots, region);
   }
-  map_pages_of_writers(plan);
 }
 
-/// A reader's own page table needs the pages, too.
+/// Each process has page tables of its own, with entries for each mapping of a segment.
 // measured: docs/lab-notebook.md#pages-of-readers
-void SlotRing::map_pages_of_writers(const Plan& plan) {
-  if (!maps_at_once(plan.slots, 0)) return;
-  for (const BoundProgram& program : plan.programs)
-    for (const BoundOperand& operand : program.operands)
-      if (operand.in_staging() && operand.owner != peers_.self() && peers_.mapped(operand.owner))
-        map_region(operand.owner, plan.slots, 0);
+void SlotRing::map_pages_of_peers(const Plan& plan) {
+  if (!maps_pages() || !is_small(plan.slots)) return;
+  const Bytes length = layout_.slots().between_regions(plan.slots);
+  for (const BoundProgram& program : plan.programs) {
+    for (const BoundOperand& operand : program.operands) {
+      const Rank owner = operand.owner;
+      if (!operand.in_staging() || owner == peers_.self() || !peers_.mapped(owner)) continue;
+      const std::size_t region = operand.offset / length.value();
+      const Bytes begin = begin_of(plan.slots, region);
+      const std::byte* const segment = operand.base == BoundOperand::segment_of(owner)
+                                           ? peers_.segment(owner)
+                                           : peers_.segment_for_long_reads(owner);
+      if (maps_at_once(plan.slots, region) &&
+          mapped_regions_of_peers_.insert(segment + begin.value()).second)
+        populate(segment, begin, length, MADV_POPULATE_READ);
+    }
+  }
 }
 
 // measured: docs/lab-notebook.md#first-fifty-calls
@@ -68,8 +77,7 @@ void SlotRing::map_pages_of_tiny_slots() {
   if (!maps_pages()) return;
   map_control_pages();
   for (const SlotKind kind : {SlotKind::tiny_packets, SlotKind::tiny_staging})
-    for (std::size_t region = 0; region < staging_regions; ++region)
-      map_region(peers_.self(), kind, region);
+    for (std::size_t region = 0; region < staging_regions; ++region) map_region(kind, region);
 }
 
 /// Among many ranks most pages would stay unused.
@@ -84,16 +92,15 @@ void SlotRing::map_control_pages() {
     populate(peers_.own_segment(), {}, layout_.first_slot(), MADV_POPULATE_WRITE);
 }
 
-void SlotRing::map_region(Rank owner, SlotKind kind, std::size_t region) {
-  bool& is_mapped = mapped_regions_[owner][static_cast<std::size_t>(kind)][region];
-  if (std::exchange(is_mapped, true)) return;
+Bytes SlotRing::begin_of(SlotKind kind, std::size_t region) const {
   const SlotLayout& slots = layout_.slots();
-  const Bytes length = slots.between_regions(kind);
-  const Bytes begin = layout_.first_slot() + slots.offset(kind, 0) + length * region;
-  if (owner == peers_.self())
-    populate(peers_.own_segment(), begin, length, MADV_POPULATE_WRITE);
-  else
-    populate(peers_.segment(owner), begin, length, MADV_POPULATE_READ);
+  return layout_.first_slot() + slots.offset(kind, 0) + slots.between_regions(kind) * region;
+}
+
+void SlotRing::map_region(SlotKind kind, std::size_t region) {
+  if (std::exchange(mapped_regions_[static_cast<std::size_t>(kind)][region], true)) return;
+  populate(peers_.own_segment(), begin_of(kind, region), layout_.slots().between_regions(kind),
+           MADV_POPULATE_WRITE);
 }
 
 /// Polls briefly until the reader has finished the block that was last written to the current slot.

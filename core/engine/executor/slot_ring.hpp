@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "capstan/by_rank.hpp"
@@ -24,12 +25,16 @@ class SlotRing {
  public:
   SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, const ArrivalPoll& poll);
 
-  /// Maps the pages of all slots that the plan writes to or reads, at once, before it first runs. A
-  /// call that touches an unmapped page takes up to fifty times as long, and a candidate that is
+  /// Maps the pages of all slots that the plan writes to, at once, before it first runs. A call
+  /// that touches an unmapped page takes up to fifty times as long, and a candidate that is
   /// measured by such calls seems slow. Does nothing where the kernel cannot do it; for `staging`,
   /// whose slots are long and few; and among many ranks, as they would not use most of the pages.
   void map_pages(const Plan& plan);
-  /// The same for the slots of the shortest calls, which most programs make first.
+  /// Maps the slots of peers that the plan reads, for this process. To be called after a call of
+  /// the plan, by which the peers have mapped them: a page belongs to the memory of the processor
+  /// that maps it first.
+  void map_pages_of_peers(const Plan& plan);
+  /// Maps this rank's slots for the shortest calls, which most programs make first.
   void map_pages_of_tiny_slots();
 
   /// Number of the current call's first block, counted through all calls.
@@ -75,8 +80,8 @@ class SlotRing {
  private:
   bool maps_pages() const;
   void map_control_pages();
-  void map_pages_of_writers(const Plan& plan);
-  void map_region(Rank owner, SlotKind kind, std::size_t region);
+  Bytes begin_of(SlotKind kind, std::size_t region) const;
+  void map_region(SlotKind kind, std::size_t region);
   /// Mostly known_finished_ tells, and no segment of a reader is read.
   bool readers_have_finished() {
     for (const Rank reader : *slot_->readers)
@@ -99,8 +104,8 @@ class SlotRing {
   FinishNotices notices_;
   ByRank<std::uint64_t> known_finished_;  // blocks, when last read
   SlotRotation::Slot* slot_ = nullptr;    // the current one
-  /// By the owner of the slots, their kind and their region.
-  ByRank<std::array<std::array<bool, staging_regions>, slot_kinds>> mapped_regions_;
+  std::array<std::array<bool, staging_regions>, slot_kinds> mapped_regions_{};
+  std::set<const std::byte*> mapped_regions_of_peers_;  // by the address of their first byte
   bool is_control_mapped_ = false;
 };
 
