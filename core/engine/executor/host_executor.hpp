@@ -51,7 +51,7 @@ class HostExecutor final : public Executor {
   void set_spins(int spins) { poll_.set_spins(spins); }
   /// Touches memory that calls of the plan use, so that the first of them is not slower.
   void prepare(const Plan& plan);
-  /// The same for memory of peers, after the first call of a plan that trials measure.
+  /// The same for memory of peers, after each call of a plan that a trial measures.
   void prepare_trial(const Plan& plan) { slots_.map_pages_of_peers(plan); }
   /// The same as prepare() before any plan is known, for short calls.
   void prepare_first_calls() { slots_.map_pages_of_tiny_slots(); }

@@ -46,12 +46,14 @@ bool PacketLane::copy_packets(const RunningCall& call, const HostOp& op) {
   return true;
 }
 
-/// Prefetches the packets that follow the first ones of all messages, which have arrived. The
-/// senders have written them by now, or are about to. Without this, a reduction would wait for each
-/// one in turn: between two packets it runs more instructions than a processor looks ahead.
+/// Prefetches the packets that follow the first ones of all messages, which have arrived. Without
+/// this, a reduction would wait for each one in turn: between two packets it runs more instructions
+/// than a processor looks ahead. The number is limited, as a sender that is still writing has to
+/// take its lines back.
 // measured: docs/lab-notebook.md#packets-that-wait-in-turn
 void PacketLane::prefetch_other_packets(const RunningCall& call, const HostOp& op) {
-  int lines_left = 32;
+  constexpr int most_lines = 32;
+  int lines_left = most_lines;
   const std::uint64_t each = call.plan->packet_elements;
   const BoundOperand* const sources =
       &call.program->operands[op.first_operand] + op.destination_count;

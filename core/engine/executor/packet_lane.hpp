@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -76,8 +75,6 @@ class PacketLane {
     return kind == SlotKind::tiny_packets ? CallsAhead{.read = 8, .write = 1}
                                           : CallsAhead{.read = 2, .write = 8};
   }
-  static_assert(std::min(standard_slots.count.tiny_packets, standard_slots.count.small_packets) >=
-                8);
   /// The distance from a packet of a peer to its packet of a later call, which is prefetched: a
   /// sender that waits for no peer runs ahead. 0: nothing is prefetched.
   std::ptrdiff_t prefetch_distance(const Plan& plan) const {

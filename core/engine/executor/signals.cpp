@@ -41,11 +41,11 @@ bool Signals::read_flag(Rank peer, std::uint64_t signals, const PrefetchedLines&
     return (counts.seen = flag.signals.load(std::memory_order_acquire)) >= signals;
   };
   if (!poll_.until(peer, are_here)) return false;
+  for (std::size_t i = 0; i < Flag::history_depth; ++i)
+    counts.histories[i] = flag.histories[i].load(std::memory_order_relaxed);
   if (counts.seen == signals)
     for (std::uint32_t i = 0; i < lines.count; ++i)
       prefetch_for_read(lines.first + i * cache_line_bytes);
-  for (std::size_t i = 0; i < Flag::history_depth; ++i)
-    counts.histories[i] = flag.histories[i].load(std::memory_order_relaxed);
   return true;
 }
 

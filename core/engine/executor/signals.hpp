@@ -28,7 +28,8 @@ class Signals {
 
   void send(Rank peer);
   /// Consumes the peer's next signal; false if it is not here yet. Prefetches `lines` when the
-  /// signal arrives. Throws Mismatch when the peer sent it in a different call.
+  /// signal arrives, unless the peer is ahead. Throws Mismatch when the peer sent it in a different
+  /// call.
   bool wait(Rank peer, const PrefetchedLines& lines = {});
 
  private:

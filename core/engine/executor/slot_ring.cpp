@@ -37,7 +37,8 @@ SlotRing::SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, cons
       finished_(control_of(peers.own_segment()).finished),
       rotation_(layout.slots(), layout.first_slot()),
       notices_(peers.count(), layout.slots().pool()),
-      known_finished_(peers.count()) {}
+      known_finished_(peers.count()),
+      mapped_regions_of_peers_(peers.count()) {}
 
 void SlotRing::map_pages(const Plan& plan) {
   if (!maps_pages()) return;
@@ -55,21 +56,21 @@ void SlotRing::map_pages(const Plan& plan) {
 // measured: docs/lab-notebook.md#pages-of-readers
 void SlotRing::map_pages_of_peers(const Plan& plan) {
   if (!maps_pages() || !is_small(plan.slots)) return;
-  const Bytes length = layout_.slots().between_regions(plan.slots);
-  for (const BoundProgram& program : plan.programs) {
-    for (const BoundOperand& operand : program.operands) {
-      const Rank owner = operand.owner;
-      if (!operand.in_staging() || owner == peers_.self() || !peers_.mapped(owner)) continue;
-      const std::size_t region = operand.offset / length.value();
-      const Bytes begin = begin_of(plan.slots, region);
-      const std::byte* const segment = operand.base == BoundOperand::segment_of(owner)
-                                           ? peers_.segment(owner)
-                                           : peers_.segment_for_long_reads(owner);
-      if (maps_at_once(plan.slots, region) &&
-          mapped_regions_of_peers_.insert(segment + begin.value()).second)
-        populate(segment, begin, length, MADV_POPULATE_READ);
-    }
-  }
+  for (const BoundProgram& program : plan.programs)
+    for (const BoundOperand& operand : program.operands)
+      if (operand.in_staging() && operand.owner != peers_.self() && peers_.mapped(operand.owner))
+        map_region_of_peer(plan.slots, operand);
+}
+
+void SlotRing::map_region_of_peer(SlotKind kind, const BoundOperand& operand) {
+  const Bytes length = layout_.slots().between_regions(kind);
+  const std::size_t region = operand.offset / length.value();
+  const bool by_alias = operand.base != BoundOperand::segment_of(operand.owner);
+  bool& is_mapped = mapped_regions_of_peers_[operand.owner][by_alias ? 1 : 0]
+                                            [static_cast<std::size_t>(kind)][region];
+  if (!maps_at_once(kind, region) || std::exchange(is_mapped, true)) return;
+  populate(by_alias ? peers_.segment_for_long_reads(operand.owner) : peers_.segment(operand.owner),
+           begin_of(kind, region), length, MADV_POPULATE_READ);
 }
 
 // measured: docs/lab-notebook.md#first-fifty-calls

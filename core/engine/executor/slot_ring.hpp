@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "capstan/by_rank.hpp"
@@ -30,9 +29,9 @@ class SlotRing {
   /// measured by such calls seems slow. Does nothing where the kernel cannot do it; for `staging`,
   /// whose slots are long and few; and among many ranks, as they would not use most of the pages.
   void map_pages(const Plan& plan);
-  /// Maps the slots of peers that the plan reads, for this process. To be called after a call of
-  /// the plan, by which the peers have mapped them: a page belongs to the memory of the processor
-  /// that maps it first.
+  /// Maps the slots of peers that the plan reads, for this process. To be called after calls of the
+  /// plan; the first time counts. By then the peers have mapped them: a page belongs to the memory
+  /// of the processor that maps it first.
   void map_pages_of_peers(const Plan& plan);
   /// Maps this rank's slots for the shortest calls, which most programs make first.
   void map_pages_of_tiny_slots();
@@ -80,8 +79,10 @@ class SlotRing {
  private:
   bool maps_pages() const;
   void map_control_pages();
+  using RegionsOfKinds = std::array<std::array<bool, staging_regions>, slot_kinds>;
   Bytes begin_of(SlotKind kind, std::size_t region) const;
   void map_region(SlotKind kind, std::size_t region);
+  void map_region_of_peer(SlotKind kind, const BoundOperand& operand);
   /// Mostly known_finished_ tells, and no segment of a reader is read.
   bool readers_have_finished() {
     for (const Rank reader : *slot_->readers)
@@ -104,8 +105,9 @@ class SlotRing {
   FinishNotices notices_;
   ByRank<std::uint64_t> known_finished_;  // blocks, when last read
   SlotRotation::Slot* slot_ = nullptr;    // the current one
-  std::array<std::array<bool, staging_regions>, slot_kinds> mapped_regions_{};
-  std::set<const std::byte*> mapped_regions_of_peers_;  // by the address of their first byte
+  RegionsOfKinds mapped_regions_{};       ///< of this rank's slots
+  /// By the owner of the slots: of its segment, and of the alias for long reads.
+  ByRank<std::array<RegionsOfKinds, 2>> mapped_regions_of_peers_;
   bool is_control_mapped_ = false;
 };
 
