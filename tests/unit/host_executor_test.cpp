@@ -259,12 +259,12 @@ std::vector<std::string> prefetched_by_waits(const HostPlan& plan) {
   std::vector<std::string> prefetched;
   for (const HostOp& op : plan.host_program(0).ops) {
     if (op.code != OpCode::wait) continue;
-    const BoundOperand& operand = plan.host_program(0).operands[op.prefetched_operand];
-    const std::string where =
-        op.prefetched_lines == 0
-            ? ""
-            : fmt::format(" of {} from {}", operand.owner.value(), operand.offset);
-    prefetched.push_back(fmt::format("{}: {}{}", op.peer.value(), op.prefetched_lines, where));
+    std::string text = fmt::format("{}: {}", op.peer.value(), op.prefetched_lines);
+    if (op.prefetched_lines > 0) {
+      const BoundOperand& operand = plan.host_program(0).operands[op.prefetched_operand];
+      text += fmt::format(" of {} from {}", operand.owner.value(), operand.offset);
+    }
+    prefetched.push_back(std::move(text));
   }
   return prefetched;
 }
