@@ -116,6 +116,13 @@ class MappedSlotsTest : public ::testing::Test {
   PagesOfSlots pages(int rank, SlotKind slots, std::uint64_t region) {
     return {world, world.peers(rank).own_segment(), slots, region};
   }
+  /// Slots of rank 0, which were not mapped.
+  void expect_that_the_reader_maps(const HostPlan& plan, std::uint64_t region) {
+    const PagesOfSlots slots = pages(0, plan.slots, region);
+    ASSERT_EQ(slots.mapped(), 0);
+    reader.slots.map_pages_of_peers(plan);
+    EXPECT_EQ(slots.mapped(), slots.count);
+  }
 
   ExecutorWorld world{3};
   Writer writer{world}, reader{world, 1};
@@ -140,24 +147,18 @@ TEST_F(MappedSlotsTest, SlotsThatAPlanWritesAreMappedBeforeItRuns) {
 }
 
 TEST_F(MappedSlotsTest, SlotsThatAPlanReadsAreMappedForTheReader) {
-  constexpr auto slots = SlotKind::small_packets;
   const HostPlan plan =
       world.plan(1, f32_call(Collective::broadcast, 256), "flat", Protocol::inline_packets);
-  ASSERT_EQ(plan.slots, slots);
-  ASSERT_EQ(pages(0, slots, 0).mapped(), 0);
-  reader.slots.map_pages_of_peers(plan);
-  EXPECT_EQ(pages(0, slots, 0).mapped(), pages(0, slots, 0).count);
-  EXPECT_EQ(pages(2, slots, 0).mapped(), 0) << "nothing of that rank is read";
+  ASSERT_EQ(plan.slots, SlotKind::small_packets);
+  expect_that_the_reader_maps(plan, 0);
+  EXPECT_EQ(pages(2, plan.slots, 0).mapped(), 0) << "nothing of that rank is read";
 }
 
 TEST_F(MappedSlotsTest, TheSecondRegionIsMappedForPlansOfSeveralSteps) {
-  constexpr auto slots = SlotKind::tiny_staging;
   const HostPlan plan =
       world.plan(1, f32_call(Collective::all_reduce, 200), "direct", Protocol::staged);
-  ASSERT_EQ(plan.slots, slots);
-  ASSERT_EQ(pages(0, slots, 1).mapped(), 0);
-  reader.slots.map_pages_of_peers(plan);
-  EXPECT_EQ(pages(0, slots, 1).mapped(), pages(0, slots, 1).count);
+  ASSERT_EQ(plan.slots, SlotKind::tiny_staging);
+  expect_that_the_reader_maps(plan, 1);
 }
 
 /// A mirror belongs to the reader's process, which has written to it.

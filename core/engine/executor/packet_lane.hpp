@@ -62,7 +62,7 @@ class PacketLane {
     for (; bytes > 0; --bytes) *to++ = *from++;
   }
 
-  /// How many calls ahead packets are prefetched.
+  /// The number of calls between the prefetch of a packet's line and its use.
   struct CallsAhead {
     std::size_t read, write;
   };

@@ -77,9 +77,10 @@ class SlotRing {
   }
 
  private:
+  using RegionsOfKinds = std::array<std::array<bool, staging_regions>, slot_kinds>;
+
   bool maps_pages() const;
   void map_control_pages();
-  using RegionsOfKinds = std::array<std::array<bool, staging_regions>, slot_kinds>;
   Bytes begin_of(SlotKind kind, std::size_t region) const;
   void map_region(SlotKind kind, std::size_t region);
   void map_region_of_peer(SlotKind kind, const BoundOperand& operand);
