@@ -87,11 +87,20 @@ class Digest {
   std::uint64_t state_ = 0xcbf29ce484222325;
 };
 
+/// All roots, where there are few. A schedule for a root in the middle is often another one than
+/// for a root at the end.
+std::vector<int> proven_roots(int ranks) {
+  constexpr int few = 16;
+  std::vector<int> roots{0, ranks - 1};
+  for (int root = 1; ranks <= few && root + 1 < ranks; ++root) roots.push_back(root);
+  return roots;
+}
+
 /// Sizes that are proven before an algorithm runs: few, as a program waits for it.
 std::vector<Shape> proven_shapes(Collective collective, int ranks) {
   std::vector<Shape> shapes;
   const auto p = static_cast<std::uint64_t>(ranks);
-  const std::vector<int> roots = has_root(collective) ? std::vector{0, ranks - 1} : std::vector{0};
+  const std::vector<int> roots = has_root(collective) ? proven_roots(ranks) : std::vector{0};
   for (const std::uint64_t count : {std::uint64_t{1}, p, 2 * p + 1})
     for (const int root : roots) shapes.push_back({.count = Elements{count}, .root = root});
   if (collective == Collective::barrier) shapes = {Shape{}};
@@ -124,7 +133,7 @@ std::vector<Shape> proven_shapes(Collective collective, int ranks) {
 /// The sizes at which an algorithm is proven before it runs.
 struct Sizes {
   std::vector<Shape> shapes{};
-  ProvenStreams streams{};
+  std::vector<ProvenStreams> streams{};
 };
 
 AlgorithmProof prove_all(const Algorithm& algorithm, const Hosts& hosts, const Sizes& sizes) {
@@ -133,7 +142,10 @@ AlgorithmProof prove_all(const Algorithm& algorithm, const Hosts& hosts, const S
     all += prove_algorithm(algorithm, hosts, shape);
     if (!all.ok()) return all;  // the first size says enough
   }
-  all += prove_streams(algorithm, hosts, sizes.streams);
+  for (const ProvenStreams& streams : sizes.streams) {
+    all += prove_streams(algorithm, hosts, streams);
+    if (!all.ok()) return all;
+  }
   return all;
 }
 
@@ -164,19 +176,42 @@ std::uint32_t digest_of(const Algorithm& algorithm, const Hosts& hosts,
   return digest.value();
 }
 
+/// Adds the size at which no unit of the file is empty. A guarantee that holds at small sizes only,
+/// where most units have no element, would be wrong for calls of many elements.
+void add_own_size(Sizes& sizes, const ScheduleSet& set) {
+  const Shape whole = in_units(set).shape;
+  if (whole.count == Elements{0}) return;
+  sizes.shapes.push_back(whole);
+  sizes.streams.push_back(ProvenStreams::of(set.collective, whole));
+}
+
 std::string text_of_file(const std::filesystem::path& path) {
+  constexpr std::uintmax_t most_bytes{256 << 20};
+  std::error_code failure;
+  const bool regular = std::filesystem::is_regular_file(path, failure);
+  const std::uintmax_t size = regular ? std::filesystem::file_size(path, failure) : 0;
+  if (!regular || failure || size > most_bytes)
+    throw InvalidArgument(fmt::format(
+        "the schedule file {:.200} cannot be read: it has to be a regular file of at most {} MiB",
+        path.string(), most_bytes >> 20));
   std::ifstream file{path};
-  if (!file.is_open())
+  std::string text(size, '\0');
+  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
     throw InvalidArgument(
-        fmt::format("the schedule file {} cannot be read: is it there?", path.string()));
-  return {std::istreambuf_iterator<char>{file}, {}};
+        fmt::format("the schedule file {} cannot be read: may this user read it?", path.string()));
+  return text;
 }
 
 /// A file, or all files *.json of a folder, in the order of their names.
 std::vector<std::filesystem::path> files_of(const std::string& path) {
-  if (!std::filesystem::is_directory(path)) return {path};
+  std::error_code failure;
+  if (!std::filesystem::is_directory(path, failure)) return {path};
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator{path})
+  std::filesystem::directory_iterator entries{path, failure};
+  if (failure)
+    throw InvalidArgument(
+        fmt::format("the folder {} of schedules cannot be read: {}", path, failure.message()));
+  for (const auto& entry : entries)
     if (entry.path().extension() == ".json") files.push_back(entry.path());
   std::ranges::sort(files);
   return files;
@@ -254,6 +289,9 @@ void AddedAlgorithms::add_paths(const std::string& paths) {
     const std::size_t end = std::min(paths.find(',', at), paths.size());
     const std::string path = paths.substr(at, end - at);
     at = end + 1;
+    if (path.empty())
+      throw InvalidArgument(fmt::format(
+          "'{:.200}' names an empty path of a schedule file: separate paths by one comma", paths));
     for (const auto& file : files_of(path)) {
       {
         const std::scoped_lock lock{mutex_};
@@ -280,7 +318,7 @@ AddedAlgorithms::Instance AddedAlgorithms::prove(const Entry& entry, const Hosts
                                   .max_ranks = std::numeric_limits<int>::max()}};
   const int ranks = hosts.ranks();
   Sizes sizes{.shapes = proven_shapes(entry.collective, ranks),
-              .streams = ProvenStreams::of(entry.collective, ranks)};
+              .streams = {ProvenStreams::of(entry.collective, ranks)}};
   if (entry.function.build) {
     instance.source = std::make_unique<SchedulesOfFunction>(entry.function);
   } else {
@@ -290,10 +328,13 @@ AddedAlgorithms::Instance AddedAlgorithms::prove(const Entry& entry, const Hosts
     const bool one_root = has_root(entry.collective) && entry.collective != Collective::broadcast &&
                           entry.collective != Collective::reduce;
     if (has_counts(entry.collective)) {
-      sizes = {.shapes = {set.shape}, .streams = ProvenStreams::of(entry.collective, set.shape)};
-    } else if (one_root) {
-      for (Shape& shape : sizes.shapes) shape.root = set.shape.root;
-      sizes.streams = ProvenStreams::of(entry.collective, ranks, set.shape.root);
+      sizes = {.shapes = {set.shape}, .streams = {ProvenStreams::of(entry.collective, set.shape)}};
+    } else {
+      if (one_root) {
+        for (Shape& shape : sizes.shapes) shape.root = set.shape.root;
+        sizes.streams = {ProvenStreams::of(entry.collective, ranks, set.shape.root)};
+      }
+      add_own_size(sizes, set);
     }
   }
   instance.algorithm.source = instance.source.get();
