@@ -14,6 +14,7 @@
 #include "capstan/communicator.hpp"
 #include "core/custom/added_algorithms.hpp"
 #include "core/interchange/formats.hpp"
+#include "core/interchange/prove_set.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {
@@ -245,6 +246,56 @@ TEST(CustomAlgorithm, EveryAlgorithmAsAFileIsProvenAtOtherSizes) {
       EXPECT_EQ(of, collective);
       EXPECT_NE(AddedAlgorithms::of_process().find(collective, name, 4), nullptr);
     }
+}
+
+/// A guarantee that is found at small sizes, where most units of a file are empty, has to hold at
+/// the size where none is: an exported broadcast ran in long calls as if its skew were bounded.
+TEST(CustomAlgorithm, GuaranteesOfFilesHoldAtTheirOwnSize) {
+  for (const Collective collective : {Collective::broadcast, Collective::reduce,
+                                      Collective::all_reduce, Collective::reduce_scatter})
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      auto set = schedule_set(algorithm, 3, {.count = Elements{29}});
+      set.algorithm = fmt::format("own_size_{}", algorithm.name);
+      SCOPED_TRACE(title_of(set));
+      set.guarantees = {};
+      add_schedule_text(to_json(set), "text");
+      const Algorithm* found = AddedAlgorithms::of_process().find(collective, set.algorithm, 3);
+      set.guarantees = found->guarantees;
+      EXPECT_THAT(prove_set(set).texts(), ::testing::IsEmpty());
+    }
+}
+
+/// A root in the middle swaps the halves of its data.
+TEST(CustomAlgorithm, RootsInTheMiddleAreProven) {
+  const auto build = [](const Group& group, const Shape& shape) {
+    ScheduleBuilder s{group, shape.count, shape.count};
+    const int self = group.position(), root = shape.root;
+    const Elements half = shape.count / 2;
+    const bool swaps = root > 0 && root + 1 < group.size() && shape.count == half * 2;
+    const Range low{Elements{0}, half}, high{half, half};
+    const Span box = s.scratch(shape.count);
+    if (self == root) {
+      for (int i = 0; i < group.size(); ++i) {
+        if (i == root) continue;
+        if (swaps) s.put(group[i], box.part(low), s.input().part(high));
+        if (swaps) s.put(group[i], box.part(high), s.input().part(low));
+        if (!swaps) s.put(group[i], box, s.input());
+        s.signal(group[i]);
+      }
+      s.copy(s.output(), s.input());
+    } else {
+      s.wait(group[root]);
+      s.copy(s.output(), box);
+    }
+    return std::move(s).build();
+  };
+  EXPECT_THAT(refusal_of({"middle", Collective::broadcast, build}, 4), HasSubstr("root 1"));
+}
+
+TEST(CustomAlgorithm, PathsThatAreNoScheduleFilesAreRefused) {
+  for (const std::string& path : {std::string{",,,,"}, std::string(5000, 'a'),
+                                  std::string{"/proc/self/mem"}, std::string{"/dev/zero"}})
+    EXPECT_THROW(add_schedules(path), InvalidArgument) << path.substr(0, 20);
 }
 
 TEST(CustomAlgorithm, AFileRunsAtAnySize) {
