@@ -12,6 +12,7 @@
 #include "core/cli/sizes.hpp"
 #include "core/cli/verify_file.hpp"
 #include "core/interchange/formats.hpp"
+#include "core/net/text_of_file.hpp"
 
 namespace capstan::cli {
 namespace {

@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "core/custom/scaled_schedules.hpp"
 #include "core/interchange/formats.hpp"
 #include "core/interchange/prove_set.hpp"
+#include "core/net/text_of_file.hpp"
 
 namespace capstan {
 namespace {
@@ -185,23 +184,6 @@ void add_own_size(Sizes& sizes, const ScheduleSet& set) {
   sizes.streams.push_back(ProvenStreams::of(set.collective, whole));
 }
 
-std::string text_of_file(const std::filesystem::path& path) {
-  constexpr std::uintmax_t most_bytes{256 << 20};
-  std::error_code failure;
-  const bool regular = std::filesystem::is_regular_file(path, failure);
-  const std::uintmax_t size = regular ? std::filesystem::file_size(path, failure) : 0;
-  if (!regular || failure || size > most_bytes)
-    throw InvalidArgument(fmt::format(
-        "the schedule file {:.200} cannot be read: it has to be a regular file of at most {} MiB",
-        path.string(), most_bytes >> 20));
-  std::ifstream file{path};
-  std::string text(size, '\0');
-  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
-    throw InvalidArgument(
-        fmt::format("the schedule file {} cannot be read: may this user read it?", path.string()));
-  return text;
-}
-
 /// A file, or all files *.json of a folder, in the order of their names.
 std::vector<std::filesystem::path> files_of(const std::string& path) {
   std::error_code failure;
@@ -298,7 +280,7 @@ void AddedAlgorithms::add_paths(const std::string& paths) {
         if (!paths_.insert(std::filesystem::absolute(file)).second) continue;
       }
       try {
-        add(schedule_set_from_json(text_of_file(file), file.string()), file.string());
+        add(schedule_set_from_json(text_of_file(file.string()), file.string()), file.string());
       } catch (...) {
         const std::scoped_lock lock{mutex_};
         paths_.erase(std::filesystem::absolute(file));

@@ -4,12 +4,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 #include "capstan/error.hpp"
 #include "core/net/log.hpp"
+#include "core/net/text_of_file.hpp"
 
 namespace capstan {
 namespace {
@@ -57,12 +56,14 @@ std::string user_profile_path(const Fingerprint& machine) {
 }
 
 std::string read_profile_file(const std::string& file) {
-  std::ifstream stream{file};
-  std::ostringstream text;
-  if (!stream || !(text << stream.rdbuf()))
+  constexpr Bytes longest{std::uint64_t{64} << 20};
+  try {
+    return text_of_file(file, longest);
+  } catch (const InvalidArgument& error) {
     throw InvalidArgument(fmt::format(
-        "{}: the profile cannot be read; name another file, or none, by CAPSTAN_PROFILE", file));
-  return text.str();
+        "{:.500}: the profile cannot be read ({}); name another file, or none, by CAPSTAN_PROFILE",
+        file, error.what()));
+  }
 }
 
 ProfileText find_profile(const std::string& named, const Machine& machine) {

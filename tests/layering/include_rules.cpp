@@ -116,7 +116,7 @@ const std::vector<Rule>& rules() {
          true},
         {"core/custom",
          and_vocabulary({"core/include/capstan/custom_algorithm", "core/ir", "algorithms",
-                         "core/lowering", "core/interchange"}),
+                         "core/lowering", "core/interchange", "core/net"}),
          {"fmt"}},
         {"core/tuning",
          and_vocabulary({"core/ir", "algorithms", "topology", "core/net", "core/lowering",

@@ -5,7 +5,7 @@
 #include "capstan/error.hpp"
 #include "core/cli/topology/calibrate.hpp"
 #include "core/cli/topology/topology_file.hpp"
-#include "core/cli/verify_file.hpp"
+#include "core/net/text_of_file.hpp"
 
 namespace capstan::cli {
 namespace {
