@@ -48,8 +48,9 @@ struct CustomAlgorithm {
 /// Adds an algorithm. It is proven for these numbers of ranks now, and for others when a
 /// communicator first uses it: in sizes from one element to a few more than ranks, for all roots of
 /// up to 16 ranks (of more the first and the last), in long calls that are cut into blocks, with
-/// the programs that it is lowered to. Other sizes of a function are trusted. What it promises beyond its collective is found out by the proof. Thread-safe. Throws
-/// AlgorithmRefused, and InvalidArgument when the name is taken.
+/// the programs that it is lowered to. Other sizes of a function are trusted. What it promises
+/// beyond its collective is found out by the proof. Thread-safe. Throws AlgorithmRefused, and
+/// InvalidArgument when the name is taken.
 void add_algorithm(CustomAlgorithm algorithm, std::span<const int> ranks = {});
 
 /// Adds the schedules of a file (docs/schedule-files.md), or of all files *.json of a folder;
@@ -57,8 +58,8 @@ void add_algorithm(CustomAlgorithm algorithm, std::span<const int> ranks = {});
 /// together. A communicator of other numbers of ranks does not use it: the selector chooses. Calls
 /// of other sizes run the same steps on longer or shorter blocks; those of reduce and broadcast
 /// with another root on ranks turned round. Each is proven as add_algorithm() says, and at its own
-/// size, in single calls and in blocks. A path that has been added does nothing. Thread-safe. Throws InvalidArgument that names
-/// file and place, and AlgorithmRefused.
+/// size, in single calls and in blocks. A path that has been added does nothing. Thread-safe.
+/// Throws InvalidArgument that names file and place, and AlgorithmRefused.
 void add_schedules(const std::string& paths);
 
 /// The same for the text of one file, which is called `source` in messages. Returns the collective
