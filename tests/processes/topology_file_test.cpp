@@ -229,6 +229,8 @@ TEST(TopologyFile, NoFileTakesAllMemoryOrTime) {
     return result.output;
   };
   EXPECT_THAT(of("/dev/zero"), HasSubstr("/dev/zero cannot be read: it is a device"));
+  folder.run("truncate -s 65M long");
+  EXPECT_THAT(of("long"), HasSubstr("long is longer than 64 MiB"));
   EXPECT_THAT(of("."), HasSubstr(". cannot be read: it is a folder"));
   EXPECT_THAT(of("missing"), HasSubstr("missing cannot be read: No such file"));
   EXPECT_THAT(of("file/below"), HasSubstr("file/below cannot be read: Not a directory"));
