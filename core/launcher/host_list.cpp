@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
 #include "capstan/error.hpp"
+#include "core/net/text_of_file.hpp"
 
 namespace capstan::launcher {
 namespace {
@@ -87,8 +87,8 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
 }
 
 std::vector<HostSlots> read_hostfile(const std::string& path) {
-  std::ifstream file{path};
-  if (!file) throw InvalidArgument(fmt::format("the host file {} cannot be read", path));
+  constexpr Bytes longest{std::uint64_t{64} << 20};
+  std::istringstream file{text_of_file(path, longest)};
   return parse_hostfile(file, path);
 }
 
