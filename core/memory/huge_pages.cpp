@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -21,8 +22,14 @@ std::uint64_t address_of(const void* memory) {
   return reinterpret_cast<std::uint64_t>(memory);
 }
 
+/// Another core may hold a page for a moment. The system then says "try again".
 bool collapse(std::uint64_t begin, std::uint64_t end) {
-  return begin >= end || ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_COLLAPSE) == 0;
+  constexpr int most_tries = 4;
+  for (int tries = 0; begin < end && tries < most_tries; ++tries) {
+    if (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_COLLAPSE) == 0) return true;
+    if (errno != EAGAIN && errno != EBUSY) return false;
+  }
+  return begin >= end;
 }
 
 /// Bytes of a huge page that no memory backs yet; nothing unless the whole page is mapped.
