@@ -35,6 +35,9 @@ struct Guarantees {
   bool bounded_skew = false;
   /// Sums are combined in the order of ranks, so that the operation need not be commutative.
   bool ordered = false;
+  /// All ranks of an all_reduce get the same sums, so that results that are rounded have the same
+  /// bits on all of them.
+  bool same_sums = true;
   /// Each sum is one reduction of all contributions in the order of ranks, so that its result is
   /// bitwise reproducible by every algorithm that promises it. (Not proven: a test compares them.)
   bool rank_ordered_sum = false;

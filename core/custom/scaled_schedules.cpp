@@ -12,36 +12,69 @@
 
 namespace capstan {
 
-/// Where the units of a file lie in a call of another size.
+namespace {
+
+/// The number of a cut.
+std::size_t index_of(const std::vector<std::uint64_t>& cuts, std::uint64_t offset) {
+  return static_cast<std::size_t>(std::ranges::lower_bound(cuts, offset) - cuts.begin());
+}
+
+}  // namespace
+
+/// Where the classes of a file lie in a call of another size.
 class ScaledSchedules::Scale {
  public:
-  Scale(std::uint64_t units, Elements count)
-      : units_(units), count_(count), longest_((count.value() + units - 1) / units) {}
-
-  Elements length(std::uint64_t unit) const { return block(unit).length; }
-  /// Of a unit of a buffer.
-  Elements offset(Buffer buffer, std::uint64_t unit) const {
-    if (buffer == Buffer::scratch) return Elements{unit * longest_};
-    return count_ * (unit / units_) + block(unit % units_).offset;
+  /// A file of `units`, for a call of `count` elements.
+  Scale(const ScaledSchedules& of, Elements count) : of_(of), count_(count) {
+    for (const std::uint64_t cut : of.cuts_.block) block_.push_back(begin_of(cut / of.unit_));
+    const auto& cuts = of.cuts_.scratch;
+    scratch_.push_back(0);
+    for (std::size_t i = 1; i < cuts.size(); ++i)
+      scratch_.push_back(scratch_.back() + begin_of((cuts[i] - cuts[i - 1]) / of.unit_));
   }
-  Elements extent(Buffer buffer, Elements units) const { return offset(buffer, units.value()); }
+
+  /// Of a class of a block.
+  Elements length(std::size_t number) const {
+    return Elements{block_[number + 1] - block_[number]};
+  }
+  /// Of a cut.
+  Elements offset(Buffer buffer, Elements cut) const {
+    if (buffer == Buffer::scratch) {
+      const std::size_t number = index_of(of_.cuts_.scratch, cut.value());
+      return Elements{scratch_[std::min(number, scratch_.size() - 1)]};  // what nobody uses: none
+    }
+    const std::uint64_t blocks = cut.value() / of_.length_, rest = cut.value() % of_.length_;
+    return count_ * blocks + Elements{block_[index_of(of_.cuts_.block, rest)]};
+  }
 
  private:
-  Range block(std::uint64_t unit) const {
-    return nth_block(count_, static_cast<int>(units_), static_cast<int>(unit));
+  /// The first element of a unit, as nth_block cuts. So many units in a row are never longer.
+  std::uint64_t begin_of(std::uint64_t unit) const {
+    const std::uint64_t units = of_.length_ / of_.unit_, count = count_.value();
+    return unit * (count / units) + std::min(unit, count % units);
   }
 
-  std::uint64_t units_;
-  Elements count_;
-  std::uint64_t longest_;
+  const ScaledSchedules& of_;
+  const Elements count_;
+  std::vector<std::uint64_t> block_, scratch_;  // by cut
 };
 
 ScaledSchedules::ScaledSchedules(const ScheduleSet& set)
     : original_(set),
-      units_(in_units(set)),
-      length_(std::max<std::uint64_t>(units_.shape.count.value(), 1)),
+      cuts_(has_counts(set.collective) ? proof::Cuts{}
+                                       : proof::cuts_of(set.collective, set.shape, set.schedules)),
+      length_(std::max<std::uint64_t>(set.shape.count.value(), 1)),
+      unit_(length_ / std::max<std::uint64_t>(in_units(set).shape.count.value(), 1)),
       of_step_(set.schedules.size()) {
-  follow();
+  if (!has_counts(set.collective)) follow();
+}
+
+/// The length of the class of the file that begins here.
+std::uint64_t ScaledSchedules::length_at(const Span& span) const {
+  const bool scratch = span.buffer == Buffer::scratch;
+  const auto& cuts = scratch ? cuts_.scratch : cuts_.block;
+  const std::uint64_t offset = scratch ? span.offset.value() : span.offset.value() % length_;
+  return cuts[index_of(cuts, offset) + 1] - offset;
 }
 
 void ScaledSchedules::follow() {
@@ -51,28 +84,28 @@ void ScaledSchedules::follow() {
     std::size_t step;
   };
   std::vector<Place> order;
-  const auto times = step_times(units_.schedules);
+  const auto times = step_times(original_.schedules);
   for (const Rank rank : all_ranks(times.size())) {
     of_step_[rank].resize(times[rank].size());
     for (std::size_t i = 0; i < times[rank].size(); ++i) order.push_back({times[rank][i], rank, i});
   }
   std::ranges::stable_sort(order, {}, &Place::time);
 
-  ByRank<std::map<std::uint64_t, std::uint32_t>> scratch(times.size());  // what is in its units
+  ByRank<std::map<std::uint64_t, std::size_t>> scratch(times.size());  // what is in its classes
   for (const auto& [time, rank, index] : order) {
-    const Schedule& schedule = units_.schedules[rank];
+    const Schedule& schedule = original_.schedules[rank];
     const Step& step = schedule.steps()[index];
     if (step.verb == Verb::signal || step.verb == Verb::wait) continue;
-    const Span& source = schedule.sources(step).front();
     const Rank owner = step.verb == Verb::put ? step.peer : rank;
-    for (std::uint64_t k = 0; k < source.length.value(); ++k) {
-      const std::uint64_t from = source.offset.value() + k,
-                          to = step.destination.offset.value() + k;
-      const std::uint32_t unit = source.buffer == Buffer::scratch
-                                     ? scratch[rank][from]
-                                     : static_cast<std::uint32_t>(from % length_);
-      of_step_[rank][index].push_back(unit);
-      if (step.destination.buffer == Buffer::scratch) scratch[owner][to] = unit;
+    Span from = schedule.sources(step).front(), to = step.destination;
+    while (!from.empty()) {
+      const Elements length{length_at(from)};
+      const std::size_t number = from.buffer == Buffer::scratch
+                                     ? scratch[rank][from.offset.value()]
+                                     : index_of(cuts_.block, from.offset.value() % length_);
+      of_step_[rank][index].push_back(number);
+      if (to.buffer == Buffer::scratch) scratch[owner][to.offset.value()] = number;
+      from.offset += length, from.length -= length, to.offset += length;
     }
   }
 }
@@ -98,52 +131,56 @@ Schedule ScaledSchedules::schedule(const Group& group, const Shape& shape) const
 }
 
 Schedule ScaledSchedules::scaled(const Group& group, const Shape& shape, int turn) const {
-  const int position = group.wrap(group.position() - turn);
-  const Schedule& steps = units_.schedules[Rank{position}];
-  const Scale scale{length_, shape.count};
-  const auto& [input, output, scratch] = steps.extents();
+  const Rank position{group.wrap(group.position() - turn)};
+  const Schedule& file = original_.schedules[position];
+  const Scale scale{*this, shape.count};
+  const auto& [input, output, scratch] = file.extents();
   const Contract contract{original_.collective, shape, group.size()};
   StepRecorder recorder{contract,
                         Hosts{group.size()},
                         group.self(),
-                        {scale.extent(Buffer::input, input), scale.extent(Buffer::output, output),
-                         scale.extent(Buffer::scratch, scratch)}};
-  for (std::size_t i = 0; i < steps.steps().size(); ++i) {
-    Step step = steps.steps()[i];
-    const auto& of_step = of_step_[Rank{position}][i];
+                        {scale.offset(Buffer::input, input), scale.offset(Buffer::output, output),
+                         scale.offset(Buffer::scratch, scratch)}};
+  for (std::size_t i = 0; i < file.steps().size(); ++i) {
+    Step step = file.steps()[i];
     step.peer = group[group.wrap(step.peer.value() + turn)];
-    if (of_step.empty()) {
-      recorder.record(step, {});
-      continue;
-    }
-    std::vector<Span> operands{step.destination};  // in units; the destination, then the sources
-    for (const Span& source : steps.sources(step)) operands.push_back(source);
-    // Units that follow one another in every operand are one step.
-    std::vector<Span> piece;
-    const auto flush = [&] {
-      if (piece.empty() || piece.front().empty()) return;
+    std::vector<Span> operands{step.destination};  // of the file; the destination, then the sources
+    for (const Span& source : file.sources(step)) operands.push_back(source);
+    const auto& of_step = of_step_[position][i];
+    if (of_step.empty()) recorder.record(step, {});
+    // Classes that follow one another in every operand are one step.
+    for (const auto& piece : pieces_of(operands, of_step, scale)) {
       step.destination = piece.front();
       recorder.record(step, std::span{piece}.subspan(1));
-    };
-    for (std::size_t k = 0; k < of_step.size(); ++k) {
-      const Elements length = scale.length(of_step[k]);
-      std::vector<Span> next;
-      for (const Span& operand : operands)
-        next.push_back(
-            {operand.buffer, scale.offset(operand.buffer, operand.offset.value() + k), length});
-      bool follows = !piece.empty();
-      for (std::size_t o = 0; follows && o < next.size(); ++o)
-        follows = piece[o].end() == next[o].offset;
-      if (follows) {
-        for (Span& span : piece) span.length += length;
-      } else {
-        flush();
-        piece = std::move(next);
-      }
     }
-    flush();
   }
-  return std::move(recorder).build(steps.phases());
+  return std::move(recorder).build(file.phases());
+}
+
+/// The operands of a step in a call of another size, cut where they do not stay together.
+std::vector<std::vector<Span>> ScaledSchedules::pieces_of(std::vector<Span> operands,
+                                                          const ClassesOfStep& of_step,
+                                                          const Scale& scale) const {
+  std::vector<std::vector<Span>> pieces;
+  for (const std::size_t number : of_step) {
+    const Elements in_file{length_at(operands.front())}, length = scale.length(number);
+    std::vector<Span> next;
+    for (Span& operand : operands) {
+      next.push_back({operand.buffer, scale.offset(operand.buffer, operand.offset), length});
+      operand.offset += in_file;
+    }
+    if (length == Elements{0}) continue;
+    const auto follows = [&](const std::vector<Span>& piece) {
+      for (std::size_t o = 0; o < next.size(); ++o)
+        if (piece[o].end() != next[o].offset) return false;
+      return true;
+    };
+    if (pieces.empty() || !follows(pieces.back()))
+      pieces.push_back(std::move(next));
+    else
+      for (Span& span : pieces.back()) span.length += length;
+  }
+  return pieces;
 }
 
 }  // namespace capstan

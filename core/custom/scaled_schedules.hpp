@@ -4,15 +4,17 @@
 #include <vector>
 
 #include "core/interchange/schedule_set.hpp"
+#include "core/ir/proof/prove.hpp"
 
 namespace capstan {
 
-/// The schedules of a file at any size: each unit of the file (see in_units) becomes one of
-/// count/units elements, or of one more, as nth_block cuts.
+/// The schedules of a file at any size. Each unit of the file (see in_units) becomes one of
+/// count/units elements, or of one more, as nth_block cuts; units that always stay together are one
+/// class.
 ///
-/// A unit of scratch is as long as what is in it. So the steps are followed once, in an order in
-/// which they may run, to learn which unit of a block each piece of data is of. Schedules have to
-/// be proven before.
+/// A class of scratch is as long as the longest that may be in it. So the steps are followed once,
+/// in an order in which they may run, to learn which class of a block each piece of data is of.
+/// Schedules have to be proven before.
 class ScaledSchedules : public ScheduleSource {
  public:
   explicit ScaledSchedules(const ScheduleSet& set);
@@ -22,17 +24,21 @@ class ScaledSchedules : public ScheduleSource {
   Schedule schedule(const Group& group, const Shape& shape) const override;
 
  private:
-  /// The unit of a block that each unit of a step is of.
-  using UnitsOfStep = std::vector<std::uint32_t>;
+  /// The class of a block that each piece of a step is of.
+  using ClassesOfStep = std::vector<std::size_t>;
   class Scale;
 
   void follow();
+  std::uint64_t length_at(const Span& span) const;
   int turn_to(int root) const;
   Schedule scaled(const Group& group, const Shape& shape, int turn) const;
+  std::vector<std::vector<Span>> pieces_of(std::vector<Span> operands, const ClassesOfStep& of_step,
+                                           const Scale& scale) const;
 
-  const ScheduleSet original_, units_;
-  const std::uint64_t length_;  ///< units of a block
-  ByRank<std::vector<UnitsOfStep>> of_step_;
+  const ScheduleSet original_;
+  const proof::Cuts cuts_;
+  const std::uint64_t length_, unit_;  ///< elements of a block of the file, and of its units
+  ByRank<std::vector<ClassesOfStep>> of_step_;
 };
 
 }  // namespace capstan

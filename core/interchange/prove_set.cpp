@@ -39,8 +39,9 @@ AlgorithmProof prove_alone(const ScheduleSet& set) {
   return proof;
 }
 
-/// As it is, element by element.
-AlgorithmProof prove_as_it_is(const ScheduleSet& set) {
+}  // namespace
+
+AlgorithmProof prove_set(const ScheduleSet& set) {
   if (set.schedules.size() == 1) return prove_alone(set);
   const SchedulesOfSet source{set};
   const Algorithm algorithm{.name = set.algorithm,
@@ -49,26 +50,16 @@ AlgorithmProof prove_as_it_is(const ScheduleSet& set) {
                             .build = nullptr,
                             .cost = nullptr,
                             .max_ranks = set.schedules.size(),
-                            .guarantees = set.guarantees,
+                            .guarantees = {.synchronizes = set.guarantees.synchronizes,
+                                           .bounded_skew = set.guarantees.bounded_skew,
+                                           .ordered = set.guarantees.ordered,
+                                           .same_sums = false},
                             .traffic = set.traffic,
                             .source = &source};
   AlgorithmProof proof = prove_algorithm(algorithm, set.hosts, set.shape);
   if (proof.ok())
     proof += prove_streams(algorithm, set.hosts, ProvenStreams::of(set.collective, set.shape));
   return proof;
-}
-
-/// Few elements, for which a proof takes no time.
-bool is_short(const ScheduleSet& set) {
-  constexpr Elements few{4096};
-  return set.contract().extent() <= few;
-}
-
-}  // namespace
-
-AlgorithmProof prove_set(const ScheduleSet& set) {
-  const AlgorithmProof proof = prove_as_it_is(in_units(set));
-  return proof.ok() || !is_short(set) ? proof : prove_as_it_is(set);  // with the file's own ranges
 }
 
 }  // namespace capstan

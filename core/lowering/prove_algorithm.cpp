@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "core/ir/proof/shapes.hpp"
 #include "core/lowering/slots.hpp"
@@ -11,22 +12,6 @@
 
 namespace capstan {
 namespace {
-
-/// "all_reduce by ring on 4 ranks, root 1, count 7, in place, staged". `form` is a protocol, or
-/// "schedule".
-std::string name_of_case(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,
-                         bool in_place, std::string_view form) {
-  std::string count = fmt::format("count {}", shape.count.value());
-  if (has_counts(algorithm.collective)) {
-    count = "counts";
-    for (const Elements each : shape.counts) count += fmt::format(" {}", each.value());
-  }
-  return fmt::format("{} by {} on {} ranks{}{}, {}{}, {}", name_of(algorithm.collective),
-                     algorithm.name, hosts.ranks(),
-                     hosts.single() ? "" : fmt::format(" of {} hosts", hosts.count()),
-                     has_root(algorithm.collective) ? fmt::format(", root {}", shape.root) : "",
-                     count, in_place ? ", in place" : "", form);
-}
 
 /// Collects what is found about an algorithm on some hosts.
 class Prover {
@@ -93,7 +78,9 @@ class Prover {
     ++proof_.proofs;
     for (const proof::Finding& finding : result.findings)
       proof_.findings.push_back(
-          flaw_of(finding, name_of_case(algorithm_, hosts_, shape, in_place, form)));
+          flaw_of(finding, name_of_case(algorithm_, hosts_, shape,
+                                        fmt::format("{}{}", in_place ? "in place, " : "", form))));
+    proof_.same_sums = proof_.same_sums && result.results.same_sums;
   }
 
   const Algorithm& algorithm_;
@@ -111,6 +98,19 @@ ProvenStreams streams_between(Collective collective, int ranks, int first_root, 
 
 }  // namespace
 
+std::string name_of_case(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,
+                         std::string_view form) {
+  std::string count = fmt::format("count {}", shape.count.value());
+  if (has_counts(algorithm.collective)) {
+    count = "counts";
+    for (const Elements each : shape.counts) count += fmt::format(" {}", each.value());
+  }
+  return fmt::format(
+      "{} by {} on {} ranks{}{}, {}, {}", name_of(algorithm.collective), algorithm.name,
+      hosts.ranks(), hosts.single() ? "" : fmt::format(" of {} hosts", hosts.count()),
+      has_root(algorithm.collective) ? fmt::format(", root {}", shape.root) : "", count, form);
+}
+
 bool may_be_in_place(const Algorithm& algorithm, Protocol protocol) {
   return !reads_buffers(protocol) || !overwrites_input(algorithm.collective);
 }
@@ -125,7 +125,7 @@ proof::ProofOptions proof_options(const Algorithm& algorithm, bool in_place) {
   return {.in_place = in_place,
           .synchronizes = algorithm.guarantees.synchronizes,
           .bounded_skew = algorithm.guarantees.bounded_skew,
-          .ordered = algorithm.guarantees.ordered};
+          .claims = {algorithm.guarantees.ordered, algorithm.guarantees.same_sums}};
 }
 
 Shape stream_shape(Collective collective, int ranks, int scale, int root) {
@@ -157,7 +157,38 @@ std::vector<std::string> AlgorithmProof::texts() const {
 AlgorithmProof& AlgorithmProof::operator+=(AlgorithmProof&& other) {
   proofs += other.proofs;
   std::ranges::move(other.findings, std::back_inserter(findings));
+  same_sums = same_sums && other.same_sums;
   return *this;
+}
+
+DerivedProof& DerivedProof::operator+=(DerivedProof&& other) {
+  proof += std::move(other.proof);
+  guarantees.synchronizes = guarantees.synchronizes && other.guarantees.synchronizes;
+  guarantees.bounded_skew = guarantees.bounded_skew && other.guarantees.bounded_skew;
+  guarantees.ordered = guarantees.ordered && other.guarantees.ordered;
+  guarantees.same_sums = guarantees.same_sums && other.guarantees.same_sums;
+  return *this;
+}
+
+Guarantees everything() {
+  return {.synchronizes = true, .bounded_skew = true, .ordered = true};
+}
+
+DerivedProof derive_from_schedules(const Algorithm& algorithm, const Hosts& hosts,
+                                   const Shape& shape, proof::Budget* budget) {
+  const auto result = proof::prove_schedules(
+      algorithm.collective, shape, schedules_of(algorithm, hosts, shape),
+      {.calls = 1, .synchronizes = false, .bounded_skew = false, .budget = budget});
+  DerivedProof derived{
+      .guarantees = {.synchronizes = result.synchronizes,
+                     .bounded_skew = result.synchronizes,
+                     .ordered = reduces(algorithm.collective) && result.results.ordered,
+                     .same_sums = result.results.same_sums}};
+  derived.proof.proofs = 1;
+  const std::string text = name_of_case(algorithm, hosts, shape, "schedule");
+  for (const proof::Finding& finding : result.findings)
+    derived.proof.findings.push_back(flaw_of(finding, text));
+  return derived;
 }
 
 AlgorithmProof prove_algorithm(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,

@@ -25,6 +25,11 @@ proof::ProofOptions proof_options(const Algorithm& algorithm, bool in_place);
 /// `scale` elements. In v-collectives each rank has a count of its own, up to `scale`.
 Shape stream_shape(Collective collective, int ranks, int scale, int root);
 
+/// "all_reduce by ring on 4 ranks, root 1, count 7, staged". `form`: a protocol, "schedule" or the
+/// like.
+std::string name_of_case(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,
+                         std::string_view form);
+
 /// A flaw of an algorithm.
 struct AlgorithmFlaw {
   /// Begins with the case, which is all that is needed to prove it again, and names rank and step.
@@ -40,11 +45,31 @@ AlgorithmFlaw flaw_of(const proof::Finding& finding, std::string_view proven);
 struct AlgorithmProof {
   std::size_t proofs = 0;
   std::vector<AlgorithmFlaw> findings{};
+  /// Whether all ranks add in the same order: see Guarantees.
+  bool same_sums = true;
 
   bool ok() const { return findings.empty(); }
   std::vector<std::string> texts() const;
   AlgorithmProof& operator+=(AlgorithmProof&& other);
 };
+
+/// What an algorithm guarantees where a proof has succeeded.
+struct DerivedProof {
+  AlgorithmProof proof{};
+  Guarantees guarantees{};
+
+  /// What holds in both.
+  DerivedProof& operator+=(DerivedProof&& other);
+};
+
+/// More than any algorithm guarantees: where the derivation begins.
+Guarantees everything();
+
+/// Looks at the schedules of one call on its own: whether they are right, and what they guarantee
+/// at this size, but for a bounded skew, which is taken for given where they synchronize. Throws
+/// proof::TooMuchWork where there is a budget.
+DerivedProof derive_from_schedules(const Algorithm& algorithm, const Hosts& hosts,
+                                   const Shape& shape, proof::Budget* budget = nullptr);
 
 /// The arrangement of a call's buffers in a proof.
 enum class ProvenBuffers : std::uint8_t { both, in_place };

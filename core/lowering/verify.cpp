@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,12 +24,8 @@ constexpr Bytes element{8};
 /// Some reads of the proven calls go through the writable alias, others do not.
 constexpr Bytes long_read = element * 4;
 
-constexpr Elements elements_in(Bytes bytes) {
-  return Elements{bytes.value() / element.value()};
-}
-
 /// More than any proof stages in one block.
-constexpr Bytes staging_region{1 << 22};
+constexpr Bytes staging_region{std::uint64_t{1} << 40};
 
 /// Plans for an average, so that the marks of complete sums show in the divisors of operations.
 ByRank<Plan> plans_of(const LoweredCall& lowered, const Hosts& hosts, const SlotLayout& layout) {
@@ -45,19 +42,16 @@ ByRank<Plan> plans_of(const LoweredCall& lowered, const Hosts& hosts, const Slot
 /// Turns plans into the effects of all that the executor does with them, one list for each rank.
 class Scripts : public proof::BlockLayout {
  public:
-  Scripts(const std::vector<LoweredCall>& calls, const Hosts& hosts,
+  Scripts(const PlannedCalls& calls, const Hosts& hosts, const SlotLayout& layout,
           const LoweredProofOptions& options)
       : BlockLayout(options.in_place),
         options_(options),
         hosts_(hosts),
-        layout_(hosts.ranks(), staging_region, options.slots),
+        layout_(layout),
+        element_((*calls.front())[Rank{0}].element),
         ranks_(hosts.ranks(),
-               RankState{SlotRotation{layout_}, FinishNotices{hosts.ranks(), options.slots}}) {
-    ByRank<Plan> plans;
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      if (i == 0 || calls[i] != calls[i - 1]) plans = changed_plans(calls[i]);
-      add(static_cast<int>(i), plans);
-    }
+               RankState{SlotRotation{layout_}, FinishNotices{hosts.ranks(), layout.pool()}}) {
+    for (std::size_t i = 0; i < calls.size(); ++i) add(static_cast<int>(i), *calls[i]);
   }
 
   ByRank<std::vector<Effect>> take() {
@@ -86,18 +80,12 @@ class Scripts : public proof::BlockLayout {
     std::uint64_t slot_offset;  // of the slot that the block uses
   };
 
-  ByRank<Plan> changed_plans(const LoweredCall& call) const {
-    auto plans = plans_of(call, hosts_, layout_);
-    for (Plan& plan : plans)
-      if (options_.change_program) std::ranges::for_each(plan.programs, options_.change_program);
-    return plans;
-  }
-
   bool shares_memory(Rank a, Rank b) const override { return hosts_.together(a, b); }
 
   Elements extent_of_other(const Memory& memory) const override {
     if (memory.kind == Memory::Kind::scratch) return scratch_;
-    return elements_in(layout_.region(kind_at(static_cast<std::uint64_t>(memory.instance))));
+    const Bytes region = layout_.region(kind_at(static_cast<std::uint64_t>(memory.instance)));
+    return memory.kind == Memory::Kind::packets ? payload_before(region) : elements_in(region);
   }
 
   SlotKind kind_at(std::uint64_t slot_offset) const {
@@ -110,8 +98,10 @@ class Scripts : public proof::BlockLayout {
 
   void add(int number, const ByRank<Plan>& plans) {
     const Plan& first = plans[Rank{0}];
-    BlockLayout::add(first.call.collective, first.call.shape, hosts_.ranks(),
-                     first.guarantees.ordered);
+    BlockLayout::add({first.call.collective,
+                      first.call.shape,
+                      hosts_.ranks(),
+                      {first.guarantees.ordered, first.guarantees.same_sums}});
     for (const Rank self : all_ranks(plans.size())) {
       if (options_.change_rotation) options_.change_rotation(self, number, ranks_[self].slots);
       scratch_ = std::max(scratch_, elements_in(plans[self].scratch));
@@ -182,7 +172,7 @@ class Scripts : public proof::BlockLayout {
                   .block = static_cast<int>(call.rank.slots.first_block() + place.block),
                   .step = static_cast<int>(program.source.ops[op.source_op].step),
                   .peer = op.peer};
-    effect.text = texts_.emplace_back(to_string(program.source, program.source.ops[op.source_op]));
+    effect.text = text_of(program.source, op.source_op);
     if (has_operands(op.code)) {
       effect.length = Elements{op.count};
       const auto operands = std::span{program.operands}.subspan(op.first_operand);
@@ -193,8 +183,17 @@ class Scripts : public proof::BlockLayout {
       for (const BoundOperand& operand : operands.subspan(op.destination_count, op.source_count))
         effect.sources.push_back(piece_of(call, operand, place));
     }
-    in_packets(call.plan.protocol) ? emit_by_element(call, std::move(effect))
-                                   : emit(call, std::move(effect));
+    // Packets are waited for and sent one after the other, in pieces as small as one element: less
+    // synchronisation than an operation as a whole.
+    effect.one_by_one = in_packets(call.plan.protocol) && effect.kind == Effect::Kind::transfer;
+    emit(call, std::move(effect));
+  }
+
+  std::string_view text_of(const Program& program, std::size_t op) {
+    auto& texts = texts_[&program];
+    if (texts.empty())
+      for (const Op& each : program.ops) texts.push_back(to_string(program, each));
+    return texts[op];
   }
 
   /// A push of packets counts as a transfer: its packets arrive one by one, like written packets.
@@ -221,26 +220,13 @@ class Scripts : public proof::BlockLayout {
     call.rank.script.push_back(std::move(effect));
   }
 
-  /// Packets of one operation are waited for and sent one after the other, in pieces as small as
-  /// one element: less synchronisation than an operation as a whole.
-  void emit_by_element(const Running& call, Effect effect) {
-    if (effect.kind != Effect::Kind::transfer) return emit(call, std::move(effect));
-    const Elements length = effect.length;
-    effect.length = Elements{1};
-    for (Elements i; i < length; i += Elements{1}) {
-      emit(call, effect);
-      const bool at_end = (i.value() + 1) % elements_per_packet(element) == 0;
-      for (auto* pieces : {&effect.destinations, &effect.sources})
-        for (Piece& piece : *pieces)
-          piece.offset += at_end && piece.memory.kind == Memory::Kind::packets ? past_tag : next;
-    }
+  Elements elements_in(Bytes bytes) const { return Elements{bytes.value() / element_.value()}; }
+  /// Packets are memory like any other without the tags. An operation fills the payload of one
+  /// packet after the other, from the place of its operand on.
+  Elements payload_before(Bytes bytes) const {
+    const std::uint64_t packet = bytes.value() / packet_bytes, rest = bytes.value() % packet_bytes;
+    return Elements{packet * elements_per_packet(element_)} + elements_in(Bytes{rest});
   }
-
-  /// Packets are memory like any other, in which nobody writes an element where the tags are. The
-  /// operation fills the payload of one packet after the other, from the place of its operand on.
-  static constexpr Elements next{1};
-  static constexpr Elements past_tag{elements_in(Bytes{packet_bytes - packet_payload_bytes}) +
-                                     next};
 
   /// The memory at an operand's base, and the element at its offset there.
   Piece piece_of(const Running& call, const BoundOperand& operand, const Place& place) const {
@@ -264,30 +250,51 @@ class Scripts : public proof::BlockLayout {
     const Bytes offset{operand.offset - region * between.value()};
     const bool packets = in_packets(call.plan.protocol);
     return {{packets ? Memory::Kind::packets : Memory::Kind::staging, owner,
-             static_cast<int>(region), static_cast<int>(place.slot_offset),
+             static_cast<int>(region), static_cast<std::int64_t>(place.slot_offset),
              hosts_.together(owner, call.self) ? std::nullopt : std::optional{call.self}},
-            elements_in(offset)};
+            packets ? payload_before(offset) : elements_in(offset)};
   }
 
   static constexpr auto peer_input = capstan::Place::peer_input;
 
   const LoweredProofOptions& options_;
   const Hosts& hosts_;
-  const SlotLayout layout_;
+  const SlotLayout& layout_;
+  const Bytes element_;
   ByRank<RankState> ranks_;
-  std::deque<std::string> texts_;  // of effects
+  std::map<const Program*, std::vector<std::string>> texts_;  // of operations
   Elements scratch_{};
 };
 
 }  // namespace
 
+proof::Result prove_plans(const PlannedCalls& calls, const Hosts& hosts, const SlotLayout& layout,
+                          const LoweredProofOptions& options) {
+  Scripts scripts{calls, hosts, layout, options};
+  proof::Budget unlimited;
+  proof::Case proof_case{scripts.take(), scripts, options.budget ? *options.budget : unlimited};
+  if (!options.proven) return proof_case.prove();
+  const auto digest = proof_case.digest();
+  if (options.proven->contains(digest)) return {};
+  proof::Result result = proof_case.prove();
+  if (result.ok()) options.proven->insert(digest);
+  return result;
+}
+
 proof::Result prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
                              const LoweredProofOptions& options) {
-  Scripts scripts{calls, hosts, options};
-  proof::Machine machine{scripts.take(), scripts};
-  machine.run();
-  scripts.check_results(machine);
-  return {machine.findings()};
+  const SlotLayout layout{hosts.ranks(), staging_region, options.slots};
+  std::deque<ByRank<Plan>> plans;
+  PlannedCalls planned;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (i == 0 || calls[i] != calls[i - 1]) {
+      plans.push_back(plans_of(calls[i], hosts, layout));
+      for (Plan& plan : plans.back())
+        if (options.change_program) std::ranges::for_each(plan.programs, options.change_program);
+    }
+    planned.push_back(&plans.back());
+  }
+  return prove_plans(planned, hosts, layout, options);
 }
 
 }  // namespace capstan

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "algorithms/registry.hpp"
@@ -29,14 +30,20 @@ inline constexpr SlotPool fewest_slots{.count = {.tiny_packets = 4,
                                                  .staging = 3},
                                        .region = {.tiny_packets = Bytes{320},
                                                   .small_packets = Bytes{640},
-                                                  .packets = Bytes{1 << 22},
+                                                  .packets = Bytes{std::uint64_t{1} << 40},
                                                   .tiny_staging = Bytes{512},
                                                   .small_staging = Bytes{1024},
                                                   .staging = Bytes{0}},
                                        .calls_per_notice = 2};
 
+/// The digests of cases: see proof::Case.
+using ProvenCases = std::set<proof::Digest::Value>;
+
 struct LoweredProofOptions {
-  bool in_place = false;  ///< output and input share memory
+  bool in_place = false;            ///< output and input share memory
+  proof::Budget* budget = nullptr;  ///< null: none
+  /// Cases that are proven already. A new one is added. Null: none is known.
+  ProvenCases* proven = nullptr;
   SlotPool slots = fewest_slots;
   /// For tests that wrong programs are refused: these change a bound program, and the rotation of a
   /// rank before a call, numbered from 0.
@@ -44,9 +51,18 @@ struct LoweredProofOptions {
   std::function<void(Rank, int call, SlotRotation&)> change_rotation{};
 };
 
+/// The plans of all ranks for calls that follow one another.
+using PlannedCalls = std::vector<const ByRank<Plan>*>;
+
+/// Proves that plans, with programs that the executor runs, keep the promises of the collectives
+/// and of their algorithms, with the executor's own rotation of slots and notices. `layout`: the
+/// slots that the plans are bound to.
+proof::Result prove_plans(const PlannedCalls& calls, const Hosts& hosts, const SlotLayout& layout,
+                          const LoweredProofOptions& options = {});
+
 /// Proves that the bound programs of all ranks, which the executor runs, keep the promises of the
 /// collectives, as prove_schedules does for schedules. The calls may be of any kind and follow one
-/// another on one communicator, with the executor's own rotation of slots and notices.
+/// another on one communicator.
 proof::Result prove_programs(const std::vector<LoweredCall>& calls, const Hosts& hosts,
                              const LoweredProofOptions& options = {});
 

@@ -86,7 +86,7 @@ TEST_P(Interleavings, AMutantThatGoesWrongIsRefused) {
     EXPECT_FALSE(proof::prove_schedules(algorithm.collective, shape, schedules,
                                         {.in_place = options.in_place,
                                          .synchronizes = options.synchronizes,
-                                         .ordered = options.ordered})
+                                         .claims = {.ordered = options.ordered}})
                      .ok())
         << "rank " << victim.value() << " of " << ranks << ", root " << shape.root << ", " << change
         << ": " << failure;

@@ -310,14 +310,16 @@ TEST(Sabotage, AnInputThatIsReadAfterItsOwnerHasReturned) {
       heard{.kind = Effect::Kind::wait, .peer = Rank{1}};
   const Effect read{.length = Elements{4}, .destinations = {output}, .sources = {input}};
 
-  proof::Machine right{{{enter, tell, heard, leave}, {enter, hear, read, answer, leave}}, layout};
+  proof::Budget budget;
+  proof::Machine right{
+      {{enter, tell, heard, leave}, {enter, hear, read, answer, leave}}, layout, budget};
   right.run();
   EXPECT_TRUE(right.findings().empty());
-  proof::Machine early{{{enter, tell, leave}, {enter, hear, read, leave}}, layout};
+  proof::Machine early{{{enter, tell, leave}, {enter, hear, read, leave}}, layout, budget};
   early.run();
   ASSERT_FALSE(early.findings().empty());
   EXPECT_THAT(early.findings().front().message, HasSubstr("has returned from the call"));
-  proof::Machine unasked{{{enter, heard, leave}, {enter, read, answer, leave}}, layout};
+  proof::Machine unasked{{{enter, heard, leave}, {enter, read, answer, leave}}, layout, budget};
   unasked.run();
   ASSERT_FALSE(unasked.findings().empty());
   EXPECT_EQ(unasked.findings().front().flaw, Flaw::race);
@@ -350,7 +352,7 @@ TEST(Sabotage, AFalsePromiseToSynchronize) {
 
 TEST(Sabotage, AFalsePromiseToKeepTheOrder) {
   // Exchange adds what has arrived first, whichever rank it came from.
-  const auto result = result_of(2, Exchange{}, {.ordered = true});
+  const auto result = result_of(2, Exchange{}, {.claims = {.ordered = true}});
   EXPECT_TRUE(has(result, Flaw::out_of_order)) << text(result);
 }
 

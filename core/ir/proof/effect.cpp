@@ -18,6 +18,7 @@ std::string_view name_of(Flaw flaw) {
                                         "completed though no sum over all",
                                         "reduced after completion",
                                         "out of order",
+                                        "unlike sums",
                                         "unsynchronized",
                                         "wrong extents",
                                         "wrong phases",

@@ -28,6 +28,7 @@ enum class Flaw : std::uint8_t {
   overdone,        ///< the result was marked as complete, but is no sum over all ranks
   reduced_twice,   ///< a complete element was reduced again
   out_of_order,    ///< a sum is not in the order of ranks, as the algorithm promises
+  unlike_sums,     ///< ranks add in different orders, so that results may round differently
   unsynchronized,  ///< a rank may return before another has entered, against the promise
   extents,         ///< ranks disagree about the length of their scratch, or it is too long
   phases,          ///< ranks disagree about the number of phases, or there are too many
@@ -51,7 +52,7 @@ struct Memory {
   Kind kind = Kind::input;
   Rank owner{};
   int region = 0;  ///< staging buffers and packets
-  int instance = 0;
+  std::int64_t instance = 0;
   /// Staging buffers and packets: the mirror of them at this rank, on another host.
   std::optional<Rank> viewer{};
 
@@ -87,6 +88,7 @@ struct Effect {
   Kind kind = Kind::transfer;
   bool completes = false;
   bool synchronizes = false;  ///< leave: all ranks must have entered before
+  bool one_by_one = false;    ///< a transfer that waits for, moves and publishes each element alone
   int call = 0;
   int block = 0;  ///< numbered through all calls; enter: the instance of input and output
   int step = -1;
@@ -105,6 +107,8 @@ class Layout {
   virtual Elements extent(const Memory& memory) const = 0;
   /// The memory in which a piece lies: in place, pieces of input and output share memory.
   virtual Piece home(const Piece& piece) const { return piece; }
+  /// The number of the element at a piece's offset, for messages.
+  virtual Elements element_at(const Piece& piece) const { return piece.offset; }
   /// Whether each rank sees the other's stores to its own memory without a push.
   virtual bool shares_memory(Rank, Rank) const { return true; }
 };

@@ -16,9 +16,10 @@ void merge(ByRank<int>& into, const ByRank<int>& from) {
 
 }  // namespace
 
-Machine::Machine(ByRank<std::vector<Effect>> scripts, const Layout& layout)
+Machine::Machine(ByRank<std::vector<Effect>> scripts, const Layout& layout, Budget& budget)
     : scripts_(std::move(scripts)),
       layout_(layout),
+      budget_(budget),
       next_(scripts_.size()),
       clocks_(scripts_.size(), Clock(scripts_.size())),
       entered_(scripts_.size()),
@@ -107,7 +108,17 @@ bool Machine::step(Rank rank) {
       break;
   }
   ++next_[rank];
+  pay_for(effect);
   return true;
+}
+
+/// An effect costs a little, its clocks a word for each rank, and each element that it moves.
+void Machine::pay_for(const Effect& effect) {
+  constexpr std::uint64_t effect_cost = 300, word_cost = 2, element_cost = 120;
+  const std::uint64_t moved =
+      effect.length.value() * (effect.destinations.size() + effect.sources.size());
+  budget_.spend(effect_cost + word_cost * static_cast<std::uint64_t>(scripts_.size()) +
+                element_cost * moved);
 }
 
 void Machine::enter(Rank rank, const Effect& effect) {
@@ -127,13 +138,14 @@ void Machine::leave(Rank rank, const Effect& effect) {
   const Clock& now = tick(rank);
   left_[rank][effect.call] = now[rank];
   check_buffers_are_free(rank, effect.call, now);
-  if (!effect.synchronizes) return;
   for (const Rank peer : ranks()) {
     const auto entry = entered_[peer].find(effect.call);
-    if (entry == entered_[peer].end() || now[peer] < entry->second)
-      report(Flaw::unsynchronized, rank, -1,
-             rank_name(rank) + " may return from call " + std::to_string(effect.call) + " before " +
-                 rank_name(peer) + " has entered it");
+    if (entry != entered_[peer].end() && now[peer] >= entry->second) continue;
+    synchronizes_ = false;
+    if (!effect.synchronizes) return;
+    report(Flaw::unsynchronized, rank, -1,
+           rank_name(rank) + " may return from call " + std::to_string(effect.call) + " before " +
+               rank_name(peer) + " has entered it");
   }
 }
 

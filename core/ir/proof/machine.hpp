@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "capstan/by_rank.hpp"
+#include "core/ir/proof/budget.hpp"
 #include "core/ir/proof/effect.hpp"
 #include "core/ir/proof/value.hpp"
 
@@ -25,11 +26,12 @@ namespace capstan::proof {
 /// write: a rank that waits may be asleep.
 class Machine {
  public:
-  /// `layout` is kept by reference.
-  Machine(ByRank<std::vector<Effect>> scripts, const Layout& layout);
+  /// `layout` and `budget` are kept by reference.
+  Machine(ByRank<std::vector<Effect>> scripts, const Layout& layout, Budget& budget);
 
   /// Runs all ranks to the end, into a deadlock, or until there are many findings. Signals that
   /// nobody waits for come first: they are the likely cause of what follows.
+  /// Throws TooMuchWork.
   void run();
 
   /// Of races, the first few, and how many more there are.
@@ -38,6 +40,8 @@ class Machine {
   /// The value of an element at the end.
   ValueId value_at(const Piece& piece);
   Values& values() { return values_; }
+  /// Whether no rank may return from a call before every rank has entered it.
+  bool synchronizes() const { return synchronizes_; }
 
  private:
   using Clock = ByRank<int>;  // how many effects of each rank are known to have happened
@@ -66,6 +70,7 @@ class Machine {
   };
 
   bool step(Rank rank);
+  void pay_for(const Effect& effect);
   bool wait(Rank rank, const Effect& effect);
   bool packets_ready(Rank rank, const Effect& effect);
   const Clock* publication(const Effect& effect, const Piece& source) const;
@@ -103,14 +108,16 @@ class Machine {
   ValueId complete(Rank rank, const Effect& effect, ValueId value);
   bool in_range(Rank rank, const Effect& effect, const Piece& piece);
   bool before(const Access& access, const Clock& known) const;
-  void race(const Effect& effect, const Access& other, Rank rank, const Memory& memory,
-            std::size_t element, const char* what);
+  void race(const Effect& effect, const Access& other, Rank rank, const Piece& element,
+            const char* what);
+  std::string number_of(const Memory& memory, Elements offset) const;
   Cell* cells(const Piece& piece, Elements length);
   auto ranks() const { return all_ranks(scripts_.size()); }
   Clock& tick(Rank rank);
 
   const ByRank<std::vector<Effect>> scripts_;
   const Layout& layout_;
+  Budget& budget_;
   Values values_;
   ByRank<std::size_t> next_;  // the effect to run
   ByRank<Clock> clocks_;
@@ -128,6 +135,7 @@ class Machine {
   std::vector<Finding> findings_;
   std::set<std::tuple<Flaw, Rank, int>> reported_;  // one finding for each flaw of a step
   std::size_t races_ = 0;
+  bool synchronizes_ = true;
 };
 
 }  // namespace capstan::proof

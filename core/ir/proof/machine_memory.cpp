@@ -41,7 +41,7 @@ void Machine::check_buffers_are_free(Rank rank, int call, const Clock& now) {
           if (!before(access, now))
             report(Flaw::race, access.rank, access.step,
                    "step " + std::to_string(access.step) + " of " + rank_name(access.rank) + what +
-                       std::to_string(i.value()) + " of " + to_string(buffer.memory) + " after " +
+                       number_of(buffer.memory, i) + " of " + to_string(buffer.memory) + " after " +
                        rank_name(rank) + " has returned from the call");
         };
         for (const Access& reader : cell->read) require_before(reader, " may read element ");
@@ -77,15 +77,17 @@ std::vector<ValueId> Machine::read(Rank rank, const Effect& effect) {
       if (cell.value == Values::nothing)
         report(Flaw::uninitialized, rank, effect.step,
                std::string{effect.text} + " of " + rank_name(rank) + " reads element " +
-                   std::to_string(source.offset.value() + i) + " of " + to_string(source.memory) +
-                   ", which nobody has written");
+                   number_of(source.memory, source.offset + Elements{i}) + " of " +
+                   to_string(source.memory) + ", which nobody has written");
       if (!before(cell.written, known))
-        race(effect, cell.written, rank, source.memory, source.offset.value() + i,
+        race(effect, cell.written, rank, {source.memory, source.offset + Elements{i}},
              "reads what is being written by");
       cell.read.push_back({.rank = rank, .time = known[rank], .step = effect.step});
       result[i] = s == 0 ? cell.value : combine(rank, effect, result[i], cell.value);
     }
   }
+  if (effect.sources.size() > 1)
+    for (ValueId& value : result) value = values_.summed(value);
   if (effect.completes)
     for (ValueId& value : result) value = complete(rank, effect, value);
   return result;
@@ -117,14 +119,13 @@ void Machine::write(const Effect& effect, const Piece& piece, const std::vector<
   Cell* const memory = cells(piece, effect.length);
   for (std::size_t i = 0; i < values.size(); ++i) {
     Cell& cell = memory[i];
-    const std::size_t element = piece.offset.value() + i;
+    const Piece element{piece.memory, piece.offset + Elements{i}};
     if (!before(cell.written, known))
-      race(effect, cell.written, writer, piece.memory, element,
-           "overwrites what is being written by");
+      race(effect, cell.written, writer, element, "overwrites what is being written by");
     for (const Access& reader : cell.read)
       // The same effect may read what it overwrites.
       if (!before(reader, known) && !(reader.rank == writer && reader.time == access.time))
-        race(effect, reader, writer, piece.memory, element, "overwrites what is being read by");
+        race(effect, reader, writer, element, "overwrites what is being read by");
     cell = {values[i], access, {}};
   }
 }
@@ -137,14 +138,19 @@ bool Machine::before(const Access& access, const Clock& known) const {
   return end != left_[access.issuer].end() && known[access.issuer] >= end->second;
 }
 
-void Machine::race(const Effect& effect, const Access& other, Rank rank, const Memory& memory,
-                   std::size_t element, const char* what) {
+void Machine::race(const Effect& effect, const Access& other, Rank rank, const Piece& element,
+                   const char* what) {
   const Rank who = other.issuer != nobody ? other.issuer : other.rank;
   report(Flaw::race, rank, effect.step,
          "step " + std::to_string(effect.step) + " of " + rank_name(rank) + " (" +
              std::string{effect.text} + ") " + what + " step " + std::to_string(other.step) +
-             " of " + rank_name(who) + ": " + to_string(memory) + ", element " +
-             std::to_string(element));
+             " of " + rank_name(who) + ": " + to_string(element.memory) + ", element " +
+             number_of(element.memory, element.offset));
+}
+
+/// The number by which the program knows an element.
+std::string Machine::number_of(const Memory& memory, Elements offset) const {
+  return std::to_string(layout_.element_at({memory, offset}).value());
 }
 
 bool Machine::in_range(Rank rank, const Effect& effect, const Piece& piece) {
@@ -152,7 +158,7 @@ bool Machine::in_range(Rank rank, const Effect& effect, const Piece& piece) {
   if (piece.offset + effect.length <= extent) return true;
   report(Flaw::out_of_range, rank, effect.step,
          std::string{effect.text} + " of " + rank_name(rank) + " goes beyond the " +
-             std::to_string(extent.value()) + " elements of " + to_string(piece.memory));
+             number_of(piece.memory, extent) + " elements of " + to_string(piece.memory));
   return false;
 }
 

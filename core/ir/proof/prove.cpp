@@ -2,125 +2,82 @@
 
 #include <algorithm>
 #include <deque>
-#include <optional>
+#include <utility>
 
 namespace capstan::proof {
+
+Case::Case(ByRank<std::vector<Effect>> scripts, const BlockLayout& layout, Budget& budget)
+    : classes_(scripts, layout, budget),
+      layout_(layout, classes_),
+      scripts_(classes_.reduced(std::move(scripts))),
+      budget_(budget) {}
+
+Result Case::prove() {
+  Machine machine{std::move(scripts_), layout_, budget_};
+  machine.run();
+  const ResultFacts facts = layout_.check_results(machine);
+  return {machine.findings(), facts, machine.synchronizes()};
+}
+
 namespace {
 
-std::string describe(const Values& values, ValueId value) {
-  if (value == Values::nothing) return "nothing";
-  std::string text;
-  for (const auto& [contribution, times] : values.terms(value)) {
-    if (!text.empty()) text += " + ";
-    if (text.size() > 200) return text + "...";
-    if (times > 1) text += std::to_string(times) + " x ";
-    text += rank_name(contribution.rank) + "[" + std::to_string(contribution.index.value()) + "]";
-  }
-  return text;
+void add_to(Digest& digest, const Shape& shape) {
+  digest.add(shape.count);
+  digest.add(static_cast<std::uint64_t>(shape.root));
+  for (const Elements count : shape.counts) digest.add(count);
 }
 
-struct Wrong {
-  Flaw flaw;
-  std::string what;
-};
-
-/// The flaw of a value that should hold `promise`, if there is one.
-std::optional<Wrong> wrong_value(const Values& values, ValueId value, int block,
-                                 const Contract::Promise& promise) {
-  const auto& terms = values.terms(value);
-  for (const auto& [contribution, times] : terms) {
-    if (contribution.index != promise.index) return Wrong{Flaw::misplaced, "another element's"};
-    if (contribution.block != block) return Wrong{Flaw::misplaced, "another call's"};
-    if (times > 1) return Wrong{Flaw::doubled, "one contribution more than once"};
-    const int rank = contribution.rank.value();
-    if (rank < promise.first || rank > promise.last)
-      return Wrong{Flaw::misplaced, "another rank's"};
-  }
-  if (static_cast<int>(terms.size()) < promise.last - promise.first + 1)
-    return Wrong{Flaw::missing, "not all contributions"};
-  return std::nullopt;
+void add_to(Digest& digest, const Piece& piece, const Layout& layout) {
+  const Memory& memory = piece.memory;
+  digest.add(static_cast<std::uint64_t>(memory.kind) |
+             static_cast<std::uint64_t>(memory.region) << 8 |
+             static_cast<std::uint64_t>(memory.owner.value()) << 32);
+  digest.add(static_cast<std::uint64_t>(memory.instance));
+  digest.add(memory.viewer.value_or(Rank{-1}));
+  digest.add(piece.offset);
+  digest.add(layout.extent(memory));
 }
 
-/// Sums over all ranks are marked complete, so that an average is divided once.
-bool has_complete_sums(Collective collective, int ranks) {
-  return reduces(collective) && collective != Collective::scan &&
-         collective != Collective::exscan && ranks > 1;
+void add_to(Digest& digest, const Effect& effect, const Layout& layout) {
+  digest.add(static_cast<std::uint64_t>(effect.kind) | std::uint64_t{effect.completes} << 8 |
+             std::uint64_t{effect.synchronizes} << 9);
+  digest.add(static_cast<std::uint64_t>(effect.call) << 32 ^
+             static_cast<std::uint64_t>(effect.block));
+  digest.add(effect.peer);
+  digest.add(effect.peers.size());
+  for (const Rank peer : effect.peers) digest.add(peer);
+  digest.add(effect.length);
+  digest.add(effect.destinations.size());
+  for (const Piece& piece : effect.destinations) add_to(digest, piece, layout);
+  for (const Piece& piece : effect.sources) add_to(digest, piece, layout);
 }
 
 }  // namespace
+
+Digest::Value Case::digest() const {
+  Digest digest;
+  digest.add(static_cast<std::uint64_t>(scripts_.size()));
+  digest.add(std::uint64_t{layout_.in_place()});
+  for (const BlockLayout::Block& block : layout_.blocks()) {
+    digest.add(static_cast<std::uint64_t>(block.collective) |
+               std::uint64_t{block.claims.ordered} << 16 |
+               std::uint64_t{block.claims.same_sums} << 17);
+    add_to(digest, block.shape);
+  }
+  for (const Rank a : all_ranks(scripts_.size())) {
+    for (const Rank b : all_ranks(scripts_.size()))
+      if (layout_.shares_memory(a, b)) digest.add(b);
+    digest.add(scripts_[a].size());
+    for (const Effect& effect : scripts_[a]) add_to(digest, effect, layout_);
+  }
+  return digest.value();
+}
 
 void for_each_phase(int blocks, int phases,
                     const std::function<void(int block, int phase)>& visit) {
   for (int round = 0; round < blocks + phases - 1; ++round)
     for (int phase = 0; phase < phases; ++phase)
       if (round - phase >= 0 && round - phase < blocks) visit(round - phase, phase);
-}
-
-void BlockLayout::add(Collective collective, const Shape& shape, int ranks, bool ordered) {
-  Block& block = blocks_.emplace_back(Block{collective, shape, ranks, ordered, {}, {}});
-  const Contract contract{collective, block.shape, ranks};
-  for (const Rank rank : all_ranks(ranks)) {
-    block.lengths.push_back(contract.lengths(rank.value()));
-    block.placements.push_back(contract.in_place(rank.value()));
-  }
-}
-
-Elements BlockLayout::extent(const Memory& memory) const {
-  const Rank owner = memory.owner;
-  if (memory.kind != Memory::Kind::input && memory.kind != Memory::Kind::output)
-    return extent_of_other(memory);
-  const auto& lengths = blocks_[static_cast<std::size_t>(memory.instance)].lengths;
-  if (owner.value() >= lengths.size()) return Elements{0};
-  return memory.kind == Memory::Kind::input ? lengths[owner].input : lengths[owner].output;
-}
-
-Piece BlockLayout::home(const Piece& piece) const {
-  const bool input = piece.memory.kind == Memory::Kind::input;
-  if (!in_place_ || (!input && piece.memory.kind != Memory::Kind::output)) return piece;
-  const auto& block = blocks_[static_cast<std::size_t>(piece.memory.instance)];
-  const auto& placement = block.placements[piece.memory.owner];
-  Piece home = piece;
-  home.memory.kind = Memory::Kind::output;
-  home.offset += input ? placement.input : placement.output;
-  return home;
-}
-
-void BlockLayout::check_results(Machine& machine) const {
-  if (!machine.findings().empty()) return;  // after a flaw results mean little
-  for (int block = 0; block < static_cast<int>(blocks_.size()); ++block)
-    for (const Rank rank : all_ranks(blocks_[static_cast<std::size_t>(block)].ranks)) {
-      const Elements length = blocks_[static_cast<std::size_t>(block)].lengths[rank].output;
-      for (Elements i; i < length; i += Elements{1}) check_result(machine, block, rank, i);
-    }
-}
-
-void BlockLayout::check_result(Machine& machine, int number, Rank rank, Elements index) const {
-  const Block& block = blocks_[static_cast<std::size_t>(number)];
-  const auto promise =
-      Contract{block.collective, block.shape, block.ranks}.promise(rank.value(), index);
-  const ValueId value =
-      machine.value_at({{.kind = Memory::Kind::output, .owner = rank, .instance = number}, index});
-  Values& values = machine.values();
-  const bool is_promised = promise.first <= promise.last;
-  const ValueId untouched =
-      in_place_ ? values.contribution({number, rank, index}) : Values::nothing;
-  std::optional<Wrong> wrong;
-  if (is_promised)
-    wrong = wrong_value(values, value, number, promise);
-  else if (value != untouched)
-    wrong = {Flaw::misplaced, "something where nothing is promised"};
-  const bool has_to_be_complete = has_complete_sums(block.collective, block.ranks);
-  if (!wrong && has_to_be_complete && !values.is_complete(value))
-    wrong = {Flaw::unfinished, "a sum that was never marked complete"};
-  if (!wrong && !has_to_be_complete && values.is_complete(value))
-    wrong = {Flaw::overdone, "what was marked complete, so that an average would divide it"};
-  if (!wrong && block.ordered && !values.is_ordered(value))
-    wrong = {Flaw::out_of_order, "a sum that is not in the order of ranks"};
-  if (!wrong) return;
-  machine.report(wrong->flaw, rank, -1,
-                 rank_name(rank) + " output[" + std::to_string(index.value()) + "] of block " +
-                     std::to_string(number) + " holds " + wrong->what + ": " +
-                     describe(values, value));
 }
 
 namespace {
@@ -214,15 +171,22 @@ void check_peers(const Schedule& schedule, int ranks, std::vector<Finding>& find
   }
 }
 
-/// The machine has a cell for each element of scratch.
-void check_scratch(const Schedule& schedule, std::vector<Finding>& findings) {
-  constexpr Elements most{1 << 22};
-  const Elements scratch = schedule.extents().scratch;
-  if (scratch > most)
-    add_finding(findings, Flaw::extents, schedule.self(), -1,
-                rank_name(schedule.self()) + " has scratch of " + std::to_string(scratch.value()) +
-                    " elements, and at most " + std::to_string(most.value()) +
-                    " can be proven: does its length follow from the call's count?");
+/// What no memory holds is a mistake, and its length in bytes would overflow.
+void check_scratch(const ByRank<Schedule>& schedules, std::vector<Finding>& findings) {
+  constexpr Elements most{std::uint64_t{1} << 40};
+  const Elements usual = schedules[Rank{0}].extents().scratch;
+  for (const Schedule& schedule : schedules) {
+    const Elements scratch = schedule.extents().scratch;
+    if (scratch > most)
+      add_finding(findings, Flaw::extents, schedule.self(), -1,
+                  rank_name(schedule.self()) + " has scratch of " +
+                      std::to_string(scratch.value()) + " elements, and at most " +
+                      std::to_string(most.value()) +
+                      " are possible: does its length follow from the call's count?");
+    else if (scratch != usual)
+      add_finding(findings, Flaw::extents, schedule.self(), -1,
+                  rank_name(schedule.self()) + " has scratch of another length than rank 0");
+  }
 }
 
 void check_phases(const ByRank<Schedule>& schedules, const ProofOptions& options,
@@ -243,16 +207,39 @@ void check_phases(const ByRank<Schedule>& schedules, const ProofOptions& options
                     std::to_string(options.slots) + " phases");
 }
 
-/// Flaws that show without a run. The machine expects well-formed schedules.
+/// Flaws that show without a run. The machine expects well-formed schedules; where the lengths of
+/// scratch differ, offsets there mean little.
 std::vector<Finding> check_form(const ByRank<Schedule>& schedules, const ProofOptions& options) {
   std::vector<Finding> findings;
-  for (const Schedule& schedule : schedules) {
-    check_peers(schedule, schedules.size(), findings);
-    check_scratch(schedule, findings);
-  }
+  for (const Schedule& schedule : schedules) check_peers(schedule, schedules.size(), findings);
+  check_scratch(schedules, findings);
   check_phases(schedules, options, findings);
   return findings;
 }
+
+/// The schedules as scripts, with what these refer to.
+class ScheduleCase {
+ public:
+  ScheduleCase(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules,
+               const ProofOptions& options)
+      : layout_(schedules, options.in_place) {
+    for (const Schedule& schedule : schedules) {
+      auto& of_steps = texts_.emplace_back();
+      for (const Step& step : schedule.steps()) of_steps.push_back(to_string(schedule, step));
+      scripts_.push_back(script_of(schedule, of_steps, options));
+    }
+    for (int block = 0; block < options.calls * options.blocks; ++block)
+      layout_.add({collective, shape, schedules.size(), options.claims});
+  }
+
+  const ScheduleLayout& layout() const { return layout_; }
+  const ByRank<std::vector<Effect>>& scripts() const { return scripts_; }
+
+ private:
+  ScheduleLayout layout_;
+  std::deque<std::vector<std::string>> texts_;
+  ByRank<std::vector<Effect>> scripts_;
+};
 
 }  // namespace
 
@@ -260,24 +247,17 @@ Result prove_schedules(Collective collective, const Shape& shape, const ByRank<S
                        const ProofOptions& options) {
   if (auto findings = check_form(schedules, options); !findings.empty())
     return {std::move(findings)};
-  ByRank<std::vector<Effect>> scripts;
-  std::deque<std::vector<std::string>> texts;
-  for (const Schedule& schedule : schedules) {
-    auto& of_steps = texts.emplace_back();
-    for (const Step& step : schedule.steps()) of_steps.push_back(to_string(schedule, step));
-    scripts.push_back(script_of(schedule, of_steps, options));
-  }
-  ScheduleLayout layout{schedules, options.in_place};
-  for (int block = 0; block < options.calls * options.blocks; ++block)
-    layout.add(collective, shape, schedules.size(), options.ordered);
-  Machine machine{std::move(scripts), layout};
-  for (const Schedule& schedule : schedules)
-    if (schedule.extents().scratch != schedules[Rank{0}].extents().scratch)
-      machine.report(Flaw::extents, schedule.self(), -1,
-                     rank_name(schedule.self()) + " has scratch of another length than rank 0");
-  machine.run();
-  layout.check_results(machine);
-  return {machine.findings()};
+  const ScheduleCase wanted{collective, shape, schedules, options};
+  Budget unlimited;
+  Budget& budget = options.budget ? *options.budget : unlimited;
+  return Case{wanted.scripts(), wanted.layout(), budget}.prove();
+}
+
+Cuts cuts_of(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules) {
+  const ScheduleCase once{collective, shape, schedules, {.calls = 1}};
+  Budget unlimited;
+  const Classes classes{once.scripts(), once.layout(), unlimited, Classes::Scratch::alike};
+  return {classes.cuts_of_block(0), classes.cuts_of_scratch()};
 }
 
 }  // namespace capstan::proof

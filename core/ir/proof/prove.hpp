@@ -6,51 +6,43 @@
 #include "capstan/by_rank.hpp"
 #include "capstan/collective.hpp"
 #include "capstan/schedule.hpp"
-#include "core/ir/proof/machine.hpp"
+#include "core/ir/proof/block_layout.hpp"
+#include "core/ir/proof/budget.hpp"
+#include "core/ir/proof/classes.hpp"
+#include "core/ir/proof/digest.hpp"
 
 namespace capstan::proof {
 
 /// The findings of a proof; without any, the proof has succeeded.
 struct Result {
-  std::vector<Finding> findings;
+  std::vector<Finding> findings{};
+  ResultFacts results{};
+  /// No rank could return before every rank had entered, whether or not that was claimed.
+  bool synchronizes = true;
+
   bool ok() const { return findings.empty(); }
+};
+
+/// Scripts of effects that are to be proven to keep the contracts of a layout's blocks, in classes.
+class Case {
+ public:
+  /// `layout` and `budget` are kept by reference. Throws TooMuchWork.
+  Case(ByRank<std::vector<Effect>> scripts, const BlockLayout& layout, Budget& budget);
+
+  /// Of all that the result depends on: cases with equal digests have one proof.
+  Digest::Value digest() const;
+  /// Once. Throws TooMuchWork.
+  Result prove();
+
+ private:
+  Classes classes_;
+  ClassLayout layout_;
+  ByRank<std::vector<Effect>> scripts_;
+  Budget& budget_;
 };
 
 /// The order in which the phases of a stream's blocks run: round t runs phase k of block t-k.
 void for_each_phase(int blocks, int phases, const std::function<void(int block, int phase)>& visit);
-
-/// The inputs and outputs of a sequence of blocks, according to their contracts.
-class BlockLayout : public Layout {
- public:
-  explicit BlockLayout(bool in_place) : in_place_(in_place) {}
-
-  /// Appends a block; `shape` is copied.
-  void add(Collective collective, const Shape& shape, int ranks, bool ordered);
-
-  Elements extent(const Memory& memory) const override;
-  Piece home(const Piece& piece) const override;
-
-  /// Reports each output element that does not hold what its contract promises.
-  void check_results(Machine& machine) const;
-
- protected:
-  /// The extent of a memory that is neither input nor output.
-  virtual Elements extent_of_other(const Memory& memory) const = 0;
-
- private:
-  struct Block {
-    Collective collective;
-    Shape shape;
-    int ranks;
-    bool ordered;
-    ByRank<BufferLengths> lengths;
-    ByRank<Contract::Placement> placements;
-  };
-  void check_result(Machine& machine, int block, Rank rank, Elements index) const;
-
-  bool in_place_;
-  std::vector<Block> blocks_;
-};
 
 struct ProofOptions {
   int calls = 4;             ///< back to back, without a barrier in between
@@ -59,8 +51,18 @@ struct ProofOptions {
   int blocks = 1;            ///< more than 1: each call is a stream of this many blocks
   bool synchronizes = true;  ///< see Guarantees; if not, slots are acquired before they are reused
   bool bounded_skew = true;  ///< the same as `synchronizes`, within streams
-  bool ordered = false;      ///< see Guarantees
+  Claims claims{};
+  Budget* budget = nullptr;  ///< null: none
 };
+
+/// Where operands of schedules begin and end, as Classes finds it: in each block of the caller's
+/// buffers, and in the scratch of all ranks. Both begin with 0 and end with the length.
+struct Cuts {
+  std::vector<std::uint64_t> block, scratch;
+};
+
+/// For collectives without counts. The schedules have been proven.
+Cuts cuts_of(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules);
 
 /// Proves that the schedules of all ranks together do what the collective promises, in every
 /// interleaving and however late puts land: no deadlock, no race, every contribution in its place

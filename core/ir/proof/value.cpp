@@ -6,13 +6,26 @@ namespace capstan::proof {
 
 ValueId Values::intern(Content content) {
   const auto [entry, is_new] =
-      ids_.try_emplace(std::move(content), static_cast<ValueId>(contents_.size()));
-  if (is_new) contents_.push_back(entry->first);
+      ids_.try_emplace(content.key(), static_cast<ValueId>(contents_.size()));
+  if (is_new) contents_.push_back(std::move(content));
+  return entry->second;
+}
+
+Values::SumId Values::intern_sum(std::vector<SumId> terms) {
+  const auto [entry, is_new] =
+      sum_ids_.try_emplace(std::move(terms), static_cast<SumId>(sum_terms_.size()));
+  if (is_new) sum_terms_.push_back(entry->first);
   return entry->second;
 }
 
 ValueId Values::contribution(const Contribution& contribution) {
-  return intern({{{contribution, 1}}, false, true});
+  const auto [entry, is_new] = leaves_.try_emplace(contribution, nothing);
+  if (is_new) {
+    const auto sum = static_cast<SumId>(sum_terms_.size());
+    sum_terms_.push_back({sum});
+    entry->second = intern({.terms = {{contribution, 1}}, .sum = sum});
+  }
+  return entry->second;
 }
 
 bool Values::follows(ValueId a, ValueId b) const {
@@ -21,10 +34,22 @@ bool Values::follows(ValueId a, ValueId b) const {
          first.terms.back().first.rank.value() + 1 == second.terms.front().first.rank.value();
 }
 
+Values::SumId Values::sum_of(ValueId a, ValueId b) {
+  const Content &first = contents_[a], &second = contents_[b];
+  if (!first.open)
+    return intern_sum({std::min(first.sum, second.sum), std::max(first.sum, second.sum)});
+  std::vector<SumId> terms = sum_terms_[first.sum];
+  terms.push_back(second.sum);
+  return intern_sum(std::move(terms));
+}
+
 ValueId Values::sum(ValueId a, ValueId b) {
   const std::uint64_t key = static_cast<std::uint64_t>(a) << 32 | b;
   if (const auto known = sums_.find(key); known != sums_.end()) return known->second;
-  Content merged{contents_[a].terms, false, follows(a, b)};
+  Content merged{.ordered = follows(a, b), .open = true, .sum = sum_of(a, b)};
+  if (const auto known = ids_.find(merged.key()); known != ids_.end())
+    return sums_[key] = known->second;
+  merged.terms = contents_[a].terms;
   for (const auto& [contribution, times] : contents_[b].terms) {
     const auto at = std::ranges::lower_bound(merged.terms, contribution, {},
                                              [](const auto& term) { return term.first; });
@@ -34,6 +59,13 @@ ValueId Values::sum(ValueId a, ValueId b) {
       merged.terms.insert(at, {contribution, times});
   }
   return sums_[key] = intern(std::move(merged));
+}
+
+ValueId Values::summed(ValueId value) {
+  if (!contents_[value].open) return value;
+  Content content = contents_[value];
+  content.open = false;
+  return intern(std::move(content));
 }
 
 ValueId Values::completed(ValueId value) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -21,8 +20,9 @@ struct Contribution {
   auto operator<=>(const Contribution&) const = default;
 };
 
-/// The content of one element: a multiset of contributions, as a small number. Equal contents have
-/// equal numbers, so that comparing and adding are cheap however many ranks take part.
+/// The content of one element: a multiset of contributions with the order in which they were added,
+/// as a small number. Equal contents have equal numbers, so that comparing and adding are cheap
+/// however many ranks take part.
 using ValueId = std::uint32_t;
 
 /// All values that occur in one verification.
@@ -31,8 +31,11 @@ class Values {
   static constexpr ValueId nothing = 0;  ///< never written
 
   ValueId contribution(const Contribution& contribution);
-  /// The union of two values, neither of which is `nothing`.
+  /// The union of two values, neither of which is `nothing`. Where `a` is a sum that is still being
+  /// added to, by the same step, `b` is its next term.
   ValueId sum(ValueId a, ValueId b);
+  /// The sum when its step has added the last term.
+  ValueId summed(ValueId value);
   /// The same contents, marked as complete: no further addition is expected.
   ValueId completed(ValueId value);
 
@@ -40,6 +43,10 @@ class Values {
   /// Whether the terms come from consecutive ranks and were added in that order, as an operation
   /// that is not commutative needs.
   bool is_ordered(ValueId value) const { return contents_[value].ordered; }
+  /// Whether two values are the same bits, whatever the contributions are and however sums round:
+  /// the same terms in the same sums. a + b rounds as b + a does. A sum of three terms in one step
+  /// counts as another one than two sums of two, as a kernel may round once.
+  bool same_bits(ValueId a, ValueId b) const { return contents_[a].sum == contents_[b].sum; }
   const std::vector<std::pair<Contribution, int>>& terms(ValueId value) const {
     return contents_[value].terms;
   }
@@ -47,20 +54,33 @@ class Values {
   Values() : contents_(1) {}
 
  private:
+  /// A contribution, or the terms of one step's sum. Equal ones have equal numbers.
+  using SumId = std::uint32_t;
   struct Content {
     std::vector<std::pair<Contribution, int>> terms;  // sorted; how often each
     bool complete = false;
     bool ordered = true;
+    bool open = false;  // its step may add more
+    SumId sum = 0;
 
-    auto operator<=>(const Content&) const = default;
+    /// The sum says what the terms are.
+    std::uint64_t key() const {
+      return std::uint64_t{sum} << 3 | (complete ? 4U : 0U) | (ordered ? 2U : 0U) |
+             (open ? 1U : 0U);
+    }
   };
 
   ValueId intern(Content content);
+  SumId intern_sum(std::vector<SumId> terms);
+  SumId sum_of(ValueId a, ValueId b);
   bool follows(ValueId a, ValueId b) const;
 
   std::vector<Content> contents_;
-  std::map<Content, ValueId> ids_;
+  std::unordered_map<std::uint64_t, ValueId> ids_;  // by key
+  std::map<Contribution, ValueId> leaves_;
   std::unordered_map<std::uint64_t, ValueId> sums_;
+  std::vector<std::vector<SumId>> sum_terms_;
+  std::map<std::vector<SumId>, SumId> sum_ids_;
 };
 
 }  // namespace capstan::proof
