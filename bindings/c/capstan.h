@@ -200,7 +200,11 @@ typedef struct capstan_settings {
   const char* profile;
   int32_t wire; /* CAPSTAN_WIRE_... */
   const char* save_profile;
+  double proof_limit; /* seconds; CAPSTAN_PROOF_LIMIT_TRUST: longer ones run without a proof */
+  int32_t prove;      /* CAPSTAN_ON or CAPSTAN_OFF, as the next one */
+  int32_t same_bits;
 } capstan_settings;
+#define CAPSTAN_PROOF_LIMIT_TRUST 1e9
 #define CAPSTAN_NO_BYTES UINT64_MAX
 #define CAPSTAN_SETTINGS_INIT CAPSTAN_INIT(capstan_settings)
 

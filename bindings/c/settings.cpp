@@ -82,6 +82,12 @@ Settings to_settings(const capstan_settings* given) {
   set(settings.schedules, own.schedules);
   set(settings.profile, own.profile);
   set(settings.save_profile, own.save_profile);
+  settings.trust_long_proofs =
+      settings.trust_long_proofs || own.proof_limit == CAPSTAN_PROOF_LIMIT_TRUST;
+  if (own.proof_limit != CAPSTAN_PROOF_LIMIT_TRUST)
+    set(settings.proof_limit, own.proof_limit, "proof_limit");
+  set(settings.prove, own.prove, "prove");
+  set(settings.same_bits, own.same_bits, "same_bits");
   return settings;
 }
 

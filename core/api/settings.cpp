@@ -42,6 +42,13 @@ void read_seconds(const char* name, std::chrono::milliseconds& setting) {
   setting = std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
 }
 
+/// A time, or "trust".
+void read_proof_limit(Settings& settings) {
+  constexpr const char* name = "CAPSTAN_PROOF_LIMIT";
+  settings.trust_long_proofs = variable(name) == "trust";
+  if (!settings.trust_long_proofs) read_seconds(name, settings.proof_limit);
+}
+
 void read_bytes(const char* name, Bytes& setting, Bytes smallest, Bytes largest,
                 std::string_view expected) {
   const auto text = variable(name);
@@ -136,6 +143,9 @@ Settings Settings::from_environment() {
   read_number("CAPSTAN_VIRTUAL_HOSTS", settings.virtual_hosts, 0, most_of_anything,
               "a number from 0 on");
   read_number("CAPSTAN_RAILS", settings.rails, 1, 8, "a number from 1 to 8");
+  read_switch("CAPSTAN_PROVE", settings.prove);
+  read_proof_limit(settings);
+  read_switch("CAPSTAN_SAME_BITS", settings.same_bits);
   if (const auto text = variable("CAPSTAN_SCHEDULES")) settings.schedules = *text;
   if (const auto text = variable("CAPSTAN_PROFILE")) settings.profile = *text;
   if (const auto text = variable("CAPSTAN_SAVE_PROFILE")) settings.save_profile = *text;

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
+#include "core/custom/proven_plans.hpp"
 #include "core/custom/scaled_schedules.hpp"
 #include "core/interchange/formats.hpp"
 #include "core/interchange/prove_set.hpp"
@@ -56,36 +58,6 @@ class SchedulesOfFunction : public ScheduleSource {
   mutable std::vector<Known> known_;
 };
 
-/// Of an algorithm's schedules at the sizes that are proven.
-class Digest {
- public:
-  void add(const Schedule& schedule) {
-    add(schedule.extents().scratch.value());
-    for (const Step& step : schedule.steps()) {
-      add(static_cast<std::uint64_t>(step.verb) | std::uint64_t{step.completes} << 8 |
-          std::uint64_t{step.phase} << 16);
-      add(static_cast<std::uint64_t>(step.peer.value()));
-      add(step.destination);
-      for (const Span& source : schedule.sources(step)) add(source);
-    }
-  }
-  /// Never 0, which stands for built-in algorithms.
-  std::uint32_t value() const { return static_cast<std::uint32_t>(state_ ^ state_ >> 32) | 1; }
-
- private:
-  void add(const Span& span) {
-    add(static_cast<std::uint64_t>(span.buffer));
-    add(span.offset.value());
-    add(span.length.value());
-  }
-  void add(std::uint64_t word) {  // FNV-1a (Fowler, Noll and Vo), by words
-    state_ = (state_ ^ word) * 0x100000001b3;
-    state_ ^= state_ >> 29;
-  }
-
-  std::uint64_t state_ = 0xcbf29ce484222325;
-};
-
 /// All roots, where there are few. A schedule for a root in the middle is often another one than
 /// for a root at the end.
 std::vector<int> proven_roots(int ranks) {
@@ -115,20 +87,6 @@ std::vector<Shape> proven_shapes(Collective collective, int ranks) {
   return shapes;
 }
 
-[[noreturn]] void refuse(const Algorithm& algorithm, const Hosts& hosts,
-                         const AlgorithmProof& proof) {
-  const auto& findings = proof.findings;
-  auto blamed = std::ranges::find_if(findings, [](const auto& flaw) { return flaw.step >= 0; });
-  if (blamed == findings.end()) blamed = findings.begin();
-  std::string all;
-  for (const AlgorithmFlaw& flaw : findings) all += "\n  " + flaw.text;
-  throw AlgorithmRefused(
-      fmt::format("the proof of {} by '{}' on {} ranks failed, so it does not run: correct the "
-                  "steps that are named{}",
-                  name_of(algorithm.collective), algorithm.name, hosts.ranks(), all),
-      blamed->rank, blamed->step);
-}
-
 /// The sizes at which an algorithm is proven before it runs.
 struct Sizes {
   std::vector<Shape> shapes{};
@@ -148,40 +106,27 @@ AlgorithmProof prove_all(const Algorithm& algorithm, const Hosts& hosts, const S
   return all;
 }
 
-/// Claims what the proof confirms, the most useful first.
+/// Finds out what holds at all of these sizes. Plans derive it anew, at their own size.
 void prove_promises(Algorithm& algorithm, const Hosts& hosts, const Sizes& sizes) {
-  constexpr Guarantees claims[] = {
-      {.synchronizes = true, .bounded_skew = true, .ordered = true},
-      {.synchronizes = true, .bounded_skew = true},
-      {.synchronizes = true, .ordered = true},
-      {.synchronizes = true},
-      {.ordered = true},
-  };
-  for (const Guarantees& claim : claims) {
-    if (claim.ordered && !reduces(algorithm.collective)) continue;
-    algorithm.guarantees = claim;
-    if (prove_all(algorithm, hosts, sizes).ok()) return;
+  DerivedProof derived{.guarantees = everything()};
+  for (const Shape& shape : sizes.shapes) {
+    derived += derive_from_schedules(algorithm, hosts, shape);
+    if (!derived.proof.ok()) refuse_algorithm(algorithm, hosts, derived.proof);
   }
-  algorithm.guarantees = {};
-  if (const auto proof = prove_all(algorithm, hosts, sizes); !proof.ok())
-    refuse(algorithm, hosts, proof);
+  Guarantees& claimed = algorithm.guarantees = derived.guarantees;
+  AlgorithmProof proof = prove_all(algorithm, hosts, sizes);
+  if (!proof.ok() && std::exchange(claimed.bounded_skew, false))
+    proof = prove_all(algorithm, hosts, sizes);
+  if (!proof.ok() && std::exchange(claimed.synchronizes, false))
+    proof = prove_all(algorithm, hosts, sizes);
+  if (!proof.ok()) refuse_algorithm(algorithm, hosts, proof);
 }
 
-std::uint32_t digest_of(const Algorithm& algorithm, const Hosts& hosts,
-                        const std::vector<Shape>& shapes) {
-  Digest digest;
-  for (const Shape& shape : shapes)
-    for (const Schedule& schedule : schedules_of(algorithm, hosts, shape)) digest.add(schedule);
-  return digest.value();
-}
-
-/// Adds the size at which no unit of the file is empty. A guarantee that holds at small sizes only,
-/// where most units have no element, would be wrong for calls of many elements.
+/// Adds the size of the file itself.
 void add_own_size(Sizes& sizes, const ScheduleSet& set) {
-  const Shape whole = in_units(set).shape;
-  if (whole.count == Elements{0}) return;
-  sizes.shapes.push_back(whole);
-  sizes.streams.push_back(ProvenStreams::of(set.collective, whole));
+  if (set.shape.count == Elements{0}) return;
+  sizes.shapes.push_back(set.shape);
+  sizes.streams.push_back(ProvenStreams::of(set.collective, set.shape));
 }
 
 /// A file, or all files *.json of a folder, in the order of their names.
@@ -252,7 +197,7 @@ void AddedAlgorithms::add(ScheduleSet set, const std::string& source) {
   if (const auto proof = prove_set(set); !proof.ok()) {
     const Algorithm algorithm{set.algorithm, set.collective, set.summary,
                               nullptr,       nullptr,        std::numeric_limits<int>::max()};
-    refuse(algorithm, set.hosts, proof);
+    refuse_algorithm(algorithm, set.hosts, proof);
   }
   const std::scoped_lock lock{mutex_};
   Entry& entry = entry_of(set.collective, set.algorithm);
@@ -320,10 +265,7 @@ AddedAlgorithms::Instance AddedAlgorithms::prove(const Entry& entry, const Hosts
     }
   }
   instance.algorithm.source = instance.source.get();
-  if (ranks > 1) {  // a rank alone copies
-    prove_promises(instance.algorithm, hosts, sizes);
-    instance.algorithm.digest = digest_of(instance.algorithm, hosts, sizes.shapes);
-  }
+  if (ranks > 1) prove_promises(instance.algorithm, hosts, sizes);  // a rank alone copies
   return instance;
 }
 

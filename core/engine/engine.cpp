@@ -109,6 +109,10 @@ PlanContext Engine::plan_context(const SegmentLayout& layout) const {
           .limits = {.block = block,
                      .cached_buffers = machine_.cached_buffers,
                      .long_read = Bytes{Link::long_read}},
+          .proofs = {.built_in = settings_.prove,
+                     .limit = settings_.proof_limit,
+                     .trusts_beyond_limit = settings_.trust_long_proofs,
+                     .same_bits = settings_.same_bits},
           .shorter_blocks_from = shorter_blocks_from(block, ranks_, settings_),
           .autotunes = machine_.autotunes && on_one_host,
           .maps_buffers = links.reads_peers && !machine_.threads && on_one_host};

@@ -92,8 +92,8 @@ const CachedPlan& PlanCache::measured_plan(TunedCalls& calls, const Call& call) 
 std::unique_ptr<CachedPlan> PlanCache::make(const Call& call, const Choice& choice,
                                             TunedCalls* tuned,
                                             std::optional<std::size_t> candidate) const {
-  HostPlan plan{
-      make_plan(call, choice, context_.hosts, context_.self, context_.limits, context_.layout)};
+  HostPlan plan{ProvenPlans::of_process().make(call, choice, context_.hosts, context_.self,
+                                               context_.limits, context_.layout, context_.proofs)};
   hooks_.plan_made(plan);
   auto made = std::make_unique<CachedPlan>(std::move(plan), tuned, candidate.has_value());
   made->candidate = candidate.value_or(0);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/custom/proven_plans.hpp"
 #include "core/engine/executor/host_plan.hpp"
 #include "core/engine/repeated_calls.hpp"
 #include "core/lowering/plan.hpp"
@@ -53,6 +54,7 @@ struct PlanContext {
   std::shared_ptr<const MeasuredTimes> measured{};  ///< of a profile; null: none
   SlotLayout layout;
   PlanLimits limits{};
+  ProofPolicy proofs{};
   Bytes shorter_blocks_from{};  ///< calls this long are measured in shorter blocks, too
   bool autotunes = false;       ///< calls may be measured
   bool maps_buffers = false;    ///< buffers of calls may be mapped by all peers

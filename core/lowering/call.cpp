@@ -135,6 +135,12 @@ std::string describe_purpose(const CallMark& mark, const CallDetails& details) {
 
 }  // namespace
 
+bool rounds(const Call& call) {
+  const bool adds_or_multiplies =
+      call.op == ReduceOp::sum || call.op == ReduceOp::average || call.op == ReduceOp::product;
+  return reduces(call.collective) && (call.user || (!is_integer(call.type) && adds_or_multiplies));
+}
+
 std::uint64_t CallMark::digest() const {
   return mix(mix(mix(mix(signature) + count) + root) + tensor);
 }

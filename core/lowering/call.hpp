@@ -47,6 +47,10 @@ struct Call {
   Bytes extent(int ranks) const { return bytes_of(contract(ranks).extent(), element()); }
 };
 
+/// Whether the order in which elements are combined may change the result's last bits. Minimum,
+/// maximum and logical operations do not depend on the order: see kernels/cpu/reduce.hpp.
+bool rounds(const Call& call);
+
 /// A call and the manner in which it runs, as a few words that ranks publish and compare. Two marks
 /// are equal only if the calls fit together.
 struct CallMark {

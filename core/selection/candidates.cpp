@@ -23,14 +23,6 @@ bool needs_tuning(Protocol protocol, const Call& call, const LinkModel& model) {
          model.shares_cores;
 }
 
-/// Whether the order in which elements are combined may change the result's last bits. Minimum,
-/// maximum and logical operations do not depend on the order: see kernels/cpu/reduce.hpp.
-bool rounds(const Call& call) {
-  const bool adds_or_multiplies =
-      call.op == ReduceOp::sum || call.op == ReduceOp::average || call.op == ReduceOp::product;
-  return call.user || (!is_integer(call.type) && adds_or_multiplies);
-}
-
 }  // namespace
 
 std::string why(Obstacle obstacle, const Algorithm& algorithm) {

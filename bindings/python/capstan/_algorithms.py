@@ -38,7 +38,8 @@ def algorithm(
 
     The function records the steps of rank `s.rank`. It depends on nothing but `s`, and every rank adds
     the same one. It is proven for the numbers of ranks in `ranks` at once, and for others when a
-    communicator first uses it: AlgorithmRefused has the `rank` and `step` of what is wrong.
+    communicator first uses it; other sizes before they first run. AlgorithmRefused has the `rank`
+    and `step` of what is wrong.
     """
 
     def add(function: Callable[[Steps], object]) -> Algorithm:

@@ -22,7 +22,7 @@ std::chrono::milliseconds seconds(py::handle value) {
 
 /// A setting that takes a value of its own type, or bytes.
 template <class T>
-std::pair<const char*, Set> setting(const char* name, T Settings::* member) {
+std::pair<const char*, Set> setting(const char* name, T Settings::*member) {
   return {name, [member](Settings& settings, py::handle value) {
             if constexpr (std::is_same_v<T, Bytes>)
               settings.*member = Bytes{value.cast<std::uint64_t>()};
@@ -35,7 +35,7 @@ std::pair<const char*, Set> setting(const char* name, T Settings::* member) {
 
 /// One that has names.
 template <class T>
-std::pair<const char*, Set> setting(const char* name, T Settings::* member,
+std::pair<const char*, Set> setting(const char* name, T Settings::*member,
                                     std::vector<std::string> names) {
   return {name, [=](Settings& settings, py::handle value) {
             const auto wanted = value.cast<std::string>();
@@ -55,6 +55,10 @@ std::vector<std::pair<const char*, Set>> known_settings() {
       setting("schedules", &Settings::schedules),
       setting("profile", &Settings::profile),
       setting("save_profile", &Settings::save_profile),
+      setting("prove", &Settings::prove),
+      setting("proof_limit", &Settings::proof_limit),
+      setting("trust_long_proofs", &Settings::trust_long_proofs),
+      setting("same_bits", &Settings::same_bits),
       setting("interface", &Settings::interface),
       setting("network", &Settings::network, {"auto", "tcp", "ofi", "verbs"}),
       setting("bootstrap", &Settings::bootstrap, {"auto", "tcp", "pmix", "pmi"}),

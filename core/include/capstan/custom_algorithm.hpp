@@ -14,7 +14,14 @@
 // Algorithms that a program adds. Rules name them as they name built-in ones
 // (Settings::algorithm, CAPSTAN_ALGORITHM, Communicator::with_algorithm), and they run in the same
 // engine. They belong to the process. Every rank adds the same: in every call ranks compare a
-// digest of the schedules, and a difference is a Mismatch on all of them that names the ranks.
+// digest of the schedules that run, and a difference is a Mismatch on all of them that names the
+// ranks.
+//
+// Nothing runs that has not been proven. Before the first call of a kind (size, root, type) its
+// plan is proven: the schedules of all ranks and the programs that they are lowered to, cut into
+// the blocks that run, in place and not. What an algorithm guarantees is derived there. A plan
+// whose proof would take longer than Settings::proof_limit is refused, unless the settings trust
+// it. docs/how-it-works.md ("The proof") says what a proof relies on.
 
 namespace CAPSTAN_EXPORT capstan {
 
@@ -48,9 +55,9 @@ struct CustomAlgorithm {
 /// Adds an algorithm. It is proven for these numbers of ranks now, and for others when a
 /// communicator first uses it: in sizes from one element to a few more than ranks, for all roots of
 /// up to 16 ranks (of more the first and the last), in long calls that are cut into blocks, with
-/// the programs that it is lowered to. Other sizes of a function are trusted. What it promises
-/// beyond its collective is found out by the proof. Thread-safe. Throws AlgorithmRefused, and
-/// InvalidArgument when the name is taken.
+/// the programs that it is lowered to. So most mistakes are found at once; calls of other sizes are
+/// proven before they first run, and throw AlgorithmRefused then. Thread-safe. Throws
+/// AlgorithmRefused, and InvalidArgument when the name is taken.
 void add_algorithm(CustomAlgorithm algorithm, std::span<const int> ranks = {});
 
 /// Adds the schedules of a file (docs/schedule-files.md), or of all files *.json of a folder;
@@ -67,4 +74,4 @@ void add_schedules(const std::string& paths);
 std::pair<Collective, std::string> add_schedule_text(std::string_view json,
                                                      const std::string& source);
 
-}  // namespace CAPSTAN_EXPORT capstan
+}  // namespace capstan

@@ -105,6 +105,23 @@ struct Settings {
   /// them. The same on all ranks. CAPSTAN_SCHEDULES.
   std::string schedules;
 
+  /// Whether the plans of built-in algorithms are proven, too, before they first run: for tests,
+  /// and for the doubtful. Those of added ones always are (capstan/custom_algorithm.hpp). The same
+  /// on all ranks. CAPSTAN_PROVE, 0 or 1.
+  bool prove = false;
+
+  /// The longest proof of one plan, as it is estimated from its steps. A call whose plan would take
+  /// longer is refused, or, where `trust_long_proofs` is set, runs without a proof. The same on all
+  /// ranks. CAPSTAN_PROOF_LIMIT, seconds; or trust, which sets the latter.
+  std::chrono::milliseconds proof_limit = std::chrono::seconds{1};
+  bool trust_long_proofs = false;
+
+  /// Whether every all_reduce gives all ranks the same bits. Schedules that were added and whose
+  /// ranks add in different orders are refused then, for sums and products of floating-point
+  /// numbers and for operations of the program. Built-in algorithms give the same bits anyway. The
+  /// same on all ranks. CAPSTAN_SAME_BITS, 0 or 1.
+  bool same_bits = true;
+
   /// A file that `capstan tune` has written, by which algorithms are chosen where `algorithm` says
   /// nothing. Rank 0's counts for all ranks. Empty: the user's profile of this machine,
   /// capstan/profiles/ID.json in XDG_CONFIG_HOME or ~/.config, or else the system's, in one of
@@ -184,4 +201,4 @@ struct Settings {
   static Settings from_environment();
 };
 
-}  // namespace CAPSTAN_EXPORT capstan
+}  // namespace capstan
