@@ -71,7 +71,8 @@ Obstacle obstacle(const Algorithm& algorithm, Protocol protocol, const Hosts& ho
 std::vector<Candidate> candidates_of(const Algorithm& algorithm, const Hosts& hosts,
                                      const Call& call, const LinkModel& model,
                                      std::optional<Protocol> wanted) {
-  Predictor predictor{algorithm, hosts, typical(call), model};
+  // Schedules that were added may exist for the call's own root and counts only.
+  Predictor predictor{algorithm, hosts, algorithm.source ? call : typical(call), model};
   std::vector<Candidate> candidates;
   for (const Protocol protocol : all_protocols) {
     if (wanted && protocol != *wanted) continue;

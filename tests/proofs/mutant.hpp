@@ -14,7 +14,8 @@ namespace capstan::testing {
 /// A schedule taken apart, to be changed and put together again.
 class Mutant {
  public:
-  explicit Mutant(const Schedule& original) : self_(original.self()), extents_(original.extents()) {
+  explicit Mutant(const Schedule& original)
+      : self_(original.self()), extents_(original.extents()), phases_(original.phases()) {
     for (const Step& step : original.steps()) {
       const auto sources = original.sources(step);
       steps_.push_back({step, {sources.begin(), sources.end()}});
@@ -27,7 +28,7 @@ class Mutant {
     const std::size_t i = random() % steps_.size();
     const std::string where = " step " + std::to_string(i);
     const auto at = steps_.begin() + static_cast<std::ptrdiff_t>(i);
-    switch (random() % 8) {
+    switch (random() % 12) {
       case 0:
         steps_.erase(at);
         return "without" + where;
@@ -49,9 +50,33 @@ class Mutant {
       case 6:
         std::swap(at->step.destination, steps_[random() % steps_.size()].step.destination);
         return "with the destination of another step in" + where;
-      default:
+      case 7:
         std::swap(at->sources, steps_[random() % steps_.size()].sources);
         return "with the sources of another step in" + where;
+      case 8: {
+        Span& span = operand_of(*at, random);
+        const Elements by{1 + random() % 3};
+        if (random() % 2 == 0 || span.offset < by)
+          span.offset += by;
+        else
+          span.offset -= by;
+        return "with an operand shifted in" + where;
+      }
+      case 9:
+        shorten(*at, Elements{1 + random() % 2});
+        return "with shorter operands in" + where;
+      case 10: {
+        const Recorded moved = *at;
+        steps_.erase(at);
+        const std::size_t to = random() % (steps_.size() + 1);
+        steps_.insert(steps_.begin() + static_cast<std::ptrdiff_t>(to), moved);
+        return "with" + where + " moved to " + std::to_string(to);
+      }
+      default: {
+        const auto last = static_cast<std::uint8_t>(at->step.phase + 1);
+        at->step.phase = at->step.phase > 0 && random() % 2 == 0 ? last - 2 : last;
+        return "with another phase from" + where + " on";
+      }
     }
   }
 
@@ -65,6 +90,7 @@ class Mutant {
       for (; phase < recorded.step.phase; ++phase) s.next_phase();
       record(s, recorded);
     }
+    for (; phase + 1 < phases_; ++phase) s.next_phase();
     return std::move(s).build();
   } catch (const InvalidArgument&) {
     return std::nullopt;
@@ -75,6 +101,17 @@ class Mutant {
     Step step;
     std::vector<Span> sources;
   };
+
+  static Span& operand_of(Recorded& recorded, std::mt19937_64& random) {
+    const std::size_t which = random() % (recorded.sources.size() + 1);
+    return which == 0 ? recorded.step.destination : recorded.sources[which - 1];
+  }
+
+  static void shorten(Recorded& recorded, Elements by) {
+    by = std::min(by, recorded.step.destination.length);
+    recorded.step.destination.length -= by;
+    for (Span& source : recorded.sources) source.length -= by;
+  }
 
   static void record(ScheduleBuilder& s, const Recorded& r) {
     const Step& step = r.step;
@@ -100,6 +137,7 @@ class Mutant {
 
   Rank self_;
   Extents extents_;
+  int phases_;
   std::vector<Recorded> steps_;
 };
 

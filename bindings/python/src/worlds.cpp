@@ -22,7 +22,7 @@ std::chrono::milliseconds seconds(py::handle value) {
 
 /// A setting that takes a value of its own type, or bytes.
 template <class T>
-std::pair<const char*, Set> setting(const char* name, T Settings::*member) {
+std::pair<const char*, Set> setting(const char* name, T Settings::* member) {
   return {name, [member](Settings& settings, py::handle value) {
             if constexpr (std::is_same_v<T, Bytes>)
               settings.*member = Bytes{value.cast<std::uint64_t>()};
@@ -35,7 +35,7 @@ std::pair<const char*, Set> setting(const char* name, T Settings::*member) {
 
 /// One that has names.
 template <class T>
-std::pair<const char*, Set> setting(const char* name, T Settings::*member,
+std::pair<const char*, Set> setting(const char* name, T Settings::* member,
                                     std::vector<std::string> names) {
   return {name, [=](Settings& settings, py::handle value) {
             const auto wanted = value.cast<std::string>();
