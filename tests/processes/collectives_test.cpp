@@ -101,6 +101,14 @@ TEST_F(Processes, DifferentCountsAreNamedOnEveryRank) {
   }
 }
 
+/// Ranks compare the schedules that run: those of few elements are the same.
+TEST_F(Processes, SchedulesThatDifferAreAMismatch) {
+  const auto result = run_ranks(3, "own_schedules", "", {{"CAPSTAN_TIMEOUT", "20"}});
+  EXPECT_EQ(occurrences(result.output, "50 elements: true"), 3) << result.output;
+  EXPECT_EQ(occurrences(result.output, "Mismatch:"), 3) << result.output;
+  EXPECT_EQ(occurrences(result.output, "1000 elements"), 0) << result.output;
+}
+
 TEST_F(Processes, DifferentCallsAreNamedOnEveryRank) {
   const std::pair<const char*, const char*> cases[] = {{"collective", "scan(1000 x f32, sum)"},
                                                        {"type", "all_reduce(1000 x i32, sum)"},

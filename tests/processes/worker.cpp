@@ -19,6 +19,7 @@
 #include "perf/measure/cell.hpp"
 #include "tests/processes/lifetime.hpp"
 #include "tests/processes/listening.hpp"
+#include "tests/processes/own_schedules.hpp"
 #include "tests/processes/random_calls.hpp"
 #include "tests/processes/shared_buffers.hpp"
 #include "tests/ranks/random_messages.hpp"
@@ -339,6 +340,7 @@ int run(const std::string& what, const char* argument) {
   if (what == "fork") return fork_and_go_on(argument);
   if (what == "exit") return end_by_exit(argument);
   if (what == "descriptors") return tell_descriptors_of_groups();
+  if (what == "own_schedules") return run_own_schedules();
   Communicator world = Communicator::from_environment();
   if (what == "everything") return everything(world, argument, tried_types, all_reduce_ops());
   if (what == "few_types") return everything(world, argument, few_types, few_ops);
