@@ -12,7 +12,7 @@ constexpr const char* examples =
     "Examples:\n"
     "  capstan run -n 4 -- ./my_program             start a program as four ranks\n"
     "  capstan perf all_reduce -n 4 -b 8 -e 256M    measure all-reduce on this machine\n"
-    "  capstan verify --ranks 1-17                  prove the algorithms right\n"
+    "  capstan verify                               prove the algorithms right\n"
     "  capstan export all_reduce --algorithm ring   what each of four ranks does, as a file\n"
     "  capstan tune                                 measure what is the fastest here\n"
     "  capstan explain all_reduce --bytes 1M        how a call would run, and why\n"

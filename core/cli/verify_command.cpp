@@ -1,30 +1,34 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "algorithms/registry.hpp"
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/options.hpp"
 #include "core/cli/sizes.hpp"
+#include "core/cli/verify/prove_and_print.hpp"
 #include "core/cli/verify_file.hpp"
 #include "core/ir/proof/shapes.hpp"
-#include "core/lowering/prove_algorithm.hpp"
 
 namespace capstan::cli {
 namespace {
 
+/// All small worlds, a power of two with all sizes, and a larger one: half a minute on two cores.
+constexpr const char* usual_ranks = "1-10,16,32";
+constexpr const char* all_worlds = "1-17,32,64";
+
 struct VerifyCommand {
   std::string collective = "all", algorithm = "all";
-  std::string ranks = "1-17,32,64";
+  std::string ranks = usual_ranks;
   std::string hosts;
   std::string counts = "awkward";
   int root = -1;
   int show = -1;
   bool in_place_only = false;
+  bool all = false;
   bool json = false;
 };
 
@@ -32,7 +36,7 @@ struct VerifyCommand {
 std::vector<Hosts> worlds_of(const VerifyCommand& command) {
   if (!command.hosts.empty()) return {parse_hosts(command.hosts)};
   std::vector<Hosts> worlds;
-  for (const int ranks : parse_list(command.ranks, "--ranks")) {
+  for (const int ranks : parse_list(command.all ? all_worlds : command.ranks, "--ranks")) {
     if (ranks < 1 || ranks > most_ranks)
       throw InvalidArgument(fmt::format("--ranks: {} is not from 1 to {}", ranks, most_ranks));
     worlds.emplace_back(ranks);
@@ -64,58 +68,6 @@ std::vector<Shape> shapes_for(const VerifyCommand& command, Collective collectiv
       shapes.push_back(shape);
     }
   return shapes;
-}
-
-struct Result {
-  std::size_t steps = 0;                ///< of the rank that has the most
-  std::uint64_t sent = 0, signals = 0;  ///< by the busiest rank, at the last size
-  std::uint64_t between = 0;  ///< sent to other hosts by the busiest host, at the last size
-  std::size_t proofs = 0;
-  std::vector<std::string> findings;
-
-  void add(const AlgorithmProof& proof) {
-    proofs += proof.proofs;
-    for (const AlgorithmFlaw& flaw : proof.findings) findings.push_back(flaw.text);
-  }
-  void measure(const ByRank<Schedule>& schedules, const Hosts& hosts) {
-    sent = signals = between = 0;
-    std::vector<std::uint64_t> by_host(static_cast<std::size_t>(hosts.count()));
-    for (const Schedule& schedule : schedules)
-      by_host[static_cast<std::size_t>(hosts.host_of(schedule.self()))] += measure(schedule, hosts);
-    between = std::ranges::max(by_host);
-  }
-
- private:
-  /// Counts the steps of a schedule. Returns the elements that it sends to other hosts.
-  std::uint64_t measure(const Schedule& schedule, const Hosts& hosts) {
-    std::uint64_t elements = 0, messages = 0, away = 0;
-    for (const Step& step : schedule.steps()) {
-      if (step.verb == Verb::put) {
-        elements += step.destination.length.value();
-        if (!hosts.together(schedule.self(), step.peer)) away += step.destination.length.value();
-      }
-      if (step.verb == Verb::signal) ++messages;
-    }
-    sent = std::max(sent, elements);
-    signals = std::max(signals, messages);
-    steps = std::max(steps, schedule.steps().size());
-    return away;
-  }
-};
-
-/// All that is asked for, on one world.
-Result verify(const Algorithm& algorithm, const Hosts& hosts, const std::vector<Shape>& shapes,
-              bool in_place_only) {
-  Result result;
-  for (const Shape& shape : shapes) {
-    const auto buffers = in_place_only ? ProvenBuffers::in_place : ProvenBuffers::both;
-    result.add(prove_algorithm(algorithm, hosts, shape, buffers));
-    result.measure(schedules_of(algorithm, hosts, shape), hosts);
-  }
-  if (result.findings.empty())
-    result.add(
-        prove_streams(algorithm, hosts, ProvenStreams::of(algorithm.collective, hosts.ranks())));
-  return result;
 }
 
 void show(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape, int rank) {
@@ -176,71 +128,61 @@ std::string names_collective_or_file(const std::string& word) {
   return fmt::format("'{}' is no file, and none of {}", word, names);
 }
 
-void print_line(const Algorithm& algorithm, int ranks, const Result& result) {
-  fmt::print("{:>17} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10} {:>8}  {}\n",
-             name_of(algorithm.collective), algorithm.name, ranks, result.proofs, result.steps,
-             result.signals, result.sent, result.between,
-             result.findings.empty() ? "proven" : "REFUSED");
-  for (const std::string& finding : result.findings) fmt::print("    {}\n", finding);
-}
-
-nlohmann::json to_json(const Algorithm& algorithm, int ranks, const Result& result) {
-  return {{"collective", name_of(algorithm.collective)},
-          {"algorithm", algorithm.name},
-          {"ranks", ranks},
-          {"proofs", result.proofs},
-          {"steps", result.steps},
-          {"signals", result.signals},
-          {"sent", result.sent},
-          {"between_hosts", result.between},
-          {"ok", result.findings.empty()},
-          {"findings", result.findings}};
+/// Everything that is asked for, in the order in which it is printed.
+std::vector<ProofCell> cells_of(const VerifyCommand& command,
+                                const std::vector<const Algorithm*>& chosen,
+                                const std::vector<Hosts>& worlds) {
+  std::vector<ProofCell> cells;
+  for (const Algorithm* algorithm : chosen)
+    for (const Hosts& hosts : worlds) {
+      auto shapes = shapes_for(command, algorithm->collective, hosts.ranks());
+      if (hosts.ranks() > algorithm->max_ranks || shapes.empty()) continue;
+      cells.push_back({algorithm, hosts, std::move(shapes),
+                       command.in_place_only ? ProvenBuffers::in_place : ProvenBuffers::both});
+    }
+  if (cells.empty())
+    throw InvalidArgument(
+        fmt::format("{}: it is not defined for so many ranks: nothing was left to prove",
+                    chosen.front()->name));
+  return cells;
 }
 
 int run(const CLI::App& app, const VerifyCommand& command) {
   if (is_schedule_file(command.collective)) {
     refuse_options(
-        app, {"--algorithm", "--ranks", "--hosts", "--count", "--root", "--in-place", "--show"},
+        app,
+        {"--algorithm", "--ranks", "--hosts", "--all", "--count", "--root", "--in-place", "--show"},
         "a schedule file says that itself: leave it out");
     return verify_file(command.collective, command.json);
   }
   const auto worlds = worlds_of(command);
   const auto chosen = selected(command);
   refuse_idle_options(app, command, chosen, worlds);
-  nlohmann::json lines = nlohmann::json::array();
-  const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  bool good = true, any = false;
-  if (!command.json && command.show < 0)
-    fmt::print("#{:>16} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10} {:>8}  summary\n", "collective",
-               "algorithm", "ranks", "proofs", "steps", "signals", "sent", "between");
-  for (const Algorithm* algorithm : chosen)
-    for (const Hosts& hosts : worlds) {
-      const int ranks = hosts.ranks();
-      const auto shapes = shapes_for(command, algorithm->collective, ranks);
-      if (ranks > algorithm->max_ranks || shapes.empty()) continue;
-      any = true;
-      if (command.show >= 0) {
-        show(*algorithm, hosts, shapes.back(), command.show);
-        continue;
-      }
-      if (terminal)
-        fmt::print(stderr, "\r\033[Kverifying {} by {} on {} ranks\r",
-                   name_of(algorithm->collective), algorithm->name, ranks);
-      const Result result = verify(*algorithm, hosts, shapes, command.in_place_only);
-      good = good && result.findings.empty();
-      if (terminal) fmt::print(stderr, "\033[K");
-      if (command.json)
-        lines.push_back(to_json(*algorithm, ranks, result));
-      else
-        print_line(*algorithm, ranks, result), std::fflush(stdout);
-    }
-  if (!any)
-    throw InvalidArgument(
-        fmt::format("{}: it is not defined for so many ranks: nothing was left to prove",
-                    chosen.front()->name));
-  if (command.json) fmt::print("{}\n", lines.dump(2));
-  return good ? 0 : 1;
+  auto cells = cells_of(command, chosen, worlds);
+  if (command.show < 0) return prove_and_print(std::move(cells), command.json);
+  for (const ProofCell& cell : cells)
+    show(*cell.algorithm, cell.hosts, cell.shapes.back(), command.show);
+  return 0;
 }
+
+constexpr const char* verify_footer =
+    "Examples:\n"
+    "  capstan verify                                       all algorithms of all collectives\n"
+    "  capstan verify --all                                 the same on more and larger worlds\n"
+    "  capstan verify all_reduce --algorithm ring --ranks 3 --count 7\n"
+    "  capstan verify broadcast --algorithm chain --ranks 3 --count 7 --root 1 --show 0\n"
+    "  capstan verify --hosts 2x2                           what runs over two hosts of two ranks\n"
+    "  capstan verify all_gather --algorithm two_level --hosts 0,0,1,1,1\n"
+    "  capstan verify ring4.json                            a schedule of another program\n\n"
+    "Each proof covers every interleaving of the ranks, calls back to back, and long calls that\n"
+    "are cut into blocks: no deadlock, no race, every contribution exactly once in its place; for\n"
+    "the schedule and for the programs that it is lowered to, with every root up to 8 ranks. Over\n"
+    "several hosts these push to peers that share no memory. The programs that run on devices\n"
+    "(GPUs) are not proven yet. 'signals' and 'sent' are messages and elements that the busiest\n"
+    "rank sends at the last size, 'between' the elements that the busiest host sends to others.\n\n"
+    "The first line says how long all of it will take, as the first proofs went; on a terminal\n"
+    "the time that is left is shown. The last line counts what was proven. Exit status: 0 if all\n"
+    "is proven, 1 if something is refused, 2 if nothing was left to prove.";
 
 }  // namespace
 
@@ -257,11 +199,18 @@ void add_verify_command(CLI::App& app, int& status) {
   auto* ranks =
       command->add_option("-n,--ranks", options->ranks, "Numbers of ranks, for example 1-17,32")
           ->capture_default_str();
+  auto* hosts =
+      command
+          ->add_option(
+              "--hosts", options->hosts,
+              "Over these hosts instead of one: 2x3 (two of three ranks each), or the host of "
+              "each rank, such as 0,0,1,1,1")
+          ->excludes(ranks);
   command
-      ->add_option("--hosts", options->hosts,
-                   "Over these hosts instead of one: 2x3 (two of three ranks each), or the host of "
-                   "each rank, such as 0,0,1,1,1")
-      ->excludes(ranks);
+      ->add_flag(
+          "--all", options->all,
+          fmt::format("More numbers of ranks: {}. This takes four times as long", all_worlds))
+      ->excludes(ranks, hosts);
   command->add_option("--count", options->counts, "Numbers of elements, or awkward ones")
       ->capture_default_str();
   command->add_option("--root", options->root, "One root only, of collectives that have one")
@@ -271,23 +220,7 @@ void add_verify_command(CLI::App& app, int& status) {
   command->add_option("--show", options->show, "Print the steps of this rank instead")
       ->check(CLI::Range(0, most_ranks - 1));
   command->add_flag("--json", options->json, "Print JSON");
-  command->footer(
-      "Examples:\n"
-      "  capstan verify                                       all algorithms of all collectives\n"
-      "  capstan verify all_reduce --algorithm ring --ranks 3 --count 7\n"
-      "  capstan verify broadcast --algorithm chain --ranks 3 --count 7 --root 1 --show 0\n"
-      "  capstan verify --hosts 2x2                           what runs over two hosts of two "
-      "ranks\n"
-      "  capstan verify all_gather --algorithm two_level --hosts 0,0,1,1,1\n"
-      "  capstan verify ring4.json                            a schedule of another program\n\n"
-      "Each proof covers every interleaving of the ranks, calls back to back, and long calls that\n"
-      "are cut into blocks: no deadlock, no race, every contribution exactly once in its place; "
-      "for\n"
-      "the schedule and for the programs that it is lowered to, with every root up to 8 ranks. "
-      "Over\n"
-      "several hosts these push to peers that share no memory. 'signals' and 'sent' are messages\n"
-      "and elements that the busiest rank sends at the last size, 'between' the elements that the\n"
-      "busiest host sends to others.");
+  command->footer(verify_footer);
   command->callback([options, command, &status] { status = run(*command, *options); });
 }
 
