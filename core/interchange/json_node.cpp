@@ -21,6 +21,15 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
   return std::min(at, text.size() - 1);
 }
 
+/// A value for a message. Lists and objects are named only: they may lie in each other so deeply
+/// that writing them exhausts the stack.
+std::string in_words(const nlohmann::json& value) {
+  constexpr std::size_t longest = 40;
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  return value.dump().substr(0, longest);
+}
+
 bool is_in_number(char character) {
   return std::string_view{"0123456789+-.eE"}.find(character) != std::string_view::npos;
 }
@@ -111,8 +120,7 @@ bool JsonNode::flag() const {
 
 std::uint64_t JsonNode::number(std::uint64_t most) const {
   if (!value_->is_number_unsigned() || value_->get<std::uint64_t>() > most)
-    refuse(
-        fmt::format("{} is not a whole number from 0 to {}", value_->dump().substr(0, 40), most));
+    refuse(fmt::format("{} is not a whole number from 0 to {}", in_words(*value_), most));
   return value_->get<std::uint64_t>();
 }
 

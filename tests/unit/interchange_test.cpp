@@ -231,6 +231,17 @@ TEST(ScheduleFile, AHeaderThatDoesNotFitIsRefused) {
               HasSubstr("schedules[0].steps: this has to be a list"));
 }
 
+/// The refusal of what lies a million levels deep needs no stack for each.
+TEST(ScheduleFile, ListsInListsAreNoNumber) {
+  constexpr std::size_t levels = 1'000'000;
+  std::string text = ring_file().dump();
+  const std::string ranks = "\"ranks\":3";
+  std::string lists(levels, '[');
+  lists.append(levels, ']');
+  text.replace(text.find(ranks) + ranks.size() - 1, 1, lists);
+  EXPECT_THAT(refusal_of(text), HasSubstr("ring.json: ranks: a list is not a whole number"));
+}
+
 TEST(ScheduleFormats, GoalHasAReceiveForEachSendOfItsLength) {
   const auto set =
       schedule_set(algorithm_named(Collective::all_reduce, "flat"), 2, {.count = Elements{100}});
