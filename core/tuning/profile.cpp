@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "capstan/error.hpp"
@@ -23,6 +24,13 @@ std::uint64_t hash(std::string_view text) {
   return value;
 }
 
+// The most that a profile may say, so that times can be interpolated and written again: sizes that
+// `capstan tune` measures, and 11 days.
+constexpr std::int64_t most_bytes = std::int64_t{1} << 40, most_parts = 1 << 20;
+constexpr double most_microseconds = 1e12, most_spread = 1e6;
+/// Factors are written with three digits behind the point.
+constexpr double least_factor = 0.001, most_factor = 1000;
+
 /// Reads the values of a document and names the place of a wrong one.
 class ProfileReader {
  public:
@@ -31,7 +39,7 @@ class ProfileReader {
   Profile read() const {
     const json document = parsed();
     Profile profile;
-    if (const auto format = integer(document, "", "format"); format != Profile::format)
+    if (const auto format = integer(document, "", "format", 1 << 30); format != Profile::format)
       refuse("/format", fmt::format("format {} is not known, only {}", format, Profile::format));
     profile.version = text(document, "", "version");
     const json& machine = member(document, "", "machine");
@@ -64,16 +72,21 @@ class ProfileReader {
     if (!value.is_string()) refuse(fmt::format("{}/{}", at, name), "expected a text");
     return value.get<std::string>();
   }
-  std::int64_t integer(const json& object, const std::string& at, const char* name) const {
+  std::int64_t integer(const json& object, const std::string& at, const char* name,
+                       std::int64_t most) const {
     const json& value = member(object, at, name);
-    if (!value.is_number_integer() || value.get<std::int64_t>() < 0)
-      refuse(fmt::format("{}/{}", at, name), "expected a whole number from 0 on");
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 0 ||
+        value.get<std::int64_t>() > most)
+      refuse(fmt::format("{}/{}", at, name),
+             fmt::format("expected a whole number from 0 to {}", most));
     return value.get<std::int64_t>();
   }
-  double number(const json& object, const std::string& at, const char* name) const {
+  double number(const json& object, const std::string& at, const char* name, double most,
+                double least = 0) const {
     const json& value = member(object, at, name);
-    if (!value.is_number() || !(value.get<double>() >= 0) || !std::isfinite(value.get<double>()))
-      refuse(fmt::format("{}/{}", at, name), "expected a number from 0 on");
+    if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= most))
+      refuse(fmt::format("{}/{}", at, name),
+             fmt::format("expected a number from {} to {}", least, most));
     return value.get<double>();
   }
   template <class Read>
@@ -86,7 +99,7 @@ class ProfileReader {
 
   int count(const json& object, const std::string& at, const char* name) const {
     constexpr std::int64_t most = 1 << 20;
-    const std::int64_t value = integer(object, at, name);
+    const std::int64_t value = integer(object, at, name, std::numeric_limits<std::int64_t>::max());
     if (value < 1 || value > most)
       refuse(fmt::format("{}/{}", at, name), fmt::format("expected a number from 1 to {}", most));
     return static_cast<int>(value);
@@ -114,9 +127,8 @@ class ProfileReader {
       const auto& known = model_factors();
       const auto found = std::ranges::find(known, name, &ModelFactor::name);
       if (found == known.end()) refuse(at + "/" + name, "the model has no such factor");
-      const double factor = number(object, at, name.c_str());
-      if (!(factor > 0)) refuse(at + "/" + name, "expected a number above 0");
-      scale.factors[static_cast<std::size_t>(found - known.begin())] = factor;
+      scale.factors[static_cast<std::size_t>(found - known.begin())] =
+          number(object, at, name.c_str(), most_factor, least_factor);
     }
     return scale;
   }
@@ -126,8 +138,8 @@ class ProfileReader {
     const auto collective = collective_named(text(object, at, "collective"));
     if (!collective) refuse(at + "/collective", "there is no such collective");
     MeasuredCell cell{*collective, group.ranks, group.hosts,
-                      Bytes{static_cast<std::uint64_t>(integer(object, at, "bytes"))},
-                      number(object, at, "confidence")};
+                      Bytes{static_cast<std::uint64_t>(integer(object, at, "bytes", most_bytes))},
+                      number(object, at, "confidence", 1)};
     each(object, at, "ways", [&](const json& way, const std::string& place) {
       cell.ways.push_back(read_way(way, place, *collective));
     });
@@ -143,9 +155,10 @@ class ProfileReader {
     if (algorithm == known.end())
       refuse(at + "/algorithm", fmt::format("{} has no algorithm '{}'", name_of(collective), name));
     return {&*algorithm, *protocol,
-            std::max<std::uint64_t>(
-                1, static_cast<std::uint64_t>(integer(object, at, "times_shorter_blocks"))),
-            number(object, at, "microseconds") * 1000, number(object, at, "spread")};
+            std::max<std::uint64_t>(1, static_cast<std::uint64_t>(integer(
+                                           object, at, "times_shorter_blocks", most_parts))),
+            std::round(number(object, at, "microseconds", most_microseconds) * 1000),
+            number(object, at, "spread", most_spread)};
   }
 
   const std::string_view text_;

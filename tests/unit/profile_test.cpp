@@ -228,6 +228,29 @@ TEST(Profile, BadFilesSayWhere) {
   EXPECT_THAT(complaint(""), HasSubstr("capstan tune"));
 }
 
+/// Larger ones would be infinite between two sizes, or could not be read when they are written.
+TEST(Profile, NumbersThatAreOutOfBoundsAreRefused) {
+  Profile profile = small_profile();
+  profile.groups[0].model = ModelScale{};
+  const auto refusal_of_member = [&](const char* pointer, const nlohmann::json& value) {
+    auto document = nlohmann::json::parse(to_json(profile));
+    document.at(nlohmann::json::json_pointer{pointer}) = value;
+    return complaint(document.dump());
+  };
+  EXPECT_THAT(refusal_of_member("/groups/0/cells/0/ways/0/microseconds", 1e300),
+              HasSubstr("/ways/0/microseconds: expected a number from 0 to 1000000000000"));
+  EXPECT_THAT(refusal_of_member("/groups/0/cells/0/ways/0/spread", 1e306),
+              HasSubstr("/ways/0/spread: expected a number from 0 to"));
+  EXPECT_THAT(refusal_of_member("/groups/0/cells/0/ways/0/times_shorter_blocks", 1 << 30),
+              HasSubstr("expected a whole number from 0 to 1048576"));
+  EXPECT_THAT(refusal_of_member("/groups/0/cells/0/bytes", std::int64_t{1} << 60),
+              HasSubstr("/cells/0/bytes: expected a whole number from 0 to"));
+  EXPECT_THAT(refusal_of_member("/groups/0/cells/0/confidence", 2),
+              HasSubstr("/cells/0/confidence: expected a number from 0 to 1"));
+  EXPECT_THAT(refusal_of_member("/groups/0/model/calls", 1e-9),
+              HasSubstr("/groups/0/model/calls: expected a number from 0.001 to 1000"));
+}
+
 /// A folder in which the user's profiles lie, for the time of a test.
 struct ConfigFolder : test::TemporaryFolder {
   ConfigFolder() {
