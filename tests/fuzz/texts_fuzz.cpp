@@ -1,17 +1,21 @@
 // Feeds arbitrary text to whatever reads settings, host lists, what launchers set and what ranks
 // leave for each other. It must refuse them with one of Capstan's errors or make sense of them.
 
+#include <cstdlib>
 #include <map>
 #include <sstream>
 
 #include "capstan/error.hpp"
+#include "capstan/settings.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/bootstrap/launchers/pmi_line.hpp"
 #include "core/bootstrap/store/store_address.hpp"
 #include "core/bootstrap/unique_id.hpp"
+#include "core/cli/sizes.hpp"
 #include "core/launcher/host_list.hpp"
 #include "core/net/network.hpp"
 #include "core/selection/rules.hpp"
+#include "core/simulation/fabric.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "transports/compose/faulty/fault_plan.hpp"
 
@@ -86,12 +90,57 @@ void unique_id(const std::string& text) {
 }
 
 /// "NAME=value" lines.
-void environment(const std::string& text) {
+std::map<std::string, std::string> variables_of(const std::string& text) {
   std::map<std::string, std::string> variables;
   std::istringstream lines{text};
   for (std::string line; std::getline(lines, line);)
     if (const auto equals = line.find('='); equals != std::string::npos)
       variables[line.substr(0, equals)] = line.substr(equals + 1);
+  return variables;
+}
+
+/// All variables that are read here, and none that names files.
+constexpr const char* settings_names[] = {
+    "CAPSTAN_JOIN_TIMEOUT",    "CAPSTAN_TIMEOUT",         "CAPSTAN_BOOTSTRAP",
+    "CAPSTAN_CHUNK",           "CAPSTAN_PINNED_MEMORY",   "CAPSTAN_BUFFER_LIMIT",
+    "CAPSTAN_PROGRESS_THREAD", "CAPSTAN_SINGLE_COPY",     "CAPSTAN_UNEXPECTED_MESSAGES",
+    "CAPSTAN_HUGE_PAGES",      "CAPSTAN_DEVICE_EXECUTOR", "CAPSTAN_GPU_DIRECT",
+    "CAPSTAN_AUTOTUNE",        "CAPSTAN_NETWORK",         "CAPSTAN_WIRE",
+    "CAPSTAN_VIRTUAL_HOSTS",   "CAPSTAN_RAILS",           "CAPSTAN_ALGORITHM"};
+
+void settings(const std::string& text) {
+  const auto variables = variables_of(text);
+  for (const char* name : settings_names) {
+    const auto found = variables.find(name);
+    ::setenv(name, found == variables.end() ? "" : found->second.c_str(), 1);
+  }
+  const Settings read = Settings::from_environment();
+  require(read.timeout.count() > 0 && read.join_timeout.count() > 0);
+  require(read.rails >= 1 && read.rails <= 8 && read.virtual_hosts >= 0);
+}
+
+void list_of_numbers(const std::string& text) {
+  for (const int number : cli::parse_list(text, "--ranks")) require(number >= 0);
+}
+
+void size(const std::string& text) {
+  static_cast<void>(cli::parse_size(text, "--bytes"));
+}
+
+void map_of_hosts(const std::string& text) {
+  const Hosts hosts = cli::parse_hosts(text);
+  require(hosts.ranks() >= 1 && hosts.ranks() <= cli::most_ranks);
+  require(hosts.count() >= 1 && hosts.count() <= hosts.ranks());
+}
+
+void fabric(const std::string& text) {
+  constexpr int ports = 8;
+  require(make_fabric(parse_fabric(text), ports, 1)->ports() == ports);
+}
+
+/// What launchers set.
+void environment(const std::string& text) {
+  const auto variables = variables_of(text);
   const Launch launch = detect_launch([&](const std::string& name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional{found->second};
@@ -117,6 +166,14 @@ constexpr Reader readers[] = {
     {fault_plan, "seed=42,delay=0.1,stop=1@5:10,reset=0-1@7,death=3@50"},
     {interface, "2001:db8::/32"},
     {unique_id, ""},
+    {list_of_numbers, "1-17,32"},
+    {size, "64k"},
+    {fabric, "fat-tree:radix=32,oversubscription=2"},
+    {fabric, "dragonfly"},
+    {map_of_hosts, "2x3"},
+    {map_of_hosts, "0,0,1"},
+    {settings, "CAPSTAN_TIMEOUT=0.5\nCAPSTAN_CHUNK=256k\nCAPSTAN_RAILS=2\nCAPSTAN_AUTOTUNE=0\n"},
+    {settings, "CAPSTAN_WIRE=plain\nCAPSTAN_NETWORK=tcp\nCAPSTAN_ALGORITHM=all_reduce:ring\n"},
     {environment, "RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=[fd00::1]\nMASTER_PORT=4711\n"},
     {environment,
      "CAPSTAN_RANK=1\nCAPSTAN_SIZE=2\nCAPSTAN_STORE=a:1\nCAPSTAN_SECRET=0123456789abcdef\n"},
