@@ -17,7 +17,7 @@ namespace capstan::cli {
 namespace {
 
 /// All small worlds, a power of two with all sizes, and a larger one: half a minute on two cores.
-constexpr const char* usual_ranks = "1-10,16,32";
+constexpr const char* usual_ranks = "1-12,16,32";
 constexpr const char* all_worlds = "1-17,32,64";
 
 struct VerifyCommand {
@@ -209,7 +209,7 @@ void add_verify_command(CLI::App& app, int& status) {
   command
       ->add_flag(
           "--all", options->all,
-          fmt::format("More numbers of ranks: {}. This takes four times as long", all_worlds))
+          fmt::format("More numbers of ranks: {}. This takes three times as long", all_worlds))
       ->excludes(ranks, hosts);
   command->add_option("--count", options->counts, "Numbers of elements, or awkward ones")
       ->capture_default_str();

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <set>
 #include <utility>
@@ -59,7 +58,7 @@ std::string summary_of(std::span<const ProofCell> cells) {
 std::string time_text(double seconds) {
   if (seconds < 1) return "less than 1 s";
   if (seconds < 100) return fmt::format("{:.0f} s", seconds);
-  return fmt::format("{:.0f} min", std::ceil(seconds / 60));
+  return fmt::format("{:.1f} min", seconds / 60);
 }
 
 Forecast::Forecast(std::span<const ProofCell> cells, int threads) {
