@@ -30,16 +30,11 @@ Shape shape_for(Collective collective, int ranks) {
 }
 
 bool is_small(const ScheduleSet& set) {
-  constexpr Elements few{64};
   constexpr std::size_t few_steps = 64;
-  if (set.schedules.size() > few_ranks) return false;
-  for (const Schedule& schedule : set.schedules) {
-    const auto& [input, output, scratch] = schedule.extents();
-    if (std::max({input, output, scratch}) > few || schedule.steps().size() > few_steps ||
-        schedule.phases() > few_ranks)
-      return false;
-  }
-  return true;
+  return set.schedules.size() <= few_ranks &&
+         std::ranges::all_of(set.schedules, [](const Schedule& schedule) {
+           return schedule.steps().size() <= few_steps && schedule.phases() <= few_ranks;
+         });
 }
 
 void require_same(const ScheduleSet& read, const ScheduleSet& set) {
