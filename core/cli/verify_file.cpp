@@ -27,6 +27,7 @@ int verify_file(const std::string& path, bool json) {
                                       {"ranks", set.schedules.size()},
                                       {"proofs", proof.proofs},
                                       {"ok", proof.ok()},
+                                      {"same_sums", proof.same_sums},
                                       {"findings", proof.texts()}}
                            .dump(2));
     return proof.ok() ? 0 : 1;
@@ -34,6 +35,11 @@ int verify_file(const std::string& path, bool json) {
   fmt::print("{}: {}: {}, {} proofs\n", path, title_of(set), proof.ok() ? "proven" : "REFUSED",
              proof.proofs);
   for (const std::string& finding : proof.texts()) fmt::print("    {}\n", finding);
+  if (proof.ok() && !proof.same_sums)
+    fmt::print(
+        "    ranks add in different orders, so that floating-point results may differ in their "
+        "last "
+        "bits:\n    such sums are refused unless CAPSTAN_SAME_BITS=0\n");
   return proof.ok() ? 0 : 1;
 }
 

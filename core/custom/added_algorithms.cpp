@@ -93,32 +93,38 @@ struct Sizes {
   std::vector<ProvenStreams> streams{};
 };
 
-AlgorithmProof prove_all(const Algorithm& algorithm, const Hosts& hosts, const Sizes& sizes) {
+/// So much work goes into looking for mistakes when an algorithm is added or first named. Whatever
+/// it leaves out is proven before it runs: see ProvenPlans.
+constexpr std::uint64_t early_work = 1'000'000'000;
+
+AlgorithmProof prove_all(const Algorithm& algorithm, const Hosts& hosts, const Sizes& sizes,
+                         proof::Budget& budget) {
   AlgorithmProof all;
   for (const Shape& shape : sizes.shapes) {
-    all += prove_algorithm(algorithm, hosts, shape);
+    all += prove_algorithm(algorithm, hosts, shape, ProvenBuffers::both, &budget);
     if (!all.ok()) return all;  // the first size says enough
   }
   for (const ProvenStreams& streams : sizes.streams) {
-    all += prove_streams(algorithm, hosts, streams);
+    all += prove_streams(algorithm, hosts, streams, &budget);
     if (!all.ok()) return all;
   }
   return all;
 }
 
-/// Finds out what holds at all of these sizes. Plans derive it anew, at their own size.
-void prove_promises(Algorithm& algorithm, const Hosts& hosts, const Sizes& sizes) {
+/// Finds out what holds at all of these sizes. Plans derive it anew, at their own size. Throws
+/// proof::TooMuchWork.
+void prove_promises(Algorithm& algorithm, const Hosts& hosts, const Sizes& sizes,
+                    proof::Budget& budget) {
   DerivedProof derived{.guarantees = everything()};
   for (const Shape& shape : sizes.shapes) {
-    derived += derive_from_schedules(algorithm, hosts, shape);
+    derived += derive_from_schedules(algorithm, hosts, shape, &budget);
     if (!derived.proof.ok()) refuse_algorithm(algorithm, hosts, derived.proof);
   }
   Guarantees& claimed = algorithm.guarantees = derived.guarantees;
-  AlgorithmProof proof = prove_all(algorithm, hosts, sizes);
-  if (!proof.ok() && std::exchange(claimed.bounded_skew, false))
-    proof = prove_all(algorithm, hosts, sizes);
-  if (!proof.ok() && std::exchange(claimed.synchronizes, false))
-    proof = prove_all(algorithm, hosts, sizes);
+  const auto prove = [&] { return prove_all(algorithm, hosts, sizes, budget); };
+  AlgorithmProof proof = prove();
+  if (!proof.ok() && std::exchange(claimed.bounded_skew, false)) proof = prove();
+  if (!proof.ok() && std::exchange(claimed.synchronizes, false)) proof = prove();
   if (!proof.ok()) refuse_algorithm(algorithm, hosts, proof);
 }
 
@@ -127,6 +133,21 @@ void add_own_size(Sizes& sizes, const ScheduleSet& set) {
   if (set.shape.count == Elements{0}) return;
   sizes.shapes.push_back(set.shape);
   sizes.streams.push_back(ProvenStreams::of(set.collective, set.shape));
+}
+
+void look_for_mistakes(const ScheduleSet& set) {
+  proof::Budget budget{early_work};
+  try {
+    if (const auto proof = prove_set(set, &budget); !proof.ok())
+      refuse_algorithm({.name = set.algorithm,
+                        .collective = set.collective,
+                        .summary = set.summary,
+                        .build = nullptr,
+                        .cost = nullptr,
+                        .max_ranks = std::numeric_limits<int>::max()},
+                       set.hosts, proof);
+  } catch (const proof::TooMuchWork&) {  // its plans are proven
+  }
 }
 
 /// A file, or all files *.json of a folder, in the order of their names.
@@ -194,11 +215,7 @@ void AddedAlgorithms::add(CustomAlgorithm algorithm) {
 }
 
 void AddedAlgorithms::add(ScheduleSet set, const std::string& source) {
-  if (const auto proof = prove_set(set); !proof.ok()) {
-    const Algorithm algorithm{set.algorithm, set.collective, set.summary,
-                              nullptr,       nullptr,        std::numeric_limits<int>::max()};
-    refuse_algorithm(algorithm, set.hosts, proof);
-  }
+  look_for_mistakes(set);
   const std::scoped_lock lock{mutex_};
   Entry& entry = entry_of(set.collective, set.algorithm);
   const int ranks = set.schedules.size();
@@ -265,7 +282,11 @@ AddedAlgorithms::Instance AddedAlgorithms::prove(const Entry& entry, const Hosts
     }
   }
   instance.algorithm.source = instance.source.get();
-  if (ranks > 1) prove_promises(instance.algorithm, hosts, sizes);  // a rank alone copies
+  proof::Budget budget{early_work};
+  try {
+    if (ranks > 1) prove_promises(instance.algorithm, hosts, sizes, budget);  // a rank alone copies
+  } catch (const proof::TooMuchWork&) {  // its plans are proven
+  }
   return instance;
 }
 

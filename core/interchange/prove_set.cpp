@@ -41,7 +41,7 @@ AlgorithmProof prove_alone(const ScheduleSet& set) {
 
 }  // namespace
 
-AlgorithmProof prove_set(const ScheduleSet& set) {
+AlgorithmProof prove_set(const ScheduleSet& set, proof::Budget* budget) {
   if (set.schedules.size() == 1) return prove_alone(set);
   const SchedulesOfSet source{set};
   const Algorithm algorithm{.name = set.algorithm,
@@ -56,9 +56,11 @@ AlgorithmProof prove_set(const ScheduleSet& set) {
                                            .same_sums = false},
                             .traffic = set.traffic,
                             .source = &source};
-  AlgorithmProof proof = prove_algorithm(algorithm, set.hosts, set.shape);
+  AlgorithmProof proof =
+      prove_algorithm(algorithm, set.hosts, set.shape, ProvenBuffers::both, budget);
   if (proof.ok())
-    proof += prove_streams(algorithm, set.hosts, ProvenStreams::of(set.collective, set.shape));
+    proof +=
+        prove_streams(algorithm, set.hosts, ProvenStreams::of(set.collective, set.shape), budget);
   return proof;
 }
 

@@ -9,6 +9,7 @@ namespace capstan {
 /// that they are lowered to; and that they keep the guarantees that the set states. The size
 /// hardly matters: see proof::Classes. Whether ranks add in the same order is told and not
 /// required.
-AlgorithmProof prove_set(const ScheduleSet& set);
+/// Throws proof::TooMuchWork where there is a budget.
+AlgorithmProof prove_set(const ScheduleSet& set, proof::Budget* budget = nullptr);
 
 }  // namespace capstan

@@ -16,15 +16,17 @@ namespace {
 /// Collects what is found about an algorithm on some hosts.
 class Prover {
  public:
-  Prover(const Algorithm& algorithm, const Hosts& hosts) : algorithm_(algorithm), hosts_(hosts) {}
+  Prover(const Algorithm& algorithm, const Hosts& hosts, proof::Budget* budget)
+      : algorithm_(algorithm), hosts_(hosts), budget_(budget) {}
 
   void prove_calls(const Shape& shape, const ByRank<Schedule>& schedules, bool in_place) {
     if (!prove_schedules(shape, schedules, proof_options(algorithm_, in_place), "schedule")) return;
     for (const Protocol protocol : protocols_of(algorithm_, hosts_)) {
       if (in_place && !may_be_in_place(algorithm_, protocol)) continue;
       const LoweredCall call{&algorithm_, protocol, shape};
-      add(prove_programs({call, call, call, call, call}, hosts_, {.in_place = in_place}), shape,
-          in_place, name_of(protocol));
+      add(prove_programs({call, call, call, call, call}, hosts_,
+                         {.in_place = in_place, .budget = budget_}),
+          shape, in_place, name_of(protocol));
     }
   }
 
@@ -44,8 +46,8 @@ class Prover {
       const LoweredCall large{&algorithm_, protocol, streams.large, streams.block_length},
           small{&algorithm_, protocol, streams.small, streams.block_length};
       const bool in_place = may_be_in_place(algorithm_, protocol);
-      add(prove_programs({large, small, large}, hosts_, {.in_place = in_place}), streams.large,
-          in_place,
+      add(prove_programs({large, small, large}, hosts_, {.in_place = in_place, .budget = budget_}),
+          streams.large, in_place,
           fmt::format("{}, in blocks of {}", name_of(protocol), streams.block_length.value()));
     }
   }
@@ -58,7 +60,9 @@ class Prover {
 
   bool prove_schedules(const Shape& shape, const ByRank<Schedule>& schedules,
                        const proof::ProofOptions& options, std::string_view form) {
-    const auto result = proof::prove_schedules(algorithm_.collective, shape, schedules, options);
+    proof::ProofOptions within = options;
+    within.budget = budget_;
+    const auto result = proof::prove_schedules(algorithm_.collective, shape, schedules, within);
     add(result, shape, options.in_place, form);
     return result.ok();
   }
@@ -85,6 +89,7 @@ class Prover {
 
   const Algorithm& algorithm_;
   const Hosts& hosts_;
+  proof::Budget* const budget_;
   AlgorithmProof proof_;
 };
 
@@ -192,8 +197,8 @@ DerivedProof derive_from_schedules(const Algorithm& algorithm, const Hosts& host
 }
 
 AlgorithmProof prove_algorithm(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,
-                               ProvenBuffers buffers) {
-  Prover prover{algorithm, hosts};
+                               ProvenBuffers buffers, proof::Budget* budget) {
+  Prover prover{algorithm, hosts, budget};
   const auto schedules = schedules_of(algorithm, hosts, shape);
   prover.prove_calls(shape, schedules, true);
   if (buffers == ProvenBuffers::both) prover.prove_calls(shape, schedules, false);
@@ -220,8 +225,8 @@ ProvenStreams ProvenStreams::of(Collective collective, const Shape& block) {
 }
 
 AlgorithmProof prove_streams(const Algorithm& algorithm, const Hosts& hosts,
-                             const ProvenStreams& streams) {
-  Prover prover{algorithm, hosts};
+                             const ProvenStreams& streams, proof::Budget* budget) {
+  Prover prover{algorithm, hosts, budget};
   prover.prove_streams(streams);
   return prover.take();
 }

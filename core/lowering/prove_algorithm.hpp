@@ -77,8 +77,10 @@ enum class ProvenBuffers : std::uint8_t { both, in_place };
 /// Proves what an algorithm does at one size: its schedules, and the programs of every protocol in
 /// which it runs; in place and not, calls back to back. Programs of schedules that are refused are
 /// not looked at.
+/// Throws proof::TooMuchWork where there is a budget, as the next one does.
 AlgorithmProof prove_algorithm(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape,
-                               ProvenBuffers buffers = ProvenBuffers::both);
+                               ProvenBuffers buffers = ProvenBuffers::both,
+                               proof::Budget* budget = nullptr);
 
 /// Calls that are cut into blocks, whose phases overlap.
 struct ProvenStreams {
@@ -100,6 +102,6 @@ struct ProvenStreams {
 /// of every protocol that cuts calls. What prove_algorithm() proves does not suffice for these: a
 /// block's first phase runs before the last one of the block before.
 AlgorithmProof prove_streams(const Algorithm& algorithm, const Hosts& hosts,
-                             const ProvenStreams& streams);
+                             const ProvenStreams& streams, proof::Budget* budget = nullptr);
 
 }  // namespace capstan

@@ -51,7 +51,13 @@ class Scripts : public proof::BlockLayout {
         element_((*calls.front())[Rank{0}].element),
         ranks_(hosts.ranks(),
                RankState{SlotRotation{layout_}, FinishNotices{hosts.ranks(), layout.pool()}}) {
-    for (std::size_t i = 0; i < calls.size(); ++i) add(static_cast<int>(i), *calls[i]);
+    std::map<const ByRank<Plan>*, int> first_form;
+    int forms = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const auto [form, is_new] = first_form.try_emplace(calls[i], forms);
+      if (is_new) forms += static_cast<int>((*calls[i])[Rank{0}].programs.size());
+      add(static_cast<int>(i), *calls[i], form->second);
+    }
   }
 
   ByRank<std::vector<Effect>> take() {
@@ -72,7 +78,12 @@ class Scripts : public proof::BlockLayout {
     const Plan& plan;
     Rank self;
     int number;
+    int first_form;  // of the blocks of its programs
     RankState& rank;
+
+    int form_of(std::uint64_t block) const {
+      return first_form + static_cast<int>(plan.program_of.empty() ? 0 : plan.program_of[block]);
+    }
   };
   /// A block of a call.
   struct Place {
@@ -96,7 +107,7 @@ class Scripts : public proof::BlockLayout {
     return kind;
   }
 
-  void add(int number, const ByRank<Plan>& plans) {
+  void add(int number, const ByRank<Plan>& plans, int first_form) {
     const Plan& first = plans[Rank{0}];
     BlockLayout::add({first.call.collective,
                       first.call.shape,
@@ -105,7 +116,7 @@ class Scripts : public proof::BlockLayout {
     for (const Rank self : all_ranks(plans.size())) {
       if (options_.change_rotation) options_.change_rotation(self, number, ranks_[self].slots);
       scratch_ = std::max(scratch_, elements_in(plans[self].scratch));
-      add_call({plans[self], self, number, ranks_[self]});
+      add_call({plans[self], self, number, first_form, ranks_[self]});
     }
   }
 
@@ -238,7 +249,9 @@ class Scripts : public proof::BlockLayout {
                         call.number};
     const Elements offset = elements_in(Bytes{operand.offset});
     // One scratch for all blocks: it must not carry anything from one phase to the next.
-    if (memory.kind == Memory::Kind::scratch) return {{memory.kind, memory.owner, 0, 0}, offset};
+    if (memory.kind == Memory::Kind::scratch)
+      return {{.kind = memory.kind, .owner = memory.owner, .form = call.form_of(place.block)},
+              offset};
     return {memory, offset + call.plan.block_count * place.block};
   }
 
@@ -251,7 +264,8 @@ class Scripts : public proof::BlockLayout {
     const bool packets = in_packets(call.plan.protocol);
     return {{packets ? Memory::Kind::packets : Memory::Kind::staging, owner,
              static_cast<int>(region), static_cast<std::int64_t>(place.slot_offset),
-             hosts_.together(owner, call.self) ? std::nullopt : std::optional{call.self}},
+             hosts_.together(owner, call.self) ? std::nullopt : std::optional{call.self},
+             call.form_of(place.block)},
             packets ? payload_before(offset) : elements_in(offset)};
   }
 

@@ -74,7 +74,7 @@ Classes::Key Classes::key_of(const Memory& memory) const {
   const std::size_t kind =
       is_callers(memory) ? kind_of_[static_cast<std::size_t>(memory.instance)] : 0;
   const bool is_alike = memory.kind == Kind::scratch && scratch_ == Scratch::alike;
-  return {kind, memory.kind, is_alike ? Rank{0} : memory.owner, memory.region};
+  return {kind, memory.kind, is_alike ? Rank{0} : memory.owner, memory.region, memory.form};
 }
 
 const Classes::Parts& Classes::parts_of(const Memory& memory) {
@@ -193,7 +193,7 @@ Shape Classes::reduced(std::size_t block) const {
 }
 
 std::vector<std::uint64_t> Classes::cuts_of_scratch() const {
-  const auto known = parts_.find({0, Kind::scratch, Rank{0}, 0});
+  const auto known = parts_.find({0, Kind::scratch, Rank{0}, 0, 0});
   return known == parts_.end() ? std::vector<std::uint64_t>{0}
                                : sorted_[known->second.front().axis];
 }

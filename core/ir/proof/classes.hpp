@@ -22,7 +22,7 @@ namespace capstan::proof {
 ///
 /// Cuts lie on axes. The inputs and outputs of a block have one axis, on which the blocks of all
 /// ranks lie upon each other; where ranks have counts of their own, each count has one. Every other
-/// memory has its own axis, whichever slot it lies in.
+/// memory has its own axis for each form of blocks, whichever slot it lies in.
 class Classes {
  public:
   enum class Scratch : std::uint8_t { of_each_rank, alike };  ///< alike: on one axis for all ranks
@@ -67,7 +67,7 @@ class Classes {
     auto operator<=>(const Link&) const = default;
   };
   using Kind = Memory::Kind;
-  using Key = std::tuple<std::size_t, Kind, Rank, int>;  // call's kind, memory, owner, region
+  using Key = std::tuple<std::size_t, Kind, Rank, int, int>;  // call's kind, ..., region, form
 
   std::uint32_t add_axis(std::uint64_t end);
   void add_blocks();

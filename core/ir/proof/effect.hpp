@@ -55,6 +55,9 @@ struct Memory {
   std::int64_t instance = 0;
   /// Staging buffers and packets: the mirror of them at this rank, on another host.
   std::optional<Rank> viewer{};
+  /// Blocks of one form divide scratch, staging buffers and packets alike. When a block of another
+  /// form uses them, what they held is lost.
+  int form = 0;
 
   auto operator<=>(const Memory&) const = default;
 };

@@ -59,6 +59,14 @@ class Machine {
     Access written;
     std::vector<Access> read;  // since `written`
   };
+  /// The cells of a memory, for blocks of one form.
+  struct Content {
+    int form = 0;
+    std::vector<Cell> cells{};
+    /// Accesses by blocks of other forms, the last ones of each rank and issuer. They conflict with
+    /// all that come later.
+    std::vector<Access> read_before{}, written_before{};
+  };
   struct Put {
     const Effect* effect;
     Clock issued;
@@ -112,6 +120,10 @@ class Machine {
             const char* what);
   std::string number_of(const Memory& memory, Elements offset) const;
   Cell* cells(const Piece& piece, Elements length);
+  Content& content_of(const Memory& memory);
+  static void change_form(Content& content, int form);
+  void check_other_forms(Rank rank, const Effect& effect, const Piece& piece, const Clock& known,
+                         bool writes);
   auto ranks() const { return all_ranks(scripts_.size()); }
   Clock& tick(Rank rank);
 
@@ -121,7 +133,7 @@ class Machine {
   Values values_;
   ByRank<std::size_t> next_;  // the effect to run
   ByRank<Clock> clocks_;
-  std::map<Memory, std::vector<Cell>> memory_;
+  std::map<Memory, Content> memory_;                              // by memory without its form
   std::map<std::pair<Rank, Rank>, std::vector<Signal>> signals_;  // by (from, to)
   std::map<std::pair<Rank, Rank>, std::size_t> taken_;
   std::map<std::pair<Rank, Rank>, std::vector<Put>> unannounced_, unflushed_;

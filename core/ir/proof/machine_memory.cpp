@@ -71,6 +71,7 @@ std::vector<ValueId> Machine::read(Rank rank, const Effect& effect) {
     const Piece& source = effect.sources[s];
     if (!in_range(rank, effect, source)) return result;
     check_owner_is_in(rank, effect, source.memory);
+    check_other_forms(rank, effect, source, known, false);
     Cell* const memory = cells(source, effect.length);
     for (std::size_t i = 0; i < result.size(); ++i) {
       Cell& cell = memory[i];
@@ -116,6 +117,7 @@ void Machine::write(const Effect& effect, const Piece& piece, const std::vector<
   if (piece.memory.kind == Memory::Kind::input)
     report(Flaw::input_written, writer, effect.step,
            std::string{effect.text} + " of " + rank_name(writer) + " writes to an input");
+  check_other_forms(writer, effect, piece, known, true);
   Cell* const memory = cells(piece, effect.length);
   for (std::size_t i = 0; i < values.size(); ++i) {
     Cell& cell = memory[i];
@@ -164,10 +166,51 @@ bool Machine::in_range(Rank rank, const Effect& effect, const Piece& piece) {
 
 Machine::Cell* Machine::cells(const Piece& piece, Elements length) {
   const Piece home = layout_.home(piece);
-  auto& cells = memory_[home.memory];
+  auto& cells = content_of(home.memory).cells;
   const std::size_t end = (home.offset + length).value();
   if (cells.size() < end) cells.resize(end);
   return cells.data() + home.offset.value();
+}
+
+Machine::Content& Machine::content_of(const Memory& memory) {
+  Memory any_form = memory;
+  any_form.form = 0;
+  Content& content = memory_[any_form];
+  if (content.form != memory.form) change_form(content, memory.form);
+  return content;
+}
+
+/// Nothing is known of where a block of another form looks: its accesses meet all of those before.
+void Machine::change_form(Content& content, int form) {
+  const auto note = [](std::vector<Access>& all, const Access& access) {
+    if (access.rank == nobody) return;
+    const auto same = std::ranges::find_if(all, [&](const Access& other) {
+      return other.rank == access.rank && other.issuer == access.issuer;
+    });
+    if (same == all.end())
+      all.push_back(access);
+    else if (same->time < access.time)
+      *same = access;
+  };
+  for (const Cell& cell : content.cells) {
+    note(content.written_before, cell.written);
+    for (const Access& reader : cell.read) note(content.read_before, reader);
+  }
+  content.cells.clear();
+  content.form = form;
+}
+
+void Machine::check_other_forms(Rank rank, const Effect& effect, const Piece& piece,
+                                const Clock& known, bool writes) {
+  const Content& content = content_of(layout_.home(piece).memory);
+  for (const Access& writer : content.written_before)
+    if (!before(writer, known))
+      race(effect, writer, rank, piece,
+           writes ? "overwrites what is being written by" : "reads what is being written by");
+  if (!writes) return;
+  for (const Access& reader : content.read_before)
+    if (!before(reader, known))
+      race(effect, reader, rank, piece, "overwrites what is being read by");
 }
 
 ValueId Machine::value_at(const Piece& piece) {

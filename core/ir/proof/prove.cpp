@@ -33,6 +33,7 @@ void add_to(Digest& digest, const Piece& piece, const Layout& layout) {
              static_cast<std::uint64_t>(memory.region) << 8 |
              static_cast<std::uint64_t>(memory.owner.value()) << 32);
   digest.add(static_cast<std::uint64_t>(memory.instance));
+  digest.add(static_cast<std::uint64_t>(memory.form));
   digest.add(memory.viewer.value_or(Rank{-1}));
   digest.add(piece.offset);
   digest.add(layout.extent(memory));
@@ -172,21 +173,23 @@ void check_peers(const Schedule& schedule, int ranks, std::vector<Finding>& find
 }
 
 /// What no memory holds is a mistake, and its length in bytes would overflow.
-void check_scratch(const ByRank<Schedule>& schedules, std::vector<Finding>& findings) {
+void check_scratch(const Schedule& schedule, std::vector<Finding>& findings) {
   constexpr Elements most{std::uint64_t{1} << 40};
-  const Elements usual = schedules[Rank{0}].extents().scratch;
-  for (const Schedule& schedule : schedules) {
-    const Elements scratch = schedule.extents().scratch;
-    if (scratch > most)
-      add_finding(findings, Flaw::extents, schedule.self(), -1,
-                  rank_name(schedule.self()) + " has scratch of " +
-                      std::to_string(scratch.value()) + " elements, and at most " +
-                      std::to_string(most.value()) +
-                      " are possible: does its length follow from the call's count?");
-    else if (scratch != usual)
+  const Elements scratch = schedule.extents().scratch;
+  if (scratch > most)
+    add_finding(findings, Flaw::extents, schedule.self(), -1,
+                rank_name(schedule.self()) + " has scratch of " + std::to_string(scratch.value()) +
+                    " elements, and at most " + std::to_string(most.value()) +
+                    " are possible: does its length follow from the call's count?");
+}
+
+std::vector<Finding> unequal_scratch(const ByRank<Schedule>& schedules) {
+  std::vector<Finding> findings;
+  for (const Schedule& schedule : schedules)
+    if (schedule.extents().scratch != schedules[Rank{0}].extents().scratch)
       add_finding(findings, Flaw::extents, schedule.self(), -1,
                   rank_name(schedule.self()) + " has scratch of another length than rank 0");
-  }
+  return findings;
 }
 
 void check_phases(const ByRank<Schedule>& schedules, const ProofOptions& options,
@@ -207,12 +210,13 @@ void check_phases(const ByRank<Schedule>& schedules, const ProofOptions& options
                     std::to_string(options.slots) + " phases");
 }
 
-/// Flaws that show without a run. The machine expects well-formed schedules; where the lengths of
-/// scratch differ, offsets there mean little.
+/// Flaws that show without a run. The machine expects well-formed schedules.
 std::vector<Finding> check_form(const ByRank<Schedule>& schedules, const ProofOptions& options) {
   std::vector<Finding> findings;
-  for (const Schedule& schedule : schedules) check_peers(schedule, schedules.size(), findings);
-  check_scratch(schedules, findings);
+  for (const Schedule& schedule : schedules) {
+    check_peers(schedule, schedules.size(), findings);
+    check_scratch(schedule, findings);
+  }
   check_phases(schedules, options, findings);
   return findings;
 }
@@ -250,7 +254,10 @@ Result prove_schedules(Collective collective, const Shape& shape, const ByRank<S
   const ScheduleCase wanted{collective, shape, schedules, options};
   Budget unlimited;
   Budget& budget = options.budget ? *options.budget : unlimited;
-  return Case{wanted.scripts(), wanted.layout(), budget}.prove();
+  Result result = Case{wanted.scripts(), wanted.layout(), budget}.prove();
+  const auto unequal = unequal_scratch(schedules);
+  result.findings.insert(result.findings.begin(), unequal.begin(), unequal.end());
+  return result;
 }
 
 Cuts cuts_of(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules) {

@@ -1,0 +1,70 @@
+// What the first call of an added algorithm costs: the proof of its plan, by ranks and algorithms.
+// Copies of built-in algorithms are added, and plans of rank 0 are made: of a call that is new, of
+// the same call again (as other ranks of the process make it), and of a call of another size.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "algorithms/registry.hpp"
+#include "capstan/custom_algorithm.hpp"
+#include "core/custom/added_algorithms.hpp"
+#include "core/custom/proven_plans.hpp"
+
+namespace {
+
+using namespace capstan;  // NOLINT: a program of the project
+
+const Algorithm& copy_of(const Algorithm& original, int ranks, std::uint64_t count) {
+  const std::string name = fmt::format("copy_of_{}_{}_{}", original.name, ranks, count);
+  add_algorithm({name, original.collective, [&](const Group& group, const Shape& shape) {
+                   return original.schedule(group, shape);
+                 }});
+  return *AddedAlgorithms::of_process().find(original.collective, name, Hosts{ranks});
+}
+
+double milliseconds_of(const Call& call, const Choice& choice, int ranks) {
+  const PlanLimits limits{.block = Bytes{256 << 10}, .cached_buffers = Bytes{1 << 20}};
+  const SlotLayout layout{ranks, Bytes{256 << 10}};
+  ProofPolicy policy;
+  policy.limit = std::chrono::seconds{1000};
+  const auto begin = std::chrono::steady_clock::now();
+  (void)ProvenPlans::of_process().make(call, choice, Hosts{ranks}, Rank{0}, limits, layout, policy);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  return took.count();
+}
+
+void measure(Collective collective, std::string_view name, int ranks, std::uint64_t count,
+             Protocol protocol) {
+  const Algorithm& original = algorithm_named(collective, name);
+  if (ranks > original.max_ranks) return;
+  const auto begin = std::chrono::steady_clock::now();
+  const Choice choice{.algorithm = &copy_of(original, ranks, count), .protocol = protocol};
+  const std::chrono::duration<double, std::milli> adding = std::chrono::steady_clock::now() - begin;
+  Call call{.collective = collective, .type = DataType::f32, .shape = {.count = Elements{count}}};
+  const double first = milliseconds_of(call, choice, ranks),
+               again = milliseconds_of(call, choice, ranks);
+  call.shape.count += Elements{static_cast<std::uint64_t>(ranks)};
+  const double other = milliseconds_of(call, choice, ranks);
+  fmt::print("{:>15} {:>15} {:>6} {:>9} {:>10} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f}\n",
+             name_of(collective), name, ranks, count, name_of(protocol), adding.count(), first,
+             again, other);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main() {
+  fmt::print("{:>15} {:>15} {:>6} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10}   ms\n", "collective",
+             "algorithm", "ranks", "elements", "protocol", "adding", "first", "again",
+             "other size");
+  for (const int ranks : {8, 32, 128}) {
+    for (const std::uint64_t count : {1000, 1'000'000})
+      for (const auto* name : {"ring", "direct", "rabenseifner"})
+        measure(Collective::all_reduce, name, ranks, count, Protocol::staged);
+    measure(Collective::broadcast, "binomial", ranks, 1'000'000, Protocol::staged);
+  }
+}
