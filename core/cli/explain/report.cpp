@@ -33,7 +33,7 @@ std::string source_text(const Question& question, const Survey& survey) {
 
 std::string line_of(const SurveyedWay& way) {
   const auto time = [](double nanoseconds) { return fmt::format("{:.2f}", nanoseconds / 1000); };
-  const auto part = [&](double PredictedTime::* member) {
+  const auto part = [&](double PredictedTime::*member) {
     return way.predicted ? time((*way.predicted).*member) : "-";
   };
   return fmt::format("{} {:<38} {:>11} {:>9} {:>10} {:>10} {:>9} {:>10}  {}\n",
@@ -72,6 +72,8 @@ std::string to_text(const Question& question, const Survey& survey) {
                       choice.manner());
   text +=
       fmt::format("because:  {}\ndecided by: {}\n", choice.reason, source_text(question, survey));
+  if (rounds(question.call) && !choice.algorithm->guarantees.same_sums)
+    text += "bits:     ranks add in different orders: refused unless CAPSTAN_SAME_BITS=0\n";
   for (const std::string& rule : survey.rules_passed_over)
     text += fmt::format("a rule cannot be followed: {}\n", rule);
   text += fmt::format("\nmicroseconds\n  {:<38} {:>11} {:>9} {:>10} {:>10} {:>9} {:>10}  {}\n",
@@ -99,6 +101,7 @@ nlohmann::json to_json(const Question& question, const Survey& survey) {
           {"algorithm", choice.algorithm->name},
           {"protocol", word_for(choice.protocol)},
           {"times_shorter_blocks", choice.times_shorter},
+          {"same_sums", choice.algorithm->guarantees.same_sums},
           {"reason", choice.reason},
           {"decided_by", name_of(survey.decision.source)},
           {"source", source_text(question, survey)},
