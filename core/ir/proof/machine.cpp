@@ -108,17 +108,22 @@ bool Machine::step(Rank rank) {
       break;
   }
   ++next_[rank];
-  pay_for(effect);
+  pay_for(rank, effect);
   return true;
 }
 
-/// An effect costs a little, its clocks a word for each rank, and each element that it moves.
-void Machine::pay_for(const Effect& effect) {
-  constexpr std::uint64_t effect_cost = 300, word_cost = 2, element_cost = 120;
-  const std::uint64_t moved =
+/// An effect costs a little, its clocks a word for each rank, and each element that it moves; a sum
+/// a word for each rank that may be in it. Entering and leaving look at the whole buffers.
+void Machine::pay_for(Rank rank, const Effect& effect) {
+  constexpr std::uint64_t effect_cost = 300, word_cost = 2, element_cost = 120, term_cost = 8;
+  const auto ranks = static_cast<std::uint64_t>(scripts_.size());
+  std::uint64_t moved =
       effect.length.value() * (effect.destinations.size() + effect.sources.size());
-  budget_.spend(effect_cost + word_cost * static_cast<std::uint64_t>(scripts_.size()) +
-                element_cost * moved);
+  if (effect.kind == Effect::Kind::enter)
+    for (const auto kind : {Memory::Kind::input, Memory::Kind::output})
+      moved += 2 * layout_.extent({.kind = kind, .owner = rank, .instance = effect.block}).value();
+  const std::uint64_t terms = effect.sources.size() > 1 ? ranks : 0;
+  budget_.spend(effect_cost + word_cost * ranks + (element_cost + term_cost * terms) * moved);
 }
 
 void Machine::enter(Rank rank, const Effect& effect) {

@@ -78,7 +78,7 @@ class Machine {
   };
 
   bool step(Rank rank);
-  void pay_for(const Effect& effect);
+  void pay_for(Rank rank, const Effect& effect);
   bool wait(Rank rank, const Effect& effect);
   bool packets_ready(Rank rank, const Effect& effect);
   const Clock* publication(const Effect& effect, const Piece& source) const;
