@@ -161,20 +161,28 @@ MachineView agree_on_machine(StoreExchange& exchange, const Process& own,
           .processes = std::move(processes)};
 }
 
-/// Everything in a segment must agree between ranks, above all its layout, what peers store, and
-/// how it crosses the wire.
+/// How plans are proven: where one rank refuses a call, all have to.
+std::string proofs_of(const Settings& settings) {
+  return fmt::format("proofs of {} within {} ms{}{}", settings.prove ? "all" : "added",
+                     settings.proof_limit.count(), settings.trust_long_proofs ? " or trusted" : "",
+                     settings.same_bits ? "" : ", any bits");
+}
+
+/// Everything in a segment must agree between ranks, above all its layout, what peers store, how it
+/// crosses the wire, and which calls are refused.
 void agree_on_layout(StoreExchange& exchange, const SegmentLayout& layout,
                      const Settings& settings) {
-  const std::string own = fmt::format(
-      "{} bytes for {} rails, {} bytes of unexpected messages, {} wire", layout.total().value(),
-      settings.rails, settings.unexpected_messages.value(), name_of(settings.wire));
+  const std::string own =
+      fmt::format("{} bytes for {} rails, {} bytes of unexpected messages, {} wire, {}",
+                  layout.total().value(), settings.rails, settings.unexpected_messages.value(),
+                  name_of(settings.wire), proofs_of(settings));
   const auto all = exchange.gather_text("layout", own);
   for (int peer = 0; peer < exchange.ranks(); ++peer)
     if (const std::string& theirs = all[Rank{peer}]; theirs != own)
       throw Mismatch(
-          fmt::format("rank {} and rank {} need different segments ({}, and {}): give all ranks "
-                      "the same CAPSTAN_CHUNK, CAPSTAN_RAILS, CAPSTAN_UNEXPECTED_MESSAGES and "
-                      "CAPSTAN_WIRE",
+          fmt::format("rank {} and rank {} have different settings ({}, and {}): give all ranks "
+                      "the same CAPSTAN_CHUNK, CAPSTAN_RAILS, CAPSTAN_UNEXPECTED_MESSAGES, "
+                      "CAPSTAN_WIRE, CAPSTAN_PROVE, CAPSTAN_PROOF_LIMIT and CAPSTAN_SAME_BITS",
                       exchange.self().value(), peer, own, theirs));
 }
 
