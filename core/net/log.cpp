@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <exception>
+#include <memory>
 
 namespace capstan {
 namespace {
@@ -22,12 +25,31 @@ std::size_t length_of_character(std::string_view text) {
   return length;
 }
 
-}  // namespace
-
-spdlog::logger& log() {
+spdlog::logger& logger() {
   static auto* const logger =
       new spdlog::logger("capstan", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   return *logger;
+}
+
+}  // namespace
+
+Log& log() {
+  static constinit Log log;  // has no state: the logger stays
+  return log;
+}
+
+void Log::silence() {
+  logger().set_level(spdlog::level::off);
+}
+
+void Log::write(Level level, fmt::string_view text, fmt::format_args values) {
+  constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::warn,
+                                                  spdlog::level::err, spdlog::level::critical};
+  const auto as = levels[static_cast<int>(level)];
+  try {
+    if (logger().should_log(as)) logger().log(as, std::string_view{fmt::vformat(text, values)});
+  } catch (const std::exception&) {  // no memory: what has happened matters more than its line
+  }
 }
 
 std::string printable(std::string_view text, std::size_t most) {

@@ -1,15 +1,44 @@
 #pragma once
 
-#include <spdlog/spdlog.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <string_view>
 
 namespace capstan {
 
-/// The library's log, which goes to standard error: standard output is the program's. Never
-/// destroyed, so that threads may log until the process ends. Thread-safe.
-spdlog::logger& log();
+/// The library's log, which goes to standard error: standard output is the program's. Lines for
+/// debugging are not written. Thread-safe.
+class Log {
+ public:
+  enum class Level { debug, warn, error, critical };
+
+  template <class... T>
+  void debug(fmt::format_string<T...> text, T&&... values) {
+    write(Level::debug, text, fmt::make_format_args(values...));
+  }
+  template <class... T>
+  void warn(fmt::format_string<T...> text, T&&... values) {
+    write(Level::warn, text, fmt::make_format_args(values...));
+  }
+  template <class... T>
+  void error(fmt::format_string<T...> text, T&&... values) {
+    write(Level::error, text, fmt::make_format_args(values...));
+  }
+  template <class... T>
+  void critical(fmt::format_string<T...> text, T&&... values) {
+    write(Level::critical, text, fmt::make_format_args(values...));
+  }
+
+  /// Writes nothing from now on.
+  void silence();
+
+ private:
+  void write(Level level, fmt::string_view text, fmt::format_args values);
+};
+
+/// Never destroyed, so that threads may log until the process ends.
+Log& log();
 
 /// A text of others in one line that is safe on a terminal: control characters, and bytes that are
 /// no UTF-8, are written as \x1b. What is longer than `most` bytes is cut off and ends in "...".

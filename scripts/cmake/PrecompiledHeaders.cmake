@@ -4,7 +4,7 @@
 set(CAPSTAN_COMMON_HEADERS
   <algorithm> <array> <atomic> <chrono> <cstdint> <cstring> <deque> <fstream> <functional> <map>
   <memory> <mutex> <optional> <ranges> <span> <string> <string_view> <thread> <utility> <vector>
-  <fmt/format.h>)
+  ${PROJECT_SOURCE_DIR}/scripts/cmake/compiled_fmt.hpp)
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # ccache compares contents, and clang would insist on the time as well.
